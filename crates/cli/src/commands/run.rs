@@ -1,0 +1,96 @@
+//! `palisade run`: plan, launch, relay, report.
+
+mod hint;
+mod output;
+mod relay;
+mod terminal;
+
+use crate::{args::RunArgs, say};
+use anyhow::{Context, bail};
+use palisade_process::{
+    Launcher, Machine, Streams, ThisHost,
+    plan::{Plan, Surroundings, make_plan},
+};
+use palisade_wall::{Command, Report};
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    path::Path,
+};
+
+/// Runs a guest to its end; gives the exit code.
+pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> {
+    let policy = args.policy.resolve()?;
+    let command: Command = args.guest.into();
+    let launcher = early.map_or_else(|| Launcher::start(Machine::probe()), Ok)?;
+    let outer = terminal::Outer::find();
+    let surroundings = Surroundings::here(outer.is_some());
+    let plan = make_plan(&policy, &command, launcher.machine(), &surroundings, &ThisHost)?;
+    if let Some(file) = &args.policy.policy {
+        refuse_writable_policy(&plan, file)?;
+    }
+    // Opened before the guest runs: later it could have put a link in its place.
+    let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let outcome = guard(&launcher, &plan, outer);
+    match &outcome {
+        Ok(report) => {
+            say::ending(report);
+            if report.exit_code != 0 {
+                hint::print(&command, &plan, &surroundings);
+            }
+            if let Some(file) = report_file {
+                write_report(file, report)?;
+            }
+        }
+        Err(_) => hint::print(&command, &plan, &surroundings),
+    }
+    Ok(outcome?.exit_code)
+}
+
+/// Whether any standard stream is a terminal; the guest gets one of its own then.
+pub(crate) fn wants_terminal() -> bool {
+    terminal::Outer::find().is_some()
+}
+
+fn guard(launcher: &Launcher, plan: &Plan, outer: Option<terminal::Outer>) -> anyhow::Result<Report> {
+    let signals = relay::Signals::catch().context("host: cannot catch signals")?;
+    let mut output = output::Counted::for_plan(plan, outer.as_ref()).context("host: cannot make a pipe")?;
+    let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let streams = Streams {
+        stdin: stdin.as_fd(),
+        stdout: output.stream(1).unwrap_or_else(|| stdout.as_fd()),
+        stderr: output.stream(2).unwrap_or_else(|| stderr.as_fd()),
+        terminal: outer.as_ref().map(terminal::Outer::order),
+    };
+    let domain = launcher.launch(plan, &streams)?;
+    output.let_go_of_guest_ends();
+    relay::relay(domain, outer, output, signals)
+}
+
+/// A guest that can write its own policy has none the next time.
+fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
+    let canonical = std::fs::canonicalize(file).with_context(|| format!("policy: cannot read {}", file.display()))?;
+    if plan.can_write(&canonical) {
+        bail!(
+            "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
+            canonical.display(),
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdout()));
+    }
+    let opened: std::io::Result<File> =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path);
+    Ok(Box::new(opened.with_context(|| format!("host: cannot write the report to {}", path.display()))?))
+}
+
+fn write_report(mut file: Box<dyn Write>, report: &Report) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(report)? + "\n";
+    file.write_all(text.as_bytes()).context("host: cannot write the report")
+}

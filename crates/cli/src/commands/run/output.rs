@@ -1,0 +1,161 @@
+//! Output that is counted on its way: only under `--output`; without it the guest writes straight to
+//! where palisade would have.
+
+use super::terminal::Outer;
+use palisade_process::plan::Plan;
+use rustix::{
+    io::Errno,
+    pipe::{PipeFlags, SpliceFlags},
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Most bytes passed on in one go.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The guest's output streams that pass through palisade, and how much they may still carry.
+#[derive(Debug)]
+pub(super) struct Counted {
+    streams: Vec<Stream>,
+    limit_bytes: Option<u64>,
+    passed_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    /// 1 or 2.
+    number: u32,
+    guest_end: Option<OwnedFd>,
+    our_end: OwnedFd,
+    /// Some files (opened for appending, some devices) can't be spliced to.
+    spliceable: bool,
+}
+
+/// What came of moving bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// Some were moved, more may come.
+    Some,
+    /// All that may be moved were.
+    LimitReached,
+}
+
+impl Counted {
+    /// Pipes for the streams that are not terminals, if the plan limits output.
+    pub(super) fn for_plan(plan: &Plan, outer: Option<&Outer>) -> rustix::io::Result<Self> {
+        let mut streams = Vec::new();
+        if plan.output_bytes.is_some() {
+            let replaced = outer.map_or([false; 3], Outer::replaces);
+            for number in [1u32, 2].into_iter().filter(|number| !replaced[*number as usize]) {
+                streams.push(Stream::new(number)?);
+            }
+        }
+        Ok(Self { streams, limit_bytes: plan.output_bytes, passed_bytes: 0 })
+    }
+
+    /// The guest's end of a counted stream.
+    pub(super) fn stream(&self, number: u32) -> Option<BorrowedFd<'_>> {
+        self.streams.iter().find(|stream| stream.number == number)?.guest_end.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Once the guest has its ends, ours must go, or no end of file is ever seen.
+    pub(super) fn let_go_of_guest_ends(&mut self) {
+        for stream in &mut self.streams {
+            stream.guest_end = None;
+        }
+    }
+
+    /// Ends to poll for reading.
+    pub(super) fn ends(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.streams.iter().map(|stream| stream.our_end.as_fd())
+    }
+
+    /// Whether every stream has come to its end.
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Bytes passed on, if they are counted.
+    pub(super) fn passed_bytes(&self) -> Option<u64> {
+        self.limit_bytes.map(|_| self.passed_bytes)
+    }
+
+    /// How many bytes may still pass.
+    pub(super) fn left_bytes(&self) -> usize {
+        let left = self.limit_bytes.map_or(u64::MAX, |limit| limit - self.passed_bytes);
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+
+    /// Counts bytes that another way took.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.passed_bytes += bytes as u64;
+    }
+
+    /// Moves what is there from the streams at these positions. A stream whose reader or writer is
+    /// gone is closed.
+    pub(super) fn move_ready(&mut self, ready: &[bool]) -> Moved {
+        let mut position = 0;
+        let mut outcome = Moved::Some;
+        let (limit, mut passed) = (self.limit_bytes.unwrap_or(u64::MAX), self.passed_bytes);
+        self.streams.retain_mut(|stream| {
+            let is_ready = ready.get(position).copied().unwrap_or(false);
+            position += 1;
+            if !is_ready {
+                return true;
+            }
+            let left = usize::try_from(limit - passed).unwrap_or(usize::MAX);
+            if left == 0 {
+                // Readable beyond the limit: a byte too many, or just the end of the stream.
+                if !stream.is_at_end() {
+                    outcome = Moved::LimitReached;
+                    return true;
+                }
+                return false;
+            }
+            match stream.pass_on(left.min(CHUNK_BYTES)) {
+                Ok(0) => false,
+                Ok(moved) => {
+                    passed += moved as u64;
+                    true
+                }
+                Err(Errno::INTR | Errno::AGAIN) => true,
+                Err(_) => false,
+            }
+        });
+        self.passed_bytes = passed;
+        outcome
+    }
+}
+
+impl Stream {
+    fn new(number: u32) -> rustix::io::Result<Self> {
+        let (our_end, guest_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self { number, guest_end: Some(guest_end), our_end, spliceable: true })
+    }
+
+    fn pass_on(&mut self, most_bytes: usize) -> rustix::io::Result<usize> {
+        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let to = if self.number == 1 { stdout.as_fd() } else { stderr.as_fd() };
+        if self.spliceable {
+            match rustix::pipe::splice(&self.our_end, None, to, None, most_bytes, SpliceFlags::MOVE) {
+                Err(Errno::INVAL) => self.spliceable = false,
+                outcome => return outcome,
+            }
+        }
+        let mut buffer = vec![0; most_bytes];
+        let length = rustix::io::read(&self.our_end, &mut buffer)?;
+        write_all(to, &buffer[..length])?;
+        Ok(length)
+    }
+
+    fn is_at_end(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.our_end).is_ok_and(|bytes| bytes == 0)
+    }
+}
+
+pub(super) fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(to, bytes))?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Grants and limits as flags.
+
+use anyhow::Context;
+use clap::Args;
+use palisade_policy::{
+    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Limits, Policy, PolicyLayer, Profile, value,
+};
+use std::{
+    cell::LazyCell,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Flags that make a policy.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PolicyArgs {
+    /// Take grants and limits from a TOML file; flags add to it
+    #[arg(long, value_name = "FILE", help_heading = "Grants")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Let the guest read and execute a file or folder
+    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    read: Vec<OsString>,
+    /// Let the guest read and write a file or folder
+    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    write: Vec<OsString>,
+    /// Let the guest execute what it writes below a writable path
+    #[arg(long, value_name = "PATH", help_heading = "Grants")]
+    exec: Vec<OsString>,
+    /// Let the guest make sockets and FIFOs below a writable path
+    #[arg(long, value_name = "PATH", help_heading = "Grants")]
+    ipc: Vec<OsString>,
+    /// Keep a path inside a writable folder as it is, even if it does not exist yet
+    #[arg(long, value_name = "PATH", help_heading = "Grants")]
+    protect: Vec<OsString>,
+    /// Set a variable, or pass the host's on
+    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "Grants")]
+    env: Vec<EnvGrant>,
+    /// Start in this folder of the domain
+    #[arg(long, value_name = "DIR", help_heading = "Grants")]
+    cwd: Option<OsString>,
+    /// Let the guest use a device node, or `pts` for terminals of its own
+    #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
+    device: Vec<DeviceGrant>,
+    /// Hide the system's programs and libraries (for static programs)
+    #[arg(long, help_heading = "Grants")]
+    no_system: bool,
+    /// Add what a runtime needs: java, python, node
+    #[arg(long, value_name = "NAME", help_heading = "Grants")]
+    profile: Vec<Profile>,
+
+    /// Memory of the whole domain, as 512M
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
+    memory: Option<u64>,
+    /// Processors, as 0.5
+    #[arg(long, value_name = "CORES", help_heading = "Limits", value_parser = value::parse_cores)]
+    cpu: Option<f64>,
+    /// Processes and threads at one time
+    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value::parse_count::<u32>)]
+    processes: Option<u32>,
+    /// Open files of each process
+    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value::parse_count::<u64>)]
+    files: Option<u64>,
+    /// Largest file
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
+    file_size: Option<u64>,
+    /// Private /tmp and /dev/shm together
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
+    tmp_size: Option<u64>,
+    /// Wall-clock time, as 10s
+    #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
+    time: Option<Duration>,
+    /// Processor time of the whole domain
+    #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
+    cpu_time: Option<Duration>,
+    /// Bytes of stdout and stderr together
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
+    output: Option<u64>,
+    /// Go on where this machine can enforce only less of a capability
+    #[arg(long, value_name = "NAME", help_heading = "Limits")]
+    allow_degraded: Vec<Capability>,
+}
+
+impl PolicyArgs {
+    /// The policy of file and flags together.
+    pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
+        let file = self.policy.as_deref().map(read_policy_file).transpose()?;
+        let flags = self.layer()?;
+        Ok(Policy::from_layers(file.into_iter().chain([flags])))
+    }
+
+    fn layer(&self) -> anyhow::Result<PolicyLayer> {
+        let by_access = [
+            (Access::Read, &self.read),
+            (Access::Write, &self.write),
+            (Access::Exec, &self.exec),
+            (Access::Ipc, &self.ipc),
+            (Access::Protect, &self.protect),
+        ];
+        // The folder palisade runs in may be gone: asked for only where a path was typed.
+        let base = LazyCell::new(|| std::env::current_dir().context("host: cannot tell the working directory"));
+        let base = || base.as_deref().map_err(|error| anyhow::anyhow!("{error:#}"));
+        let typed = by_access.into_iter().flat_map(|(access, paths)| paths.iter().map(move |path| (access, path)));
+        let mut files = Vec::new();
+        for (access, path) in typed {
+            let grant = FileGrant::parse(access, path, base()?);
+            files.push(grant.with_context(|| format!("policy: --{access}"))?);
+        }
+        let cwd = match &self.cwd {
+            Some(cwd) => Some(value::parse_cwd(cwd, base()?).context("policy: --cwd")?),
+            None => None,
+        };
+        Ok(PolicyLayer {
+            wall: None,
+            profiles: self.profile.iter().copied().collect(),
+            system: self.no_system.then_some(false),
+            cwd,
+            files,
+            env: self.env.clone(),
+            devices: self.device.clone(),
+            limits: self.limits(),
+            allow_degraded: self.allow_degraded.iter().copied().collect(),
+        })
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            memory_bytes: self.memory,
+            cpu_cores: self.cpu,
+            processes: self.processes,
+            files: self.files,
+            file_size_bytes: self.file_size,
+            tmp_size_bytes: self.tmp_size,
+            time: self.time,
+            cpu_time: self.cpu_time,
+            output_bytes: self.output,
+        }
+    }
+}
+
+fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {
+    let cannot_read = || format!("policy: cannot read {}", path.display());
+    let text = fs::read_to_string(path).with_context(cannot_read)?;
+    let canonical = fs::canonicalize(path).with_context(cannot_read)?;
+    let base = canonical.parent().unwrap_or(Path::new("/"));
+    PolicyLayer::from_toml(&text, &path.to_string_lossy(), base).map_err(|error| anyhow::anyhow!("policy: {error}"))
+}

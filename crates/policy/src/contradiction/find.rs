@@ -1,0 +1,220 @@
+//! The search for contradictions, in the policy alone, before any machine is asked.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+
+use super::Contradiction;
+use crate::{
+    Access, FileGrant, Policy,
+    value::{MAX_CORES, format_duration, format_size},
+};
+
+type Found = Option<Contradiction>;
+
+/// The first contradiction in `policy`.
+pub(crate) fn find_contradiction(policy: &Policy) -> Found {
+    let files = &policy.grants.files;
+    find_unclean_path(policy)
+        .or_else(|| files.iter().find_map(find_reserved))
+        .or_else(|| find_double(files))
+        .or_else(|| find_rule_without_effect(files))
+        .or_else(|| find_second_name(files))
+        .or_else(|| find_small_limit(policy))
+}
+
+fn find_unclean_path(policy: &Policy) -> Found {
+    let grants = &policy.grants;
+    let files = grants
+        .files
+        .iter()
+        .flat_map(|file| [Some(&file.host), file.guest.as_ref()]);
+    let devices = grants.devices.iter().filter(|device| !device.is_pts());
+    files
+        .chain(devices.map(|device| Some(&device.path)))
+        .chain([grants.cwd.as_ref()])
+        .flatten()
+        .find(|path| !is_clean(path))
+        .map(|path| Contradiction::UncleanPath(path.clone()))
+}
+
+fn is_clean(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
+}
+
+/// Places that palisade fills itself, or that would carry the host's processes and devices in.
+fn find_reserved(file: &FileGrant) -> Found {
+    if !file.access.maps_host_path() {
+        return None;
+    }
+    let guest_advice =
+        advise_reserved(file.guest_path()).map(|advice| Contradiction::ReservedGuest {
+            guest: file.guest_path().to_path_buf(),
+            advice,
+        });
+    guest_advice.or_else(|| {
+        advise_reserved(&file.host).map(|advice| Contradiction::ReservedHost {
+            host: file.host.clone(),
+            advice,
+        })
+    })
+}
+
+fn advise_reserved(path: &Path) -> Option<&'static str> {
+    if path == Path::new("/") {
+        return Some("grant the folders that are needed, each by its path");
+    }
+    if path.starts_with("/proc") {
+        return Some("a domain has a /proc of its own, of its own processes");
+    }
+    if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
+        return Some("grant a device node with --device");
+    }
+    None
+}
+
+/// Two grants of one guest path.
+fn find_double(files: &[FileGrant]) -> Found {
+    let mut by_guest = BTreeMap::new();
+    let mut mapped = files.iter().filter(|file| file.access.maps_host_path());
+    mapped.find_map(|file| {
+        let earlier: &FileGrant = by_guest.insert(file.guest_path(), file)?;
+        (earlier != file).then(|| describe_double(earlier, file))
+    })
+}
+
+fn describe_double(one: &FileGrant, other: &FileGrant) -> Contradiction {
+    let guest = one.guest_path().to_path_buf();
+    if one.host == other.host && one.access != other.access {
+        return Contradiction::ReadAndWrite(guest);
+    }
+    Contradiction::TwoHosts {
+        guest,
+        first: one.host.clone(),
+        second: other.host.clone(),
+    }
+}
+
+/// Exec, ipc and protect at a place where nothing may be written, and protect of a whole grant.
+fn find_rule_without_effect(files: &[FileGrant]) -> Found {
+    let mut rules = files.iter().filter(|file| !file.access.maps_host_path());
+    rules.find_map(|rule| {
+        let path = rule.guest_path();
+        if !is_granted_writable(files, path) {
+            return Some(Contradiction::NotWritable {
+                access: rule.access,
+                path: path.to_path_buf(),
+                seen_at: names_inside(files, path).next(),
+            });
+        }
+        let is_whole = |grant: &FileGrant| grant.guest_path() == path;
+        (rule.access == Access::Protect && write_grants(files).any(is_whole))
+            .then(|| Contradiction::ProtectedWhole(path.to_path_buf()))
+    })
+}
+
+/// A protected path that a second write grant of the same host files leaves open.
+fn find_second_name(files: &[FileGrant]) -> Found {
+    let mut protected = files.iter().filter(|file| file.access == Access::Protect);
+    protected.find_map(|rule| {
+        let path = rule.guest_path();
+        let host = host_of(files, path)?;
+        let other = names_inside(files, &host).find(|name| is_open(files, name))?;
+        Some(Contradiction::ProtectedOnce {
+            path: path.to_path_buf(),
+            other,
+        })
+    })
+}
+
+fn write_grants(files: &[FileGrant]) -> impl Iterator<Item = &FileGrant> {
+    files.iter().filter(|file| file.access == Access::Write)
+}
+
+/// The deepest of `files` at or above the guest path: the one that decides there.
+fn deepest<'a>(files: impl Iterator<Item = &'a FileGrant>, guest: &Path) -> Option<&'a FileGrant> {
+    files
+        .filter(|file| guest.starts_with(file.guest_path()))
+        .max_by_key(|file| file.guest_path().components().count())
+}
+
+fn deepest_mapped<'a>(files: &'a [FileGrant], guest: &Path) -> Option<&'a FileGrant> {
+    let mapped = files.iter().filter(|file| file.access.maps_host_path());
+    deepest(mapped, guest)
+}
+
+/// Whether the guest may write there but for protect grants.
+fn is_granted_writable(files: &[FileGrant], guest: &Path) -> bool {
+    match deepest_mapped(files, guest) {
+        Some(grant) => grant.access == Access::Write,
+        None => guest.starts_with("/tmp") || guest.starts_with("/dev/shm"),
+    }
+}
+
+/// Whether the guest may write there, protect grants included.
+fn is_open(files: &[FileGrant], guest: &Path) -> bool {
+    let deciding = files
+        .iter()
+        .filter(|file| file.access.maps_host_path() || file.access == Access::Protect);
+    deepest(deciding, guest).is_some_and(|grant| grant.access == Access::Write)
+}
+
+/// The host path behind a guest path.
+fn host_of(files: &[FileGrant], guest: &Path) -> Option<PathBuf> {
+    let grant = deepest_mapped(files, guest)?;
+    let below = guest.strip_prefix(grant.guest_path()).ok()?;
+    Some(grant.host.join(below).components().collect())
+}
+
+/// Where write grants put the host path `host` inside the domain.
+fn names_inside(files: &[FileGrant], host: &Path) -> impl Iterator<Item = PathBuf> {
+    write_grants(files).filter_map(move |grant| {
+        let below = host.strip_prefix(&grant.host).ok()?;
+        Some(grant.guest_path().join(below).components().collect())
+    })
+}
+
+/// The least of each limit under which a program can start at all.
+fn find_small_limit(policy: &Policy) -> Found {
+    const MIB: u64 = 1 << 20;
+    let limits = &policy.limits;
+    let size = |name, given: Option<u64>, least| too_small(name, given, least, format_size);
+    let count = |name, given: Option<u64>, least| too_small(name, given, least, |n| n.to_string());
+    let time = |name, given| {
+        let least = Duration::from_nanos(1);
+        too_small(name, given, least, format_duration)
+    };
+    size("memory", limits.memory_bytes, MIB)
+        .or_else(|| limits.cpu_cores.and_then(find_impossible_cores))
+        .or_else(|| count("processes", limits.processes.map(u64::from), 1))
+        .or_else(|| count("files", limits.files, 8))
+        .or_else(|| size("file-size", limits.file_size_bytes, 1))
+        .or_else(|| size("tmp-size", limits.tmp_size_bytes, 1))
+        .or_else(|| time("time", limits.time))
+        .or_else(|| time("cpu-time", limits.cpu_time))
+        .or_else(|| size("output", limits.output_bytes, 1))
+}
+
+fn too_small<T: PartialOrd>(
+    limit: &'static str,
+    given: Option<T>,
+    least: T,
+    format: impl Fn(T) -> String,
+) -> Found {
+    let given = given.filter(|given| *given < least)?;
+    Some(Contradiction::LimitTooSmall {
+        limit,
+        given: format(given),
+        least: format(least),
+    })
+}
+
+/// The kernel's least share is 1 ms in a period of 100 ms (`cpu.max`, `cpu.cfs_quota_us`).
+fn find_impossible_cores(cores: f64) -> Found {
+    let possible = (0.01..=MAX_CORES).contains(&cores);
+    (!possible).then(|| Contradiction::Cores {
+        given: cores.to_string(),
+    })
+}

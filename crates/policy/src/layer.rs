@@ -1,0 +1,215 @@
+//! What was typed, before it is a policy: every part may be unset.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use crate::{
+    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Grants, Limits, Policy, Profile, WallKind,
+};
+
+/// One source of a policy: a policy file, or the flags of one command line.
+///
+/// The default says nothing about anything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PolicyLayer {
+    /// `wall`, `--wall`.
+    pub wall: Option<WallKind>,
+    /// `profiles`, `--profile`.
+    pub profiles: BTreeSet<Profile>,
+    /// `system`; `--no-system` is `Some(false)`.
+    pub system: Option<bool>,
+    /// `cwd`, `--cwd`: a path inside the domain.
+    pub cwd: Option<PathBuf>,
+    /// `grants.{read,write,exec,ipc,protect}` and their flags.
+    pub files: Vec<FileGrant>,
+    /// `grants.env`, `--env`.
+    pub env: Vec<EnvGrant>,
+    /// `grants.device`, `--device`.
+    pub devices: Vec<DeviceGrant>,
+    /// `[limits]` and their flags.
+    pub limits: Limits,
+    /// `allow-degraded`, `--allow-degraded`.
+    pub allow_degraded: BTreeSet<Capability>,
+}
+
+impl PolicyLayer {
+    /// This layer with `upper` on it: lists add up, anything single that `upper` sets wins.
+    #[must_use]
+    pub fn overlaid_with(mut self, upper: Self) -> Self {
+        self.profiles.extend(upper.profiles);
+        self.files.extend(upper.files);
+        self.env.extend(upper.env);
+        self.devices.extend(upper.devices);
+        self.allow_degraded.extend(upper.allow_degraded);
+        Self {
+            wall: upper.wall.or(self.wall),
+            system: upper.system.or(self.system),
+            cwd: upper.cwd.or(self.cwd),
+            limits: self.limits.overlaid_with(upper.limits),
+            ..self
+        }
+    }
+
+    /// Fills what is unset from the default policy and drops what repeats itself.
+    pub(crate) fn into_policy(mut self) -> Policy {
+        let default = Grants::default();
+        self.files.sort_by_key(|file| file.access);
+        Policy {
+            wall: self.wall,
+            grants: Grants {
+                files: without_repetition(without_read_of_writable(self.files)),
+                env: last_of_each_name(self.env),
+                devices: without_repetition(self.devices),
+                cwd: self.cwd.or(default.cwd),
+                system: self.system.unwrap_or(default.system),
+                profiles: self.profiles,
+            },
+            limits: self.limits,
+            allow_degraded: self.allow_degraded,
+        }
+    }
+}
+
+/// The layer that says all that `policy` says.
+impl From<Policy> for PolicyLayer {
+    fn from(policy: Policy) -> Self {
+        let Policy {
+            wall,
+            grants,
+            limits,
+            allow_degraded,
+        } = policy;
+        Self {
+            wall,
+            profiles: grants.profiles,
+            system: Some(grants.system),
+            cwd: grants.cwd,
+            files: grants.files,
+            env: grants.env,
+            devices: grants.devices,
+            limits,
+            allow_degraded,
+        }
+    }
+}
+
+fn without_repetition<T: PartialEq>(list: Vec<T>) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::with_capacity(list.len());
+    for item in list {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+/// Drops each read grant of what is granted for writing at the same guest path.
+fn without_read_of_writable(files: Vec<FileGrant>) -> Vec<FileGrant> {
+    let writable: Vec<(PathBuf, PathBuf)> = files
+        .iter()
+        .filter(|file| file.access == Access::Write)
+        .map(|file| (file.host.clone(), file.guest_path().to_path_buf()))
+        .collect();
+    let is_writable = |file: &FileGrant| {
+        let same =
+            |(host, guest): &(PathBuf, PathBuf)| *host == file.host && guest == file.guest_path();
+        writable.iter().any(same)
+    };
+    files
+        .into_iter()
+        .filter(|file| file.access != Access::Read || !is_writable(file))
+        .collect()
+}
+
+/// Keeps the last grant of each name, at the place of the first.
+fn last_of_each_name(env: Vec<EnvGrant>) -> Vec<EnvGrant> {
+    let mut kept: Vec<EnvGrant> = Vec::with_capacity(env.len());
+    for grant in env {
+        match kept.iter_mut().find(|earlier| earlier.name == grant.name) {
+            Some(earlier) => *earlier = grant,
+            None => kept.push(grant),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn layer(text: &str) -> PolicyLayer {
+        PolicyLayer::from_toml(text, "layer", Path::new("/p")).unwrap()
+    }
+
+    fn merged(file: &str, flags: &str) -> Policy {
+        Policy::from_layers([layer(file), layer(flags)])
+    }
+
+    #[test]
+    fn lists_add_up_and_repetitions_count_once() {
+        let policy = merged(
+            "profiles = ['java']\n[grants]\nread = ['a', 'b', 'a']\ndevice = ['pts']",
+            "profiles = ['node']\n[grants]\nread = ['b', 'b:/c']\ndevice = ['pts', '/dev/fuse']",
+        );
+        let shown: Vec<_> = policy
+            .grants
+            .files
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(shown, ["/p/a", "/p/b", "/p/b:/c"]);
+        assert_eq!(
+            policy.grants.profiles,
+            [Profile::Java, Profile::Node].into()
+        );
+        assert_eq!(policy.grants.devices.len(), 2);
+    }
+
+    #[test]
+    fn a_single_value_comes_from_the_highest_layer_that_has_one() {
+        let file = "wall = 'process'\ncwd = '/a'\n[limits]\nmemory = '1G'\ncpu = 1";
+        let policy = merged(file, "cwd = '/b'\n[limits]\nmemory = '2G'");
+        assert_eq!(policy.wall, Some(WallKind::Process));
+        assert_eq!(policy.grants.cwd, Some("/b".into()));
+        assert_eq!(policy.limits.memory_bytes, Some(2 << 30));
+        assert_eq!(policy.limits.cpu_cores, Some(1.0));
+    }
+
+    #[test]
+    fn the_system_view_stays_unless_someone_said_no() {
+        let system = |file, flags| merged(file, flags).grants.system;
+        assert!(system("", ""));
+        assert!(!system("", "system = false"));
+        assert!(!system("system = true", "system = false"));
+        assert!(!system("system = false", ""));
+        assert!(system("system = false", "system = true"));
+    }
+
+    #[test]
+    fn the_last_value_of_a_variable_wins() {
+        let policy = merged("grants.env = ['A=1', 'B', 'A=2']", "grants.env = ['B=3']");
+        let shown: Vec<_> = policy.grants.env.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["A=2", "B=3"]);
+    }
+
+    #[test]
+    fn read_and_write_of_one_path_is_write() {
+        for (file, flags) in [("read", "write"), ("write", "read")] {
+            let list = |access| format!("grants.{access} = ['a', 'b:/c']");
+            let policy = merged(&list(file), &list(flags));
+            let accesses: Vec<_> = policy.grants.files.iter().map(|file| file.access).collect();
+            assert_eq!(accesses, [Access::Write, Access::Write]);
+            assert_eq!(policy.validate(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_policy_is_a_layer_too() {
+        let policy = merged(
+            "system = false\n[grants]\nwrite = ['a:/b']",
+            "[limits]\ncpu = 2",
+        );
+        assert_eq!(Policy::from_layers([policy.clone().into()]), policy);
+    }
+}

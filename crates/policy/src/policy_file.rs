@@ -1,0 +1,44 @@
+//! The policy file: TOML in and out.
+//!
+//! The text is walked as a tree of spanned values rather than through serde: each error can then
+//! point at the very key or string, say which keys are known there, and name the nearest one.
+
+mod error;
+mod read;
+mod write;
+
+pub use error::{Place, TomlError, TomlProblem};
+pub use write::NotUnicode;
+
+/// Keys outside every table.
+const TOP_KEYS: &[&str] = &[
+    "wall",
+    "profiles",
+    "system",
+    "cwd",
+    "allow-degraded",
+    "grants",
+    "limits",
+];
+
+/// Keys of `[grants]`.
+const GRANT_KEYS: &[&str] = &["read", "write", "protect", "exec", "ipc", "env", "device"];
+
+/// Keys of `[grants]` that are kept for grants to come.
+const RESERVED_GRANT_KEYS: &[&str] = &["connect", "listen"];
+
+/// Keys of `[limits]`.
+const LIMIT_KEYS: &[&str] = &[
+    "memory",
+    "cpu",
+    "processes",
+    "files",
+    "file-size",
+    "tmp-size",
+    "time",
+    "cpu-time",
+    "output",
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Paths: `PATH[:GUEST]`, device nodes, the working directory.
+//!
+//! Paths are joined and cleaned (`.`, `//`, a trailing `/`) by their text alone. `..` cannot be
+//! resolved that way, for the name before it may be a symlink; it is taken only where there is no
+//! such name, at the start of a relative path, and refused elsewhere.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Component, Path, PathBuf},
+    str::FromStr,
+};
+
+use super::{Reason, ValueError, ValueKind};
+use crate::{Access, DeviceGrant, FileGrant};
+
+impl FileGrant {
+    /// Parses `PATH[:GUEST]` (`PATH` alone for exec, ipc and protect). A relative PATH is joined
+    /// to `base`, which should be absolute and free of symlinks. `\:` is a colon within a name and
+    /// `\\` a backslash; before any other character a backslash is itself.
+    ///
+    /// # Errors
+    /// An empty part, a NUL byte, `~`, `..` after a name, a GUEST that is relative or has `..`,
+    /// or one where none is taken.
+    pub fn parse(access: Access, text: impl AsRef<OsStr>, base: &Path) -> Result<Self, ValueError> {
+        let text = text.as_ref();
+        parse_file(access, text, base)
+            .map_err(|reason| refuse(ValueKind::File(access), text, reason))
+    }
+}
+
+fn refuse(kind: ValueKind, text: &OsStr, reason: Reason) -> ValueError {
+    ValueError::new(kind, &text.to_string_lossy(), reason)
+}
+
+fn parse_file(access: Access, text: &OsStr, base: &Path) -> Result<FileGrant, Reason> {
+    let (host, guest) = match split_colons(text).as_slice() {
+        [host] => (absolute(host, base)?, None),
+        [_, _] if !access.maps_host_path() => return Err(Reason::UnexpectedGuest),
+        [host, guest] if host.is_empty() || guest.is_empty() => return Err(Reason::EmptyPart),
+        [host, guest] => (absolute(host, base)?, Some(parse_guest(guest)?)),
+        _ => return Err(Reason::TooManyColons),
+    };
+    Ok(FileGrant {
+        access,
+        guest: guest.filter(|guest| *guest != host),
+        host,
+    })
+}
+
+fn parse_guest(guest: &OsStr) -> Result<PathBuf, Reason> {
+    let shown = || guest.to_string_lossy().into_owned();
+    if Path::new(guest).is_relative() {
+        return Err(Reason::RelativeGuest(shown()));
+    }
+    absolute(guest, Path::new("/")).map_err(|reason| match reason {
+        Reason::ParentInside => Reason::ParentInGuest(shown()),
+        other => other,
+    })
+}
+
+/// Splits at colons that have no backslash before them, and takes the escapes out.
+fn split_colons(text: &OsStr) -> Vec<OsString> {
+    let (mut parts, mut part) = (Vec::new(), Vec::new());
+    let mut bytes = text.as_bytes().iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        let escaped = (byte == b'\\').then(|| bytes.next_if(|next| matches!(next, b':' | b'\\')));
+        match byte {
+            b':' => parts.push(std::mem::take(&mut part)),
+            _ => part.push(escaped.flatten().unwrap_or(byte)),
+        }
+    }
+    parts.push(part);
+    parts.into_iter().map(OsString::from_vec).collect()
+}
+
+/// Joins `written` to `base` by text alone and cleans it.
+fn absolute(written: &OsStr, base: &Path) -> Result<PathBuf, Reason> {
+    match written.as_bytes() {
+        b"" => return Err(Reason::Empty),
+        bytes if bytes.contains(&0) => return Err(Reason::Nul),
+        b"~" | [b'~', b'/', ..] => return Err(Reason::Tilde),
+        _ => {}
+    }
+    let written = Path::new(written);
+    let mut named = written.is_absolute();
+    let mut joined: PathBuf = if named {
+        "/".into()
+    } else {
+        base.components().collect()
+    };
+    for part in written.components() {
+        match part {
+            Component::ParentDir if named => return Err(Reason::ParentInside),
+            Component::ParentDir => {
+                joined.pop();
+            }
+            Component::Normal(name) => {
+                named = true;
+                joined.push(name);
+            }
+            _ => {}
+        }
+    }
+    Ok(joined)
+}
+
+/// Parses the guest's working directory. A relative one is joined to `base`.
+///
+/// # Errors
+/// As for the PATH of [`FileGrant::parse`]; a colon has no meaning here.
+pub fn parse_cwd(text: impl AsRef<OsStr>, base: &Path) -> Result<PathBuf, ValueError> {
+    let text = text.as_ref();
+    absolute(text, base).map_err(|reason| refuse(ValueKind::Cwd, text, reason))
+}
+
+/// Writes the grant as its flag takes it; bytes that are not UTF-8 become `�`.
+impl fmt::Display for FileGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&escape_colons(&self.host.to_string_lossy()))?;
+        match &self.guest {
+            Some(guest) => write!(f, ":{}", escape_colons(&guest.to_string_lossy())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn escape_colons(path: &str) -> String {
+    path.replace('\\', r"\\").replace(':', r"\:")
+}
+
+impl FromStr for DeviceGrant {
+    type Err = ValueError;
+
+    /// Parses an absolute path, or the word `pts`.
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let path = match text {
+            "pts" => Ok(PathBuf::from(text)),
+            _ if text.is_empty() || text.starts_with('/') => {
+                absolute(text.as_ref(), Path::new("/"))
+            }
+            _ => Err(Reason::NotAbsolute),
+        };
+        path.map(|path| Self { path })
+            .map_err(|reason| ValueError::new(ValueKind::Device, text, reason))
+    }
+}
+
+/// Writes the grant as its flag takes it; bytes that are not UTF-8 become `�`.
+impl fmt::Display for DeviceGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

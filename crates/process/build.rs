@@ -1,0 +1,30 @@
+//! Builds the keeper, a static program without std, with the compiler that builds this crate.
+//!
+//! Cargo has no stable way to embed one crate's program in another (artifact dependencies), and the
+//! keeper needs nothing but `core`, so one call of rustc does it.
+
+use std::{env, path::Path, process::Command};
+
+fn main() {
+    let source = Path::new("src/sys/keeper/main.rs");
+    println!("cargo::rerun-if-changed=src/sys/keeper");
+    println!("cargo::rerun-if-changed=src/wire.rs");
+    let target = variable("TARGET");
+    let output = Path::new(&variable("OUT_DIR")).join("keeper");
+    let status = Command::new(variable("RUSTC"))
+        .args(["--edition", "2024", "--crate-name", "palisade_keeper", "--crate-type", "bin"])
+        .args(["--target", &target, "-o"])
+        .arg(&output)
+        // Fixed addresses and no start files: nothing to relocate, nothing to initialise.
+        .args(["-C", "panic=abort", "-C", "opt-level=s", "-C", "relocation-model=static", "-C", "strip=symbols"])
+        .args(["-C", "link-arg=-nostartfiles", "-C", "link-arg=-nostdlib", "-C", "link-arg=-static"])
+        .args(["-C", "link-arg=-Wl,--build-id=none,-z,noseparate-code", "-D", "warnings"])
+        .arg(source)
+        .status()
+        .unwrap_or_else(|error| panic!("cannot run rustc to build the keeper: {error}"));
+    assert!(status.success(), "the keeper did not compile ({status})");
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|error| panic!("cargo sets {name}: {error}"))
+}

@@ -1,0 +1,272 @@
+//! A running guest, and the report of its end.
+
+use crate::{
+    keeper::{Keeper, Parked, receive_record, record_bytes},
+    launch::{StartTimes, monotonic_ns, placeholder::Held},
+    plan::Plan,
+    wire::{self, ended},
+};
+use palisade_wall::{Denial, Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
+use rustix::{
+    event::{PollFd, PollFlags},
+    io::Errno,
+    net::SendFlags,
+};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+/// The wall failed while a guest ran. The guest is ended then.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// The socket to init.
+    #[error("wall: cannot talk to the domain: {0}")]
+    Talk(#[source] Errno),
+    /// Init ended without a word.
+    #[error("wall: the domain's init was killed from outside; the guest ended with it")]
+    InitGone,
+}
+
+/// Something that happened in a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The guest was stopped by this signal and waits for SIGCONT.
+    Stopped(i32),
+    /// The guest has ended; [`Domain::wait`] gives the report at once.
+    Ended,
+}
+
+/// A running guest. Dropping it ends the guest and everything the guest started.
+#[derive(Debug)]
+pub struct Domain {
+    keeper: Arc<Keeper>,
+    parked: Parked,
+    held: Held,
+    terminal: Option<OwnedFd>,
+    start: StartTimes,
+    command: Vec<String>,
+    enforcement: Vec<Enforcement>,
+    last_words: Option<[u64; wire::RECORD_WORDS]>,
+    output_limit_reached: bool,
+    gone: bool,
+}
+
+impl Domain {
+    pub(crate) fn new(
+        keeper: Arc<Keeper>,
+        parked: Parked,
+        plan: &Plan,
+        held: Held,
+        terminal: Option<OwnedFd>,
+        start: StartTimes,
+    ) -> Self {
+        Self {
+            keeper,
+            parked,
+            held,
+            terminal,
+            start,
+            command: plan.command.clone(),
+            enforcement: plan.enforcement.clone(),
+            last_words: None,
+            output_limit_reached: false,
+            gone: false,
+        }
+    }
+
+    /// The master end of the guest's terminal, once.
+    pub fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
+    }
+
+    /// Pid of the domain's first process, on the host.
+    pub fn pid(&self) -> u32 {
+        self.parked.pid
+    }
+
+    /// The host uid the guest runs as.
+    pub fn host_uid(&self) -> u32 {
+        self.parked.host_uid
+    }
+
+    /// Sends the guest's process group a signal.
+    ///
+    /// # Errors
+    ///
+    /// When the domain has ended.
+    pub fn signal(&self, number: i32) -> Result<(), DomainError> {
+        self.send(wire::DOMAIN_SIGNAL, number as u64)
+    }
+
+    /// Ends the guest and everything it started.
+    ///
+    /// # Errors
+    ///
+    /// When the domain has ended.
+    pub fn kill(&self) -> Result<(), DomainError> {
+        self.send(wire::DOMAIN_KILL, 0)
+    }
+
+    /// Ends the guest because it wrote more than it may.
+    ///
+    /// # Errors
+    ///
+    /// When the domain has ended.
+    pub fn end_for_output(&mut self) -> Result<(), DomainError> {
+        self.output_limit_reached = true;
+        self.kill()
+    }
+
+    fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
+        let bytes = record_bytes(kind, &[word]);
+        rustix::net::send(&self.parked.socket, &bytes, SendFlags::NOSIGNAL).map(drop).map_err(DomainError::Talk)
+    }
+
+    /// Waits for the next thing to happen. [`Domain::as_fd`] tells when this does not block.
+    ///
+    /// # Errors
+    ///
+    /// When the domain was ended from outside.
+    pub fn next_event(&mut self) -> Result<Event, DomainError> {
+        if self.last_words.is_some() {
+            return Ok(Event::Ended);
+        }
+        let received = receive_record(self.parked.socket.as_fd()).map_err(DomainError::Talk)?;
+        match received {
+            Some((record, _)) if record.kind == wire::INIT_STOPPED => Ok(Event::Stopped(record.words[0] as i32)),
+            Some((record, _)) if record.kind == wire::INIT_ENDED => {
+                self.last_words = Some(record.words);
+                Ok(Event::Ended)
+            }
+            _ => Err(DomainError::InitGone),
+        }
+    }
+
+    /// Waits until the guest has ended and nothing of the domain is left, then reports.
+    ///
+    /// # Errors
+    ///
+    /// When the domain was ended from outside.
+    pub fn wait(mut self) -> Result<Report, DomainError> {
+        while self.next_event()? != Event::Ended {}
+        let words = self.last_words.unwrap_or_default();
+        self.finish();
+        Ok(self.report(&words))
+    }
+
+    /// Waits for the last process and removes what was made on the host.
+    fn finish(&mut self) {
+        if std::mem::replace(&mut self.gone, true) {
+            return;
+        }
+        let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
+        let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+        if !self.held.is_empty() {
+            self.held.remove();
+            let _ = self.keeper.forget(self.parked.pid);
+        }
+    }
+
+    fn report(&self, words: &[u64; wire::RECORD_WORDS]) -> Report {
+        let exit = Exit::from_wait_status(words[ended::STATUS] as u32);
+        let ending = self.ending(words);
+        Report {
+            version: REPORT_VERSION,
+            wall: "process".into(),
+            command: self.command.clone(),
+            exit,
+            ending,
+            exit_code: ending.shell_code(exit),
+            enforcement: self.enforcement.clone(),
+            denials: denials(exit, ending),
+            phases: self.phases(words),
+            usage: self.usage(words),
+        }
+    }
+
+    fn ending(&self, words: &[u64; wire::RECORD_WORDS]) -> Ending {
+        match words[ended::REASON] {
+            wire::REASON_TIME => Ending::TimeLimit,
+            wire::REASON_CPU_TIME => Ending::CpuTimeLimit,
+            wire::REASON_KILLED if self.output_limit_reached => Ending::OutputLimit,
+            wire::REASON_KILLED => Ending::Supervisor,
+            _ => Ending::Guest,
+        }
+    }
+
+    fn phases(&self, words: &[u64; wire::RECORD_WORDS]) -> Vec<Phase> {
+        let start = &self.start;
+        let began_ns = start.park_began_ns;
+        [
+            ("namespaces", start.park_done_ns),
+            ("plan-sent", start.sent_ns),
+            ("plan-received", start.received_ns),
+            ("root-built", start.root_ns),
+            ("host-left", start.pivot_ns),
+            ("program-running", start.exec_ns),
+            ("guest-ended", words[ended::GUEST_END_NS]),
+            ("all-reaped", words[ended::REAPED_NS]),
+            ("domain-gone", monotonic_ns()),
+        ]
+        .into_iter()
+        .map(|(name, at_ns)| Phase {
+            name: name.into(),
+            done_us: at_ns.saturating_sub(began_ns) as f64 / 1000.0,
+        })
+        .collect()
+    }
+
+    fn usage(&self, words: &[u64; wire::RECORD_WORDS]) -> Usage {
+        const BLOCK_BYTES: u64 = 512;
+        Usage {
+            wall_us: words[ended::GUEST_END_NS].saturating_sub(self.start.exec_ns) / 1000,
+            user_us: words[ended::USER_US],
+            system_us: words[ended::SYSTEM_US],
+            peak_process_bytes: words[ended::MAX_RSS_KIB] * 1024,
+            peak_domain_bytes: None,
+            minor_faults: words[ended::MINOR_FAULTS],
+            major_faults: words[ended::MAJOR_FAULTS],
+            read_bytes: words[ended::BLOCKS_IN] * BLOCK_BYTES,
+            written_bytes: words[ended::BLOCKS_OUT] * BLOCK_BYTES,
+            voluntary_switches: words[ended::VOLUNTARY_SWITCHES],
+            involuntary_switches: words[ended::INVOLUNTARY_SWITCHES],
+            output_bytes: None,
+            left_behind: words[ended::KILLED],
+        }
+    }
+}
+
+impl AsFd for Domain {
+    /// Readable when [`Domain::next_event`] has something.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.parked.socket.as_fd()
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        if !self.gone {
+            let _ = rustix::process::pidfd_send_signal(&self.parked.pidfd, rustix::process::Signal::KILL);
+            self.finish();
+        }
+    }
+}
+
+/// What the kernel tells about things the guest tried and did not get.
+fn denials(exit: Exit, ending: Ending) -> Vec<Denial> {
+    let denial = |what: &str, grant: Option<&str>| Denial { what: what.into(), count: None, grant: grant.map(Into::into) };
+    let by_exit = match exit {
+        Exit::Signal(31) => Some(denial("a system call of another architecture (32-bit)", None)),
+        Exit::Signal(25) => Some(denial("a file larger than the limit", Some("--file-size"))),
+        _ => None,
+    };
+    let by_ending = match ending {
+        Ending::TimeLimit => Some(denial("more time", Some("--time"))),
+        Ending::CpuTimeLimit => Some(denial("more processor time", Some("--cpu-time"))),
+        Ending::OutputLimit => Some(denial("more output", Some("--output"))),
+        Ending::MemoryLimit => Some(denial("more memory", Some("--memory"))),
+        Ending::Guest | Ending::Supervisor => None,
+    };
+    by_exit.into_iter().chain(by_ending).collect()
+}

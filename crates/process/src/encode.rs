@@ -1,0 +1,159 @@
+//! A plan as the launch message that init reads: see [`crate::wire::op`].
+
+use crate::{
+    plan::{Landlock, Plan, Step},
+    wire::{self, op},
+};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// The terminal a guest gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TerminalOrder {
+    pub(crate) rows: u16,
+    pub(crate) columns: u16,
+    /// Bit n: the terminal takes the place of descriptor n.
+    pub(crate) replaces: u32,
+    /// A terminal outside translates line ends already.
+    pub(crate) raw_output: bool,
+}
+
+/// A launch message under construction.
+#[derive(Default)]
+struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    fn u32(&mut self, number: u32) -> &mut Self {
+        self.bytes.extend(number.to_ne_bytes());
+        self
+    }
+
+    fn u64(&mut self, number: u64) -> &mut Self {
+        self.bytes.extend(number.to_ne_bytes());
+        self
+    }
+
+    fn text(&mut self, text: &[u8]) -> &mut Self {
+        self.u32(text.len() as u32);
+        self.bytes.extend(text);
+        self.bytes.push(0);
+        self
+    }
+
+    fn path(&mut self, path: &Path) -> &mut Self {
+        self.text(path.as_os_str().as_bytes())
+    }
+
+    fn texts<'a>(&mut self, texts: impl ExactSizeIterator<Item = &'a OsStr>) -> &mut Self {
+        self.u32(texts.len() as u32);
+        for text in texts {
+            self.text(text.as_bytes());
+        }
+        self
+    }
+}
+
+/// Encodes the plan. `attached` tells which mounts come as descriptors: their index in the message.
+pub(crate) fn encode(
+    plan: &Plan,
+    seccomp: &[u8],
+    terminal: Option<TerminalOrder>,
+    attached: impl Fn(usize) -> Option<u32>,
+) -> Vec<u8> {
+    let mut writer = Writer::default();
+    if plan.tier != crate::Tier::Bare {
+        for (index, step) in plan.steps.iter().enumerate() {
+            write_step(&mut writer, step, attached(index));
+        }
+    }
+    if let Some(order) = terminal {
+        let (rows, columns) = (order.rows.into(), order.columns.into());
+        writer.u32(op::TERMINAL).u32(rows).u32(columns).u32(order.replaces).u32(order.raw_output.into());
+    }
+    if let Some(landlock) = &plan.landlock {
+        write_landlock(&mut writer, landlock);
+    }
+    write_confinement(&mut writer, plan, seccomp);
+    writer.u32(op::CWD).path(&plan.cwd);
+    writer.u32(op::EXEC);
+    writer.texts(plan.candidates.iter().map(AsRef::as_ref));
+    writer.texts(plan.arguments.iter().map(AsRef::as_ref));
+    writer.texts(plan.environment.iter().map(AsRef::as_ref));
+    writer.bytes
+}
+
+/// What goes before a body of this length.
+pub(crate) fn header(body_length: usize, fds: usize) -> [u8; 12] {
+    let mut header = [0; 12];
+    let words = [wire::LAUNCH_MAGIC, body_length as u32, fds as u32];
+    for (to, word) in header.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    header
+}
+
+fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
+    match step {
+        Step::MakeRoot { size_bytes, inodes } => drop(writer.u32(op::ROOT).u64(size_bytes.div_ceil(1024)).u64(*inodes)),
+        Step::MakeFolder { path, mode } => drop(writer.u32(op::MAKE_DIR).path(path).u32(*mode)),
+        Step::MakeSymlink { path, target } => drop(writer.u32(op::SYMLINK).path(path).path(target)),
+        Step::WriteFile { path, mode, content } => drop(writer.u32(op::FILE).path(path).u32(*mode).text(content)),
+        Step::Mount { source, identity, attributes, target, .. } => match attached {
+            Some(index) => drop(writer.u32(op::ATTACH).u32(index).path(target)),
+            None => {
+                writer.u32(op::BIND).path(source).u32(identity.device_major).u32(identity.device_minor);
+                writer.u64(identity.inode).u32(attributes.bits()).path(target);
+            }
+        },
+        Step::Remount { target, set, clear } => {
+            writer.u32(op::REMOUNT).u32(set.bits()).u32(clear.bits()).path(target);
+        }
+        Step::MountProc { target } => drop(writer.u32(op::PROC).path(target)),
+        Step::MountTerminals { target } => drop(writer.u32(op::DEVPTS).path(target)),
+        Step::LeaveHost => drop(writer.u32(op::PIVOT)),
+        Step::NameHost { name } => drop(writer.u32(op::HOST_NAME).text(name.as_bytes())),
+    }
+}
+
+fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
+    writer.u32(op::LANDLOCK).u64(landlock.files).u64(landlock.network).u64(landlock.scopes);
+    writer.u64(landlock.rules.len() as u64);
+    for rule in &landlock.rules {
+        writer.u64(rule.rights).path(&rule.path);
+    }
+}
+
+fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
+    if !seccomp.is_empty() {
+        writer.u32(op::SECCOMP).text(seccomp);
+    }
+    for limit in &plan.rlimits {
+        writer.u32(op::RLIMIT).u32(limit.resource).u64(limit.value).u64(limit.hard);
+    }
+    if let Some(processors) = plan.affinity {
+        writer.u32(op::AFFINITY).text(&affinity_mask(processors));
+    }
+    writer.u32(op::KEYRING);
+    if let Some(time) = plan.time {
+        writer.u32(op::TIME).u64(time.as_nanos().try_into().unwrap_or(u64::MAX));
+    }
+    if let Some(time) = plan.cpu_time {
+        writer.u32(op::CPU_TIME).u64(time.as_micros().try_into().unwrap_or(u64::MAX));
+    }
+}
+
+/// The first so many of the processors this process may use.
+fn affinity_mask(processors: usize) -> Vec<u8> {
+    let mut mask = vec![0u8; rustix::thread::CpuSet::MAX_CPU / 8];
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    for processor in usable.take(processors) {
+        mask[processor / 8] |= 1 << (processor % 8);
+    }
+    mask
+}

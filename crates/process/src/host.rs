@@ -1,0 +1,130 @@
+//! The few questions a plan asks the host's file system.
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+use std::{
+    ffi::{OsStr, OsString},
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+};
+
+/// What lies at a path, after links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The path without links.
+    pub canonical: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// Device and inode: the launch refuses to mount anything else in its place.
+    pub identity: Identity,
+    /// Owner on disk.
+    pub uid: u32,
+    /// Group on disk.
+    pub gid: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+}
+
+/// What names a file for as long as it exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct Identity {
+    /// Major number of the device it lies on.
+    pub device_major: u32,
+    /// Minor number of that device.
+    pub device_minor: u32,
+    /// Its inode there.
+    pub inode: u64,
+}
+
+/// Kinds of file that a plan tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File,
+    /// A character or block device.
+    Device,
+    /// A socket or FIFO.
+    Ipc,
+}
+
+/// The host as a plan sees it. Tests put a table in its place.
+pub trait Host {
+    /// Looks a path up, following links.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer, `NOENT` above all.
+    fn find(&self, path: &Path) -> rustix::io::Result<Found>;
+
+    /// Where a symlink points; `None` if the path is not one.
+    fn link(&self, path: &Path) -> Option<PathBuf>;
+
+    /// Names in a folder, sorted; none if it can't be read.
+    fn names(&self, folder: &Path) -> Vec<OsString>;
+
+    /// A file's content, if it is a regular file of at most `most_bytes`.
+    fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>>;
+}
+
+/// The machine palisade runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisHost;
+
+impl Host for ThisHost {
+    fn find(&self, path: &Path) -> rustix::io::Result<Found> {
+        // O_PATH opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
+        let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let stat = rustix::fs::fstat(&file)?;
+        let canonical = rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+        Ok(Found {
+            canonical: path_from(&canonical),
+            kind: kind_of(stat.st_mode)?,
+            identity: Identity {
+                device_major: rustix::fs::major(stat.st_dev),
+                device_minor: rustix::fs::minor(stat.st_dev),
+                inode: stat.st_ino,
+            },
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mode: stat.st_mode & 0o7777,
+            size_bytes: stat.st_size.try_into().unwrap_or(0),
+        })
+    }
+
+    fn link(&self, path: &Path) -> Option<PathBuf> {
+        let target = rustix::fs::readlink(path, Vec::new()).ok()?;
+        Some(path_from(&target))
+    }
+
+    fn names(&self, folder: &Path) -> Vec<OsString> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    }
+
+    fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
+        let metadata = std::fs::metadata(path).ok()?;
+        (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
+    }
+}
+
+fn path_from(text: &std::ffi::CStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(text.to_bytes()))
+}
+
+fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
+    match rustix::fs::FileType::from_raw_mode(mode) {
+        rustix::fs::FileType::Directory => Ok(Kind::Folder),
+        rustix::fs::FileType::RegularFile => Ok(Kind::File),
+        rustix::fs::FileType::CharacterDevice | rustix::fs::FileType::BlockDevice => Ok(Kind::Device),
+        rustix::fs::FileType::Socket | rustix::fs::FileType::Fifo => Ok(Kind::Ipc),
+        _ => Err(Errno::INVAL),
+    }
+}

@@ -1,0 +1,311 @@
+//! The supervisor's end of the keeper: starting it, parking domains, id maps, what to clean.
+
+use crate::{sys, wire};
+use rustix::{
+    fs::{MemfdFlags, SealFlags},
+    io::Errno,
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType},
+    process::{Pid, PidfdFlags},
+};
+use std::{
+    collections::VecDeque,
+    io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use wire::{Record, Step};
+
+/// What a parked domain is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParkOrder {
+    /// Give the domain a host uid and gid of its own.
+    pub(crate) own_uid: bool,
+    /// Make no namespaces: held by Landlock and seccomp alone.
+    pub(crate) bare: bool,
+    /// Uid inside the domain.
+    pub(crate) uid: u32,
+    /// Gid inside the domain.
+    pub(crate) gid: u32,
+}
+
+/// A domain that exists and waits for its guest.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    /// Stream to init.
+    pub(crate) socket: OwnedFd,
+    /// Readable when nothing of the domain runs any more.
+    pub(crate) pidfd: OwnedFd,
+    /// Init's pid on the host.
+    pub(crate) pid: u32,
+    /// The host uid the guest runs as.
+    pub(crate) host_uid: u32,
+    /// When the keeper began and finished making it, in ns of the monotonic clock.
+    pub(crate) made_ns: (u64, u64),
+}
+
+/// The keeper did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// The memory file for the keeper's program.
+    #[error("host: cannot create a memory file for the keeper: {0}; vm.memfd_noexec must not be 2")]
+    CreateProgram(#[source] Errno),
+    /// Its start.
+    #[error("host: cannot start the keeper: {0}; /proc must be mounted and memory files executable")]
+    Start(#[source] std::io::Error),
+    /// The socket to it.
+    #[error("wall: the keeper does not answer: {0}")]
+    Talk(#[source] Errno),
+    /// It ended.
+    #[error("wall: the keeper ended unexpectedly")]
+    Gone,
+    /// A domain could not be made.
+    #[error("host: cannot make the domain's namespaces ({step:?}): {errno}")]
+    Park {
+        /// The step that failed.
+        step: Step,
+        /// The kernel's answer.
+        #[source]
+        errno: Errno,
+    },
+    /// A user namespace for an id-mapped mount could not be made.
+    #[error("host: cannot map file owners for a grant: {0}")]
+    MapIds(#[source] Errno),
+}
+
+/// A running keeper. Dropping it ends every domain it made.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    control: OwnedFd,
+    process: Mutex<Child>,
+    replies: Mutex<Replies>,
+}
+
+/// Replies that were read while looking for another one.
+#[derive(Debug, Default)]
+struct Replies {
+    parked: VecDeque<Result<Parked, KeeperError>>,
+}
+
+enum Reply {
+    Parked(Result<Parked, KeeperError>),
+    IdsMapped(Result<OwnedFd, KeeperError>),
+    Remembered(Result<(), KeeperError>),
+}
+
+impl Keeper {
+    /// Starts the keeper. The calling process is not forked: the program is spawned.
+    pub(crate) fn start() -> Result<Self, KeeperError> {
+        let program = program_file().map_err(KeeperError::CreateProgram)?;
+        let (control, keepers_end) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(KeeperError::Talk)?;
+        let supervisor = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
+            .map_err(KeeperError::Talk)?;
+        let process = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
+            .env_clear()
+            .stdin(Stdio::from(keepers_end))
+            .stdout(Stdio::from(supervisor))
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(KeeperError::Start)?;
+        Ok(Self { control, process: Mutex::new(process), replies: Mutex::default() })
+    }
+
+    /// Asks for a domain without waiting for it.
+    pub(crate) fn order(&self, order: &ParkOrder) -> Result<(), KeeperError> {
+        let bare = if order.bare { wire::PARK_BARE } else { wire::PARK_NETWORK | wire::PARK_CGROUP };
+        let own = if order.own_uid { wire::PARK_OWN_UID } else { 0 };
+        let (outer_uid, outer_gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        self.send(
+            wire::KEEPER_PARK,
+            &[
+                bare | own,
+                order.uid.into(),
+                order.gid.into(),
+                outer_uid.as_raw().into(),
+                outer_gid.as_raw().into(),
+            ],
+            &[],
+        )
+    }
+
+    /// Waits for a domain that was ordered.
+    pub(crate) fn parked(&self) -> Result<Parked, KeeperError> {
+        let mut replies = lock(&self.replies);
+        if let Some(parked) = replies.parked.pop_front() {
+            return parked;
+        }
+        loop {
+            if let Reply::Parked(parked) = self.receive()? {
+                return parked;
+            }
+        }
+    }
+
+    /// A user namespace that maps the owner of files on disk to the domain's host uid.
+    pub(crate) fn map_ids(&self, disk_uid: u32, disk_gid: u32, host_uid: u32) -> Result<OwnedFd, KeeperError> {
+        let mut replies = lock(&self.replies);
+        self.send(wire::KEEPER_MAP_IDS, &[disk_uid.into(), disk_gid.into(), host_uid.into()], &[])?;
+        loop {
+            match self.receive()? {
+                Reply::IdsMapped(namespace) => return namespace,
+                Reply::Parked(parked) => replies.parked.push_back(parked),
+                Reply::Remembered(_) => {}
+            }
+        }
+    }
+
+    /// Has the keeper remove these paths should this process die: see [`wire::KEEPER_REMEMBER`].
+    pub(crate) fn remember(&self, init_pid: u32, paths: &[u8]) -> Result<(), KeeperError> {
+        let mut replies = lock(&self.replies);
+        self.send(wire::KEEPER_REMEMBER, &[init_pid.into()], paths)?;
+        loop {
+            match self.receive()? {
+                Reply::Remembered(outcome) => return outcome,
+                Reply::Parked(parked) => replies.parked.push_back(parked),
+                Reply::IdsMapped(_) => {}
+            }
+        }
+    }
+
+    /// Tells the keeper that this process has removed everything itself.
+    pub(crate) fn forget(&self, init_pid: u32) -> Result<(), KeeperError> {
+        self.send(wire::KEEPER_FORGET, &[init_pid.into()], &[])
+    }
+
+    fn send(&self, kind: u64, words: &[u64], tail: &[u8]) -> Result<(), KeeperError> {
+        let record = record_bytes(kind, words);
+        let parts = [IoSlice::new(&record), IoSlice::new(tail)];
+        rustix::net::sendmsg(&self.control, &parts, &mut Default::default(), SendFlags::NOSIGNAL)
+            .map(drop)
+            .map_err(talk_error)
+    }
+
+    fn receive(&self) -> Result<Reply, KeeperError> {
+        let (record, mut fds) = receive_record(self.control.as_fd()).map_err(talk_error)?.ok_or(KeeperError::Gone)?;
+        let mut take = || fds.pop_front().ok_or(KeeperError::Gone);
+        match record.kind {
+            wire::KEEPER_PARKED => {
+                let (socket, pidfd) = (take()?, take()?);
+                let [pid, host_uid, began_ns, done_ns, ..] = record.words;
+                let (pid, host_uid) = (pid as u32, host_uid as u32);
+                Ok(Reply::Parked(Ok(Parked { socket, pidfd, pid, host_uid, made_ns: (began_ns, done_ns) })))
+            }
+            wire::KEEPER_IDS_MAPPED => Ok(Reply::IdsMapped(Ok(take()?))),
+            wire::KEEPER_REMEMBERED => Ok(Reply::Remembered(Ok(()))),
+            wire::KEEPER_FAILED => Ok(failed(&record)),
+            _ => Err(KeeperError::Gone),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // The keeper ends all its domains, cleans and exits when the control socket closes; wait for
+        // that, so that nothing is left when this returns.
+        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
+        let _ = lock(&self.process).wait();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves both contents whole: they are only ever replaced entry by entry.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn talk_error(errno: Errno) -> KeeperError {
+    match errno {
+        Errno::PIPE | Errno::CONNRESET => KeeperError::Gone,
+        errno => KeeperError::Talk(errno),
+    }
+}
+
+fn failed(record: &Record) -> Reply {
+    let [step, item, errno, ..] = record.words;
+    let (step, errno) = (Step::from_number(step), Errno::from_raw_os_error(errno as i32));
+    match (step, item) {
+        (Step::Clone, 2) | (Step::MapIds, 1) => Reply::IdsMapped(Err(KeeperError::MapIds(errno))),
+        (Step::Remember, _) => Reply::Remembered(Err(KeeperError::Talk(errno))),
+        _ => Reply::Parked(Err(KeeperError::Park { step, errno })),
+    }
+}
+
+/// The keeper's program in a file that nobody can change (CVE-2019-5736 overwrote a runtime through
+/// `/proc/self/exe`).
+fn program_file() -> rustix::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = match rustix::fs::memfd_create("palisade-keeper", flags | MemfdFlags::EXEC) {
+        // Before Linux 6.3 memory files were always executable and the flag unknown.
+        Err(Errno::INVAL) => rustix::fs::memfd_create("palisade-keeper", flags)?,
+        created => created?,
+    };
+    let mut rest = sys::KEEPER;
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
+    }
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    // Executing a file that is open for writing is refused (ETXTBSY): keep a read-only descriptor.
+    rustix::fs::open(
+        format!("/proc/self/fd/{}", file.as_raw_fd()),
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+}
+
+pub(crate) fn record_bytes(kind: u64, words: &[u64]) -> [u8; wire::RECORD_BYTES] {
+    let mut bytes = [0; wire::RECORD_BYTES];
+    let all = std::iter::once(&kind).chain(words);
+    for (to, word) in bytes.chunks_exact_mut(8).zip(all) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+fn parse_record(bytes: &[u8; wire::RECORD_BYTES]) -> Record {
+    let (chunks, _) = bytes.as_chunks::<8>();
+    let mut words = chunks.iter().map(|word| u64::from_ne_bytes(*word));
+    let mut record = Record { kind: words.next().unwrap_or(0), ..Record::default() };
+    for (to, from) in record.words.iter_mut().zip(words) {
+        *to = from;
+    }
+    record
+}
+
+/// Receives one whole record and what came with it; `None` when the peer has closed.
+pub(crate) fn receive_record(
+    socket: BorrowedFd<'_>,
+) -> rustix::io::Result<Option<(Record, VecDeque<OwnedFd>)>> {
+    let mut bytes = [0; wire::RECORD_BYTES];
+    let mut fds = VecDeque::new();
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let received = receive_part(socket, &mut bytes[filled..], &mut fds)?;
+        if received == 0 {
+            return Ok(None);
+        }
+        filled += received;
+    }
+    Ok(Some((parse_record(&bytes), fds)))
+}
+
+fn receive_part(socket: BorrowedFd<'_>, bytes: &mut [u8], fds: &mut VecDeque<OwnedFd>) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = rustix::net::RecvAncillaryBuffer::new(&mut space);
+    let mut part = [IoSliceMut::new(bytes)];
+    let received = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(socket, &mut part, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    for message in ancillary.drain() {
+        if let rustix::net::RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    Ok(received.bytes)
+}
+
+/// Whether a process with this pid exists; used to tell abandoned leaves from living ones.
+pub(crate) fn process_exists(pid: u32) -> bool {
+    Pid::from_raw(pid as i32).is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}

@@ -1,0 +1,136 @@
+//! Why a guest did not start.
+
+use crate::{
+    keeper::KeeperError,
+    plan::{self, Plan},
+    seccomp::CompileError,
+    wire::Step,
+};
+use rustix::io::Errno;
+use std::path::PathBuf;
+
+/// A step of a launch failed. Nothing of the domain is left.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+#[non_exhaustive]
+pub enum LaunchError {
+    #[error(transparent)]
+    Keeper(#[from] KeeperError),
+    #[error("wall: the system-call filter does not compile: {0}")]
+    CompileFilter(#[from] CompileError),
+    #[error("wall: cannot send the launch message: {0}")]
+    Send(#[source] Errno),
+    #[error("wall: cannot hear from the domain: {0}")]
+    Receive(#[source] Errno),
+    #[error("wall: the domain's init ended before the guest was started; it may have been killed from outside")]
+    InitGone,
+    #[error("host: cannot keep {} from coming into being: {errno}; --protect needs to create an empty placeholder there", path.display())]
+    HoldPath {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error("host: cannot open {} for a grant: {errno}", path.display())]
+    OpenSource {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error("host: {} was replaced while the domain started; run again if that was you", path.display())]
+    SourceChanged { path: PathBuf },
+    #[error("host: cannot restrict the mount of {}: {errno}", path.display())]
+    SetMountAttributes {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error(
+        "host: the file system of {} cannot show its files as the guest's ({errno}), and others may not use them; \
+         open its permissions, copy it elsewhere, or run palisade as its owner",
+        path.display()
+    )]
+    CannotMapOwner {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error("host: the domain's root cannot be built: {step:?}: {errno}{advice}")]
+    BuildRoot {
+        step: Step,
+        #[source]
+        errno: Errno,
+        advice: &'static str,
+    },
+    #[error("{fault}: {what}: {errno}")]
+    Build {
+        fault: &'static str,
+        what: String,
+        #[source]
+        errno: Errno,
+    },
+    #[error("host: the guest cannot be confined ({step:?}): {errno}; `palisade doctor` says what this machine lacks")]
+    Confine {
+        step: Step,
+        #[source]
+        errno: Errno,
+    },
+    #[error("policy: the guest's working directory {} cannot be entered: {errno}; see --cwd", path.display())]
+    ChangeDirectory {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error("guest: '{program}' was not found inside the domain")]
+    NotFound { program: String },
+    #[error("guest: '{program}' cannot be executed: {errno}")]
+    CannotExecute {
+        program: String,
+        #[source]
+        errno: Errno,
+    },
+}
+
+const NAMESPACE_ADVICE: &str = "; this host seems to restrict user namespaces: `palisade doctor` says how to allow them";
+
+impl LaunchError {
+    /// Whether the same launch could work with less of a wall: the host refuses namespaces.
+    pub fn is_for_lack_of_namespaces(&self) -> bool {
+        match self {
+            Self::Keeper(KeeperError::Park { .. }) => true,
+            Self::BuildRoot { errno, .. } => matches!(*errno, Errno::PERM | Errno::ACCESS),
+            _ => false,
+        }
+    }
+
+    /// Names the failure of a step that init reports.
+    pub(super) fn of_step(step: Step, item: usize, errno: Errno, plan: &Plan) -> Self {
+        let program = || plan.command.first().cloned().unwrap_or_default();
+        match step {
+            Step::Execute if errno == Errno::NOENT => Self::NotFound { program: program() },
+            Step::Execute => Self::CannotExecute { program: program(), errno },
+            Step::ChangeDirectory => Self::ChangeDirectory { path: plan.cwd.clone(), errno },
+            Step::SourceChanged | Step::OpenSource => of_source(step, item, errno, plan),
+            Step::MakeRoot | Step::SetPropagation | Step::PivotRoot | Step::DetachOldRoot | Step::MountProc => {
+                let advice = if matches!(errno, Errno::PERM | Errno::ACCESS) { NAMESPACE_ADVICE } else { "" };
+                Self::BuildRoot { step, errno, advice }
+            }
+            Step::MakeDir | Step::Symlink | Step::WriteFile | Step::OpenTarget | Step::AttachMount | Step::CloneMount
+            | Step::SetMountAttributes | Step::SealRoot | Step::MountDevpts | Step::HostName => {
+                let what = plan.steps.get(item).map_or_else(|| format!("{step:?}"), |item| format!("{item} ({step:?})"));
+                Self::Build { fault: "host", what, errno }
+            }
+            step => Self::Confine { step, errno },
+        }
+    }
+}
+
+fn of_source(step: Step, item: usize, errno: Errno, plan: &Plan) -> LaunchError {
+    let path = match plan.steps.get(item) {
+        Some(plan::Step::Mount { source, .. }) => source.clone(),
+        _ => PathBuf::new(),
+    };
+    match step {
+        Step::SourceChanged => LaunchError::SourceChanged { path },
+        _ => LaunchError::OpenSource { path, errno },
+    }
+}

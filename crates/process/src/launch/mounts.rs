@@ -1,0 +1,120 @@
+//! Mounts that only the host's root can make: granted paths whose files shall be the guest's own.
+//!
+//! The guest of a root-run domain has a host uid that owns nothing. An id-mapped mount
+//! (mount_setattr(2), `MOUNT_ATTR_IDMAP`) shows the files of the granted path's owner as the
+//! guest's, and what the guest writes there belongs to that owner on disk.
+
+use super::LaunchError;
+use crate::{
+    host::Identity,
+    keeper::Keeper,
+    plan::{Plan, Step},
+    sys,
+};
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags},
+    io::Errno,
+    mount::OpenTreeFlags,
+};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+/// Detached mounts, by the index of their step in the plan.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    mounts: Vec<(usize, OwnedFd)>,
+}
+
+impl Prepared {
+    pub(super) fn position(&self, step: usize) -> Option<u32> {
+        self.mounts.iter().position(|(index, _)| *index == step).map(|position| position as u32)
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.mounts.iter().map(|(_, mount)| mount.as_fd())
+    }
+}
+
+/// Clones and maps every granted path of the plan.
+pub(super) fn prepare(keeper: &Keeper, plan: &Plan, host_uid: u32) -> Result<Prepared, LaunchError> {
+    let mut prepared = Prepared::default();
+    let mut maps = BTreeMap::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        let Step::Mount { source, identity, owner: Some(owner), open_to_all, attributes, .. } = step else {
+            continue;
+        };
+        let bits = u64::from(attributes.bits());
+        let mount = clone_mount(source, *identity)?;
+        if needs_no_map(step) {
+            sys::set_mount_attributes(mount.as_fd(), bits, None).map_err(|errno| attribute_error(source, errno))?;
+        } else {
+            let map = match maps.entry(*owner) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(keeper.map_ids(owner.0, owner.1, host_uid)?)
+                }
+            };
+            set_mapped(&mount, source, bits, map, *open_to_all)?;
+        }
+        prepared.mounts.push((index, mount));
+    }
+    Ok(prepared)
+}
+
+/// A single file that anybody may read needs no owner.
+fn needs_no_map(step: &Step) -> bool {
+    let Step::Mount { identity: _, open_to_all, attributes, source, .. } = step else {
+        return false;
+    };
+    let read_only = attributes.bits() & crate::plan::Attributes::RDONLY.bits() != 0;
+    *open_to_all && read_only && !source.is_dir()
+}
+
+fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
+    let error = |errno| LaunchError::OpenSource { path: source.into(), errno };
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(rustix::fs::CWD, source, flags, Mode::empty(), resolve).map_err(error)?;
+    let stat = rustix::fs::fstat(&file).map_err(error)?;
+    let found = Identity {
+        device_major: rustix::fs::major(stat.st_dev),
+        device_minor: rustix::fs::minor(stat.st_dev),
+        inode: stat.st_ino,
+    };
+    if found != identity {
+        return Err(LaunchError::SourceChanged { path: source.into() });
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(&file, c"", flags).map_err(error)
+}
+
+/// Where the file system can't map ids (overlayfs, some network file systems), a path that is open
+/// to everybody is as good without.
+fn set_mapped(
+    mount: &OwnedFd,
+    source: &Path,
+    attributes: u64,
+    map: &OwnedFd,
+    open_to_all: bool,
+) -> Result<(), LaunchError> {
+    match sys::set_mount_attributes(mount.as_fd(), attributes, Some(map.as_fd())) {
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM) if open_to_all => {
+            sys::set_mount_attributes(mount.as_fd(), attributes, None).map_err(|errno| attribute_error(source, errno))
+        }
+        Err(errno @ (Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM)) => {
+            Err(LaunchError::CannotMapOwner { path: source.into(), errno })
+        }
+        outcome => outcome.map_err(|errno| attribute_error(source, errno)),
+    }
+}
+
+fn attribute_error(source: &Path, errno: Errno) -> LaunchError {
+    LaunchError::SetMountAttributes { path: source.into(), errno }
+}
+

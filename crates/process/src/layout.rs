@@ -1,0 +1,453 @@
+//! Where everything of a domain's file system comes from: granted paths, the system view and
+//! private folders, sorted so that the deeper path wins.
+//!
+//! The result is a list of steps and of placeholders. Nothing is opened for use here; the host is
+//! asked what lies where.
+
+use crate::{
+    host::{Found, Host, Kind},
+    plan::{Attributes, Placeholder, PlanError, Step},
+    view::{self, Piece},
+};
+use palisade_policy::{Access, FileGrant, Policy};
+use rustix::io::Errno;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+/// Folders of the domain's own `tmpfs` that the guest may write to.
+pub(crate) const PRIVATE_FOLDERS: [&str; 2] = ["/tmp", "/dev/shm"];
+
+/// One place of the domain's file system that is not just a folder of its root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A host path, mounted.
+    Host(HostPath),
+    /// A writable folder of the domain's `tmpfs`.
+    Private,
+    /// Read-only although the folder around it is writable; it may not exist yet.
+    Protected,
+    /// Executable although the folder around it is writable.
+    Executable,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HostPath {
+    found: Found,
+    writable: bool,
+    /// Its files get the guest as their owner; the system view and devices stay as they are.
+    granted: bool,
+}
+
+/// The file system of one domain, before it is steps.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    places: BTreeMap<PathBuf, Place>,
+    symlinks: BTreeMap<PathBuf, PathBuf>,
+    files: BTreeMap<PathBuf, (u32, Vec<u8>)>,
+    executable: Vec<PathBuf>,
+}
+
+/// What a layout comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Arrangement {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) placeholders: Vec<Placeholder>,
+    made: BTreeSet<PathBuf>,
+    pinned: BTreeSet<PathBuf>,
+}
+
+impl Layout {
+    /// Resolves a policy's paths on a host.
+    pub(crate) fn resolve(policy: &Policy, host: &dyn Host) -> Result<Self, PlanError> {
+        let mut layout = Self {
+            places: BTreeMap::new(),
+            symlinks: BTreeMap::new(),
+            files: BTreeMap::new(),
+            executable: Vec::new(),
+        };
+        for folder in PRIVATE_FOLDERS {
+            layout.places.insert(folder.into(), Place::Private);
+        }
+        if policy.grants.system {
+            layout.add_system_view(host);
+        }
+        layout.add_devices(policy, host)?;
+        for grant in &policy.grants.files {
+            layout.add_grant(grant, host)?;
+        }
+        layout.yield_to_grants();
+        Ok(layout)
+    }
+
+    /// A small file made for the domain, unless the policy puts something in its place.
+    pub(crate) fn add_file(&mut self, path: &str, mode: u32, content: Vec<u8>) {
+        if !self.places.contains_key(Path::new(path)) {
+            self.files.insert(path.into(), (mode, content));
+        }
+    }
+
+    /// A symlink made for the domain.
+    pub(crate) fn add_symlink(&mut self, path: &str, target: &str) {
+        self.symlinks.insert(path.into(), target.into());
+    }
+
+    fn add_system_view(&mut self, host: &dyn Host) {
+        for piece in view::system_view(host) {
+            match piece {
+                Piece::Symlink { path, target } => drop(self.symlinks.insert(path, target)),
+                Piece::Copy { path, content } => drop(self.files.insert(path, (0o444, content))),
+                Piece::Mount { path, found } => {
+                    let place = HostPath { found, writable: false, granted: false };
+                    self.places.insert(path, Place::Host(place));
+                }
+            }
+        }
+    }
+
+    fn add_devices(&mut self, policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
+        let granted = policy.grants.devices.iter().filter(|device| !device.is_pts()).map(|device| device.path.as_path());
+        for path in view::DEVICES.iter().map(Path::new).chain(granted) {
+            let found = host.find(path).map_err(|errno| PlanError::missing(path, errno))?;
+            if found.kind != Kind::Device {
+                return Err(PlanError::NotADevice { path: path.into() });
+            }
+            self.places.insert(path.into(), Place::Host(HostPath { found, writable: true, granted: false }));
+        }
+        Ok(())
+    }
+
+    fn add_grant(&mut self, grant: &FileGrant, host: &dyn Host) -> Result<(), PlanError> {
+        let guest = grant.guest_path().to_path_buf();
+        match grant.access {
+            Access::Read | Access::Write => {
+                let found = host.find(&grant.host).map_err(|errno| PlanError::missing(&grant.host, errno))?;
+                if found.kind == Kind::Device {
+                    return Err(PlanError::IsADevice { path: grant.host.clone() });
+                }
+                let writable = grant.access == Access::Write;
+                self.places.insert(guest, Place::Host(HostPath { found, writable, granted: true }));
+            }
+            Access::Protect => drop(self.places.insert(guest, Place::Protected)),
+            Access::Exec => {
+                self.places.entry(guest.clone()).or_insert(Place::Executable);
+                self.executable.push(guest);
+            }
+            Access::Ipc => {}
+        }
+        Ok(())
+    }
+
+    /// A grant of a path inside the system view's copies and links takes their place.
+    fn yield_to_grants(&mut self) {
+        let places = &self.places;
+        self.files.retain(|path, _| !places.contains_key(path));
+        self.symlinks.retain(|path, _| !places.contains_key(path));
+    }
+
+    /// Whether the guest finds the host's `path` at the same path inside.
+    pub(crate) fn shows(&self, path: &Path) -> bool {
+        if self.files.contains_key(path) {
+            return true;
+        }
+        let through_link = path.ancestors().any(|ancestor| self.symlinks.contains_key(ancestor));
+        through_link || self.host_path(path).is_some_and(|inside| inside == path || self.is_same_path(path))
+    }
+
+    fn is_same_path(&self, path: &Path) -> bool {
+        // A grant through a link shows the target under the link's own path.
+        path.ancestors().any(|ancestor| matches!(self.places.get(ancestor), Some(Place::Host(_))))
+    }
+
+    /// Whether the guest could change the host's file at `path`.
+    pub(crate) fn can_write(&self, path: &Path) -> bool {
+        self.places.iter().any(|(guest, place)| match place {
+            Place::Host(host) if host.writable && host.found.kind != Kind::Device => path
+                .strip_prefix(&host.found.canonical)
+                .is_ok_and(|rest| !self.is_read_only(&guest.join(rest))),
+            _ => false,
+        })
+    }
+
+    fn is_read_only(&self, guest: &Path) -> bool {
+        match self.nearest(guest.ancestors()) {
+            Some((_, Place::Host(host))) => !host.writable,
+            Some((_, Place::Protected)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether anything of the host's disk is writable for the guest.
+    pub(crate) fn writes_to_host(&self) -> bool {
+        self.places.values().any(|place| matches!(place, Place::Host(host) if host.writable && host.granted))
+    }
+
+    fn nearest<'a>(&'a self, mut paths: impl Iterator<Item = &'a Path>) -> Option<(&'a Path, &'a Place)> {
+        paths.find_map(|path| {
+            self.places.get_key_value(path).filter(|(_, place)| **place != Place::Executable).map(|(path, place)| (path.as_path(), place))
+        })
+    }
+
+    /// The place around `path`, not `path` itself.
+    fn around<'a>(&'a self, path: &'a Path) -> Option<(&'a Path, &'a Place)> {
+        self.nearest(path.ancestors().skip(1))
+    }
+
+    /// Where on the host the guest's `path` lies, if it lies there.
+    fn host_path(&self, path: &Path) -> Option<PathBuf> {
+        path.ancestors().find_map(|ancestor| match self.places.get(ancestor) {
+            Some(Place::Host(host)) => {
+                let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+                Some(Some(join(&host.found.canonical, rest)))
+            }
+            Some(Place::Private) => Some(None),
+            _ => None,
+        })?
+    }
+
+    fn is_executable(&self, path: &Path) -> bool {
+        self.executable.iter().any(|executable| path.starts_with(executable))
+    }
+
+    /// Turns the layout into steps, parents first.
+    pub(crate) fn arrange(&self, host: &dyn Host) -> Result<Arrangement, PlanError> {
+        let mut arrangement = Arrangement::default();
+        arrangement.made.insert("/".into());
+        for folder in ["/proc", "/dev", "/etc"] {
+            arrangement.make_folder(Path::new(folder), 0o755);
+        }
+        for (path, target) in &self.symlinks {
+            arrangement.make_parents(path);
+            arrangement.steps.push(Step::MakeSymlink { path: path.clone(), target: target.clone() });
+        }
+        for (path, (mode, content)) in &self.files {
+            arrangement.make_parents(path);
+            let step = Step::WriteFile { path: path.clone(), mode: *mode, content: content.clone() };
+            arrangement.steps.push(step);
+        }
+        for (guest, place) in &self.places {
+            self.arrange_place(&mut arrangement, host, guest, place)?;
+        }
+        Ok(arrangement)
+    }
+
+    fn arrange_place(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+        place: &Place,
+    ) -> Result<(), PlanError> {
+        self.refuse_links(guest)?;
+        match place {
+            Place::Host(source) => self.mount(arrangement, host, guest, source),
+            Place::Private => {
+                arrangement.make_folder(guest, 0o1777);
+                arrangement.remount(guest, self.private_attributes(guest), Attributes::NONE);
+                Ok(())
+            }
+            Place::Protected => self.protect(arrangement, host, guest),
+            Place::Executable => self.make_executable(arrangement, host, guest),
+        }
+    }
+
+    /// A mount point behind a symlink of the system view would lie somewhere else.
+    fn refuse_links(&self, guest: &Path) -> Result<(), PlanError> {
+        match guest.ancestors().skip(1).find(|ancestor| self.symlinks.contains_key(*ancestor)) {
+            Some(link) => Err(PlanError::BehindLink { guest: guest.into(), link: link.into() }),
+            None => Ok(()),
+        }
+    }
+
+    fn private_attributes(&self, guest: &Path) -> Attributes {
+        let noexec = if self.is_executable(guest) { Attributes::NONE } else { Attributes::NOEXEC };
+        Attributes::NOSUID | Attributes::NODEV | noexec
+    }
+
+    fn attributes(&self, guest: &Path, source: &HostPath) -> Attributes {
+        if source.found.kind == Kind::Device {
+            // Read-only keeps its mode and owner; reading and writing a device are not affected.
+            return Attributes::RDONLY | Attributes::NOSUID | Attributes::NOEXEC;
+        }
+        if source.writable {
+            return self.private_attributes(guest);
+        }
+        Attributes::RDONLY | Attributes::NOSUID | Attributes::NODEV
+    }
+
+    fn mount(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+        source: &HostPath,
+    ) -> Result<(), PlanError> {
+        match self.host_path(guest.parent().unwrap_or(guest)) {
+            Some(_) => self.check_mount_point(arrangement, host, guest, source)?,
+            None => arrangement.make_mount_point(guest, source.found.kind),
+        }
+        arrangement.steps.push(Step::Mount {
+            source: source.found.canonical.clone(),
+            identity: source.found.identity,
+            owner: source.granted.then_some((source.found.uid, source.found.gid)),
+            open_to_all: is_open_to_all(&source.found, source.writable),
+            attributes: self.attributes(guest, source),
+            target: guest.into(),
+        });
+        Ok(())
+    }
+
+    /// Inside a mounted folder the place to mount on must exist already, and be of the same kind.
+    fn check_mount_point(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+        source: &HostPath,
+    ) -> Result<(), PlanError> {
+        let below = self.host_path(guest.parent().unwrap_or(guest)).unwrap_or_default();
+        let point = join(&below, Path::new(guest.file_name().unwrap_or_default()));
+        let no_mount_point = |why| PlanError::NoMountPoint { guest: guest.into(), host: point.clone(), why };
+        let found = host.find(&point).map_err(|_| no_mount_point("does not exist"))?;
+        if found.canonical != point {
+            return Err(no_mount_point("is reached through a symlink"));
+        }
+        if (found.kind == Kind::Folder) != (source.found.kind == Kind::Folder) {
+            return Err(no_mount_point("is a folder where the granted path is a file, or the reverse"));
+        }
+        self.pin_parents(arrangement, guest);
+        Ok(())
+    }
+
+    /// A folder that holds a mount point can be renamed, the mount going with it; then the guest
+    /// could make a new one in its place. A mount point can't, so every parent becomes one.
+    fn pin_parents(&self, arrangement: &mut Arrangement, guest: &Path) {
+        let Some((outer, Place::Host(HostPath { writable: true, .. }))) = self.around(guest) else {
+            return;
+        };
+        let mut parents: Vec<_> = guest.ancestors().skip(1).take_while(|parent| *parent != outer).collect();
+        parents.reverse();
+        for parent in parents {
+            if arrangement.pinned.insert(parent.into()) {
+                arrangement.remount(parent, Attributes::NONE, Attributes::NONE);
+            }
+        }
+    }
+
+    fn protect(&self, arrangement: &mut Arrangement, host: &dyn Host, guest: &Path) -> Result<(), PlanError> {
+        match self.around(guest) {
+            Some((outer, Place::Host(source))) if source.writable => {
+                let outer = outer.to_path_buf();
+                self.protect_on_host(arrangement, host, guest, &outer)
+            }
+            Some((_, Place::Private)) => {
+                arrangement.make_mount_point(guest, Kind::File);
+                arrangement.remount(guest, Attributes::RDONLY, Attributes::NONE);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Walks down from the writable folder: what exists is held in place, the first thing that does
+    /// not exist is kept from coming into being by an empty placeholder.
+    fn protect_on_host(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+        outer: &Path,
+    ) -> Result<(), PlanError> {
+        let mut steps: Vec<_> = guest.ancestors().take_while(|path| *path != outer).collect();
+        steps.reverse();
+        for path in steps {
+            let on_host = self.host_path(path).unwrap_or_default();
+            match host.find(&on_host) {
+                Ok(found) if found.canonical != on_host => {
+                    return Err(PlanError::ProtectBehindLink { guest: guest.into(), link: path.into() });
+                }
+                Ok(_) if path == guest => arrangement.remount(path, Attributes::RDONLY, Attributes::NONE),
+                Ok(_) if arrangement.pinned.insert(path.into()) => {
+                    arrangement.remount(path, Attributes::NONE, Attributes::NONE);
+                }
+                Ok(_) => {}
+                Err(Errno::NOENT) if host.link(&on_host).is_some() => {
+                    return Err(PlanError::ProtectBehindLink { guest: guest.into(), link: path.into() });
+                }
+                Err(Errno::NOENT) => {
+                    let folder = path != guest;
+                    arrangement.placeholders.push(Placeholder { path: on_host, folder });
+                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
+                    return Ok(());
+                }
+                Err(errno) => return Err(PlanError::missing(&on_host, errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn make_executable(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+    ) -> Result<(), PlanError> {
+        match self.host_path(guest) {
+            Some(on_host) => {
+                host.find(&on_host).map_err(|errno| PlanError::missing(&on_host, errno))?;
+                self.pin_parents(arrangement, guest);
+            }
+            None => arrangement.make_folder(guest, 0o1777),
+        }
+        arrangement.remount(guest, Attributes::NONE, Attributes::NOEXEC);
+        Ok(())
+    }
+}
+
+impl Arrangement {
+    fn remount(&mut self, target: &Path, set: Attributes, clear: Attributes) {
+        self.steps.push(Step::Remount { target: target.into(), set, clear });
+    }
+
+    fn make_parents(&mut self, path: &Path) {
+        let mut parents: Vec<_> = path.ancestors().skip(1).collect();
+        parents.reverse();
+        for parent in parents {
+            self.make_folder(parent, 0o755);
+        }
+    }
+
+    fn make_folder(&mut self, path: &Path, mode: u32) {
+        if !self.made.contains(path) {
+            self.make_parents(path);
+            self.made.insert(path.into());
+            self.steps.push(Step::MakeFolder { path: path.into(), mode });
+        }
+    }
+
+    fn make_mount_point(&mut self, path: &Path, kind: Kind) {
+        if kind == Kind::Folder {
+            return self.make_folder(path, 0o755);
+        }
+        self.make_parents(path);
+        self.steps.push(Step::WriteFile { path: path.into(), mode: 0o444, content: Vec::new() });
+    }
+}
+
+/// `join` without the trailing slash that joining an empty path leaves.
+fn join(base: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() { base.into() } else { base.join(rest) }
+}
+
+/// Whether a file can be used without being its owner. A folder's content may be anything.
+fn is_open_to_all(found: &Found, writable: bool) -> bool {
+    let needed = match (found.kind, writable) {
+        (Kind::File, false) => 0o4,
+        (Kind::File | Kind::Ipc, _) => 0o6,
+        (Kind::Folder, false) => 0o5,
+        (Kind::Folder, true) => 0o7,
+        (Kind::Device, _) => 0,
+    };
+    found.mode & needed == needed
+}

@@ -1,0 +1,80 @@
+//! What this machine offers, asked once and cheaply.
+
+use crate::sys;
+use rustix::thread::CapabilitySet;
+use std::num::NonZeroUsize;
+
+/// How much a domain of this process can be given. The first two are full walls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// Root: namespaces, and for each domain a host uid of its own.
+    Privileged,
+    /// An ordinary user: namespaces by way of a user namespace.
+    UserNamespace,
+    /// No namespaces: Landlock and seccomp alone.
+    Bare,
+}
+
+/// Facts about this machine and this process that a plan depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The best tier that this process's identity allows. Whether the kernel lets it have
+    /// namespaces shows when the domain is made.
+    pub tier: Tier,
+    /// Effective user id of this process.
+    pub uid: u32,
+    /// Effective group id of this process.
+    pub gid: u32,
+    /// Newest Landlock interface; `None` without Landlock.
+    pub landlock_abi: Option<u32>,
+    /// Processors this process may run on.
+    pub processors: usize,
+}
+
+impl Machine {
+    /// Asks the kernel.
+    pub fn probe() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let tier = if uid == 0 && may_give_uids() { Tier::Privileged } else { Tier::UserNamespace };
+        Self {
+            tier,
+            uid,
+            gid: rustix::process::getegid().as_raw(),
+            landlock_abi: sys::landlock_abi(),
+            processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        }
+    }
+}
+
+/// Whether this root is the host's: it has the capabilities, and the uids that domains get exist in
+/// its user namespace. Root in a rootless container has neither.
+fn may_give_uids() -> bool {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID;
+    let held = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
+    held && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| maps_own_uids(&map))
+}
+
+fn maps_own_uids(uid_map: &str) -> bool {
+    const MOST_PIDS: u64 = 1 << 22;
+    let last = crate::wire::OWN_UID_BASE + MOST_PIDS;
+    uid_map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
+        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else {
+            return false;
+        };
+        first <= crate::wire::OWN_UID_BASE && last <= first + count
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_map_that_has_the_uids_of_domains_counts() {
+        assert!(maps_own_uids("         0          0 4294967295\n"));
+        assert!(!maps_own_uids("0 1000 1\n1 100000 65536\n"), "a rootless container");
+        assert!(!maps_own_uids(""));
+    }
+}

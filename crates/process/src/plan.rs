@@ -1,0 +1,481 @@
+//! The plan: every step the wall will take on this machine, as data.
+//!
+//! A plan is made without changing anything and without privilege; `palisade explain` prints it and
+//! golden tests compare it. [`crate::launch`] carries it out.
+
+mod attributes;
+mod display;
+mod enforcement;
+mod environment;
+mod error;
+
+pub use attributes::Attributes;
+pub use error::PlanError;
+
+use crate::{
+    host::{Host, Identity},
+    layout::{self, Layout},
+    machine::{Machine, Tier},
+    seccomp::{self, Groups},
+};
+use palisade_policy::{Access, Capability, Limits, Policy};
+use palisade_wall::{Command, Enforcement};
+use serde::Serialize;
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Bounds that hold where the policy names none: wide enough for any honest program, tight enough
+/// that a bomb stays inside.
+const DEFAULT_PROCESSES: u32 = 4096;
+const DEFAULT_TMP_BYTES: u64 = 1 << 30;
+/// The guest's uid and gid inside a domain of root's.
+const GUEST_ID: u32 = 1000;
+
+/// Where and as what palisade itself was started, as far as a plan depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The working directory, if it can be told.
+    pub cwd: Option<PathBuf>,
+    /// The environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The guest gets a terminal of its own.
+    pub terminal: bool,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn here(terminal: bool) -> Self {
+        Self { cwd: std::env::current_dir().ok(), environment: std::env::vars_os().collect(), terminal }
+    }
+}
+
+/// Every step of one launch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The command, for reports.
+    pub command: Vec<String>,
+    /// How much of a domain there will be.
+    pub tier: Tier,
+    /// Whom the guest runs as, inside.
+    pub uid: u32,
+    /// The group it runs as, inside.
+    pub gid: u32,
+    /// Empty files and folders on the host that keep protected paths from coming into being.
+    pub placeholders: Vec<Placeholder>,
+    /// The file system, in order.
+    pub steps: Vec<Step>,
+    /// The Landlock domain.
+    pub landlock: Option<Landlock>,
+    /// The system-call filter; `None` only where the user wrote `--allow-degraded seccomp`.
+    pub seccomp: Option<Groups>,
+    /// Resource limits of each process.
+    pub rlimits: Vec<Rlimit>,
+    /// Run on this many processors at most.
+    pub affinity: Option<usize>,
+    /// Limits that a cgroup holds.
+    pub cgroup: CgroupLimits,
+    /// Wall-clock limit.
+    pub time: Option<Duration>,
+    /// Processor-time limit.
+    pub cpu_time: Option<Duration>,
+    /// Limit on bytes of stdout and stderr.
+    pub output_bytes: Option<u64>,
+    /// The guest's working directory.
+    pub cwd: PathBuf,
+    /// Paths to try for the program, in order.
+    #[serde(serialize_with = "texts")]
+    pub candidates: Vec<OsString>,
+    /// The program's own name and its arguments.
+    #[serde(serialize_with = "texts")]
+    pub arguments: Vec<OsString>,
+    /// `NAME=VALUE` each.
+    #[serde(serialize_with = "texts")]
+    pub environment: Vec<OsString>,
+    /// The guest gets a terminal of its own.
+    pub terminal: bool,
+    /// Per capability: requested and actual.
+    pub enforcement: Vec<Enforcement>,
+    #[serde(skip)]
+    layout: Option<std::sync::Arc<Layout>>,
+}
+
+/// One step of building the domain's file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// A `tmpfs` as the domain's root.
+    MakeRoot {
+        /// Its size in bytes.
+        size_bytes: u64,
+        /// How many files it can hold.
+        inodes: u64,
+    },
+    /// A folder of the root.
+    MakeFolder {
+        /// Where.
+        path: PathBuf,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A symlink of the root.
+    MakeSymlink {
+        /// Where.
+        path: PathBuf,
+        /// What it says.
+        target: PathBuf,
+    },
+    /// A small file of the root.
+    WriteFile {
+        /// Where.
+        path: PathBuf,
+        /// Permission bits.
+        mode: u32,
+        /// What is in it.
+        #[serde(serialize_with = "lossy")]
+        content: Vec<u8>,
+    },
+    /// A host path, mounted with all below it.
+    Mount {
+        /// The path on the host, without links.
+        source: PathBuf,
+        /// The file it must still be.
+        identity: Identity,
+        /// Whose files the guest shall own inside, where palisade runs as root.
+        owner: Option<(u32, u32)>,
+        /// Its permission bits let anybody use it.
+        open_to_all: bool,
+        /// What can't be done through the mount.
+        attributes: Attributes,
+        /// Where it appears.
+        target: PathBuf,
+    },
+    /// A path mounted on itself, to change what can be done there or to hold it in place.
+    Remount {
+        /// The path.
+        target: PathBuf,
+        /// Attributes to add.
+        set: Attributes,
+        /// Attributes to take away.
+        clear: Attributes,
+    },
+    /// `/proc` of the domain's own processes, read-only.
+    MountProc {
+        /// Where.
+        target: PathBuf,
+    },
+    /// Terminals of the domain's own.
+    MountTerminals {
+        /// Where.
+        target: PathBuf,
+    },
+    /// The root becomes read-only and the host's file system unreachable.
+    LeaveHost,
+    /// The domain's host name.
+    NameHost {
+        /// The name.
+        name: String,
+    },
+}
+
+/// An empty file or folder that palisade makes on the host and takes away at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Placeholder {
+    /// Where, on the host.
+    pub path: PathBuf,
+    /// A folder rather than a file.
+    pub folder: bool,
+}
+
+/// The Landlock domain of the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Landlock {
+    /// The interface version it was made for.
+    pub abi: u32,
+    /// File rights that are denied unless a rule allows them (`LANDLOCK_ACCESS_FS_*`).
+    pub files: u64,
+    /// TCP rights, denied altogether (`LANDLOCK_ACCESS_NET_*`).
+    pub network: u64,
+    /// What may not reach outside (`LANDLOCK_SCOPE_*`).
+    pub scopes: u64,
+    /// Rights below paths.
+    pub rules: Vec<LandlockRule>,
+}
+
+/// File rights below one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LandlockRule {
+    /// The path, inside the domain.
+    pub path: PathBuf,
+    /// `LANDLOCK_ACCESS_FS_*`.
+    pub rights: u64,
+}
+
+/// One resource limit of setrlimit(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Rlimit {
+    /// `RLIMIT_*`.
+    pub resource: u32,
+    /// Its name without the prefix.
+    pub name: &'static str,
+    /// Soft and hard limit alike.
+    pub value: u64,
+    /// Hard limit where it differs.
+    pub hard: u64,
+}
+
+/// What is asked of a cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CgroupLimits {
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Processors, fractional.
+    pub cpu_cores: Option<f64>,
+}
+
+impl CgroupLimits {
+    /// Whether a cgroup is needed at all.
+    pub fn is_empty(&self) -> bool {
+        self.memory_bytes.is_none() && self.cpu_cores.is_none()
+    }
+}
+
+/// Makes a plan.
+///
+/// # Errors
+///
+/// When the policy names a path that is not there or can't be mounted where it says, or asks for
+/// what this machine can't enforce and the user did not accept less.
+pub fn make_plan(
+    policy: &Policy,
+    command: &Command,
+    machine: &Machine,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> Result<Plan, PlanError> {
+    policy.validate()?;
+    let mut layout = Layout::resolve(policy, host)?;
+    let (uid, gid) = inside_ids(machine);
+    if machine.tier != Tier::Bare {
+        add_own_files(&mut layout, policy, uid, gid);
+    }
+    let terminals = surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
+    let arrangement = layout.arrange(host)?;
+    let environment = environment::of_guest(policy, surroundings);
+    let cwd = working_directory(policy, surroundings, &layout);
+    let limits = &policy.limits;
+    let mut plan = Plan {
+        command: command.words(),
+        tier: machine.tier,
+        uid,
+        gid,
+        placeholders: arrangement.placeholders,
+        steps: frame(limits, arrangement.steps, terminals),
+        landlock: landlock(policy, machine)?,
+        seccomp: Some(groups(policy, machine, &layout)),
+        rlimits: rlimits(limits),
+        affinity: None,
+        cgroup: CgroupLimits { memory_bytes: limits.memory_bytes, cpu_cores: limits.cpu_cores },
+        time: limits.time,
+        cpu_time: limits.cpu_time,
+        output_bytes: limits.output_bytes,
+        candidates: candidates(&command.program, &environment),
+        arguments: std::iter::once(&command.program).chain(&command.arguments).cloned().collect(),
+        environment,
+        cwd,
+        terminal: surroundings.terminal,
+        enforcement: Vec::new(),
+        layout: Some(std::sync::Arc::new(layout)),
+    };
+    if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
+        plan.seccomp = None;
+    }
+    plan.enforcement = enforcement::of_plan(&plan, policy, machine);
+    Ok(plan)
+}
+
+impl Plan {
+    /// Whether the guest finds the host's `path` under the same name.
+    pub fn shows(&self, path: &Path) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.shows(path))
+    }
+
+    /// Whether the guest could change the host's file at `path`, which must be free of links.
+    pub fn can_write(&self, path: &Path) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.can_write(path))
+    }
+
+    /// The seccomp program's bytes; empty without a filter.
+    pub(crate) fn seccomp_program(&self) -> Result<Vec<u8>, seccomp::CompileError> {
+        let Some(groups) = &self.seccomp else {
+            return Ok(Vec::new());
+        };
+        let program = seccomp::compile(&seccomp::allow_list(groups))?;
+        Ok(program.into_iter().flat_map(seccomp::Instruction::to_bytes).collect())
+    }
+}
+
+/// As root the guest is nobody in particular; an ordinary user's guest keeps the user's ids, so that
+/// its files look like its own.
+pub(crate) fn inside_ids(machine: &Machine) -> (u32, u32) {
+    let or_guest = |id| if id == 0 { GUEST_ID } else { id };
+    (or_guest(machine.uid), or_guest(machine.gid))
+}
+
+/// Accounts and names as the domain sees them: its own user, and nobody else's.
+fn add_own_files(layout: &mut Layout, policy: &Policy, uid: u32, gid: u32) {
+    for (path, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+        ("/dev/ptmx", "pts/ptmx"),
+    ] {
+        layout.add_symlink(path, target);
+    }
+    if policy.grants.system {
+        let users = format!(
+            "root:x:0:0:root:/:/bin/sh\nguest:x:{uid}:{gid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+        );
+        let groups = format!("root:x:0:\nguest:x:{gid}:\nnogroup:x:65534:\n");
+        layout.add_file("/etc/passwd", 0o444, users.into_bytes());
+        layout.add_file("/etc/group", 0o444, groups.into_bytes());
+        layout.add_file("/etc/hosts", 0o444, b"127.0.0.1 localhost\n::1 localhost\n".to_vec());
+        layout.add_file(
+            "/etc/nsswitch.conf",
+            0o444,
+            b"passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n".to_vec(),
+        );
+    }
+}
+
+/// The steps around those of the layout.
+fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool) -> Vec<Step> {
+    let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES);
+    // A file of less than a page still takes one; this many files of a page each fill the size.
+    let inodes = (size_bytes / 4096).max(1024);
+    let mut steps = vec![Step::MakeRoot { size_bytes, inodes }];
+    if terminals {
+        steps.push(Step::MakeFolder { path: "/dev".into(), mode: 0o755 });
+        steps.push(Step::MakeFolder { path: "/dev/pts".into(), mode: 0o755 });
+    }
+    let made = |step: &Step| matches!(step, Step::MakeFolder { path, .. } if terminals && path == Path::new("/dev"));
+    steps.extend(inner.into_iter().filter(|step| !made(step)));
+    if terminals {
+        steps.push(Step::MountTerminals { target: "/dev/pts".into() });
+    }
+    steps.push(Step::MountProc { target: "/proc".into() });
+    steps.push(Step::LeaveHost);
+    steps.push(Step::NameHost { name: "palisade".into() });
+    steps
+}
+
+/// Landlock where it adds something to the mounts: no signal and no abstract socket leaves the
+/// domain, no TCP, and nothing but files, folders and links is made on the host's disk, where
+/// somebody else would meet a FIFO or socket of the guest's. Reads are not handled: the mounts
+/// confine them, and a check would cost a fifth of every open.
+fn landlock(policy: &Policy, machine: &Machine) -> Result<Option<Landlock>, PlanError> {
+    const MAKE_CHAR: u64 = 1 << 6;
+    const MAKE_SOCK: u64 = 1 << 9;
+    const MAKE_FIFO: u64 = 1 << 10;
+    const MAKE_BLOCK: u64 = 1 << 11;
+    const REFER: u64 = 1 << 13;
+    let Some(abi) = machine.landlock_abi else {
+        return match policy.allow_degraded.contains(&Capability::Landlock) {
+            true => Ok(None),
+            false => Err(PlanError::NoLandlock),
+        };
+    };
+    // Linux 5.19 brought REFER; before it, and without a rule for it, no file could be moved between folders.
+    let refer = if abi >= 2 { REFER } else { 0 };
+    let ipc = policy.grants.files.iter().filter(|grant| grant.access == Access::Ipc).map(|grant| grant.guest_path());
+    let writable = layout::PRIVATE_FOLDERS.iter().map(Path::new).chain(ipc);
+    let mut rules: Vec<_> =
+        writable.map(|path| LandlockRule { path: path.into(), rights: MAKE_SOCK | MAKE_FIFO }).collect();
+    if refer != 0 {
+        rules.push(LandlockRule { path: "/".into(), rights: refer });
+    }
+    Ok(Some(Landlock {
+        abi,
+        files: MAKE_CHAR | MAKE_SOCK | MAKE_FIFO | MAKE_BLOCK | refer,
+        network: if abi >= 4 { 0b11 } else { 0 },
+        scopes: if abi >= 6 { 0b11 } else { 0 },
+        rules,
+    }))
+}
+
+fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
+    let bare = machine.tier == Tier::Bare;
+    Groups {
+        guard_setuid: layout.writes_to_host(),
+        cpu_affinity_fixed: false,
+        no_network_sockets: bare,
+        foreign_processes_visible: bare,
+        host_ipc_visible: bare,
+        no_executable_memfd: true,
+        no_huge_pages: policy.limits.memory_bytes.is_some(),
+        ..Groups::default()
+    }
+}
+
+fn rlimits(limits: &Limits) -> Vec<Rlimit> {
+    let rlimit = |resource, name, value| Rlimit { resource, name, value, hard: value };
+    // Init counts as a process of the domain.
+    let processes = u64::from(limits.processes.unwrap_or(DEFAULT_PROCESSES)) + 1;
+    let mut all = vec![
+        rlimit(libc::RLIMIT_NPROC, "NPROC", processes),
+        rlimit(libc::RLIMIT_CORE, "CORE", 0),
+        rlimit(libc::RLIMIT_MEMLOCK, "MEMLOCK", 8 << 20),
+    ];
+    if let Some(files) = limits.files {
+        all.push(rlimit(libc::RLIMIT_NOFILE, "NOFILE", files));
+    }
+    if let Some(bytes) = limits.file_size_bytes {
+        all.push(rlimit(libc::RLIMIT_FSIZE, "FSIZE", bytes));
+    }
+    if let Some(time) = limits.cpu_time {
+        // Whole seconds, rounded up: init holds the exact limit for the whole domain, this one is
+        // for the moment in which init does not look.
+        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        all.push(rlimit(libc::RLIMIT_CPU, "CPU", seconds + 1));
+    }
+    all
+}
+
+/// The granted folder that palisade was started in, else the root.
+fn working_directory(policy: &Policy, surroundings: &Surroundings, layout: &Layout) -> PathBuf {
+    if let Some(cwd) = &policy.grants.cwd {
+        return cwd.clone();
+    }
+    surroundings.cwd.clone().filter(|cwd| layout.shows(cwd)).unwrap_or_else(|| "/".into())
+}
+
+/// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
+fn candidates(program: &OsStr, environment: &[OsString]) -> Vec<OsString> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return vec![program.into()];
+    }
+    let path = environment.iter().find_map(|variable| strip_prefix(variable, "PATH="));
+    std::env::split_paths(&path.unwrap_or_default())
+        .map(|folder| folder.join(program).into_os_string())
+        .collect()
+}
+
+fn strip_prefix(variable: &OsStr, prefix: &str) -> Option<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    variable.as_bytes().strip_prefix(prefix.as_bytes()).map(|rest| OsStr::from_bytes(rest).into())
+}
+
+fn seccomp_available() -> bool {
+    Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
+}
+
+fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(words.iter().map(|word| word.to_string_lossy()))
+}
+
+fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(bytes))
+}

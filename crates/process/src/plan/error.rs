@@ -1,0 +1,56 @@
+//! Why there is no plan.
+
+use palisade_policy::{Capability, PolicyError};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// The policy can't be carried out on this machine.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum PlanError {
+    #[error("policy: {0}")]
+    Policy(#[from] PolicyError),
+    #[error("policy: {} does not exist on the host: correct the path or leave the grant out", path.display())]
+    Missing { path: PathBuf },
+    #[error("policy: {} cannot be looked up on the host: {errno}", path.display())]
+    Unreachable {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error("policy: {} is a device: grant it with --device {}", path.display(), path.display())]
+    IsADevice { path: PathBuf },
+    #[error("policy: {} is not a device node: --device takes a path such as /dev/fuse, or pts", path.display())]
+    NotADevice { path: PathBuf },
+    #[error(
+        "policy: {} cannot appear inside the domain: {} {why}; grant it under another path with HOST:GUEST",
+        guest.display(), host.display()
+    )]
+    NoMountPoint { guest: PathBuf, host: PathBuf, why: &'static str },
+    #[error(
+        "policy: {} lies behind {}, which is a symlink inside the domain: name the path without the link",
+        guest.display(), link.display()
+    )]
+    BehindLink { guest: PathBuf, link: PathBuf },
+    #[error(
+        "policy: {} cannot be protected: {} is a symlink, which the guest could replace; protect what it points to",
+        guest.display(), link.display()
+    )]
+    ProtectBehindLink { guest: PathBuf, link: PathBuf },
+    #[error(
+        "host: this kernel has no Landlock (it needs Linux 5.13 with `landlock` in the lsm= list); \
+         --allow-degraded landlock goes on without it"
+    )]
+    NoLandlock,
+    #[error("host: {capability} cannot be enforced here: {why}; {way_out}")]
+    Unenforceable { capability: Capability, why: String, way_out: String },
+}
+
+impl PlanError {
+    pub(crate) fn missing(path: &Path, errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => Self::Missing { path: path.into() },
+            errno => Self::Unreachable { path: path.into(), errno },
+        }
+    }
+}

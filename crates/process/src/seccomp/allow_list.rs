@@ -1,0 +1,275 @@
+//! Palisade's own policy: which system calls a guest may make.
+//!
+//! Everything that ordinary programs and language runtimes use is allowed. Refused calls return
+//! `EPERM`, unknown ones `ENOSYS`. A check stands on a call only where one of its arguments reaches
+//! past the domain; hot calls (`read`, `write`, `futex`, …) never carry one.
+
+use serde::Serialize;
+
+use super::{
+    filter::{Action, Check, Filter, Test, int, long},
+    prctl, syscalls,
+};
+
+/// What the plan needs of the filter beyond the fixed part. The default is for a domain with all
+/// its namespaces and nothing of the host's disk to write to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Groups {
+    /// Refuse to make setuid and setgid files. Needed where the guest can write to the host's
+    /// disk: such a file would belong to whoever started palisade, and on the host it works.
+    pub guard_setuid: bool,
+    /// Refuse `sched_setaffinity`. Needed where the processor limit is an affinity mask.
+    pub cpu_affinity_fixed: bool,
+    /// Refuse internet sockets altogether. Needed without a network namespace of one's own, because
+    /// Landlock alone passes UDP, MPTCP and TCP Fast Open.
+    pub no_network_sockets: bool,
+    /// Allow `AF_NETLINK` for `NETLINK_ROUTE`, through which programs list network interfaces
+    /// (`getifaddrs`, `os.networkInterfaces`).
+    pub netlink_route: bool,
+    /// Refuse to change how other processes are scheduled and limited. Needed without a pid
+    /// namespace, because the kernel asks only for the same user id there and Landlock has no say.
+    pub foreign_processes_visible: bool,
+    /// Refuse System V IPC and POSIX message queues. Needed without an ipc namespace.
+    pub host_ipc_visible: bool,
+    /// Refuse to make executable memory files (`MFD_EXEC`). Needed where nothing writable may be
+    /// executed; together with `vm.memfd_noexec=1`, which changes only the default.
+    pub no_executable_memfd: bool,
+    /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
+    /// such a reserve, because the memory controller does not count them.
+    pub no_huge_pages: bool,
+}
+
+const ALLOW: Action = Action::Allow;
+const EPERM: Action = Action::Errno(libc::EPERM as u16);
+const EACCES: Action = Action::Errno(libc::EACCES as u16);
+const EBUSY: Action = Action::Errno(libc::EBUSY as u16);
+const ENOMEM: Action = Action::Errno(libc::ENOMEM as u16);
+const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
+const EAFNOSUPPORT: Action = Action::Errno(libc::EAFNOSUPPORT as u16);
+const EPROTONOSUPPORT: Action = Action::Errno(libc::EPROTONOSUPPORT as u16);
+
+/// The filter for a domain.
+#[must_use]
+pub fn allow_list(groups: &Groups) -> Filter {
+    let mut filter = Filter::new(ENOSYS);
+    set_all(&mut filter, syscalls::ALLOWED, ALLOW);
+    set_all(&mut filter, syscalls::ALLOWED_OLD, ALLOW);
+    set_all(&mut filter, syscalls::REFUSED, EPERM);
+    set_all(&mut filter, syscalls::REFUSED_OLD, EPERM);
+    set_all(&mut filter, syscalls::ABSENT, ENOSYS);
+    decide_processes(&mut filter);
+    decide_scheduling(&mut filter, groups);
+    decide_files(&mut filter, groups);
+    decide_memory(&mut filter, groups);
+    decide_ipc(&mut filter, groups);
+    set(&mut filter, libc::SYS_ioctl, ioctl());
+    set(&mut filter, libc::SYS_socket, socket(groups));
+    set(&mut filter, libc::SYS_socketpair, socketpair());
+    filter
+}
+
+fn set(filter: &mut Filter, call: libc::c_long, rule: impl Into<super::Rule>) {
+    filter.set(call as u32, rule);
+}
+
+fn set_all(filter: &mut Filter, calls: &[syscalls::Call], action: Action) {
+    for (number, _) in calls {
+        filter.set(*number, action);
+    }
+}
+
+fn decide_processes(filter: &mut Filter) {
+    set(filter, libc::SYS_clone, clone());
+    set(filter, libc::SYS_unshare, unshare());
+    set(filter, libc::SYS_personality, personality());
+    set(filter, libc::SYS_prctl, prctl::check());
+    set(filter, libc::SYS_seccomp, seccomp());
+}
+
+/// New namespaces open parts of the kernel that need a capability otherwise. `clone` takes the low
+/// word of its flags only (`lower_32_bits`), so no flag can hide in the other. `CLONE_NEWTIME`
+/// shares its bit with the exit signal here and means that.
+fn clone() -> Check {
+    Check::otherwise(ALLOW).when([int(0).has_any(NEW_NAMESPACES)], EPERM)
+}
+
+const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+
+/// The flags that only stop sharing something within the process. `unshare` reads all 64 bits, and
+/// a flag of a later kernel is refused until it is known.
+fn unshare() -> Check {
+    let harmless = libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SYSVSEM
+        | libc::CLONE_VM
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD;
+    Check::otherwise(EPERM).when([long(0).within(harmless as u64)], ALLOW)
+}
+
+/// The default personality, the question for the present one, and `linux32`, which changes what
+/// `uname` says. `READ_IMPLIES_EXEC` and `ADDR_NO_RANDOMIZE` undo the guest's own protection.
+fn personality() -> Check {
+    const PER_LINUX: u64 = 0;
+    const PER_LINUX32: u64 = 8;
+    const QUERY: u64 = 0xffff_ffff;
+    Check::otherwise(EPERM).when([int(0).one_of([PER_LINUX, PER_LINUX32, QUERY])], ALLOW)
+}
+
+/// A filter of the guest's own is welcome. A listener is not: a chain of filters has room for one
+/// (`has_duplicate_listener`), and `EBUSY` is what the kernel says when it is taken.
+fn seccomp() -> Check {
+    let new_listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    Check::otherwise(ALLOW).when([int(1).has_any(new_listener)], EBUSY)
+}
+
+/// `TIOCSTI` types into the terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual console,
+/// `TIOCSETD` loads line disciplines (CVE-2017-2636). The kernel reads the command as `unsigned`:
+/// compared as 64 bits, `TIOCSTI` with a bit in the upper half passed Flatpak (CVE-2019-10063).
+fn ioctl() -> Check {
+    let refused = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
+    Check::otherwise(ALLOW).when([int(1).one_of(refused)], EPERM)
+}
+
+/// Local sockets of every kind; internet sockets for TCP and UDP only, so that neither MPTCP, SCTP
+/// nor UDP-Lite walk round a rule about TCP and UDP, nor raw and ping sockets.
+fn socket(groups: &Groups) -> Check {
+    let family = |family: libc::c_int| int(0).is(family as u64);
+    let route = [family(libc::AF_NETLINK), protocol([libc::NETLINK_ROUTE])];
+    let tcp = protocol([libc::IPPROTO_IP, libc::IPPROTO_TCP]);
+    let udp = protocol([libc::IPPROTO_IP, libc::IPPROTO_UDP]);
+    Check::otherwise(EAFNOSUPPORT)
+        .when([family(libc::AF_UNIX)], ALLOW)
+        .when_if(groups.netlink_route, route, ALLOW)
+        .when_if(groups.no_network_sockets, [internet()], EACCES)
+        .when([internet(), socket_type(libc::SOCK_STREAM), tcp], ALLOW)
+        .when([internet(), socket_type(libc::SOCK_DGRAM), udp], ALLOW)
+        .when([internet()], EPROTONOSUPPORT)
+}
+
+fn internet() -> Test {
+    int(0).one_of([libc::AF_INET as u64, libc::AF_INET6 as u64])
+}
+
+/// The kernel's `SOCK_TYPE_MASK`; flags such as `SOCK_CLOEXEC` stand above it.
+fn socket_type(socket_type: libc::c_int) -> Test {
+    int(1).masked(0xf, socket_type as u64)
+}
+
+fn protocol<const N: usize>(protocols: [libc::c_int; N]) -> Test {
+    int(2).one_of(protocols.map(|protocol| protocol as u64))
+}
+
+fn socketpair() -> Check {
+    Check::otherwise(EAFNOSUPPORT).when([int(0).is(libc::AF_UNIX as u64)], ALLOW)
+}
+
+/// With foreign processes in sight only the calling thread may be named, as 0.
+fn decide_scheduling(filter: &mut Filter, groups: &Groups) {
+    const IOPRIO_WHO_PROCESS: u64 = 1;
+    let own_only = |tests: &[Test]| match groups.foreign_processes_visible {
+        true => Check::otherwise(EPERM).when(tests, ALLOW),
+        false => Check::otherwise(ALLOW),
+    };
+    let pid = own_only(&[int(0).is(0)]);
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_move_pages,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setaffinity,
+    ] {
+        set(filter, call, pid.clone());
+    }
+    let nice = own_only(&[int(0).is(libc::PRIO_PROCESS.into()), int(1).is(0)]);
+    set(filter, libc::SYS_setpriority, nice);
+    let ioprio = own_only(&[int(0).is(IOPRIO_WHO_PROCESS), int(1).is(0)]);
+    set(filter, libc::SYS_ioprio_set, ioprio);
+    if groups.cpu_affinity_fixed {
+        set(filter, libc::SYS_sched_setaffinity, EPERM);
+    }
+}
+
+/// Setuid and setgid bits are refused under [`Groups::guard_setuid`], device nodes always. The
+/// kernel reads a mode as `umode_t`, 16 bits, and flags as `int`.
+fn decide_files(filter: &mut Filter, groups: &Groups) {
+    let guarded = groups.guard_setuid;
+    set(filter, libc::SYS_openat, open(guarded, 2));
+    set(filter, libc::SYS_fchmod, chmod(guarded, 1));
+    set(filter, libc::SYS_fchmodat, chmod(guarded, 2));
+    set(filter, syscalls::SYS_fchmodat2, chmod(guarded, 2));
+    set(filter, libc::SYS_mknodat, mknod(guarded, 2));
+    // openat2 keeps its mode in memory, where a filter cannot look.
+    let openat2 = if guarded { ENOSYS } else { ALLOW };
+    set(filter, libc::SYS_openat2, openat2);
+    decide_old_files(filter, guarded);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn decide_old_files(filter: &mut Filter, guarded: bool) {
+    set(filter, libc::SYS_open, open(guarded, 1));
+    set(filter, libc::SYS_creat, chmod(guarded, 1));
+    set(filter, libc::SYS_chmod, chmod(guarded, 1));
+    set(filter, libc::SYS_mknod, mknod(guarded, 1));
+}
+
+#[cfg(target_arch = "aarch64")]
+fn decide_old_files(_: &mut Filter, _: bool) {}
+
+/// The mode counts only for a new file; otherwise programs leave garbage in it. `O_TMPFILE`
+/// contains `O_DIRECTORY`, which makes nothing.
+fn open(guarded: bool, flags: u8) -> Check {
+    let makes_file = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let new_file = int(flags).has_any(makes_file as u64);
+    Check::otherwise(ALLOW).when_if(guarded, [new_file, setuid_mode(flags + 1)], EPERM)
+}
+
+fn chmod(guarded: bool, mode: u8) -> Check {
+    Check::otherwise(ALLOW).when_if(guarded, [setuid_mode(mode)], EPERM)
+}
+
+fn mknod(guarded: bool, mode: u8) -> Check {
+    let kind = |kind: libc::mode_t| int(mode).masked(libc::S_IFMT.into(), kind.into());
+    Check::otherwise(ALLOW)
+        .when([kind(libc::S_IFBLK)], EPERM)
+        .when([kind(libc::S_IFCHR)], EPERM)
+        .when_if(guarded, [setuid_mode(mode)], EPERM)
+}
+
+fn setuid_mode(mode: u8) -> Test {
+    int(mode).has_any((libc::S_ISUID | libc::S_ISGID).into())
+}
+
+/// Huge pages are refused with `ENOMEM`, as on a host that has none to spare.
+fn decide_memory(filter: &mut Filter, groups: &Groups) {
+    let memfd_create = huge_pages(groups, 1, libc::MFD_HUGETLB.into()).when_if(
+        groups.no_executable_memfd,
+        [int(1).has_any(libc::MFD_EXEC.into())],
+        EACCES,
+    );
+    set(filter, libc::SYS_memfd_create, memfd_create);
+    let mmap = huge_pages(groups, 3, libc::MAP_HUGETLB as u64);
+    set(filter, libc::SYS_mmap, mmap);
+}
+
+fn huge_pages(groups: &Groups, flags: u8, flag: u64) -> Check {
+    Check::otherwise(ALLOW).when_if(groups.no_huge_pages, [int(flags).has_any(flag)], ENOMEM)
+}
+
+fn decide_ipc(filter: &mut Filter, groups: &Groups) {
+    if groups.host_ipc_visible {
+        set_all(filter, syscalls::IPC, EPERM);
+        set(filter, libc::SYS_shmget, EPERM);
+    } else {
+        set_all(filter, syscalls::IPC, ALLOW);
+        let shmget = huge_pages(groups, 2, libc::SHM_HUGETLB as u64);
+        set(filter, libc::SYS_shmget, shmget);
+    }
+}

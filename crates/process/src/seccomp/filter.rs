@@ -1,0 +1,276 @@
+//! A filter as data: which call ends how, and which arguments decide.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// What becomes of every system call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Filter {
+    rules: BTreeMap<u32, Rule>,
+    otherwise: Action,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Action {
+    /// The kernel performs it.
+    Allow,
+    /// The kernel skips it and returns this error number, at most 4095.
+    Errno(u16),
+    /// The kernel ends the process with `SIGSYS`.
+    Kill,
+}
+
+/// What a filter says about one system call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Rule {
+    /// The same for every argument. Such calls that are allowed are answered by the kernel's bitmap
+    /// and never run the filter.
+    Always(Action),
+    /// The arguments decide. Such calls run the filter each time.
+    Check(Check),
+}
+
+/// A list of cases: the first that applies decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The cases, in the order in which they are tried.
+    pub cases: Vec<Case>,
+    /// What happens when none applies.
+    pub otherwise: Action,
+}
+
+/// One line of a [`Check`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Case {
+    /// All must hold for the case to apply.
+    pub tests: Vec<Test>,
+    /// What happens then.
+    pub action: Action,
+}
+
+/// One comparison of one argument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Test {
+    /// Which argument, from 0 to 5.
+    pub argument: u8,
+    /// How much of the register the kernel looks at.
+    pub width: Width,
+    /// What it must be.
+    pub expect: Expect,
+}
+
+/// How much of an argument's 64-bit register counts.
+///
+/// It must be what the kernel itself reads. A filter that compares more lets a guest hide a value
+/// behind garbage in the upper half; a filter that compares less lets it smuggle one there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Width {
+    /// The kernel declares `int`, `unsigned` or a shorter type and ignores the upper 32 bits.
+    Int,
+    /// The kernel declares `long` or `u64` and reads all 64 bits.
+    Long,
+}
+
+/// What an argument is compared with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Expect {
+    /// Exactly this value.
+    Equal(u64),
+    /// This value once all bits outside the mask are cleared.
+    Masked {
+        /// The bits that are looked at.
+        mask: u64,
+        /// What they must be.
+        value: u64,
+    },
+    /// At least one bit of this mask.
+    AnyBit(u64),
+    /// One of these values.
+    OneOf(Vec<u64>),
+}
+
+impl Filter {
+    /// A filter with no rule yet, which does `otherwise` to every call.
+    #[must_use]
+    pub fn new(otherwise: Action) -> Self {
+        Self {
+            rules: BTreeMap::new(),
+            otherwise,
+        }
+    }
+
+    /// Sets what happens to one call, whatever was set for it before.
+    pub fn set(&mut self, number: u32, rule: impl Into<Rule>) {
+        self.rules.insert(number, rule.into());
+    }
+
+    /// The calls that have a rule, by ascending number.
+    pub fn rules(&self) -> impl Iterator<Item = (u32, &Rule)> {
+        self.rules.iter().map(|(number, rule)| (*number, rule))
+    }
+
+    /// What happens to a call that has no rule.
+    #[must_use]
+    pub fn otherwise(&self) -> Action {
+        self.otherwise
+    }
+
+    /// What this filter means for one call on the native architecture. The compiled program must
+    /// agree; the tests compare the two.
+    #[must_use]
+    pub fn decide(&self, number: u32, arguments: &[u64; 6]) -> Action {
+        match self.rules.get(&number) {
+            None => self.otherwise,
+            Some(Rule::Always(action)) => *action,
+            Some(Rule::Check(check)) => check.decide(arguments),
+        }
+    }
+}
+
+impl Check {
+    /// A check with no case yet.
+    #[must_use]
+    pub fn otherwise(action: Action) -> Self {
+        Self {
+            cases: Vec::new(),
+            otherwise: action,
+        }
+    }
+
+    /// Adds a case after those that are there.
+    #[must_use]
+    pub fn when(mut self, tests: impl Into<Vec<Test>>, action: Action) -> Self {
+        self.cases.push(Case {
+            tests: tests.into(),
+            action,
+        });
+        self
+    }
+
+    /// As [`when`](Self::when), where the plan needs it.
+    #[must_use]
+    pub fn when_if(self, needed: bool, tests: impl Into<Vec<Test>>, action: Action) -> Self {
+        match needed {
+            true => self.when(tests, action),
+            false => self,
+        }
+    }
+
+    fn decide(&self, arguments: &[u64; 6]) -> Action {
+        self.cases
+            .iter()
+            .find(|case| case.tests.iter().all(|test| test.holds(arguments)))
+            .map_or(self.otherwise, |case| case.action)
+    }
+}
+
+impl Test {
+    fn holds(&self, arguments: &[u64; 6]) -> bool {
+        let word = self.width.mask() & arguments[usize::from(self.argument)];
+        match &self.expect {
+            Expect::Equal(value) => word == *value,
+            Expect::Masked { mask, value } => word & mask == *value,
+            Expect::AnyBit(mask) => word & mask != 0,
+            Expect::OneOf(values) => values.contains(&word),
+        }
+    }
+
+    /// Whether some argument can meet it. One that none can meet is a slip of the pen.
+    pub(super) fn can_hold(&self) -> bool {
+        let fits = |value: &u64| value & !self.width.mask() == 0;
+        match &self.expect {
+            Expect::Equal(value) => fits(value),
+            Expect::Masked { mask, value } => fits(mask) && value & !mask == 0,
+            Expect::AnyBit(mask) => fits(mask) && *mask != 0,
+            Expect::OneOf(values) => !values.is_empty() && values.iter().all(fits),
+        }
+    }
+}
+
+impl Width {
+    fn mask(self) -> u64 {
+        match self {
+            Self::Int => u64::from(u32::MAX),
+            Self::Long => u64::MAX,
+        }
+    }
+}
+
+impl From<Action> for Rule {
+    fn from(action: Action) -> Self {
+        Self::Always(action)
+    }
+}
+
+/// A check without a case is no check, and must not cost one.
+impl From<Check> for Rule {
+    fn from(check: Check) -> Self {
+        match check.cases.is_empty() {
+            true => Self::Always(check.otherwise),
+            false => Self::Check(check),
+        }
+    }
+}
+
+/// One argument, to be compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument {
+    index: u8,
+    width: Width,
+}
+
+/// An argument that the kernel declares `int`, `unsigned` or shorter.
+#[must_use]
+pub fn int(index: u8) -> Argument {
+    let width = Width::Int;
+    Argument { index, width }
+}
+
+/// An argument that the kernel declares `long` or `u64`.
+#[must_use]
+pub fn long(index: u8) -> Argument {
+    let width = Width::Long;
+    Argument { index, width }
+}
+
+impl Argument {
+    /// It is exactly `value`.
+    #[must_use]
+    pub fn is(self, value: u64) -> Test {
+        self.expect(Expect::Equal(value))
+    }
+
+    /// Its bits below `mask` are `value`.
+    #[must_use]
+    pub fn masked(self, mask: u64, value: u64) -> Test {
+        self.expect(Expect::Masked { mask, value })
+    }
+
+    /// It has no bit outside `mask`.
+    #[must_use]
+    pub fn within(self, mask: u64) -> Test {
+        self.masked(self.width.mask() & !mask, 0)
+    }
+
+    /// It has at least one bit of `mask`.
+    #[must_use]
+    pub fn has_any(self, mask: u64) -> Test {
+        self.expect(Expect::AnyBit(mask))
+    }
+
+    /// It is one of `values`.
+    #[must_use]
+    pub fn one_of(self, values: impl Into<Vec<u64>>) -> Test {
+        self.expect(Expect::OneOf(values.into()))
+    }
+
+    fn expect(self, expect: Expect) -> Test {
+        Test {
+            argument: self.index,
+            width: self.width,
+            expect,
+        }
+    }
+}

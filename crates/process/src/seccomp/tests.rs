@@ -1,0 +1,689 @@
+//! The compiled program against the filter's meaning, and the policy against what it must refuse.
+
+use super::{
+    filter::{Check, int, long},
+    machine::{self, Call, native},
+    syscalls::{self, LISTS},
+    *,
+};
+
+const ALLOW: Action = Action::Allow;
+const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
+const EPERM: Action = Action::Errno(libc::EPERM as u16);
+
+/// Numbers of the old table with nothing behind them any more; `sysfs` is the last to have gone.
+#[cfg(target_arch = "x86_64")]
+const HOLES: &[u32] = &[
+    139, 156, 174, 177, 178, 181, 182, 183, 184, 185, 205, 211, 214, 215, 236,
+];
+
+/// The default, each group alone, and all together.
+fn all_groups() -> Vec<Groups> {
+    let alone: [fn(&mut Groups); 8] = [
+        |groups| groups.guard_setuid = true,
+        |groups| groups.cpu_affinity_fixed = true,
+        |groups| groups.no_network_sockets = true,
+        |groups| groups.netlink_route = true,
+        |groups| groups.foreign_processes_visible = true,
+        |groups| groups.host_ipc_visible = true,
+        |groups| groups.no_executable_memfd = true,
+        |groups| groups.no_huge_pages = true,
+    ];
+    let mut together = Groups::default();
+    let mut all = vec![together];
+    for choose in alone {
+        let mut groups = Groups::default();
+        choose(&mut groups);
+        choose(&mut together);
+        all.push(groups);
+    }
+    all.push(together);
+    all
+}
+
+/// Arguments that hit every test of the policy, plain and with garbage in the upper half.
+fn arguments() -> Vec<[u64; 6]> {
+    let mut all = vec![
+        [0; 6],
+        [u64::MAX; 6],
+        [1, 2, 6, 0, 0, 0],
+        [2, 2, 17, 0, 0, 0],
+    ];
+    for value in [
+        1,
+        2,
+        8,
+        0x10,
+        15,
+        35,
+        0o4755,
+        0o102,
+        0o60000,
+        0x40000,
+        0x5412,
+        0x1000_0000,
+        0xffff_ffff,
+    ] {
+        all.push([value; 6]);
+        all.push([value | 0xdead_beef_0000_0000; 6]);
+    }
+    all
+}
+
+fn decide(filter: &Filter, number: libc::c_long, arguments: [u64; 6]) -> Action {
+    let program = compile(filter).unwrap();
+    machine::run(&program, &native(number as u32, arguments)).action
+}
+
+#[test]
+fn the_program_means_what_the_filter_says() {
+    for groups in all_groups() {
+        let filter = allow_list(&groups);
+        let program = compile(&filter).unwrap();
+        machine::check(&program);
+        for number in (0..1024).chain([0x3fff_ffff]) {
+            for arguments in arguments() {
+                let verdict = machine::run(&program, &native(number, arguments));
+                let meant = filter.decide(number, &arguments);
+                assert_eq!(verdict.action, meant, "{number} {arguments:x?} {groups:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plainly_allowed_calls_reach_the_kernel_s_bitmap() {
+    for groups in all_groups() {
+        let filter = allow_list(&groups);
+        let program = compile(&filter).unwrap();
+        for (number, rule) in filter.rules() {
+            let verdict = machine::run(&program, &native(number, [0; 6]));
+            let checked = matches!(rule, Rule::Check(_));
+            assert_eq!(verdict.argument_read, checked, "{number}");
+        }
+    }
+}
+
+#[test]
+fn hot_calls_never_carry_a_check() {
+    for groups in all_groups() {
+        let filter = allow_list(&groups);
+        for number in [
+            libc::SYS_read,
+            libc::SYS_write,
+            libc::SYS_close,
+            libc::SYS_futex,
+            libc::SYS_newfstatat,
+            libc::SYS_epoll_pwait,
+            libc::SYS_getpid,
+            libc::SYS_sendto,
+            libc::SYS_recvfrom,
+            libc::SYS_munmap,
+        ] {
+            let rule = filter.rules().find(|rule| rule.0 == number as u32);
+            assert_eq!(rule.unwrap().1, &Rule::Always(ALLOW), "{number}");
+        }
+    }
+}
+
+#[test]
+fn a_foreign_architecture_kills() {
+    let program = compile(&allow_list(&Groups::default())).unwrap();
+    let (i386, arm) = (0x4000_0003, 0x4000_0028);
+    for architecture in [i386, arm, 0, u32::MAX] {
+        for number in [0, 1, 20, 60, 500] {
+            let call = Call {
+                architecture,
+                ..native(number, [0; 6])
+            };
+            assert_eq!(machine::run(&program, &call).action, Action::Kill);
+        }
+    }
+}
+
+#[test]
+fn x32_numbers_are_absent() {
+    let permissive = {
+        let mut filter = Filter::new(ALLOW);
+        filter.set(0, ALLOW);
+        filter
+    };
+    for filter in [allow_list(&Groups::default()), permissive] {
+        for number in [0x4000_0000, 0x4000_0001, 0x4000_0208, 0x8000_0000, u32::MAX] {
+            let action = decide(&filter, number.into(), [0; 6]);
+            assert_eq!(action, ENOSYS, "{number:#x}");
+        }
+    }
+}
+
+#[test]
+fn every_call_stands_in_one_list_and_has_a_rule() {
+    let mut listed: Vec<u32> = LISTS
+        .iter()
+        .flat_map(|list| list.iter())
+        .map(|call| call.0)
+        .collect();
+    let rules: Vec<u32> = allow_list(&Groups::default())
+        .rules()
+        .map(|rule| rule.0)
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(listed, rules);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_table_is_complete_up_to_linux_6_18() {
+    // 335 is uretprobe, made by the kernel's own trampoline only.
+    let table = (0..=334)
+        .chain(424..=469)
+        .filter(|number| !HOLES.contains(number));
+    let filter = allow_list(&Groups::default());
+    let rules: Vec<u32> = filter.rules().map(|rule| rule.0).collect();
+    assert_eq!(rules, table.collect::<Vec<_>>());
+}
+
+#[test]
+fn calls_have_names() {
+    assert_eq!(name(libc::SYS_openat as u32), Some("openat"));
+    assert_eq!(name(libc::SYS_clone3 as u32), Some("clone3"));
+    assert_eq!(name(1023), None);
+}
+
+#[test]
+fn a_description_counts_every_rule() {
+    let filter = allow_list(&Groups::default());
+    let description = filter.describe();
+    let absent = syscalls::ABSENT.len();
+    let counted = description.allowed + description.refused + description.checked.len() + absent;
+    assert_eq!(counted, filter.rules().count());
+    assert!(description.checked.contains(&"clone"));
+    assert!(!description.checked.contains(&"openat"));
+    let line = description.to_string();
+    assert!(
+        line.starts_with(&format!("{} calls allowed", description.allowed)),
+        "{line}"
+    );
+}
+
+/// One row: a call, its arguments, and how it must end by default.
+fn by_default(call: libc::c_long, arguments: &[u64], expected: i32) {
+    with(Groups::default(), call, arguments, expected);
+}
+
+/// As [`by_default`] under other groups; 0 stands for allowed.
+fn with(groups: Groups, call: libc::c_long, given: &[u64], expected: i32) {
+    let expected = match expected {
+        0 => ALLOW,
+        errno => Action::Errno(errno as u16),
+    };
+    // What a guest can leave in the upper half of each register must not matter for an int.
+    for garbage in [0, 0xffff_ffff_0000_0000, 1 << 32] {
+        let mut arguments = [0; 6];
+        arguments[..given.len()].copy_from_slice(given);
+        if call != libc::SYS_unshare {
+            arguments = arguments.map(|argument| argument | garbage);
+        }
+        let action = decide(&allow_list(&groups), call, arguments);
+        assert_eq!(action, expected, "{call} {arguments:x?}");
+    }
+}
+
+#[test]
+fn new_namespaces_are_refused() {
+    let thread = libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_FILES;
+    by_default(libc::SYS_clone, &[thread as u64], 0);
+    by_default(libc::SYS_clone, &[libc::SIGCHLD as u64], 0);
+    for flag in [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+    ] {
+        by_default(
+            libc::SYS_clone,
+            &[(flag | libc::SIGCHLD) as u64],
+            libc::EPERM,
+        );
+        by_default(libc::SYS_unshare, &[flag as u64], libc::EPERM);
+        by_default(
+            libc::SYS_unshare,
+            &[(flag | libc::CLONE_FS) as u64],
+            libc::EPERM,
+        );
+    }
+    by_default(libc::SYS_unshare, &[libc::CLONE_FILES as u64], 0);
+    by_default(
+        libc::SYS_unshare,
+        &[libc::CLONE_NEWTIME as u64],
+        libc::EPERM,
+    );
+    by_default(libc::SYS_unshare, &[1 << 40], libc::EPERM);
+    by_default(libc::SYS_clone3, &[], libc::ENOSYS);
+    by_default(libc::SYS_setns, &[], libc::EPERM);
+}
+
+#[test]
+fn terminal_injection_is_refused() {
+    for request in [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD] {
+        by_default(libc::SYS_ioctl, &[0, request], libc::EPERM);
+    }
+    for request in [
+        libc::TCGETS,
+        libc::TIOCGWINSZ,
+        libc::FIONREAD,
+        libc::TIOCSCTTY,
+    ] {
+        by_default(libc::SYS_ioctl, &[0, request], 0);
+    }
+}
+
+#[test]
+fn sockets_are_local_tcp_or_udp() {
+    let socket = |family: i32, kind: i32, protocol: i32, expected: i32| {
+        let arguments = [family as u64, kind as u64, protocol as u64];
+        by_default(libc::SYS_socket, &arguments, expected);
+    };
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | flags, 0, 0);
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        socket(family, libc::SOCK_STREAM | flags, 0, 0);
+        socket(family, libc::SOCK_STREAM, libc::IPPROTO_TCP, 0);
+        socket(family, libc::SOCK_DGRAM | flags, libc::IPPROTO_UDP, 0);
+        socket(family, libc::SOCK_DGRAM, 0, 0);
+        for (kind, protocol) in [
+            (libc::SOCK_STREAM, libc::IPPROTO_MPTCP),
+            (libc::SOCK_STREAM, libc::IPPROTO_SCTP),
+            (libc::SOCK_STREAM, libc::IPPROTO_UDP),
+            (libc::SOCK_DGRAM, libc::IPPROTO_UDPLITE),
+            (libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
+            (libc::SOCK_SEQPACKET, libc::IPPROTO_SCTP),
+            (libc::SOCK_RAW, libc::IPPROTO_ICMP),
+            (libc::SOCK_RAW, libc::IPPROTO_TCP),
+        ] {
+            socket(family, kind, protocol, libc::EPROTONOSUPPORT);
+        }
+    }
+    for family in [
+        libc::AF_NETLINK,
+        libc::AF_PACKET,
+        libc::AF_ALG,
+        libc::AF_VSOCK,
+        44,
+    ] {
+        socket(family, libc::SOCK_RAW, 0, libc::EAFNOSUPPORT);
+        by_default(libc::SYS_socketpair, &[family as u64], libc::EAFNOSUPPORT);
+    }
+    by_default(libc::SYS_socketpair, &[libc::AF_UNIX as u64, 5], 0);
+}
+
+#[test]
+fn socket_groups() {
+    let inet = libc::AF_INET as u64;
+    let stream = libc::SOCK_STREAM as u64;
+    let offline = Groups {
+        no_network_sockets: true,
+        ..Groups::default()
+    };
+    with(offline, libc::SYS_socket, &[inet, stream, 0], libc::EACCES);
+    with(
+        offline,
+        libc::SYS_socket,
+        &[libc::AF_UNIX as u64, stream, 0],
+        0,
+    );
+    let netlink = libc::AF_NETLINK as u64;
+    let listing = Groups {
+        netlink_route: true,
+        ..Groups::default()
+    };
+    with(listing, libc::SYS_socket, &[netlink, 3, 0], 0);
+    let netfilter = libc::NETLINK_NETFILTER as u64;
+    with(
+        listing,
+        libc::SYS_socket,
+        &[netlink, 3, netfilter],
+        libc::EAFNOSUPPORT,
+    );
+}
+
+#[test]
+fn no_setuid_file_is_made_on_the_host() {
+    let guarded = Groups {
+        guard_setuid: true,
+        ..Groups::default()
+    };
+    let creating = (libc::O_CREAT | libc::O_WRONLY) as u64;
+    let unnamed = (libc::O_TMPFILE | libc::O_RDWR) as u64;
+    let directory = (libc::O_DIRECTORY | libc::O_RDONLY) as u64;
+    for mode in [0o4755, 0o2755, 0o6000] {
+        for (call, arguments) in [
+            (libc::SYS_chmod, vec![0, mode]),
+            (libc::SYS_fchmod, vec![0, mode]),
+            (libc::SYS_fchmodat, vec![0, 0, mode]),
+            (syscalls::SYS_fchmodat2, vec![0, 0, mode]),
+            (libc::SYS_creat, vec![0, mode]),
+            (libc::SYS_open, vec![0, creating, mode]),
+            (libc::SYS_openat, vec![0, 0, creating, mode]),
+            (libc::SYS_openat, vec![0, 0, unnamed, mode]),
+            (libc::SYS_mknod, vec![0, mode | u64::from(libc::S_IFREG)]),
+            (
+                libc::SYS_mknodat,
+                vec![0, 0, mode | u64::from(libc::S_IFREG)],
+            ),
+        ] {
+            with(guarded, call, &arguments, libc::EPERM);
+            by_default(call, &arguments, 0);
+        }
+        // Without a new file the mode is garbage.
+        with(guarded, libc::SYS_openat, &[0, 0, directory, mode], 0);
+        with(guarded, libc::SYS_open, &[0, 0, mode], 0);
+    }
+    with(guarded, libc::SYS_openat, &[0, 0, creating, 0o1777], 0);
+    with(guarded, libc::SYS_chmod, &[0, 0o1755], 0);
+    with(guarded, libc::SYS_openat2, &[], libc::ENOSYS);
+    by_default(libc::SYS_openat2, &[], 0);
+}
+
+#[test]
+fn device_nodes_are_refused() {
+    for (kind, expected) in [
+        (libc::S_IFBLK, libc::EPERM),
+        (libc::S_IFCHR, libc::EPERM),
+        (libc::S_IFIFO, 0),
+        (libc::S_IFSOCK, 0),
+        (libc::S_IFREG, 0),
+        (0, 0),
+    ] {
+        let mode = u64::from(kind | 0o644);
+        by_default(libc::SYS_mknod, &[0, mode], expected);
+        by_default(libc::SYS_mknodat, &[0, 0, mode], expected);
+    }
+}
+
+#[test]
+fn process_options() {
+    by_default(libc::SYS_prctl, &[libc::PR_SET_NAME as u64], 0);
+    by_default(libc::SYS_prctl, &[libc::PR_SET_VMA as u64], 0);
+    by_default(libc::SYS_prctl, &[libc::PR_SET_MM as u64], libc::EPERM);
+    by_default(libc::SYS_prctl, &[libc::PR_SET_PTRACER as u64], libc::EPERM);
+    by_default(libc::SYS_prctl, &[999], libc::EINVAL);
+    by_default(libc::SYS_personality, &[0xffff_ffff], 0);
+    by_default(libc::SYS_personality, &[0], 0);
+    by_default(
+        libc::SYS_personality,
+        &[libc::READ_IMPLIES_EXEC as u64],
+        libc::EPERM,
+    );
+    by_default(
+        libc::SYS_personality,
+        &[libc::ADDR_NO_RANDOMIZE as u64],
+        libc::EPERM,
+    );
+    by_default(libc::SYS_seccomp, &[1, 0], 0);
+    by_default(
+        libc::SYS_seccomp,
+        &[1, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | 1],
+        libc::EBUSY,
+    );
+}
+
+#[test]
+fn foreign_processes_stay_untouched() {
+    let visible = Groups {
+        foreign_processes_visible: true,
+        ..Groups::default()
+    };
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_move_pages,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ] {
+        with(visible, call, &[1], libc::EPERM);
+        with(visible, call, &[0], 0);
+        by_default(call, &[1], 0);
+    }
+    for (call, own) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+        with(visible, call, &[own, 0], 0);
+        with(visible, call, &[own, 1], libc::EPERM);
+        with(visible, call, &[2, 0], libc::EPERM);
+        by_default(call, &[2, 0], 0);
+    }
+}
+
+#[test]
+fn groups_of_one_call() {
+    let fixed = Groups {
+        cpu_affinity_fixed: true,
+        ..Groups::default()
+    };
+    with(fixed, libc::SYS_sched_setaffinity, &[0], libc::EPERM);
+    let shared = Groups {
+        host_ipc_visible: true,
+        ..Groups::default()
+    };
+    with(shared, libc::SYS_shmget, &[], libc::EPERM);
+    with(shared, libc::SYS_mq_open, &[], libc::EPERM);
+    by_default(libc::SYS_shmget, &[0, 4096, libc::SHM_HUGETLB as u64], 0);
+    let strict = Groups {
+        no_executable_memfd: true,
+        no_huge_pages: true,
+        ..Groups::default()
+    };
+    with(
+        strict,
+        libc::SYS_memfd_create,
+        &[0, libc::MFD_EXEC.into()],
+        libc::EACCES,
+    );
+    with(
+        strict,
+        libc::SYS_memfd_create,
+        &[0, libc::MFD_HUGETLB.into()],
+        libc::ENOMEM,
+    );
+    with(
+        strict,
+        libc::SYS_memfd_create,
+        &[0, libc::MFD_CLOEXEC.into()],
+        0,
+    );
+    with(
+        strict,
+        libc::SYS_mmap,
+        &[0, 0, 0, libc::MAP_HUGETLB as u64],
+        libc::ENOMEM,
+    );
+    with(
+        strict,
+        libc::SYS_mmap,
+        &[0, 0, 0, libc::MAP_PRIVATE as u64],
+        0,
+    );
+    with(
+        strict,
+        libc::SYS_shmget,
+        &[0, 0, libc::SHM_HUGETLB as u64],
+        libc::ENOMEM,
+    );
+}
+
+#[test]
+fn dangerous_calls_are_refused() {
+    for call in [
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_keyctl,
+        libc::SYS_mount,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_init_module,
+        libc::SYS_reboot,
+        libc::SYS_settimeofday,
+    ] {
+        by_default(call, &[], libc::EPERM);
+    }
+    for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, 600] {
+        by_default(call, &[], libc::ENOSYS);
+    }
+}
+
+#[test]
+fn an_empty_filter_is_an_error() {
+    assert_eq!(compile(&Filter::new(ALLOW)), Err(CompileError::Empty));
+}
+
+fn one_rule(rule: impl Into<Rule>) -> Filter {
+    let mut filter = Filter::new(ENOSYS);
+    filter.set(7, rule);
+    filter
+}
+
+#[test]
+fn slips_of_the_pen_are_errors() {
+    let no_errno = compile(&one_rule(Action::Errno(4096)));
+    assert_eq!(no_errno, Err(CompileError::Errno { errno: 4096 }));
+    let mut foreign = one_rule(ALLOW);
+    foreign.set(0x4000_0000, ALLOW);
+    let number = 0x4000_0000;
+    assert_eq!(compile(&foreign), Err(CompileError::Number { number }));
+    let seventh = one_rule(Check::otherwise(ALLOW).when([int(6).is(0)], EPERM));
+    let (number, argument) = (7, 6);
+    assert_eq!(
+        compile(&seventh),
+        Err(CompileError::Argument { number, argument })
+    );
+    for test in [
+        int(0).is(1 << 32),
+        int(0).has_any(0),
+        long(0).has_any(0),
+        int(0).masked(0xf, 0x10),
+        int(0).one_of([]),
+        int(0).one_of([1, 1 << 40]),
+    ] {
+        let never = one_rule(Check::otherwise(ALLOW).when([test.clone()], EPERM));
+        assert_eq!(
+            compile(&never),
+            Err(CompileError::NeverHolds { number, test })
+        );
+    }
+}
+
+#[test]
+fn a_filter_too_long_for_the_kernel_is_an_error() {
+    let mut filter = Filter::new(ENOSYS);
+    for number in 0..4200 {
+        filter.set(number, Action::Errno(1 + number as u16 % 2));
+    }
+    let Err(CompileError::TooLong { instructions }) = compile(&filter) else {
+        panic!("compiled");
+    };
+    assert!(instructions > 4096);
+}
+
+#[test]
+fn distances_beyond_eight_bits_go_over_a_jump() {
+    let values: Vec<u64> = (0..300).map(|value| value * 3).collect();
+    let check = Check::otherwise(EPERM)
+        .when([int(1).is(5), long(0).one_of(values.clone())], ALLOW)
+        .when([int(1).is(6), int(2).one_of(values)], Action::Errno(9));
+    let mut filter = one_rule(check);
+    filter.set(3, ALLOW);
+    filter.set(900, EPERM);
+    let program = compile(&filter).unwrap();
+    machine::check(&program);
+    for argument in 0..910 {
+        for second in [5, 6] {
+            let arguments = [argument, second, argument, 0, 0, 0];
+            for number in [3, 7, 8, 900] {
+                let verdict = machine::run(&program, &native(number, arguments));
+                assert_eq!(verdict.action, filter.decide(number, &arguments));
+            }
+        }
+    }
+}
+
+/// A small deterministic generator (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    /// Small values and their like in the upper half, so that tests are often met.
+    fn word(&mut self) -> u64 {
+        self.below(4) | self.below(3) << 32
+    }
+
+    fn action(&mut self) -> Action {
+        [ALLOW, EPERM, ENOSYS, Action::Kill][self.below(4) as usize]
+    }
+
+    fn test(&mut self) -> Test {
+        let index = self.below(6) as u8;
+        let (argument, cut) = match self.below(2) {
+            0 => (int(index), 0xffff_ffff),
+            _ => (long(index), u64::MAX),
+        };
+        let (first, second) = (self.word() & cut, self.word() & cut);
+        match self.below(4) {
+            0 => argument.is(first),
+            1 => argument.masked(first, first & second),
+            2 => argument.has_any(first.max(1)),
+            _ => argument.one_of([first, second]),
+        }
+    }
+
+    fn check(&mut self) -> Check {
+        (0..self.below(4)).fold(Check::otherwise(self.action()), |check, _| {
+            let tests: Vec<Test> = (0..self.below(4)).map(|_| self.test()).collect();
+            let action = self.action();
+            check.when(tests, action)
+        })
+    }
+
+    fn filter(&mut self) -> Filter {
+        let mut filter = Filter::new(self.action());
+        for _ in 0..=self.below(40) {
+            let number = self.below(60) as u32;
+            match self.below(2) {
+                0 => filter.set(number, self.action()),
+                _ => filter.set(number, self.check()),
+            }
+        }
+        filter
+    }
+}
+
+#[test]
+fn random_filters_compile_to_their_meaning() {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for _ in 0..300 {
+        let filter = random.filter();
+        let program = compile(&filter).unwrap();
+        machine::check(&program);
+        for _ in 0..300 {
+            let number = random.below(64) as u32;
+            let arguments = [(); 6].map(|()| random.word());
+            let verdict = machine::run(&program, &native(number, arguments));
+            assert_eq!(
+                verdict.action,
+                filter.decide(number, &arguments),
+                "{filter:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a guest's process does to itself before it executes the guest's program.
+
+use crate::wire::Step;
+use crate::{During, Failure, kernel, launch};
+use kernel::Errno;
+use launch::{Reader, Setup};
+
+const SET_NO_NEW_PRIVS: u32 = 38;
+const SET_SECUREBITS: u32 = 28;
+const CAPBSET_DROP: u32 = 24;
+/// NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, each with its lock (securebits.h).
+const SECUREBITS: u64 = 0b1100_1111 & !0b11_0000;
+
+/// Creates the Landlock ruleset; its rules name paths inside the new root.
+pub(crate) fn prepare_landlock(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    let mut word = || reader.u64().during(Step::DecodeLaunch, item);
+    let attributes = [word()?, word()?, word()?];
+    let rules = word()?;
+    let ruleset = kernel::landlock_create_ruleset(&attributes).during(Step::LandlockRuleset, item)?;
+    for rule in 0..rules {
+        let rights = reader.u64().during(Step::DecodeLaunch, item)?;
+        let path = reader.text().during(Step::DecodeLaunch, item)?;
+        let parent =
+            kernel::open(kernel::AT_FDCWD, path, kernel::O_PATH, 0).during(Step::LandlockRule, rule as u32)?;
+        kernel::landlock_add_path(ruleset, rights, parent).during(Step::LandlockRule, rule as u32)?;
+        kernel::close(parent);
+    }
+    setup.landlock = Some(ruleset);
+    Ok(())
+}
+
+/// Everything but the program itself, in the only order that works: privileges are given up after
+/// what needs them, seccomp comes last because it forbids what the others use.
+pub(crate) fn confine(setup: &Setup) -> Result<(), Failure> {
+    if setup.new_keyring {
+        join_keyring().during(Step::Keyring, 0)?;
+    }
+    limit(setup)?;
+    drop_privileges()?;
+    if let Some(ruleset) = setup.landlock {
+        kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
+    }
+    if let Some(program) = setup.seccomp {
+        kernel::seccomp(program).during(Step::Seccomp, 0)?;
+    }
+    Ok(())
+}
+
+/// A kernel without keyrings has none to leave.
+fn join_keyring() -> kernel::Result<()> {
+    match kernel::join_new_keyring() {
+        Err(errno) if errno == Errno::NOSYS => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn limit(setup: &Setup) -> Result<(), Failure> {
+    for (resource, soft, hard) in &setup.rlimits[..setup.rlimit_count] {
+        kernel::set_limit(*resource, *soft, *hard).during(Step::Rlimit, *resource)?;
+    }
+    if let Some(mask) = setup.affinity {
+        kernel::set_affinity(mask).during(Step::Affinity, 0)?;
+    }
+    Ok(())
+}
+
+fn drop_privileges() -> Result<(), Failure> {
+    kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 0)?;
+    // Both need CAP_SETPCAP, which a process without a user namespace of its own may lack; with no
+    // capabilities and no_new_privs they are a second line only.
+    let _ = kernel::prctl(SET_SECUREBITS, SECUREBITS);
+    let mut capability = 0;
+    while kernel::prctl(CAPBSET_DROP, capability).is_ok() {
+        capability += 1;
+    }
+    kernel::drop_capabilities().during(Step::DropCapabilities, 0)
+}

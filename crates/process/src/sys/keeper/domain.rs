@@ -1,0 +1,102 @@
+//! Init's life: wait for the launch message, build the domain, start the guest, stay with it.
+
+use crate::{During, Failure, SUPERVISOR, failed, guest, kernel, launch, reap, send_record, wire};
+use kernel::{Errno, Fd};
+use wire::{Record, Step};
+
+/// `PR_SET_PDEATHSIG` of prctl(2).
+const SET_PARENT_DEATH_SIGNAL: u32 = 1;
+/// `PR_SET_DUMPABLE`.
+const SET_DUMPABLE: u32 = 4;
+/// `PR_SET_CHILD_SUBREAPER`.
+const SET_CHILD_SUBREAPER: u32 = 36;
+
+/// Descriptor of the domain socket from here on.
+const SOCKET: Fd = 3;
+
+/// What init is for the rest of its life.
+pub(crate) struct Init {
+    /// Socket to the supervisor.
+    pub(crate) socket: Fd,
+    /// Without namespaces init is an ordinary process and must not signal everything it can see.
+    pub(crate) bare: bool,
+}
+
+/// Runs init in a fresh child of the keeper.
+pub(crate) fn run(socket: Fd, flags: u64, uid: u32, gid: u32) -> ! {
+    let init = Init { socket: SOCKET, bare: flags & wire::PARK_BARE != 0 };
+    if settle(&init, socket, uid, gid).is_err() {
+        crate::exit(125)
+    }
+    match begin(&init) {
+        Ok(running) => reap::stay(&init, running),
+        Err(failure) => {
+            send_record(init.socket, &failed(wire::INIT_FAILED, &failure), &[]);
+            crate::exit(125)
+        }
+    }
+}
+
+/// Takes the domain's identity and lets go of everything that was the keeper's.
+fn settle(init: &Init, socket: Fd, uid: u32, gid: u32) -> kernel::Result<()> {
+    let mut go = [0u8; 1];
+    if kernel::read(socket, &mut go)? != 1 {
+        return Err(Errno::PERM);
+    }
+    if socket != SOCKET {
+        kernel::duplicate_to(socket, SOCKET)?;
+    }
+    // Kept open on /dev/null: descriptors that arrive later must not land on 0, 1 or 2.
+    kernel::duplicate_to(crate::NOTHING, crate::CONTROL)?;
+    kernel::close_from(SOCKET + 1)?;
+    if init.bare {
+        kernel::prctl(SET_CHILD_SUBREAPER, 1)?;
+    } else {
+        forbid_memory_exec();
+        kernel::set_ids(uid, gid)?;
+    }
+    // After the change of ids, which resets both (commit_creds in kernel/cred.c).
+    kernel::prctl(SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)?;
+    kernel::prctl(SET_DUMPABLE, 0)?;
+    kernel::set_session()
+}
+
+/// `vm.memfd_noexec = 2` for this pid namespace: memory files can't be executed. Only the host's
+/// root may write it (its file mode is 0644); for others the system-call filter holds the rule, so
+/// a failure here is no hole.
+fn forbid_memory_exec() {
+    if let Ok(fd) = kernel::open(kernel::AT_FDCWD, kernel::c!("/proc/sys/vm/memfd_noexec"), kernel::O_WRONLY, 0) {
+        let _ = kernel::write(fd, b"2");
+        kernel::close(fd);
+    }
+}
+
+/// From launch message to running guest.
+fn begin(init: &Init) -> Result<guest::Running, Failure> {
+    let message = launch::receive(init.socket)?;
+    let received_ns = kernel::monotonic_ns();
+    let mut setup = launch::Setup::new(received_ns);
+    launch::perform(&message, &mut setup)?;
+    let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
+    let pid = guest::start(&mut setup)?;
+    let mut record = Record { kind: wire::INIT_STARTED, ..Record::default() };
+    record.words[..4].copy_from_slice(&[received_ns, setup.root_ns, setup.pivot_ns, kernel::monotonic_ns()]);
+    match setup.terminal.take() {
+        Some(terminal) => {
+            send_record(init.socket, &record, &[terminal.master]);
+            kernel::close(terminal.master);
+            kernel::close(terminal.slave);
+        }
+        None => send_record(init.socket, &record, &[]),
+    }
+    for fd in setup.fds() {
+        kernel::close(*fd);
+    }
+    Ok(guest::Running {
+        pid,
+        children,
+        supervisor: SUPERVISOR,
+        deadline_ns: setup.time_ns.map(|limit| received_ns.saturating_add(limit)),
+        cpu_time_us: setup.cpu_time_us,
+    })
+}

@@ -1,0 +1,111 @@
+//! The guest's process, from its creation to its program.
+
+use crate::wire::{self, Step};
+use crate::{During, Failure, confine, kernel, launch, terminal};
+use kernel::{CStr, Errno, Fd, c};
+use launch::{Program, Setup};
+
+/// Stack of the guest's process until its program has one of its own.
+const STACK_BYTES: usize = 32 * 1024;
+const STANDARD_STREAMS: usize = 3;
+
+/// A guest that runs.
+pub(crate) struct Running {
+    pub(crate) pid: i32,
+    /// Readable when a child has changed.
+    pub(crate) children: Fd,
+    pub(crate) supervisor: Fd,
+    pub(crate) deadline_ns: Option<u64>,
+    pub(crate) cpu_time_us: Option<u64>,
+}
+
+/// What the guest's process works on and where it leaves its failure; both processes see it until
+/// the program runs.
+struct Birth<'a> {
+    setup: &'a mut Setup,
+    failure: Option<Failure>,
+}
+
+/// Starts the guest's program; gives its pid inside the domain.
+pub(crate) fn start(setup: &mut Setup) -> Result<i32, Failure> {
+    let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
+    let mut birth = Birth { setup, failure: None };
+    let pid = kernel::vfork(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
+    match birth.failure {
+        Some(failure) => Err(failure),
+        None => Ok(pid),
+    }
+}
+
+extern "C" fn become_guest(birth: &mut Birth) -> ! {
+    birth.failure = prepare_and_execute(birth.setup).err();
+    crate::exit(127)
+}
+
+fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
+    kernel::set_own_group().during(Step::NewSession, 0)?;
+    redirect(setup).during(Step::Redirect, 0)?;
+    let cwd = setup.cwd.unwrap_or(c!("/"));
+    kernel::change_directory(cwd).during(Step::ChangeDirectory, 0)?;
+    kernel::set_umask(0o022);
+    confine::confine(setup)?;
+    kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;
+    kernel::set_signal_mask(0).during(Step::Execute, 0)?;
+    let program = setup.program.as_mut().ok_or(Errno::INVAL).during(Step::DecodeLaunch, u32::MAX)?;
+    Err(Failure { step: Step::Execute, item: 0, errno: execute(program) })
+}
+
+/// Gives the guest its standard streams: what came with the message, or its own terminal.
+fn redirect(setup: &Setup) -> kernel::Result<()> {
+    if let Some(terminal) = &setup.terminal {
+        terminal::take_foreground(terminal.slave)?;
+    }
+    for stream in 0..STANDARD_STREAMS {
+        let from = match &setup.terminal {
+            Some(terminal) if setup.terminal_replaces & (1 << stream) != 0 => terminal.slave,
+            _ => *setup.fds().get(stream).ok_or(Errno::INVAL)?,
+        };
+        kernel::duplicate_to(from, stream as Fd)?;
+    }
+    Ok(())
+}
+
+/// Tries each candidate as execvp(3) does: a missing one is passed over, a refused one remembered.
+fn execute(program: &mut Program) -> Errno {
+    let mut answer = Errno::NOENT;
+    let mut candidates = program.candidates;
+    for _ in 0..program.candidate_count {
+        let Ok(path) = candidates.text() else {
+            return Errno::INVAL;
+        };
+        match execute_one(path, program) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => answer = Errno::ACCESS,
+            other => return other,
+        }
+    }
+    answer
+}
+
+fn execute_one(path: CStr, program: &mut Program) -> Errno {
+    // Two spare places stand in front of the arguments.
+    let arguments = &raw const program.arguments[2];
+    // SAFETY: both arrays end with a null pointer, and `launch::pointers` made them.
+    let errno = unsafe { kernel::execute(path, arguments, program.environment.as_ptr()) };
+    if errno != Errno::NOEXEC {
+        return errno;
+    }
+    execute_by_shell(path, program)
+}
+
+/// A text file without an interpreter line belongs to the shell (execvp(3)).
+fn execute_by_shell(path: CStr, program: &mut Program) -> Errno {
+    let shell = c!("/bin/sh");
+    program.arguments[1] = shell.pointer();
+    program.arguments[2] = path.pointer();
+    // SAFETY: both arrays end with a null pointer, and `launch::pointers` made them.
+    unsafe { kernel::execute(shell, &raw const program.arguments[1], program.environment.as_ptr()) }
+}
+
+/// Keeps the wire module's layout of the first descriptors and this one together.
+const _: () = assert!(STANDARD_STREAMS < wire::MAX_FDS);

@@ -1,0 +1,230 @@
+//! The launch message: its arrival and the walk through its instructions.
+
+use crate::{During, Failure, confine, kernel, root, terminal, wire};
+use kernel::{CStr, Errno, Fd};
+use wire::{Step, op};
+
+/// Most resource limits in one message; the kernel knows 16.
+const MAX_RLIMITS: usize = 16;
+
+/// A launch message and the descriptors that came with it.
+pub(crate) struct Message {
+    body: &'static [u8],
+    fds: [Fd; wire::MAX_FDS],
+    fd_count: usize,
+}
+
+/// What the instructions have built so far and what is kept for the guest's process.
+pub(crate) struct Setup {
+    pub(crate) root: Option<Fd>,
+    pub(crate) terminal: Option<terminal::Terminal>,
+    pub(crate) terminal_replaces: u32,
+    pub(crate) landlock: Option<Fd>,
+    pub(crate) seccomp: Option<&'static [u8]>,
+    pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
+    pub(crate) rlimit_count: usize,
+    pub(crate) affinity: Option<&'static [u8]>,
+    pub(crate) new_keyring: bool,
+    pub(crate) cwd: Option<CStr<'static>>,
+    pub(crate) program: Option<Program>,
+    pub(crate) time_ns: Option<u64>,
+    pub(crate) cpu_time_us: Option<u64>,
+    pub(crate) root_ns: u64,
+    pub(crate) pivot_ns: u64,
+    fds: [Fd; wire::MAX_FDS],
+    fd_count: usize,
+}
+
+/// What to execute: candidates in order, arguments, environment.
+pub(crate) struct Program {
+    pub(crate) candidates: Reader,
+    pub(crate) candidate_count: u32,
+    /// Pointers to the arguments, a null behind them, and room for two more in front.
+    pub(crate) arguments: &'static mut [*const u8],
+    pub(crate) environment: &'static mut [*const u8],
+}
+
+impl Setup {
+    pub(crate) fn new(received_ns: u64) -> Self {
+        Self {
+            root: None,
+            terminal: None,
+            terminal_replaces: 0,
+            landlock: None,
+            seccomp: None,
+            rlimits: [(0, 0, 0); MAX_RLIMITS],
+            rlimit_count: 0,
+            affinity: None,
+            new_keyring: false,
+            cwd: None,
+            program: None,
+            time_ns: None,
+            cpu_time_us: None,
+            root_ns: received_ns,
+            pivot_ns: received_ns,
+            fds: [-1; wire::MAX_FDS],
+            fd_count: 0,
+        }
+    }
+
+    /// Descriptors that came with the message: the guest's 0, 1 and 2 first.
+    pub(crate) fn fds(&self) -> &[Fd] {
+        &self.fds[..self.fd_count]
+    }
+}
+
+/// A cursor over a message. Reading past the end is a failure, never a panic.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader {
+    rest: &'static [u8],
+}
+
+impl Reader {
+    pub(crate) fn u32(&mut self) -> kernel::Result<u32> {
+        let (bytes, rest) = self.rest.split_first_chunk::<4>().ok_or(Errno::INVAL)?;
+        self.rest = rest;
+        Ok(u32::from_ne_bytes(*bytes))
+    }
+
+    pub(crate) fn u64(&mut self) -> kernel::Result<u64> {
+        let low = self.u32()?;
+        Ok(u64::from(self.u32()?) << 32 | u64::from(low))
+    }
+
+    /// Bytes behind their length; a NUL follows them in the message and is not part of them.
+    pub(crate) fn bytes(&mut self) -> kernel::Result<&'static [u8]> {
+        let with_nul = self.bytes_with_nul()?;
+        Ok(&with_nul[..with_nul.len() - 1])
+    }
+
+    pub(crate) fn text(&mut self) -> kernel::Result<CStr<'static>> {
+        CStr::new(self.bytes_with_nul()?).ok_or(Errno::INVAL)
+    }
+
+    fn bytes_with_nul(&mut self) -> kernel::Result<&'static [u8]> {
+        let length = (self.u32()? as usize).checked_add(1).ok_or(Errno::INVAL)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Errno::INVAL)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+}
+
+/// Waits for the one launch message of this domain.
+pub(crate) fn receive(socket: Fd) -> Result<Message, Failure> {
+    let mut header = [0u8; 12];
+    let mut fds = [-1; wire::MAX_FDS];
+    let (length, fd_count) = kernel::receive(socket, &mut header, &mut fds).during(Step::ReceiveLaunch, 0)?;
+    if length == 0 {
+        // The supervisor let the parked domain go.
+        crate::exit(0)
+    }
+    let [magic, body_length, announced_fds] = [0, 4, 8].map(|at| header_word(&header, at));
+    if length != header.len() || magic != wire::LAUNCH_MAGIC || announced_fds as usize != fd_count || body_length == 0 {
+        return Err(Failure { step: Step::DecodeLaunch, item: 1, errno: Errno::INVAL });
+    }
+    let body = kernel::allocate(body_length as usize).during(Step::ReceiveLaunch, 1)?;
+    read_exactly(socket, body).during(Step::ReceiveLaunch, 2)?;
+    Ok(Message { body, fds, fd_count })
+}
+
+fn header_word(header: &[u8; 12], at: usize) -> u32 {
+    u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+fn read_exactly(socket: Fd, mut buffer: &mut [u8]) -> kernel::Result<()> {
+    while !buffer.is_empty() {
+        let length = kernel::read(socket, buffer)?;
+        if length == 0 {
+            return Err(Errno::INVAL);
+        }
+        buffer = &mut buffer[length..];
+    }
+    Ok(())
+}
+
+/// Carries out every instruction, in the order of the message.
+pub(crate) fn perform(message: &Message, setup: &mut Setup) -> Result<(), Failure> {
+    setup.fds = message.fds;
+    setup.fd_count = message.fd_count;
+    // Modes in the message are meant as written.
+    kernel::clear_umask();
+    let mut reader = Reader { rest: message.body };
+    let mut item = 0;
+    while !reader.rest.is_empty() {
+        let operation = reader.u32().during(Step::DecodeLaunch, item)?;
+        perform_one(operation, &mut reader, setup, item)?;
+        item += 1;
+    }
+    Ok(())
+}
+
+fn perform_one(operation: u32, reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    match operation {
+        op::ROOT => root::make(reader, setup, item),
+        op::MAKE_DIR => root::make_dir(reader, setup, item),
+        op::SYMLINK => root::symlink(reader, setup, item),
+        op::FILE => root::write_file(reader, setup, item),
+        op::BIND => root::bind(reader, setup, item),
+        op::ATTACH => root::attach(reader, setup, item),
+        op::REMOUNT => root::remount(reader, setup, item),
+        op::PROC => root::mount_proc(reader, setup, item),
+        op::DEVPTS => root::mount_devpts(reader, setup, item),
+        op::PIVOT => root::pivot(setup, item),
+        op::HOST_NAME => {
+            let name = reader.bytes().during(Step::DecodeLaunch, item)?;
+            kernel::set_host_name(name).during(Step::HostName, item)
+        }
+        op::TERMINAL => terminal::open(reader, setup, item),
+        op::LANDLOCK => confine::prepare_landlock(reader, setup, item),
+        _ => keep(operation, reader, setup).during(Step::DecodeLaunch, item),
+    }
+}
+
+/// Instructions for later: limits, and what the guest's own process does to itself.
+fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Result<()> {
+    match operation {
+        op::SECCOMP => setup.seccomp = Some(reader.bytes()?),
+        op::RLIMIT => {
+            let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
+            *setup.rlimits.get_mut(setup.rlimit_count).ok_or(Errno::INVAL)? = limit;
+            setup.rlimit_count += 1;
+        }
+        op::AFFINITY => setup.affinity = Some(reader.bytes()?),
+        op::KEYRING => setup.new_keyring = true,
+        op::CWD => setup.cwd = Some(reader.text()?),
+        op::TIME => setup.time_ns = Some(reader.u64()?),
+        op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
+        op::EXEC => setup.program = Some(program(reader)?),
+        _ => return Err(Errno::NOSYS),
+    }
+    Ok(())
+}
+
+fn program(reader: &mut Reader) -> kernel::Result<Program> {
+    let candidate_count = reader.u32()?;
+    let candidates = *reader;
+    for _ in 0..candidate_count {
+        reader.text()?;
+    }
+    // Two places in front: a file without an interpreter line is given to the shell.
+    let arguments = pointers(reader, 2)?;
+    let environment = pointers(reader, 0)?;
+    Ok(Program { candidates, candidate_count, arguments, environment })
+}
+
+/// An array of string pointers that ends with null, with `spare` unused places in front.
+fn pointers(reader: &mut Reader, spare: usize) -> kernel::Result<&'static mut [*const u8]> {
+    let count = reader.u32()? as usize;
+    // Each string takes at least five bytes of the message, so this bounds the allocation.
+    if count > reader.rest.len() {
+        return Err(Errno::INVAL);
+    }
+    let length = spare + count + 1;
+    let memory = kernel::allocate(length * size_of::<*const u8>())?;
+    // SAFETY: the mapping is page-aligned, holds `length` pointers, and zero is the null pointer.
+    let pointers = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<*const u8>(), length) };
+    for pointer in &mut pointers[spare..spare + count] {
+        *pointer = reader.text()?.pointer();
+    }
+    Ok(pointers)
+}

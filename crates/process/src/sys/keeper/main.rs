@@ -1,0 +1,120 @@
+//! The keeper: the small program that makes domains, stands at their head and cleans up after them.
+//!
+//! It is a static program without a C library, embedded in this crate and started from a sealed
+//! memory file, so that a big multi-threaded host never forks itself and nothing of the host's
+//! memory is shared with a half-made domain.
+//!
+//! ```text
+//! supervisor (the caller)
+//!   └─ keeper           outside; one per launcher; kills and cleans when the supervisor is gone
+//!        └─ init        PID 1 of the domain's namespaces: builds the root, reaps, keeps time
+//!             └─ guest
+//! ```
+//!
+//! A domain is *parked* before it is needed: its namespaces exist and init waits for one launch
+//! message. What a guest is and may do arrives in that message, as a list of instructions
+//! (`wire::op`). Keeper and init read messages from their supervisor only.
+
+#![no_std]
+#![no_main]
+#![cfg_attr(test, allow(unused, reason = "this program has no test harness"))]
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("the process wall speaks the x86-64 Linux system call ABI only");
+
+mod confine;
+mod domain;
+mod guest;
+mod kernel;
+mod launch;
+mod park;
+mod reap;
+mod root;
+mod terminal;
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "the other end of each message uses the rest")]
+#[path = "../../wire.rs"]
+mod wire;
+
+use kernel::{Errno, Fd};
+use wire::{Record, Step};
+
+/// The control socket, as the supervisor arranged it.
+const CONTROL: Fd = 0;
+/// A pidfd of the supervisor.
+const SUPERVISOR: Fd = 1;
+
+/// `/dev/null`.
+const NOTHING: Fd = 2;
+
+/// A step that failed, which of its items, and the kernel's answer.
+struct Failure {
+    step: Step,
+    item: u32,
+    errno: Errno,
+}
+
+/// Names the step in which a call failed.
+trait During<T> {
+    fn during(self, step: Step, item: u32) -> Result<T, Failure>;
+}
+
+impl<T> During<T> for kernel::Result<T> {
+    fn during(self, step: Step, item: u32) -> Result<T, Failure> {
+        self.map_err(|errno| Failure { step, item, errno })
+    }
+}
+
+fn exit(code: i32) -> ! {
+    kernel::exit(code)
+}
+
+extern "C" fn start() -> ! {
+    // The keeper outlives Ctrl-C at the terminal of its supervisor: it is what cleans up.
+    let _ = kernel::set_session();
+    let _ = kernel::set_signal_mask(u64::MAX);
+    let _ = kernel::close_from(3);
+    park::serve()
+}
+
+/// Sends a record with descriptors; a peer that is gone is noticed by whoever polls next.
+fn send_record(socket: Fd, record: &Record, fds: &[Fd]) {
+    let _ = kernel::send(socket, record_bytes(record), fds);
+}
+
+fn record_bytes(record: &Record) -> &[u8] {
+    // SAFETY: `Record` is 32 words without padding, so every byte of it is initialised.
+    unsafe { core::slice::from_raw_parts((&raw const *record).cast::<u8>(), wire::RECORD_BYTES) }
+}
+
+fn record_from(bytes: &[u8]) -> Option<Record> {
+    let bytes = bytes.get(..wire::RECORD_BYTES)?;
+    let mut words = bytes.chunks_exact(8).map(|word| match word.try_into() {
+        Ok(word) => u64::from_ne_bytes(word),
+        Err(_) => 0,
+    });
+    let mut record = Record { kind: words.next()?, ..Record::default() };
+    for (to, from) in record.words.iter_mut().zip(words) {
+        *to = from;
+    }
+    Some(record)
+}
+
+fn failed(kind: u64, failure: &Failure) -> Record {
+    let mut record = Record { kind, ..Record::default() };
+    record.words[0] = failure.step as u64;
+    record.words[1] = u64::from(failure.item);
+    record.words[2] = u64::from(failure.errno.0);
+    record
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // Reached only by a bug. Ending here ends the domain: init is its PID 1, the keeper its parent.
+    exit(125)
+}
+
+/// Core's prebuilt objects name it; nothing unwinds here.
+#[allow(unsafe_code, reason = "an exported symbol name")]
+// SAFETY: the symbol has no other definition in a program without std.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}

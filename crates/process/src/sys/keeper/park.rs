@@ -1,0 +1,353 @@
+//! The keeper's own loop: parks domains, remembers what to clean, reaps.
+
+use crate::{CONTROL, During, Failure, SUPERVISOR, domain, failed, kernel, record_from, send_record, wire};
+use kernel::{CStr, Errno, Fd, PollFd, Result};
+use wire::{Record, Step};
+
+/// Largest control message: a record and the paths to remember.
+const MESSAGE_BYTES: usize = 64 * 1024;
+
+/// A domain whose init has not been reaped, and what to remove should the supervisor die.
+#[derive(Clone, Copy)]
+struct Entry {
+    pid: i32,
+    clean: Option<(*mut u8, usize)>,
+}
+
+/// The domains of this keeper, in memory that grows by doubling.
+struct Table {
+    memory: &'static mut [u8],
+    length: usize,
+}
+
+impl Table {
+    fn new() -> Result<Self> {
+        Ok(Self { memory: kernel::allocate(4096)?, length: 0 })
+    }
+
+    fn entries(&mut self) -> &mut [Entry] {
+        // SAFETY: the mapping is aligned to a page and its first `length` entries were written by `push`.
+        unsafe { core::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast::<Entry>(), self.length) }
+    }
+
+    fn push(&mut self, pid: i32) -> Result<()> {
+        if (self.length + 1) * size_of::<Entry>() > self.memory.len() {
+            self.grow()?;
+        }
+        // SAFETY: there is room for one more entry behind the last, just checked.
+        unsafe { self.memory.as_mut_ptr().cast::<Entry>().add(self.length).write(Entry { pid, clean: None }) };
+        self.length += 1;
+        Ok(())
+    }
+
+    fn grow(&mut self) -> Result<()> {
+        let larger = kernel::allocate(self.memory.len() * 2)?;
+        larger[..self.memory.len()].copy_from_slice(self.memory);
+        kernel::release(core::mem::replace(&mut self.memory, larger));
+        Ok(())
+    }
+
+    fn position(&mut self, pid: i32) -> Option<usize> {
+        self.entries().iter().position(|entry| entry.pid == pid)
+    }
+
+    /// Takes an entry out; what it remembered goes with it.
+    fn forget(&mut self, pid: i32) {
+        if let Some(position) = self.position(pid) {
+            forget_paths(&mut self.entries()[position]);
+            let last = self.length - 1;
+            self.entries().swap(position, last);
+            self.length = last;
+        }
+    }
+}
+
+fn forget_paths(entry: &mut Entry) {
+    if let Some((address, length)) = entry.clean.take() {
+        // SAFETY: the pair came from `allocate` in `remember` and is taken out here, once.
+        kernel::release(unsafe { core::slice::from_raw_parts_mut(address, length) });
+    }
+}
+
+/// Serves the supervisor until it is gone, then ends and cleans everything.
+pub(crate) fn serve() -> ! {
+    let (Ok(mut table), Ok(buffer), Ok(children)) =
+        (Table::new(), kernel::allocate(MESSAGE_BYTES), kernel::signalfd(1 << (kernel::SIGCHLD - 1)))
+    else {
+        crate::exit(125)
+    };
+    loop {
+        let mut fds = [CONTROL, SUPERVISOR, children].map(|fd| PollFd { fd, events: kernel::POLLIN, revents: 0 });
+        let _ = kernel::poll(&mut fds, None);
+        if fds[2].revents != 0 {
+            reap(&mut table, children);
+        }
+        if fds[1].revents != 0 || (fds[0].revents != 0 && !answer(&mut table, buffer)) {
+            end_everything(&mut table);
+        }
+    }
+}
+
+/// Reads and answers one request; `false` when the supervisor has closed its end.
+fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
+    let length = match kernel::read(CONTROL, buffer) {
+        Ok(0) => return false,
+        Ok(length) => length,
+        Err(errno) => return errno == Errno::INTR,
+    };
+    let Some(request) = record_from(&buffer[..length]) else {
+        return false;
+    };
+    let outcome = match request.kind {
+        wire::KEEPER_PARK => park(table, &request),
+        wire::KEEPER_MAP_IDS => map_ids(&request),
+        wire::KEEPER_REMEMBER => remember(table, &request, &buffer[wire::RECORD_BYTES..length]),
+        wire::KEEPER_FORGET => {
+            forget(table, request.words[0] as i32);
+            Ok(())
+        }
+        _ => return false,
+    };
+    if let Err(failure) = outcome {
+        send_record(CONTROL, &failed(wire::KEEPER_FAILED, &failure), &[]);
+    }
+    true
+}
+
+fn namespaces(flags: u64) -> u64 {
+    if flags & wire::PARK_BARE != 0 {
+        return 0;
+    }
+    let always = kernel::CLONE_NEWUSER
+        | kernel::CLONE_NEWNS
+        | kernel::CLONE_NEWPID
+        | kernel::CLONE_NEWIPC
+        | kernel::CLONE_NEWUTS;
+    let network = if flags & wire::PARK_NETWORK != 0 { kernel::CLONE_NEWNET } else { 0 };
+    let cgroup = if flags & wire::PARK_CGROUP != 0 { kernel::CLONE_NEWCGROUP } else { 0 };
+    always | network | cgroup
+}
+
+/// Makes a domain whose init waits for its launch message.
+fn park(table: &mut Table, request: &Record) -> core::result::Result<(), Failure> {
+    let [flags, uid, gid, outer_uid, outer_gid, ..] = request.words;
+    let pair = kernel::stream_pair().during(Step::Clone, 0)?;
+    let clone_ns = kernel::monotonic_ns();
+    let Some((pid, pidfd)) = kernel::fork(namespaces(flags)).during(Step::Clone, 1)? else {
+        domain::run(pair[1], flags, uid as u32, gid as u32)
+    };
+    kernel::close(pair[1]);
+    let own_uid = flags & wire::PARK_OWN_UID != 0;
+    let outer = if own_uid {
+        [wire::OWN_UID_BASE + pid as u64; 2]
+    } else {
+        [outer_uid, outer_gid]
+    };
+    let parked = Record { kind: wire::KEEPER_PARKED, words: parked_words(pid, outer[0], clone_ns) };
+    let mapped = if flags & wire::PARK_BARE != 0 {
+        Ok(())
+    } else {
+        write_maps(pid, [uid, gid], outer, !own_uid)
+    };
+    let outcome = mapped.and_then(|()| table.push(pid)).during(Step::MapIds, 0);
+    match outcome {
+        // The byte lets init go on: its ids exist now.
+        Ok(()) => {
+            let _ = kernel::write(pair[0], b"m");
+            send_record(CONTROL, &parked, &[pair[0], pidfd]);
+        }
+        Err(_) => kernel::pidfd_kill(pidfd),
+    }
+    kernel::close(pair[0]);
+    kernel::close(pidfd);
+    outcome
+}
+
+fn parked_words(pid: i32, host_uid: u64, clone_ns: u64) -> [u64; wire::RECORD_WORDS] {
+    let mut words = [0; wire::RECORD_WORDS];
+    words[..4].copy_from_slice(&[pid as u64, host_uid, clone_ns, kernel::monotonic_ns()]);
+    words
+}
+
+/// Maps one user and one group. Without privilege the kernel wants `setgroups` denied first
+/// (user_namespaces(7), CVE-2014-8989).
+fn write_maps(pid: i32, inside: [u64; 2], outside: [u64; 2], deny_setgroups: bool) -> Result<()> {
+    if deny_setgroups {
+        write_proc(pid, b"setgroups", b"deny")?;
+    }
+    for (name, index) in [(&b"uid_map"[..], 0), (&b"gid_map"[..], 1)] {
+        let mut line = Text::default();
+        line.number(inside[index]).text(b" ").number(outside[index]).text(b" 1");
+        write_proc(pid, name, line.bytes())?;
+    }
+    Ok(())
+}
+
+fn write_proc(pid: i32, name: &[u8], content: &[u8]) -> Result<()> {
+    let mut path = Text::default();
+    path.text(b"/proc/").number(pid as u64).text(b"/").text(name).text(b"\0");
+    let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
+    let fd = kernel::open(kernel::AT_FDCWD, path, kernel::O_WRONLY, 0)?;
+    let written = kernel::write(fd, content);
+    kernel::close(fd);
+    written.map(drop)
+}
+
+/// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
+fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
+    let [disk_uid, disk_gid, host_uid, ..] = request.words;
+    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER).during(Step::Clone, 2)? else {
+        // Waits to be killed: the descriptor keeps the namespace, not the process.
+        loop {
+            let _ = kernel::poll(&mut [], None);
+        }
+    };
+    let opened = write_maps(pid, [disk_uid, disk_gid], [host_uid; 2], false).and_then(|()| open_user_namespace(pid));
+    kernel::pidfd_kill(pidfd);
+    kernel::close(pidfd);
+    let namespace = opened.during(Step::MapIds, 1)?;
+    send_record(CONTROL, &Record { kind: wire::KEEPER_IDS_MAPPED, ..Record::default() }, &[namespace]);
+    kernel::close(namespace);
+    Ok(())
+}
+
+fn open_user_namespace(pid: i32) -> Result<Fd> {
+    let mut path = Text::default();
+    path.text(b"/proc/").number(pid as u64).text(b"/ns/user\0");
+    let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
+    kernel::open(kernel::AT_FDCWD, path, 0, 0)
+}
+
+/// Keeps a list of paths for the case that the supervisor dies.
+fn remember(table: &mut Table, request: &Record, paths: &[u8]) -> core::result::Result<(), Failure> {
+    let position = table.position(request.words[0] as i32).ok_or(Errno::NOENT).during(Step::Remember, 0)?;
+    let memory = kernel::allocate(paths.len().max(1)).during(Step::Remember, 1)?;
+    memory[..paths.len()].copy_from_slice(paths);
+    let entry = &mut table.entries()[position];
+    forget_paths(entry);
+    entry.clean = Some((memory.as_mut_ptr(), memory.len()));
+    send_record(CONTROL, &Record { kind: wire::KEEPER_REMEMBERED, ..Record::default() }, &[]);
+    Ok(())
+}
+
+/// Drops what was remembered; the entry itself goes if its init has ended already.
+fn forget(table: &mut Table, pid: i32) {
+    if let Some(position) = table.position(pid) {
+        forget_paths(&mut table.entries()[position]);
+    } else {
+        table.forget(-pid);
+    }
+}
+
+/// Reaps ended inits. One with something to clean stays in the table, marked by a negative pid.
+fn reap(table: &mut Table, children: Fd) {
+    let mut drained = [0u8; 128];
+    let _ = kernel::read(children, &mut drained);
+    const WNOHANG: u32 = 1;
+    while let Ok(Some((pid, _))) = kernel::wait_any(WNOHANG) {
+        let Some(position) = table.position(pid) else {
+            continue;
+        };
+        let entry = &mut table.entries()[position];
+        if entry.clean.is_some() {
+            entry.pid = -pid;
+        } else {
+            table.forget(pid);
+        }
+    }
+}
+
+/// The supervisor is gone: no domain outlives it, nothing it made stays behind.
+fn end_everything(table: &mut Table) -> ! {
+    for entry in table.entries().iter().filter(|entry| entry.pid > 0) {
+        let _ = kernel::kill(entry.pid, kernel::SIGKILL);
+    }
+    while !matches!(kernel::wait_any(0), Err(errno) if errno == Errno::CHILD) {}
+    for entry in table.entries() {
+        if let Some((address, length)) = entry.clean {
+            // SAFETY: the pair came from `allocate` in `remember` and is not released.
+            clean(unsafe { core::slice::from_raw_parts(address, length) });
+        }
+    }
+    crate::exit(0)
+}
+
+fn clean(paths: &[u8]) {
+    for item in paths.split_inclusive(|byte| *byte == 0) {
+        let Some((kind, path)) = item.split_first() else {
+            continue;
+        };
+        if let Some(path) = CStr::new(path) {
+            clean_path(*kind, path);
+        }
+    }
+}
+
+fn clean_path(kind: u8, path: CStr) {
+    match kind {
+        wire::CLEAN_RMDIR => remove_dir(path),
+        wire::CLEAN_UNLINK => remove_empty_file(path),
+        _ => {}
+    }
+}
+
+/// A cgroup stays busy for a moment after its last process was reaped: css references are dropped
+/// by a work queue (kernel/cgroup/cgroup.c, `cgroup_destroy_locked`). There is no event to wait
+/// for in v1, so try again, for two seconds at most.
+fn remove_dir(path: CStr) {
+    const BUSY: Errno = Errno(16);
+    const PAUSE_NS: u64 = 5_000_000;
+    for _ in 0..400 {
+        match kernel::unlink(path, kernel::AT_REMOVEDIR) {
+            Err(errno) if errno == BUSY => drop(kernel::poll(&mut [], Some(PAUSE_NS))),
+            _ => return,
+        }
+    }
+}
+
+fn remove_empty_file(path: CStr) {
+    let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
+    let Ok(fd) = kernel::open(kernel::AT_FDCWD, path, flags, 0) else {
+        return;
+    };
+    let empty = kernel::statx_fd(fd).is_ok_and(|stat| stat.size == 0);
+    kernel::close(fd);
+    if empty {
+        let _ = kernel::unlink(path, 0);
+    }
+}
+
+/// A short line under construction; what does not fit is cut, and the kernel then refuses it.
+pub(crate) struct Text {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { bytes: [0; 64], length: 0 }
+    }
+}
+
+impl Text {
+    pub(crate) fn text(&mut self, bytes: &[u8]) -> &mut Self {
+        for byte in bytes {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = *byte;
+                self.length += 1;
+            }
+        }
+        self
+    }
+
+    pub(crate) fn number(&mut self, number: u64) -> &mut Self {
+        if number >= 10 {
+            self.number(number / 10);
+        }
+        self.text(&[b'0' + (number % 10) as u8])
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}

@@ -1,0 +1,245 @@
+//! Init with a running guest: reaps, forwards, keeps time, and accounts for everything at the end.
+
+use crate::domain::Init;
+use crate::guest::Running;
+use crate::park::Text;
+use crate::{kernel, record_from, send_record, wire};
+use kernel::{CStr, Errno, Fd, POLLIN, PollFd};
+use wire::{RECORD_WORDS, Record, ended};
+
+const WNOHANG: u32 = 1;
+const WUNTRACED: u32 = 2;
+/// `__WALL`: also children made with another exit signal.
+const WALL: u32 = 0x4000_0000;
+
+/// Stays until the guest has ended, or the supervisor, or time is up.
+pub(crate) fn stay(init: &Init, running: Running) -> ! {
+    let mut clock = Clock::new(&running);
+    loop {
+        let mut fds =
+            [running.children, init.socket, running.supervisor].map(|fd| PollFd { fd, events: POLLIN, revents: 0 });
+        let _ = kernel::poll(&mut fds, clock.wait_ns());
+        if fds[2].revents != 0 {
+            // The kernel ends every process of the namespace with its PID 1; without one, end them here.
+            finish(init, 0, wire::REASON_KILLED);
+        }
+        if fds[1].revents != 0 {
+            obey(init, &running);
+        }
+        if fds[0].revents != 0 {
+            reap(init, &running);
+        }
+        if let Some(reason) = clock.expired() {
+            finish(init, 0, reason);
+        }
+    }
+}
+
+/// Carries out one request of the supervisor.
+fn obey(init: &Init, running: &Running) {
+    let mut buffer = [0u8; wire::RECORD_BYTES];
+    let length = kernel::read(init.socket, &mut buffer).unwrap_or(0);
+    match record_from(&buffer[..length]) {
+        Some(Record { kind: wire::DOMAIN_SIGNAL, words }) => {
+            // The guest leads a group of its own; a signal meant for it reaches its pipeline too.
+            let _ = kernel::kill(-running.pid, words[0] as i32);
+        }
+        _ => finish(init, 0, wire::REASON_KILLED),
+    }
+}
+
+fn reap(init: &Init, running: &Running) {
+    let mut drained = [0u8; 128];
+    let _ = kernel::read(running.children, &mut drained);
+    while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WUNTRACED | WALL) {
+        if pid != running.pid {
+            continue;
+        }
+        if status & 0xff == 0x7f {
+            let mut record = Record { kind: wire::INIT_STOPPED, ..Record::default() };
+            record.words[0] = u64::from(status >> 8 & 0xff);
+            send_record(init.socket, &record, &[]);
+        } else {
+            finish(init, status, wire::REASON_GUEST);
+        }
+    }
+}
+
+/// Ends what still runs, accounts for all of it, reports and leaves.
+fn finish(init: &Init, status: u32, reason: u64) -> ! {
+    let guest_end_ns = kernel::monotonic_ns();
+    let (status, killed) = end_all(init, status, reason);
+    let usage = kernel::children_usage();
+    let mut words = [0; RECORD_WORDS];
+    words[ended::STATUS] = u64::from(status);
+    words[ended::REASON] = reason;
+    words[ended::USER_US] = microseconds(usage.user);
+    words[ended::SYSTEM_US] = microseconds(usage.system);
+    words[ended::MAX_RSS_KIB] = usage.max_rss_kib as u64;
+    words[ended::MINOR_FAULTS] = usage.minor_faults as u64;
+    words[ended::MAJOR_FAULTS] = usage.major_faults as u64;
+    words[ended::BLOCKS_IN] = usage.blocks_in as u64;
+    words[ended::BLOCKS_OUT] = usage.blocks_out as u64;
+    words[ended::VOLUNTARY_SWITCHES] = usage.voluntary_switches as u64;
+    words[ended::INVOLUNTARY_SWITCHES] = usage.involuntary_switches as u64;
+    words[ended::GUEST_END_NS] = guest_end_ns;
+    words[ended::REAPED_NS] = kernel::monotonic_ns();
+    words[ended::KILLED] = killed;
+    send_record(init.socket, &Record { kind: wire::INIT_ENDED, words }, &[]);
+    crate::exit(0)
+}
+
+fn microseconds([seconds, microseconds]: [i64; 2]) -> u64 {
+    seconds as u64 * 1_000_000 + microseconds as u64
+}
+
+/// Kills and reaps every process of the domain but init. Gives the guest's status, if it was still
+/// running the one it got now, and how many were killed.
+fn end_all(init: &Init, mut status: u32, reason: u64) -> (u32, u64) {
+    let mut killed = 0;
+    loop {
+        match kill_others(init) {
+            Ok(()) => {}
+            Err(Errno::CHILD) => return (status, killed),
+            Err(_) => {}
+        }
+        match kernel::wait_any(WALL) {
+            Ok(Some((_, ended))) => {
+                // Only the guest's own status tells its user anything; it is the first to be
+                // reaped or was reaped before, and all die of the same signal.
+                if reason != wire::REASON_GUEST && killed == 0 {
+                    status = ended;
+                }
+                killed += 1;
+            }
+            _ => return (status, killed),
+        }
+    }
+}
+
+/// Signals everything there is to end. As PID 1 that is everything but init itself (kill(2));
+/// without a pid namespace it is init's children, and their orphans come to init in turn, because
+/// it is their subreaper.
+fn kill_others(init: &Init) -> kernel::Result<()> {
+    if init.bare {
+        return kill_children();
+    }
+    kernel::kill(-1, kernel::SIGKILL)
+}
+
+fn kill_children() -> kernel::Result<()> {
+    let path = kernel::c!("/proc/thread-self/children");
+    let fd = kernel::open(kernel::AT_FDCWD, path, 0, 0)?;
+    let mut text = [0u8; 4096];
+    let length = kernel::read(fd, &mut text);
+    kernel::close(fd);
+    for pid in text[..length?].split(|byte| *byte == b' ').filter_map(number) {
+        let _ = kernel::kill(pid as i32, kernel::SIGKILL);
+    }
+    Ok(())
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// The two limits that are kept by looking at a clock.
+struct Clock {
+    deadline_ns: Option<u64>,
+    cpu_time_us: Option<u64>,
+    next_look_ns: u64,
+}
+
+/// Processors a domain could burn at once; the next look at its processor time is due no later
+/// than so many of them could have used up what is left.
+const MOST_PROCESSORS: u64 = 64;
+/// Never look more often than the kernel's own clock tick.
+const TICK_NS: u64 = 10_000_000;
+
+impl Clock {
+    fn new(running: &Running) -> Self {
+        Self { deadline_ns: running.deadline_ns, cpu_time_us: running.cpu_time_us, next_look_ns: 0 }
+    }
+
+    /// How long to sleep at most. Without these limits init never wakes by itself.
+    fn wait_ns(&self) -> Option<u64> {
+        let look = self.cpu_time_us.map(|_| self.next_look_ns);
+        let next = match (self.deadline_ns, look) {
+            (Some(deadline), Some(look)) => deadline.min(look),
+            (deadline, look) => deadline.or(look)?,
+        };
+        Some(next.saturating_sub(kernel::monotonic_ns()))
+    }
+
+    fn expired(&mut self) -> Option<u64> {
+        if self.deadline_ns.is_none() && self.cpu_time_us.is_none() {
+            return None;
+        }
+        let now_ns = kernel::monotonic_ns();
+        if self.deadline_ns.is_some_and(|deadline| now_ns >= deadline) {
+            return Some(wire::REASON_TIME);
+        }
+        let limit_us = self.cpu_time_us.filter(|_| now_ns >= self.next_look_ns)?;
+        let used_us = domain_cpu_us();
+        if used_us >= limit_us {
+            return Some(wire::REASON_CPU_TIME);
+        }
+        let left_ns = (limit_us - used_us).saturating_mul(1000);
+        self.next_look_ns = now_ns + (left_ns / MOST_PROCESSORS).max(TICK_NS);
+        None
+    }
+}
+
+/// Processor time of everything that runs in the domain and of everything that was reaped.
+fn domain_cpu_us() -> u64 {
+    let reaped = kernel::children_usage();
+    microseconds(reaped.user) + microseconds(reaped.system) + living_cpu_us().unwrap_or(0)
+}
+
+fn living_cpu_us() -> kernel::Result<u64> {
+    let proc = kernel::open(kernel::AT_FDCWD, kernel::c!("/proc"), kernel::O_DIRECTORY, 0)?;
+    let mut buffer = [0u8; 4096];
+    let mut total_us = 0;
+    while let Ok(length @ 1..) = kernel::directory_entries(proc, &mut buffer) {
+        total_us += entries_cpu_us(proc, &buffer[..length]);
+    }
+    kernel::close(proc);
+    Ok(total_us)
+}
+
+/// Walks `struct linux_dirent64`s: record length at 16, name from 19 on.
+fn entries_cpu_us(proc: Fd, mut entries: &[u8]) -> u64 {
+    let mut total_us = 0;
+    while let Some(length) = entries.get(16..18).map(|bytes| usize::from(bytes[0]) | usize::from(bytes[1]) << 8) {
+        let name = entries.get(19..length).unwrap_or(&[]);
+        let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        if let Some(pid) = number(name).filter(|pid| *pid != 1) {
+            total_us += process_cpu_us(proc, pid).unwrap_or(0);
+        }
+        entries = entries.get(length.max(1)..).unwrap_or(&[]);
+    }
+    total_us
+}
+
+/// utime, stime, cutime and cstime of proc_pid_stat(5), in µs.
+fn process_cpu_us(proc: Fd, pid: u64) -> Option<u64> {
+    /// USER_HZ is 100 on every architecture in use.
+    const TICK_US: u64 = 10_000;
+    let mut path = Text::default();
+    path.number(pid).text(b"/stat\0");
+    let fd = kernel::open(proc, CStr::new(path.bytes())?, 0, 0).ok()?;
+    let mut text = [0u8; 1024];
+    let length = kernel::read(fd, &mut text);
+    kernel::close(fd);
+    let text = &text[..length.ok()?];
+    // The second field is the program's name, which the guest chooses: skip past its last bracket.
+    let after_name = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = text[after_name..].split(|byte| *byte == b' ').skip(12);
+    Some(fields.take(4).filter_map(number).sum::<u64>() * TICK_US)
+}

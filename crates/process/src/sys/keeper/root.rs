@@ -1,0 +1,197 @@
+//! The domain's root file system: a `tmpfs` with the granted parts of the host mounted into it.
+//!
+//! Everything is reached by descriptor. A source on the host is opened without following any link
+//! and compared with the file that the policy was resolved to, so that exchanging a path while a
+//! domain starts (CVE-2021-30465) fails instead of mounting something else. A target is resolved
+//! inside the new root, also without links.
+
+use crate::{During, Failure, kernel, launch, park::Text};
+use crate::wire::Step;
+use kernel::{CStr, Errno, Fd, MountAttr, c};
+use launch::{Reader, Setup};
+
+const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
+const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
+
+fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
+    setup.root.ok_or(Errno::INVAL).during(Step::DecodeLaunch, item)
+}
+
+/// Creates the `tmpfs` and puts it on top of the current root, where submounts can be attached:
+/// before Linux 6.15 nothing can be attached to a mount that is not in a namespace.
+pub(crate) fn make(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    let size_kib = reader.u64().during(Step::DecodeLaunch, item)?;
+    let inodes = reader.u64().during(Step::DecodeLaunch, item)?;
+    forget_host_propagation().during(Step::SetPropagation, item)?;
+    let root = make_tmpfs(size_kib, inodes).during(Step::MakeRoot, item)?;
+    let place = kernel::open(kernel::AT_FDCWD, c!("/"), kernel::O_PATH | kernel::O_DIRECTORY, 0)
+        .during(Step::OpenTarget, item)?;
+    kernel::move_mount(root, place).during(Step::AttachMount, item)?;
+    kernel::close(place);
+    setup.root = Some(root);
+    Ok(())
+}
+
+/// Mounts made on the host later must not appear inside.
+fn forget_host_propagation() -> kernel::Result<()> {
+    let host = kernel::open(kernel::AT_FDCWD, c!("/"), kernel::O_PATH | kernel::O_DIRECTORY, 0)?;
+    let private = MountAttr { attr_set: 0, attr_clr: 0, propagation: kernel::MS_PRIVATE, userns_fd: 0 };
+    let outcome = kernel::set_mount_attributes(host, kernel::AT_RECURSIVE, &private);
+    kernel::close(host);
+    outcome
+}
+
+fn make_tmpfs(size_kib: u64, inodes: u64) -> kernel::Result<Fd> {
+    let fs = kernel::fsopen(c!("tmpfs"))?;
+    let mut size = Text::default();
+    size.number(size_kib).text(b"k\0");
+    let mut count = Text::default();
+    count.number(inodes).text(b"\0");
+    kernel::fsconfig_string(fs, c!("size"), CStr::new(size.bytes()).ok_or(Errno::INVAL)?)?;
+    kernel::fsconfig_string(fs, c!("nr_inodes"), CStr::new(count.bytes()).ok_or(Errno::INVAL)?)?;
+    kernel::fsconfig_string(fs, c!("mode"), c!("755"))?;
+    let mount = kernel::fsmount(fs, kernel::MOUNT_ATTR_NOSUID | kernel::MOUNT_ATTR_NODEV);
+    kernel::close(fs);
+    mount
+}
+
+pub(crate) fn make_dir(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let path = reader.text().during(Step::DecodeLaunch, item)?;
+    let mode = reader.u32().during(Step::DecodeLaunch, item)?;
+    kernel::make_dir(root_of(setup, item)?, relative(path), mode).during(Step::MakeDir, item)
+}
+
+pub(crate) fn symlink(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let path = reader.text().during(Step::DecodeLaunch, item)?;
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    kernel::symlink(target, root_of(setup, item)?, relative(path)).during(Step::Symlink, item)
+}
+
+pub(crate) fn write_file(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let path = reader.text().during(Step::DecodeLaunch, item)?;
+    let mode = reader.u32().during(Step::DecodeLaunch, item)?;
+    let mut content = reader.bytes().during(Step::DecodeLaunch, item)?;
+    let flags = kernel::O_WRONLY | kernel::O_CREAT | kernel::O_EXCL | kernel::O_NOFOLLOW;
+    let fd = kernel::open(root_of(setup, item)?, relative(path), flags, mode).during(Step::WriteFile, item)?;
+    while !content.is_empty() {
+        let written = kernel::write(fd, content).during(Step::WriteFile, item)?;
+        content = &content[written..];
+    }
+    kernel::close(fd);
+    Ok(())
+}
+
+/// Paths of the new root are absolute in messages; the `*at` calls want them relative to it.
+fn relative(path: CStr) -> CStr {
+    path.without_leading_slash()
+}
+
+pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let source = reader.text().during(Step::DecodeLaunch, item)?;
+    let device = (reader.u32().during(Step::DecodeLaunch, item)?, reader.u32().during(Step::DecodeLaunch, item)?);
+    let inode = reader.u64().during(Step::DecodeLaunch, item)?;
+    let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
+        .during(Step::OpenSource, item)?;
+    let found = kernel::statx_fd(file).during(Step::OpenSource, item)?;
+    if (found.device_major, found.device_minor) != device || found.inode != inode {
+        return Err(Failure { step: Step::SourceChanged, item, errno: Errno::ACCESS });
+    }
+    let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
+    kernel::close(file);
+    place(setup, mount, attributes, target, item)
+}
+
+/// Attaches a mount that the supervisor cloned and mapped while it had the privilege to.
+pub(crate) fn attach(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let index = reader.u32().during(Step::DecodeLaunch, item)?;
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let mount = *setup.fds().get(index as usize).ok_or(Errno::INVAL).during(Step::DecodeLaunch, item)?;
+    put(setup, mount, target, item)
+}
+
+fn place(setup: &Setup, mount: Fd, attributes: u64, target: CStr, item: u32) -> Result<(), Failure> {
+    let wanted = MountAttr { attr_set: attributes, attr_clr: 0, propagation: kernel::MS_PRIVATE, userns_fd: 0 };
+    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted).during(Step::SetMountAttributes, item)?;
+    put(setup, mount, target, item)?;
+    kernel::close(mount);
+    Ok(())
+}
+
+fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(), Failure> {
+    let place = open_target(setup, target, item)?;
+    kernel::move_mount(mount, place).during(Step::AttachMount, item)?;
+    kernel::close(place);
+    Ok(())
+}
+
+fn open_target(setup: &Setup, target: CStr, item: u32) -> Result<Fd, Failure> {
+    kernel::open_resolved(root_of(setup, item)?, target, kernel::O_PATH, RESOLVE_ROOT).during(Step::OpenTarget, item)
+}
+
+/// Mounts a path of the new root on itself: it gets attributes of its own, and while it is a mount
+/// point nobody in the domain can rename or remove it.
+pub(crate) fn remount(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let set = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let clear = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let file = open_target(setup, target, item)?;
+    let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
+    let wanted = MountAttr { attr_set: set, attr_clr: clear, propagation: kernel::MS_PRIVATE, userns_fd: 0 };
+    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted).during(Step::SetMountAttributes, item)?;
+    kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
+    kernel::close(mount);
+    kernel::close(file);
+    Ok(())
+}
+
+/// The pid namespace's own `/proc`, read-only: a guest has no business writing there, and sysrq,
+/// `core_pattern` and their kind are out of reach whoever it runs as.
+pub(crate) fn mount_proc(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let fs = kernel::fsopen(c!("proc")).during(Step::MountProc, item)?;
+    let attributes = kernel::MOUNT_ATTR_RDONLY
+        | kernel::MOUNT_ATTR_NOSUID
+        | kernel::MOUNT_ATTR_NODEV
+        | kernel::MOUNT_ATTR_NOEXEC;
+    let mount = kernel::fsmount(fs, attributes).during(Step::MountProc, item)?;
+    kernel::close(fs);
+    put(setup, mount, target, item)?;
+    kernel::close(mount);
+    Ok(())
+}
+
+/// A private set of terminals: no terminal of the host is visible.
+pub(crate) fn mount_devpts(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let mount = make_devpts().during(Step::MountDevpts, item)?;
+    put(setup, mount, target, item)?;
+    kernel::close(mount);
+    Ok(())
+}
+
+fn make_devpts() -> kernel::Result<Fd> {
+    let fs = kernel::fsopen(c!("devpts"))?;
+    // Before Linux 4.7 an instance was private only if asked; the flag is accepted ever since.
+    kernel::fsconfig_flag(fs, c!("newinstance"))?;
+    kernel::fsconfig_string(fs, c!("ptmxmode"), c!("0666"))?;
+    kernel::fsconfig_string(fs, c!("mode"), c!("0620"))?;
+    let mount = kernel::fsmount(fs, kernel::MOUNT_ATTR_NOSUID | kernel::MOUNT_ATTR_NOEXEC);
+    kernel::close(fs);
+    mount
+}
+
+/// Makes the root read-only, moves into it and lets the host's file system go.
+pub(crate) fn pivot(setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    let root = root_of(setup, item)?;
+    setup.root_ns = kernel::monotonic_ns();
+    let sealed = MountAttr { attr_set: kernel::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    kernel::set_mount_attributes(root, 0, &sealed).during(Step::SealRoot, item)?;
+    kernel::change_directory_fd(root).during(Step::PivotRoot, item)?;
+    kernel::pivot_root_here().during(Step::PivotRoot, item)?;
+    kernel::detach_here().during(Step::DetachOldRoot, item)?;
+    kernel::change_directory(c!("/")).during(Step::PivotRoot, item)?;
+    setup.pivot_ns = kernel::monotonic_ns();
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The system calls that rustix lacks. This and the keeper below it are the only `unsafe` code of
+//! the crate.
+#![allow(unsafe_code, reason = "system calls without a wrapper")]
+
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The keeper program, built by `build.rs` from the folder beside this file.
+pub(crate) static KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keeper"));
+
+/// `struct mount_attr` of mount_setattr(2).
+#[repr(C)]
+#[derive(Default)]
+struct MountAttr {
+    attr_set: u64,
+    attr_clr: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+
+/// The newest Landlock interface of this kernel; `None` where there is no Landlock.
+pub(crate) fn landlock_abi() -> Option<u32> {
+    const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: with the version flag the call takes a null pointer and a size of zero
+    // (landlock_create_ruleset(2)).
+    let abi = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    u32::try_from(abi).ok().filter(|abi| *abi > 0)
+}
+
+/// Sets attributes of a detached mount and all below it, optionally mapping ids by a user namespace.
+pub(crate) fn set_mount_attributes(
+    mount: BorrowedFd<'_>,
+    attributes: u64,
+    id_map: Option<BorrowedFd<'_>>,
+) -> rustix::io::Result<()> {
+    let wanted = MountAttr {
+        attr_set: attributes | if id_map.is_some() { MOUNT_ATTR_IDMAP } else { 0 },
+        userns_fd: id_map.map_or(0, |fd| fd.as_raw_fd() as u64),
+        ..MountAttr::default()
+    };
+    // SAFETY: the path is an empty literal, and the kernel reads `size_of::<MountAttr>()` bytes.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const wanted,
+            size_of::<MountAttr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Errno::from_raw_os_error(code)
+}

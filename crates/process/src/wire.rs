@@ -1,0 +1,290 @@
+//! What supervisor, keeper and init say to each other.
+//!
+//! This file is compiled twice: into this crate and into the `no_std` keeper program, so that both
+//! ends agree by construction. Every message is native-endian and travels between processes that
+//! palisade started itself; nothing a guest says ever reaches these parsers.
+//!
+//! ```text
+//! supervisor ──control socket (SEQPACKET)──▶ keeper        Record both ways, descriptors attached
+//! supervisor ──domain socket (STREAM)──────▶ init (PID 1)  one Launch message, then Records both ways
+//! ```
+
+/// A message of fixed size: what it is, then its figures.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// One of the `KEEPER_*`, `DOMAIN_*` or `INIT_*` numbers.
+    pub kind: u64,
+    /// Meaning depends on `kind`.
+    pub words: [u64; RECORD_WORDS],
+}
+
+/// Figures in a [`Record`].
+pub const RECORD_WORDS: usize = 31;
+/// Size of a [`Record`] on the wire.
+pub const RECORD_BYTES: usize = (RECORD_WORDS + 1) * 8;
+/// Most descriptors in one message (`SCM_MAX_FD` of the kernel is 253).
+pub const MAX_FDS: usize = 250;
+
+// Supervisor to keeper.
+
+/// Make a domain that waits for its guest. Words: flags (`PARK_*`), uid inside, gid inside, and the
+/// uid and gid outside unless the domain gets its own.
+pub const KEEPER_PARK: u64 = 1;
+/// Make a user namespace for an id-mapped mount. Words: disk uid, disk gid, host uid.
+pub const KEEPER_MAP_IDS: u64 = 2;
+/// Paths to remove should the supervisor die: bytes follow the record, see [`CLEAN_RMDIR`].
+pub const KEEPER_REMEMBER: u64 = 3;
+/// The supervisor has removed everything it asked the keeper to remember for this init pid.
+pub const KEEPER_FORGET: u64 = 4;
+
+// Keeper to supervisor.
+
+/// A domain waits. Words: init's host pid, host uid, times in ns before and after its making. Descriptors: domain
+/// socket, init's pidfd.
+pub const KEEPER_PARKED: u64 = 16;
+/// The user namespace asked for. Descriptor: the namespace.
+pub const KEEPER_IDS_MAPPED: u64 = 17;
+/// A request failed. Words: step (`STEP_*`), errno.
+pub const KEEPER_FAILED: u64 = 18;
+/// The keeper will remove the paths it was given.
+pub const KEEPER_REMEMBERED: u64 = 19;
+
+/// Give the domain a host user id of its own (needs root).
+pub const PARK_OWN_UID: u64 = 1;
+/// Make an empty network namespace.
+pub const PARK_NETWORK: u64 = 2;
+/// Make a cgroup namespace.
+pub const PARK_CGROUP: u64 = 4;
+/// Make no namespace at all: the guest is held by Landlock and seccomp alone.
+pub const PARK_BARE: u64 = 8;
+
+/// First host uid for domains of root: systemd's table of uid ranges leaves 0x70000000 and up free.
+pub const OWN_UID_BASE: u64 = 0x7000_0000;
+
+/// In a [`KEEPER_REMEMBER`] message: remove this empty directory.
+pub const CLEAN_RMDIR: u8 = b'd';
+/// In a [`KEEPER_REMEMBER`] message: remove this file if it is still empty.
+pub const CLEAN_UNLINK: u8 = b'f';
+
+// Supervisor to init, after the launch message.
+
+/// Send the guest a signal. Words: signal number.
+pub const DOMAIN_SIGNAL: u64 = 32;
+/// End every process of the domain.
+pub const DOMAIN_KILL: u64 = 33;
+
+// Init to supervisor.
+
+/// The guest's program runs. Words: timestamps in ns of the monotonic clock, in the order of
+/// `PHASES`. Descriptor: the master end of the terminal if one was asked for.
+pub const INIT_STARTED: u64 = 48;
+/// The guest could not be started. Words: step, index of the item in that step, errno.
+pub const INIT_FAILED: u64 = 49;
+/// The guest was stopped by a signal. Words: signal.
+pub const INIT_STOPPED: u64 = 50;
+/// The guest ended and nothing of the domain runs any more. Words: see `ended`.
+pub const INIT_ENDED: u64 = 51;
+
+/// Positions in the words of [`INIT_STARTED`].
+pub mod started {
+    /// The launch message had arrived.
+    pub const RECEIVED: usize = 0;
+    /// The root file system stood.
+    pub const ROOT: usize = 1;
+    /// The old root was gone and `/proc` mounted.
+    pub const PIVOT: usize = 2;
+    /// The guest's process was confined and had executed its program.
+    pub const EXEC: usize = 3;
+}
+
+/// Positions in the words of [`INIT_ENDED`].
+pub mod ended {
+    /// Wait status as `wait4` gives it.
+    pub const STATUS: usize = 0;
+    /// Why init ended the guest: one of the `REASON_*` numbers.
+    pub const REASON: usize = 1;
+    /// User time of all processes of the domain in µs.
+    pub const USER_US: usize = 2;
+    /// System time of all processes of the domain in µs.
+    pub const SYSTEM_US: usize = 3;
+    /// Largest resident set of one process in KiB.
+    pub const MAX_RSS_KIB: usize = 4;
+    /// Page faults without I/O.
+    pub const MINOR_FAULTS: usize = 5;
+    /// Page faults with I/O.
+    pub const MAJOR_FAULTS: usize = 6;
+    /// Blocks of 512 bytes read.
+    pub const BLOCKS_IN: usize = 7;
+    /// Blocks of 512 bytes written.
+    pub const BLOCKS_OUT: usize = 8;
+    /// Voluntary context switches.
+    pub const VOLUNTARY_SWITCHES: usize = 9;
+    /// Involuntary context switches.
+    pub const INVOLUNTARY_SWITCHES: usize = 10;
+    /// Time of the guest's end in ns of the monotonic clock.
+    pub const GUEST_END_NS: usize = 11;
+    /// Time when the last process of the domain was reaped, same clock.
+    pub const REAPED_NS: usize = 12;
+    /// Processes that still ran when the guest ended and were killed.
+    pub const KILLED: usize = 13;
+}
+
+/// The guest ended by itself.
+pub const REASON_GUEST: u64 = 0;
+/// The wall-clock limit was reached.
+pub const REASON_TIME: u64 = 1;
+/// The processor-time limit was reached.
+pub const REASON_CPU_TIME: u64 = 2;
+/// The supervisor asked for the end.
+pub const REASON_KILLED: u64 = 3;
+
+/// First word of a launch message.
+pub const LAUNCH_MAGIC: u32 = 0x5041_4c31;
+
+/// What one instruction of a launch message does. Strings are a `u32` length, the bytes and a NUL.
+pub mod op {
+    /// `mkdir`: path, mode.
+    pub const MAKE_DIR: u32 = 1;
+    /// `symlink`: path, target.
+    pub const SYMLINK: u32 = 2;
+    /// A small file: path, mode, contents.
+    pub const FILE: u32 = 3;
+    /// Bind a host path: source, device major, device minor, inode low, inode high, attributes, target.
+    pub const BIND: u32 = 4;
+    /// Attach a detached mount that the supervisor made: descriptor index, attributes, target.
+    pub const ATTACH: u32 = 5;
+    /// Mount a path of the new root on itself with other attributes: set, clear, target.
+    pub const REMOUNT: u32 = 6;
+    /// `/proc` of the domain's pid namespace: target.
+    pub const PROC: u32 = 7;
+    /// A private `devpts`: target.
+    pub const DEVPTS: u32 = 8;
+    /// The root file system itself: size in KiB, inodes.
+    pub const ROOT: u32 = 9;
+    /// Make the root read-only and leave the host's file system.
+    pub const PIVOT: u32 = 10;
+    /// Host name of the domain.
+    pub const HOST_NAME: u32 = 11;
+    /// Landlock: handled file rights (low, high), handled net rights, scopes, number of rules,
+    /// then for each: rights (low, high), path.
+    pub const LANDLOCK: u32 = 13;
+    /// Seccomp: the program's bytes.
+    pub const SECCOMP: u32 = 14;
+    /// One resource limit: resource, soft (low, high), hard (low, high).
+    pub const RLIMIT: u32 = 15;
+    /// Restrict to these processors: mask as bytes.
+    pub const AFFINITY: u32 = 16;
+    /// The guest's working directory.
+    pub const CWD: u32 = 17;
+    /// The guest gets a terminal: rows, columns, mask of descriptors 0-2 it replaces, output is raw.
+    pub const TERMINAL: u32 = 18;
+    /// Wall-clock limit in ns (low, high).
+    pub const TIME: u32 = 19;
+    /// Processor-time limit in µs (low, high).
+    pub const CPU_TIME: u32 = 20;
+    /// What to execute: candidates, arguments, environment; each a count and that many strings.
+    pub const EXEC: u32 = 21;
+    /// New session keyring.
+    pub const KEYRING: u32 = 22;
+}
+
+/// The step in which something failed.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each step is explained by the error it becomes")]
+pub enum Step {
+    Unknown = 0,
+    Clone = 1,
+    MapIds = 2,
+    SetIds = 3,
+    ReceiveLaunch = 4,
+    DecodeLaunch = 5,
+    MakeRoot = 6,
+    MakeDir = 7,
+    Symlink = 8,
+    WriteFile = 9,
+    OpenSource = 10,
+    SourceChanged = 11,
+    CloneMount = 12,
+    SetMountAttributes = 13,
+    OpenTarget = 14,
+    AttachMount = 15,
+    MountProc = 16,
+    MountDevpts = 17,
+    PivotRoot = 18,
+    DetachOldRoot = 19,
+    SealRoot = 20,
+    HostName = 21,
+    NewSession = 22,
+    SetPropagation = 23,
+    OpenTerminal = 24,
+    CloneGuest = 25,
+    Redirect = 26,
+    Rlimit = 27,
+    Affinity = 28,
+    Keyring = 29,
+    DropCapabilities = 30,
+    NoNewPrivileges = 31,
+    LandlockRuleset = 32,
+    LandlockRule = 33,
+    LandlockRestrict = 34,
+    Seccomp = 35,
+    ChangeDirectory = 36,
+    Execute = 37,
+    Remember = 38,
+}
+
+impl Step {
+    /// The step with this number.
+    pub fn from_number(number: u64) -> Self {
+        const LAST: u64 = Step::Remember as u64;
+        if number > LAST {
+            return Self::Unknown;
+        }
+        // The table is the inverse of the discriminants above; a test holds the two together.
+        STEPS[number as usize]
+    }
+}
+
+const STEPS: [Step; 39] = [
+    Step::Unknown,
+    Step::Clone,
+    Step::MapIds,
+    Step::SetIds,
+    Step::ReceiveLaunch,
+    Step::DecodeLaunch,
+    Step::MakeRoot,
+    Step::MakeDir,
+    Step::Symlink,
+    Step::WriteFile,
+    Step::OpenSource,
+    Step::SourceChanged,
+    Step::CloneMount,
+    Step::SetMountAttributes,
+    Step::OpenTarget,
+    Step::AttachMount,
+    Step::MountProc,
+    Step::MountDevpts,
+    Step::PivotRoot,
+    Step::DetachOldRoot,
+    Step::SealRoot,
+    Step::HostName,
+    Step::NewSession,
+    Step::SetPropagation,
+    Step::OpenTerminal,
+    Step::CloneGuest,
+    Step::Redirect,
+    Step::Rlimit,
+    Step::Affinity,
+    Step::Keyring,
+    Step::DropCapabilities,
+    Step::NoNewPrivileges,
+    Step::LandlockRuleset,
+    Step::LandlockRule,
+    Step::LandlockRestrict,
+    Step::Seccomp,
+    Step::ChangeDirectory,
+    Step::Execute,
+    Step::Remember,
+];

@@ -1,0 +1,151 @@
+//! Compiles the C guests and turns the hostile binary's own list of attacks into one
+//! enum per family, so that an attack without a row in the table does not compile.
+//!
+//! Plain `gcc` (or `$CC`), no build dependency.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Flags of every guest; each adds how it links.
+const FLAGS: &[&str] = &[
+    "-O1",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-format-truncation",
+    "-Wno-unused-result",
+    "-pthread",
+];
+const STATIC: &[&str] = &["-static"];
+const DYNAMIC: &[&str] = &["-pie", "-fPIE"];
+const FREESTANDING: &[&str] = &[
+    "-static",
+    "-nostdlib",
+    "-ffreestanding",
+    "-fno-stack-protector",
+    "-fno-pie",
+    "-no-pie",
+];
+
+fn main() {
+    let guests = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
+        .join("../../guests");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    for folder in ["hostile", "stage", "friendly"] {
+        println!("cargo::rerun-if-changed={}", guests.join(folder).display());
+    }
+    println!("cargo::rerun-if-env-changed=CC");
+
+    build_hostile(&guests.join("hostile"), &out);
+    build_each(&guests.join("stage"), &out);
+    build_each(&guests.join("friendly"), &out.join("friendly"));
+
+    let list = list_attacks(&out.join("hostile"));
+    fs::write(out.join("guests.rs"), enums(&list)).expect("write guests.rs");
+}
+
+/// Builds the multi-call binary twice, static and dynamic, and its 32-bit sibling.
+fn build_hostile(folder: &Path, out: &Path) {
+    let elf32 = folder.join("elf32.c");
+    let sources: Vec<_> = c_files(folder).into_iter().filter(|f| *f != elf32).collect();
+    compile(&sources, STATIC, &out.join("hostile"));
+    compile(&sources, DYNAMIC, &out.join("hostile-dynamic"));
+
+    let flags: Vec<_> = FREESTANDING.iter().copied().chain(["-m32"]).collect();
+    if let Err(why) = try_compile(&[elf32], &flags, &out.join("hostile32")) {
+        // No 32-bit code generation: the attack reports itself as ignored.
+        println!("cargo::warning=no 32-bit guest: {why}");
+    }
+}
+
+/// Builds each file of `folder` as a program of its own.
+fn build_each(folder: &Path, out: &Path) {
+    fs::create_dir_all(out).expect("create the guests' folder");
+    for source in c_files(folder) {
+        let name = source.file_stem().expect("a file name").to_owned();
+        let flags = if name == "true" { FREESTANDING } else { STATIC };
+        compile(&[source], flags, &out.join(name));
+    }
+}
+
+fn c_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .map(|entry| entry.expect("read the guests' folder").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "c"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn compile(sources: &[PathBuf], flags: &[&str], program: &Path) {
+    if let Err(why) = try_compile(sources, flags, program) {
+        panic!("{}: {why}", program.display());
+    }
+}
+
+fn try_compile(sources: &[PathBuf], flags: &[&str], program: &Path) -> Result<(), String> {
+    let compiler = env::var("CC").unwrap_or_else(|_| "gcc".to_owned());
+    let result = Command::new(&compiler)
+        .args(FLAGS)
+        .args(flags)
+        .arg("-o")
+        .arg(program)
+        .args(sources)
+        .output()
+        .map_err(|e| format!("{compiler}: {e}: the guests need a C compiler and a static libc (apt-get install gcc libc6-dev)"))?;
+    if result.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&result.stderr).into_owned())
+}
+
+/// Family → attacks, each in the table's order.
+fn list_attacks(hostile: &Path) -> BTreeMap<String, Vec<String>> {
+    let result = Command::new(hostile).arg("--list").output().expect("run hostile --list");
+    let mut families = BTreeMap::<String, Vec<String>>::new();
+    for line in String::from_utf8(result.stdout).expect("names are ASCII").lines() {
+        let (family, name) = line.split_once(' ').expect("FAMILY NAME");
+        families.entry(family.to_owned()).or_default().push(name.to_owned());
+    }
+    families
+}
+
+fn enums(families: &BTreeMap<String, Vec<String>>) -> String {
+    let mut text = String::new();
+    let names: Vec<_> = families.keys().cloned().collect();
+    text += &one_enum("Family", "The families of attacks, one C file each.", &names);
+    for (family, attacks) in families {
+        text += &one_enum(&camel(family), &format!("The attacks of `{family}.c`."), attacks);
+    }
+    text
+}
+
+fn one_enum(name: &str, doc: &str, variants: &[String]) -> String {
+    let mut text = format!("/// {doc}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\npub enum {name} {{\n");
+    for variant in variants {
+        writeln!(text, "    /// `{variant}`\n    {},", camel(variant)).expect("write to a string");
+    }
+    writeln!(text, "}}\n\nimpl {name} {{\n    /// All of them, in the table's order.").expect("write to a string");
+    writeln!(text, "    pub const ALL: &'static [Self] = &[").expect("write to a string");
+    for variant in variants {
+        writeln!(text, "        Self::{},", camel(variant)).expect("write to a string");
+    }
+    text += "    ];\n\n    /// The name on the command line and in test names.\n    #[must_use]\n    pub const fn name(self) -> &'static str {\n        match self {\n";
+    for variant in variants {
+        writeln!(text, "            Self::{} => {variant:?},", camel(variant)).expect("write to a string");
+    }
+    text + "        }\n    }\n}\n\n"
+}
+
+/// `kill-all` → `KillAll`.
+fn camel(name: &str) -> String {
+    name.split('-')
+        .map(|word| word[..1].to_uppercase() + &word[1..])
+        .collect()
+}

@@ -1,0 +1,147 @@
+//! The tools that the runner drives: no wall, palisade, and what people use instead.
+//!
+//! An adapter turns the grants of a policy into one tool's command line. A grant that the
+//! tool has no word for is left out: what it does not offer, it does not hold.
+
+mod bubblewrap;
+mod crun;
+mod firejail;
+mod none;
+mod palisade;
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::attack::Grant;
+use crate::stage::Stage;
+
+/// A launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tool {
+    /// No wall: fork, exec, wait.
+    None,
+    /// `palisade run`.
+    Palisade,
+    /// `bwrap`.
+    Bubblewrap,
+    /// `firejail`.
+    Firejail,
+    /// `crun run`.
+    Crun,
+}
+
+/// What to launch, with every template filled in.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) grants: Vec<Placed>,
+    /// The guest's arguments, its own name left out.
+    pub(crate) guest_arguments: Vec<String>,
+    /// Where the suite's programs lie on the host.
+    pub(crate) bin: PathBuf,
+    /// The suite's own tools, and a folder that the adapter may write.
+    pub(crate) stagehand: PathBuf,
+    pub(crate) case: PathBuf,
+}
+
+/// A grant with its paths filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    NoSystem,
+    Read { host: String, guest: String },
+    Write { host: String, guest: String },
+    Exec(String),
+    Ipc(String),
+    Protect(String),
+    Env(String),
+    Cwd(String),
+    PolicyFile(String),
+    Limit(&'static str, &'static str),
+}
+
+impl Placed {
+    pub(crate) fn new(grant: Grant, stage: &Stage) -> Self {
+        let fill = |template: &str| stage.expand(template);
+        match grant {
+            Grant::NoSystem => Self::NoSystem,
+            Grant::Read(path) => Self::Read { host: fill(path), guest: fill(path) },
+            Grant::ReadAt(host, guest) => Self::Read { host: fill(host), guest: fill(guest) },
+            Grant::Write(path) => Self::Write { host: fill(path), guest: fill(path) },
+            Grant::WriteAt(host, guest) => Self::Write { host: fill(host), guest: fill(guest) },
+            Grant::Exec(path) => Self::Exec(fill(path)),
+            Grant::Ipc(path) => Self::Ipc(fill(path)),
+            Grant::Protect(path) => Self::Protect(fill(path)),
+            Grant::Env(pair) => Self::Env(fill(pair)),
+            Grant::Cwd(path) => Self::Cwd(fill(path)),
+            Grant::PolicyFile(path) => Self::PolicyFile(fill(path)),
+            Grant::Limit(name, value) => Self::Limit(name, value),
+        }
+    }
+}
+
+impl Launch {
+    fn has_system(&self) -> bool {
+        !self.grants.contains(&Placed::NoSystem)
+    }
+
+    /// The guest's command line where its folder is at `folder`.
+    fn guest_at(&self, folder: &str) -> Vec<String> {
+        let mut words = vec![format!("{folder}/hostile")];
+        words.extend(self.guest_arguments.iter().cloned());
+        words
+    }
+}
+
+impl Tool {
+    /// Every tool that has an adapter.
+    pub const ALL: [Self; 5] = [Self::None, Self::Palisade, Self::Bubblewrap, Self::Firejail, Self::Crun];
+
+    /// As in test names and on the scoreboard: palisade's wall is called `process`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Palisade => "process",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Firejail => "firejail",
+            Self::Crun => "crun",
+        }
+    }
+
+    /// The tool of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// Its executable on this machine; [`Tool::None`] needs none.
+    #[must_use]
+    pub fn find(self) -> Option<PathBuf> {
+        match self {
+            Self::None => None,
+            Self::Palisade => palisade::find(),
+            Self::Bubblewrap => on_path("bwrap"),
+            Self::Firejail => on_path("firejail"),
+            Self::Crun => on_path("crun"),
+        }
+    }
+
+    /// The whole command line, from `program` on.
+    pub(crate) fn command_line(self, program: &Path, launch: &Launch) -> Vec<String> {
+        match self {
+            Self::None => none::command_line(launch),
+            Self::Palisade => palisade::command_line(program, launch),
+            Self::Bubblewrap => bubblewrap::command_line(program, launch),
+            Self::Firejail => firejail::command_line(program, launch),
+            Self::Crun => crun::command_line(program, launch),
+        }
+    }
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,42 @@
+//! `palisade run`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::{Launch, Placed, text};
+
+/// `$PALISADE_BIN`, or the binary that cargo built beside the suite.
+pub(super) fn find() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("PALISADE_BIN") {
+        return Some(path.into());
+    }
+    let own = env::current_exe().ok()?;
+    // The suite lies in `PROFILE/` or `PROFILE/deps/`.
+    own.ancestors().skip(1).take(2).map(|folder| folder.join("palisade")).find(|path| path.is_file())
+}
+
+pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
+    let mut words = vec![text(program), "run".to_owned()];
+    words.extend(launch.grants.iter().flat_map(flags));
+    words.push("--".to_owned());
+    words.extend(launch.guest_at("/guest"));
+    words
+}
+
+fn flags(grant: &Placed) -> Vec<String> {
+    let pair = |flag: &str, value: &str| vec![flag.to_owned(), value.to_owned()];
+    match grant {
+        Placed::NoSystem => vec!["--no-system".to_owned()],
+        Placed::Read { host, guest } if host == guest => pair("--read", host),
+        Placed::Read { host, guest } => pair("--read", &format!("{host}:{guest}")),
+        Placed::Write { host, guest } if host == guest => pair("--write", host),
+        Placed::Write { host, guest } => pair("--write", &format!("{host}:{guest}")),
+        Placed::Exec(path) => pair("--exec", path),
+        Placed::Ipc(path) => pair("--ipc", path),
+        Placed::Protect(path) => pair("--protect", path),
+        Placed::Env(entry) => pair("--env", entry),
+        Placed::Cwd(path) => pair("--cwd", path),
+        Placed::PolicyFile(path) => pair("--policy", path),
+        Placed::Limit(name, value) => pair(&format!("--{name}"), value),
+    }
+}

@@ -1,0 +1,105 @@
+//! Effects: what is left on the host, at a victim or at a server.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use crate::warden::Scene;
+
+/// See [`super::Witness::Effect`]. Paths are templates.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect {
+    /// The file holds the guest's nonce.
+    Holds(&'static str),
+    /// The file holds this text.
+    HoldsText(&'static str, &'static str),
+    /// The path exists.
+    Exists(&'static str),
+    /// The path is of this kind.
+    Is(&'static str, FileKind),
+    /// The file has all these mode bits.
+    Mode(&'static str, u32),
+    /// The file is larger than this, in MB.
+    LargerThanMb(&'static str, u64),
+    /// The victim's executable was changed.
+    VictimRewritten,
+    /// The victim died.
+    VictimDead,
+    /// The victim is stopped.
+    VictimStopped,
+    /// The victim's memory was changed.
+    VictimChanged,
+    /// A server received the guest's nonce.
+    Received,
+    /// The arena's host name is the guest's nonce.
+    HostName,
+    /// The user's keyring holds a key named by the nonce.
+    KeyPlanted,
+}
+
+/// Kinds of file that matter to whoever meets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket.
+    Socket,
+    /// A character device.
+    Device,
+}
+
+impl Effect {
+    pub(super) fn seen(self, scene: &Scene<'_>) -> bool {
+        let path = |template| scene.stage.path(template);
+        match self {
+            Self::Holds(file) => contains(&path(file), &scene.stage.nonce),
+            Self::HoldsText(file, text) => contains(&path(file), text),
+            Self::Exists(file) => path(file).symlink_metadata().is_ok(),
+            Self::Is(file, kind) => kind_of(&path(file)) == Some(kind),
+            Self::Mode(file, bits) => mode_of(&path(file)) & bits == bits,
+            Self::LargerThanMb(file, limit) => size_of(&path(file)) > limit << 20,
+            Self::Received => scene.props.received(&scene.stage.nonce),
+            Self::HostName => host_name() == scene.stage.nonce,
+            Self::KeyPlanted => scene.stage.finds_key(),
+            Self::VictimRewritten => scene.props.victim_is_rewritten(),
+            Self::VictimDead => scene.props.victim_state() == VictimState::Dead,
+            Self::VictimStopped => scene.props.victim_state() == VictimState::Stopped,
+            Self::VictimChanged => scene.props.victim_is_changed(&scene.stage.secret),
+        }
+    }
+}
+
+/// What became of a victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VictimState {
+    Running,
+    Stopped,
+    Dead,
+}
+
+fn contains(path: &Path, text: &str) -> bool {
+    fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
+}
+
+fn kind_of(path: &Path) -> Option<FileKind> {
+    let kind = path.symlink_metadata().ok()?.file_type();
+    if kind.is_fifo() {
+        Some(FileKind::Fifo)
+    } else if kind.is_socket() {
+        Some(FileKind::Socket)
+    } else {
+        kind.is_char_device().then_some(FileKind::Device)
+    }
+}
+
+fn mode_of(path: &Path) -> u32 {
+    path.symlink_metadata().map_or(0, |about| about.permissions().mode())
+}
+
+fn size_of(path: &Path) -> u64 {
+    path.symlink_metadata().map_or(0, |about| about.len())
+}
+
+fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned()
+}

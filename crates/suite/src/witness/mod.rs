@@ -1,0 +1,65 @@
+//! Witnesses: how success is seen from outside the domain.
+//!
+//! A witness looks at the machine, not at the guest's exit code: at the host's files, at
+//! a victim, at `/proc/PID` of the guest's processes as the warden sees them (its pid
+//! namespace is an ancestor of the domain's), or at a random secret that the guest could
+//! not know otherwise.
+
+mod course;
+mod effect;
+pub(crate) mod process;
+mod trace;
+
+pub use course::Course;
+pub use effect::{Effect, FileKind};
+pub use trace::Trace;
+
+use crate::warden::Scene;
+
+/// Line by which a guest attests an act without an outside trace; its nonce follows.
+const ATTESTATION: &str = "reached ";
+
+/// How success is seen.
+#[derive(Clone, Copy, Debug)]
+pub enum Witness {
+    /// The run's random secret came out of the guest's stdout.
+    Secret,
+    /// The random content of a file that *is* granted came out.
+    Token,
+    /// This text, which only the denied file holds, came out.
+    Text(&'static str),
+    /// Something of the guest's processes, seen in `/proc` while they hold it.
+    Trace(Trace),
+    /// A lasting effect on the host, a victim or a server.
+    Effect(Effect),
+    /// How the run as a whole went.
+    Course(Course),
+    /// The guest's own attestation, for calls whose effect cannot be seen or must not
+    /// happen. Weaker: it shows that the kernel, not the wall, answered the call.
+    SelfReported,
+}
+
+impl Witness {
+    /// Whether there is something to see while the guest holds still.
+    pub(crate) fn seen_while_held(self, scene: &Scene<'_>) -> bool {
+        match self {
+            Self::Trace(trace) => trace.seen(scene),
+            _ => false,
+        }
+    }
+
+    /// Whether there is something to see after the launcher ended.
+    pub(crate) fn seen_afterwards(self, scene: &Scene<'_>) -> bool {
+        let said = |text: &str| scene.run.said(text);
+        match self {
+            // 64 of the secret's 128 bits: some ways out are only that wide.
+            Self::Secret => said(&scene.stage.secret[..16]),
+            Self::Token => said(&scene.stage.token),
+            Self::Text(text) => said(text),
+            Self::Trace(_) => false,
+            Self::Effect(effect) => effect.seen(scene),
+            Self::Course(course) => course.seen(scene),
+            Self::SelfReported => said(&format!("{ATTESTATION}{}", scene.stage.nonce)),
+        }
+    }
+}

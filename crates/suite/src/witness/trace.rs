@@ -1,0 +1,196 @@
+//! Traces: what `/proc` shows of the guest's processes while they hold still.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+
+use super::process::{Descriptor, Process};
+use crate::warden::Scene;
+
+/// See [`super::Witness::Trace`].
+#[derive(Clone, Copy, Debug)]
+pub enum Trace {
+    /// A descriptor whose link ends in this.
+    Descriptor(&'static str),
+    /// The same, open for writing, and on procfs, sysfs or cgroupfs: not a mask over it.
+    KernelFile(&'static str),
+    /// A socket of this protocol name.
+    Socket(&'static str),
+    /// An open block device.
+    BlockDevice,
+    /// A directory on a mount that is in no mount table of its process.
+    DetachedTree,
+    /// Two of its processes are in different namespaces of this kind.
+    Namespaces(&'static str),
+    /// Two of its processes have different roots.
+    Roots,
+    /// Its mount table holds this template.
+    Mount(&'static str),
+    /// It has these personality bits.
+    Personality(u32),
+    /// Field of `/proc/PID/stat`, and the value.
+    Stat(usize, &'static str),
+    /// It runs with this effective uid.
+    Uid(u32),
+    /// It runs with this effective gid.
+    Gid(u32),
+    /// It has this effective capability.
+    Capability(u32),
+    /// It executes a file whose name ends in this.
+    Executes(&'static str),
+    /// It has code mapped from a file whose name ends in this.
+    MapsCode(&'static str),
+    /// It has memory that is writable and executable.
+    WritableCode,
+    /// It traces a process that is not its own.
+    TracesStranger,
+    /// More processes than this came with it, zombies included.
+    Processes(usize),
+    /// One process has more threads than this.
+    Threads(u64),
+    /// More memory than this is resident, in MB.
+    ResidentMb(u64),
+    /// One process has more descriptors than this.
+    Descriptors(usize),
+    /// A file of its own view is larger than this, in MB.
+    FileInside(&'static str, u64),
+    /// A directory of its own view holds more entries than this.
+    EntriesInside(&'static str, usize),
+    /// It used more CPU time than this.
+    CpuMs(u64),
+    /// Its OOM score adjustment is below zero.
+    OomScoreLowered,
+    /// A TCP listener that is not the suite's is in the arena's network.
+    Listener,
+}
+
+/// `f_type` of procfs, sysfs, cgroup v1 and v2, binfmt_misc (linux/magic.h).
+const KERNEL_FILESYSTEMS: [u64; 5] = [0x9fa0, 0x6265_6572, 0x27_e0eb, 0x6367_7270, 0x4249_4e4d];
+/// USER_HZ is 100 on every Linux ABI.
+const MS_PER_TICK: u64 = 10;
+
+impl Trace {
+    pub(super) fn seen(self, scene: &Scene<'_>) -> bool {
+        let guests = Process::marked(&scene.stage.nonce);
+        match self {
+            Self::Processes(limit) => Process::all().len() > scene.processes_before + limit,
+            Self::ResidentMb(limit) => guests.iter().map(|p| resident_kb(*p)).sum::<u64>() > limit * 1024,
+            Self::Namespaces(kind) => distinct(&guests, &format!("ns/{kind}")) > 1,
+            Self::Roots => distinct(&guests, "root") > 1,
+            Self::Listener => foreign_listener(scene),
+            Self::TracesStranger => Process::all().into_iter().any(|p| is_traced_by(p, &guests)),
+            _ => guests.into_iter().any(|guest| self.seen_of(guest, scene)),
+        }
+    }
+
+    fn seen_of(self, guest: Process, scene: &Scene<'_>) -> bool {
+        match self {
+            Self::Descriptor(_) | Self::KernelFile(_) | Self::Socket(_) | Self::BlockDevice | Self::DetachedTree => {
+                guest.descriptors().into_iter().any(|d| self.seen_of_descriptor(guest, d))
+            }
+            Self::Descriptors(limit) => guest.descriptors().len() > limit,
+            Self::Executes(name) => guest.link("exe").ends_with(name),
+            Self::MapsCode(name) => maps(guest, |line| line.ends_with(name) && line.contains("r-xp")),
+            Self::WritableCode => maps(guest, |line| line.contains("rwxp")),
+            Self::Mount(template) => guest.read("mountinfo").contains(&scene.stage.expand(template)),
+            Self::FileInside(path, limit_mb) => file_inside(guest, path) > limit_mb << 20,
+            Self::EntriesInside(path, limit) => entries_inside(guest, path) > limit,
+            _ => self.seen_of_attributes(guest),
+        }
+    }
+
+    fn seen_of_attributes(self, guest: Process) -> bool {
+        match self {
+            Self::Personality(bits) => hex(&guest.read("personality")) & u64::from(bits) == u64::from(bits),
+            Self::Stat(field, value) => guest.stat(field).as_deref() == Some(value),
+            Self::Uid(uid) => effective_id(guest, "Uid") == Some(uid),
+            Self::Gid(gid) => effective_id(guest, "Gid") == Some(gid),
+            Self::Capability(number) => {
+                hex(&guest.status("CapEff").unwrap_or_default()) >> number & 1 == 1
+            }
+            Self::Threads(limit) => guest.status_number("Threads") > limit,
+            Self::CpuMs(limit_ms) => cpu_ms(guest) > limit_ms,
+            Self::OomScoreLowered => guest.read("oom_score_adj").starts_with('-'),
+            _ => false,
+        }
+    }
+
+    fn seen_of_descriptor(self, guest: Process, descriptor: Descriptor) -> bool {
+        match self {
+            Self::Descriptor(name) => descriptor.link().ends_with(name),
+            Self::KernelFile(name) => {
+                descriptor.link().ends_with(name) && descriptor.is_writable() && is_kernel_file(descriptor)
+            }
+            Self::Socket(protocol) => descriptor.protocol().is_ok_and(|name| name == protocol),
+            Self::BlockDevice => {
+                fs::metadata(descriptor.path()).is_ok_and(|about| about.file_type().is_block_device())
+            }
+            Self::DetachedTree => is_detached(guest, descriptor),
+            _ => false,
+        }
+    }
+}
+
+fn distinct(guests: &[Process], link: &str) -> usize {
+    let links: BTreeSet<_> = guests.iter().map(|p| p.link(link)).filter(|l| !l.is_empty()).collect();
+    links.len()
+}
+
+fn is_traced_by(process: Process, guests: &[Process]) -> bool {
+    let tracer = process.status_number("TracerPid");
+    !guests.contains(&process) && guests.iter().any(|guest| u64::from(guest.pid.unsigned_abs()) == tracer)
+}
+
+fn maps(guest: Process, wanted: impl Fn(&str) -> bool) -> bool {
+    guest.read("maps").lines().any(wanted)
+}
+
+fn hex(text: &str) -> u64 {
+    u64::from_str_radix(text.trim(), 16).unwrap_or(0)
+}
+
+/// The second of the four ids: real, effective, saved, filesystem.
+fn effective_id(guest: Process, kind: &str) -> Option<u32> {
+    guest.status(kind)?.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn cpu_ms(guest: Process) -> u64 {
+    let ticks = |field| guest.stat(field).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    (ticks(14) + ticks(15)) * MS_PER_TICK
+}
+
+fn resident_kb(guest: Process) -> u64 {
+    guest.status_number("RssAnon") + guest.status_number("RssShmem")
+}
+
+fn is_kernel_file(descriptor: Descriptor) -> bool {
+    rustix::fs::statfs(descriptor.path())
+        .is_ok_and(|about| KERNEL_FILESYSTEMS.contains(&about.f_type.unsigned_abs()))
+}
+
+fn is_detached(guest: Process, descriptor: Descriptor) -> bool {
+    let Some(mount) = descriptor.info("mnt_id") else {
+        return false;
+    };
+    let table = guest.read("mountinfo");
+    descriptor.link() == "/" && !table.lines().any(|line| line.split(' ').next() == Some(&mount))
+}
+
+fn file_inside(guest: Process, path: &str) -> u64 {
+    fs::metadata(guest.path(&format!("root{path}"))).map_or(0, |about| about.len())
+}
+
+fn entries_inside(guest: Process, path: &str) -> usize {
+    fs::read_dir(guest.path(&format!("root{path}"))).map_or(0, Iterator::count)
+}
+
+/// A listening socket in `/proc/net/tcp` whose port the suite's servers do not have.
+fn foreign_listener(scene: &Scene<'_>) -> bool {
+    const LISTEN: &str = "0A";
+    let table = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
+    table.lines().skip(1).any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let port = fields.get(1).and_then(|address| address.rsplit(':').next()).map(hex);
+        fields.get(3) == Some(&LISTEN) && port.is_some_and(|port| !scene.knows_port(port))
+    })
+}

@@ -1,0 +1,792 @@
+/* System-call surface and ABI: reach a call that the wall does not mean to offer. */
+#include "hostile.h"
+#include "uring.h"
+
+#include <arpa/inet.h>
+#include <linux/bpf.h>
+#include <linux/kcmp.h>
+#include <linux/keyctl.h>
+#include <linux/perf_event.h>
+#include <linux/sched.h>
+#include <linux/userfaultfd.h>
+#include <linux/aio_abi.h>
+#include <asm/ldt.h>
+#include <pthread.h>
+#include <sys/fanotify.h>
+#include <sys/klog.h>
+#include <sys/mount.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/quota.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+
+#define I386_USERFAULTFD 374
+#define X32_BIT 0x40000000
+
+/* ---- other ways into the kernel ---- */
+
+static long int80(long number, long first)
+{
+	long result;
+	__asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(first), "c"(0), "d"(0)
+			 : "memory", "r8", "r9", "r10", "r11");
+	return result;
+}
+
+int attack_int80(void)
+{
+	long fd = int80(I386_USERFAULTFD, UFFD_USER_MODE_ONLY);
+	if (fd >= 0)
+		return held();
+	errno = (int)-fd;
+	return refused("int 0x80 userfaultfd");
+}
+
+int attack_elf32(void)
+{
+	const char *path = PATH_OF("%s32", own_path());
+	char *words[] = { (char *)own_path(), "elf32", (char *)nonce(), NULL };
+	char *environment[] = { NULL };
+	execve(path, words, environment);
+	return refused(path);
+}
+
+int attack_x32(void)
+{
+	return syscall(X32_BIT | SYS_userfaultfd, UFFD_USER_MODE_ONLY) < 0 ? refused("x32 userfaultfd") : held();
+}
+
+/* ---- io_uring ---- */
+
+int attack_uring_setup(void)
+{
+	struct uring ring;
+	return uring_open(&ring) ? held() : refused("io_uring_setup");
+}
+
+int attack_uring_openat(void)
+{
+	struct uring ring;
+	char secret[256] = "";
+	if (!uring_open(&ring))
+		return refused("io_uring_setup");
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_OPENAT, .fd = AT_FDCWD, .addr = (uintptr_t)need("secret") };
+	int fd = (int)uring_do(&ring, &sqe);
+	if (fd < 0)
+		return refused("IORING_OP_OPENAT");
+	sqe = (struct io_uring_sqe){
+		.opcode = IORING_OP_READ, .fd = fd, .addr = (uintptr_t)secret, .len = sizeof secret - 1
+	};
+	if (uring_do(&ring, &sqe) <= 0)
+		return refused("IORING_OP_READ");
+	puts(secret);
+	return DONE;
+}
+
+int attack_uring_connect(void)
+{
+	struct uring ring;
+	struct sockaddr_in server = { .sin_family = AF_INET,
+				      .sin_port = htons(need_number("tcp4")),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	if (!uring_open(&ring))
+		return refused("io_uring_setup");
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_SOCKET, .fd = AF_INET, .off = SOCK_STREAM };
+	int fd = (int)uring_do(&ring, &sqe);
+	if (fd < 0)
+		return refused("IORING_OP_SOCKET");
+	sqe = (struct io_uring_sqe){
+		.opcode = IORING_OP_CONNECT, .fd = fd, .addr = (uintptr_t)&server, .off = sizeof server
+	};
+	if (uring_do(&ring, &sqe) < 0)
+		return refused("IORING_OP_CONNECT");
+	sqe = (struct io_uring_sqe){
+		.opcode = IORING_OP_SEND, .fd = fd, .addr = (uintptr_t)nonce(), .len = strlen(nonce())
+	};
+	return uring_do(&ring, &sqe) > 0 ? DONE : refused("IORING_OP_SEND");
+}
+
+/*
+ * The launcher left a ring behind whose registered file 0 is the secret:
+ * registered files survive close_range(2), and need no path.
+ */
+int attack_uring_inherited(void)
+{
+	struct uring ring;
+	struct io_uring_params params = { 0 };
+	char secret[256] = "";
+	int fd;
+	if (sscanf(need("ring"), "%d,%u,%u,%u,%u,%u,%u,%u", &fd, &params.sq_off.tail, &params.sq_off.ring_mask,
+		   &params.sq_off.array, &params.cq_off.head, &params.cq_off.tail, &params.cq_off.ring_mask,
+		   &params.cq_off.cqes) != 8)
+		unstaged("ring=");
+	if (!uring_adopt(&ring, fd, &params))
+		return refused("mmap ring");
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_READ,
+				    .flags = IOSQE_FIXED_FILE,
+				    .fd = 0,
+				    .addr = (uintptr_t)secret,
+				    .len = sizeof secret - 1 };
+	if (uring_do(&ring, &sqe) <= 0)
+		return refused("IORING_OP_READ");
+	puts(secret);
+	return DONE;
+}
+
+/* ---- namespaces ---- */
+
+int attack_clone3_newuser(void)
+{
+	struct clone_args call = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	long child = syscall(SYS_clone3, &call, sizeof call);
+	if (child < 0)
+		return refused("clone3");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return held();
+}
+
+int attack_clone_newuser(void)
+{
+	long child = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0);
+	if (child < 0)
+		return refused("clone");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return held();
+}
+
+int attack_unshare_newuser(void)
+{
+	lingering_child();
+	return unshare(CLONE_NEWUSER) ? refused("unshare") : held();
+}
+
+int attack_unshare_mount(void)
+{
+	if (own_mounts())
+		return refused("unshare");
+	return mount(nonce(), "/tmp", "tmpfs", 0, NULL) ? refused("mount") : held();
+}
+
+int attack_unshare_netfilter(void)
+{
+	enum { NETFILTER = 12 };
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return refused("unshare");
+	return socket(AF_NETLINK, SOCK_RAW, NETFILTER) < 0 ? refused("socket") : held();
+}
+
+static int tell_hostname(void)
+{
+	char name[HOST_NAME_MAX + 1] = "";
+	gethostname(name, sizeof name);
+	puts(name);
+	return DONE;
+}
+
+static int join_namespaces_of(pid_t pid)
+{
+	int user = open(PATH_OF("/proc/%d/ns/user", pid), O_RDONLY | O_CLOEXEC);
+	int uts = open(PATH_OF("/proc/%d/ns/uts", pid), O_RDONLY | O_CLOEXEC);
+	if (uts < 0)
+		return refused("open ns/uts");
+	setns(user, CLONE_NEWUSER);
+	return setns(uts, CLONE_NEWUTS) ? refused("setns") : tell_hostname();
+}
+
+int attack_setns_proc(void)
+{
+	return on_each_victim(join_namespaces_of);
+}
+
+int attack_setns_pidfd(void)
+{
+	int pidfd = (int)need_number("pidfd");
+	if (setns(pidfd, CLONE_NEWUTS) && setns(pidfd, CLONE_NEWUSER | CLONE_NEWUTS))
+		return refused("setns");
+	return tell_hostname();
+}
+
+/* ---- check against use ---- */
+
+static char raced_path[PATH_MAX];
+static struct sockaddr_in raced_server;
+static in_port_t raced_ports[2];
+static volatile bool race_over;
+
+static void *rewrite_path(void *unused)
+{
+	char granted[PATH_MAX], secret[PATH_MAX];
+	(void)unused;
+	snprintf(granted, sizeof granted, "%s", need("granted"));
+	snprintf(secret, sizeof secret, "%s", need("secret"));
+	while (!race_over) {
+		memcpy(raced_path, secret, sizeof secret);
+		memcpy(raced_path, granted, sizeof granted);
+	}
+	return NULL;
+}
+
+int attack_race_path(void)
+{
+	enum { ROUNDS = 20000 };
+	pthread_t rewriter;
+	char line[4096];
+	bool any = false;
+	if (pthread_create(&rewriter, NULL, rewrite_path, NULL))
+		unstaged("pthread_create");
+	for (int round = 0; round < ROUNDS && !any; round++) {
+		int fd = open(raced_path, O_RDONLY | O_CLOEXEC);
+		ssize_t length = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+		line[length > 0 ? length : 0] = 0;
+		if (fd >= 0)
+			close(fd);
+		any = length > 0 && !strstr(line, "granted");
+	}
+	race_over = true;
+	pthread_join(rewriter, NULL);
+	if (!any)
+		return refused("open");
+	fputs(line, stdout);
+	return DONE;
+}
+
+static void *rewrite_port(void *unused)
+{
+	(void)unused;
+	while (!race_over)
+		for (int i = 0; i < 2; i++)
+			*(volatile in_port_t *)&raced_server.sin_port = raced_ports[i];
+	return NULL;
+}
+
+int attack_race_sockaddr(void)
+{
+	enum { ROUNDS = 200 };
+	pthread_t rewriter;
+	bool any = false;
+	raced_ports[0] = htons(1);
+	raced_ports[1] = htons(need_number("tcp4"));
+	raced_server.sin_family = AF_INET;
+	raced_server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (pthread_create(&rewriter, NULL, rewrite_port, NULL))
+		unstaged("pthread_create");
+	for (int round = 0; round < ROUNDS && !any; round++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		any = fd >= 0 && connect(fd, (void *)&raced_server, sizeof raced_server) == 0
+		      && write(fd, nonce(), strlen(nonce())) > 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	race_over = true;
+	pthread_join(rewriter, NULL);
+	return any ? DONE : refused("connect");
+}
+
+/* ---- other processes ---- */
+
+static int peek_secret(pid_t pid)
+{
+	union {
+		long words[8];
+		char text[65];
+	} secret = { 0 };
+	long address = need_number("address");
+	if (ptrace(PTRACE_ATTACH, pid, NULL, NULL))
+		return refused("PTRACE_ATTACH");
+	waitpid(pid, NULL, __WALL);
+	errno = 0;
+	for (int i = 0; i < 8; i++)
+		secret.words[i] = ptrace(PTRACE_PEEKDATA, pid, address + i * (long)sizeof(long), NULL);
+	int ending = errno ? refused("PTRACE_PEEKDATA") : DONE;
+	ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	if (ending == DONE)
+		puts(secret.text);
+	return ending;
+}
+
+int attack_ptrace_attach(void)
+{
+	return on_each_victim(peek_secret);
+}
+
+int attack_ptrace_init(void)
+{
+	return ptrace(PTRACE_SEIZE, 1, NULL, NULL) ? refused("PTRACE_SEIZE") : held();
+}
+
+int attack_ptrace_supervisor(void)
+{
+	return ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) ? refused("PTRACE_SEIZE") : held();
+}
+
+static int read_secret(pid_t pid)
+{
+	char secret[65] = "";
+	struct iovec local = { secret, 64 }, remote = { (void *)need_number("address"), 64 };
+	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != 64)
+		return refused("process_vm_readv");
+	puts(secret);
+	return DONE;
+}
+
+int attack_vm_readv(void)
+{
+	return on_each_victim(read_secret);
+}
+
+static int overwrite_secret(pid_t pid)
+{
+	struct iovec local = { (void *)nonce(), strlen(nonce()) };
+	struct iovec remote = { (void *)need_number("address"), strlen(nonce()) };
+	return process_vm_writev(pid, &local, 1, &remote, 1, 0) > 0 ? DONE : refused("process_vm_writev");
+}
+
+int attack_vm_writev(void)
+{
+	return on_each_victim(overwrite_secret);
+}
+
+static int read_memory_file(pid_t pid)
+{
+	char secret[65] = "";
+	int fd = open(PATH_OF("/proc/%d/mem", pid), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return refused("/proc/PID/mem");
+	ssize_t length = pread(fd, secret, 64, need_number("address"));
+	close(fd);
+	if (length != 64)
+		return refused("pread");
+	puts(secret);
+	return DONE;
+}
+
+int attack_proc_mem(void)
+{
+	return on_each_victim(read_memory_file);
+}
+
+static int steal_descriptor(pid_t pid)
+{
+	char secret[256] = "";
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return refused("pidfd_open");
+	int fd = (int)syscall(SYS_pidfd_getfd, pidfd, need_number("descriptor"), 0);
+	close(pidfd);
+	if (fd < 0)
+		return refused("pidfd_getfd");
+	ssize_t length = pread(fd, secret, sizeof secret - 1, 0);
+	close(fd);
+	if (length <= 0)
+		return refused("pread");
+	puts(secret);
+	return DONE;
+}
+
+int attack_pidfd_getfd(void)
+{
+	return on_each_victim(steal_descriptor);
+}
+
+/*
+ * The victim dup(2)ed one of two files per bit of its secret: which of its
+ * descriptors are the same open file spells the secret out.
+ */
+static int compare_descriptors(pid_t pid)
+{
+	enum { BITS = 64 };
+	long first = need_number("bits");
+	uint64_t word = 0;
+	for (int bit = 0; bit < BITS; bit++) {
+		long order = syscall(SYS_kcmp, pid, pid, KCMP_FILE, first, first + 1 + bit);
+		if (order < 0)
+			return refused("kcmp");
+		word |= (uint64_t)(order == 0) << bit;
+	}
+	printf("%016lx\n", word);
+	return DONE;
+}
+
+int attack_kcmp(void)
+{
+	return on_each_victim(compare_descriptors);
+}
+
+/* ---- descriptors that only one call hands out ---- */
+
+int attack_perf_event(void)
+{
+	struct perf_event_attr event = { .type = PERF_TYPE_SOFTWARE,
+					 .size = sizeof event,
+					 .config = PERF_COUNT_SW_TASK_CLOCK,
+					 .exclude_kernel = 1,
+					 .exclude_hv = 1 };
+	return syscall(SYS_perf_event_open, &event, 0, -1, -1, 0) < 0 ? refused("perf_event_open") : held();
+}
+
+int attack_bpf(void)
+{
+	union bpf_attr map = { .map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 4, .max_entries = 1 };
+	return syscall(SYS_bpf, BPF_MAP_CREATE, &map, sizeof map) < 0 ? refused("bpf") : held();
+}
+
+int attack_userfaultfd(void)
+{
+	return syscall(SYS_userfaultfd, UFFD_USER_MODE_ONLY) < 0 ? refused("userfaultfd") : held();
+}
+
+int attack_userfaultfd_device(void)
+{
+	return hold_path("/dev/userfaultfd", O_RDWR);
+}
+
+int attack_fuse_device(void)
+{
+	return hold_path("/dev/fuse", O_RDWR);
+}
+
+int attack_fanotify(void)
+{
+	int fd = fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID, O_RDONLY);
+	if (fd < 0)
+		return refused("fanotify_init");
+	fanotify_mark(fd, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "/");
+	return held();
+}
+
+/* ---- keyrings ---- */
+
+static int tell_key(long key)
+{
+	char secret[256] = "";
+	if (key < 0)
+		return refused("search");
+	if (syscall(SYS_keyctl, KEYCTL_READ, key, secret, sizeof secret - 1) <= 0)
+		return refused("KEYCTL_READ");
+	puts(secret);
+	return DONE;
+}
+
+int attack_key_session(void)
+{
+	return tell_key(syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", nonce(), 0));
+}
+
+int attack_key_user(void)
+{
+	return tell_key(syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", nonce(), 0));
+}
+
+int attack_key_request(void)
+{
+	return tell_key(syscall(SYS_request_key, "user", nonce(), NULL, 0));
+}
+
+int attack_key_add(void)
+{
+	return syscall(SYS_add_key, "user", nonce(), "planted", 7, KEY_SPEC_USER_KEYRING) < 0 ? refused("add_key")
+												: DONE;
+}
+
+/* ---- calls whose success cannot be undone: only their reach is tried ---- */
+
+int attack_init_module(void)
+{
+	return attest("init_module", syscall(SYS_init_module, NULL, 0, ""));
+}
+
+int attack_finit_module(void)
+{
+	return attest("finit_module", syscall(SYS_finit_module, -1, "", 0));
+}
+
+int attack_kexec_load(void)
+{
+	return attest("kexec_load", syscall(SYS_kexec_load, 0, 1, NULL, ~0UL));
+}
+
+int attack_reboot(void)
+{
+	enum { MAGIC = (int)0xfee1dead, MAGIC2 = 672274793, NO_SUCH_COMMAND = 1 };
+	return attest("reboot", syscall(SYS_reboot, MAGIC, MAGIC2, NO_SUCH_COMMAND, NULL));
+}
+
+int attack_swapon(void)
+{
+	return attest("swapon", syscall(SYS_swapon, "/nonexistent", 0));
+}
+
+int attack_settimeofday(void)
+{
+	struct timeval no_such_time = { .tv_sec = 0, .tv_usec = 9999999 };
+	return attest("settimeofday", settimeofday(&no_such_time, NULL));
+}
+
+int attack_iopl(void)
+{
+	return attest("iopl", syscall(SYS_iopl, 3));
+}
+
+int attack_ioperm(void)
+{
+	return attest("ioperm", syscall(SYS_ioperm, 0x80, 1, 1));
+}
+
+int attack_modify_ldt(void)
+{
+	struct user_desc segment = { .entry_number = 0, .limit = 1, .useable = 1 };
+	return attest("modify_ldt", syscall(SYS_modify_ldt, 1, &segment, sizeof segment));
+}
+
+int attack_quotactl(void)
+{
+	return attest("quotactl", syscall(SYS_quotactl, QCMD(Q_SYNC, 0), NULL, 0, NULL));
+}
+
+int attack_lookup_dcookie(void)
+{
+	return attest("lookup_dcookie", syscall(SYS_lookup_dcookie, 0, NULL, 0));
+}
+
+/* Process accounting is per pid namespace: the witness sees its log grow. */
+int attack_acct(void)
+{
+	const char *log = PATH_OF("%s/acct", need("outside"));
+	if (acct(log))
+		return refused("acct");
+	if (fork() == 0)
+		_exit(0);
+	wait(NULL);
+	acct(NULL);
+	return DONE;
+}
+
+int attack_syslog(void)
+{
+	static char log[1 << 20];
+	int length = klogctl(3, log, sizeof log);
+	if (length < 0)
+		return refused("syslog");
+	fwrite(log, 1, length, stdout);
+	return DONE;
+}
+
+int attack_vhangup(void)
+{
+	return vhangup() ? refused("vhangup") : DONE;
+}
+
+/* ---- changes that /proc/PID shows ---- */
+
+int attack_personality(void)
+{
+	return personality(READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE) < 0 ? refused("personality") : held();
+}
+
+/* Moves the kernel's idea of the stack to 0x10000000, which only PR_SET_MM can. */
+int attack_prctl_mm(void)
+{
+	void *page = mmap((void *)0x10000000, 4096, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (page == MAP_FAILED)
+		unstaged("mmap");
+	return prctl(PR_SET_MM, PR_SET_MM_START_STACK, page, 0, 0) ? refused("PR_SET_MM") : held();
+}
+
+/* ---- files by handle ---- */
+
+int attack_open_by_handle(void)
+{
+	static struct {
+		struct file_handle head;
+		unsigned char bytes[MAX_HANDLE_SZ];
+	} handle;
+	const char *hex = need("handle");
+	const char *anchors[] = { argument("scratch"), argument("fixtures"), "/tmp", "/" };
+	char *rest;
+	handle.head.handle_type = (int)strtol(hex, &rest, 10);
+	for (rest++; sscanf(rest, "%2hhx", &handle.head.f_handle[handle.head.handle_bytes]) == 1; rest += 2)
+		handle.head.handle_bytes++;
+	for (size_t i = 0; i < sizeof anchors / sizeof *anchors; i++) {
+		int anchor = anchors[i] ? open(anchors[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+		int fd = anchor < 0 ? -1 : open_by_handle_at(anchor, &handle.head, O_RDONLY);
+		if (fd >= 0 && spill(fd))
+			return DONE;
+	}
+	return refused("open_by_handle_at");
+}
+
+/* ---- mounts ---- */
+
+int attack_mount(void)
+{
+	return mount(nonce(), "/tmp", "tmpfs", 0, NULL) ? refused("mount") : held();
+}
+
+int attack_fsopen(void)
+{
+	return syscall(SYS_fsopen, "tmpfs", 0) < 0 ? refused("fsopen") : held();
+}
+
+int attack_open_tree(void)
+{
+	return syscall(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE) < 0 ? refused("open_tree") : held();
+}
+
+int attack_move_mount(void)
+{
+	int context = (int)syscall(SYS_fsopen, "tmpfs", 0);
+	if (context < 0)
+		return refused("fsopen");
+	syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "source", nonce(), 0);
+	syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+	int detached = (int)syscall(SYS_fsmount, context, 0, 0);
+	if (detached < 0)
+		return refused("fsmount");
+	if (syscall(SYS_move_mount, detached, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH))
+		return refused("move_mount");
+	return held();
+}
+
+int attack_mount_setattr(void)
+{
+	const char *fixtures = need("fixtures");
+	struct mount_attr attributes = { .attr_clr = MOUNT_ATTR_RDONLY };
+	if (syscall(SYS_mount_setattr, AT_FDCWD, fixtures, 0, &attributes, sizeof attributes))
+		return refused("mount_setattr");
+	return write_nonce(PATH_OF("%s/planted", fixtures));
+}
+
+int attack_remount(void)
+{
+	const char *fixtures = need("fixtures");
+	if (mount(NULL, fixtures, NULL, MS_REMOUNT | MS_BIND, NULL))
+		return refused("remount");
+	return write_nonce(PATH_OF("%s/planted", fixtures));
+}
+
+/* A mount hides a secret below it: take the mount away. */
+int attack_umount(void)
+{
+	const char *masked = PATH_OF("%s/masked", need("fixtures"));
+	if (umount2(masked, MNT_DETACH))
+		return refused("umount2");
+	return spill_path(PATH_OF("%s/secret", masked));
+}
+
+int attack_pivot_root(void)
+{
+	/* Without mounts of its own the throwaway sandbox would pivot too. */
+	if (own_mounts() && geteuid() == 0)
+		return refused("unshare");
+	if (mount(nonce(), "/tmp", "tmpfs", 0, NULL))
+		return refused("mount");
+	mkdir("/tmp/old", 0700);
+	return syscall(SYS_pivot_root, "/tmp", "/tmp/old") ? refused("pivot_root") : held();
+}
+
+int attack_chroot(void)
+{
+	lingering_child();
+	if (chroot("/tmp") && (unshare(CLONE_NEWUSER) || chroot("/tmp")))
+		return refused("chroot");
+	return held();
+}
+
+/* ---- socket families ---- */
+
+static int hold_socket(int family, int type, int protocol)
+{
+	return socket(family, type | SOCK_CLOEXEC, protocol) < 0 ? refused("socket") : held();
+}
+
+int attack_socket_alg(void)
+{
+	return hold_socket(AF_ALG, SOCK_SEQPACKET, 0);
+}
+
+int attack_socket_packet(void)
+{
+	return hold_socket(AF_PACKET, SOCK_RAW, 0);
+}
+
+int attack_socket_key(void)
+{
+	enum { PF_KEY_V2 = 2 };
+	return hold_socket(AF_KEY, SOCK_RAW, PF_KEY_V2);
+}
+
+int attack_socket_xdp(void)
+{
+	return hold_socket(AF_XDP, SOCK_RAW, 0);
+}
+
+int attack_socket_tipc(void)
+{
+	return hold_socket(AF_TIPC, SOCK_STREAM, 0);
+}
+
+int attack_socket_vsock(void)
+{
+	return hold_socket(AF_VSOCK, SOCK_STREAM, 0);
+}
+
+int attack_socket_smc(void)
+{
+	return hold_socket(AF_SMC, SOCK_STREAM, 0);
+}
+
+int attack_socket_netlink(void)
+{
+	return hold_socket(AF_NETLINK, SOCK_RAW, 0);
+}
+
+/* ---- numbers that the wall may not know ---- */
+
+/* Newer than most allow-lists, and none of them needed by an ordinary program. */
+static bool worth_reaching(int number)
+{
+	return (number >= 425 && number <= 433)	   /* io_uring, the mount API */
+	       || number == 438			   /* pidfd_getfd */
+	       || number == 442 || number == 443   /* mount_setattr, quotactl_fd */
+	       || (number >= 457 && number <= 461) /* statmount, listmount, lsm_* */
+	       || number >= 467;		   /* open_tree_attr and all that follow */
+}
+
+static bool answers(int number)
+{
+	int status = 0;
+	pid_t child = fork();
+	if (child < 0)
+		unstaged("fork");
+	if (child == 0) {
+		alarm(1);
+		syscall(number, -1L, -1L, -1L, -1L, -1L, -1L);
+		_exit(errno == ENOSYS || errno == EPERM);
+	}
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int attack_sweep(void)
+{
+	int reached = 0;
+	for (int number = 335; number < 1024; number++)
+		if (worth_reaching(number) && answers(number)) {
+			printf("reached %s %d\n", nonce(), number);
+			reached++;
+		}
+	errno = ENOSYS;
+	return reached ? DONE : refused("every number");
+}

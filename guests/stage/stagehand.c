@@ -1,0 +1,371 @@
+/*
+ * The suite's own side of the stage: what has to be done with the attacker's
+ * user id, or by calls that the Rust side has no safe wrapper for.
+ *
+ *   stagehand victim NONCE SECRET DIRECTORY     a process worth attacking
+ *   stagehand victim-namespaced NONCE SECRET    the same, in namespaces of its own
+ *   stagehand flip DIRECTORY OTHER              exchanges the two names until it is killed
+ *   stagehand handle FILE                       prints the file's handle
+ *   stagehand find-key NONCE                    succeeds if the user keyring holds it
+ *   stagehand loopback-up
+ *   stagehand launch [FLAW…] -- PROGRAM ARGS…   a launcher with flaws, then exec
+ *   stagehand supervise -- PROGRAM ARGS…        a launcher that is no wall: forks and waits
+ *
+ * Flaws: leak-directory=PATH leak-file=PATH leak-pidfd=PID leak-ring=FILE
+ *        session-key=NONCE:SECRET user-key=NONCE:SECRET enter=PATH terminal=REPORT
+ * A flaw may complete one of the guest's arguments, such as `ring=`.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <linux/keyctl.h>
+#include <mqueue.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KEY_SECONDS = 60, LEAK_FD = 100 };
+
+static _Noreturn void fail(const char *step)
+{
+	fprintf(stderr, "stagehand: %s: %s\n", step, strerror(errno));
+	exit(99);
+}
+
+/* ---- victim ---- */
+
+static char secret_in_memory[65];
+
+/* One key for the System V objects of this nonce: its first digits, as the warden computes it. */
+static key_t key_of(const char *nonce)
+{
+	char digits[8] = "";
+	memcpy(digits, nonce, 7);
+	return (key_t)strtol(digits, NULL, 16) + 1;
+}
+
+static int secret_file(const char *secret)
+{
+	int fd = memfd_create("secret", 0);
+	if (fd < 0 || write(fd, secret, strlen(secret)) < 0)
+		fail("memfd_create");
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* For each bit of the secret's first 64 a copy of the same, or of another, open file. */
+static int spell_bits(const char *secret)
+{
+	char digits[17] = "";
+	memcpy(digits, secret, 16);
+	uint64_t word = strtoull(digits, NULL, 16);
+	int same = open("/dev/null", O_RDONLY), other = open("/dev/null", O_RDONLY), first = 300;
+	if (dup2(same, first) < 0)
+		fail("dup2");
+	for (int bit = 0; bit < 64; bit++)
+		if (dup2(word >> bit & 1 ? same : other, first + 1 + bit) < 0)
+			fail("dup2");
+	return first;
+}
+
+static void share_secret(const char *nonce, const char *secret)
+{
+	struct {
+		long type;
+		char text[65];
+	} message = { .type = 1 };
+	int segment = shmget(key_of(nonce), 4096, IPC_CREAT | 0600);
+	int queue = msgget(key_of(nonce), IPC_CREAT | 0600);
+	snprintf(message.text, sizeof message.text, "%s", secret);
+	if (segment < 0 || queue < 0 || msgsnd(queue, &message, strlen(secret) + 1, 0))
+		fail("System V IPC");
+	strcpy(shmat(segment, NULL, 0), secret);
+
+	char name[128];
+	snprintf(name, sizeof name, "/%s", nonce);
+	mqd_t posix = mq_open(name, O_CREAT | O_RDWR, 0600, NULL);
+	if (posix < 0 || mq_send(posix, secret, strlen(secret) + 1, 0))
+		fail("mq_open");
+
+	snprintf(name, sizeof name, "/dev/shm/%s", nonce);
+	int fd = open(name, O_CREAT | O_WRONLY, 0600);
+	if (fd < 0 || write(fd, secret, strlen(secret)) < 0)
+		fail("/dev/shm");
+}
+
+static void *map_secret_file(const char *directory)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/secret", directory);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (mapped == MAP_FAILED)
+		fail(path);
+	close(fd);
+	return mapped;
+}
+
+/* Answers each line on stdin with what its memory holds now. */
+static _Noreturn void stay(void)
+{
+	char line[16];
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof line, stdin))
+		printf("memory=%s\n", secret_in_memory);
+	exit(0);
+}
+
+static int victim(const char *nonce, const char *secret, const char *directory)
+{
+	snprintf(secret_in_memory, sizeof secret_in_memory, "%s", secret);
+	share_secret(nonce, secret);
+	char *mapped = map_secret_file(directory);
+	if (chdir(directory))
+		fail(directory);
+	printf("address=%p descriptor=%d bits=%d mapped=%lx-%lx key=%d\n", (void *)secret_in_memory,
+	       secret_file(secret), spell_bits(secret), (long)mapped, (long)mapped + 4096, key_of(nonce));
+	fflush(stdout);
+	stay();
+}
+
+static int victim_namespaced(const char *secret)
+{
+	if (unshare(CLONE_NEWUTS) && unshare(CLONE_NEWUSER | CLONE_NEWUTS))
+		fail("unshare");
+	if (sethostname(secret, strlen(secret)))
+		fail("sethostname");
+	printf("hostname=%s\n", secret);
+	fflush(stdout);
+	stay();
+}
+
+/* ---- small services ---- */
+
+static int flip(const char *one, const char *other)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		if (renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE))
+			fail("renameat2");
+}
+
+static int handle(const char *path)
+{
+	static struct {
+		struct file_handle head;
+		unsigned char bytes[MAX_HANDLE_SZ];
+	} handle = { .head.handle_bytes = MAX_HANDLE_SZ };
+	int mount;
+	if (name_to_handle_at(AT_FDCWD, path, &handle.head, &mount, 0))
+		fail(path);
+	printf("%d:", handle.head.handle_type);
+	for (unsigned i = 0; i < handle.head.handle_bytes; i++)
+		printf("%02x", handle.head.f_handle[i]);
+	putchar('\n');
+	return 0;
+}
+
+static int find_key(const char *nonce)
+{
+	return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", nonce, 0) < 0;
+}
+
+static int loopback_up(void)
+{
+	struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback))
+		fail("lo up");
+	return 0;
+}
+
+/* ---- launchers ---- */
+
+static void leak(int fd, const char *what)
+{
+	static int next = LEAK_FD;
+	if (fd < 0 || dup2(fd, next++) < 0)
+		fail(what);
+	close(fd);
+}
+
+static void leak_pidfd(const char *pid)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
+	if (pidfd < 0)
+		fail("pidfd_open");
+	/* pidfd_open(2) sets close-on-exec; the flaw is to have lost it. */
+	leak(pidfd, "pidfd");
+}
+
+static char *leak_ring(const char *file)
+{
+	static char offsets[128];
+	struct io_uring_params params = { 0 };
+	int ring = (int)syscall(SYS_io_uring_setup, 8, &params);
+	int secret = open(file, O_RDONLY | O_CLOEXEC);
+	if (ring < 0 || secret < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &secret, 1))
+		fail("io_uring");
+	leak(ring, "ring");
+	snprintf(offsets, sizeof offsets, "ring=%d,%u,%u,%u,%u,%u,%u,%u", LEAK_FD, params.sq_off.tail,
+		 params.sq_off.ring_mask, params.sq_off.array, params.cq_off.head, params.cq_off.tail,
+		 params.cq_off.ring_mask, params.cq_off.cqes);
+	return offsets;
+}
+
+static void add_key(char *pair, int keyring)
+{
+	char *secret = strchr(pair, ':');
+	*secret++ = 0;
+	if (keyring == KEY_SPEC_SESSION_KEYRING && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
+		fail("KEYCTL_JOIN_SESSION_KEYRING");
+	long key = syscall(SYS_add_key, "user", pair, secret, strlen(secret), keyring);
+	if (key < 0 || syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, KEY_SECONDS))
+		fail("add_key");
+}
+
+/* What waits to be read on stdin would be the next command of the user's shell. */
+static void report_typed(const char *report)
+{
+	char typed[4096];
+	int out = open(report, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+	ssize_t length = read(STDIN_FILENO, typed, sizeof typed);
+	if (length == 0 || (length < 0 && errno == EIO))
+		length = sprintf(typed, "hung up\n");
+	if (length > 0 && write(out, typed, length) != length)
+		fail(report);
+}
+
+/*
+ * Plays the shell: leads a session on stdin's terminal, lets a child go on with
+ * the launch, and reports what was typed meanwhile.
+ */
+static void lead_terminal(const char *report)
+{
+	int status;
+	if (setsid() < 0 || ioctl(STDIN_FILENO, TIOCSCTTY, 0))
+		fail("TIOCSCTTY");
+	signal(SIGHUP, SIG_IGN);
+	pid_t child = fork();
+	if (child < 0)
+		fail("fork");
+	if (child == 0) {
+		signal(SIGHUP, SIG_DFL);
+		return;
+	}
+	if (waitpid(child, &status, 0) < 0)
+		fail("waitpid");
+	report_typed(report);
+	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static void complete(char **words, const char *prefix, char *whole)
+{
+	for (; *words; words++)
+		if (!strcmp(*words, prefix))
+			*words = whole;
+}
+
+static const char *value_of(char *word, const char *key)
+{
+	size_t length = strlen(key);
+	return strncmp(word, key, length) ? NULL : word + length;
+}
+
+static void have_flaw(char *flaw, char **program)
+{
+	const char *value;
+	if ((value = value_of(flaw, "leak-directory=")))
+		leak(open(value, O_RDONLY | O_DIRECTORY), value);
+	else if ((value = value_of(flaw, "leak-file=")))
+		leak(open(value, O_RDONLY), value);
+	else if ((value = value_of(flaw, "leak-pidfd=")))
+		leak_pidfd(value);
+	else if ((value = value_of(flaw, "leak-ring=")))
+		complete(program, "ring=", leak_ring(value));
+	else if ((value = value_of(flaw, "session-key=")))
+		add_key((char *)value, KEY_SPEC_SESSION_KEYRING);
+	else if ((value = value_of(flaw, "user-key=")))
+		add_key((char *)value, KEY_SPEC_USER_KEYRING);
+	else if ((value = value_of(flaw, "enter="))) {
+		if (chdir(value))
+			fail(value);
+	} else if ((value = value_of(flaw, "terminal=")))
+		lead_terminal(value);
+	else
+		fail(flaw);
+}
+
+static char **after_dashes(char **words)
+{
+	while (*words && strcmp(*words, "--"))
+		words++;
+	if (!*words)
+		fail("no --");
+	return words + 1;
+}
+
+static int launch(char **words)
+{
+	char **program = after_dashes(words);
+	for (; strcmp(*words, "--"); words++)
+		have_flaw(*words, program);
+	execvp(*program, program);
+	fail(*program);
+}
+
+static int supervise(char **words)
+{
+	char **program = after_dashes(words);
+	int status;
+	pid_t child = fork();
+	if (child < 0)
+		fail("fork");
+	if (child == 0) {
+		execvp(*program, program);
+		fail(*program);
+	}
+	if (waitpid(child, &status, 0) < 0)
+		fail("waitpid");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int main(int count, char **words)
+{
+	const char *role = count > 1 ? words[1] : "";
+	if (!strcmp(role, "victim") && count == 5)
+		return victim(words[2], words[3], words[4]);
+	if (!strcmp(role, "victim-namespaced") && count == 4)
+		return victim_namespaced(words[3]);
+	if (!strcmp(role, "flip") && count == 4)
+		return flip(words[2], words[3]);
+	if (!strcmp(role, "handle") && count == 3)
+		return handle(words[2]);
+	if (!strcmp(role, "find-key") && count == 3)
+		return find_key(words[2]);
+	if (!strcmp(role, "loopback-up"))
+		return loopback_up();
+	if (!strcmp(role, "launch"))
+		return launch(words + 2);
+	if (!strcmp(role, "supervise"))
+		return supervise(words + 2);
+	fprintf(stderr, "stagehand: no role '%s'\n", role);
+	return 99;
+}
