@@ -16,7 +16,6 @@ const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-Wall",
     "-Wextra",
-    "-Werror",
     "-Wno-format-truncation",
     "-Wno-unused-result",
     "-pthread",
@@ -99,10 +98,14 @@ fn try_compile(sources: &[PathBuf], flags: &[&str], program: &Path) -> Result<()
         .args(sources)
         .output()
         .map_err(|e| format!("{compiler}: {e}: the guests need a C compiler and a static libc (apt-get install gcc libc6-dev)"))?;
-    if result.status.success() {
-        return Ok(());
+    let said = String::from_utf8_lossy(&result.stderr);
+    if !result.status.success() {
+        return Err(said.into_owned());
     }
-    Err(String::from_utf8_lossy(&result.stderr).into_owned())
+    for line in said.lines() {
+        println!("cargo::warning={line}");
+    }
+    Ok(())
 }
 
 /// Family → attacks, each in the table's order.

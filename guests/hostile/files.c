@@ -395,14 +395,21 @@ int attack_cgroup_mount(void)
 
 /* ---- devices and filesystems ---- */
 
+/* The disk that this program lies on, or at least a loop device. */
 int attack_mknod_disk(void)
 {
 	struct stat about;
 	if (stat(own_path(), &about))
 		unstaged(own_path());
-	if (mknod("/tmp/disk", S_IFBLK | 0600, about.st_dev))
-		return refused("mknod");
-	return hold_path("/tmp/disk", O_RDONLY);
+	dev_t disks[] = { about.st_dev, makedev(7, 0) };
+	for (int i = 0; i < 2; i++) {
+		unlink("/tmp/disk");
+		if (mknod("/tmp/disk", S_IFBLK | 0600, disks[i]))
+			return refused("mknod");
+		if (hold_path("/tmp/disk", O_RDONLY) == DONE)
+			return DONE;
+	}
+	return REFUSED;
 }
 
 int attack_devtmpfs_mount(void)

@@ -2,6 +2,7 @@
 #include "hostile.h"
 
 #include <mqueue.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
@@ -147,7 +148,15 @@ int attack_kill_group(void)
 
 int attack_stop_victim(void)
 {
-	return kill((pid_t)need_number("victim"), SIGSTOP) ? refused("kill") : DONE;
+	pid_t victim = (pid_t)need_number("victim");
+	errno = ESRCH; /* in a pid namespace of its own the number may be its own */
+	return victim == getpid() || kill(victim, SIGSTOP) ? refused("kill") : DONE;
+}
+
+/* A stop that the launcher passes on to its own process group, as for Ctrl-Z. */
+int attack_stop_group(void)
+{
+	return kill(0, SIGSTOP) ? refused("kill 0") : DONE;
 }
 
 int attack_tgkill(void)

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 
 struct attack {
 	const char *family;
@@ -203,10 +204,28 @@ int spill_each(const char *file)
 	return any_spilled ? DONE : REFUSED;
 }
 
+/* Files made in a user namespace need an owner that is mapped. */
+static int map_own_ids(uid_t uid, gid_t gid)
+{
+	const char *files[] = { "/proc/self/setgroups", "/proc/self/uid_map", "/proc/self/gid_map" };
+	const char *texts[] = { "deny", PATH_OF("0 %d 1", uid), PATH_OF("0 %d 1", gid) };
+	for (int i = 0; i < 3; i++) {
+		int fd = open(files[i], O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write(fd, texts[i], strlen(texts[i])) < 0)
+			return -1;
+		close(fd);
+	}
+	return 0;
+}
+
 int own_mounts(void)
 {
-	if (unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS))
-		return -1;
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	if (unshare(CLONE_NEWNS)) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || map_own_ids(uid, gid))
+			return -1;
+	}
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 

@@ -24,7 +24,7 @@ int attack_fork_bomb(void)
 	return held();
 }
 
-static void *wait_forever(void *unused)
+static _Noreturn void *wait_forever(void *unused)
 {
 	(void)unused;
 	for (;;)
@@ -131,6 +131,12 @@ int attack_overtime(void)
 	while (nanosleep(&rest, &rest))
 		;
 	return DONE;
+}
+
+/* A stopped process uses no time at all; a launcher that stops with it forgets its clock. */
+int attack_stop_self(void)
+{
+	return kill(getpid(), SIGSTOP) ? refused("kill") : DONE;
 }
 
 static int burn(void)

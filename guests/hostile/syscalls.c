@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #define I386_USERFAULTFD 374
 #define X32_BIT 0x40000000
@@ -221,31 +222,43 @@ int attack_setns_pidfd(void)
 
 static char raced_path[PATH_MAX];
 static struct sockaddr_in raced_server;
-static in_port_t raced_ports[2];
 static volatile bool race_over;
+
+/* Both writes have to happen, in this order. */
+#define BARRIER() __asm__ volatile("" : : : "memory")
+
+static bool race_goes_on(void)
+{
+	enum { RACE_MS = 300 };
+	static struct timespec start;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (start.tv_sec == 0)
+		start = now;
+	return (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < RACE_MS;
+}
 
 static void *rewrite_path(void *unused)
 {
-	char granted[PATH_MAX], secret[PATH_MAX];
+	const char *granted = need("granted"), *secret = need("secret");
 	(void)unused;
-	snprintf(granted, sizeof granted, "%s", need("granted"));
-	snprintf(secret, sizeof secret, "%s", need("secret"));
 	while (!race_over) {
-		memcpy(raced_path, secret, sizeof secret);
-		memcpy(raced_path, granted, sizeof granted);
+		strcpy(raced_path, secret);
+		BARRIER();
+		strcpy(raced_path, granted);
+		BARRIER();
 	}
 	return NULL;
 }
 
 int attack_race_path(void)
 {
-	enum { ROUNDS = 20000 };
 	pthread_t rewriter;
 	char line[4096];
 	bool any = false;
 	if (pthread_create(&rewriter, NULL, rewrite_path, NULL))
 		unstaged("pthread_create");
-	for (int round = 0; round < ROUNDS && !any; round++) {
+	while (!any && race_goes_on()) {
 		int fd = open(raced_path, O_RDONLY | O_CLOEXEC);
 		ssize_t length = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
 		line[length > 0 ? length : 0] = 0;
@@ -261,27 +274,27 @@ int attack_race_path(void)
 	return DONE;
 }
 
-static void *rewrite_port(void *unused)
+static void *rewrite_port(void *port)
 {
-	(void)unused;
-	while (!race_over)
-		for (int i = 0; i < 2; i++)
-			*(volatile in_port_t *)&raced_server.sin_port = raced_ports[i];
+	while (!race_over) {
+		raced_server.sin_port = htons(1);
+		BARRIER();
+		raced_server.sin_port = *(in_port_t *)port;
+		BARRIER();
+	}
 	return NULL;
 }
 
 int attack_race_sockaddr(void)
 {
-	enum { ROUNDS = 200 };
 	pthread_t rewriter;
+	in_port_t port = htons(need_number("tcp4"));
 	bool any = false;
-	raced_ports[0] = htons(1);
-	raced_ports[1] = htons(need_number("tcp4"));
 	raced_server.sin_family = AF_INET;
 	raced_server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (pthread_create(&rewriter, NULL, rewrite_port, NULL))
+	if (pthread_create(&rewriter, NULL, rewrite_port, &port))
 		unstaged("pthread_create");
-	for (int round = 0; round < ROUNDS && !any; round++) {
+	while (!any && race_goes_on()) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		any = fd >= 0 && connect(fd, (void *)&raced_server, sizeof raced_server) == 0
 		      && write(fd, nonce(), strlen(nonce())) > 0;
@@ -530,7 +543,7 @@ int attack_swapon(void)
 int attack_settimeofday(void)
 {
 	struct timeval no_such_time = { .tv_sec = 0, .tv_usec = 9999999 };
-	return attest("settimeofday", settimeofday(&no_such_time, NULL));
+	return attest("settimeofday", syscall(SYS_settimeofday, &no_such_time, NULL));
 }
 
 int attack_iopl(void)
@@ -563,6 +576,7 @@ int attack_lookup_dcookie(void)
 int attack_acct(void)
 {
 	const char *log = PATH_OF("%s/acct", need("outside"));
+	close(open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	if (acct(log))
 		return refused("acct");
 	if (fork() == 0)
@@ -594,13 +608,44 @@ int attack_personality(void)
 	return personality(READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE) < 0 ? refused("personality") : held();
 }
 
+/* The fields of /proc/self/stat from the `first`th on, counted as in proc(5). */
+static void own_stat(int first, int count, uint64_t *fields)
+{
+	char line[2048] = "";
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, line, sizeof line - 1) <= 0)
+		unstaged("/proc/self/stat");
+	close(fd);
+	char *rest = strrchr(line, ')') + 2;
+	for (int field = 3; field < first + count; field++, rest = strchr(rest, ' ') + 1)
+		if (field >= first)
+			fields[field - first] = strtoull(rest, NULL, 10);
+}
+
 /* Moves the kernel's idea of the stack to 0x10000000, which only PR_SET_MM can. */
 int attack_prctl_mm(void)
 {
+	uint64_t code[3], data[7];
+	own_stat(26, 3, code);
+	own_stat(45, 7, data);
 	void *page = mmap((void *)0x10000000, 4096, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (page == MAP_FAILED)
 		unstaged("mmap");
+	struct prctl_mm_map map = { .start_code = code[0],
+				    .end_code = code[1],
+				    .start_data = data[0],
+				    .end_data = data[1],
+				    .start_brk = data[2],
+				    .brk = (uintptr_t)sbrk(0),
+				    .start_stack = (uintptr_t)page,
+				    .arg_start = data[3],
+				    .arg_end = data[4],
+				    .env_start = data[5],
+				    .env_end = data[6],
+				    .exe_fd = -1U };
+	if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0) == 0)
+		return held();
 	return prctl(PR_SET_MM, PR_SET_MM_START_STACK, page, 0, 0) ? refused("PR_SET_MM") : held();
 }
 

@@ -1,12 +1,23 @@
 //! What can be typed.
 
-use crate::policy_args::PolicyArgs;
-use clap::{Args, Parser, Subcommand};
+use crate::{help, policy_args::PolicyArgs};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
 use std::{ffi::OsString, path::PathBuf};
 
 /// Run code you do not trust behind the thinnest wall that holds it.
+///
+/// The guest sees a read-only view of the system's programs, a private /tmp and its own processes.
+/// It has no network, no home, none of your environment and none of your files, unless a flag or a
+/// policy file grants them.
 #[derive(Debug, Parser)]
-#[command(name = "palisade", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "palisade",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = help::FIRST_STEPS
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -16,9 +27,27 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a program behind the wall
+    #[command(
+        override_usage = help::RUN_USAGE,
+        after_help = help::RUN_MORE,
+        after_long_help = help::RUN_DETAILS
+    )]
     Run(RunArgs),
     /// Print what `run` would do, without doing it
+    #[command(override_usage = help::EXPLAIN_USAGE)]
     Explain(ExplainArgs),
+    /// Say what this machine offers a wall, what is missing and how to get it
+    ///
+    /// Starts a trial domain. The exit code is 0 if `palisade run` works here with the full wall,
+    /// else 1.
+    #[command(override_usage = help::DOCTOR_USAGE)]
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = help::COMPLETIONS_PLACES)]
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    #[command(after_help = help::MAN_PLACE)]
+    Man,
 }
 
 /// `palisade run`.
@@ -27,7 +56,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     /// Write a report in JSON to FILE, or to stdout
-    #[arg(long, value_name = "FILE|-", help_heading = "Report")]
+    #[arg(long, value_name = "FILE|-", help_heading = "Report", value_hint = ValueHint::FilePath)]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,
@@ -48,16 +77,82 @@ pub(crate) struct ExplainArgs {
 /// The program to run.
 #[derive(Debug, Args)]
 pub(crate) struct GuestArgs {
-    /// The program: a path, or a name looked up in the guest's PATH
-    #[arg(value_name = "PROGRAM")]
-    pub(crate) program: OsString,
-    /// Its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    // One list: with a positional of its own for the program, what looks like a flag of palisade
+    // right after the program would be taken for one.
+    /// A path, or a name looked up in the guest's PATH; then its own arguments
+    #[arg(
+        value_names = ["PROGRAM", "ARGS"],
+        required = true,
+        num_args = 1..,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    command: Vec<OsString>,
+}
+
+/// `palisade doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print findings and facts as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `palisade completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
 }
 
 impl From<GuestArgs> for palisade_wall::Command {
     fn from(guest: GuestArgs) -> Self {
-        Self { program: guest.program, arguments: guest.arguments }
+        let mut words = guest.command.into_iter();
+        Self {
+            program: words.next().unwrap_or_default(),
+            arguments: words.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn guest(typed: &[&str]) -> palisade_wall::Command {
+        let typed = ["palisade", "run"].iter().chain(typed);
+        let Command::Run(run) = Arguments::try_parse_from(typed).unwrap().command else {
+            panic!("not run");
+        };
+        run.guest.into()
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn whatever_follows_the_program_is_its_own() {
+        for typed in [
+            &["ls", "--read", "x", "--", "-l"][..],
+            &["--", "ls", "--read", "x", "--", "-l"],
+            &["--no-system", "ls", "--read", "x", "--", "-l"],
+        ] {
+            let command = guest(typed);
+            assert_eq!(command.program, "ls");
+            assert_eq!(command.arguments, ["--read", "x", "--", "-l"]);
+        }
+        assert_eq!(guest(&["ls", "--help"]).arguments, ["--help"]);
+    }
+
+    #[test]
+    fn a_program_may_look_like_a_flag_after_two_dashes() {
+        assert_eq!(guest(&["--", "--read", "x"]).program, "--read");
+        assert!(Arguments::try_parse_from(["palisade", "run", "--unknown", "ls"]).is_err());
+        assert!(Arguments::try_parse_from(["palisade", "run", "--"]).is_err());
     }
 }

@@ -1,6 +1,9 @@
 //! One module a verb.
 
+mod completions;
+mod doctor;
 mod explain;
+mod man;
 mod run;
 
 use crate::args::Command;
@@ -11,5 +14,8 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
     match command {
         Command::Run(args) => run::run(args, early),
         Command::Explain(args) => explain::explain(args),
+        Command::Doctor(args) => doctor::doctor(args),
+        Command::Completions(args) => completions::completions(args.shell),
+        Command::Man => man::man(),
     }
 }

@@ -5,10 +5,12 @@
 
 mod args;
 mod commands;
+mod help;
 mod policy_args;
 mod say;
+mod usage;
 
-use clap::Parser;
+use clap::{Parser, error::ErrorKind};
 use palisade_process::{Launcher, Machine};
 use std::process::ExitCode;
 
@@ -37,6 +39,14 @@ fn starts_a_guest() -> bool {
 
 /// Help goes to stdout and is a success; anything else is palisade's refusal.
 fn print_usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if error.use_stderr() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    match error.kind() {
+        // Nothing was typed: the whole help says more than a line.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
+        _ => eprintln!("palisade: {}", usage::describe(error)),
+    }
+    ExitCode::from(FAILED)
 }

@@ -1,1 +1,51 @@
-//! TODO
+//! The lab: what a wall costs on this machine, beside no wall and beside other tools.
+//!
+//! ```text
+//!  workload ──▶ run, interleaved ──▶ samples ──▶ statistics ──▶ figures ──▶ table, JSON
+//!  a program     A B B A, by an       every one   medians,       against     and warnings where
+//!  of ours       Executor             kept        intervals      a target    the figures are doubtful
+//! ```
+//!
+//! How a number is made:
+//!
+//! - The contenders of a row take turns, A B B A, so that whatever drifts on the machine drifts
+//!   for all of them ([`order`]).
+//! - Rounds go on until the intervals are narrow or the time is up ([`measure`]).
+//! - A figure is a median with percentiles; a comparison is a ratio or difference of medians with a
+//!   95 % interval, by bootstrap over whole rounds ([`statistics`]). Nothing is subtracted or
+//!   dropped: the cost of starting a process is in every start, ours and theirs.
+//! - Every sample is on disk before the next is taken, with the machine it was taken on
+//!   ([`folder`], [`environment`]).
+//! - Doubts are values with advice ([`Warning`]).
+//!
+//! [`rows`] lists what can be measured and [`bench`] measures one of them. A [`rows::Row`] is data
+//! and two functions: which contenders there are, and how the samples are shown. Everything between
+//! is common, and a mock [`Executor`] makes it exactly testable.
+//!
+//! What it does not do: pin frequencies, stop other programs or otherwise make the machine quieter
+//! than the user's is.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod date;
+pub mod environment;
+pub mod figure;
+pub mod folder;
+pub mod library;
+pub mod measure;
+mod notation;
+pub mod order;
+pub mod rows;
+pub mod sample;
+pub mod statistics;
+pub mod subjects;
+pub mod table;
+mod trial;
+mod warning;
+pub mod workloads;
+
+pub use bench::{Options, Outcome, Progress, bench};
+pub use measure::Executor;
+pub use trial::Trial;
+pub use warning::Warning;

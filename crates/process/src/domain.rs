@@ -2,7 +2,8 @@
 
 use crate::{
     keeper::{Keeper, Parked, receive_record, record_bytes},
-    launch::{StartTimes, monotonic_ns, placeholder::Held},
+    cgroup,
+    launch::{StartTimes, held::Held, monotonic_ns},
     plan::Plan,
     wire::{self, ended},
 };
@@ -11,6 +12,7 @@ use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
     net::SendFlags,
+    process::Signal,
 };
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -49,6 +51,7 @@ pub struct Domain {
     enforcement: Vec<Enforcement>,
     last_words: Option<[u64; wire::RECORD_WORDS]>,
     output_limit_reached: bool,
+    counted: cgroup::Usage,
     gone: bool,
 }
 
@@ -71,6 +74,7 @@ impl Domain {
             enforcement: plan.enforcement.clone(),
             last_words: None,
             output_limit_reached: false,
+            counted: cgroup::Usage::default(),
             gone: false,
         }
     }
@@ -109,13 +113,10 @@ impl Domain {
     }
 
     /// Ends the guest because it wrote more than it may.
-    ///
-    /// # Errors
-    ///
-    /// When the domain has ended.
-    pub fn end_for_output(&mut self) -> Result<(), DomainError> {
+    pub fn end_for_output(&mut self) {
         self.output_limit_reached = true;
-        self.kill()
+        // It may have ended by itself in the meantime; the report names the limit all the same.
+        let _ = self.kill();
     }
 
     fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
@@ -149,9 +150,19 @@ impl Domain {
     ///
     /// When the domain was ended from outside.
     pub fn wait(mut self) -> Result<Report, DomainError> {
-        while self.next_event()? != Event::Ended {}
-        let words = self.last_words.unwrap_or_default();
+        let outcome = loop {
+            match self.next_event() {
+                Ok(Event::Stopped(_)) => {}
+                outcome => break outcome,
+            }
+        };
         self.finish();
+        let words = match (outcome, self.last_words) {
+            (Ok(_), Some(words)) => words,
+            // The kernel may choose init when the domain is out of memory.
+            (Err(DomainError::InitGone), _) if self.ran_out_of_memory() => killed_words(),
+            (outcome, _) => return Err(outcome.err().unwrap_or(DomainError::InitGone)),
+        };
         Ok(self.report(&words))
     }
 
@@ -163,6 +174,7 @@ impl Domain {
         let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
         let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
         if !self.held.is_empty() {
+            self.counted = self.held.usage();
             self.held.remove();
             let _ = self.keeper.forget(self.parked.pid);
         }
@@ -179,7 +191,7 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: denials(exit, ending),
+            denials: denials(exit, ending, &self.counted),
             phases: self.phases(words),
             usage: self.usage(words),
         }
@@ -187,12 +199,17 @@ impl Domain {
 
     fn ending(&self, words: &[u64; wire::RECORD_WORDS]) -> Ending {
         match words[ended::REASON] {
+            _ if self.output_limit_reached => Ending::OutputLimit,
             wire::REASON_TIME => Ending::TimeLimit,
             wire::REASON_CPU_TIME => Ending::CpuTimeLimit,
-            wire::REASON_KILLED if self.output_limit_reached => Ending::OutputLimit,
             wire::REASON_KILLED => Ending::Supervisor,
+            _ if self.ran_out_of_memory() && is_killed(words) => Ending::MemoryLimit,
             _ => Ending::Guest,
         }
+    }
+
+    fn ran_out_of_memory(&self) -> bool {
+        self.counted.oom_kills.is_some_and(|kills| kills > 0)
     }
 
     fn phases(&self, words: &[u64; wire::RECORD_WORDS]) -> Vec<Phase> {
@@ -224,7 +241,7 @@ impl Domain {
             user_us: words[ended::USER_US],
             system_us: words[ended::SYSTEM_US],
             peak_process_bytes: words[ended::MAX_RSS_KIB] * 1024,
-            peak_domain_bytes: None,
+            peak_domain_bytes: self.counted.memory_peak_bytes,
             minor_faults: words[ended::MINOR_FAULTS],
             major_faults: words[ended::MAJOR_FAULTS],
             read_bytes: words[ended::BLOCKS_IN] * BLOCK_BYTES,
@@ -253,20 +270,41 @@ impl Drop for Domain {
     }
 }
 
+fn killed_words() -> [u64; wire::RECORD_WORDS] {
+    let mut words = [0; wire::RECORD_WORDS];
+    words[ended::STATUS] = Signal::KILL.as_raw() as u64;
+    words[ended::GUEST_END_NS] = monotonic_ns();
+    words[ended::REAPED_NS] = words[ended::GUEST_END_NS];
+    words
+}
+
+/// By SIGKILL itself, or as a shell that tells of it.
+fn is_killed(words: &[u64; wire::RECORD_WORDS]) -> bool {
+    matches!(Exit::from_wait_status(words[ended::STATUS] as u32), Exit::Signal(9) | Exit::Code(137))
+}
+
 /// What the kernel tells about things the guest tried and did not get.
-fn denials(exit: Exit, ending: Ending) -> Vec<Denial> {
+fn denials(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
     let denial = |what: &str, grant: Option<&str>| Denial { what: what.into(), count: None, grant: grant.map(Into::into) };
     let by_exit = match exit {
         Exit::Signal(31) => Some(denial("a system call of another architecture (32-bit)", None)),
         Exit::Signal(25) => Some(denial("a file larger than the limit", Some("--file-size"))),
+        Exit::Signal(24) => Some(denial("more processor time", Some("--cpu-time"))),
         _ => None,
     };
     let by_ending = match ending {
         Ending::TimeLimit => Some(denial("more time", Some("--time"))),
         Ending::CpuTimeLimit => Some(denial("more processor time", Some("--cpu-time"))),
         Ending::OutputLimit => Some(denial("more output", Some("--output"))),
-        Ending::MemoryLimit => Some(denial("more memory", Some("--memory"))),
-        Ending::Guest | Ending::Supervisor => None,
+        Ending::Guest | Ending::Supervisor | Ending::MemoryLimit => None,
     };
-    by_exit.into_iter().chain(by_ending).collect()
+    let by_count = [
+        ("more memory (processes killed)", counted.oom_kills, "--memory"),
+        ("more processes", counted.pids_rejected, "--processes"),
+    ];
+    let by_count = by_count.into_iter().filter_map(|(what, count, grant)| {
+        let count = count.filter(|count| *count > 0)?;
+        Some(Denial { count: Some(count), ..denial(what, Some(grant)) })
+    });
+    by_exit.into_iter().chain(by_ending).chain(by_count).collect()
 }

@@ -1,6 +1,7 @@
 //! A plan as the launch message that init reads: see [`crate::wire::op`].
 
 use crate::{
+    Tier,
     plan::{Landlock, Plan, Step},
     wire::{self, op},
 };
@@ -58,18 +59,29 @@ impl Writer {
     }
 }
 
-/// Encodes the plan. `attached` tells which mounts come as descriptors: their index in the message.
-pub(crate) fn encode(
-    plan: &Plan,
-    seccomp: &[u8],
-    terminal: Option<TerminalOrder>,
-    attached: impl Fn(usize) -> Option<u32>,
-) -> Vec<u8> {
+/// Encodes the plan's file system. `attached` tells which mounts come as descriptors: their index
+/// in the message.
+pub(crate) fn encode_steps(plan: &Plan, attached: impl Fn(usize) -> Option<u32>) -> Vec<u8> {
     let mut writer = Writer::default();
-    if plan.tier != crate::Tier::Bare {
+    if plan.tier != Tier::Bare {
         for (index, step) in plan.steps.iter().enumerate() {
             write_step(&mut writer, step, attached(index));
         }
+    }
+    writer.bytes
+}
+
+/// Encodes the rest: the guest's control groups (by the position of their descriptors), terminal,
+/// confinement and program.
+pub(crate) fn encode_guest(
+    plan: &Plan,
+    seccomp: &[u8],
+    terminal: Option<TerminalOrder>,
+    tasks: std::ops::Range<u32>,
+) -> Vec<u8> {
+    let mut writer = Writer::default();
+    for position in tasks {
+        writer.u32(op::JOIN).u32(position);
     }
     if let Some(order) = terminal {
         let (rows, columns) = (order.rows.into(), order.columns.into());
@@ -133,7 +145,7 @@ fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
         writer.u32(op::SECCOMP).text(seccomp);
     }
     for limit in &plan.rlimits {
-        writer.u32(op::RLIMIT).u32(limit.resource).u64(limit.value).u64(limit.hard);
+        writer.u32(op::RLIMIT).u32(limit.resource).u64(limit.value).u64(limit.value);
     }
     if let Some(processors) = plan.affinity {
         writer.u32(op::AFFINITY).text(&affinity_mask(processors));

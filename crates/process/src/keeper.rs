@@ -4,8 +4,10 @@ use crate::{sys, wire};
 use rustix::{
     fs::{MemfdFlags, SealFlags},
     io::Errno,
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType},
-    process::{Pid, PidfdFlags},
+    net::{
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    },
+    process::PidfdFlags,
 };
 use std::{
     collections::VecDeque,
@@ -113,21 +115,28 @@ impl Keeper {
         Ok(Self { control, process: Mutex::new(process), replies: Mutex::default() })
     }
 
-    /// Asks for a domain without waiting for it.
-    pub(crate) fn order(&self, order: &ParkOrder) -> Result<(), KeeperError> {
+    /// Asks for a domain without waiting for it. The prelude is what its init does at once.
+    pub(crate) fn order(
+        &self,
+        order: &ParkOrder,
+        cgroup: Option<BorrowedFd<'_>>,
+        prelude: &[u8],
+    ) -> Result<(), KeeperError> {
         let bare = if order.bare { wire::PARK_BARE } else { wire::PARK_NETWORK | wire::PARK_CGROUP };
         let own = if order.own_uid { wire::PARK_OWN_UID } else { 0 };
+        let into = if cgroup.is_some() { wire::PARK_INTO_CGROUP } else { 0 };
         let (outer_uid, outer_gid) = (rustix::process::geteuid(), rustix::process::getegid());
         self.send(
             wire::KEEPER_PARK,
             &[
-                bare | own,
+                bare | own | into,
                 order.uid.into(),
                 order.gid.into(),
                 outer_uid.as_raw().into(),
                 outer_gid.as_raw().into(),
             ],
-            &[],
+            prelude,
+            cgroup,
         )
     }
 
@@ -147,7 +156,7 @@ impl Keeper {
     /// A user namespace that maps the owner of files on disk to the domain's host uid.
     pub(crate) fn map_ids(&self, disk_uid: u32, disk_gid: u32, host_uid: u32) -> Result<OwnedFd, KeeperError> {
         let mut replies = lock(&self.replies);
-        self.send(wire::KEEPER_MAP_IDS, &[disk_uid.into(), disk_gid.into(), host_uid.into()], &[])?;
+        self.send(wire::KEEPER_MAP_IDS, &[disk_uid.into(), disk_gid.into(), host_uid.into()], &[], None)?;
         loop {
             match self.receive()? {
                 Reply::IdsMapped(namespace) => return namespace,
@@ -160,7 +169,7 @@ impl Keeper {
     /// Has the keeper remove these paths should this process die: see [`wire::KEEPER_REMEMBER`].
     pub(crate) fn remember(&self, init_pid: u32, paths: &[u8]) -> Result<(), KeeperError> {
         let mut replies = lock(&self.replies);
-        self.send(wire::KEEPER_REMEMBER, &[init_pid.into()], paths)?;
+        self.send(wire::KEEPER_REMEMBER, &[init_pid.into()], paths, None)?;
         loop {
             match self.receive()? {
                 Reply::Remembered(outcome) => return outcome,
@@ -172,13 +181,31 @@ impl Keeper {
 
     /// Tells the keeper that this process has removed everything itself.
     pub(crate) fn forget(&self, init_pid: u32) -> Result<(), KeeperError> {
-        self.send(wire::KEEPER_FORGET, &[init_pid.into()], &[])
+        self.send(wire::KEEPER_FORGET, &[init_pid.into()], &[], None)
     }
 
-    fn send(&self, kind: u64, words: &[u64], tail: &[u8]) -> Result<(), KeeperError> {
+    /// Closes the control socket without waiting for the keeper's end.
+    pub(crate) fn leave(self) {
+        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
+        std::mem::forget(self);
+    }
+
+    fn send(
+        &self,
+        kind: u64,
+        words: &[u64],
+        tail: &[u8],
+        fd: Option<BorrowedFd<'_>>,
+    ) -> Result<(), KeeperError> {
         let record = record_bytes(kind, words);
         let parts = [IoSlice::new(&record), IoSlice::new(tail)];
-        rustix::net::sendmsg(&self.control, &parts, &mut Default::default(), SendFlags::NOSIGNAL)
+        let fds: Vec<_> = fd.into_iter().collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        rustix::net::sendmsg(&self.control, &parts, &mut ancillary, SendFlags::NOSIGNAL)
             .map(drop)
             .map_err(talk_error)
     }
@@ -303,9 +330,4 @@ fn receive_part(socket: BorrowedFd<'_>, bytes: &mut [u8], fds: &mut VecDeque<Own
         }
     }
     Ok(received.bytes)
-}
-
-/// Whether a process with this pid exists; used to tell abandoned leaves from living ones.
-pub(crate) fn process_exists(pid: u32) -> bool {
-    Pid::from_raw(pid as i32).is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }

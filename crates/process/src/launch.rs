@@ -1,8 +1,9 @@
 //! Carrying a plan out: from a parked domain to a running guest.
 
 mod error;
+pub(crate) mod held;
 mod mounts;
-pub(crate) mod placeholder;
+mod placeholder;
 
 pub use error::LaunchError;
 
@@ -15,25 +16,27 @@ use crate::{
     plan::Plan,
     wire::{self, Step, started},
 };
-use placeholder::Held;
+use held::Held;
 use rustix::{
     io::Errno,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
 };
 use std::{
+    collections::VecDeque,
     io::IoSlice,
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
-    time::Instant,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Starts domains. It owns a keeper; dropping it, and every domain made with it, ends the keeper.
+/// Starts domains, one at a time or from several threads. Dropping it ends the keeper once the last
+/// domain made with it is gone.
 #[derive(Debug)]
 pub struct Launcher {
-    keeper: Arc<Keeper>,
+    keeper: Mutex<Option<Arc<Keeper>>>,
     machine: Machine,
-    began: Instant,
+    /// Preludes of the domains that were ordered and not used yet, oldest first.
+    ordered: Mutex<VecDeque<Vec<u8>>>,
 }
 
 /// What the guest gets as its standard streams.
@@ -63,17 +66,30 @@ pub struct Terminal {
 }
 
 impl Launcher {
-    /// Starts a keeper and has it park one domain, without waiting for either: namespaces are made
+    /// A launcher whose keeper starts with the first domain. Where control groups are delegated to
+    /// this process (version 2), it must not have children before the first launch with a limit.
+    pub fn new(machine: Machine) -> Self {
+        Self { keeper: Mutex::default(), machine, ordered: Mutex::default() }
+    }
+
+    /// Starts the keeper and has it park one domain, without waiting for either: namespaces are made
     /// while the caller still plans.
     ///
     /// # Errors
     ///
     /// When the keeper can't be started.
     pub fn start(machine: Machine) -> Result<Self, LaunchError> {
-        let began = Instant::now();
-        let launcher = Self { keeper: Arc::new(Keeper::start()?), machine, began };
-        launcher.park()?;
+        let launcher = Self::new(machine);
+        launcher.order(Vec::new())?;
         Ok(launcher)
+    }
+
+    fn keeper(&self) -> Result<Arc<Keeper>, LaunchError> {
+        let mut keeper = lock(&self.keeper);
+        if keeper.is_none() {
+            *keeper = Some(Arc::new(Keeper::start()?));
+        }
+        keeper.clone().ok_or(LaunchError::InitGone)
     }
 
     /// The machine it was started on.
@@ -81,29 +97,79 @@ impl Launcher {
         &self.machine
     }
 
-    /// Has the keeper make one more domain in advance; [`Launcher::launch`] uses one.
+    /// Has the keeper make one more domain in advance, for a launch of this plan or of one that
+    /// differs only in its program: its file system is built already when it is needed. What it
+    /// costs while it waits is one small process and its namespaces.
     ///
     /// # Errors
     ///
     /// When the keeper is gone.
-    pub fn park(&self) -> Result<(), LaunchError> {
-        Ok(self.keeper.order(&park_order(&self.machine))?)
+    pub fn park(&self, plan: &Plan) -> Result<(), LaunchError> {
+        self.order(prelude(plan))
     }
 
-    /// Starts the plan's guest in the domain that was parked longest. Exactly one domain must have
-    /// been parked for each launch: [`Launcher::start`] parks the first.
+    fn order(&self, prelude: Vec<u8>) -> Result<(), LaunchError> {
+        let mut ordered = lock(&self.ordered);
+        self.keeper()?.order(&park_order(&self.machine), None, &prelude)?;
+        ordered.push_back(prelude);
+        Ok(())
+    }
+
+    /// The domain parked longest if it suits the plan, else a fresh one; with the part of the plan
+    /// that it has carried out already.
+    fn take_parked(&self, plan: &Plan) -> Result<(Parked, bool), LaunchError> {
+        let wanted = prelude(plan);
+        loop {
+            let mut ordered = lock(&self.ordered);
+            let Some(prelude) = ordered.pop_front() else {
+                drop(ordered);
+                self.order(Vec::new())?;
+                continue;
+            };
+            let parked = self.keeper()?.parked()?;
+            if prelude.is_empty() || prelude == wanted {
+                return Ok((parked, !prelude.is_empty()));
+            }
+            // Built for another plan: closing its socket lets it go.
+        }
+    }
+
+    /// A domain whose init is born in a control group of version 2: any other way in waits for an
+    /// RCU grace period.
+    fn park_in(&self, cgroup: BorrowedFd<'_>) -> Result<Parked, LaunchError> {
+        let mut ordered = lock(&self.ordered);
+        let keeper = self.keeper()?;
+        keeper.order(&park_order(&self.machine), Some(cgroup), &[])?;
+        // Replies come in the order of requests; what was parked before is let go.
+        let earlier = (0..ordered.len()).map(|_| keeper.parked()).collect::<Result<Vec<_>, _>>();
+        let parked = keeper.parked()?;
+        ordered.clear();
+        drop(earlier);
+        Ok(parked)
+    }
+
+    /// Starts the plan's guest.
     ///
     /// # Errors
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
-        let parked = self.keeper.parked()?;
-        let mut leftovers = Held::default();
-        let outcome = self.launch_parked(plan, streams, parked, &mut leftovers);
-        if outcome.is_err() {
-            leftovers.remove();
+        let mut held = Held::default();
+        held.hold(plan)?;
+        let (parked, is_built) = match held.cgroup_to_be_born_in()? {
+            Some(cgroup) => (self.park_in(cgroup.as_fd())?, false),
+            None => self.take_parked(plan)?,
+        };
+        self.launch_parked(plan, streams, parked, is_built, held)
+    }
+
+    /// Lets the keeper end by itself instead of waiting for it: for a process that is about to end
+    /// and has no domain left.
+    pub fn leave(self) {
+        let keeper = lock(&self.keeper).take();
+        if let Some(keeper) = keeper.and_then(Arc::into_inner) {
+            keeper.leave();
         }
-        outcome
     }
 
     fn launch_parked(
@@ -111,40 +177,59 @@ impl Launcher {
         plan: &Plan,
         streams: &Streams<'_>,
         parked: Parked,
-        held: &mut Held,
+        is_built: bool,
+        held: Held,
     ) -> Result<Domain, LaunchError> {
-        held.hold(&plan.placeholders)?;
+        let keeper = self.keeper()?;
         if !held.is_empty() {
-            self.keeper.remember(parked.pid, &held.cleaning_list())?;
+            keeper.remember(parked.pid, &held.cleaning_list())?;
         }
         let mounts = match plan.tier {
-            Tier::Privileged => mounts::prepare(&self.keeper, plan, parked.host_uid)?,
+            Tier::Privileged => mounts::prepare(&keeper, plan, parked.host_uid)?,
             _ => mounts::Prepared::default(),
         };
-        let body = encode::encode(
-            plan,
-            &plan.seccomp_program()?,
-            streams.terminal.map(terminal_order),
-            |index| mounts.position(index).map(|position| position + STANDARD_STREAMS),
-        );
+        let mut body = Vec::new();
+        if !is_built {
+            let attached = |index| mounts.position(index).map(|position| position + STANDARD_STREAMS);
+            body = encode::encode_steps(plan, attached);
+        }
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
         fds.extend(mounts.fds());
-        send_launch(&parked.socket, &body, &fds).map_err(LaunchError::Send)?;
+        let tasks = held.cgroups_to_join()?;
+        let tasks_from = fds.len() as u32;
+        fds.extend(tasks.iter().map(AsFd::as_fd));
+        let terminal = streams.terminal.map(terminal_order);
+        body.extend(encode::encode_guest(plan, &plan.seccomp_program()?, terminal, tasks_from..fds.len() as u32));
+        // An init that failed in its prelude has left its reason in the socket.
+        match send_launch(&parked.socket, &body, &fds) {
+            Err(Errno::PIPE | Errno::CONNRESET) if is_built => {}
+            sent => sent.map_err(LaunchError::Send)?,
+        }
         let sent_ns = monotonic_ns();
         let (words, terminal) = await_start(&parked.socket, plan)?;
         let phases = phases(&parked, sent_ns, words);
-        let held = std::mem::take(held);
-        Ok(Domain::new(Arc::clone(&self.keeper), parked, plan, held, terminal, phases))
-    }
-
-    /// When this launcher began to start.
-    pub fn began(&self) -> Instant {
-        self.began
+        Ok(Domain::new(keeper, parked, plan, held, terminal, phases))
     }
 }
 
 /// The descriptors of stdin, stdout and stderr go first in a launch message.
 const STANDARD_STREAMS: u32 = 3;
+
+/// What a domain can do before it knows its guest: everything, unless mounts come from the
+/// supervisor or a placeholder must be there first.
+fn prelude(plan: &Plan) -> Vec<u8> {
+    const MOST_BYTES: usize = 60 * 1024;
+    if !plan.placeholders.is_empty() || mounts::are_needed(plan) {
+        return Vec::new();
+    }
+    let steps = encode::encode_steps(plan, |_| None);
+    if steps.len() > MOST_BYTES { Vec::new() } else { steps }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere leaves the queue whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn park_order(machine: &Machine) -> ParkOrder {
     let (uid, gid) = crate::plan::inside_ids(machine);

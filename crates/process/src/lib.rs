@@ -1,4 +1,5 @@
 //! The process wall.
+pub mod cgroup;
 mod domain;
 mod encode;
 mod host;

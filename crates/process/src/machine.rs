@@ -1,8 +1,8 @@
 //! What this machine offers, asked once and cheaply.
 
-use crate::sys;
+use crate::{cgroup::Survey, sys};
 use rustix::thread::CapabilitySet;
-use std::num::NonZeroUsize;
+use std::{io, sync::OnceLock};
 
 /// How much a domain of this process can be given. The first two are full walls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -30,6 +30,8 @@ pub struct Machine {
     pub landlock_abi: Option<u32>,
     /// Processors this process may run on.
     pub processors: usize,
+    /// Control groups, looked at only when a limit needs one.
+    pub cgroups: OnceLock<Survey>,
 }
 
 impl Machine {
@@ -42,8 +44,22 @@ impl Machine {
             uid,
             gid: rustix::process::getegid().as_raw(),
             landlock_abi: sys::landlock_abi(),
-            processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            processors: rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize),
+            cgroups: OnceLock::new(),
         }
+    }
+
+    /// Which control groups can hold a limit here.
+    ///
+    /// # Errors
+    ///
+    /// When `/proc` can't tell.
+    pub fn cgroups(&self) -> io::Result<&Survey> {
+        if let Some(survey) = self.cgroups.get() {
+            return Ok(survey);
+        }
+        let survey = Survey::of_this_process()?;
+        Ok(self.cgroups.get_or_init(|| survey))
     }
 }
 

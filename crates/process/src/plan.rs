@@ -4,6 +4,7 @@
 //! golden tests compare it. [`crate::launch`] carries it out.
 
 mod attributes;
+mod bounds;
 mod display;
 mod enforcement;
 mod environment;
@@ -13,6 +14,7 @@ pub use attributes::Attributes;
 pub use error::PlanError;
 
 use crate::{
+    cgroup,
     host::{Host, Identity},
     layout::{self, Layout},
     machine::{Machine, Tier},
@@ -27,9 +29,7 @@ use std::{
     time::Duration,
 };
 
-/// Bounds that hold where the policy names none: wide enough for any honest program, tight enough
-/// that a bomb stays inside.
-const DEFAULT_PROCESSES: u32 = 4096;
+/// Size of the private folders where the policy names none.
 const DEFAULT_TMP_BYTES: u64 = 1 << 30;
 /// The guest's uid and gid inside a domain of root's.
 const GUEST_ID: u32 = 1000;
@@ -75,8 +75,10 @@ pub struct Plan {
     pub rlimits: Vec<Rlimit>,
     /// Run on this many processors at most.
     pub affinity: Option<usize>,
-    /// Limits that a cgroup holds.
-    pub cgroup: CgroupLimits,
+    /// The control groups that hold limits of the whole domain, and which limits.
+    pub cgroup: cgroup::Plan,
+    /// The limits that the control groups hold.
+    pub held_by_cgroup: cgroup::Need,
     /// Wall-clock limit.
     pub time: Option<Duration>,
     /// Processor-time limit.
@@ -222,24 +224,6 @@ pub struct Rlimit {
     pub name: &'static str,
     /// Soft and hard limit alike.
     pub value: u64,
-    /// Hard limit where it differs.
-    pub hard: u64,
-}
-
-/// What is asked of a cgroup.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct CgroupLimits {
-    /// Memory in bytes.
-    pub memory_bytes: Option<u64>,
-    /// Processors, fractional.
-    pub cpu_cores: Option<f64>,
-}
-
-impl CgroupLimits {
-    /// Whether a cgroup is needed at all.
-    pub fn is_empty(&self) -> bool {
-        self.memory_bytes.is_none() && self.cpu_cores.is_none()
-    }
 }
 
 /// Makes a plan.
@@ -266,6 +250,7 @@ pub fn make_plan(
     let environment = environment::of_guest(policy, surroundings);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
+    let share = bounds::share(policy, machine)?;
     let mut plan = Plan {
         command: command.words(),
         tier: machine.tier,
@@ -274,10 +259,11 @@ pub fn make_plan(
         placeholders: arrangement.placeholders,
         steps: frame(limits, arrangement.steps, terminals),
         landlock: landlock(policy, machine)?,
-        seccomp: Some(groups(policy, machine, &layout)),
-        rlimits: rlimits(limits),
-        affinity: None,
-        cgroup: CgroupLimits { memory_bytes: limits.memory_bytes, cpu_cores: limits.cpu_cores },
+        seccomp: Some(Groups { cpu_affinity_fixed: share.affinity.is_some(), ..groups(policy, machine, &layout) }),
+        rlimits: bounds::rlimits(limits, share.data_bytes),
+        affinity: share.affinity,
+        cgroup: share.cgroup,
+        held_by_cgroup: share.need,
         time: limits.time,
         cpu_time: limits.cpu_time,
         output_bytes: limits.output_bytes,
@@ -410,38 +396,14 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
     let bare = machine.tier == Tier::Bare;
     Groups {
         guard_setuid: layout.writes_to_host(),
-        cpu_affinity_fixed: false,
         no_network_sockets: bare,
         foreign_processes_visible: bare,
         host_ipc_visible: bare,
         no_executable_memfd: true,
+        memfd_must_be_sealed: machine.tier != Tier::Privileged,
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }
-}
-
-fn rlimits(limits: &Limits) -> Vec<Rlimit> {
-    let rlimit = |resource, name, value| Rlimit { resource, name, value, hard: value };
-    // Init counts as a process of the domain.
-    let processes = u64::from(limits.processes.unwrap_or(DEFAULT_PROCESSES)) + 1;
-    let mut all = vec![
-        rlimit(libc::RLIMIT_NPROC, "NPROC", processes),
-        rlimit(libc::RLIMIT_CORE, "CORE", 0),
-        rlimit(libc::RLIMIT_MEMLOCK, "MEMLOCK", 8 << 20),
-    ];
-    if let Some(files) = limits.files {
-        all.push(rlimit(libc::RLIMIT_NOFILE, "NOFILE", files));
-    }
-    if let Some(bytes) = limits.file_size_bytes {
-        all.push(rlimit(libc::RLIMIT_FSIZE, "FSIZE", bytes));
-    }
-    if let Some(time) = limits.cpu_time {
-        // Whole seconds, rounded up: init holds the exact limit for the whole domain, this one is
-        // for the moment in which init does not look.
-        let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-        all.push(rlimit(libc::RLIMIT_CPU, "CPU", seconds + 1));
-    }
-    all
 }
 
 /// The granted folder that palisade was started in, else the root.

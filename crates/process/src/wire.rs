@@ -29,7 +29,8 @@ pub const MAX_FDS: usize = 250;
 // Supervisor to keeper.
 
 /// Make a domain that waits for its guest. Words: flags (`PARK_*`), uid inside, gid inside, and the
-/// uid and gid outside unless the domain gets its own.
+/// uid and gid outside unless the domain gets its own. Instructions to carry out at once may follow
+/// the record: the prelude of the launch message.
 pub const KEEPER_PARK: u64 = 1;
 /// Make a user namespace for an id-mapped mount. Words: disk uid, disk gid, host uid.
 pub const KEEPER_MAP_IDS: u64 = 2;
@@ -58,6 +59,9 @@ pub const PARK_NETWORK: u64 = 2;
 pub const PARK_CGROUP: u64 = 4;
 /// Make no namespace at all: the guest is held by Landlock and seccomp alone.
 pub const PARK_BARE: u64 = 8;
+
+/// Make init in the cgroup (version 2) whose descriptor comes with the request.
+pub const PARK_INTO_CGROUP: u64 = 16;
 
 /// First host uid for domains of root: systemd's table of uid ranges leaves 0x70000000 and up free.
 pub const OWN_UID_BASE: u64 = 0x7000_0000;
@@ -187,6 +191,8 @@ pub mod op {
     pub const EXEC: u32 = 21;
     /// New session keyring.
     pub const KEYRING: u32 = 22;
+    /// Write `0` into an open `tasks` file of a cgroup: descriptor index.
+    pub const JOIN: u32 = 23;
 }
 
 /// The step in which something failed.
@@ -233,12 +239,13 @@ pub enum Step {
     ChangeDirectory = 36,
     Execute = 37,
     Remember = 38,
+    JoinCgroup = 39,
 }
 
 impl Step {
     /// The step with this number.
     pub fn from_number(number: u64) -> Self {
-        const LAST: u64 = Step::Remember as u64;
+        const LAST: u64 = Step::JoinCgroup as u64;
         if number > LAST {
             return Self::Unknown;
         }
@@ -247,7 +254,7 @@ impl Step {
     }
 }
 
-const STEPS: [Step; 39] = [
+const STEPS: [Step; 40] = [
     Step::Unknown,
     Step::Clone,
     Step::MapIds,
@@ -287,4 +294,5 @@ const STEPS: [Step; 39] = [
     Step::ChangeDirectory,
     Step::Execute,
     Step::Remember,
+    Step::JoinCgroup,
 ];

@@ -162,11 +162,13 @@ pub enum Prop {
 pub enum Control {
     /// The same guest with these grants more, and these arguments instead, succeeds.
     Granted {
-        /// Added to the generous policy; a limit replaces the attack's own.
+        /// Added to the generous policy and the attack's own; a limit replaces the attack's.
         grants: &'static [Grant],
         /// `KEY=VALUE`, looked up before the attack's own.
         arguments: &'static [&'static str],
     },
+    /// The same guest with these grants instead of the attack's own succeeds.
+    Instead(&'static [Grant]),
     /// No grant exists for the act. The nearest one that every policy allows succeeds,
     /// and the same kind of witness sees it through the same wall.
     NoGrant(Controls),
@@ -263,6 +265,13 @@ impl Attack {
         self
     }
 
+    /// The control is the same act with these grants instead of its own.
+    #[must_use]
+    pub const fn controlled_instead_by(mut self, grants: &'static [Grant]) -> Self {
+        self.control = Control::Instead(grants);
+        self
+    }
+
     /// The control is the same act with other arguments.
     #[must_use]
     pub const fn controlled_at(mut self, grants: &'static [Grant], arguments: &'static [&'static str]) -> Self {
@@ -304,24 +313,28 @@ impl Attack {
         policy == Policy::Control || self.granted_by.contains(&policy)
     }
 
-    /// All grants under `policy`: the policy's, then the attack's, then its control's.
+    /// All grants under `policy`: the policy's, then the attack's and its control's.
     #[must_use]
     pub fn grants(&self, policy: Policy) -> Vec<Grant> {
+        let (own, more): (_, &[Grant]) = match self.control {
+            Control::Granted { grants, .. } if policy == Policy::Control => (self.launch, grants),
+            Control::Instead(grants) if policy == Policy::Control => (grants, &[]),
+            _ => (self.launch, &[]),
+        };
         let mut grants = Vec::new();
-        let control = self.control_rows(policy).0;
-        for grant in policy.grants().iter().chain(self.launch).chain(control) {
+        for grant in policy.grants().iter().chain(own).chain(more) {
             grants.retain(|other| !grant.replaces(*other));
             grants.push(*grant);
         }
         grants
     }
 
-    /// The grants and arguments that the control adds; none under other policies.
+    /// The arguments that the control puts before the attack's own; none under other policies.
     #[must_use]
-    pub fn control_rows(&self, policy: Policy) -> (&'static [Grant], &'static [&'static str]) {
+    pub fn control_arguments(&self, policy: Policy) -> &'static [&'static str] {
         match self.control {
-            Control::Granted { grants, arguments } if policy == Policy::Control => (grants, arguments),
-            _ => (&[], &[]),
+            Control::Granted { arguments, .. } if policy == Policy::Control => arguments,
+            _ => &[],
         }
     }
 }

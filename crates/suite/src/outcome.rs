@@ -1,5 +1,7 @@
 //! What one run showed, and the verdict that follows from it. Pure.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 /// What the warden saw of one run.
@@ -38,8 +40,9 @@ pub enum Verdict {
 const UNSTAGED: i32 = 99;
 /// Exit code of a guest that was told no (`REFUSED` in `hostile.h`).
 const REFUSED: i32 = 1;
-/// Exit code of a launcher that refused or failed.
-const LAUNCHER_FAILED: i32 = 125;
+/// Exit codes of a launcher that refused or failed: palisade's is 125, others' are lower.
+/// 126 and 127 mean that it could not execute the guest, which no refusal explains.
+const LAUNCHER_FAILED: RangeInclusive<i32> = 1..=125;
 /// 128 + SIGSYS.
 const KILLED_BY_FILTER: i32 = 128 + 31;
 
@@ -58,7 +61,7 @@ impl Outcome {
             return Verdict::Allowed;
         }
         match self.exit_code {
-            Some(LAUNCHER_FAILED) if !self.begun => Verdict::Refused(said()),
+            Some(code) if !self.begun && LAUNCHER_FAILED.contains(&code) => Verdict::Refused(said()),
             _ if !self.begun => Verdict::Void(format!("the guest never began: {}", said())),
             Some(UNSTAGED) => Verdict::Void(said()),
             None => Verdict::Void(format!("hung for {} ms: {}", self.lasted_ms, said())),

@@ -23,7 +23,9 @@ use std::{
 pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> {
     let policy = args.policy.resolve()?;
     let command: Command = args.guest.into();
-    let launcher = early.map_or_else(|| Launcher::start(Machine::probe()), Ok)?;
+    // A control group that is to hand a limit on must have no process besides this one (version 2).
+    let limited = policy.limits.memory_bytes.is_some() || policy.limits.cpu_cores.is_some();
+    let launcher = early.filter(|_| !limited).unwrap_or_else(|| Launcher::new(Machine::probe()));
     let outer = terminal::Outer::find();
     let surroundings = Surroundings::here(outer.is_some());
     let plan = make_plan(&policy, &command, launcher.machine(), &surroundings, &ThisHost)?;
@@ -33,6 +35,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     // Opened before the guest runs: later it could have put a link in its place.
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let outcome = guard(&launcher, &plan, outer);
+    launcher.leave();
     match &outcome {
         Ok(report) => {
             say::ending(report);

@@ -1,6 +1,7 @@
 //! Why a guest did not start.
 
 use crate::{
+    cgroup::{CreateError, EnterError},
     keeper::KeeperError,
     plan::{self, Plan},
     seccomp::CompileError,
@@ -18,6 +19,12 @@ pub enum LaunchError {
     Keeper(#[from] KeeperError),
     #[error("wall: the system-call filter does not compile: {0}")]
     CompileFilter(#[from] CompileError),
+    #[error("host: cannot name a control group: {0}")]
+    NameLeaf(#[source] std::io::Error),
+    #[error(transparent)]
+    CreateLeaf(#[from] CreateError),
+    #[error(transparent)]
+    EnterLeaf(#[from] EnterError),
     #[error("wall: cannot send the launch message: {0}")]
     Send(#[source] Errno),
     #[error("wall: cannot hear from the domain: {0}")]

@@ -6,6 +6,7 @@
 
 use super::LaunchError;
 use crate::{
+    Tier,
     host::Identity,
     keeper::Keeper,
     plan::{Plan, Step},
@@ -36,6 +37,11 @@ impl Prepared {
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.mounts.iter().map(|(_, mount)| mount.as_fd())
     }
+}
+
+/// Whether the plan has mounts that its domain can't make by itself.
+pub(super) fn are_needed(plan: &Plan) -> bool {
+    plan.tier == Tier::Privileged && plan.steps.iter().any(|step| matches!(step, Step::Mount { owner: Some(_), .. }))
 }
 
 /// Clones and maps every granted path of the plan.

@@ -18,12 +18,12 @@ use std::{
 
 /// Placeholders that this process holds.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(super) struct Placeholders {
     placeholders: Vec<(PathBuf, bool, OwnedFd)>,
 }
 
-impl Held {
-    pub(crate) fn is_empty(&self) -> bool {
+impl Placeholders {
+    pub(super) fn is_empty(&self) -> bool {
         self.placeholders.is_empty()
     }
 
@@ -43,7 +43,7 @@ impl Held {
     }
 
     /// Removes what nobody else holds and nobody has filled.
-    pub(crate) fn remove(&mut self) {
+    pub(super) fn remove(&mut self) {
         for (path, folder, file) in self.placeholders.drain(..).rev() {
             if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_unused(&file, &path) {
                 // A folder that was filled stays: rmdir refuses it.

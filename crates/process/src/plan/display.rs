@@ -37,11 +37,11 @@ impl Plan {
         if let Some(processors) = self.affinity {
             writeln!(formatter, "limit     processors {processors}")?;
         }
-        if let Some(bytes) = self.cgroup.memory_bytes {
-            writeln!(formatter, "cgroup    memory {bytes}")?;
-        }
-        if let Some(cores) = self.cgroup.cpu_cores {
-            writeln!(formatter, "cgroup    cpu {cores}")?;
+        for placement in &self.cgroup.placements {
+            for setting in &placement.settings {
+                let parent = placement.parent.display();
+                writeln!(formatter, "cgroup    {parent}/{}* {} = {}", placement.prefix, setting.file, setting.value)?;
+            }
         }
         writeln!(formatter, "drop      every capability; no new privileges; new session keyring")?;
         if let Some(landlock) = &self.landlock {

@@ -72,13 +72,13 @@ fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
     let limits = &policy.limits;
     let mut rows = Vec::new();
     if let Some(bytes) = limits.memory_bytes {
-        rows.push(match plan.cgroup.memory_bytes {
+        rows.push(match plan.held_by_cgroup.memory_bytes {
             Some(_) => row("memory", format!("{bytes} bytes"), Level::Full, "a memory cgroup"),
             None => row("memory", format!("{bytes} bytes"), Level::Degraded, "RLIMIT_DATA of each process, an approximation"),
         });
     }
     if let Some(cores) = limits.cpu_cores {
-        rows.push(match (plan.cgroup.cpu_cores, plan.affinity) {
+        rows.push(match (plan.held_by_cgroup.cpu_cores, plan.affinity) {
             (Some(_), _) => row("cpu", format!("{cores} cores"), Level::Full, "a cpu cgroup"),
             (None, Some(processors)) => row(
                 "cpu",

@@ -1,5 +1,6 @@
 //! Why there is no plan.
 
+use crate::cgroup;
 use palisade_policy::{Capability, PolicyError};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -42,8 +43,12 @@ pub enum PlanError {
          --allow-degraded landlock goes on without it"
     )]
     NoLandlock,
-    #[error("host: {capability} cannot be enforced here: {why}; {way_out}")]
-    Unenforceable { capability: Capability, why: String, way_out: String },
+    #[error("host: a limit on {capability} cannot be held here: {why}; --allow-degraded {capability} takes an approximation")]
+    Unenforceable { capability: Capability, why: String },
+    #[error("host: cannot look at control groups: {0}")]
+    Cgroups(#[source] std::io::Error),
+    #[error(transparent)]
+    NoCgroup(cgroup::Refusal),
 }
 
 impl PlanError {

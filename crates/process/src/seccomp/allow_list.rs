@@ -34,6 +34,9 @@ pub struct Groups {
     /// Refuse to make executable memory files (`MFD_EXEC`). Needed where nothing writable may be
     /// executed; together with `vm.memfd_noexec=1`, which changes only the default.
     pub no_executable_memfd: bool,
+    /// Refuse memory files that do not ask to be unexecutable (`MFD_NOEXEC_SEAL`). Needed beside
+    /// `no_executable_memfd` where `vm.memfd_noexec` can't be set: only the host's root may.
+    pub memfd_must_be_sealed: bool,
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.
     pub no_huge_pages: bool,
@@ -252,6 +255,11 @@ fn decide_memory(filter: &mut Filter, groups: &Groups) {
     let memfd_create = huge_pages(groups, 1, libc::MFD_HUGETLB.into()).when_if(
         groups.no_executable_memfd,
         [int(1).has_any(libc::MFD_EXEC.into())],
+        EACCES,
+    );
+    let memfd_create = memfd_create.when_if(
+        groups.memfd_must_be_sealed,
+        [int(1).masked(libc::MFD_NOEXEC_SEAL.into(), 0)],
         EACCES,
     );
     set(filter, libc::SYS_memfd_create, memfd_create);

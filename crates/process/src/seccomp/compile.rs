@@ -104,7 +104,7 @@ pub enum CompileError {
 /// When the filter has no rule, a rule that cannot mean what it says, or too many rules.
 pub fn compile(filter: &Filter) -> Result<Vec<Instruction>, CompileError> {
     validate(filter)?;
-    let program = Backward::new(filter);
+    let program = Backward::write(filter);
     match program.len() {
         0..=MAX_INSTRUCTIONS => Ok(program),
         instructions => Err(CompileError::TooLong { instructions }),
@@ -221,11 +221,7 @@ struct Backward {
 
 impl Backward {
     /// The whole program, turned the right way round.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "the builder never leaves this function"
-    )]
-    fn new(filter: &Filter) -> Vec<Instruction> {
+    fn write(filter: &Filter) -> Vec<Instruction> {
         let mut program = Self::default();
         program.search(&divide(filter));
         let native = program.put(opcode::LOAD, offset::NUMBER);

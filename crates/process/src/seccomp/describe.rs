@@ -36,7 +36,7 @@ impl Filter {
 }
 
 fn name(number: u32) -> &'static str {
-    syscalls::name(number).unwrap_or("unnamed")
+    syscalls::call_name(number).unwrap_or("unnamed")
 }
 
 impl fmt::Display for Description {

@@ -8,11 +8,13 @@
 //! All of this is pure data without `unsafe`. The program that comes out is handed to
 //! `seccomp(SECCOMP_SET_MODE_FILTER)` by the launch path.
 //!
-//! Why not libseccomp or seccompiler: the filter is made at every start, and the whole of it takes
-//! some ten microseconds here; libseccomp is a C library that the static launcher would carry, and
-//! needs about a millisecond for as many rules. And the order of the tests decides what a call
-//! costs: the kernel answers a call from a bitmap only when no argument is read on the way to its
-//! `ALLOW`, which [`compile`] promises and its tests check.
+//! Why not libseccomp or seccompiler: the filter is made and loaded at every start, so its size and
+//! the order of its tests are start-up time, and they are all that this compiler is about. List and
+//! program together take ten microseconds. When the kernel loads a program it walks it once for each
+//! of its calls: one that compares 256 numbers one after the other takes 0.5 ms to load here, the
+//! present one 0.06 ms. And afterwards a call costs 5 ns more than without a filter where the kernel
+//! answers it from its bitmap, and 20 ns where the program runs; the bitmap applies only if no
+//! argument is read on the way to an `ALLOW`, which [`compile`](compile()) promises and its tests check.
 //!
 //! What a filter cannot see: memory behind a pointer. Calls that keep what matters there
 //! (`clone3`, `openat2`, io_uring) are absent where it matters.
@@ -37,4 +39,4 @@ pub use compile::{CompileError, compile};
 pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};
 pub use instruction::Instruction;
-pub use syscalls::name;
+pub use syscalls::call_name;

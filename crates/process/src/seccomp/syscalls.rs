@@ -176,7 +176,7 @@ pub(super) const ABSENT: &[Call] = calls![
     SYS_lsm_list_modules SYS_file_getattr SYS_file_setattr SYS_remap_file_pages
 ];
 
-/// Decided in [`super::allow_list`], by argument or by what the plan needs.
+/// Decided in [`mod@super::allow_list`], by argument or by what the plan needs.
 #[rustfmt::skip]
 pub(super) const DECIDED: &[Call] = calls![
     SYS_openat SYS_openat2 SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_mknodat
@@ -208,7 +208,7 @@ pub(super) const LISTS: &[&[Call]] = &[
 
 /// The name of a system call, where this module knows it.
 #[must_use]
-pub fn name(number: u32) -> Option<&'static str> {
+pub fn call_name(number: u32) -> Option<&'static str> {
     LISTS
         .iter()
         .flat_map(|list| list.iter())

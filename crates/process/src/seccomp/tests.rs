@@ -185,9 +185,9 @@ fn the_table_is_complete_up_to_linux_6_18() {
 
 #[test]
 fn calls_have_names() {
-    assert_eq!(name(libc::SYS_openat as u32), Some("openat"));
-    assert_eq!(name(libc::SYS_clone3 as u32), Some("clone3"));
-    assert_eq!(name(1023), None);
+    assert_eq!(call_name(libc::SYS_openat as u32), Some("openat"));
+    assert_eq!(call_name(libc::SYS_clone3 as u32), Some("clone3"));
+    assert_eq!(call_name(1023), None);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 
 use super::{Launch, Placed, text};
@@ -14,13 +15,21 @@ const MASKED: [&str; 6] =
     ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/sys/firmware", "/proc/scsi"];
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// crun refuses to start where a v2 tree is mounted beside v1 controllers, even if it is told
+/// to leave cgroups alone.
+pub(super) fn prepare_arena() {
+    // Where there is no such tree there is nothing to take away.
+    let _ = unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH);
+}
+
 pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
-    let bundle = launch.case.join("bundle");
-    let state = launch.case.join("state");
-    // Without a bundle crun says so itself, and the run counts as void.
+    let bundle = &launch.folder;
+    let state = bundle.join("state");
+    // Without a bundle crun says so itself, and the run counts as refused.
     let _ = fs::create_dir_all(bundle.join("rootfs"));
+    let _ = fs::create_dir_all(&state);
     let _ = fs::write(bundle.join("config.json"), config(launch).to_string());
-    let words = ["--root", &text(&state), "--cgroup-manager", "disabled", "run", "--bundle", &text(&bundle), "suite"];
+    let words = ["--root", &text(&state), "--cgroup-manager", "disabled", "run", "--bundle", &text(bundle), "suite"];
     std::iter::once(text(program)).chain(words.map(str::to_owned)).collect()
 }
 
@@ -43,12 +52,25 @@ fn config(launch: &Launch) -> Value {
         },
         "root": { "path": "rootfs", "readonly": true },
         "mounts": mounts(launch),
-        "linux": {
-            "namespaces": NAMESPACES.map(|kind| json!({ "type": kind })),
-            "maskedPaths": MASKED,
-            "readonlyPaths": READ_ONLY,
-        },
+        "linux": linux(launch.uid),
     })
+}
+
+/// An ordinary user needs a user namespace, with the one id that may be mapped.
+fn linux(uid: u32) -> Value {
+    let rootless = uid != 0;
+    let kinds = NAMESPACES.into_iter().chain(rootless.then_some("user"));
+    let mut linux = json!({
+        "namespaces": kinds.map(|kind| json!({ "type": kind })).collect::<Vec<_>>(),
+        "maskedPaths": MASKED,
+        "readonlyPaths": READ_ONLY,
+    });
+    if rootless {
+        let mapping = json!([{ "containerID": 0, "hostID": uid, "size": 1 }]);
+        linux["uidMappings"] = mapping.clone();
+        linux["gidMappings"] = mapping;
+    }
+    linux
 }
 
 fn mounts(launch: &Launch) -> Vec<Value> {

@@ -2,10 +2,12 @@
 //!
 //! An adapter turns the grants of a policy into one tool's command line. A grant that the
 //! tool has no word for is left out: what it does not offer, it does not hold.
+//!
+//! firejail is not among them: inside an arena it takes itself for nested and runs the
+//! program with no wall at all.
 
 mod bubblewrap;
 mod crun;
-mod firejail;
 mod none;
 mod palisade;
 
@@ -24,8 +26,6 @@ pub enum Tool {
     Palisade,
     /// `bwrap`.
     Bubblewrap,
-    /// `firejail`.
-    Firejail,
     /// `crun run`.
     Crun,
 }
@@ -38,9 +38,12 @@ pub(crate) struct Launch {
     pub(crate) guest_arguments: Vec<String>,
     /// Where the suite's programs lie on the host.
     pub(crate) bin: PathBuf,
-    /// The suite's own tools, and a folder that the adapter may write.
+    /// The suite's own tool.
     pub(crate) stagehand: PathBuf,
-    pub(crate) case: PathBuf,
+    /// A folder for what the adapter has to write; the launcher will own it.
+    pub(crate) folder: PathBuf,
+    /// Who starts the launcher.
+    pub(crate) uid: u32,
 }
 
 /// A grant with its paths filled in.
@@ -93,7 +96,7 @@ impl Launch {
 
 impl Tool {
     /// Every tool that has an adapter.
-    pub const ALL: [Self; 5] = [Self::None, Self::Palisade, Self::Bubblewrap, Self::Firejail, Self::Crun];
+    pub const ALL: [Self; 4] = [Self::None, Self::Palisade, Self::Bubblewrap, Self::Crun];
 
     /// As in test names and on the scoreboard: palisade's wall is called `process`.
     #[must_use]
@@ -102,7 +105,6 @@ impl Tool {
             Self::None => "none",
             Self::Palisade => "process",
             Self::Bubblewrap => "bubblewrap",
-            Self::Firejail => "firejail",
             Self::Crun => "crun",
         }
     }
@@ -120,8 +122,14 @@ impl Tool {
             Self::None => None,
             Self::Palisade => palisade::find(),
             Self::Bubblewrap => on_path("bwrap"),
-            Self::Firejail => on_path("firejail"),
             Self::Crun => on_path("crun"),
+        }
+    }
+
+    /// Makes the arena a place where the tool starts.
+    pub(crate) fn prepare_arena(self) {
+        if self == Self::Crun {
+            crun::prepare_arena();
         }
     }
 
@@ -131,7 +139,6 @@ impl Tool {
             Self::None => none::command_line(launch),
             Self::Palisade => palisade::command_line(program, launch),
             Self::Bubblewrap => bubblewrap::command_line(program, launch),
-            Self::Firejail => firejail::command_line(program, launch),
             Self::Crun => crun::command_line(program, launch),
         }
     }

@@ -22,7 +22,7 @@ impl Course {
             Self::LongerThanMs(limit_ms) => run.lasted_ms > limit_ms,
             Self::OutputOver(limit) => run.output_bytes > limit,
             Self::Survivor => run.survivors > 0,
-            Self::OutputHeld => run.output_held,
+            Self::OutputHeld => run.is_output_held(),
         }
     }
 }

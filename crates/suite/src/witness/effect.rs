@@ -62,19 +62,11 @@ impl Effect {
             Self::HostName => host_name() == scene.stage.nonce,
             Self::KeyPlanted => scene.stage.finds_key(),
             Self::VictimRewritten => scene.props.victim_is_rewritten(),
-            Self::VictimDead => scene.props.victim_state() == VictimState::Dead,
-            Self::VictimStopped => scene.props.victim_state() == VictimState::Stopped,
+            Self::VictimDead => scene.props.victim_is_dead(),
+            Self::VictimStopped => scene.props.victim_is_stopped(),
             Self::VictimChanged => scene.props.victim_is_changed(&scene.stage.secret),
         }
     }
-}
-
-/// What became of a victim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VictimState {
-    Running,
-    Stopped,
-    Dead,
 }
 
 fn contains(path: &Path, text: &str) -> bool {

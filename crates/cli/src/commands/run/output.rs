@@ -107,7 +107,6 @@ impl Counted {
                 // Readable beyond the limit: a byte too many, or just the end of the stream.
                 if !stream.is_at_end() {
                     outcome = Moved::LimitReached;
-                    return true;
                 }
                 return false;
             }

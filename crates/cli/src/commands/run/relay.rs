@@ -100,7 +100,7 @@ impl Relay {
             self.hear()?;
         }
         if ready.output != [false; 2] && self.output.move_ready(&ready.output) == Moved::LimitReached {
-            self.domain.end_for_output()?;
+            self.domain.end_for_output();
         }
         if ready.screen {
             self.show()?;
@@ -210,7 +210,7 @@ impl Relay {
                 let _ = write_all(outer.screen().as_fd(), &buffer[..shown]);
                 self.output.count(shown);
                 if shown < length {
-                    self.domain.end_for_output()?;
+                    self.domain.end_for_output();
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}

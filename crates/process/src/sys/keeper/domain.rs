@@ -2,6 +2,7 @@
 
 use crate::{During, Failure, SUPERVISOR, failed, guest, kernel, launch, reap, send_record, wire};
 use kernel::{Errno, Fd};
+use launch::Reader;
 use wire::{Record, Step};
 
 /// `PR_SET_PDEATHSIG` of prctl(2).
@@ -23,12 +24,12 @@ pub(crate) struct Init {
 }
 
 /// Runs init in a fresh child of the keeper.
-pub(crate) fn run(socket: Fd, flags: u64, uid: u32, gid: u32) -> ! {
+pub(crate) fn run(socket: Fd, flags: u64, uid: u32, gid: u32, prelude: Reader) -> ! {
     let init = Init { socket: SOCKET, bare: flags & wire::PARK_BARE != 0 };
     if settle(&init, socket, uid, gid).is_err() {
         crate::exit(125)
     }
-    match begin(&init) {
+    match begin(&init, prelude) {
         Ok(running) => reap::stay(&init, running),
         Err(failure) => {
             send_record(init.socket, &failed(wire::INIT_FAILED, &failure), &[]);
@@ -71,12 +72,13 @@ fn forbid_memory_exec() {
     }
 }
 
-/// From launch message to running guest.
-fn begin(init: &Init) -> Result<guest::Running, Failure> {
-    let message = launch::receive(init.socket)?;
+/// From prelude and launch message to a running guest.
+fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
+    let mut setup = launch::Setup::default();
+    launch::perform(prelude, &mut setup)?;
+    let message = launch::receive(init.socket, &mut setup)?;
     let received_ns = kernel::monotonic_ns();
-    let mut setup = launch::Setup::new(received_ns);
-    launch::perform(&message, &mut setup)?;
+    launch::perform(message, &mut setup)?;
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(&mut setup)?;
     let mut record = Record { kind: wire::INIT_STARTED, ..Record::default() };

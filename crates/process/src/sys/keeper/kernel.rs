@@ -102,6 +102,7 @@ pub(crate) const O_PATH: u32 = 0o10_000_000;
 pub(crate) const CLONE_VM: u64 = 0x100;
 pub(crate) const CLONE_VFORK: u64 = 0x4000;
 pub(crate) const CLONE_PIDFD: u64 = 0x1000;
+pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 pub(crate) const CLONE_NEWNS: u64 = 0x0002_0000;
 pub(crate) const CLONE_NEWCGROUP: u64 = 0x0200_0000;
 pub(crate) const CLONE_NEWUTS: u64 = 0x0400_0000;
@@ -235,6 +236,9 @@ struct CloneArgs {
     stack: u64,
     stack_size: u64,
     tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
 }
 
 #[repr(C)]
@@ -664,18 +668,22 @@ pub(crate) unsafe fn execute(path: CStr, arguments: *const *const u8, environmen
     }
 }
 
-/// Forks with new namespaces. `Ok(None)` in the child.
-pub(crate) fn fork(namespaces: u64) -> Result<Option<(i32, Fd)>> {
+/// Forks with new namespaces, into a cgroup if one is given. `Ok(None)` in the child.
+pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, Fd)>> {
+    /// The structure as of Linux 5.3, before cgroups: older kernels know no other.
+    const BYTES_WITHOUT_CGROUP: usize = 64;
     let mut pidfd: Fd = -1;
     let arguments = CloneArgs {
-        flags: namespaces | CLONE_PIDFD,
+        flags: namespaces | CLONE_PIDFD | if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 },
         pidfd: &raw mut pidfd as u64,
         exit_signal: SIGCHLD as u64,
+        cgroup: cgroup.unwrap_or(0) as u64,
         ..CloneArgs::default()
     };
+    let bytes = if cgroup.is_some() { size_of::<CloneArgs>() } else { BYTES_WITHOUT_CGROUP };
     // SAFETY: without CLONE_VM the child works on a copy of all memory, this stack included; the
     // kernel writes the pidfd before either side returns.
-    let pid = unsafe { call!(number::CLONE3, &raw const arguments, size_of::<CloneArgs>())? };
+    let pid = unsafe { call!(number::CLONE3, &raw const arguments, bytes)? };
     Ok((pid != 0).then_some((pid as i32, pidfd)))
 }
 

@@ -7,13 +7,6 @@ use wire::{Step, op};
 /// Most resource limits in one message; the kernel knows 16.
 const MAX_RLIMITS: usize = 16;
 
-/// A launch message and the descriptors that came with it.
-pub(crate) struct Message {
-    body: &'static [u8],
-    fds: [Fd; wire::MAX_FDS],
-    fd_count: usize,
-}
-
 /// What the instructions have built so far and what is kept for the guest's process.
 pub(crate) struct Setup {
     pub(crate) root: Option<Fd>,
@@ -31,6 +24,8 @@ pub(crate) struct Setup {
     pub(crate) cpu_time_us: Option<u64>,
     pub(crate) root_ns: u64,
     pub(crate) pivot_ns: u64,
+    /// Instructions carried out so far, of prelude and launch message together.
+    items: u32,
     fds: [Fd; wire::MAX_FDS],
     fd_count: usize,
 }
@@ -44,8 +39,8 @@ pub(crate) struct Program {
     pub(crate) environment: &'static mut [*const u8],
 }
 
-impl Setup {
-    pub(crate) fn new(received_ns: u64) -> Self {
+impl Default for Setup {
+    fn default() -> Self {
         Self {
             root: None,
             terminal: None,
@@ -60,13 +55,16 @@ impl Setup {
             program: None,
             time_ns: None,
             cpu_time_us: None,
-            root_ns: received_ns,
-            pivot_ns: received_ns,
+            root_ns: 0,
+            pivot_ns: 0,
+            items: 0,
             fds: [-1; wire::MAX_FDS],
             fd_count: 0,
         }
     }
+}
 
+impl Setup {
     /// Descriptors that came with the message: the guest's 0, 1 and 2 first.
     pub(crate) fn fds(&self) -> &[Fd] {
         &self.fds[..self.fd_count]
@@ -80,6 +78,10 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    pub(crate) fn new(rest: &'static [u8]) -> Self {
+        Self { rest }
+    }
+
     pub(crate) fn u32(&mut self) -> kernel::Result<u32> {
         let (bytes, rest) = self.rest.split_first_chunk::<4>().ok_or(Errno::INVAL)?;
         self.rest = rest;
@@ -109,22 +111,22 @@ impl Reader {
     }
 }
 
-/// Waits for the one launch message of this domain.
-pub(crate) fn receive(socket: Fd) -> Result<Message, Failure> {
+/// Waits for the one launch message of this domain and keeps the descriptors that come with it.
+pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
     let mut header = [0u8; 12];
-    let mut fds = [-1; wire::MAX_FDS];
-    let (length, fd_count) = kernel::receive(socket, &mut header, &mut fds).during(Step::ReceiveLaunch, 0)?;
+    let (length, fd_count) = kernel::receive(socket, &mut header, &mut setup.fds).during(Step::ReceiveLaunch, 0)?;
     if length == 0 {
         // The supervisor let the parked domain go.
         crate::exit(0)
     }
+    setup.fd_count = fd_count;
     let [magic, body_length, announced_fds] = [0, 4, 8].map(|at| header_word(&header, at));
     if length != header.len() || magic != wire::LAUNCH_MAGIC || announced_fds as usize != fd_count || body_length == 0 {
         return Err(Failure { step: Step::DecodeLaunch, item: 1, errno: Errno::INVAL });
     }
     let body = kernel::allocate(body_length as usize).during(Step::ReceiveLaunch, 1)?;
     read_exactly(socket, body).during(Step::ReceiveLaunch, 2)?;
-    Ok(Message { body, fds, fd_count })
+    Ok(Reader::new(body))
 }
 
 fn header_word(header: &[u8; 12], at: usize) -> u32 {
@@ -143,17 +145,14 @@ fn read_exactly(socket: Fd, mut buffer: &mut [u8]) -> kernel::Result<()> {
 }
 
 /// Carries out every instruction, in the order of the message.
-pub(crate) fn perform(message: &Message, setup: &mut Setup) -> Result<(), Failure> {
-    setup.fds = message.fds;
-    setup.fd_count = message.fd_count;
+pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failure> {
     // Modes in the message are meant as written.
     kernel::clear_umask();
-    let mut reader = Reader { rest: message.body };
-    let mut item = 0;
     while !reader.rest.is_empty() {
+        let item = setup.items;
+        setup.items += 1;
         let operation = reader.u32().during(Step::DecodeLaunch, item)?;
         perform_one(operation, &mut reader, setup, item)?;
-        item += 1;
     }
     Ok(())
 }
@@ -175,9 +174,18 @@ fn perform_one(operation: u32, reader: &mut Reader, setup: &mut Setup, item: u32
             kernel::set_host_name(name).during(Step::HostName, item)
         }
         op::TERMINAL => terminal::open(reader, setup, item),
+        op::JOIN => join_cgroup(reader, setup, item),
         op::LANDLOCK => confine::prepare_landlock(reader, setup, item),
         _ => keep(operation, reader, setup).during(Step::DecodeLaunch, item),
     }
+}
+
+/// A single-threaded process that moves itself does not wait for an RCU grace period (Linux commit
+/// 9a3284fad42f); the permission is that of the supervisor, who opened the file.
+fn join_cgroup(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let index = reader.u32().during(Step::DecodeLaunch, item)?;
+    let tasks = *setup.fds().get(index as usize).ok_or(Errno::INVAL).during(Step::DecodeLaunch, item)?;
+    kernel::write(tasks, b"0").during(Step::JoinCgroup, item).map(drop)
 }
 
 /// Instructions for later: limits, and what the guest's own process does to itself.

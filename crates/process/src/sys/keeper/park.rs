@@ -1,6 +1,6 @@
 //! The keeper's own loop: parks domains, remembers what to clean, reaps.
 
-use crate::{CONTROL, During, Failure, SUPERVISOR, domain, failed, kernel, record_from, send_record, wire};
+use crate::{CONTROL, During, Failure, SUPERVISOR, domain, failed, kernel, launch, record_from, send_record, wire};
 use kernel::{CStr, Errno, Fd, PollFd, Result};
 use wire::{Record, Step};
 
@@ -90,16 +90,18 @@ pub(crate) fn serve() -> ! {
 
 /// Reads and answers one request; `false` when the supervisor has closed its end.
 fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
-    let length = match kernel::read(CONTROL, buffer) {
-        Ok(0) => return false,
-        Ok(length) => length,
+    let mut fds = [-1; wire::MAX_FDS];
+    let (length, fd_count) = match kernel::receive(CONTROL, buffer, &mut fds) {
+        Ok((0, _)) => return false,
+        Ok(received) => received,
         Err(errno) => return errno == Errno::INTR,
     };
     let Some(request) = record_from(&buffer[..length]) else {
         return false;
     };
+    let cgroup = (fd_count != 0).then_some(fds[0]);
     let outcome = match request.kind {
-        wire::KEEPER_PARK => park(table, &request),
+        wire::KEEPER_PARK => park(table, &request, cgroup, &buffer[wire::RECORD_BYTES..length]),
         wire::KEEPER_MAP_IDS => map_ids(&request),
         wire::KEEPER_REMEMBER => remember(table, &request, &buffer[wire::RECORD_BYTES..length]),
         wire::KEEPER_FORGET => {
@@ -108,6 +110,9 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
         }
         _ => return false,
     };
+    for fd in &fds[..fd_count] {
+        kernel::close(*fd);
+    }
     if let Err(failure) = outcome {
         send_record(CONTROL, &failed(wire::KEEPER_FAILED, &failure), &[]);
     }
@@ -128,13 +133,19 @@ fn namespaces(flags: u64) -> u64 {
     always | network | cgroup
 }
 
-/// Makes a domain whose init waits for its launch message.
-fn park(table: &mut Table, request: &Record) -> core::result::Result<(), Failure> {
+/// Makes a domain whose init carries out the prelude, if there is one, and waits for its launch
+/// message.
+fn park(
+    table: &mut Table,
+    request: &Record,
+    cgroup: Option<Fd>,
+    prelude: &[u8],
+) -> core::result::Result<(), Failure> {
     let [flags, uid, gid, outer_uid, outer_gid, ..] = request.words;
     let pair = kernel::stream_pair().during(Step::Clone, 0)?;
     let clone_ns = kernel::monotonic_ns();
-    let Some((pid, pidfd)) = kernel::fork(namespaces(flags)).during(Step::Clone, 1)? else {
-        domain::run(pair[1], flags, uid as u32, gid as u32)
+    let Some((pid, pidfd)) = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1)? else {
+        domain::run(pair[1], flags, uid as u32, gid as u32, own_copy(prelude))
     };
     kernel::close(pair[1]);
     let own_uid = flags & wire::PARK_OWN_UID != 0;
@@ -161,6 +172,18 @@ fn park(table: &mut Table, request: &Record) -> core::result::Result<(), Failure
     kernel::close(pair[0]);
     kernel::close(pidfd);
     outcome
+}
+
+/// The child's own copy of a prelude, which outlives the keeper's buffer.
+fn own_copy(prelude: &[u8]) -> launch::Reader {
+    match kernel::allocate(prelude.len().max(1)) {
+        Ok(copy) => {
+            let copy = &mut copy[..prelude.len()];
+            copy.copy_from_slice(prelude);
+            launch::Reader::new(copy)
+        }
+        Err(_) => crate::exit(125),
+    }
 }
 
 fn parked_words(pid: i32, host_uid: u64, clone_ns: u64) -> [u64; wire::RECORD_WORDS] {
@@ -196,7 +219,7 @@ fn write_proc(pid: i32, name: &[u8], content: &[u8]) -> Result<()> {
 /// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
 fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     let [disk_uid, disk_gid, host_uid, ..] = request.words;
-    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER).during(Step::Clone, 2)? else {
+    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)? else {
         // Waits to be killed: the descriptor keeps the namespace, not the process.
         loop {
             let _ = kernel::poll(&mut [], None);

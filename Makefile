@@ -1,0 +1,40 @@
+# Two commands for newcomers:
+#
+#   make demo    set up this machine, build palisade, show what it does
+#   make test    set up this machine, run every test
+#
+# Set-up means installing packages: root has it done, everybody else gets the one apt-get
+# line to run. Builds go to ./target unless CARGO_TARGET_DIR says otherwise.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Cargo puts binaries below the target's name, because .cargo/config.toml names one.
+host = $(shell rustc -vV | sed -n 's/^host: //p')
+built = $${CARGO_TARGET_DIR:-target}/$(host)
+
+.PHONY: help demo test build lint ci
+
+help: ## Print this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 12
+
+demo: ## Set up this machine, build palisade, show what it does
+	@tools/setup demo
+	@cargo build --release --locked --package palisade-cli
+	@demo/run "$(built)/release/palisade"
+
+test: ## Set up this machine, run every test
+	@tools/setup test
+	@cargo build --locked --workspace --bins
+	@cargo test --locked --workspace --no-fail-fast
+
+build: ## Build palisade for use: the binary's path is printed
+	@cargo build --release --locked --package palisade-cli
+	@echo "$(built)/release/palisade"
+
+lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
+	@tools/lint
+
+ci: ## Everything that CI runs
+	@.ci/run

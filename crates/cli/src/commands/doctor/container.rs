@@ -1,0 +1,117 @@
+//! Which kind of container palisade runs in, and what to tell whoever starts it.
+
+use super::facts::{Call, Facts};
+use serde::Serialize;
+
+/// Container runtimes whose settings are known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Container {
+    Docker,
+    Podman,
+    Kubernetes,
+    Lxc,
+    /// Some other one.
+    Other,
+}
+
+/// What containers leave lying about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traces {
+    /// `/.dockerenv` exists.
+    pub(super) dockerenv: bool,
+    /// `/run/.containerenv` exists.
+    pub(super) containerenv: bool,
+    /// `/var/run/secrets/kubernetes.io` exists.
+    pub(super) kubernetes_secrets: bool,
+    /// Content of `/run/systemd/container`.
+    pub(super) systemd_says: String,
+    /// `/proc/self/cgroup` of this process.
+    pub(super) cgroups: String,
+}
+
+/// The innermost kind that the traces tell of: a Kubernetes pod is made by some other runtime too.
+pub(super) fn recognise(traces: &Traces) -> Option<Container> {
+    let said = traces.systemd_says.trim();
+    let in_cgroup = |word: &str| traces.cgroups.contains(word);
+    if traces.kubernetes_secrets || in_cgroup("/kubepods") {
+        Some(Container::Kubernetes)
+    } else if traces.containerenv || said == "podman" || in_cgroup("/libpod") {
+        Some(Container::Podman)
+    } else if traces.dockerenv || said == "docker" || in_cgroup("/docker") {
+        Some(Container::Docker)
+    } else if said.starts_with("lxc") || in_cgroup("/lxc") {
+        Some(Container::Lxc)
+    } else {
+        (!said.is_empty()).then_some(Container::Other)
+    }
+}
+
+impl Container {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "Docker",
+            Self::Podman => "Podman",
+            Self::Kubernetes => "Kubernetes",
+            Self::Lxc => "LXC",
+            Self::Other => "a container",
+        }
+    }
+
+    /// How it must be started so that domains can be made inside.
+    pub(super) fn way_to_start(self, facts: &Facts) -> String {
+        let confines = Confines::of(facts);
+        match self {
+            Self::Docker => with_flags("docker run", &confines.flags("systempaths=unconfined", "apparmor=unconfined")),
+            Self::Podman => with_flags("podman run", &confines.flags("unmask=ALL", "label=disable")),
+            Self::Kubernetes => KUBERNETES.into(),
+            Self::Lxc => "incus config set NAME security.nesting=true   # lxc: lxc.include = /usr/share/lxc/config/nesting.conf"
+                .into(),
+            Self::Other => "start it with user namespaces and mounts allowed and nothing of /proc masked".into(),
+        }
+    }
+}
+
+const KUBERNETES: &str = "hostUsers: false   # in the pod's spec; and in the container's securityContext:\n\
+     procMount: Unmasked\n\
+     seccompProfile: {type: Unconfined}\n\
+     appArmorProfile: {type: Unconfined}";
+
+/// In which ways a runtime holds palisade back.
+struct Confines {
+    filter: bool,
+    label: bool,
+    masks: bool,
+}
+
+impl Confines {
+    fn of(facts: &Facts) -> Self {
+        let refused = facts.open_tree != Call::Works || facts.openat2 != Call::Works;
+        let profile = facts.apparmor_profile.as_deref();
+        Self {
+            filter: facts.seccomp.already_filtered || refused,
+            label: profile.is_some_and(|profile| profile != "unconfined"),
+            masks: !facts.covered_proc.is_empty(),
+        }
+    }
+
+    /// The `--security-opt` values that take each away.
+    fn flags(&self, unmask: &'static str, unlabel: &'static str) -> Vec<&'static str> {
+        [
+            (self.filter, "seccomp=unconfined"),
+            (self.label, unlabel),
+            (self.masks, unmask),
+        ]
+        .into_iter()
+        .filter_map(|(needed, flag)| needed.then_some(flag))
+        .collect()
+    }
+}
+
+fn with_flags(start: &str, flags: &[&str]) -> String {
+    let flags: String = flags
+        .iter()
+        .map(|flag| format!(" --security-opt {flag}"))
+        .collect();
+    format!("{start}{flags} …")
+}

@@ -1,0 +1,76 @@
+//! A diagnosis for people, and for programs.
+
+use super::{
+    diagnosis::{Diagnosis, Finding, Level},
+    facts::Facts,
+};
+use palisade_process::Tier;
+use std::fmt;
+
+/// Findings and the facts they come from.
+pub(super) fn json(diagnosis: &Diagnosis, facts: &Facts) -> serde_json::Result<String> {
+    let mut all = serde_json::to_value(diagnosis)?;
+    all["facts"] = serde_json::to_value(facts)?;
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "tier     {}\n", self.tier.map_or("none", describe_tier))?;
+        for finding in &self.findings {
+            writeln!(
+                f,
+                "{:<8} {:<13} {}",
+                finding.level.word(),
+                finding.name,
+                finding.detail
+            )?;
+        }
+        let advised: Vec<_> = self
+            .findings
+            .iter()
+            .filter(|finding| !finding.advice.is_empty())
+            .collect();
+        for alike in advised.chunk_by(|one, next| one.advice == next.advice) {
+            write_advice(f, alike)?;
+        }
+        match self.full_wall {
+            true => writeln!(f, "\n`palisade run` works here with the full wall."),
+            false => writeln!(
+                f,
+                "\n`palisade run` refuses to start here, for the full wall cannot be had."
+            ),
+        }
+    }
+}
+
+/// What is the same for neighbours is said once.
+fn write_advice(f: &mut fmt::Formatter<'_>, alike: &[&Finding]) -> fmt::Result {
+    let names: Vec<_> = alike.iter().map(|finding| finding.name).collect();
+    writeln!(f, "\n{}:", names.join(", "))?;
+    for advice in alike.first().iter().flat_map(|finding| &finding.advice) {
+        writeln!(f, "  {}", advice.purpose)?;
+        for line in &advice.lines {
+            writeln!(f, "{}", format!("      {line}").trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+fn describe_tier(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Privileged => "privileged: namespaces, and a host user id of its own for each domain",
+        Tier::UserNamespace => "user namespace: all namespaces, under your own user id",
+        Tier::Bare => "Landlock and seccomp only: no namespaces",
+    }
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Weak => "weak",
+            Self::Missing => "missing",
+        }
+    }
+}

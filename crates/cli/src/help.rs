@@ -1,0 +1,62 @@
+//! Longer help texts, shared by `--help` and the manual page.
+
+/// How the verbs that take a guest are typed.
+pub(crate) const RUN_USAGE: &str = "palisade run [GRANTS] [LIMITS] [--] PROGRAM [ARGS]...";
+pub(crate) const EXPLAIN_USAGE: &str =
+    "palisade explain [GRANTS] [LIMITS] [--json] [--] PROGRAM [ARGS]...";
+pub(crate) const DOCTOR_USAGE: &str = "palisade doctor [--json]";
+
+/// For who has never used it.
+pub(crate) const FIRST_STEPS: &str = "\
+Examples:
+  palisade doctor
+      see what this machine offers
+  palisade run -- python3 -c 'print(\"hello\")'
+      no network, no home, no files but the system's own
+  palisade run --read src --write out -- make -C src
+      grant one folder for reading and one for writing
+  palisade run --memory 512M --processes 64 --time 1m -- ./program
+      bound what it may use
+  palisade explain --write . --protect .git -- make
+      see each step that this would take, without taking it
+
+`palisade run --help` has all grants, limits and exit codes.";
+
+/// At the end of `run -h`.
+pub(crate) const RUN_MORE: &str = "`palisade run --help` has examples and all exit codes.";
+
+/// At the end of `run --help`.
+pub(crate) const RUN_DETAILS: &str = "\
+A path may be granted under another name, HOST:GUEST. The deepest grant at or above a path
+decides, so a folder may be read-only with one writable file in it, or the reverse. SIZE is bytes,
+or 64K, 512M, 2G; TIME is seconds, or 500ms, 10s, 1h30m. What is left out is not granted, or not
+limited.
+
+Exit codes:
+  any    the guest's own, but for
+  124    it ran longer than --time
+  125    palisade refused or failed; one line on stderr says why and what to do
+  126    the program cannot be executed
+  127    the program was not found
+  128+n  signal n ended the guest
+  137    it used more than --memory (128 + SIGKILL)
+  152    it used more than --cpu-time (128 + SIGXCPU)
+  153    it wrote more than --output or --file-size (128 + SIGXFSZ)
+
+Examples:
+  palisade run --read script.py -- python3 script.py
+  palisade run --write . --protect .git --protect .env -- make test
+  palisade run --read data:/data --env MODE=fast -- ./program /data
+  palisade run --policy policy.toml --report report.json -- ./program";
+
+/// At the end of `completions --help`.
+pub(crate) const COMPLETIONS_PLACES: &str = "\
+Examples:
+  palisade completions bash > ~/.local/share/bash-completion/completions/palisade
+  palisade completions zsh > \"${fpath[1]}/_palisade\"
+  palisade completions fish > ~/.config/fish/completions/palisade.fish";
+
+/// At the end of `man --help`.
+pub(crate) const MAN_PLACE: &str = "\
+Example:
+  palisade man > ~/.local/share/man/man1/palisade.1";

@@ -1,0 +1,89 @@
+//! What was typed and is no command, said like every other refusal: one line, whose fault, what to
+//! do.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error;
+
+/// One line for stderr.
+pub(crate) fn describe(error: &clap::Error) -> String {
+    match (error.kind(), error.source()) {
+        (ErrorKind::ValueValidation, Some(cause)) => format!("policy: {}: {cause}", flag_of(error)),
+        (ErrorKind::MissingRequiredArgument, _) => {
+            "usage: there is no PROGRAM to run: name it after the flags, as in `palisade run -- ls`"
+                .into()
+        }
+        _ => format!(
+            "usage: {}; see `palisade --help`, `palisade run --help`",
+            first_sentences(error)
+        ),
+    }
+}
+
+/// `--memory` of `--memory <SIZE>`.
+fn flag_of(error: &clap::Error) -> String {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(argument)) => {
+            argument.split(' ').next().unwrap_or(argument).to_owned()
+        }
+        _ => "a flag".to_owned(),
+    }
+}
+
+/// What is wrong and what is like it, without usage and without the advice to make a program of it.
+fn first_sentences(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let problem = lines
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned();
+    let tips = lines
+        .filter_map(|line| line.strip_prefix("tip: "))
+        .filter(|tip| !tip.starts_with("to pass"));
+    tips.fold(problem, |text, tip| format!("{text}; {tip}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Arguments;
+    use clap::Parser;
+
+    fn said(typed: &[&str]) -> String {
+        let typed = ["palisade"].iter().chain(typed);
+        describe(&Arguments::try_parse_from(typed).unwrap_err())
+    }
+
+    #[test]
+    fn a_bad_value_names_its_flag() {
+        insta::assert_snapshot!(said(&["run", "--time", "12 parsecs", "ls"]), @"policy: --time: `12 parsecs` is not a valid length of time: the unit `parsecs` is not known; accepted is a number of seconds, or numbers with d, h, m, s and ms, the longest first, as in `1h30m`");
+        assert!(
+            said(&["run", "--profile", "cobol", "ls"]).starts_with("policy: --profile: `cobol`")
+        );
+    }
+
+    #[test]
+    fn an_unknown_flag_names_the_nearest() {
+        insta::assert_snapshot!(said(&["run", "--writ", "x", "ls"]), @"");
+        insta::assert_snapshot!(said(&["rnu"]), @"");
+    }
+
+    #[test]
+    fn a_missing_program_is_asked_for() {
+        assert!(said(&["run", "--read", "x"]).contains("no PROGRAM"));
+    }
+
+    #[test]
+    fn everything_is_one_line() {
+        for typed in [
+            &["run", "--bogus", "ls"][..],
+            &["run"],
+            &["frob"],
+            &["doctor", "x"],
+            &["completions", "cmd.exe"],
+        ] {
+            assert!(!said(typed).contains('\n'), "{}", said(typed));
+        }
+    }
+}

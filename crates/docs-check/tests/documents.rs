@@ -1,0 +1,332 @@
+//! The documents say what is true of the tree and of the binary.
+
+use palisade_docs::{Document, Session, Shell, documents};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn root() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .expect("the workspace's root")
+}
+
+fn all() -> Vec<Document> {
+    let found = documents(&root());
+    assert!(found.len() >= 8, "the documents were not found: {found:?}");
+    found
+}
+
+fn named(name: &str) -> Document {
+    let path = root().join(name);
+    all()
+        .into_iter()
+        .find(|document| document.path == path)
+        .unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+/// Fails with all problems at once, each with the place to mend.
+fn assert_none(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+fn place(document: &Document, line: usize) -> String {
+    format!(
+        "{}:{line}",
+        document
+            .path
+            .strip_prefix(root())
+            .unwrap_or(&document.path)
+            .display()
+    )
+}
+
+/// `$PALISADE_BIN`, or the binary that cargo built beside this test.
+fn palisade() -> PathBuf {
+    if let Some(path) = std::env::var_os("PALISADE_BIN") {
+        return path.into();
+    }
+    let own = std::env::current_exe().expect("this test's own path");
+    let beside = own
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("palisade"))
+        .find(|path| path.is_file());
+    beside.expect("no palisade binary beside the tests: `cargo build --bins` makes it, `make test` calls that")
+}
+
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(palisade())
+        .args(arguments)
+        .arg("--help")
+        .output()
+        .expect("palisade starts");
+    assert!(
+        output.status.success(),
+        "palisade {arguments:?} --help: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Verbs of the command line, as `palisade --help` lists them.
+fn verbs() -> BTreeSet<String> {
+    let text = help(&[]);
+    let listed = text
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    listed
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let documents = all();
+    let mut problems = Vec::new();
+    for document in &documents {
+        for (line, target) in document.links() {
+            if let Some(why) = broken(document, &target, &documents) {
+                problems.push(format!("{}: {target}: {why}", place(document, line)));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+/// Links out of the repository are left alone: a test needs no network.
+fn broken(document: &Document, target: &str, documents: &[Document]) -> Option<&'static str> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let folder = document.path.parent().unwrap_or(Path::new("/"));
+    let path = if path.is_empty() {
+        document.path.clone()
+    } else {
+        folder.join(path)
+    };
+    let Ok(path) = fs::canonicalize(path) else {
+        return Some("no such file");
+    };
+    let to = documents.iter().find(|document| document.path == path);
+    let has_anchor = to.is_some_and(|to| to.anchors().iter().any(|known| known == anchor));
+    (!anchor.is_empty() && !has_anchor).then_some("no such heading")
+}
+
+#[test]
+fn every_path_that_is_named_exists() {
+    let mut problems = Vec::new();
+    for document in all() {
+        for (line, code) in document.code() {
+            if is_path_of_the_tree(&code) && !root().join(code.trim_end_matches("/**")).exists() {
+                problems.push(format!("{}: there is no {code}", place(&document, line)));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+/// Inline code that begins with a folder of the repository's root.
+fn is_path_of_the_tree(code: &str) -> bool {
+    const FOLDERS: [&str; 8] = [
+        "crates/", "guests/", "docs/", "tools/", "demo/", "runs/", ".ci/", ".cargo/",
+    ];
+    FOLDERS.iter().any(|folder| code.starts_with(folder)) && !code.contains([' ', '<', '*', '…'])
+}
+
+#[test]
+fn the_codemap_names_every_crate() {
+    let codemap = named("ARCHITECTURE.md")
+        .section("Codemap")
+        .expect("ARCHITECTURE.md has a codemap");
+    let code: BTreeSet<_> = codemap.code().into_iter().map(|(_, code)| code).collect();
+    let crates = fs::read_dir(root().join("crates")).expect("crates/");
+    let missing: Vec<_> = crates
+        .map(|entry| {
+            format!(
+                "crates/{}",
+                entry
+                    .expect("an entry of crates/")
+                    .file_name()
+                    .to_string_lossy()
+            )
+        })
+        .filter(|path| !code.contains(path))
+        .collect();
+    assert_none(&missing);
+}
+
+#[test]
+fn every_command_that_is_named_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).expect("Makefile");
+    let verbs = verbs();
+    let mut problems = Vec::new();
+    for document in all() {
+        for (line, code) in document.code() {
+            let mut words = code.split_whitespace();
+            let known = match (words.next(), words.next()) {
+                (Some("make"), Some(target)) => makefile.contains(&format!("\n{target}:")),
+                (Some("palisade"), Some(verb)) if verb.starts_with(char::is_lowercase) => {
+                    verbs.contains(verb)
+                }
+                _ => true,
+            };
+            if !known {
+                problems.push(format!("{}: there is no `{code}`", place(&document, line)));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn every_flag_that_is_named_exists() {
+    let known: String = verbs()
+        .iter()
+        .filter(|verb| *verb != "help")
+        .map(|verb| help(&[verb]))
+        .collect();
+    let mut problems = Vec::new();
+    for document in all()
+        .iter()
+        .filter(|document| !document.path.ends_with("CONTRIBUTING.md"))
+    {
+        for (line, code) in document.code() {
+            let flag = code.split([' ', '=']).next().unwrap_or_default();
+            if flag.len() > 2 && flag.starts_with("--") && !has_word(&known, flag) {
+                problems.push(format!(
+                    "{}: palisade has no flag {flag}",
+                    place(document, line)
+                ));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '-')
+        .any(|found| found == word)
+}
+
+/// A claim is held by tests, by rows of the attack table, or is marked pending with the reason.
+#[test]
+fn every_claim_names_what_holds_it() {
+    let claims = named("CLAIMS.md");
+    let (tests, attacks) = (test_names(), attack_names());
+    let mut problems = Vec::new();
+    let rows = claims.table_rows();
+    assert!(rows.len() > 30, "the claims were not found");
+    for (line, cells) in rows {
+        let Some(holder) = cells.last() else { continue };
+        let problem = problem_with(holder, &tests, &attacks);
+        problems.extend(problem.map(|problem| format!("{}: {problem}", place(&claims, line))));
+    }
+    assert_none(&problems);
+}
+
+fn problem_with(
+    holder: &str,
+    tests: &BTreeSet<String>,
+    attacks: &BTreeSet<String>,
+) -> Option<String> {
+    if let Some(reason) = holder.strip_prefix("pending: ") {
+        return reason
+            .is_empty()
+            .then(|| "pending without a reason".to_owned());
+    }
+    let names: Vec<_> = holder.split('`').skip(1).step_by(2).collect();
+    if names.is_empty() {
+        return Some(format!("neither a test nor `pending: …`: {holder}"));
+    }
+    let unknown = |name: &&str| match name.strip_prefix("process/") {
+        Some(attack) => !attacks.contains(attack),
+        None => !tests.contains(name.rsplit("::").next().unwrap_or(name)),
+    };
+    names
+        .into_iter()
+        .find(unknown)
+        .map(|name| format!("there is no test {name}"))
+}
+
+/// Names of all functions under test in the workspace, and of the cases that data makes: the
+/// quoted names in test targets without the standard harness.
+fn test_names() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for path in rust_files(&root().join("crates")) {
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if line.trim() == "#[test]" {
+                let function = lines.find_map(|line| line.trim().strip_prefix("fn "));
+                names.extend(
+                    function
+                        .and_then(|text| text.split('(').next())
+                        .map(str::to_owned),
+                );
+            }
+        }
+        if path.components().any(|part| part.as_os_str() == "tests") {
+            names.extend(text.split('"').skip(1).step_by(2).map(str::to_owned));
+            names.extend(
+                text.split("fn ")
+                    .skip(1)
+                    .filter_map(|rest| rest.split(['(', '<']).next())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    names
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("a folder's entry").path());
+    let below = |path: PathBuf| match path.is_dir() {
+        true => rust_files(&path),
+        false => vec![path],
+    };
+    paths
+        .flat_map(below)
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+fn attack_names() -> BTreeSet<String> {
+    let list =
+        fs::read_to_string(root().join("guests/hostile/attacks.def")).expect("the list of attacks");
+    let names = list
+        .lines()
+        .filter_map(|line| line.strip_prefix("ATTACK("))
+        .filter_map(|rest| rest.strip_suffix(')'));
+    names.map(str::to_owned).collect()
+}
+
+/// Every `console run` block prints what it shows.
+#[test]
+fn examples_do_as_shown() {
+    let mut problems = Vec::new();
+    let sessions: Vec<_> = all()
+        .into_iter()
+        .filter_map(|document| Some((Session::of_document(&document)?, document.path)))
+        .collect();
+    assert!(!sessions.is_empty(), "no example was found");
+    for (session, path) in sessions {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let told = session.play(&Shell::new(folder.path(), &palisade()));
+        problems.extend(
+            told.into_iter()
+                .map(|problem| format!("{}, {problem}", path.display())),
+        );
+    }
+    assert_none(&problems);
+}

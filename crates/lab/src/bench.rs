@@ -1,0 +1,272 @@
+//! Measuring one row, from its contenders to its table.
+
+use crate::{
+    environment::Environment,
+    figure::Figure,
+    folder::RunFolder,
+    measure::{Executor, Observer, measure},
+    rows::{Prepared, Row, Tools},
+    sample::{Run, Samples},
+    subjects::{Bubblewrap, Palisade},
+    table::Table,
+    trial::Trials,
+    warning::{self, Warning},
+};
+use anyhow::Context;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Serialize;
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+/// How to measure.
+pub struct Options {
+    /// The `palisade` to measure.
+    pub palisade: PathBuf,
+    /// Folders of runs are made below this one.
+    pub out: PathBuf,
+    /// Time for the row; `None` takes what the row needs for narrow intervals on a quiet machine.
+    pub budget: Option<Duration>,
+    /// The command that makes the figures again.
+    pub command_line: Vec<String>,
+    /// Set from outside to stop after the current run and keep what was measured.
+    pub interrupted: Arc<AtomicBool>,
+    /// Called after each run, and once at the end.
+    pub progress: Box<dyn Fn(Progress)>,
+}
+
+/// How far a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The row's name.
+    pub row: &'static str,
+    /// The round it is in, counted from 1 on; 0 is the warm-up.
+    pub round: usize,
+    /// Time since it began.
+    pub elapsed: Duration,
+    /// When it ends at the latest, about.
+    pub budget: Duration,
+    /// The measuring is over.
+    pub is_last: bool,
+}
+
+/// What came out. Its `Display` is for people, its `Serialize` for programs.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// The row's name.
+    pub row: &'static str,
+    /// What it runs.
+    pub about: &'static str,
+    /// How many rounds were counted.
+    pub rounds: usize,
+    /// How long the measuring took, in s.
+    pub took_s: f64,
+    /// The figures.
+    pub figures: Vec<Figure>,
+    /// Doubts about them.
+    pub warnings: Vec<Warning>,
+    /// The machine.
+    pub environment: Environment,
+    /// Where the samples are.
+    pub folder: PathBuf,
+    /// The figures, shown.
+    #[serde(skip)]
+    pub tables: Vec<(String, Table)>,
+}
+
+/// Measures a row.
+///
+/// # Errors
+///
+/// When palisade does not run here, a run fails, or the samples can't be kept.
+pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
+    let tools = Tools {
+        palisade: Palisade::new(options.palisade.clone()),
+        bubblewrap: Bubblewrap::find(),
+    };
+    let mut environment = environment(&tools, options);
+    let mut warnings = warning::about_machine(environment.load, environment.processors);
+    let Prepared {
+        trials,
+        mut schedule,
+        warnings: of_row,
+        workloads,
+        pinned,
+    } = row.prepare(&tools)?;
+    warnings.extend(of_row);
+    schedule.budget = options.budget.unwrap_or(schedule.budget);
+
+    let pin = pinned.then(Pin::to_last_processor).transpose()?;
+    environment.pinned_to = pin.as_ref().map(|pin| pin.processor);
+    let date = crate::date::format_date(SystemTime::now());
+    let folder = RunFolder::create(&options.out, &date, row.name())?;
+    folder.write_environment(&environment)?;
+    let mut watcher = Watcher {
+        folder,
+        row: row.name(),
+        budget: schedule.budget,
+        options,
+    };
+    let mut trials = Trials::new(trials);
+    let samples = measure(&mut trials, &schedule, &mut watcher);
+    let took = trials.elapsed();
+    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    let samples = samples?;
+    drop((trials, workloads, pin));
+
+    warnings.extend(warning::about_samples(&samples, &schedule.watched));
+    let (figures, tables) = row.present(&samples);
+    let folder = watcher.folder;
+    let outcome = Outcome {
+        row: row.name(),
+        about: row.about(),
+        rounds: samples.rounds(),
+        took_s: took.as_secs_f64(),
+        figures,
+        warnings,
+        environment,
+        folder: folder.path().to_owned(),
+        tables,
+    };
+    folder.write_summary(&outcome, &outcome.to_string())?;
+    Ok(outcome)
+}
+
+fn environment(tools: &Tools, options: &Options) -> Environment {
+    let versions = [
+        ("palisade", tools.palisade.version()),
+        (
+            "bubblewrap",
+            tools.bubblewrap.as_ref().and_then(Bubblewrap::version),
+        ),
+    ];
+    Environment {
+        tools: versions
+            .into_iter()
+            .filter_map(|(name, version)| Some((name.to_owned(), version?)))
+            .collect(),
+        command_line: options.command_line.clone(),
+        ..Environment::of_this_machine()
+    }
+}
+
+/// Writes runs down and tells how far it is.
+struct Watcher<'a> {
+    folder: RunFolder,
+    row: &'static str,
+    budget: Duration,
+    options: &'a Options,
+}
+
+impl Watcher<'_> {
+    fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
+        (self.options.progress)(Progress {
+            row: self.row,
+            round,
+            elapsed,
+            budget: self.budget,
+            is_last,
+        });
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn record(&mut self, run: &Run) -> anyhow::Result<()> {
+        let round = if run.warm_up { 0 } else { run.round + 1 };
+        self.tell(round, Duration::from_micros(run.at_us), false);
+        self.folder.record(run)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.options.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// Keeps this thread, and what it starts, on one processor until it is dropped.
+struct Pin {
+    processor: usize,
+    before: CpuSet,
+}
+
+impl Pin {
+    /// The last one that this thread may use: the first one takes most interrupts.
+    fn to_last_processor() -> anyhow::Result<Self> {
+        let before = sched_getaffinity(None).context("host: cannot tell the processors")?;
+        let usable = (0..CpuSet::MAX_CPU)
+            .rev()
+            .find(|&processor| before.is_set(processor));
+        let processor = usable.context("host: no processor to run on")?;
+        let mut only = CpuSet::new();
+        only.set(processor);
+        sched_setaffinity(None, &only).context("host: cannot keep to one processor")?;
+        Ok(Self { processor, before })
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // It was allowed before; should it not be now, nothing worse than a slow rest follows.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}: {}", self.row, self.about)?;
+        writeln!(formatter, "{}", self.circumstances())?;
+        for (title, table) in &self.tables {
+            writeln!(formatter, "\n{title}\n{table}")?;
+        }
+        for warning in &self.warnings {
+            write_wrapped(formatter, "warning: ", &warning.to_string())?;
+        }
+        writeln!(formatter, "samples: {}", self.folder.display())
+    }
+}
+
+impl Outcome {
+    fn circumstances(&self) -> String {
+        let machine = &self.environment;
+        let processor = machine.processor.as_deref().unwrap_or(machine.architecture);
+        let kernel = machine
+            .kernel
+            .as_deref()
+            .and_then(|kernel| kernel.split(' ').next())
+            .unwrap_or("?");
+        let tools: Vec<_> = machine.tools.values().map(String::as_str).collect();
+        format!(
+            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
+            self.rounds,
+            self.took_s,
+            machine.processors,
+            tools.join(" · ")
+        )
+    }
+}
+
+/// Writes `text` after `lead`, in lines that fit a table.
+fn write_wrapped(formatter: &mut fmt::Formatter<'_>, lead: &str, text: &str) -> fmt::Result {
+    let indent = " ".repeat(lead.len());
+    let mut line = lead.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > crate::table::MOST_COLUMNS
+        {
+            writeln!(formatter, "{}", line.trim_end())?;
+            line = indent.clone();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    writeln!(formatter, "{line}")
+}

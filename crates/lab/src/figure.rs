@@ -1,0 +1,229 @@
+//! Figures: what the samples say about a contender, and whether that reaches its target.
+
+use crate::{
+    notation::four_figures,
+    sample::{Contender, Samples, Unit},
+    statistics::{
+        Estimate, Summary, estimate_difference, estimate_mean_ratio, estimate_median,
+        estimate_ratio,
+    },
+};
+use serde::Serialize;
+use std::fmt;
+
+/// One measure of one contender.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Whose.
+    #[serde(flatten)]
+    pub contender: Contender,
+    /// What was measured.
+    pub measure: String,
+    /// Of the summary and the difference.
+    pub unit: Unit,
+    /// The runs; `None` of a figure over several measures.
+    #[serde(flatten)]
+    pub summary: Option<Summary>,
+    /// To the same workload with no wall.
+    pub ratio: Option<Estimate>,
+    /// Over the same workload with no wall.
+    pub difference: Option<Estimate>,
+    /// What palisade promises.
+    pub target: Option<Target>,
+    /// Whether it holds.
+    pub verdict: Option<Verdict>,
+}
+
+/// What a median must reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// At most this, in the measure's unit.
+    AtMost(f64),
+    /// At most this more than with no wall, in the measure's unit.
+    AtMostOverBare(f64),
+    /// At most this many times as much as with no wall.
+    AtMostTimesBare(f64),
+}
+
+/// Whether a target is reached, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The whole interval is within it.
+    Pass,
+    /// The interval holds it: more rounds or a quieter machine would tell.
+    Unsure,
+    /// The whole interval is beyond it.
+    Short,
+}
+
+impl Figure {
+    /// A measure of `contender`, compared with `baseline` and judged by `target`.
+    pub fn of(
+        samples: &Samples,
+        contender: &Contender,
+        baseline: Option<&Contender>,
+        (measure, unit): (&str, Unit),
+        target: Option<Target>,
+    ) -> Self {
+        let series = samples.series(contender, measure);
+        let bare = baseline.map(|baseline| samples.series(baseline, measure));
+        let ratio = bare.as_ref().map(|bare| estimate_ratio(&series, bare));
+        let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
+        let verdict = target.and_then(|target| match target {
+            Target::AtMost(limit) => Some(Verdict::of(&estimate_median(&series), limit)),
+            Target::AtMostOverBare(limit) => {
+                difference.map(|difference| Verdict::of(&difference, limit))
+            }
+            Target::AtMostTimesBare(limit) => ratio.map(|ratio| Verdict::of(&ratio, limit)),
+        });
+        Self {
+            contender: contender.clone(),
+            measure: measure.to_owned(),
+            unit,
+            summary: Some(Summary::of(&series)),
+            ratio,
+            difference,
+            target,
+            verdict,
+        }
+    }
+
+    /// The geometric mean of a contender's ratios over several measures.
+    pub fn mean_ratio(
+        samples: &Samples,
+        contender: &Contender,
+        baseline: &Contender,
+        (measures, unit): (&[&str], Unit),
+        most: Option<f64>,
+    ) -> Self {
+        let pair = |measure: &&str| {
+            (
+                samples.series(contender, measure),
+                samples.series(baseline, measure),
+            )
+        };
+        let ratio = estimate_mean_ratio(&measures.iter().map(pair).collect::<Vec<_>>());
+        Self {
+            contender: contender.clone(),
+            measure: "geometric mean".to_owned(),
+            unit,
+            summary: None,
+            ratio: Some(ratio),
+            difference: None,
+            target: most.map(Target::AtMostTimesBare),
+            verdict: most.map(|most| Verdict::of(&ratio, most)),
+        }
+    }
+
+    /// `1.108–1.117`, the interval of the ratio.
+    pub(crate) fn ratio_interval(&self) -> String {
+        self.ratio.map_or_else(String::new, |ratio| {
+            format!("{}–{}", four_figures(ratio.low), four_figures(ratio.high))
+        })
+    }
+
+    /// The verdict as a cell; empty without a target.
+    pub(crate) fn verdict_cell(&self) -> String {
+        self.verdict
+            .map_or_else(String::new, |verdict| verdict.to_string())
+    }
+}
+
+impl Verdict {
+    fn of(estimate: &Estimate, limit: f64) -> Self {
+        if estimate.high <= limit {
+            Self::Pass
+        } else if estimate.low > limit {
+            Self::Short
+        } else {
+            Self::Unsure
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Pass => "pass",
+            Self::Short => "short",
+            Self::Unsure => "unsure",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Reading;
+
+    fn samples(bare: &[f64], ours: &[f64]) -> (Samples, Contender, Contender) {
+        let contenders = ["bare", "palisade"].map(|subject| Contender::new("true", subject));
+        let mut samples = Samples::new(contenders.to_vec());
+        for (&bare, &ours) in bare.iter().zip(ours) {
+            samples.push_round(
+                [bare, ours]
+                    .map(|value| vec![Reading::one_us("wall", value)])
+                    .to_vec(),
+            );
+        }
+        let [bare, ours] = contenders;
+        (samples, bare, ours)
+    }
+
+    fn verdict(bare: &[f64], ours: &[f64], target: Target) -> Option<Verdict> {
+        let (samples, bare, ours) = samples(bare, ours);
+        Figure::of(
+            &samples,
+            &ours,
+            Some(&bare),
+            ("wall", Unit::Microseconds),
+            Some(target),
+        )
+        .verdict
+    }
+
+    #[test]
+    fn each_target_is_judged_by_its_own_estimate() {
+        let (bare, ours) = ([400.0; 5], [700.0; 5]);
+        for (target, expected) in [
+            (Target::AtMost(700.0), Verdict::Pass),
+            (Target::AtMost(699.0), Verdict::Short),
+            (Target::AtMostOverBare(300.0), Verdict::Pass),
+            (Target::AtMostOverBare(299.0), Verdict::Short),
+            (Target::AtMostTimesBare(1.75), Verdict::Pass),
+            (Target::AtMostTimesBare(1.7), Verdict::Short),
+        ] {
+            assert_eq!(verdict(&bare, &ours, target), Some(expected), "{target:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_within_the_interval_is_not_judged() {
+        let ours = [600.0, 800.0, 600.0, 800.0, 700.0];
+        assert_eq!(
+            verdict(&[400.0; 5], &ours, Target::AtMost(700.0)),
+            Some(Verdict::Unsure)
+        );
+    }
+
+    #[test]
+    fn no_figures_are_never_a_pass() {
+        assert_eq!(
+            verdict(&[], &[], Target::AtMost(700.0)),
+            Some(Verdict::Unsure)
+        );
+    }
+
+    #[test]
+    fn without_a_baseline_there_is_no_comparison() {
+        let (samples, bare, _) = samples(&[400.0; 3], &[700.0; 3]);
+        let figure = Figure::of(&samples, &bare, None, ("wall", Unit::Microseconds), None);
+        assert_eq!(
+            (figure.ratio, figure.difference, figure.verdict),
+            (None, None, None)
+        );
+        assert_eq!(figure.summary.map(|summary| summary.median), Some(400.0));
+    }
+}

@@ -1,0 +1,156 @@
+//! Rounds of runs, until the figures are certain enough or the time is up.
+
+use crate::{
+    order::order_of_round,
+    sample::{Contender, Reading, Run, Samples},
+    statistics::estimate_ratio,
+};
+use std::time::Duration;
+
+/// Runs contenders. The real one starts programs; a mock gives back a script.
+pub trait Executor {
+    /// Who can be run.
+    fn contenders(&self) -> Vec<Contender>;
+
+    /// Runs one of them once, to its end.
+    ///
+    /// # Errors
+    ///
+    /// When the run failed: its time would mean nothing.
+    fn run_once(&mut self, contender: usize) -> anyhow::Result<Vec<Reading>>;
+
+    /// Time since the measuring began.
+    fn elapsed(&self) -> Duration;
+}
+
+/// Sees every run, before the next one begins.
+pub trait Observer {
+    /// Takes a run down.
+    ///
+    /// # Errors
+    ///
+    /// When that is impossible; the measuring ends then.
+    fn record(&mut self, run: &Run) -> anyhow::Result<()>;
+
+    /// Whether to stop now, and keep what was measured.
+    fn is_interrupted(&self) -> bool;
+}
+
+/// When to stop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Rounds that are not counted: caches, lazily mapped pages, the first use of everything.
+    pub warm_up_rounds: usize,
+    /// Fewer rounds only if the time is up.
+    pub least_rounds: usize,
+    /// No more rounds than these.
+    pub most_rounds: usize,
+    /// No new round after this; two rounds there are always.
+    pub budget: Duration,
+    /// Narrow enough: the width of the intervals, as a part of the ratio.
+    pub relative_width: f64,
+    /// The ratios that must be that narrow.
+    pub watched: Vec<Watched>,
+}
+
+/// One ratio: a measure of one contender to that of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watched {
+    /// What is compared.
+    pub measure: String,
+    /// Above the line.
+    pub contender: Contender,
+    /// Below the line.
+    pub baseline: Contender,
+}
+
+/// One A and one B in both orders: less is no comparison.
+const FEWEST_ROUNDS: usize = 2;
+
+/// Runs rounds by the schedule. What an interruption leaves of a round is recorded, not counted.
+///
+/// # Errors
+///
+/// When a run fails or cannot be recorded, or when there was no time for a single round.
+pub fn measure(
+    executor: &mut dyn Executor,
+    schedule: &Schedule,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<Samples> {
+    let mut samples = Samples::new(executor.contenders());
+    for round in 0..schedule.warm_up_rounds {
+        run_round(executor, round, true, observer)?;
+    }
+    let mut next_look = schedule.least_rounds.max(FEWEST_ROUNDS);
+    while goes_on(executor.elapsed(), &samples, schedule) {
+        let Some(round) = run_round(executor, samples.rounds(), false, observer)? else {
+            break;
+        };
+        samples.push_round(round);
+        if samples.rounds() == next_look {
+            if is_certain(&samples, schedule) {
+                break;
+            }
+            // The intervals take a while to compute: look again when they can have changed.
+            next_look += next_look.div_ceil(4);
+        }
+    }
+    anyhow::ensure!(
+        samples.rounds() > 0,
+        "interrupted before the first round was complete"
+    );
+    Ok(samples)
+}
+
+fn goes_on(elapsed: Duration, samples: &Samples, schedule: &Schedule) -> bool {
+    let rounds = samples.rounds();
+    rounds < FEWEST_ROUNDS || (rounds < schedule.most_rounds && elapsed < schedule.budget)
+}
+
+/// The readings of each contender; `None` if it was interrupted.
+fn run_round(
+    executor: &mut dyn Executor,
+    round: usize,
+    warm_up: bool,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<Option<Vec<Vec<Reading>>>> {
+    let contenders = executor.contenders();
+    let mut readings = vec![Vec::new(); contenders.len()];
+    for (turn, index) in order_of_round(round, contenders.len())
+        .into_iter()
+        .enumerate()
+    {
+        let outcome = executor.run_once(index);
+        // Ctrl-C reaches the contender too: how it ended then tells nothing about it.
+        if observer.is_interrupted() {
+            return Ok(None);
+        }
+        let (contender, at_us) = (
+            contenders[index].clone(),
+            executor.elapsed().as_micros() as u64,
+        );
+        let run = Run {
+            round,
+            turn,
+            warm_up,
+            contender,
+            at_us,
+            readings: outcome?,
+        };
+        observer.record(&run)?;
+        readings[index] = run.readings;
+    }
+    Ok(Some(readings))
+}
+
+/// Whether every watched ratio is known well enough.
+fn is_certain(samples: &Samples, schedule: &Schedule) -> bool {
+    schedule.watched.iter().all(|watched| {
+        let series = |contender| samples.series(contender, &watched.measure);
+        let ratio = estimate_ratio(&series(&watched.contender), &series(&watched.baseline));
+        ratio.relative_width() <= schedule.relative_width
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+use super::*;
+use std::collections::VecDeque;
+
+/// Gives back a script, and lets its clock run by what it gives.
+struct Mock {
+    /// Per contender, its values in µs in order; the last one repeats.
+    scripts: Vec<VecDeque<f64>>,
+    elapsed_us: f64,
+    ran: Vec<usize>,
+}
+
+impl Mock {
+    fn new(scripts: &[&[f64]]) -> Self {
+        let scripts = scripts
+            .iter()
+            .map(|script| script.iter().copied().collect())
+            .collect();
+        Self {
+            scripts,
+            elapsed_us: 0.0,
+            ran: Vec::new(),
+        }
+    }
+}
+
+impl Executor for Mock {
+    fn contenders(&self) -> Vec<Contender> {
+        (0..self.scripts.len()).map(contender).collect()
+    }
+
+    fn run_once(&mut self, contender: usize) -> anyhow::Result<Vec<Reading>> {
+        let script = &mut self.scripts[contender];
+        let value = if script.len() > 1 {
+            script.pop_front()
+        } else {
+            script.front().copied()
+        };
+        let value_us = value
+            .filter(|value| value.is_finite())
+            .ok_or_else(|| anyhow::anyhow!("broken"))?;
+        self.elapsed_us += value_us;
+        self.ran.push(contender);
+        Ok(vec![Reading::one_us("wall", value_us)])
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos((self.elapsed_us * 1000.0) as u64)
+    }
+}
+
+#[derive(Default)]
+struct Notebook {
+    runs: Vec<Run>,
+    interrupt_after: Option<usize>,
+}
+
+impl Observer for Notebook {
+    fn record(&mut self, run: &Run) -> anyhow::Result<()> {
+        self.runs.push(run.clone());
+        Ok(())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt_after
+            .is_some_and(|runs| self.runs.len() >= runs)
+    }
+}
+
+fn contender(index: usize) -> Contender {
+    Contender::new("true", ["bare", "palisade", "bubblewrap"][index])
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        warm_up_rounds: 1,
+        least_rounds: 4,
+        most_rounds: 100,
+        budget: Duration::from_secs(1),
+        relative_width: 0.02,
+        watched: vec![Watched {
+            measure: "wall".into(),
+            contender: contender(1),
+            baseline: contender(0),
+        }],
+    }
+}
+
+#[test]
+fn contenders_take_turns_after_the_warm_up() {
+    let mut mock = Mock::new(&[&[9.0, 1.0], &[9.0, 2.0]]);
+    let mut notebook = Notebook::default();
+    let samples = measure(&mut mock, &schedule(), &mut notebook).unwrap();
+    assert_eq!(mock.ran, [0, 1, 0, 1, 1, 0, 1, 0, 0, 1]);
+    assert_eq!(
+        samples.rounds(),
+        4,
+        "values that never differ are certain at the first look"
+    );
+    assert_eq!(
+        samples.series(&contender(1), "wall"),
+        [2.0; 4],
+        "the warm-up is not counted"
+    );
+    let warm_up: Vec<_> = notebook.runs.iter().map(|run| run.warm_up).collect();
+    assert_eq!(
+        warm_up,
+        [
+            true, true, false, false, false, false, false, false, false, false
+        ]
+    );
+    assert_eq!(notebook.runs[3].at_us, 21);
+}
+
+#[test]
+fn rounds_go_on_while_the_interval_is_wide() {
+    let noisy: Vec<f64> = (0..40)
+        .map(|round| 1.0 + f64::from(round % 2))
+        .chain([1.5])
+        .collect();
+    let mut mock = Mock::new(&[&[1.0], &noisy]);
+    let samples = measure(&mut mock, &schedule(), &mut Notebook::default()).unwrap();
+    assert!(
+        (41..=100).contains(&samples.rounds()),
+        "{}",
+        samples.rounds()
+    );
+}
+
+#[test]
+fn the_budget_ends_it_but_not_before_two_rounds() {
+    let noisy: Vec<f64> = (0..90)
+        .map(|round| 1000.0 * (1.0 + f64::from(round % 3)))
+        .collect();
+    let budget = |ms| Schedule {
+        budget: Duration::from_millis(ms),
+        ..schedule()
+    };
+    let samples = measure(
+        &mut Mock::new(&[&[1000.0], &noisy]),
+        &budget(30),
+        &mut Notebook::default(),
+    )
+    .unwrap();
+    assert!((8..=12).contains(&samples.rounds()), "{}", samples.rounds());
+    let samples = measure(
+        &mut Mock::new(&[&[1000.0], &noisy]),
+        &budget(0),
+        &mut Notebook::default(),
+    )
+    .unwrap();
+    assert_eq!(samples.rounds(), 2);
+}
+
+#[test]
+fn most_rounds_is_an_end() {
+    let noisy: Vec<f64> = (0..90).map(|round| 1.0 + f64::from(round % 3)).collect();
+    let schedule = Schedule {
+        most_rounds: 7,
+        ..schedule()
+    };
+    let samples = measure(
+        &mut Mock::new(&[&[1.0], &noisy]),
+        &schedule,
+        &mut Notebook::default(),
+    )
+    .unwrap();
+    assert_eq!(samples.rounds(), 7);
+}
+
+#[test]
+fn an_interruption_keeps_the_complete_rounds() {
+    let mut notebook = Notebook {
+        interrupt_after: Some(7),
+        ..Notebook::default()
+    };
+    let noisy: Vec<f64> = (0..90).map(|round| 1.0 + f64::from(round % 3)).collect();
+    let samples = measure(
+        &mut Mock::new(&[&[1.0], &noisy]),
+        &schedule(),
+        &mut notebook,
+    )
+    .unwrap();
+    assert_eq!(
+        (samples.rounds(), notebook.runs.len()),
+        (2, 7),
+        "2 of warm-up, 4 complete, 1 recorded"
+    );
+}
+
+#[test]
+fn an_interruption_before_the_first_round_is_an_error() {
+    let mut notebook = Notebook {
+        interrupt_after: Some(1),
+        ..Notebook::default()
+    };
+    let error = measure(
+        &mut Mock::new(&[&[1.0], &[1.0]]),
+        &schedule(),
+        &mut notebook,
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "interrupted before the first round was complete"
+    );
+}
+
+#[test]
+fn a_run_that_fails_ends_everything() {
+    let mut mock = Mock::new(&[&[1.0], &[2.0, 2.0, f64::NAN]]);
+    let error = measure(&mut mock, &schedule(), &mut Notebook::default()).unwrap_err();
+    assert_eq!(error.to_string(), "broken");
+}

@@ -1,0 +1,350 @@
+//! `start`: what it takes to start a guest and see it end.
+//!
+//! Two workloads: a static `true` behind an otherwise empty root, which is all wall and no guest, and
+//! the system's `true` with the system's files visible, which is what people do.
+
+use super::{BARE, Prepared, Row, Tools, grant, program, try_peer, watch_all};
+use crate::{
+    Trial,
+    figure::{Figure, Target},
+    library::{Library, Readiness},
+    measure::Schedule,
+    notation::{four_figures, milliseconds, signed_milliseconds},
+    sample::{Contender, Reading, Samples, Unit},
+    statistics::median,
+    subjects::{Bare, Palisade, Subject},
+    table::Table,
+    trial::{Program, TimedProgram, microseconds},
+    workloads::Workloads,
+};
+use anyhow::Context;
+use palisade_policy::{Access, Grants, Policy};
+use palisade_wall::{Command, Phase, Report};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+pub(super) struct Start;
+
+const STATIC: &str = "static true, nothing else visible";
+const SYSTEM: &str = "/usr/bin/true, system view";
+const PALISADE: &str = "palisade run";
+const REPORTING: &str = "palisade run --report";
+const BUBBLEWRAP: &str = "bubblewrap";
+const LIBRARY: [(&str, Readiness); 3] = [
+    ("library, cold", Readiness::Cold),
+    ("library, keeper up", Readiness::KeeperUp),
+    ("library, parked", Readiness::Parked),
+];
+const SYSTEM_TRUE: &str = "/usr/bin/true";
+
+/// The whole time of a run.
+const WALL: &str = "wall";
+/// What of it lies outside the steps.
+const REST: &str = "rest";
+
+impl Row for Start {
+    fn name(&self) -> &'static str {
+        "start"
+    }
+
+    fn about(&self) -> &'static str {
+        "run `true` to its end, everything isolated"
+    }
+
+    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+        let workloads = Workloads::new()?;
+        let command = Command::new(workloads.add_true()?);
+        let alone = Policy {
+            grants: Grants {
+                files: vec![grant(Access::Read, workloads.folder())],
+                ..Grants::nothing()
+            },
+            ..Policy::default()
+        };
+        let mut prepared = Prepared {
+            trials: Vec::new(),
+            schedule: schedule(),
+            warnings: Vec::new(),
+            workloads,
+            pinned: false,
+        };
+        add_programs(&mut prepared, tools, STATIC, &alone, &command)?;
+        add_reporting(&mut prepared, &tools.palisade, &alone, &command)?;
+        for (name, readiness) in LIBRARY {
+            let library = Library::new(readiness, alone.clone(), command.clone())?;
+            prepared
+                .trials
+                .push((Contender::new(STATIC, name), Box::new(library)));
+        }
+        if Path::new(SYSTEM_TRUE).exists() {
+            add_programs(
+                &mut prepared,
+                tools,
+                SYSTEM,
+                &Policy::default(),
+                &Command::new(SYSTEM_TRUE),
+            )?;
+        }
+        prepared.schedule.watched =
+            watch_all(prepared.trials.iter().map(|(contender, _)| contender), WALL);
+        Ok(prepared)
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let figures: Vec<Figure> = samples
+            .contenders()
+            .iter()
+            .map(|contender| wall_figure(samples, contender))
+            .collect();
+        let tables = vec![
+            (
+                "Wall-clock time in ms, and times bare with its 95 % interval:".to_owned(),
+                wall_table(&figures),
+            ),
+            (
+                "Where the time goes, median µs of each step:".to_owned(),
+                step_table(samples),
+            ),
+        ];
+        (figures, tables)
+    }
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        warm_up_rounds: 3,
+        least_rounds: 50,
+        most_rounds: 2000,
+        budget: Duration::from_secs(20),
+        relative_width: 0.02,
+        watched: Vec::new(),
+    }
+}
+
+fn add_programs(
+    prepared: &mut Prepared,
+    tools: &Tools,
+    workload: &str,
+    policy: &Policy,
+    command: &Command,
+) -> anyhow::Result<()> {
+    let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
+    for subject in subjects {
+        let trial = TimedProgram(program(subject, policy, command, &prepared.workloads)?);
+        prepared
+            .trials
+            .push((Contender::new(workload, subject.name()), Box::new(trial)));
+    }
+    try_peer(
+        prepared,
+        Contender::new(workload, BUBBLEWRAP),
+        tools.bubblewrap.as_ref(),
+        |bubblewrap, workloads| {
+            Ok(Box::new(TimedProgram(program(
+                bubblewrap, policy, command, workloads,
+            )?)))
+        },
+    );
+    Ok(())
+}
+
+/// The command once more, with a report: the steps come from it, and its own cost stays out of the
+/// figure of the command without one.
+fn add_reporting(
+    prepared: &mut Prepared,
+    palisade: &Palisade,
+    policy: &Policy,
+    command: &Command,
+) -> anyhow::Result<()> {
+    let report = prepared.workloads.folder().join("report.json");
+    let subject = palisade.with_report(report.clone());
+    let program = program(&subject, policy, command, &prepared.workloads)?;
+    prepared.trials.push((
+        Contender::new(STATIC, REPORTING),
+        Box::new(ReportingProgram { program, report }),
+    ));
+    Ok(())
+}
+
+struct ReportingProgram {
+    program: Program,
+    report: PathBuf,
+}
+
+impl Trial for ReportingProgram {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let wall_us = microseconds(self.program.run()?);
+        let text = fs::read(&self.report).context("palisade run wrote no report")?;
+        let report: Report = serde_json::from_slice(&text).context("the report is not one")?;
+        Ok(readings(wall_us, &report.phases))
+    }
+}
+
+impl Trial for Library {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let began = Instant::now();
+        let report = self.run()?;
+        let wall_us = microseconds(began.elapsed());
+        self.get_ready()?;
+        Ok(readings(wall_us, &report.phases))
+    }
+}
+
+/// The time of a run, divided into the steps that the report knows and the rest.
+fn readings(wall_us: f64, phases: &[Phase]) -> Vec<Reading> {
+    let steps = steps_within(wall_us, phases);
+    let rest_us = wall_us - steps.iter().map(|(_, took_us)| took_us).sum::<f64>();
+    let mut readings = vec![Reading::one_us(WALL, wall_us)];
+    readings.extend(
+        steps
+            .iter()
+            .map(|(name, took_us)| Reading::one_us(name, *took_us)),
+    );
+    readings.push(Reading::one_us(REST, rest_us));
+    readings
+}
+
+/// How long each step took, in the order in which the steps ended. What a parked domain did ahead,
+/// and its wait up to the first step within the run, are no part of the run.
+fn steps_within(wall_us: f64, phases: &[Phase]) -> Vec<(&str, f64)> {
+    let mut ended: Vec<_> = phases
+        .iter()
+        .map(|phase| (phase.name.as_str(), phase.done_us))
+        .collect();
+    ended.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let began = std::iter::once(0.0).chain(ended.iter().map(|(_, done_us)| *done_us));
+    let steps: Vec<_> = ended
+        .iter()
+        .zip(began)
+        .map(|((name, done_us), began_us)| (*name, done_us - began_us))
+        .collect();
+    let within = steps.iter().rev().scan(0.0, |sum_us, (_, took_us)| {
+        *sum_us += took_us;
+        (*sum_us <= wall_us).then_some(())
+    });
+    let ahead = steps.len() - within.count();
+    steps[ahead..].to_vec()
+}
+
+fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
+    let baseline = Contender::new(&contender.workload, BARE);
+    let baseline = (*contender != baseline).then_some(&baseline);
+    Figure::of(
+        samples,
+        contender,
+        baseline,
+        (WALL, Unit::Microseconds),
+        target_of(contender),
+    )
+}
+
+/// In µs. The library's is the price of an empty network namespace, which the kernel takes some
+/// 270 µs for, and little else; a parked domain has all that behind it.
+fn target_of(contender: &Contender) -> Option<Target> {
+    match (contender.workload.as_str(), contender.subject.as_str()) {
+        (STATIC, PALISADE) => Some(Target::AtMost(1500.0)),
+        (STATIC, "library, keeper up") => Some(Target::AtMostOverBare(350.0)),
+        (STATIC, "library, parked") => Some(Target::AtMostOverBare(0.0)),
+        _ => None,
+    }
+}
+
+fn wall_table(figures: &[Figure]) -> Table {
+    let mut table = Table::new([
+        "",
+        "median",
+        "p10",
+        "p90",
+        "p99",
+        "× bare",
+        "95 %",
+        "over bare",
+        "target",
+        "",
+    ]);
+    for workload in [STATIC, SYSTEM] {
+        let mut of_workload = figures
+            .iter()
+            .filter(|figure| figure.contender.workload == workload)
+            .peekable();
+        if of_workload.peek().is_some() {
+            table.section(workload);
+        }
+        for figure in of_workload.filter(|figure| figure.contender.subject != REPORTING) {
+            table.line(wall_cells(figure));
+        }
+    }
+    table
+}
+
+fn wall_cells(figure: &Figure) -> Vec<String> {
+    let mut cells = vec![format!("  {}", figure.contender.subject)];
+    if let Some(summary) = figure.summary {
+        cells.extend([summary.median, summary.p10, summary.p90, summary.p99].map(milliseconds));
+    }
+    cells.push(
+        figure
+            .ratio
+            .map_or_else(String::new, |ratio| four_figures(ratio.value)),
+    );
+    cells.push(figure.ratio_interval());
+    cells.push(figure.difference.map_or_else(String::new, |difference| {
+        signed_milliseconds(difference.value)
+    }));
+    cells.push(figure.target.map_or_else(String::new, target_cell));
+    cells.push(figure.verdict_cell());
+    cells
+}
+
+/// A limit in ms; with a plus sign, one on what comes on top of bare.
+fn target_cell(target: Target) -> String {
+    match target {
+        Target::AtMost(us) => format!("≤ {}", us / 1000.0),
+        Target::AtMostOverBare(us) => format!("≤ +{}", us / 1000.0),
+        Target::AtMostTimesBare(times) => format!("≤ {times} ×"),
+    }
+}
+
+/// Steps down, contenders across. What is in no step is the lab's or the launcher's own: its exec
+/// and exit, its flags, the plan, the keeper.
+fn step_table(samples: &Samples) -> Table {
+    let stepped: Vec<&Contender> = samples
+        .contenders()
+        .iter()
+        .filter(|contender| samples.measures(contender).contains(&REST))
+        .collect();
+    let mut steps: Vec<&str> = Vec::new();
+    for measure in stepped
+        .iter()
+        .flat_map(|contender| samples.measures(contender))
+    {
+        if !steps.contains(&measure) && ![WALL, REST].contains(&measure) {
+            steps.push(measure);
+        }
+    }
+    let mut table = Table::new(
+        std::iter::once("").chain(stepped.iter().map(|contender| contender.subject.as_str())),
+    );
+    for (measure, title) in steps
+        .iter()
+        .map(|step| (*step, *step))
+        .chain([(REST, "outside these steps"), (WALL, "all")])
+    {
+        let cell = |contender: &&Contender| {
+            let series = samples.series(contender, measure);
+            if series.is_empty() {
+                String::new()
+            } else {
+                format!("{:.0}", median(&series))
+            }
+        };
+        table.line(std::iter::once(format!("  {title}")).chain(stepped.iter().map(cell)));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

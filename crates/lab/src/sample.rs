@@ -1,0 +1,197 @@
+//! Samples: what was measured, as it was measured.
+
+use crate::statistics::median;
+use serde::{Deserialize, Serialize};
+
+/// One line of a comparison: a workload, and what it runs in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Contender {
+    /// What is run.
+    pub workload: String,
+    /// What it is run by: no wall, palisade in some form, or a peer.
+    pub subject: String,
+}
+
+impl Contender {
+    /// This workload in this subject.
+    pub fn new(workload: &str, subject: &str) -> Self {
+        Self {
+            workload: workload.to_owned(),
+            subject: subject.to_owned(),
+        }
+    }
+}
+
+/// Units of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+}
+
+/// What one run tells about one measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What was measured: `wall`, a phase, an operation.
+    pub measure: String,
+    /// Of the values.
+    pub unit: Unit,
+    /// Several where the run repeats the measurement within itself.
+    pub values: Vec<f64>,
+}
+
+impl Reading {
+    /// A reading of one value in µs.
+    pub fn one_us(measure: &str, value_us: f64) -> Self {
+        Self {
+            measure: measure.to_owned(),
+            unit: Unit::Microseconds,
+            values: vec![value_us],
+        }
+    }
+}
+
+/// One run of one contender: a line of the samples file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Counted from 0 on; the warm-up has a count of its own.
+    pub round: usize,
+    /// When within the round.
+    pub turn: usize,
+    /// Kept, but not counted.
+    pub warm_up: bool,
+    /// Whose run it was.
+    #[serde(flatten)]
+    pub contender: Contender,
+    /// When it was over, in µs after the measuring began.
+    pub at_us: u64,
+    /// What it told.
+    pub readings: Vec<Reading>,
+}
+
+/// All complete rounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    contenders: Vec<Contender>,
+    /// By round, then by contender in the order of `contenders`.
+    rounds: Vec<Vec<Vec<Reading>>>,
+}
+
+impl Samples {
+    /// No rounds yet.
+    pub fn new(contenders: Vec<Contender>) -> Self {
+        Self {
+            contenders,
+            rounds: Vec::new(),
+        }
+    }
+
+    /// Adds a round: the readings of each contender, in the order of the contenders.
+    ///
+    /// # Panics
+    ///
+    /// When a contender is missing.
+    pub fn push_round(&mut self, round: Vec<Vec<Reading>>) {
+        assert_eq!(
+            round.len(),
+            self.contenders.len(),
+            "a round has a run of each contender"
+        );
+        self.rounds.push(round);
+    }
+
+    /// Who was measured.
+    pub fn contenders(&self) -> &[Contender] {
+        &self.contenders
+    }
+
+    /// How many rounds are complete.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    /// A measure of a contender, round by round; empty if it has no such measure. Of a run that
+    /// repeats the measurement within itself the median stands for the run: runs are independent of
+    /// each other, repeats within one are not.
+    pub fn series(&self, contender: &Contender, measure: &str) -> Vec<f64> {
+        let Some(index) = self.contenders.iter().position(|known| known == contender) else {
+            return Vec::new();
+        };
+        let readings = self.rounds.iter().flat_map(|round| &round[index]);
+        readings
+            .filter(|reading| reading.measure == measure)
+            .map(|reading| median(&reading.values))
+            .collect()
+    }
+
+    /// The measures of a contender, in the order it gives them.
+    pub fn measures(&self, contender: &Contender) -> Vec<&str> {
+        let index = self.contenders.iter().position(|known| known == contender);
+        let first = self
+            .rounds
+            .first()
+            .zip(index)
+            .map(|(round, index)| &round[index]);
+        first
+            .into_iter()
+            .flatten()
+            .map(|reading| reading.measure.as_str())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nanoseconds(measure: &str, values: &[f64]) -> Reading {
+        Reading {
+            measure: measure.to_owned(),
+            unit: Unit::Nanoseconds,
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_run_counts_once_however_often_it_measured() {
+        let [bare, ours] = ["bare", "palisade"].map(|subject| Contender::new("true", subject));
+        let mut samples = Samples::new(vec![bare.clone(), ours.clone()]);
+        samples.push_round(vec![
+            vec![
+                nanoseconds("stat", &[9.0, 1.0, 3.0]),
+                nanoseconds("poll", &[8.0]),
+            ],
+            vec![nanoseconds("stat", &[4.0])],
+        ]);
+        samples.push_round(vec![
+            vec![nanoseconds("stat", &[5.0])],
+            vec![nanoseconds("stat", &[6.0])],
+        ]);
+        assert_eq!(samples.series(&bare, "stat"), [3.0, 5.0]);
+        assert_eq!(samples.series(&ours, "stat"), [4.0, 6.0]);
+        assert_eq!(samples.series(&ours, "poll"), [0.0; 0]);
+        assert_eq!(samples.measures(&bare), ["stat", "poll"]);
+    }
+
+    #[test]
+    fn a_run_is_one_flat_line_of_json() {
+        let run = Run {
+            round: 3,
+            turn: 1,
+            warm_up: false,
+            contender: Contender::new("static true", "bare"),
+            at_us: 1234,
+            readings: vec![Reading::one_us("wall", 390.25)],
+        };
+        let line = serde_json::to_string(&run).unwrap();
+        assert_eq!(
+            line,
+            r#"{"round":3,"turn":1,"warm_up":false,"workload":"static true","subject":"bare","at_us":1234,"readings":[{"measure":"wall","unit":"us","values":[390.25]}]}"#
+        );
+        assert_eq!(serde_json::from_str::<Run>(&line).unwrap(), run);
+    }
+}

@@ -1,0 +1,20 @@
+//! No wall at all.
+
+use super::{Subject, words_of};
+use palisade_policy::Policy;
+use palisade_wall::Command;
+use std::ffi::OsString;
+
+/// The program itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare;
+
+impl Subject for Bare {
+    fn name(&self) -> &'static str {
+        "bare"
+    }
+
+    fn command_line(&self, _policy: &Policy, command: &Command) -> Vec<OsString> {
+        words_of(command).collect()
+    }
+}

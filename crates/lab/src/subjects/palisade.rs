@@ -1,0 +1,123 @@
+//! `palisade run`.
+
+use super::{Subject, version_of, words_of};
+use palisade_policy::{
+    Access, FileGrant, Limits, Policy,
+    value::{format_duration, format_size},
+};
+use palisade_wall::Command;
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+/// A `palisade` executable.
+#[derive(Clone, Debug)]
+pub struct Palisade {
+    program: PathBuf,
+    report: Option<PathBuf>,
+}
+
+impl Palisade {
+    /// The executable at `program`.
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            report: None,
+        }
+    }
+
+    /// The same, writing a report to `path`.
+    pub fn with_report(&self, path: PathBuf) -> Self {
+        Self {
+            report: Some(path),
+            ..self.clone()
+        }
+    }
+
+    /// What it says its version is.
+    pub fn version(&self) -> Option<String> {
+        version_of(&self.program)
+    }
+}
+
+impl Subject for Palisade {
+    fn name(&self) -> &'static str {
+        if self.report.is_some() {
+            "palisade run --report"
+        } else {
+            "palisade run"
+        }
+    }
+
+    fn command_line(&self, policy: &Policy, command: &Command) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.program.clone().into(), "run".into()];
+        if !policy.grants.system {
+            words.push("--no-system".into());
+        }
+        words.extend(policy.grants.files.iter().flat_map(grant_flag));
+        words.extend(limit_flags(&policy.limits));
+        if let Some(report) = &self.report {
+            words.extend(["--report".into(), report.into()]);
+        }
+        words.push("--".into());
+        words.extend(words_of(command));
+        words
+    }
+}
+
+fn grant_flag(grant: &FileGrant) -> [OsString; 2] {
+    let flag = match grant.access {
+        Access::Read => "--read",
+        Access::Write => "--write",
+        Access::Exec => "--exec",
+        Access::Ipc => "--ipc",
+        Access::Protect => "--protect",
+    };
+    [flag.into(), path_text(&grant.host)]
+}
+
+/// A path as grants are typed: `:` begins the guest's path, `\:` is a colon.
+fn path_text(path: &Path) -> OsString {
+    let parts: Vec<&OsStr> = split_at_colons(path.as_os_str());
+    parts.join(OsStr::new("\\:"))
+}
+
+fn split_at_colons(text: &OsStr) -> Vec<&OsStr> {
+    use std::os::unix::ffi::OsStrExt;
+    text.as_bytes()
+        .split(|byte| *byte == b':')
+        .map(OsStr::from_bytes)
+        .collect()
+}
+
+fn limit_flags(limits: &Limits) -> Vec<OsString> {
+    let flags = [
+        ("--memory", limits.memory_bytes.map(format_size)),
+        ("--cpu", limits.cpu_cores.map(|cores| cores.to_string())),
+        (
+            "--processes",
+            limits.processes.map(|count| count.to_string()),
+        ),
+        ("--files", limits.files.map(|count| count.to_string())),
+        ("--file-size", limits.file_size_bytes.map(format_size)),
+        ("--tmp-size", limits.tmp_size_bytes.map(format_size)),
+        ("--time", limits.time.map(format_duration)),
+        ("--cpu-time", limits.cpu_time.map(format_duration)),
+        ("--output", limits.output_bytes.map(format_size)),
+    ];
+    let typed = flags
+        .into_iter()
+        .filter_map(|(flag, value)| Some([flag.into(), value?.into()]));
+    typed.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_text;
+
+    #[test]
+    fn a_colon_in_a_path_stays_one() {
+        assert_eq!(path_text("/tmp/a:b:".as_ref()), r"/tmp/a\:b\:");
+    }
+}

@@ -1,0 +1,125 @@
+//! The workload programs of `lab/workloads`, laid out on disk for one row.
+
+use anyhow::Context;
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+static TRUE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/true"));
+static SYSCALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls"));
+
+/// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
+/// own sees what the bare program sees. Dropping it removes everything.
+#[derive(Debug)]
+pub struct Workloads {
+    folder: TempDir,
+}
+
+impl Workloads {
+    /// An empty folder.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for temporary files.
+    pub fn new() -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("palisade-lab-")
+            .tempdir()
+            .context(FAULT)?;
+        set_mode(folder.path(), 0o755)?;
+        // A grant names the folder by the path it really has.
+        Ok(Self { folder })
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Adds `true`, which ends at once and needs nothing else on disk.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add_true(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("true", TRUE)
+    }
+
+    /// Adds `syscalls` and the files it works on.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be written.
+    pub fn add_syscalls(&self) -> anyhow::Result<PathBuf> {
+        const FILES: usize = 100;
+        let files = self.files_folder();
+        fs::create_dir(&files).context(FAULT)?;
+        set_mode(&files, 0o755)?;
+        for number in 0..FILES {
+            let path = files.join(number.to_string());
+            fs::write(&path, b"a file that is opened\n").context(FAULT)?;
+            set_mode(&path, 0o644)?;
+        }
+        self.add_true()?;
+        self.add_program("syscalls", SYSCALLS)
+    }
+
+    /// The folder of the files that `syscalls` opens.
+    pub fn files_folder(&self) -> PathBuf {
+        self.folder().join("open")
+    }
+
+    fn add_program(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
+        let path = self.folder().join(name);
+        fs::write(&path, content).context(FAULT)?;
+        set_mode(&path, 0o755)?;
+        Ok(path)
+    }
+
+    /// A file for what contenders say on stderr.
+    pub(crate) fn errors_file(&self) -> anyhow::Result<(PathBuf, File)> {
+        let path = self.folder().join("errors");
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .context(FAULT)?;
+        Ok((path, file))
+    }
+}
+
+const FAULT: &str = "host: cannot lay out the workload programs; set TMPDIR to a folder with room that is not mounted noexec";
+
+fn set_mode(path: &Path, mode: u32) -> anyhow::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).context(FAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn true_ends_with_success() {
+        let workloads = Workloads::new().unwrap();
+        assert!(
+            Command::new(workloads.add_true().unwrap())
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    #[test]
+    fn nothing_is_left_behind() {
+        let workloads = Workloads::new().unwrap();
+        workloads.add_syscalls().unwrap();
+        let folder = workloads.folder().to_owned();
+        assert!(folder.join("open/99").is_file());
+        drop(workloads);
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,65 @@
+//! Removes what supervisors left behind that were killed together with their keeper.
+
+use std::{fs, io};
+
+use serde::Serialize;
+
+use super::{
+    name::{LeafName, Life, Owner},
+    plan::{Placement, Plan},
+    tree::{Kernel, Tree},
+};
+
+/// What a sweep found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sweep {
+    /// Leaves of ended owners that are gone now.
+    pub removed: usize,
+    /// Leaves of ended owners that processes still live in.
+    pub occupied: usize,
+}
+
+/// Removes the empty leaves of ended owners from wherever the plan would make new ones. Leaves
+/// whose owner lives, or cannot be seen from this pid namespace, stay.
+///
+/// It reads every name there: for start-up of a long-lived host, not for every domain.
+///
+/// # Errors
+///
+/// When a group that exists cannot be listed.
+pub fn sweep(plan: &Plan, observer: Owner) -> io::Result<Sweep> {
+    let stat = |pid| fs::read_to_string(format!("/proc/{pid}/stat"));
+    sweep_in(&Kernel, plan, observer, stat)
+}
+
+pub(super) fn sweep_in(
+    tree: &impl Tree,
+    plan: &Plan,
+    observer: Owner,
+    stat: impl Fn(u32) -> io::Result<String>,
+) -> io::Result<Sweep> {
+    let mut sweep = Sweep::default();
+    for placement in &plan.placements {
+        for (entry, name) in leaves(tree, placement)? {
+            if name.owner().life(observer, &stat) == Life::Ended {
+                match tree.remove(&placement.parent.join(entry)) {
+                    Ok(()) => sweep.removed += 1,
+                    Err(_) => sweep.occupied += 1,
+                }
+            }
+        }
+    }
+    Ok(sweep)
+}
+
+fn leaves(tree: &impl Tree, placement: &Placement) -> io::Result<Vec<(String, LeafName)>> {
+    let entries = match tree.list(&placement.parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let leaf = |entry: String| {
+        let name = LeafName::parse(entry.strip_prefix(placement.prefix)?)?;
+        Some((entry, name))
+    };
+    Ok(entries.into_iter().filter_map(leaf).collect())
+}

@@ -1,0 +1,190 @@
+//! The throwaway sandbox around every run.
+//!
+//! `unshare` gives it pid, mount, uts, ipc and net namespaces; its PID 1 is the
+//! [`crate::warden`]. A control group of the suite's own bounds its memory and processes,
+//! `timeout` its time. Started by an ordinary user it is in a user namespace too.
+//!
+//! It does not protect what has no namespace: attacks on the clock, on modules or on
+//! global settings only try whether they get through, and change nothing.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::outcome::Outcome;
+use crate::tools::Tool;
+use crate::warden::{Order, SECRET, TOKEN};
+use crate::{BUILT, attack};
+
+/// Outer limits of all arenas together.
+const MEMORY_BYTES: u64 = 4 << 30;
+const PROCESSES: u32 = 4_000;
+/// Seconds until the watchdog ends an arena, and until it kills it.
+const WATCHDOG: [&str; 2] = ["30", "2"];
+/// Enters each control group given before `--`, then executes the rest.
+const ENTER_GROUPS: &str = r#"while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
+const NAMESPACES: &[&str] =
+    &["--fork", "--pid", "--mount", "--uts", "--ipc", "--net", "--mount-proc", "--kill-child=SIGKILL"];
+const AS_ORDINARY_USER: &[&str] = &["--user", "--map-current-user", "--keep-caps"];
+
+/// A place for arenas: the programs that they need, and their outer limits.
+#[derive(Debug)]
+pub struct Ground {
+    base: TempDir,
+    groups: Vec<PathBuf>,
+}
+
+impl Ground {
+    /// Copies the guests, and those of `tools` that are installed, to where every user can
+    /// reach them.
+    ///
+    /// # Errors
+    ///
+    /// If the copies cannot be made. Missing control groups are no error: `timeout` and the
+    /// guests' own bounds remain.
+    pub fn prepare(tools: &[Tool]) -> io::Result<Self> {
+        // Not below /tmp: every arena has a /tmp of its own.
+        let base = tempfile::Builder::new().prefix("palisade-suite-").tempdir_in("/var/tmp")?;
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
+        open(base.path())?;
+        for folder in ["bin", "tools", "case"] {
+            fs::create_dir(base.path().join(folder))?;
+            open(&base.path().join(folder))?;
+        }
+        let built = Path::new(BUILT);
+        for guest in ["hostile", "hostile-dynamic", "hostile32"].map(|name| built.join(name)) {
+            if guest.is_file() {
+                copy_into(&guest, &base.path().join("bin"))?;
+            }
+        }
+        copy_into(&built.join("stagehand"), &base.path().join("tools"))?;
+        for tool in tools {
+            if let Some(program) = tool.find() {
+                fs::copy(program, base.path().join("tools").join(tool.name()))?;
+            }
+        }
+        Ok(Self { base, groups: outer_groups() })
+    }
+
+    /// Makes one run in an arena of its own.
+    #[must_use]
+    pub fn run(&self, tool: Tool, row: &attack::Attack, policy: attack::Policy, user: attack::User) -> Outcome {
+        let made = self.try_run(tool, row, policy, user);
+        made.unwrap_or_else(|e| Outcome::void(format!("the arena could not be made: {e}")))
+    }
+
+    fn try_run(
+        &self,
+        tool: Tool,
+        row: &attack::Attack,
+        policy: attack::Policy,
+        user: attack::User,
+    ) -> io::Result<Outcome> {
+        let order = Order {
+            tool,
+            attack: row.clone(),
+            policy,
+            user,
+            base: self.base.path().to_owned(),
+            nonce: random_word()?,
+        };
+        let result = self
+            .command(&order)?
+            .env(SECRET, random_word()?)
+            .env(TOKEN, random_word()?)
+            .stdin(Stdio::null())
+            .output()?;
+        let line = String::from_utf8_lossy(&result.stdout);
+        serde_json::from_str(line.trim_end()).map_err(|_| {
+            io::Error::other(format!("{}: {line}{}", result.status, String::from_utf8_lossy(&result.stderr)))
+        })
+    }
+
+    fn command(&self, order: &Order) -> io::Result<Command> {
+        let mut command = Command::new("sh");
+        command.args(["-c", ENTER_GROUPS, "arena"]).args(&self.groups).arg("--");
+        command.args(["timeout", "-k", WATCHDOG[1], WATCHDOG[0], "unshare"]).args(NAMESPACES);
+        if !rustix::process::geteuid().is_root() {
+            command.args(AS_ORDINARY_USER);
+        }
+        command.arg("--").arg(std::env::current_exe()?).args(order.to_arguments());
+        Ok(command)
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            remove_group(group);
+        }
+    }
+}
+
+fn copy_into(file: &Path, folder: &Path) -> io::Result<()> {
+    let name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::copy(file, folder.join(name)).map(drop)
+}
+
+/// 128 random bits in hexadecimal.
+fn random_word() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Leaves below the suite's own memory and pids control groups, as far as it may make them.
+fn outer_groups() -> Vec<PathBuf> {
+    let memory = MEMORY_BYTES.to_string();
+    let processes = PROCESSES.to_string();
+    let limits = [
+        ("memory", "memory.limit_in_bytes", memory.as_str()),
+        ("pids", "pids.max", processes.as_str()),
+        ("", "memory.max", memory.as_str()),
+        ("", "pids.max", processes.as_str()),
+    ];
+    let mut groups = Vec::new();
+    for (controller, file, value) in limits {
+        let Some(leaf) = own_group(controller).map(|group| group.join(format!("palisade-suite-{}", std::process::id())))
+        else {
+            continue;
+        };
+        let made = groups.contains(&leaf) || fs::create_dir(&leaf).is_ok();
+        if !made {
+            continue;
+        }
+        if fs::write(leaf.join(file), value).is_err() {
+            remove_group(&leaf);
+        } else if !groups.contains(&leaf) {
+            groups.push(leaf);
+        }
+    }
+    groups
+}
+
+/// The suite's own group of a v1 controller, or of the v2 tree (the empty name).
+fn own_group(controller: &str) -> Option<PathBuf> {
+    let table = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = table.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let controllers = fields.next()?;
+        let path = fields.next()?;
+        controllers.split(',').any(|name| name == controller).then_some(path)
+    })?;
+    let mount = if controller.is_empty() { PathBuf::from("/sys/fs/cgroup") } else { Path::new("/sys/fs/cgroup").join(controller) };
+    Some(mount.join(path.trim_start_matches('/')))
+}
+
+/// Removes a group and what a killed launcher left below it.
+fn remove_group(group: &Path) {
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            remove_group(&entry.path());
+        }
+    }
+    // A group that still has processes stays; the kernel says so and nothing else can be done.
+    let _ = fs::remove_dir(group);
+}

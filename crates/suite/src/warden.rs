@@ -1,0 +1,233 @@
+//! The warden: PID 1 of an arena. Lays the stage, launches, looks, judges, reports.
+//!
+//! It is the suite's own executable, started again with `--warden`; it writes one line of
+//! JSON, an [`Outcome`], to its stdout. When it ends, the kernel ends all that is left in
+//! the arena.
+
+mod props;
+mod run;
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, mount, mount_remount};
+
+use crate::attack::{Attack, Policy, Prop, User};
+use crate::attacks;
+use crate::outcome::Outcome;
+use crate::stage::{ORDINARY_ID, Stage};
+use crate::tools::{Launch, Placed, Tool};
+use crate::witness::process::Process;
+
+pub(crate) use props::Props;
+pub(crate) use run::Run;
+
+/// First argument that turns the suite's executable into the warden.
+pub(crate) const FLAG: &str = "--warden";
+/// Environment of the warden, and so of the launcher: what must not reach the guest.
+pub(crate) const SECRET: &str = "PALISADE_SUITE_SECRET";
+/// Environment: the content of the granted file.
+pub(crate) const TOKEN: &str = "PALISADE_SUITE_TOKEN";
+
+/// What a witness looks at.
+pub(crate) struct Scene<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) props: &'a Props,
+    pub(crate) run: &'a Run,
+    pub(crate) processes_before: usize,
+}
+
+impl Scene<'_> {
+    pub(crate) fn knows_port(&self, port: u64) -> bool {
+        self.props.knows_port(port)
+    }
+}
+
+/// One run to make, as the runner tells the warden.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) tool: Tool,
+    pub(crate) attack: Attack,
+    pub(crate) policy: Policy,
+    pub(crate) user: User,
+    pub(crate) base: PathBuf,
+    pub(crate) nonce: String,
+}
+
+impl Order {
+    /// As the warden's command line, the flag included.
+    pub(crate) fn to_arguments(&self) -> [String; 7] {
+        [
+            FLAG.to_owned(),
+            self.tool.name().to_owned(),
+            self.attack.name.to_owned(),
+            self.policy.name().to_owned(),
+            self.user.name().to_owned(),
+            self.base.display().to_string(),
+            self.nonce.clone(),
+        ]
+    }
+
+    fn from_arguments(mut words: impl Iterator<Item = String>) -> Option<Self> {
+        Some(Self {
+            tool: Tool::named(&words.next()?)?,
+            attack: attacks::named(&words.next()?)?,
+            policy: Policy::named(&words.next()?)?,
+            user: User::named(&words.next()?)?,
+            base: words.next()?.into(),
+            nonce: words.next()?,
+        })
+    }
+}
+
+/// If this process was started as a warden, does its work and does not return.
+///
+/// To be called first in the `main` of every executable that uses the [`crate::runner`].
+pub fn enter_if_asked() {
+    let mut words = env::args().skip(1);
+    if words.next().as_deref() != Some(FLAG) {
+        return;
+    }
+    let outcome = match Order::from_arguments(words) {
+        Some(order) => hold(&order).unwrap_or_else(|e| Outcome::void(format!("the warden could not set up: {e}"))),
+        None => Outcome::void("the warden did not understand its order"),
+    };
+    println!("{}", serde_json::to_string(&outcome).expect("an outcome is plain data"));
+    std::process::exit(0);
+}
+
+/// Makes the run that was ordered.
+fn hold(order: &Order) -> io::Result<Outcome> {
+    let stage = stage_of(order)?;
+    close_off(&stage.path("{case}"))?;
+    order.tool.prepare_arena();
+    stage.lay()?;
+    let props = Props::set_up(&stage, &order.attack)?;
+    drop_privileges_to_pass_on()?;
+    let launch = launch_of(order, &stage, &props);
+    let words = command_words(order, &stage, &props, &launch)?;
+
+    let processes_before = Process::all().len();
+    let mut outcome = Outcome::default();
+    for _ in 0..order.launches() {
+        outcome = run::run_once(&stage, &props, order, &words, processes_before)?;
+        if outcome.seen {
+            break;
+        }
+    }
+    outcome.command = words.join(" ");
+    Ok(outcome)
+}
+
+impl Order {
+    /// Without a wall the guest races for itself.
+    fn launches(&self) -> usize {
+        if self.tool == Tool::None { 1 } else { self.attack.launches }
+    }
+}
+
+fn stage_of(order: &Order) -> io::Result<Stage> {
+    let word = |name| env::var(name).map_err(|_| io::Error::other(format!("{name} is not set")));
+    let is_root = rustix::process::geteuid().is_root();
+    Ok(Stage {
+        base: order.base.clone(),
+        nonce: order.nonce.clone(),
+        secret: word(SECRET)?,
+        token: word(TOKEN)?,
+        switch_to: (is_root && order.user == User::Ordinary).then_some(ORDINARY_ID),
+    })
+}
+
+/// Makes the arena's own places writable, and everything else of the host read-only.
+///
+/// The root mount is this mount namespace's copy: the host's stays as it is.
+fn close_off(case: &Path) -> io::Result<()> {
+    let tmpfs = |path: &Path, options| mount("arena", path, c"tmpfs", MountFlags::empty(), Some(options));
+    tmpfs(case, c"size=256m,mode=755")?;
+    tmpfs(Path::new("/tmp"), c"size=256m,mode=1777")?;
+    tmpfs(Path::new("/dev/shm"), c"size=128m,mode=1777")?;
+    mount_remount("/", MountFlags::BIND | MountFlags::RDONLY, c"")?;
+    Ok(())
+}
+
+/// In an arena of an ordinary user the warden has ambient capabilities for the set-up; the
+/// launcher must not inherit them.
+fn drop_privileges_to_pass_on() -> io::Result<()> {
+    Ok(rustix::thread::clear_ambient_capability_set()?)
+}
+
+fn launch_of(order: &Order, stage: &Stage, props: &Props) -> Launch {
+    let grants = order.attack.grants(order.policy);
+    Launch {
+        grants: grants.into_iter().map(|grant| Placed::new(grant, stage)).collect(),
+        guest_arguments: guest_arguments(order, stage, props),
+        bin: stage.path("{bin}"),
+        stagehand: stage.path("{tools}/stagehand"),
+        folder: stage.path("{case}/tool"),
+        uid: stage.switch_to.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+    }
+}
+
+/// `ATTACK NONCE KEY=VALUE…`; the guest takes the first value of a key.
+fn guest_arguments(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
+    const ALWAYS: &[&str] = &[
+        "secret={outside}/secret",
+        "outside={outside}",
+        "fixtures={fixtures}",
+        "scratch={scratch}",
+        "granted={fixtures}/granted",
+        "tool={outside}/tool",
+    ];
+    let naive: &[&str] = if order.tool == Tool::None { order.attack.naive_arguments } else { &[] };
+    let control = order.attack.control_arguments(order.policy);
+    let templates = control.iter().chain(naive).chain(order.attack.arguments).chain(ALWAYS);
+    let mut words = vec![order.attack.name.to_owned(), order.nonce.clone()];
+    words.extend(templates.map(|template| stage.expand(template)));
+    words.extend(props.arguments().iter().cloned());
+    words
+}
+
+/// The launcher's command line, behind the flaws that the attack asks for.
+fn command_words(order: &Order, stage: &Stage, props: &Props, launch: &Launch) -> io::Result<Vec<String>> {
+    let program = launcher(order, stage)?;
+    let mut words = flaws(order, stage, props);
+    if !words.is_empty() {
+        let stagehand = stage.expand("{tools}/stagehand");
+        words.splice(0..0, [stagehand, "launch".to_owned()]);
+        words.push("--".to_owned());
+    }
+    fs::create_dir(&launch.folder)?;
+    words.extend(order.tool.command_line(&program, launch));
+    stage.give_away(&launch.folder)?;
+    Ok(words)
+}
+
+/// A copy of the tool's executable that belongs to whoever starts it, and so to the
+/// attack that overwrites it.
+fn launcher(order: &Order, stage: &Stage) -> io::Result<PathBuf> {
+    if order.tool == Tool::None {
+        return Ok(PathBuf::new());
+    }
+    let installed = stage.path("{tools}").join(order.tool.name());
+    if order.tool != Tool::Palisade {
+        return Ok(installed);
+    }
+    let copy = stage.path("{case}/launcher");
+    fs::copy(installed, &copy)?;
+    stage.give_away(&copy)?;
+    Ok(copy)
+}
+
+fn flaws(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
+    let mut words = Vec::new();
+    for prop in order.attack.props {
+        match prop {
+            Prop::Flaw(flaw) => words.push(props.fill(&stage.expand(flaw))),
+            Prop::Terminal => words.push(stage.expand("terminal={case}/typed")),
+            _ => {}
+        }
+    }
+    words
+}

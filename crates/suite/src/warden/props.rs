@@ -1,0 +1,299 @@
+//! Props: victims, servers and set-ups that stand ready before the launch.
+
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
+
+use crate::attack::{Attack, Prop};
+use crate::stage::Stage;
+use crate::witness::process::Process;
+
+/// Looks that a witness takes before it says that nothing happened, and their distance:
+/// a signal or a packet may be under way when the launcher ends.
+const LOOKS: usize = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// Folders that hold a socket and a FIFO of the host.
+const MEETING_PLACES: [&str; 3] = ["{outside}", "{fixtures}", "{scratch}/run"];
+
+/// Everything that stands ready.
+#[derive(Default)]
+pub(crate) struct Props {
+    victim: Option<Victim>,
+    namespaced: Option<Victim>,
+    /// Where the victim's executable lies, and a copy to compare with.
+    rewritable: Vec<(String, String)>,
+    received: Arc<Mutex<Vec<u8>>>,
+    fifos: Vec<RefCell<File>>,
+    ports: Vec<u16>,
+    arguments: Vec<String>,
+    shares_group: bool,
+}
+
+struct Victim {
+    child: Child,
+    questions: RefCell<ChildStdin>,
+    answers: RefCell<BufReader<ChildStdout>>,
+}
+
+impl Props {
+    pub(super) fn set_up(stage: &Stage, attack: &Attack) -> io::Result<Self> {
+        let mut props = Self::default();
+        for prop in attack.props {
+            props.add(*prop, stage)?;
+        }
+        Ok(props)
+    }
+
+    fn add(&mut self, prop: Prop, stage: &Stage) -> io::Result<()> {
+        match prop {
+            Prop::Victim => self.add_victim(stage),
+            Prop::VictimNamespaced => self.add_namespaced(stage),
+            Prop::SharedGroup => Ok(self.shares_group = true),
+            Prop::Servers => self.add_servers(stage),
+            Prop::LocalServers => self.add_local_servers(stage),
+            Prop::Flip(one, other) => flip(stage, one, other),
+            Prop::ReadOnlyFixtures => make_read_only(stage),
+            Prop::Masked => mask(stage),
+            Prop::Privileged => stage.lay_privileged(),
+            Prop::KernelLog => fs::write("/dev/kmsg", stage.expand("<7>palisade-suite {secret}\n")),
+            Prop::Handle => self.add_handle(stage),
+            // Flaws of the launcher: they are part of its command line.
+            Prop::Terminal | Prop::Flaw(_) => Ok(()),
+        }
+    }
+
+    /// Guest arguments that only the props know: pids, addresses, ports.
+    pub(super) fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
+    /// The process group that the launcher joins, if it shares one.
+    pub(super) fn group_to_join(&self) -> Option<i32> {
+        self.victim.as_ref().filter(|_| self.shares_group).map(Victim::pid)
+    }
+
+    /// Fills in `{victim}` and `{namespaced}`.
+    pub(super) fn fill(&self, flaw: &str) -> String {
+        let pid = |victim: &Option<Victim>| victim.as_ref().map_or(0, Victim::pid).to_string();
+        flaw.replace("{victim}", &pid(&self.victim)).replace("{namespaced}", &pid(&self.namespaced))
+    }
+
+    pub(super) fn knows_port(&self, port: u64) -> bool {
+        self.ports.iter().any(|known| u64::from(*known) == port)
+    }
+
+    /// Whether a server or a FIFO got `nonce`.
+    pub(crate) fn received(&self, nonce: &str) -> bool {
+        eventually(|| {
+            let mut bytes = self.received.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for fifo in &self.fifos {
+                // EAGAIN ends the read: the FIFO is open at both ends and empty.
+                let _ = fifo.borrow_mut().read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).contains(nonce)
+        })
+    }
+
+    pub(crate) fn victim_is_dead(&self) -> bool {
+        eventually(|| !self.victim_process().is_some_and(Process::is_alive))
+    }
+
+    pub(crate) fn victim_is_stopped(&self) -> bool {
+        eventually(|| self.victim_process().and_then(|p| p.stat(3)).as_deref() == Some("T"))
+    }
+
+    /// Whether the victim's memory no longer holds `secret`.
+    pub(crate) fn victim_is_changed(&self, secret: &str) -> bool {
+        let memory = self.victim.as_ref().and_then(|victim| victim.ask().ok());
+        memory.is_some_and(|memory| !memory.contains(secret))
+    }
+
+    /// Whether the victim's executable is not what it was.
+    pub(crate) fn victim_is_rewritten(&self) -> bool {
+        self.rewritable.iter().any(|(path, original)| fs::read(path).ok() != fs::read(original).ok())
+    }
+
+    fn victim_process(&self) -> Option<Process> {
+        self.victim.as_ref().map(|victim| Process { pid: victim.pid() })
+    }
+
+    fn add_victim(&mut self, stage: &Stage) -> io::Result<()> {
+        let executable = stage.expand("{outside}/victim");
+        self.rewritable.push((executable.clone(), stage.expand("{tools}/stagehand")));
+        let (victim, told) = Victim::start(stage, &executable, &["victim", &stage.nonce, &stage.secret, "{outside}"])?;
+        self.arguments.push(format!("victim={}", victim.pid()));
+        self.arguments.extend(told.split_whitespace().map(str::to_owned));
+        self.victim = Some(victim);
+        Ok(())
+    }
+
+    fn add_namespaced(&mut self, stage: &Stage) -> io::Result<()> {
+        let executable = stage.expand("{tools}/stagehand");
+        let (victim, _) = Victim::start(stage, &executable, &["victim-namespaced", &stage.nonce, &stage.secret])?;
+        self.arguments.push(format!("victim={}", victim.pid()));
+        self.namespaced = Some(victim);
+        Ok(())
+    }
+
+    fn add_servers(&mut self, stage: &Stage) -> io::Result<()> {
+        let up = std::process::Command::new(stage.path("{tools}/stagehand")).arg("loopback-up").status()?;
+        if !up.success() {
+            return Err(io::Error::other("the loopback device does not come up"));
+        }
+        for (name, host) in [("tcp4", "127.0.0.1"), ("tcp6", "::1")] {
+            let listener = TcpListener::bind((host, 0))?;
+            self.announce(name, listener.local_addr()?);
+            self.serve(move || listener.accept().map(|(stream, _)| stream));
+        }
+        for (name, host, port) in [("udp4", "127.0.0.1", 0), ("udp6", "::1", 0), ("dns", "127.0.0.53", 53)] {
+            // Port 53 takes privileges; without them the attack is refused, and says so.
+            if let Ok(socket) = UdpSocket::bind((host, port)) {
+                self.announce(name, socket.local_addr()?);
+                self.serve_datagrams(socket);
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, name: &str, address: SocketAddr) {
+        self.ports.push(address.port());
+        self.arguments.push(format!("{name}={}", address.port()));
+    }
+
+    fn add_local_servers(&mut self, stage: &Stage) -> io::Result<()> {
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(&stage.nonce)?;
+        let listener = UnixListener::bind_addr(&name)?;
+        self.serve(move || listener.accept().map(|(stream, _)| stream));
+        for place in MEETING_PLACES {
+            let folder = stage.path(place);
+            let socket = folder.join("host.sock");
+            let listener = UnixListener::bind(&socket)?;
+            stage.give_away(&socket)?;
+            self.serve(move || listener.accept().map(|(stream, _)| stream));
+
+            let fifo = folder.join("host.fifo");
+            rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
+            stage.give_away(&fifo)?;
+            let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+            self.fifos.push(RefCell::new(
+                OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(fifo)?,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Keeps what every connection sends.
+    fn serve<S: Read + Send + 'static>(&self, accept: impl Fn() -> io::Result<S> + Send + 'static) {
+        let received = Arc::clone(&self.received);
+        thread::spawn(move || {
+            while let Ok(mut stream) = accept() {
+                let received = Arc::clone(&received);
+                thread::spawn(move || {
+                    let mut bytes = [0; 256];
+                    if let Ok(length) = stream.read(&mut bytes) {
+                        keep(&received, &bytes[..length]);
+                    }
+                });
+            }
+        });
+    }
+
+    fn serve_datagrams(&self, socket: UdpSocket) {
+        let received = Arc::clone(&self.received);
+        thread::spawn(move || {
+            let mut bytes = [0; 256];
+            while let Ok(length) = socket.recv(&mut bytes) {
+                keep(&received, &bytes[..length]);
+            }
+        });
+    }
+
+    fn add_handle(&mut self, stage: &Stage) -> io::Result<()> {
+        let result = stage.stagehand("handle").arg(stage.path("{outside}/secret")).output()?;
+        self.arguments.push(format!("handle={}", String::from_utf8_lossy(&result.stdout).trim_end()));
+        Ok(())
+    }
+}
+
+impl Victim {
+    /// Starts it as whoever starts the launcher, and returns its first line.
+    fn start(stage: &Stage, executable: &str, words: &[&str]) -> io::Result<(Self, String)> {
+        let mut command = std::process::Command::new(executable);
+        command.args(words.iter().map(|word| stage.expand(word)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        stage.as_user(&mut command);
+        let mut child = command.spawn()?;
+        let lost = || io::Error::other("a victim without pipes");
+        let victim = Self {
+            questions: RefCell::new(child.stdin.take().ok_or_else(lost)?),
+            answers: RefCell::new(BufReader::new(child.stdout.take().ok_or_else(lost)?)),
+            child,
+        };
+        let told = victim.next_line()?;
+        Ok((victim, told))
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    fn next_line(&self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.answers.borrow_mut().read_line(&mut line)? {
+            0 => Err(io::Error::new(ErrorKind::UnexpectedEof, "the victim did not get ready")),
+            _ => Ok(line),
+        }
+    }
+
+    /// What its memory holds now.
+    fn ask(&self) -> io::Result<String> {
+        self.questions.borrow_mut().write_all(b"memory\n")?;
+        self.next_line()
+    }
+}
+
+fn keep(received: &Mutex<Vec<u8>>, bytes: &[u8]) {
+    received.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+}
+
+fn eventually(mut happened: impl FnMut() -> bool) -> bool {
+    for look in 0..LOOKS {
+        if look > 0 {
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        if happened() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Exchanges two names until the arena ends.
+fn flip(stage: &Stage, one: &str, other: &str) -> io::Result<()> {
+    stage.stagehand("flip").arg(stage.path(one)).arg(stage.path(other)).spawn().map(drop)
+}
+
+fn make_read_only(stage: &Stage) -> io::Result<()> {
+    let fixtures = stage.path("{fixtures}");
+    mount_bind(&fixtures, &fixtures)?;
+    Ok(mount_remount(&fixtures, MountFlags::BIND | MountFlags::RDONLY, c"")?)
+}
+
+fn mask(stage: &Stage) -> io::Result<()> {
+    let masked = stage.path("{fixtures}/masked");
+    fs::write(masked.join("secret"), &stage.secret)?;
+    stage.give_away(&masked)?;
+    Ok(mount("mask", &masked, c"tmpfs", MountFlags::RDONLY, Some(c"size=4k"))?)
+}

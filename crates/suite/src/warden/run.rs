@@ -1,0 +1,252 @@
+//! One launch: start, read, look while the guest holds, wait, look again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+
+use super::{Order, Props, Scene};
+use crate::attack::Prop;
+use crate::outcome::Outcome;
+use crate::stage::Stage;
+use crate::witness::process::Process;
+
+/// How much output is kept; more is counted only.
+const KEPT_OUTPUT_BYTES: usize = 2 << 20;
+/// How much of stderr is reported; of all output, where both go to a terminal.
+const KEPT_STDERR_BYTES: usize = 2_000;
+/// What the launcher's end may take to reach its last process and its pipes.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// What is known of a launch so far.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    output: Vec<u8>,
+    pub(crate) output_bytes: usize,
+    output_closed: bool,
+    pub(crate) lasted_ms: u64,
+    pub(crate) survivors: usize,
+    exit_code: Option<i32>,
+    held: bool,
+}
+
+enum Event {
+    Output(Vec<u8>),
+    OutputClosed,
+    Ended(ExitStatus),
+}
+
+/// A started launcher.
+struct Launched {
+    pid: Pid,
+    started: Instant,
+    deadline: Instant,
+    events: Receiver<Event>,
+    /// Closing it lets the guest go on.
+    stdin: Option<ChildStdin>,
+}
+
+pub(super) fn run_once(
+    stage: &Stage,
+    props: &Props,
+    order: &Order,
+    words: &[String],
+    processes_before: usize,
+) -> io::Result<Outcome> {
+    let errors = stage.path("{case}/stderr");
+    let mut launched = launch(stage, props, order, words, &errors)?;
+    let mut run = Run::default();
+    let mut seen = false;
+    while let Some(event) = launched.next_event() {
+        let was_held = run.held;
+        run.note(event, launched.started);
+        if run.held && !was_held {
+            seen = order.attack.witness.seen_while_held(&Scene { stage, props, run: &run, processes_before });
+            launched.stdin = None;
+        }
+        if run.exit_code.is_some() {
+            break;
+        }
+    }
+    launched.conclude(&mut run, &stage.nonce);
+    let scene = Scene { stage, props, run: &run, processes_before };
+    seen |= order.attack.witness.seen_afterwards(&scene);
+    Ok(outcome(&run, seen, stage, &errors))
+}
+
+fn outcome(run: &Run, seen: bool, stage: &Stage, errors: &Path) -> Outcome {
+    Outcome {
+        begun: run.said(&format!("begin {}", stage.nonce)),
+        seen,
+        exit_code: run.exit_code,
+        lasted_ms: run.lasted_ms,
+        survivors: run.survivors,
+        stderr: fs::read(errors).map_or_else(|_| tail_of(&run.output), |bytes| tail_of(&bytes)),
+        command: String::new(),
+    }
+}
+
+impl Run {
+    /// Whether the guest's output holds `text`.
+    pub(crate) fn said(&self, text: &str) -> bool {
+        let needle = text.as_bytes();
+        self.output.windows(needle.len()).any(|window| window == needle)
+    }
+
+    /// Whether somebody kept the output open after the launcher had ended.
+    pub(crate) fn is_output_held(&self) -> bool {
+        !self.output_closed
+    }
+
+    fn note(&mut self, event: Event, started: Instant) {
+        match event {
+            Event::Output(bytes) => self.keep(&bytes),
+            Event::OutputClosed => self.output_closed = true,
+            Event::Ended(status) => {
+                self.exit_code = Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+                self.lasted_ms = elapsed_ms(started);
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.output_bytes += bytes.len();
+        let room = KEPT_OUTPUT_BYTES.saturating_sub(self.output.len());
+        self.output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.held = self.held || (self.output.len() < 65_536 && self.said("held\n"));
+    }
+}
+
+impl Launched {
+    /// The next event; none once the deadline passed.
+    fn next_event(&self) -> Option<Event> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match self.events.recv_timeout(left) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// After the launcher's end, or at the deadline: what is left?
+    fn conclude(mut self, run: &mut Run, nonce: &str) {
+        self.stdin = None;
+        if run.exit_code.is_none() {
+            run.lasted_ms = elapsed_ms(self.started);
+            // It may have ended this very moment.
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+        self.deadline = Instant::now() + GRACE;
+        let ended = run.exit_code;
+        while !run.output_closed || run.exit_code.is_none() {
+            let Some(event) = self.next_event() else { break };
+            let lasted_ms = run.lasted_ms;
+            run.note(event, self.started);
+            run.lasted_ms = lasted_ms;
+        }
+        // Killed by the warden is not how it ended.
+        run.exit_code = ended;
+        run.survivors = survivors(nonce, self.deadline);
+    }
+}
+
+/// The guest's processes that are alive at the deadline.
+fn survivors(nonce: &str, deadline: Instant) -> usize {
+    loop {
+        let alive = Process::marked(nonce).into_iter().filter(|p| p.is_alive()).count();
+        if alive == 0 || Instant::now() >= deadline {
+            return alive;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn elapsed_ms(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn launch(stage: &Stage, props: &Props, order: &Order, words: &[String], errors: &Path) -> io::Result<Launched> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    stage.as_user(&mut command);
+    let terminal = order.attack.props.contains(&Prop::Terminal).then(|| Terminal::open(stage)).transpose()?;
+    match &terminal {
+        // It leads a session of its own.
+        Some(terminal) => terminal.give_to(&mut command)?,
+        None => {
+            // Never the warden's own group: signals to a group must not reach it.
+            command.process_group(props.group_to_join().unwrap_or(0));
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(errors)?);
+        }
+    }
+    start(command, terminal, Duration::from_millis(order.attack.deadline_ms))
+}
+
+fn start(mut command: Command, terminal: Option<Terminal>, time: Duration) -> io::Result<Launched> {
+    let mut child = command.spawn()?;
+    let started = Instant::now();
+    let pid = Pid::from_child(&child);
+    let stdin = child.stdin.take();
+    let (sender, events) = channel();
+    match (child.stdout.take(), terminal) {
+        (Some(output), _) => read_all(output, sender.clone()),
+        (None, Some(terminal)) => read_all(terminal.master, sender.clone()),
+        (None, None) => {}
+    }
+    thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            // Nobody listens any more once the verdict is made.
+            let _ = sender.send(Event::Ended(status));
+        }
+    });
+    Ok(Launched { pid, started, deadline: started + time, events, stdin })
+}
+
+fn read_all(mut output: impl Read + Send + 'static, events: Sender<Event>) {
+    thread::spawn(move || {
+        let mut bytes = vec![0; 65_536];
+        // A terminal's master reads EIO once every slave is closed.
+        while let Ok(length @ 1..) = output.read(&mut bytes) {
+            if events.send(Event::Output(bytes[..length].to_vec())).is_err() {
+                return;
+            }
+        }
+        let _ = events.send(Event::OutputClosed);
+    });
+}
+
+/// A terminal for a launcher that is started from a shell.
+struct Terminal {
+    master: File,
+    slave: PathBuf,
+}
+
+impl Terminal {
+    fn open(stage: &Stage) -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let slave = PathBuf::from(name.to_string_lossy().into_owned());
+        stage.give_away(&slave)?;
+        Ok(Self { master: File::from(master), slave })
+    }
+
+    fn give_to(&self, command: &mut Command) -> io::Result<()> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let no_ctty = rustix::fs::OFlags::NOCTTY.bits().cast_signed();
+        let slave = OpenOptions::new().read(true).write(true).custom_flags(no_ctty).open(&self.slave)?;
+        command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
+        Ok(())
+    }
+}
+
+fn tail_of(bytes: &[u8]) -> String {
+    let start = bytes.len().saturating_sub(KEPT_STDERR_BYTES);
+    String::from_utf8_lossy(&bytes[start..]).into_owned()
+}
