@@ -12,13 +12,41 @@ fn main() {
     let target = variable("TARGET");
     let output = Path::new(&variable("OUT_DIR")).join("keeper");
     let status = Command::new(variable("RUSTC"))
-        .args(["--edition", "2024", "--crate-name", "palisade_keeper", "--crate-type", "bin"])
+        .args([
+            "--edition",
+            "2024",
+            "--crate-name",
+            "palisade_keeper",
+            "--crate-type",
+            "bin",
+        ])
         .args(["--target", &target, "-o"])
         .arg(&output)
         // Fixed addresses and no start files: nothing to relocate, nothing to initialise.
-        .args(["-C", "panic=abort", "-C", "opt-level=s", "-C", "relocation-model=static", "-C", "strip=symbols"])
-        .args(["-C", "link-arg=-nostartfiles", "-C", "link-arg=-nostdlib", "-C", "link-arg=-static"])
-        .args(["-C", "link-arg=-Wl,--build-id=none,-z,noseparate-code", "-D", "warnings"])
+        .args([
+            "-C",
+            "panic=abort",
+            "-C",
+            "opt-level=s",
+            "-C",
+            "relocation-model=static",
+            "-C",
+            "strip=symbols",
+        ])
+        .args([
+            "-C",
+            "link-arg=-nostartfiles",
+            "-C",
+            "link-arg=-nostdlib",
+            "-C",
+            "link-arg=-static",
+        ])
+        .args([
+            "-C",
+            "link-arg=-Wl,--build-id=none,-z,noseparate-code",
+            "-D",
+            "warnings",
+        ])
         .arg(source)
         .status()
         .unwrap_or_else(|error| panic!("cannot run rustc to build the keeper: {error}"));

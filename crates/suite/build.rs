@@ -51,7 +51,10 @@ fn main() {
 /// Builds the multi-call binary twice, static and dynamic, and its 32-bit sibling.
 fn build_hostile(folder: &Path, out: &Path) {
     let elf32 = folder.join("elf32.c");
-    let sources: Vec<_> = c_files(folder).into_iter().filter(|f| *f != elf32).collect();
+    let sources: Vec<_> = c_files(folder)
+        .into_iter()
+        .filter(|f| *f != elf32)
+        .collect();
     compile(&sources, STATIC, &out.join("hostile"));
     compile(&sources, DYNAMIC, &out.join("hostile-dynamic"));
 
@@ -110,11 +113,20 @@ fn try_compile(sources: &[PathBuf], flags: &[&str], program: &Path) -> Result<()
 
 /// Family → attacks, each in the table's order.
 fn list_attacks(hostile: &Path) -> BTreeMap<String, Vec<String>> {
-    let result = Command::new(hostile).arg("--list").output().expect("run hostile --list");
+    let result = Command::new(hostile)
+        .arg("--list")
+        .output()
+        .expect("run hostile --list");
     let mut families = BTreeMap::<String, Vec<String>>::new();
-    for line in String::from_utf8(result.stdout).expect("names are ASCII").lines() {
+    for line in String::from_utf8(result.stdout)
+        .expect("names are ASCII")
+        .lines()
+    {
         let (family, name) = line.split_once(' ').expect("FAMILY NAME");
-        families.entry(family.to_owned()).or_default().push(name.to_owned());
+        families
+            .entry(family.to_owned())
+            .or_default()
+            .push(name.to_owned());
     }
     families
 }
@@ -122,26 +134,41 @@ fn list_attacks(hostile: &Path) -> BTreeMap<String, Vec<String>> {
 fn enums(families: &BTreeMap<String, Vec<String>>) -> String {
     let mut text = String::new();
     let names: Vec<_> = families.keys().cloned().collect();
-    text += &one_enum("Family", "The families of attacks, one C file each.", &names);
+    text += &one_enum(
+        "Family",
+        "The families of attacks, one C file each.",
+        &names,
+    );
     for (family, attacks) in families {
-        text += &one_enum(&camel(family), &format!("The attacks of `{family}.c`."), attacks);
+        text += &one_enum(
+            &camel(family),
+            &format!("The attacks of `{family}.c`."),
+            attacks,
+        );
     }
     text
 }
 
 fn one_enum(name: &str, doc: &str, variants: &[String]) -> String {
-    let mut text = format!("/// {doc}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\npub enum {name} {{\n");
+    let mut text = format!(
+        "/// {doc}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\npub enum {name} {{\n"
+    );
     for variant in variants {
         writeln!(text, "    /// `{variant}`\n    {},", camel(variant)).expect("write to a string");
     }
-    writeln!(text, "}}\n\nimpl {name} {{\n    /// All of them, in the table's order.").expect("write to a string");
+    writeln!(
+        text,
+        "}}\n\nimpl {name} {{\n    /// All of them, in the table's order."
+    )
+    .expect("write to a string");
     writeln!(text, "    pub const ALL: &'static [Self] = &[").expect("write to a string");
     for variant in variants {
         writeln!(text, "        Self::{},", camel(variant)).expect("write to a string");
     }
     text += "    ];\n\n    /// The name on the command line and in test names.\n    #[must_use]\n    pub const fn name(self) -> &'static str {\n        match self {\n";
     for variant in variants {
-        writeln!(text, "            Self::{} => {variant:?},", camel(variant)).expect("write to a string");
+        writeln!(text, "            Self::{} => {variant:?},", camel(variant))
+            .expect("write to a string");
     }
     text + "        }\n    }\n}\n\n"
 }

@@ -59,6 +59,12 @@ int attack_leaked_cwd(void)
 	return spill_below(AT_FDCWD, need("secret") + 1);
 }
 
+/* The launcher was started where the secret lies. */
+int attack_inherited_cwd(void)
+{
+	return spill_below(AT_FDCWD, "secret");
+}
+
 /* ---- what the launcher makes or opens on the guest's behalf ---- */
 
 /*
@@ -224,10 +230,22 @@ int attack_drop_fifo(void)
 
 /* ---- protected paths inside a writable grant ---- */
 
+/* Another name for the same file, and a descriptor that names it without a path. */
+static bool write_round(const char *path)
+{
+	const char *alias = PATH_OF("%s/alias", need("scratch"));
+	if (link(path, alias) == 0 && write_nonce(alias) == DONE)
+		return true;
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	bool any = fd >= 0 && write_nonce(PATH_OF("/proc/self/fd/%d", fd)) == DONE;
+	close(fd);
+	return any;
+}
+
 static bool replace(const char *path)
 {
 	const char *fresh = planted();
-	if (write_nonce(path) == DONE)
+	if (write_nonce(path) == DONE || write_round(path))
 		return true;
 	if (write_nonce(fresh) != DONE)
 		return false;
@@ -277,6 +295,20 @@ int attack_create_protected_deep(void)
 	if (rename(prepared, directory) == 0 || symlink(prepared, directory) == 0)
 		return access(file, F_OK) ? refused("access") : DONE;
 	return refused("rename");
+}
+
+/* What is protected is a symlink that leads out, or becomes one: its target must not come in. */
+int attack_protect_symlink(void)
+{
+	return spill_path(need("target"));
+}
+
+int attack_protect_race(void)
+{
+	for (int round = 0; round < 2000; round++)
+		if (spill_path(need("target")) == DONE)
+			return DONE;
+	return REFUSED;
 }
 
 /* ---- kernel settings ---- */
@@ -412,6 +444,18 @@ int attack_mknod_disk(void)
 	return REFUSED;
 }
 
+int attack_kernel_log_device(void)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (log < 0)
+		return refused("/dev/kmsg");
+	lseek(log, 0, SEEK_SET);
+	/* One record per read; a record that was overwritten meanwhile reads as EPIPE. */
+	while (spill(log) || errno == EPIPE)
+		;
+	return DONE;
+}
+
 int attack_devtmpfs_mount(void)
 {
 	return mount(nonce(), "/tmp", "devtmpfs", 0, NULL) ? refused("mount") : held();
@@ -511,6 +555,11 @@ int attack_path_newline(void)
 }
 
 int attack_path_case(void)
+{
+	return spill_path(need("target"));
+}
+
+int attack_granted_symlink(void)
 {
 	return spill_path(need("target"));
 }

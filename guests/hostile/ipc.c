@@ -129,14 +129,9 @@ int attack_kill_all(void)
 	return kill(-1, SIGKILL) ? refused("kill -1") : DONE;
 }
 
-static int kill_by_pid(pid_t pid)
-{
-	return kill(pid, SIGKILL) ? refused("kill") : DONE;
-}
-
 int attack_kill_victim(void)
 {
-	return kill_by_pid((pid_t)need_number("victim"));
+	return kill((pid_t)need_number("victim"), SIGKILL) ? refused("kill") : DONE;
 }
 
 /* The victim shares the launcher's process group, as in a shell pipeline. */
@@ -148,9 +143,7 @@ int attack_kill_group(void)
 
 int attack_stop_victim(void)
 {
-	pid_t victim = (pid_t)need_number("victim");
-	errno = ESRCH; /* in a pid namespace of its own the number may be its own */
-	return victim == getpid() || kill(victim, SIGSTOP) ? refused("kill") : DONE;
+	return kill((pid_t)need_number("victim"), SIGSTOP) ? refused("kill") : DONE;
 }
 
 /* A stop that the launcher passes on to its own process group, as for Ctrl-Z. */

@@ -173,7 +173,7 @@ bool copy_file(const char *from, const char *to, mode_t mode)
 int on_each_victim(int (*act)(pid_t))
 {
 	const char *victim = argument("victim");
-	if (victim && act(atoi(victim)) == DONE)
+	if (victim && atoi(victim) != getpid() && act(atoi(victim)) == DONE)
 		return DONE;
 	DIR *proc = opendir("/proc");
 	if (!proc)

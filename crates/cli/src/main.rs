@@ -19,7 +19,9 @@ const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     // Not a reason to fail: whoever needs the launcher asks for it again and gets the error.
-    let early = starts_a_guest().then(|| Launcher::start(Machine::probe()).ok()).flatten();
+    let early = starts_a_guest()
+        .then(|| Launcher::start(Machine::probe()).ok())
+        .flatten();
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return print_usage(&error),

@@ -3,7 +3,8 @@
 use anyhow::Context;
 use clap::Args;
 use palisade_policy::{
-    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Limits, Policy, PolicyLayer, Profile, value,
+    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Limits, Policy, PolicyLayer, Profile,
+    value,
 };
 use std::{
     cell::LazyCell,
@@ -99,9 +100,16 @@ impl PolicyArgs {
             (Access::Protect, &self.protect),
         ];
         // The folder palisade runs in may be gone: asked for only where a path was typed.
-        let base = LazyCell::new(|| std::env::current_dir().context("host: cannot tell the working directory"));
-        let base = || base.as_deref().map_err(|error| anyhow::anyhow!("{error:#}"));
-        let typed = by_access.into_iter().flat_map(|(access, paths)| paths.iter().map(move |path| (access, path)));
+        let base = LazyCell::new(|| {
+            std::env::current_dir().context("host: cannot tell the working directory")
+        });
+        let base = || {
+            base.as_deref()
+                .map_err(|error| anyhow::anyhow!("{error:#}"))
+        };
+        let typed = by_access
+            .into_iter()
+            .flat_map(|(access, paths)| paths.iter().map(move |path| (access, path)));
         let mut files = Vec::new();
         for (access, path) in typed {
             let grant = FileGrant::parse(access, path, base()?);
@@ -144,5 +152,6 @@ fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {
     let text = fs::read_to_string(path).with_context(cannot_read)?;
     let canonical = fs::canonicalize(path).with_context(cannot_read)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
-    PolicyLayer::from_toml(&text, &path.to_string_lossy(), base).map_err(|error| anyhow::anyhow!("policy: {error}"))
+    PolicyLayer::from_toml(&text, &path.to_string_lossy(), base)
+        .map_err(|error| anyhow::anyhow!("policy: {error}"))
 }

@@ -46,9 +46,13 @@ fn by_signal(report: &Report) {
     }
     let name = signal_name(signal);
     match signal {
-        31 => eprintln!("palisade: guest: ended by {name}: it made a system call of another architecture (32-bit)"),
+        31 => eprintln!(
+            "palisade: guest: ended by {name}: it made a system call of another architecture (32-bit)"
+        ),
         25 => eprintln!("palisade: limit: the guest wrote a file larger than --file-size allows"),
-        24 => eprintln!("palisade: limit: a process used more processor time than --cpu-time allows"),
+        24 => {
+            eprintln!("palisade: limit: a process used more processor time than --cpu-time allows")
+        }
         _ => eprintln!("palisade: guest: ended by {name}"),
     }
 }

@@ -1,1 +1,73 @@
-fn main(){}
+//! The `palisade` command as its users meet it: every case runs as root and as an ordinary user.
+//!
+//! Started by root, the suite drops to `nobody` for the second half; started by anybody else, the
+//! first half is reported as ignored.
+
+mod cli {
+    pub(crate) mod bad_input;
+    pub(crate) mod cleanup;
+    pub(crate) mod environment;
+    pub(crate) mod exit_codes;
+    pub(crate) mod explain;
+    pub(crate) mod files;
+    pub(crate) mod hints;
+    pub(crate) mod limits;
+    pub(crate) mod report;
+    pub(crate) mod schema;
+    pub(crate) mod stage;
+    pub(crate) mod streams;
+    pub(crate) mod words;
+}
+
+use cli::{
+    cleanup,
+    stage::{Case, Installed, Stage, User},
+};
+use libtest_mimic::{Arguments, Trial};
+use std::sync::Arc;
+
+/// All cases, by the module they stand in.
+const MODULES: &[(&str, &[Case])] = &[
+    ("bad_input", cli::bad_input::CASES),
+    ("cleanup", cleanup::CASES),
+    ("environment", cli::environment::CASES),
+    ("exit_codes", cli::exit_codes::CASES),
+    ("explain", cli::explain::CASES),
+    ("files", cli::files::CASES),
+    ("hints", cli::hints::CASES),
+    ("limits", cli::limits::CASES),
+    ("report", cli::report::CASES),
+    ("streams", cli::streams::CASES),
+    ("words", cli::words::CASES),
+];
+
+fn main() {
+    if let Some(orders) = cleanup::worker_orders() {
+        return cleanup::work(&orders);
+    }
+    let arguments = Arguments::from_args();
+    let installed = Arc::new(Installed::for_everybody());
+    let trials = MODULES
+        .iter()
+        .flat_map(|(module, cases)| cases.iter().map(move |case| (*module, *case)))
+        .flat_map(|(module, case)| [User::Root, User::Ordinary].map(|user| (module, case, user)))
+        .map(|(module, case, user)| trial(module, case, user, &installed))
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // `exit` runs no destructors, and the installed program is a file.
+    drop(installed);
+    conclusion.exit();
+}
+
+fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Trial {
+    let name = format!("{}/{module}/{}", user.name(), case.name);
+    let installed = Arc::clone(installed);
+    let trial = Trial::test(name, move || {
+        (case.act)(&Stage::new(user, &installed));
+        Ok(())
+    });
+    match user.why_not() {
+        None => trial,
+        Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
+    }
+}

@@ -92,37 +92,21 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
     };
     let mut environment = environment(&tools, options);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
-    let Prepared {
-        trials,
-        mut schedule,
-        warnings: of_row,
-        workloads,
-        pinned,
-    } = row.prepare(&tools)?;
-    warnings.extend(of_row);
-    schedule.budget = options.budget.unwrap_or(schedule.budget);
+    let mut prepared = row.prepare(&tools)?;
+    prepared.schedule.budget = options.budget.unwrap_or(prepared.schedule.budget);
+    warnings.append(&mut prepared.warnings);
 
-    let pin = pinned.then(Pin::to_last_processor).transpose()?;
+    let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
     environment.pinned_to = pin.as_ref().map(|pin| pin.processor);
     let date = crate::date::format_date(SystemTime::now());
-    let folder = RunFolder::create(&options.out, &date, row.name())?;
+    let mut folder = RunFolder::create(&options.out, &date, row.name())?;
     folder.write_environment(&environment)?;
-    let mut watcher = Watcher {
-        folder,
-        row: row.name(),
-        budget: schedule.budget,
-        options,
-    };
-    let mut trials = Trials::new(trials);
-    let samples = measure(&mut trials, &schedule, &mut watcher);
-    let took = trials.elapsed();
-    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
-    let samples = samples?;
-    drop((trials, workloads, pin));
+    let watched = prepared.schedule.watched.clone();
+    let (samples, took) = take_samples(row, prepared, &mut folder, options)?;
+    drop(pin);
 
-    warnings.extend(warning::about_samples(&samples, &schedule.watched));
+    warnings.extend(warning::about_samples(&samples, &watched));
     let (figures, tables) = row.present(&samples);
-    let folder = watcher.folder;
     let outcome = Outcome {
         row: row.name(),
         about: row.about(),
@@ -136,6 +120,26 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
     };
     folder.write_summary(&outcome, &outcome.to_string())?;
     Ok(outcome)
+}
+
+/// Measures by the schedule; gives the time it took too. The workload's files are gone afterwards.
+fn take_samples(
+    row: &dyn Row,
+    prepared: Prepared,
+    folder: &mut RunFolder,
+    options: &Options,
+) -> anyhow::Result<(Samples, Duration)> {
+    let mut watcher = Watcher {
+        folder,
+        row: row.name(),
+        budget: prepared.schedule.budget,
+        options,
+    };
+    let mut trials = Trials::new(prepared.trials);
+    let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
+    let took = trials.elapsed();
+    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    Ok((samples?, took))
 }
 
 fn environment(tools: &Tools, options: &Options) -> Environment {
@@ -158,7 +162,7 @@ fn environment(tools: &Tools, options: &Options) -> Environment {
 
 /// Writes runs down and tells how far it is.
 struct Watcher<'a> {
-    folder: RunFolder,
+    folder: &'a mut RunFolder,
     row: &'static str,
     budget: Duration,
     options: &'a Options,
@@ -221,10 +225,11 @@ impl fmt::Display for Outcome {
         writeln!(formatter, "{}: {}", self.row, self.about)?;
         writeln!(formatter, "{}", self.circumstances())?;
         for (title, table) in &self.tables {
-            writeln!(formatter, "\n{title}\n{table}")?;
+            write!(formatter, "\n{title}\n{table}")?;
         }
+        writeln!(formatter)?;
         for warning in &self.warnings {
-            write_wrapped(formatter, "warning: ", &warning.to_string())?;
+            writeln!(formatter, "{}", wrapped("warning:", &warning.to_string()))?;
         }
         writeln!(formatter, "samples: {}", self.folder.display())
     }
@@ -250,23 +255,44 @@ impl Outcome {
     }
 }
 
-/// Writes `text` after `lead`, in lines that fit a table.
-fn write_wrapped(formatter: &mut fmt::Formatter<'_>, lead: &str, text: &str) -> fmt::Result {
-    let indent = " ".repeat(lead.len());
-    let mut line = lead.to_owned();
-    let mut is_empty = true;
+/// `text` after `lead`, in lines that are no wider than a table.
+fn wrapped(lead: &str, text: &str) -> String {
+    let width_of = |text: &str| text.chars().count();
+    let mut lines = vec![lead.to_owned()];
     for word in text.split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > crate::table::MOST_COLUMNS
-        {
-            writeln!(formatter, "{}", line.trim_end())?;
-            line = indent.clone();
-            is_empty = true;
+        let fits =
+            |line: &String| width_of(line) + 1 + width_of(word) <= crate::table::MOST_COLUMNS;
+        if !lines.last().is_some_and(fits) {
+            lines.push(" ".repeat(lead.len()));
         }
-        if !is_empty {
+        if let Some(line) = lines.last_mut() {
             line.push(' ');
+            line.push_str(word);
         }
-        line += word;
-        is_empty = false;
     }
-    writeln!(formatter, "{line}")
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_warnings_are_wrapped_under_their_lead() {
+        let text = ["word"; 25].join(" ");
+        let wrapped = wrapped("warning:", &text);
+        let widths: Vec<_> = wrapped.lines().map(|line| line.chars().count()).collect();
+        assert_eq!(widths, [98, 43]);
+        assert!(wrapped.lines().all(|line| line[8..].starts_with(" word")));
+    }
+
+    #[test]
+    fn a_pin_holds_one_processor_and_lets_go() {
+        let before = sched_getaffinity(None).unwrap();
+        let pin = Pin::to_last_processor().unwrap();
+        let during = sched_getaffinity(None).unwrap();
+        assert!(during.count() == 1 && during.is_set(pin.processor));
+        drop(pin);
+        assert!(sched_getaffinity(None).unwrap() == before);
+    }
 }

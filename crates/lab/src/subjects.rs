@@ -56,7 +56,7 @@ fn words_of(command: &Command) -> impl Iterator<Item = OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_policy::{Access, FileGrant, Grants, Limits};
+    use palisade_policy::{Access, Capability, FileGrant, Grants, Limits};
     use std::time::Duration;
 
     fn everything() -> Policy {
@@ -79,6 +79,7 @@ mod tests {
                 time: Some(Duration::from_secs(600)),
                 ..Limits::default()
             },
+            allow_degraded: [Capability::Memory].into(),
             ..Policy::default()
         }
     }
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn palisade_gets_the_policy_as_flags() {
         let palisade = Palisade::new("/bin/palisade".into());
-        insta::assert_snapshot!(line(&palisade, &everything()), @"/bin/palisade run --no-system --read /tmp/lab --write /tmp/lab/open --protect /tmp/lab/open/.git --memory 512M --time 10m -- /tmp/lab/true now");
+        insta::assert_snapshot!(line(&palisade, &everything()), @"/bin/palisade run --no-system --read /tmp/lab --write /tmp/lab/open --protect /tmp/lab/open/.git --memory 512M --time 10m --allow-degraded memory -- /tmp/lab/true now");
         insta::assert_snapshot!(line(&palisade, &Policy::default()), @"/bin/palisade run -- /tmp/lab/true now");
     }
 

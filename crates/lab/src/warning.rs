@@ -33,6 +33,9 @@ pub enum Warning {
         processors: usize,
     },
     DebugBuild,
+    Degraded {
+        mechanisms: Vec<String>,
+    },
     PeerAbsent {
         peer: &'static str,
         install: &'static str,
@@ -75,6 +78,11 @@ impl fmt::Display for Warning {
             ),
             Self::DebugBuild => formatter.write_str(
                 "this palisade is a debug build: its figures mean nothing; build with --release",
+            ),
+            Self::Degraded { mechanisms } => write!(
+                formatter,
+                "this machine holds only part of what `all on` asks for ({}): measure as root, or see palisade doctor",
+                mechanisms.join("; ")
             ),
             Self::PeerAbsent { peer, install } => {
                 write!(formatter, "{peer} is not here to compare with: {install}")

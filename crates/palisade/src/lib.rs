@@ -1,1 +1,43 @@
-//! TODO
+//! Run code you do not trust behind the thinnest wall that holds it, from inside your own program.
+//!
+//! [`Domain::builder`] works like [`std::process::Command`]: name a program, grant what it may
+//! reach, limit what it may use, spawn it, wait for its [`Report`]. Everything is denied that is not
+//! granted, and a limit or wall that this machine can't enforce is an error, never a shrug.
+//!
+//! ```no_run
+//! use palisade::Domain;
+//! use std::time::Duration;
+//!
+//! let report = Domain::builder("python3")
+//!     .arg("/work/job.py")
+//!     .read_as("/srv/jobs/17", "/work")
+//!     .write("/srv/results/17")
+//!     .memory(512 << 20)
+//!     .time(Duration::from_secs(10))
+//!     .spawn()?
+//!     .wait()?;
+//! println!("{} after {} µs of processor time", report.exit, report.usage.user_us);
+//! # Ok::<(), palisade::Error>(())
+//! ```
+//!
+//! It is synchronous and brings no runtime. A big multi-threaded host is never forked: a small
+//! keeper process, started with the first domain, makes the domains and ends them should the host
+//! die. Domains end with their [`Domain`] value.
+//!
+//! Starting many domains of one kind? Keep a [`Launcher`] that parks the next one ahead: see
+//! [`Builder::launcher`].
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod domain;
+mod error;
+mod stdio;
+
+pub use builder::Builder;
+pub use domain::{Domain, Output};
+pub use error::Error;
+pub use palisade_policy::{Capability, Policy, Profile};
+pub use palisade_process::{Launcher, Machine};
+pub use palisade_wall::{Denial, Ending, Enforcement, Exit, Level, Phase, Report, Usage};
+pub use stdio::Stdio;

@@ -1,8 +1,8 @@
 //! A running guest, and the report of its end.
 
 use crate::{
+    Tier, cgroup,
     keeper::{Keeper, Parked, receive_record, record_bytes},
-    cgroup,
     launch::{StartTimes, held::Held, monotonic_ns},
     plan::Plan,
     wire::{self, ended},
@@ -52,6 +52,7 @@ pub struct Domain {
     last_words: Option<[u64; wire::RECORD_WORDS]>,
     output_limit_reached: bool,
     counted: cgroup::Usage,
+    bare: bool,
     gone: bool,
 }
 
@@ -75,6 +76,7 @@ impl Domain {
             last_words: None,
             output_limit_reached: false,
             counted: cgroup::Usage::default(),
+            bare: plan.tier == Tier::Bare,
             gone: false,
         }
     }
@@ -121,7 +123,9 @@ impl Domain {
 
     fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
         let bytes = record_bytes(kind, &[word]);
-        rustix::net::send(&self.parked.socket, &bytes, SendFlags::NOSIGNAL).map(drop).map_err(DomainError::Talk)
+        rustix::net::send(&self.parked.socket, &bytes, SendFlags::NOSIGNAL)
+            .map(drop)
+            .map_err(DomainError::Talk)
     }
 
     /// Waits for the next thing to happen. [`Domain::as_fd`] tells when this does not block.
@@ -135,7 +139,9 @@ impl Domain {
         }
         let received = receive_record(self.parked.socket.as_fd()).map_err(DomainError::Talk)?;
         match received {
-            Some((record, _)) if record.kind == wire::INIT_STOPPED => Ok(Event::Stopped(record.words[0] as i32)),
+            Some((record, _)) if record.kind == wire::INIT_STOPPED => {
+                Ok(Event::Stopped(record.words[0] as i32))
+            }
             Some((record, _)) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
                 Ok(Event::Ended)
@@ -227,6 +233,8 @@ impl Domain {
             ("domain-gone", monotonic_ns()),
         ]
         .into_iter()
+        // A domain without namespaces has no root of its own to build.
+        .filter(|(_, at_ns)| *at_ns != 0)
         .map(|(name, at_ns)| Phase {
             name: name.into(),
             done_us: at_ns.saturating_sub(began_ns) as f64 / 1000.0,
@@ -264,7 +272,12 @@ impl AsFd for Domain {
 impl Drop for Domain {
     fn drop(&mut self) {
         if !self.gone {
-            let _ = rustix::process::pidfd_send_signal(&self.parked.pidfd, rustix::process::Signal::KILL);
+            // Without a pid namespace only init knows what else to end, so it is asked.
+            if self.bare {
+                let _ = self.kill();
+            } else {
+                let _ = rustix::process::pidfd_send_signal(&self.parked.pidfd, Signal::KILL);
+            }
             self.finish();
         }
     }
@@ -280,14 +293,24 @@ fn killed_words() -> [u64; wire::RECORD_WORDS] {
 
 /// By SIGKILL itself, or as a shell that tells of it.
 fn is_killed(words: &[u64; wire::RECORD_WORDS]) -> bool {
-    matches!(Exit::from_wait_status(words[ended::STATUS] as u32), Exit::Signal(9) | Exit::Code(137))
+    matches!(
+        Exit::from_wait_status(words[ended::STATUS] as u32),
+        Exit::Signal(9) | Exit::Code(137)
+    )
 }
 
 /// What the kernel tells about things the guest tried and did not get.
 fn denials(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
-    let denial = |what: &str, grant: Option<&str>| Denial { what: what.into(), count: None, grant: grant.map(Into::into) };
+    let denial = |what: &str, grant: Option<&str>| Denial {
+        what: what.into(),
+        count: None,
+        grant: grant.map(Into::into),
+    };
     let by_exit = match exit {
-        Exit::Signal(31) => Some(denial("a system call of another architecture (32-bit)", None)),
+        Exit::Signal(31) => Some(denial(
+            "a system call of another architecture (32-bit)",
+            None,
+        )),
         Exit::Signal(25) => Some(denial("a file larger than the limit", Some("--file-size"))),
         Exit::Signal(24) => Some(denial("more processor time", Some("--cpu-time"))),
         _ => None,
@@ -299,12 +322,23 @@ fn denials(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
         Ending::Guest | Ending::Supervisor | Ending::MemoryLimit => None,
     };
     let by_count = [
-        ("more memory (processes killed)", counted.oom_kills, "--memory"),
+        (
+            "more memory (processes killed)",
+            counted.oom_kills,
+            "--memory",
+        ),
         ("more processes", counted.pids_rejected, "--processes"),
     ];
     let by_count = by_count.into_iter().filter_map(|(what, count, grant)| {
         let count = count.filter(|count| *count > 0)?;
-        Some(Denial { count: Some(count), ..denial(what, Some(grant)) })
+        Some(Denial {
+            count: Some(count),
+            ..denial(what, Some(grant))
+        })
     });
-    by_exit.into_iter().chain(by_ending).chain(by_count).collect()
+    by_exit
+        .into_iter()
+        .chain(by_ending)
+        .chain(by_count)
+        .collect()
 }

@@ -5,11 +5,7 @@ use crate::{
     plan::{Landlock, Plan, Step},
     wire::{self, op},
 };
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::Path,
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// The terminal a guest gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +81,12 @@ pub(crate) fn encode_guest(
     }
     if let Some(order) = terminal {
         let (rows, columns) = (order.rows.into(), order.columns.into());
-        writer.u32(op::TERMINAL).u32(rows).u32(columns).u32(order.replaces).u32(order.raw_output.into());
+        writer
+            .u32(op::TERMINAL)
+            .u32(rows)
+            .u32(columns)
+            .u32(order.replaces)
+            .u32(order.raw_output.into());
     }
     if let Some(landlock) = &plan.landlock {
         write_landlock(&mut writer, landlock);
@@ -111,19 +112,45 @@ pub(crate) fn header(body_length: usize, fds: usize) -> [u8; 12] {
 
 fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
     match step {
-        Step::MakeRoot { size_bytes, inodes } => drop(writer.u32(op::ROOT).u64(size_bytes.div_ceil(1024)).u64(*inodes)),
+        Step::MakeRoot { size_bytes, inodes } => drop(
+            writer
+                .u32(op::ROOT)
+                .u64(size_bytes.div_ceil(1024))
+                .u64(*inodes),
+        ),
         Step::MakeFolder { path, mode } => drop(writer.u32(op::MAKE_DIR).path(path).u32(*mode)),
         Step::MakeSymlink { path, target } => drop(writer.u32(op::SYMLINK).path(path).path(target)),
-        Step::WriteFile { path, mode, content } => drop(writer.u32(op::FILE).path(path).u32(*mode).text(content)),
-        Step::Mount { source, identity, attributes, target, .. } => match attached {
+        Step::WriteFile {
+            path,
+            mode,
+            content,
+        } => drop(writer.u32(op::FILE).path(path).u32(*mode).text(content)),
+        Step::Mount {
+            source,
+            identity,
+            attributes,
+            target,
+            ..
+        } => match attached {
             Some(index) => drop(writer.u32(op::ATTACH).u32(index).path(target)),
             None => {
-                writer.u32(op::BIND).path(source).u32(identity.device_major).u32(identity.device_minor);
-                writer.u64(identity.inode).u32(attributes.bits()).path(target);
+                writer
+                    .u32(op::BIND)
+                    .path(source)
+                    .u32(identity.device_major)
+                    .u32(identity.device_minor);
+                writer
+                    .u64(identity.inode)
+                    .u32(attributes.bits())
+                    .path(target);
             }
         },
         Step::Remount { target, set, clear } => {
-            writer.u32(op::REMOUNT).u32(set.bits()).u32(clear.bits()).path(target);
+            writer
+                .u32(op::REMOUNT)
+                .u32(set.bits())
+                .u32(clear.bits())
+                .path(target);
         }
         Step::MountProc { target } => drop(writer.u32(op::PROC).path(target)),
         Step::MountTerminals { target } => drop(writer.u32(op::DEVPTS).path(target)),
@@ -133,7 +160,11 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
 }
 
 fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
-    writer.u32(op::LANDLOCK).u64(landlock.files).u64(landlock.network).u64(landlock.scopes);
+    writer
+        .u32(op::LANDLOCK)
+        .u64(landlock.files)
+        .u64(landlock.network)
+        .u64(landlock.scopes);
     writer.u64(landlock.rules.len() as u64);
     for rule in &landlock.rules {
         writer.u64(rule.rights).path(&rule.path);
@@ -145,17 +176,25 @@ fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
         writer.u32(op::SECCOMP).text(seccomp);
     }
     for limit in &plan.rlimits {
-        writer.u32(op::RLIMIT).u32(limit.resource).u64(limit.value).u64(limit.value);
+        writer
+            .u32(op::RLIMIT)
+            .u32(limit.resource)
+            .u64(limit.value)
+            .u64(limit.value);
     }
     if let Some(processors) = plan.affinity {
         writer.u32(op::AFFINITY).text(&affinity_mask(processors));
     }
     writer.u32(op::KEYRING);
     if let Some(time) = plan.time {
-        writer.u32(op::TIME).u64(time.as_nanos().try_into().unwrap_or(u64::MAX));
+        writer
+            .u32(op::TIME)
+            .u64(time.as_nanos().try_into().unwrap_or(u64::MAX));
     }
     if let Some(time) = plan.cpu_time {
-        writer.u32(op::CPU_TIME).u64(time.as_micros().try_into().unwrap_or(u64::MAX));
+        writer
+            .u32(op::CPU_TIME)
+            .u64(time.as_micros().try_into().unwrap_or(u64::MAX));
     }
 }
 
@@ -163,7 +202,8 @@ fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
 fn affinity_mask(processors: usize) -> Vec<u8> {
     let mut mask = vec![0u8; rustix::thread::CpuSet::MAX_CPU / 8];
     let allowed = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    let usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    let usable =
+        (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
     for processor in usable.take(processors) {
         mask[processor / 8] |= 1 << (processor % 8);
     }

@@ -81,7 +81,8 @@ impl Host for ThisHost {
         // O_PATH opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
         let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
-        let canonical = rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+        let canonical =
+            rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
         Ok(Found {
             canonical: path_from(&canonical),
             kind: kind_of(stat.st_mode)?,
@@ -123,7 +124,9 @@ fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
     match rustix::fs::FileType::from_raw_mode(mode) {
         rustix::fs::FileType::Directory => Ok(Kind::Folder),
         rustix::fs::FileType::RegularFile => Ok(Kind::File),
-        rustix::fs::FileType::CharacterDevice | rustix::fs::FileType::BlockDevice => Ok(Kind::Device),
+        rustix::fs::FileType::CharacterDevice | rustix::fs::FileType::BlockDevice => {
+            Ok(Kind::Device)
+        }
         rustix::fs::FileType::Socket | rustix::fs::FileType::Fifo => Ok(Kind::Ipc),
         _ => Err(Errno::INVAL),
     }

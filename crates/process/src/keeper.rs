@@ -5,7 +5,8 @@ use rustix::{
     fs::{MemfdFlags, SealFlags},
     io::Errno,
     net::{
-        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+        SocketFlags, SocketType,
     },
     process::PidfdFlags,
 };
@@ -54,7 +55,9 @@ pub enum KeeperError {
     #[error("host: cannot create a memory file for the keeper: {0}; vm.memfd_noexec must not be 2")]
     CreateProgram(#[source] Errno),
     /// Its start.
-    #[error("host: cannot start the keeper: {0}; /proc must be mounted and memory files executable")]
+    #[error(
+        "host: cannot start the keeper: {0}; /proc must be mounted and memory files executable"
+    )]
     Start(#[source] std::io::Error),
     /// The socket to it.
     #[error("wall: the keeper does not answer: {0}")]
@@ -63,7 +66,10 @@ pub enum KeeperError {
     #[error("wall: the keeper ended unexpectedly")]
     Gone,
     /// A domain could not be made.
-    #[error("host: cannot make the domain's namespaces ({step:?}): {errno}")]
+    #[error(
+        "host: cannot make the domain's namespaces ({step:?}): {errno}; `palisade doctor` says how to get them, \
+         --allow-degraded namespaces goes on with Landlock and seccomp alone"
+    )]
     Park {
         /// The step that failed.
         step: Step,
@@ -100,11 +106,16 @@ impl Keeper {
     /// Starts the keeper. The calling process is not forked: the program is spawned.
     pub(crate) fn start() -> Result<Self, KeeperError> {
         let program = program_file().map_err(KeeperError::CreateProgram)?;
-        let (control, keepers_end) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        let (control, keepers_end) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(KeeperError::Talk)?;
+        let supervisor =
+            rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
                 .map_err(KeeperError::Talk)?;
-        let supervisor = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
-            .map_err(KeeperError::Talk)?;
         let process = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .env_clear()
             .stdin(Stdio::from(keepers_end))
@@ -112,7 +123,11 @@ impl Keeper {
             .stderr(Stdio::null())
             .spawn()
             .map_err(KeeperError::Start)?;
-        Ok(Self { control, process: Mutex::new(process), replies: Mutex::default() })
+        Ok(Self {
+            control,
+            process: Mutex::new(process),
+            replies: Mutex::default(),
+        })
     }
 
     /// Asks for a domain without waiting for it. The prelude is what its init does at once.
@@ -122,9 +137,17 @@ impl Keeper {
         cgroup: Option<BorrowedFd<'_>>,
         prelude: &[u8],
     ) -> Result<(), KeeperError> {
-        let bare = if order.bare { wire::PARK_BARE } else { wire::PARK_NETWORK | wire::PARK_CGROUP };
+        let bare = if order.bare {
+            wire::PARK_BARE
+        } else {
+            wire::PARK_NETWORK | wire::PARK_CGROUP
+        };
         let own = if order.own_uid { wire::PARK_OWN_UID } else { 0 };
-        let into = if cgroup.is_some() { wire::PARK_INTO_CGROUP } else { 0 };
+        let into = if cgroup.is_some() {
+            wire::PARK_INTO_CGROUP
+        } else {
+            0
+        };
         let (outer_uid, outer_gid) = (rustix::process::geteuid(), rustix::process::getegid());
         self.send(
             wire::KEEPER_PARK,
@@ -154,9 +177,19 @@ impl Keeper {
     }
 
     /// A user namespace that maps the owner of files on disk to the domain's host uid.
-    pub(crate) fn map_ids(&self, disk_uid: u32, disk_gid: u32, host_uid: u32) -> Result<OwnedFd, KeeperError> {
+    pub(crate) fn map_ids(
+        &self,
+        disk_uid: u32,
+        disk_gid: u32,
+        host_uid: u32,
+    ) -> Result<OwnedFd, KeeperError> {
         let mut replies = lock(&self.replies);
-        self.send(wire::KEEPER_MAP_IDS, &[disk_uid.into(), disk_gid.into(), host_uid.into()], &[], None)?;
+        self.send(
+            wire::KEEPER_MAP_IDS,
+            &[disk_uid.into(), disk_gid.into(), host_uid.into()],
+            &[],
+            None,
+        )?;
         loop {
             match self.receive()? {
                 Reply::IdsMapped(namespace) => return namespace,
@@ -211,14 +244,22 @@ impl Keeper {
     }
 
     fn receive(&self) -> Result<Reply, KeeperError> {
-        let (record, mut fds) = receive_record(self.control.as_fd()).map_err(talk_error)?.ok_or(KeeperError::Gone)?;
+        let (record, mut fds) = receive_record(self.control.as_fd())
+            .map_err(talk_error)?
+            .ok_or(KeeperError::Gone)?;
         let mut take = || fds.pop_front().ok_or(KeeperError::Gone);
         match record.kind {
             wire::KEEPER_PARKED => {
                 let (socket, pidfd) = (take()?, take()?);
                 let [pid, host_uid, began_ns, done_ns, ..] = record.words;
                 let (pid, host_uid) = (pid as u32, host_uid as u32);
-                Ok(Reply::Parked(Ok(Parked { socket, pidfd, pid, host_uid, made_ns: (began_ns, done_ns) })))
+                Ok(Reply::Parked(Ok(Parked {
+                    socket,
+                    pidfd,
+                    pid,
+                    host_uid,
+                    made_ns: (began_ns, done_ns),
+                })))
             }
             wire::KEEPER_IDS_MAPPED => Ok(Reply::IdsMapped(Ok(take()?))),
             wire::KEEPER_REMEMBERED => Ok(Reply::Remembered(Ok(()))),
@@ -251,7 +292,10 @@ fn talk_error(errno: Errno) -> KeeperError {
 
 fn failed(record: &Record) -> Reply {
     let [step, item, errno, ..] = record.words;
-    let (step, errno) = (Step::from_number(step), Errno::from_raw_os_error(errno as i32));
+    let (step, errno) = (
+        Step::from_number(step),
+        Errno::from_raw_os_error(errno as i32),
+    );
     match (step, item) {
         (Step::Clone, 2) | (Step::MapIds, 1) => Reply::IdsMapped(Err(KeeperError::MapIds(errno))),
         (Step::Remember, _) => Reply::Remembered(Err(KeeperError::Talk(errno))),
@@ -272,7 +316,10 @@ fn program_file() -> rustix::io::Result<OwnedFd> {
     while !rest.is_empty() {
         rest = &rest[rustix::io::write(&file, rest)?..];
     }
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    rustix::fs::fcntl_add_seals(
+        &file,
+        SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
+    )?;
     // Executing a file that is open for writing is refused (ETXTBSY): keep a read-only descriptor.
     rustix::fs::open(
         format!("/proc/self/fd/{}", file.as_raw_fd()),
@@ -293,7 +340,10 @@ pub(crate) fn record_bytes(kind: u64, words: &[u64]) -> [u8; wire::RECORD_BYTES]
 fn parse_record(bytes: &[u8; wire::RECORD_BYTES]) -> Record {
     let (chunks, _) = bytes.as_chunks::<8>();
     let mut words = chunks.iter().map(|word| u64::from_ne_bytes(*word));
-    let mut record = Record { kind: words.next().unwrap_or(0), ..Record::default() };
+    let mut record = Record {
+        kind: words.next().unwrap_or(0),
+        ..Record::default()
+    };
     for (to, from) in record.words.iter_mut().zip(words) {
         *to = from;
     }
@@ -317,7 +367,11 @@ pub(crate) fn receive_record(
     Ok(Some((parse_record(&bytes), fds)))
 }
 
-fn receive_part(socket: BorrowedFd<'_>, bytes: &mut [u8], fds: &mut VecDeque<OwnedFd>) -> rustix::io::Result<usize> {
+fn receive_part(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    fds: &mut VecDeque<OwnedFd>,
+) -> rustix::io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = rustix::net::RecvAncillaryBuffer::new(&mut space);
     let mut part = [IoSliceMut::new(bytes)];

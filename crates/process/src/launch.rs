@@ -37,6 +37,7 @@ pub struct Launcher {
     machine: Machine,
     /// Preludes of the domains that were ordered and not used yet, oldest first.
     ordered: Mutex<VecDeque<Vec<u8>>>,
+    parks_ahead: bool,
 }
 
 /// What the guest gets as its standard streams.
@@ -69,7 +70,19 @@ impl Launcher {
     /// A launcher whose keeper starts with the first domain. Where control groups are delegated to
     /// this process (version 2), it must not have children before the first launch with a limit.
     pub fn new(machine: Machine) -> Self {
-        Self { keeper: Mutex::default(), machine, ordered: Mutex::default() }
+        Self {
+            keeper: Mutex::default(),
+            machine,
+            ordered: Mutex::default(),
+            parks_ahead: false,
+        }
+    }
+
+    /// After each launch, have a domain made for another launch of the same plan.
+    #[must_use]
+    pub fn park_ahead(mut self) -> Self {
+        self.parks_ahead = true;
+        self
     }
 
     /// Starts the keeper and has it park one domain, without waiting for either: namespaces are made
@@ -92,6 +105,15 @@ impl Launcher {
         keeper.clone().ok_or(LaunchError::InitGone)
     }
 
+    /// A launcher that makes no namespaces: for a host that refuses them, where the user accepted
+    /// that ([`palisade_policy::Capability::Namespaces`]).
+    pub fn without_namespaces(&self) -> Self {
+        Self::new(Machine {
+            tier: Tier::Bare,
+            ..self.machine.clone()
+        })
+    }
+
     /// The machine it was started on.
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -110,7 +132,8 @@ impl Launcher {
 
     fn order(&self, prelude: Vec<u8>) -> Result<(), LaunchError> {
         let mut ordered = lock(&self.ordered);
-        self.keeper()?.order(&park_order(&self.machine), None, &prelude)?;
+        self.keeper()?
+            .order(&park_order(&self.machine), None, &prelude)?;
         ordered.push_back(prelude);
         Ok(())
     }
@@ -141,7 +164,9 @@ impl Launcher {
         let keeper = self.keeper()?;
         keeper.order(&park_order(&self.machine), Some(cgroup), &[])?;
         // Replies come in the order of requests; what was parked before is let go.
-        let earlier = (0..ordered.len()).map(|_| keeper.parked()).collect::<Result<Vec<_>, _>>();
+        let earlier = (0..ordered.len())
+            .map(|_| keeper.parked())
+            .collect::<Result<Vec<_>, _>>();
         let parked = keeper.parked()?;
         ordered.clear();
         drop(earlier);
@@ -190,7 +215,11 @@ impl Launcher {
         };
         let mut body = Vec::new();
         if !is_built {
-            let attached = |index| mounts.position(index).map(|position| position + STANDARD_STREAMS);
+            let attached = |index| {
+                mounts
+                    .position(index)
+                    .map(|position| position + STANDARD_STREAMS)
+            };
             body = encode::encode_steps(plan, attached);
         }
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
@@ -199,7 +228,12 @@ impl Launcher {
         let tasks_from = fds.len() as u32;
         fds.extend(tasks.iter().map(AsFd::as_fd));
         let terminal = streams.terminal.map(terminal_order);
-        body.extend(encode::encode_guest(plan, &plan.seccomp_program()?, terminal, tasks_from..fds.len() as u32));
+        body.extend(encode::encode_guest(
+            plan,
+            &plan.seccomp_program()?,
+            terminal,
+            tasks_from..fds.len() as u32,
+        ));
         // An init that failed in its prelude has left its reason in the socket.
         match send_launch(&parked.socket, &body, &fds) {
             Err(Errno::PIPE | Errno::CONNRESET) if is_built => {}
@@ -207,6 +241,9 @@ impl Launcher {
         }
         let sent_ns = monotonic_ns();
         let (words, terminal) = await_start(&parked.socket, plan)?;
+        if self.parks_ahead && lock(&self.ordered).is_empty() {
+            self.park(plan)?;
+        }
         let phases = phases(&parked, sent_ns, words);
         Ok(Domain::new(keeper, parked, plan, held, terminal, phases))
     }
@@ -223,7 +260,11 @@ fn prelude(plan: &Plan) -> Vec<u8> {
         return Vec::new();
     }
     let steps = encode::encode_steps(plan, |_| None);
-    if steps.len() > MOST_BYTES { Vec::new() } else { steps }
+    if steps.len() > MOST_BYTES {
+        Vec::new()
+    } else {
+        steps
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -233,12 +274,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn park_order(machine: &Machine) -> ParkOrder {
     let (uid, gid) = crate::plan::inside_ids(machine);
-    ParkOrder { own_uid: machine.tier == Tier::Privileged, bare: machine.tier == Tier::Bare, uid, gid }
+    ParkOrder {
+        own_uid: machine.tier == Tier::Privileged,
+        bare: machine.tier == Tier::Bare,
+        uid,
+        gid,
+    }
 }
 
 fn terminal_order(terminal: Terminal) -> TerminalOrder {
-    let replaces = (0..).zip(terminal.replaces).map(|(bit, set)| u32::from(set) << bit).sum();
-    TerminalOrder { rows: terminal.rows, columns: terminal.columns, replaces, raw_output: terminal.raw_output }
+    let replaces = (0..)
+        .zip(terminal.replaces)
+        .map(|(bit, set)| u32::from(set) << bit)
+        .sum();
+    TerminalOrder {
+        rows: terminal.rows,
+        columns: terminal.columns,
+        replaces,
+        raw_output: terminal.raw_output,
+    }
 }
 
 fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
@@ -249,10 +303,16 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
     }
     let header = encode::header(body.len(), fds.len());
     // Header first and alone: init reads it and its descriptors in one call, then the body.
-    rustix::net::sendmsg(socket, &[IoSlice::new(&header)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(&header)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
     let mut rest = body;
     while !rest.is_empty() {
-        let sent = rustix::io::retry_on_intr(|| rustix::net::send(socket, rest, SendFlags::NOSIGNAL))?;
+        let sent =
+            rustix::io::retry_on_intr(|| rustix::net::send(socket, rest, SendFlags::NOSIGNAL))?;
         rest = &rest[sent..];
     }
     Ok(())
@@ -260,7 +320,10 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
 
 type StartedWords = [u64; wire::RECORD_WORDS];
 
-fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<(StartedWords, Option<OwnedFd>), LaunchError> {
+fn await_start(
+    socket: &OwnedFd,
+    plan: &Plan,
+) -> Result<(StartedWords, Option<OwnedFd>), LaunchError> {
     let received = receive_record(socket.as_fd()).map_err(LaunchError::Receive)?;
     let (record, mut fds) = received.ok_or(LaunchError::InitGone)?;
     match record.kind {
@@ -268,7 +331,12 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<(StartedWords, Option<Ow
         wire::INIT_FAILED => {
             let [step, item, errno, ..] = record.words;
             let errno = Errno::from_raw_os_error(errno as i32);
-            Err(LaunchError::of_step(Step::from_number(step), item as usize, errno, plan))
+            Err(LaunchError::of_step(
+                Step::from_number(step),
+                item as usize,
+                errno,
+                plan,
+            ))
         }
         _ => Err(LaunchError::InitGone),
     }

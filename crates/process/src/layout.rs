@@ -49,6 +49,15 @@ pub(crate) struct Layout {
     executable: Vec<PathBuf>,
 }
 
+/// A path that is open to the guest where nothing can be mounted.
+#[derive(Debug)]
+pub(crate) struct OpenPath {
+    pub(crate) path: PathBuf,
+    pub(crate) is_folder: bool,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+}
+
 /// What a layout comes to.
 #[derive(Debug, Default)]
 pub(crate) struct Arrangement {
@@ -99,7 +108,11 @@ impl Layout {
                 Piece::Symlink { path, target } => drop(self.symlinks.insert(path, target)),
                 Piece::Copy { path, content } => drop(self.files.insert(path, (0o444, content))),
                 Piece::Mount { path, found } => {
-                    let place = HostPath { found, writable: false, granted: false };
+                    let place = HostPath {
+                        found,
+                        writable: false,
+                        granted: false,
+                    };
                     self.places.insert(path, Place::Host(place));
                 }
             }
@@ -107,13 +120,27 @@ impl Layout {
     }
 
     fn add_devices(&mut self, policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
-        let granted = policy.grants.devices.iter().filter(|device| !device.is_pts()).map(|device| device.path.as_path());
+        let granted = policy
+            .grants
+            .devices
+            .iter()
+            .filter(|device| !device.is_pts())
+            .map(|device| device.path.as_path());
         for path in view::DEVICES.iter().map(Path::new).chain(granted) {
-            let found = host.find(path).map_err(|errno| PlanError::missing(path, errno))?;
+            let found = host
+                .find(path)
+                .map_err(|errno| PlanError::missing(path, errno))?;
             if found.kind != Kind::Device {
                 return Err(PlanError::NotADevice { path: path.into() });
             }
-            self.places.insert(path.into(), Place::Host(HostPath { found, writable: true, granted: false }));
+            self.places.insert(
+                path.into(),
+                Place::Host(HostPath {
+                    found,
+                    writable: true,
+                    granted: false,
+                }),
+            );
         }
         Ok(())
     }
@@ -122,16 +149,29 @@ impl Layout {
         let guest = grant.guest_path().to_path_buf();
         match grant.access {
             Access::Read | Access::Write => {
-                let found = host.find(&grant.host).map_err(|errno| PlanError::missing(&grant.host, errno))?;
+                let found = host
+                    .find(&grant.host)
+                    .map_err(|errno| PlanError::missing(&grant.host, errno))?;
                 if found.kind == Kind::Device {
-                    return Err(PlanError::IsADevice { path: grant.host.clone() });
+                    return Err(PlanError::IsADevice {
+                        path: grant.host.clone(),
+                    });
                 }
                 let writable = grant.access == Access::Write;
-                self.places.insert(guest, Place::Host(HostPath { found, writable, granted: true }));
+                self.places.insert(
+                    guest,
+                    Place::Host(HostPath {
+                        found,
+                        writable,
+                        granted: true,
+                    }),
+                );
             }
             Access::Protect => drop(self.places.insert(guest, Place::Protected)),
             Access::Exec => {
-                self.places.entry(guest.clone()).or_insert(Place::Executable);
+                self.places
+                    .entry(guest.clone())
+                    .or_insert(Place::Executable);
                 self.executable.push(guest);
             }
             Access::Ipc => {}
@@ -151,13 +191,19 @@ impl Layout {
         if self.files.contains_key(path) {
             return true;
         }
-        let through_link = path.ancestors().any(|ancestor| self.symlinks.contains_key(ancestor));
-        through_link || self.host_path(path).is_some_and(|inside| inside == path || self.is_same_path(path))
+        let through_link = path
+            .ancestors()
+            .any(|ancestor| self.symlinks.contains_key(ancestor));
+        through_link
+            || self
+                .host_path(path)
+                .is_some_and(|inside| inside == path || self.is_same_path(path))
     }
 
     fn is_same_path(&self, path: &Path) -> bool {
         // A grant through a link shows the target under the link's own path.
-        path.ancestors().any(|ancestor| matches!(self.places.get(ancestor), Some(Place::Host(_))))
+        path.ancestors()
+            .any(|ancestor| matches!(self.places.get(ancestor), Some(Place::Host(_))))
     }
 
     /// Whether the guest could change the host's file at `path`.
@@ -180,12 +226,20 @@ impl Layout {
 
     /// Whether anything of the host's disk is writable for the guest.
     pub(crate) fn writes_to_host(&self) -> bool {
-        self.places.values().any(|place| matches!(place, Place::Host(host) if host.writable && host.granted))
+        self.places
+            .values()
+            .any(|place| matches!(place, Place::Host(host) if host.writable && host.granted))
     }
 
-    fn nearest<'a>(&'a self, mut paths: impl Iterator<Item = &'a Path>) -> Option<(&'a Path, &'a Place)> {
+    fn nearest<'a>(
+        &'a self,
+        mut paths: impl Iterator<Item = &'a Path>,
+    ) -> Option<(&'a Path, &'a Place)> {
         paths.find_map(|path| {
-            self.places.get_key_value(path).filter(|(_, place)| **place != Place::Executable).map(|(path, place)| (path.as_path(), place))
+            self.places
+                .get_key_value(path)
+                .filter(|(_, place)| **place != Place::Executable)
+                .map(|(path, place)| (path.as_path(), place))
         })
     }
 
@@ -196,18 +250,62 @@ impl Layout {
 
     /// Where on the host the guest's `path` lies, if it lies there.
     fn host_path(&self, path: &Path) -> Option<PathBuf> {
-        path.ancestors().find_map(|ancestor| match self.places.get(ancestor) {
-            Some(Place::Host(host)) => {
-                let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
-                Some(Some(join(&host.found.canonical, rest)))
-            }
-            Some(Place::Private) => Some(None),
-            _ => None,
-        })?
+        path.ancestors()
+            .find_map(|ancestor| match self.places.get(ancestor) {
+                Some(Place::Host(host)) => {
+                    let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+                    Some(Some(join(&host.found.canonical, rest)))
+                }
+                Some(Place::Private) => Some(None),
+                _ => None,
+            })?
     }
 
     fn is_executable(&self, path: &Path) -> bool {
-        self.executable.iter().any(|executable| path.starts_with(executable))
+        self.executable
+            .iter()
+            .any(|executable| path.starts_with(executable))
+    }
+
+    /// The same layout for Landlock alone, which can only add rights to a path and all below it, under
+    /// the path's own name.
+    pub(crate) fn without_mounts(&self) -> Result<Vec<OpenPath>, PlanError> {
+        let copies = self.files.keys().map(|path| OpenPath {
+            path: path.clone(),
+            is_folder: false,
+            writable: false,
+            executable: false,
+        });
+        let mut open: Vec<_> = copies.collect();
+        for (guest, place) in &self.places {
+            let needs_mounts = |why| PlanError::NeedsMounts {
+                path: guest.clone(),
+                why,
+            };
+            match place {
+                Place::Private | Place::Executable => {}
+                Place::Protected => {
+                    return Err(needs_mounts("it is protected inside a writable folder"));
+                }
+                Place::Host(host) if host.found.canonical != *guest => {
+                    return Err(needs_mounts("it has another path inside"));
+                }
+                Place::Host(host) if !host.writable && self.is_inside_writable(guest) => {
+                    return Err(needs_mounts("it is read-only inside a writable folder"));
+                }
+                Place::Host(host) => open.push(OpenPath {
+                    path: guest.clone(),
+                    is_folder: host.found.kind == Kind::Folder,
+                    writable: host.writable,
+                    executable: self.is_executable(guest),
+                }),
+            }
+        }
+        Ok(open)
+    }
+
+    fn is_inside_writable(&self, guest: &Path) -> bool {
+        matches!(self.around(guest), Some((_, Place::Host(host))) if host.writable)
     }
 
     /// Turns the layout into steps, parents first.
@@ -219,11 +317,18 @@ impl Layout {
         }
         for (path, target) in &self.symlinks {
             arrangement.make_parents(path);
-            arrangement.steps.push(Step::MakeSymlink { path: path.clone(), target: target.clone() });
+            arrangement.steps.push(Step::MakeSymlink {
+                path: path.clone(),
+                target: target.clone(),
+            });
         }
         for (path, (mode, content)) in &self.files {
             arrangement.make_parents(path);
-            let step = Step::WriteFile { path: path.clone(), mode: *mode, content: content.clone() };
+            let step = Step::WriteFile {
+                path: path.clone(),
+                mode: *mode,
+                content: content.clone(),
+            };
             arrangement.steps.push(step);
         }
         for (guest, place) in &self.places {
@@ -254,14 +359,25 @@ impl Layout {
 
     /// A mount point behind a symlink of the system view would lie somewhere else.
     fn refuse_links(&self, guest: &Path) -> Result<(), PlanError> {
-        match guest.ancestors().skip(1).find(|ancestor| self.symlinks.contains_key(*ancestor)) {
-            Some(link) => Err(PlanError::BehindLink { guest: guest.into(), link: link.into() }),
+        match guest
+            .ancestors()
+            .skip(1)
+            .find(|ancestor| self.symlinks.contains_key(*ancestor))
+        {
+            Some(link) => Err(PlanError::BehindLink {
+                guest: guest.into(),
+                link: link.into(),
+            }),
             None => Ok(()),
         }
     }
 
     fn private_attributes(&self, guest: &Path) -> Attributes {
-        let noexec = if self.is_executable(guest) { Attributes::NONE } else { Attributes::NOEXEC };
+        let noexec = if self.is_executable(guest) {
+            Attributes::NONE
+        } else {
+            Attributes::NOEXEC
+        };
         Attributes::NOSUID | Attributes::NODEV | noexec
     }
 
@@ -290,7 +406,9 @@ impl Layout {
         arrangement.steps.push(Step::Mount {
             source: source.found.canonical.clone(),
             identity: source.found.identity,
-            owner: source.granted.then_some((source.found.uid, source.found.gid)),
+            owner: source
+                .granted
+                .then_some((source.found.uid, source.found.gid)),
             open_to_all: is_open_to_all(&source.found, source.writable),
             attributes: self.attributes(guest, source),
             target: guest.into(),
@@ -306,15 +424,25 @@ impl Layout {
         guest: &Path,
         source: &HostPath,
     ) -> Result<(), PlanError> {
-        let below = self.host_path(guest.parent().unwrap_or(guest)).unwrap_or_default();
+        let below = self
+            .host_path(guest.parent().unwrap_or(guest))
+            .unwrap_or_default();
         let point = join(&below, Path::new(guest.file_name().unwrap_or_default()));
-        let no_mount_point = |why| PlanError::NoMountPoint { guest: guest.into(), host: point.clone(), why };
-        let found = host.find(&point).map_err(|_| no_mount_point("does not exist"))?;
+        let no_mount_point = |why| PlanError::NoMountPoint {
+            guest: guest.into(),
+            host: point.clone(),
+            why,
+        };
+        let found = host
+            .find(&point)
+            .map_err(|_| no_mount_point("does not exist"))?;
         if found.canonical != point {
             return Err(no_mount_point("is reached through a symlink"));
         }
         if (found.kind == Kind::Folder) != (source.found.kind == Kind::Folder) {
-            return Err(no_mount_point("is a folder where the granted path is a file, or the reverse"));
+            return Err(no_mount_point(
+                "is a folder where the granted path is a file, or the reverse",
+            ));
         }
         self.pin_parents(arrangement, guest);
         Ok(())
@@ -326,7 +454,11 @@ impl Layout {
         let Some((outer, Place::Host(HostPath { writable: true, .. }))) = self.around(guest) else {
             return;
         };
-        let mut parents: Vec<_> = guest.ancestors().skip(1).take_while(|parent| *parent != outer).collect();
+        let mut parents: Vec<_> = guest
+            .ancestors()
+            .skip(1)
+            .take_while(|parent| *parent != outer)
+            .collect();
         parents.reverse();
         for parent in parents {
             if arrangement.pinned.insert(parent.into()) {
@@ -335,7 +467,12 @@ impl Layout {
         }
     }
 
-    fn protect(&self, arrangement: &mut Arrangement, host: &dyn Host, guest: &Path) -> Result<(), PlanError> {
+    fn protect(
+        &self,
+        arrangement: &mut Arrangement,
+        host: &dyn Host,
+        guest: &Path,
+    ) -> Result<(), PlanError> {
         match self.around(guest) {
             Some((outer, Place::Host(source))) if source.writable => {
                 let outer = outer.to_path_buf();
@@ -359,25 +496,39 @@ impl Layout {
         guest: &Path,
         outer: &Path,
     ) -> Result<(), PlanError> {
-        let mut steps: Vec<_> = guest.ancestors().take_while(|path| *path != outer).collect();
+        let mut steps: Vec<_> = guest
+            .ancestors()
+            .take_while(|path| *path != outer)
+            .collect();
         steps.reverse();
         for path in steps {
             let on_host = self.host_path(path).unwrap_or_default();
             match host.find(&on_host) {
                 Ok(found) if found.canonical != on_host => {
-                    return Err(PlanError::ProtectBehindLink { guest: guest.into(), link: path.into() });
+                    return Err(PlanError::ProtectBehindLink {
+                        guest: guest.into(),
+                        link: path.into(),
+                    });
                 }
-                Ok(_) if path == guest => arrangement.remount(path, Attributes::RDONLY, Attributes::NONE),
+                Ok(_) if path == guest => {
+                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE)
+                }
                 Ok(_) if arrangement.pinned.insert(path.into()) => {
                     arrangement.remount(path, Attributes::NONE, Attributes::NONE);
                 }
                 Ok(_) => {}
                 Err(Errno::NOENT) if host.link(&on_host).is_some() => {
-                    return Err(PlanError::ProtectBehindLink { guest: guest.into(), link: path.into() });
+                    return Err(PlanError::ProtectBehindLink {
+                        guest: guest.into(),
+                        link: path.into(),
+                    });
                 }
                 Err(Errno::NOENT) => {
                     let folder = path != guest;
-                    arrangement.placeholders.push(Placeholder { path: on_host, folder });
+                    arrangement.placeholders.push(Placeholder {
+                        path: on_host,
+                        folder,
+                    });
                     arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
                     return Ok(());
                 }
@@ -395,7 +546,8 @@ impl Layout {
     ) -> Result<(), PlanError> {
         match self.host_path(guest) {
             Some(on_host) => {
-                host.find(&on_host).map_err(|errno| PlanError::missing(&on_host, errno))?;
+                host.find(&on_host)
+                    .map_err(|errno| PlanError::missing(&on_host, errno))?;
                 self.pin_parents(arrangement, guest);
             }
             None => arrangement.make_folder(guest, 0o1777),
@@ -407,7 +559,11 @@ impl Layout {
 
 impl Arrangement {
     fn remount(&mut self, target: &Path, set: Attributes, clear: Attributes) {
-        self.steps.push(Step::Remount { target: target.into(), set, clear });
+        self.steps.push(Step::Remount {
+            target: target.into(),
+            set,
+            clear,
+        });
     }
 
     fn make_parents(&mut self, path: &Path) {
@@ -422,7 +578,10 @@ impl Arrangement {
         if !self.made.contains(path) {
             self.make_parents(path);
             self.made.insert(path.into());
-            self.steps.push(Step::MakeFolder { path: path.into(), mode });
+            self.steps.push(Step::MakeFolder {
+                path: path.into(),
+                mode,
+            });
         }
     }
 
@@ -431,13 +590,21 @@ impl Arrangement {
             return self.make_folder(path, 0o755);
         }
         self.make_parents(path);
-        self.steps.push(Step::WriteFile { path: path.into(), mode: 0o444, content: Vec::new() });
+        self.steps.push(Step::WriteFile {
+            path: path.into(),
+            mode: 0o444,
+            content: Vec::new(),
+        });
     }
 }
 
 /// `join` without the trailing slash that joining an empty path leaves.
 fn join(base: &Path, rest: &Path) -> PathBuf {
-    if rest.as_os_str().is_empty() { base.into() } else { base.join(rest) }
+    if rest.as_os_str().is_empty() {
+        base.into()
+    } else {
+        base.join(rest)
+    }
 }
 
 /// Whether a file can be used without being its owner. A folder's content may be anything.

@@ -1,4 +1,32 @@
-//! The process wall.
+//! The process wall: Linux namespaces, Landlock, seccomp and control groups around any program.
+//!
+//! ```text
+//!  Policy ──make_plan──▶ Plan ──Launcher::launch──▶ Domain ──wait──▶ Report
+//!            │ asks Host     │ pure data               │ keeper ▸ init ▸ guest
+//!            └ and Machine   └ `palisade explain`      └ parked ahead
+//! ```
+//!
+//! | what a guest tries | what stops it |
+//! |---|---|
+//! | files that were not granted | a private root on `tmpfs`; only granted paths are mounted |
+//! | writing, executing what it wrote | mounts: read-only, `noexec`; memory files are not executable |
+//! | the network | an empty network namespace; Landlock denies TCP; seccomp other protocols |
+//! | other processes | a pid namespace; Landlock scopes signals and abstract sockets |
+//! | the kernel's rarer calls | a seccomp allow-list; no capabilities; `no_new_privs` |
+//! | more than its share | control groups, resource limits, the size of its `tmpfs`, init's clock |
+//!
+//! It does not stop side channels of the processor, nor a bug of the kernel that is reachable by
+//! the calls it allows. `docs/walls/process.md` tells the whole story.
+//!
+//! The crates `landlock`, `seccompiler` and `caps` are not used: the calls are made by [`keeper`'s
+//! keeper's program, which has neither `std` nor an allocator.
+//!
+//! # The keeper
+//!
+//! A static program of a few tens of KiB, embedded in this crate (`sys/keeper`). It makes domains
+//! ahead of need, is the parent of each domain's first process, and cleans up when the process that
+//! uses this crate dies.
+
 pub mod cgroup;
 mod domain;
 mod encode;
@@ -11,6 +39,12 @@ pub mod plan;
 pub mod seccomp;
 mod sys;
 mod view;
+mod wall;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the keeper's program compiles the same file"
+)]
 mod wire;
 
 pub use domain::{Domain, DomainError, Event};
@@ -18,4 +52,5 @@ pub use host::{Found, Host, Identity, Kind, ThisHost};
 pub use keeper::KeeperError;
 pub use launch::{LaunchError, Launcher, Streams, Terminal};
 pub use machine::{Machine, Tier};
+pub use wall::{ProcessError, ProcessWall};
 pub use wire::Step as LaunchStep;

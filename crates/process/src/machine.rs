@@ -38,13 +38,18 @@ impl Machine {
     /// Asks the kernel.
     pub fn probe() -> Self {
         let uid = rustix::process::geteuid().as_raw();
-        let tier = if uid == 0 && may_give_uids() { Tier::Privileged } else { Tier::UserNamespace };
+        let tier = if uid == 0 && may_give_uids() {
+            Tier::Privileged
+        } else {
+            Tier::UserNamespace
+        };
         Self {
             tier,
             uid,
             gid: rustix::process::getegid().as_raw(),
             landlock_abi: sys::landlock_abi(),
-            processors: rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize),
+            processors: rustix::thread::sched_getaffinity(None)
+                .map_or(1, |set| set.count() as usize),
             cgroups: OnceLock::new(),
         }
     }
@@ -75,8 +80,11 @@ fn maps_own_uids(uid_map: &str) -> bool {
     const MOST_PIDS: u64 = 1 << 22;
     let last = crate::wire::OWN_UID_BASE + MOST_PIDS;
     uid_map.lines().any(|line| {
-        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
-        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else {
+        let mut numbers = line
+            .split_whitespace()
+            .map(|number| number.parse::<u64>().unwrap_or(0));
+        let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next())
+        else {
             return false;
         };
         first <= crate::wire::OWN_UID_BASE && last <= first + count
@@ -90,7 +98,10 @@ mod tests {
     #[test]
     fn only_a_map_that_has_the_uids_of_domains_counts() {
         assert!(maps_own_uids("         0          0 4294967295\n"));
-        assert!(!maps_own_uids("0 1000 1\n1 100000 65536\n"), "a rootless container");
+        assert!(
+            !maps_own_uids("0 1000 1\n1 100000 65536\n"),
+            "a rootless container"
+        );
         assert!(!maps_own_uids(""));
     }
 }

@@ -9,18 +9,20 @@ mod display;
 mod enforcement;
 mod environment;
 mod error;
+mod landlock;
 
 pub use attributes::Attributes;
 pub use error::PlanError;
+pub use landlock::{Landlock, LandlockRule};
 
 use crate::{
     cgroup,
     host::{Host, Identity},
-    layout::{self, Layout},
+    layout::{Arrangement, Layout},
     machine::{Machine, Tier},
     seccomp::{self, Groups},
 };
-use palisade_policy::{Access, Capability, Limits, Policy};
+use palisade_policy::{Capability, Limits, Policy};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -48,7 +50,11 @@ pub struct Surroundings {
 impl Surroundings {
     /// Those of this process.
     pub fn here(terminal: bool) -> Self {
-        Self { cwd: std::env::current_dir().ok(), environment: std::env::vars_os().collect(), terminal }
+        Self {
+            cwd: std::env::current_dir().ok(),
+            environment: std::env::vars_os().collect(),
+            terminal,
+        }
     }
 }
 
@@ -191,30 +197,6 @@ pub struct Placeholder {
     pub folder: bool,
 }
 
-/// The Landlock domain of the guest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Landlock {
-    /// The interface version it was made for.
-    pub abi: u32,
-    /// File rights that are denied unless a rule allows them (`LANDLOCK_ACCESS_FS_*`).
-    pub files: u64,
-    /// TCP rights, denied altogether (`LANDLOCK_ACCESS_NET_*`).
-    pub network: u64,
-    /// What may not reach outside (`LANDLOCK_SCOPE_*`).
-    pub scopes: u64,
-    /// Rights below paths.
-    pub rules: Vec<LandlockRule>,
-}
-
-/// File rights below one path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LandlockRule {
-    /// The path, inside the domain.
-    pub path: PathBuf,
-    /// `LANDLOCK_ACCESS_FS_*`.
-    pub rights: u64,
-}
-
 /// One resource limit of setrlimit(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Rlimit {
@@ -245,8 +227,12 @@ pub fn make_plan(
     if machine.tier != Tier::Bare {
         add_own_files(&mut layout, policy, uid, gid);
     }
-    let terminals = surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
-    let arrangement = layout.arrange(host)?;
+    let terminals =
+        surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
+    let arrangement = match machine.tier {
+        Tier::Bare => Arrangement::default(),
+        _ => layout.arrange(host)?,
+    };
     let environment = environment::of_guest(policy, surroundings);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
@@ -257,9 +243,16 @@ pub fn make_plan(
         uid,
         gid,
         placeholders: arrangement.placeholders,
-        steps: frame(limits, arrangement.steps, terminals),
-        landlock: landlock(policy, machine)?,
-        seccomp: Some(Groups { cpu_affinity_fixed: share.affinity.is_some(), ..groups(policy, machine, &layout) }),
+        steps: if machine.tier == Tier::Bare {
+            Vec::new()
+        } else {
+            frame(limits, arrangement.steps, terminals)
+        },
+        landlock: landlock::domain(policy, machine, &layout)?,
+        seccomp: Some(Groups {
+            cpu_affinity_fixed: share.affinity.is_some(),
+            ..groups(policy, machine, &layout)
+        }),
         rlimits: bounds::rlimits(limits, share.data_bytes),
         affinity: share.affinity,
         cgroup: share.cgroup,
@@ -268,7 +261,10 @@ pub fn make_plan(
         cpu_time: limits.cpu_time,
         output_bytes: limits.output_bytes,
         candidates: candidates(&command.program, &environment),
-        arguments: std::iter::once(&command.program).chain(&command.arguments).cloned().collect(),
+        arguments: std::iter::once(&command.program)
+            .chain(&command.arguments)
+            .cloned()
+            .collect(),
         environment,
         cwd,
         terminal: surroundings.terminal,
@@ -285,12 +281,16 @@ pub fn make_plan(
 impl Plan {
     /// Whether the guest finds the host's `path` under the same name.
     pub fn shows(&self, path: &Path) -> bool {
-        self.layout.as_ref().is_some_and(|layout| layout.shows(path))
+        self.layout
+            .as_ref()
+            .is_some_and(|layout| layout.shows(path))
     }
 
     /// Whether the guest could change the host's file at `path`, which must be free of links.
     pub fn can_write(&self, path: &Path) -> bool {
-        self.layout.as_ref().is_some_and(|layout| layout.can_write(path))
+        self.layout
+            .as_ref()
+            .is_some_and(|layout| layout.can_write(path))
     }
 
     /// The seccomp program's bytes; empty without a filter.
@@ -299,7 +299,10 @@ impl Plan {
             return Ok(Vec::new());
         };
         let program = seccomp::compile(&seccomp::allow_list(groups))?;
-        Ok(program.into_iter().flat_map(seccomp::Instruction::to_bytes).collect())
+        Ok(program
+            .into_iter()
+            .flat_map(seccomp::Instruction::to_bytes)
+            .collect())
     }
 }
 
@@ -328,7 +331,11 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, uid: u32, gid: u32) {
         let groups = format!("root:x:0:\nguest:x:{gid}:\nnogroup:x:65534:\n");
         layout.add_file("/etc/passwd", 0o444, users.into_bytes());
         layout.add_file("/etc/group", 0o444, groups.into_bytes());
-        layout.add_file("/etc/hosts", 0o444, b"127.0.0.1 localhost\n::1 localhost\n".to_vec());
+        layout.add_file(
+            "/etc/hosts",
+            0o444,
+            b"127.0.0.1 localhost\n::1 localhost\n".to_vec(),
+        );
         layout.add_file(
             "/etc/nsswitch.conf",
             0o444,
@@ -344,52 +351,30 @@ fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool) -> Vec<Step> {
     let inodes = (size_bytes / 4096).max(1024);
     let mut steps = vec![Step::MakeRoot { size_bytes, inodes }];
     if terminals {
-        steps.push(Step::MakeFolder { path: "/dev".into(), mode: 0o755 });
-        steps.push(Step::MakeFolder { path: "/dev/pts".into(), mode: 0o755 });
+        steps.push(Step::MakeFolder {
+            path: "/dev".into(),
+            mode: 0o755,
+        });
+        steps.push(Step::MakeFolder {
+            path: "/dev/pts".into(),
+            mode: 0o755,
+        });
     }
     let made = |step: &Step| matches!(step, Step::MakeFolder { path, .. } if terminals && path == Path::new("/dev"));
     steps.extend(inner.into_iter().filter(|step| !made(step)));
     if terminals {
-        steps.push(Step::MountTerminals { target: "/dev/pts".into() });
+        steps.push(Step::MountTerminals {
+            target: "/dev/pts".into(),
+        });
     }
-    steps.push(Step::MountProc { target: "/proc".into() });
+    steps.push(Step::MountProc {
+        target: "/proc".into(),
+    });
     steps.push(Step::LeaveHost);
-    steps.push(Step::NameHost { name: "palisade".into() });
+    steps.push(Step::NameHost {
+        name: "palisade".into(),
+    });
     steps
-}
-
-/// Landlock where it adds something to the mounts: no signal and no abstract socket leaves the
-/// domain, no TCP, and nothing but files, folders and links is made on the host's disk, where
-/// somebody else would meet a FIFO or socket of the guest's. Reads are not handled: the mounts
-/// confine them, and a check would cost a fifth of every open.
-fn landlock(policy: &Policy, machine: &Machine) -> Result<Option<Landlock>, PlanError> {
-    const MAKE_CHAR: u64 = 1 << 6;
-    const MAKE_SOCK: u64 = 1 << 9;
-    const MAKE_FIFO: u64 = 1 << 10;
-    const MAKE_BLOCK: u64 = 1 << 11;
-    const REFER: u64 = 1 << 13;
-    let Some(abi) = machine.landlock_abi else {
-        return match policy.allow_degraded.contains(&Capability::Landlock) {
-            true => Ok(None),
-            false => Err(PlanError::NoLandlock),
-        };
-    };
-    // Linux 5.19 brought REFER; before it, and without a rule for it, no file could be moved between folders.
-    let refer = if abi >= 2 { REFER } else { 0 };
-    let ipc = policy.grants.files.iter().filter(|grant| grant.access == Access::Ipc).map(|grant| grant.guest_path());
-    let writable = layout::PRIVATE_FOLDERS.iter().map(Path::new).chain(ipc);
-    let mut rules: Vec<_> =
-        writable.map(|path| LandlockRule { path: path.into(), rights: MAKE_SOCK | MAKE_FIFO }).collect();
-    if refer != 0 {
-        rules.push(LandlockRule { path: "/".into(), rights: refer });
-    }
-    Ok(Some(Landlock {
-        abi,
-        files: MAKE_CHAR | MAKE_SOCK | MAKE_FIFO | MAKE_BLOCK | refer,
-        network: if abi >= 4 { 0b11 } else { 0 },
-        scopes: if abi >= 6 { 0b11 } else { 0 },
-        rules,
-    }))
 }
 
 fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
@@ -411,7 +396,11 @@ fn working_directory(policy: &Policy, surroundings: &Surroundings, layout: &Layo
     if let Some(cwd) = &policy.grants.cwd {
         return cwd.clone();
     }
-    surroundings.cwd.clone().filter(|cwd| layout.shows(cwd)).unwrap_or_else(|| "/".into())
+    surroundings
+        .cwd
+        .clone()
+        .filter(|cwd| layout.shows(cwd))
+        .unwrap_or_else(|| "/".into())
 }
 
 /// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.
@@ -419,7 +408,9 @@ fn candidates(program: &OsStr, environment: &[OsString]) -> Vec<OsString> {
     if program.as_encoded_bytes().contains(&b'/') {
         return vec![program.into()];
     }
-    let path = environment.iter().find_map(|variable| strip_prefix(variable, "PATH="));
+    let path = environment
+        .iter()
+        .find_map(|variable| strip_prefix(variable, "PATH="));
     std::env::split_paths(&path.unwrap_or_default())
         .map(|folder| folder.join(program).into_os_string())
         .collect()
@@ -427,7 +418,10 @@ fn candidates(program: &OsStr, environment: &[OsString]) -> Vec<OsString> {
 
 fn strip_prefix(variable: &OsStr, prefix: &str) -> Option<OsString> {
     use std::os::unix::ffi::OsStrExt;
-    variable.as_bytes().strip_prefix(prefix.as_bytes()).map(|rest| OsStr::from_bytes(rest).into())
+    variable
+        .as_bytes()
+        .strip_prefix(prefix.as_bytes())
+        .map(|rest| OsStr::from_bytes(rest).into())
 }
 
 fn seccomp_available() -> bool {

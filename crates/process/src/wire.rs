@@ -198,7 +198,10 @@ pub mod op {
 /// The step in which something failed.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each step is explained by the error it becomes")]
+#[allow(
+    missing_docs,
+    reason = "each step is explained by the error it becomes"
+)]
 pub enum Step {
     Unknown = 0,
     Clone = 1,

@@ -26,9 +26,18 @@ const PROCESSES: u32 = 4_000;
 /// Seconds until the watchdog ends an arena, and until it kills it.
 const WATCHDOG: [&str; 2] = ["30", "2"];
 /// Enters each control group given before `--`, then executes the rest.
-const ENTER_GROUPS: &str = r#"while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
-const NAMESPACES: &[&str] =
-    &["--fork", "--pid", "--mount", "--uts", "--ipc", "--net", "--mount-proc", "--kill-child=SIGKILL"];
+const ENTER_GROUPS: &str =
+    r#"while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
+const NAMESPACES: &[&str] = &[
+    "--fork",
+    "--pid",
+    "--mount",
+    "--uts",
+    "--ipc",
+    "--net",
+    "--mount-proc",
+    "--kill-child=SIGKILL",
+];
 const AS_ORDINARY_USER: &[&str] = &["--user", "--map-current-user", "--keep-caps"];
 
 /// A place for arenas: the programs that they need, and their outer limits.
@@ -48,7 +57,9 @@ impl Ground {
     /// guests' own bounds remain.
     pub fn prepare(tools: &[Tool]) -> io::Result<Self> {
         // Not below /tmp: every arena has a /tmp of its own.
-        let base = tempfile::Builder::new().prefix("palisade-suite-").tempdir_in("/var/tmp")?;
+        let base = tempfile::Builder::new()
+            .prefix("palisade-suite-")
+            .tempdir_in("/var/tmp")?;
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
         open(base.path())?;
         for folder in ["bin", "tools", "case"] {
@@ -67,12 +78,21 @@ impl Ground {
                 fs::copy(program, base.path().join("tools").join(tool.name()))?;
             }
         }
-        Ok(Self { base, groups: outer_groups() })
+        Ok(Self {
+            base,
+            groups: outer_groups(),
+        })
     }
 
     /// Makes one run in an arena of its own.
     #[must_use]
-    pub fn run(&self, tool: Tool, row: &attack::Attack, policy: attack::Policy, user: attack::User) -> Outcome {
+    pub fn run(
+        &self,
+        tool: Tool,
+        row: &attack::Attack,
+        policy: attack::Policy,
+        user: attack::User,
+    ) -> Outcome {
         let made = self.try_run(tool, row, policy, user);
         made.unwrap_or_else(|e| Outcome::void(format!("the arena could not be made: {e}")))
     }
@@ -100,18 +120,30 @@ impl Ground {
             .output()?;
         let line = String::from_utf8_lossy(&result.stdout);
         serde_json::from_str(line.trim_end()).map_err(|_| {
-            io::Error::other(format!("{}: {line}{}", result.status, String::from_utf8_lossy(&result.stderr)))
+            io::Error::other(format!(
+                "{}: {line}{}",
+                result.status,
+                String::from_utf8_lossy(&result.stderr)
+            ))
         })
     }
 
     fn command(&self, order: &Order) -> io::Result<Command> {
         let mut command = Command::new("sh");
-        command.args(["-c", ENTER_GROUPS, "arena"]).args(&self.groups).arg("--");
-        command.args(["timeout", "-k", WATCHDOG[1], WATCHDOG[0], "unshare"]).args(NAMESPACES);
+        command
+            .args(["-c", ENTER_GROUPS, "arena"])
+            .args(&self.groups)
+            .arg("--");
+        command
+            .args(["timeout", "-k", WATCHDOG[1], WATCHDOG[0], "unshare"])
+            .args(NAMESPACES);
         if !rustix::process::geteuid().is_root() {
             command.args(AS_ORDINARY_USER);
         }
-        command.arg("--").arg(std::env::current_exe()?).args(order.to_arguments());
+        command
+            .arg("--")
+            .arg(std::env::current_exe()?)
+            .args(order.to_arguments());
         Ok(command)
     }
 }
@@ -148,7 +180,8 @@ fn outer_groups() -> Vec<PathBuf> {
     ];
     let mut groups = Vec::new();
     for (controller, file, value) in limits {
-        let Some(leaf) = own_group(controller).map(|group| group.join(format!("palisade-suite-{}", std::process::id())))
+        let Some(leaf) = own_group(controller)
+            .map(|group| group.join(format!("palisade-suite-{}", std::process::id())))
         else {
             continue;
         };
@@ -172,9 +205,16 @@ fn own_group(controller: &str) -> Option<PathBuf> {
         let mut fields = line.splitn(3, ':').skip(1);
         let controllers = fields.next()?;
         let path = fields.next()?;
-        controllers.split(',').any(|name| name == controller).then_some(path)
+        controllers
+            .split(',')
+            .any(|name| name == controller)
+            .then_some(path)
     })?;
-    let mount = if controller.is_empty() { PathBuf::from("/sys/fs/cgroup") } else { Path::new("/sys/fs/cgroup").join(controller) };
+    let mount = if controller.is_empty() {
+        PathBuf::from("/sys/fs/cgroup")
+    } else {
+        Path::new("/sys/fs/cgroup").join(controller)
+    };
     Some(mount.join(path.trim_start_matches('/')))
 }
 

@@ -34,7 +34,9 @@ impl Policy {
     /// The policy of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Nothing, Self::Minimum, Self::Generous, Self::Control].into_iter().find(|p| p.name() == name)
+        [Self::Nothing, Self::Minimum, Self::Generous, Self::Control]
+            .into_iter()
+            .find(|p| p.name() == name)
     }
 
     /// What it grants.
@@ -261,7 +263,10 @@ impl Attack {
     /// The control is the same act with these grants.
     #[must_use]
     pub const fn controlled_by(mut self, grants: &'static [Grant]) -> Self {
-        self.control = Control::Granted { grants, arguments: &[] };
+        self.control = Control::Granted {
+            grants,
+            arguments: &[],
+        };
         self
     }
 
@@ -274,7 +279,11 @@ impl Attack {
 
     /// The control is the same act with other arguments.
     #[must_use]
-    pub const fn controlled_at(mut self, grants: &'static [Grant], arguments: &'static [&'static str]) -> Self {
+    pub const fn controlled_at(
+        mut self,
+        grants: &'static [Grant],
+        arguments: &'static [&'static str],
+    ) -> Self {
         self.control = Control::Granted { grants, arguments };
         self
     }
@@ -351,7 +360,10 @@ mod tests {
     #[test]
     fn the_control_replaces_the_attacks_limit() {
         let limits = |policy| -> Vec<_> {
-            BOMB.grants(policy).into_iter().filter(|g| matches!(g, Grant::Limit(..))).collect()
+            BOMB.grants(policy)
+                .into_iter()
+                .filter(|g| matches!(g, Grant::Limit(..)))
+                .collect()
         };
         assert_eq!(limits(Policy::Generous), [Grant::Limit("memory", "32M")]);
         assert_eq!(limits(Policy::Control), [Grant::Limit("memory", "1G")]);
@@ -360,6 +372,9 @@ mod tests {
     #[test]
     fn an_attack_is_denied_unless_the_table_grants_it() {
         assert!(Policy::FACED.iter().all(|policy| !BOMB.is_granted(*policy)));
-        assert!(BOMB.granted_by(&[Policy::Generous]).is_granted(Policy::Generous));
+        assert!(
+            BOMB.granted_by(&[Policy::Generous])
+                .is_granted(Policy::Generous)
+        );
     }
 }

@@ -28,7 +28,10 @@ pub const ROWS: &[Row] = &[
     (CALLS, "kcmp, perf_event_open, bpf"),
     (CALLS, "userfaultfd and FUSE as a pause"),
     (CALLS, "keyrings of the host's user"),
-    (CALLS, "modules, kexec, reboot, swap, accounting, clock, ports, LDT"),
+    (
+        CALLS,
+        "modules, kexec, reboot, swap, accounting, clock, ports, LDT",
+    ),
     (CALLS, "personality"),
     (CALLS, "open_by_handle_at"),
     (CALLS, "fanotify"),
@@ -52,7 +55,10 @@ pub const ROWS: &[Row] = &[
     (FILES, "/dev itself a symlink (CVE-2026-41579)"),
     (FILES, "out of a root: chroot, dot-dot, a kept directory"),
     (FILES, "magic links of other processes"),
-    (FILES, "setuid files, devices, sockets and FIFOs left for the host"),
+    (
+        FILES,
+        "setuid files, devices, sockets and FIFOs left for the host",
+    ),
     (FILES, "hooks and start-up files in a writable folder"),
     (FILES, "a protected path that did not exist"),
     (FILES, "kernel settings in /proc and /sys"),
@@ -93,7 +99,13 @@ pub const ROWS: &[Row] = &[
 pub const WITHOUT_ATTACK: &[(usize, &str)] = &[
     (50, "palisade unpacks no archives"),
     (54, "output is passed on as it is, and documented so"),
-    (59, "the machine needs a session bus; the socket attacks cover its way in"),
+    (
+        59,
+        "the machine needs a session bus; the socket attacks cover its way in",
+    ),
     (62, "no name is resolved: there is no network grant yet"),
-    (71, "the counters of inotify and its like show no trace outside; the guest's uid is its own"),
+    (
+        71,
+        "the counters of inotify and its like show no trace outside; the guest's uid is its own",
+    ),
 ];

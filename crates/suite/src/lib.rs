@@ -62,7 +62,9 @@ mod tests {
 
     #[test]
     fn true_ends_with_zero() {
-        let status = std::process::Command::new(guest("true")).status().expect("run true");
+        let status = std::process::Command::new(guest("true"))
+            .status()
+            .expect("run true");
         assert!(status.success());
     }
 

@@ -50,7 +50,10 @@ impl Outcome {
     /// A run that could not even be made.
     #[must_use]
     pub fn void(why: impl Into<String>) -> Self {
-        Self { stderr: why.into(), ..Self::default() }
+        Self {
+            stderr: why.into(),
+            ..Self::default()
+        }
     }
 
     /// The verdict of this run.
@@ -61,7 +64,9 @@ impl Outcome {
             return Verdict::Allowed;
         }
         match self.exit_code {
-            Some(code) if !self.begun && LAUNCHER_FAILED.contains(&code) => Verdict::Refused(said()),
+            Some(code) if !self.begun && LAUNCHER_FAILED.contains(&code) => {
+                Verdict::Refused(said())
+            }
             _ if !self.begun => Verdict::Void(format!("the guest never began: {}", said())),
             Some(UNSTAGED) => Verdict::Void(said()),
             None => Verdict::Void(format!("hung for {} ms: {}", self.lasted_ms, said())),
@@ -74,11 +79,16 @@ impl Outcome {
     /// the witness did not see.
     #[must_use]
     pub fn was_refused(&self) -> bool {
-        self.exit_code.is_some_and(|code| code == REFUSED || code > 128)
+        self.exit_code
+            .is_some_and(|code| code == REFUSED || code > 128)
     }
 
     fn last_refusal(&self, code: i32) -> String {
-        let refusal = self.stderr.lines().rev().find(|line| line.starts_with("refused: "));
+        let refusal = self
+            .stderr
+            .lines()
+            .rev()
+            .find(|line| line.starts_with("refused: "));
         refusal.map_or_else(|| format!("exit {code}"), str::to_owned)
     }
 }
@@ -88,19 +98,30 @@ mod tests {
     use super::{Outcome, Verdict};
 
     fn ended(code: i32, stderr: &str) -> Outcome {
-        Outcome { begun: true, exit_code: Some(code), stderr: stderr.to_owned(), ..Outcome::default() }
+        Outcome {
+            begun: true,
+            exit_code: Some(code),
+            stderr: stderr.to_owned(),
+            ..Outcome::default()
+        }
     }
 
     #[test]
     fn what_the_witness_saw_outweighs_every_exit_code() {
-        let outcome = Outcome { seen: true, ..ended(1, "refused: open: EPERM") };
+        let outcome = Outcome {
+            seen: true,
+            ..ended(1, "refused: open: EPERM")
+        };
         assert_eq!(outcome.verdict(), Verdict::Allowed);
     }
 
     #[test]
     fn a_refused_guest_is_denied_with_its_errno() {
         let outcome = ended(1, "refused: bpf: EPERM\n");
-        assert_eq!(outcome.verdict(), Verdict::Denied("refused: bpf: EPERM".to_owned()));
+        assert_eq!(
+            outcome.verdict(),
+            Verdict::Denied("refused: bpf: EPERM".to_owned())
+        );
         assert!(outcome.was_refused());
     }
 
@@ -112,20 +133,32 @@ mod tests {
 
     #[test]
     fn a_guest_that_never_began_proves_nothing() {
-        let outcome = Outcome { begun: false, ..ended(127, "not found") };
+        let outcome = Outcome {
+            begun: false,
+            ..ended(127, "not found")
+        };
         assert!(matches!(outcome.verdict(), Verdict::Void(_)));
     }
 
     #[test]
     fn a_launcher_that_refuses_is_told_from_a_guest_that_fails() {
-        let outcome = Outcome { begun: false, ..ended(125, "missing path") };
-        assert_eq!(outcome.verdict(), Verdict::Refused("missing path".to_owned()));
+        let outcome = Outcome {
+            begun: false,
+            ..ended(125, "missing path")
+        };
+        assert_eq!(
+            outcome.verdict(),
+            Verdict::Refused("missing path".to_owned())
+        );
         assert!(matches!(ended(99, "unstaged").verdict(), Verdict::Void(_)));
     }
 
     #[test]
     fn a_hang_proves_nothing() {
-        let outcome = Outcome { begun: true, ..Outcome::default() };
+        let outcome = Outcome {
+            begun: true,
+            ..Outcome::default()
+        };
         assert!(matches!(outcome.verdict(), Verdict::Void(_)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::arena::Ground;
-use crate::attack::{Attack, Control, Policy, User};
+use crate::attack::{Attack, Control, Policy, Prop, User};
 use crate::attacks;
 use crate::outcome::{Outcome, Verdict};
 use crate::tools::Tool;
@@ -27,13 +27,19 @@ pub struct Runner {
     made: Mutex<HashMap<Key, Arc<OnceLock<Outcome>>>>,
 }
 
+/// What only root can set up, whoever starts the launcher then.
+const PROPS_OF_ROOT: [Prop; 2] = [Prop::Privileged, Prop::KernelLog];
+
 type Key = (Tool, &'static str, Policy, User);
 
 impl Runner {
     /// A runner on prepared ground.
     #[must_use]
     pub fn new(ground: Ground) -> Self {
-        Self { ground, made: Mutex::default() }
+        Self {
+            ground,
+            made: Mutex::default(),
+        }
     }
 
     /// The outcome of one combination.
@@ -42,50 +48,63 @@ impl Runner {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(made.entry((tool, attack.name, policy, user)).or_default())
         };
-        cell.get_or_init(|| self.ground.run(tool, attack, policy, user)).clone()
+        cell.get_or_init(|| self.ground.run(tool, attack, policy, user))
+            .clone()
     }
 
     /// With no wall the attack succeeds, or the machine's refusal is the reason to ignore it.
     pub fn judge_without_wall(&self, attack: &Attack, user: User) -> Judgement {
-        if let Some(reason) = unavailable(user) {
+        if let Some(reason) = unavailable(attack, user) {
             return Judgement::Ignored(reason);
         }
         let outcome = self.without_wall(attack, user);
         match outcome.verdict() {
             Verdict::Allowed => Judgement::Holds,
             Verdict::Denied(why) if outcome.was_refused() => Judgement::Ignored(refused_here(&why)),
-            verdict => Judgement::Fails(format!("with no wall it should succeed: {verdict:?}\n{}", outcome.command)),
+            verdict => Judgement::Fails(format!(
+                "with no wall it should succeed: {verdict:?}\n{}",
+                outcome.command
+            )),
         }
     }
 
     /// Behind the wall the attack ends as the table says.
     pub fn judge(&self, tool: Tool, attack: &Attack, policy: Policy, user: User) -> Judgement {
-        if let Some(reason) = unavailable(user) {
+        if let Some(reason) = unavailable(attack, user) {
             return Judgement::Ignored(reason);
         }
         let outcome = self.outcome(tool, attack, policy, user);
         let verdict = outcome.verdict();
-        let fails = |what: &str| Judgement::Fails(format!("{what}: {verdict:?}\n{}", outcome.command));
+        let fails =
+            |what: &str| Judgement::Fails(format!("{what}: {verdict:?}\n{}", outcome.command));
         match (&verdict, attack.is_granted(policy)) {
             (Verdict::Allowed, true) => Judgement::Holds,
             (Verdict::Allowed, false) => fails("ESCAPE"),
-            (Verdict::Denied(_) | Verdict::Refused(_), true) => fails("granted, but it did not succeed"),
-            (Verdict::Void(_), _) => fails("the run proves nothing"),
-            (Verdict::Refused(_), false) if !attack.refusal_counts => fails("the launcher refused to start"),
-            (Verdict::Denied(_) | Verdict::Refused(_), false) if outcome.survivors > 0 => {
-                fails(&format!("{} processes outlived the launcher", outcome.survivors))
+            (Verdict::Denied(_) | Verdict::Refused(_), true) => {
+                fails("granted, but it did not succeed")
             }
-            (Verdict::Denied(_) | Verdict::Refused(_), false) => self.meaning_of_denial(attack, user),
+            (Verdict::Void(_), _) => fails("the run proves nothing"),
+            (Verdict::Refused(_), false) if !attack.refusal_counts => {
+                fails("the launcher refused to start")
+            }
+            (Verdict::Denied(_) | Verdict::Refused(_), false) if outcome.survivors > 0 => fails(
+                &format!("{} processes outlived the launcher", outcome.survivors),
+            ),
+            (Verdict::Denied(_) | Verdict::Refused(_), false) => {
+                self.meaning_of_denial(attack, user)
+            }
         }
     }
 
     /// The attack's control succeeds behind the wall.
     pub fn judge_control(&self, tool: Tool, attack: &Attack, user: User) -> Judgement {
         match attack.control {
-            Control::Granted { .. } | Control::Instead(_) => match self.judge_without_wall(attack, user) {
-                Judgement::Ignored(reason) => Judgement::Ignored(reason),
-                _ => self.judge(tool, attack, Policy::Control, user),
-            },
+            Control::Granted { .. } | Control::Instead(_) => {
+                match self.judge_without_wall(attack, user) {
+                    Judgement::Ignored(reason) => Judgement::Ignored(reason),
+                    _ => self.judge(tool, attack, Policy::Control, user),
+                }
+            }
             Control::NoGrant(neighbour) => {
                 self.judge(tool, &attacks::control(neighbour), Policy::Control, user)
             }
@@ -107,12 +126,21 @@ impl Runner {
 }
 
 fn refused_here(why: &str) -> String {
-    format!("with no wall this machine refuses it too: {}", why.trim_start_matches("refused: "))
+    format!(
+        "with no wall this machine refuses it too: {}",
+        why.trim_start_matches("refused: ")
+    )
 }
 
-/// Why a half of the suite cannot run.
-fn unavailable(user: User) -> Option<String> {
+/// Why a case cannot run at all.
+fn unavailable(attack: &Attack, user: User) -> Option<String> {
     let uid = rustix::process::geteuid();
-    (user == User::Root && !uid.is_root())
-        .then(|| format!("the suite runs as uid {}; start it as root for this half", uid.as_raw()))
+    let needs_root =
+        user == User::Root || attack.props.iter().any(|prop| PROPS_OF_ROOT.contains(prop));
+    (needs_root && !uid.is_root()).then(|| {
+        format!(
+            "the suite runs as uid {}; start it as root for this case",
+            uid.as_raw()
+        )
+    })
 }

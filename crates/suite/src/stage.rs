@@ -35,6 +35,7 @@ const DIRECTORIES: &[&str] = &[
     "scratch/dev",
     "scratch/root",
     "scratch/sub",
+    "scratch/sub/target",
     "paths",
     "paths/dir",
     "paths/dir-secret",
@@ -101,7 +102,9 @@ impl Stage {
         for folder in ["case", "bin", "tools"] {
             text = text.replace(&format!("{{{folder}}}"), &format!("{base}/{folder}"));
         }
-        text.replace("{nonce}", &self.nonce).replace("{secret}", &self.secret).replace("{token}", &self.token)
+        text.replace("{nonce}", &self.nonce)
+            .replace("{secret}", &self.secret)
+            .replace("{token}", &self.token)
     }
 
     pub(crate) fn path(&self, template: &str) -> PathBuf {
@@ -121,7 +124,13 @@ impl Stage {
             fs::write(case.join(name), self.expand(content))?;
         }
         self.lay_programs(&case)?;
-        rustix::fs::mknodat(CWD, case.join("scratch/fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
+        rustix::fs::mknodat(
+            CWD,
+            case.join("scratch/fifo"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )?;
         self.give_away(&case)
     }
 
@@ -157,7 +166,12 @@ impl Stage {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         }
         let path = self.path("{fixtures}/filecaps");
-        rustix::fs::setxattr(path, "security.capability", &file_capability(), XattrFlags::empty())?;
+        rustix::fs::setxattr(
+            path,
+            "security.capability",
+            &file_capability(),
+            XattrFlags::empty(),
+        )?;
         Ok(())
     }
 
@@ -180,7 +194,10 @@ impl Stage {
 
     /// Whether the user's keyring holds a key named by the nonce.
     pub(crate) fn finds_key(&self) -> bool {
-        self.stagehand("find-key").arg(&self.nonce).status().is_ok_and(|status| status.success())
+        self.stagehand("find-key")
+            .arg(&self.nonce)
+            .status()
+            .is_ok_and(|status| status.success())
     }
 }
 
@@ -206,7 +223,10 @@ mod tests {
             token: "t1".into(),
             switch_to: None,
         };
-        assert_eq!(stage.expand("{scratch}/bin:{bin}"), "/base/case/scratch/bin:/base/bin");
+        assert_eq!(
+            stage.expand("{scratch}/bin:{bin}"),
+            "/base/case/scratch/bin:/base/bin"
+        );
         assert_eq!(stage.expand("{nonce}:{secret}:{token}"), "n1:s1:t1");
     }
 }

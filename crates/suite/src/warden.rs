@@ -11,6 +11,7 @@ use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::mount::{MountFlags, mount, mount_remount};
 
@@ -91,21 +92,29 @@ pub fn enter_if_asked() {
         return;
     }
     let outcome = match Order::from_arguments(words) {
-        Some(order) => hold(&order).unwrap_or_else(|e| Outcome::void(format!("the warden could not set up: {e}"))),
+        Some(order) => hold(&order)
+            .unwrap_or_else(|e| Outcome::void(format!("the warden could not set up: {e}"))),
         None => Outcome::void("the warden did not understand its order"),
     };
-    println!("{}", serde_json::to_string(&outcome).expect("an outcome is plain data"));
+    println!(
+        "{}",
+        serde_json::to_string(&outcome).expect("an outcome is plain data")
+    );
     std::process::exit(0);
 }
 
 /// Makes the run that was ordered.
 fn hold(order: &Order) -> io::Result<Outcome> {
     let stage = stage_of(order)?;
+    raise_pids()?;
     close_off(&stage.path("{case}"))?;
     order.tool.prepare_arena();
     stage.lay()?;
-    let props = Props::set_up(&stage, &order.attack)?;
+    if order.attack.props.contains(&Prop::Servers) {
+        raise_loopback(&stage)?;
+    }
     drop_privileges_to_pass_on()?;
+    let props = Props::set_up(&stage, &order.attack)?;
     let launch = launch_of(order, &stage, &props);
     let words = command_words(order, &stage, &props, &launch)?;
 
@@ -124,7 +133,11 @@ fn hold(order: &Order) -> io::Result<Outcome> {
 impl Order {
     /// Without a wall the guest races for itself.
     fn launches(&self) -> usize {
-        if self.tool == Tool::None { 1 } else { self.attack.launches }
+        if self.tool == Tool::None {
+            1
+        } else {
+            self.attack.launches
+        }
     }
 }
 
@@ -140,11 +153,19 @@ fn stage_of(order: &Order) -> io::Result<Stage> {
     })
 }
 
+/// Lets the arena's process ids begin where a domain's will not reach, so that a victim's id
+/// inside a domain means nobody, and not by chance the guest itself.
+fn raise_pids() -> io::Result<()> {
+    const LAST_PID: &str = "9000";
+    fs::write("/proc/sys/kernel/ns_last_pid", LAST_PID)
+}
+
 /// Makes the arena's own places writable, and everything else of the host read-only.
 ///
 /// The root mount is this mount namespace's copy: the host's stays as it is.
 fn close_off(case: &Path) -> io::Result<()> {
-    let tmpfs = |path: &Path, options| mount("arena", path, c"tmpfs", MountFlags::empty(), Some(options));
+    let tmpfs =
+        |path: &Path, options| mount("arena", path, c"tmpfs", MountFlags::empty(), Some(options));
     tmpfs(case, c"size=256m,mode=755")?;
     tmpfs(Path::new("/tmp"), c"size=256m,mode=1777")?;
     tmpfs(Path::new("/dev/shm"), c"size=128m,mode=1777")?;
@@ -152,8 +173,19 @@ fn close_off(case: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// In an arena of an ordinary user the warden has ambient capabilities for the set-up; the
-/// launcher must not inherit them.
+fn raise_loopback(stage: &Stage) -> io::Result<()> {
+    let up = Command::new(stage.path("{tools}/stagehand"))
+        .arg("loopback-up")
+        .status()?;
+    if up.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the loopback device does not come up"))
+    }
+}
+
+/// In an arena of an ordinary user the warden has ambient capabilities for the set-up;
+/// victims and the launcher must not inherit them.
 fn drop_privileges_to_pass_on() -> io::Result<()> {
     Ok(rustix::thread::clear_ambient_capability_set()?)
 }
@@ -161,12 +193,17 @@ fn drop_privileges_to_pass_on() -> io::Result<()> {
 fn launch_of(order: &Order, stage: &Stage, props: &Props) -> Launch {
     let grants = order.attack.grants(order.policy);
     Launch {
-        grants: grants.into_iter().map(|grant| Placed::new(grant, stage)).collect(),
+        grants: grants
+            .into_iter()
+            .map(|grant| Placed::new(grant, stage))
+            .collect(),
         guest_arguments: guest_arguments(order, stage, props),
         bin: stage.path("{bin}"),
         stagehand: stage.path("{tools}/stagehand"),
         folder: stage.path("{case}/tool"),
-        uid: stage.switch_to.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+        uid: stage
+            .switch_to
+            .unwrap_or_else(|| rustix::process::geteuid().as_raw()),
     }
 }
 
@@ -180,9 +217,17 @@ fn guest_arguments(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
         "granted={fixtures}/granted",
         "tool={outside}/tool",
     ];
-    let naive: &[&str] = if order.tool == Tool::None { order.attack.naive_arguments } else { &[] };
+    let naive: &[&str] = if order.tool == Tool::None {
+        order.attack.naive_arguments
+    } else {
+        &[]
+    };
     let control = order.attack.control_arguments(order.policy);
-    let templates = control.iter().chain(naive).chain(order.attack.arguments).chain(ALWAYS);
+    let templates = control
+        .iter()
+        .chain(naive)
+        .chain(order.attack.arguments)
+        .chain(ALWAYS);
     let mut words = vec![order.attack.name.to_owned(), order.nonce.clone()];
     words.extend(templates.map(|template| stage.expand(template)));
     words.extend(props.arguments().iter().cloned());
@@ -190,7 +235,12 @@ fn guest_arguments(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
 }
 
 /// The launcher's command line, behind the flaws that the attack asks for.
-fn command_words(order: &Order, stage: &Stage, props: &Props, launch: &Launch) -> io::Result<Vec<String>> {
+fn command_words(
+    order: &Order,
+    stage: &Stage,
+    props: &Props,
+    launch: &Launch,
+) -> io::Result<Vec<String>> {
     let program = launcher(order, stage)?;
     let mut words = flaws(order, stage, props);
     if !words.is_empty() {

@@ -34,7 +34,8 @@ fn main() -> ExitCode {
 }
 
 fn tool_under_test() -> Tool {
-    let name = std::env::var("PALISADE_SUITE_TOOL").unwrap_or_else(|_| Tool::Palisade.name().to_owned());
+    let name =
+        std::env::var("PALISADE_SUITE_TOOL").unwrap_or_else(|_| Tool::Palisade.name().to_owned());
     Tool::named(&name).unwrap_or_else(|| panic!("PALISADE_SUITE_TOOL: no tool '{name}'"))
 }
 
@@ -55,12 +56,26 @@ fn trials(runner: &Arc<Runner>, tool: Tool) -> Vec<Trial> {
 fn without_wall(runner: &Arc<Runner>, attack: Attack, user: User) -> Trial {
     let runner = Arc::clone(runner);
     let name = format!("none/{}/{}", attack.name, user.name());
-    Trial::ignorable_test(name, move || completion(runner.judge_without_wall(&attack, user)))
+    Trial::ignorable_test(name, move || {
+        completion(runner.judge_without_wall(&attack, user))
+    })
 }
 
-fn behind_wall(runner: &Arc<Runner>, tool: Tool, attack: Attack, policy: Policy, user: User) -> Trial {
+fn behind_wall(
+    runner: &Arc<Runner>,
+    tool: Tool,
+    attack: Attack,
+    policy: Policy,
+    user: User,
+) -> Trial {
     let runner = Arc::clone(runner);
-    let name = format!("{}/{}/{}/{}", tool.name(), attack.name, policy.name(), user.name());
+    let name = format!(
+        "{}/{}/{}/{}",
+        tool.name(),
+        attack.name,
+        policy.name(),
+        user.name()
+    );
     Trial::ignorable_test(name, move || {
         installed(tool)?;
         completion(runner.judge(tool, &attack, policy, user))
@@ -79,7 +94,11 @@ fn control(runner: &Arc<Runner>, tool: Tool, attack: Attack, user: User) -> Tria
 fn installed(tool: Tool) -> Result<(), Failed> {
     match tool.find() {
         Some(_) => Ok(()),
-        None => Err(format!("{} is not there: build it (cargo build -p palisade-cli) or set PALISADE_BIN", tool.name()).into()),
+        None => Err(format!(
+            "{} is not there: build it (cargo build -p palisade-cli) or set PALISADE_BIN",
+            tool.name()
+        )
+        .into()),
     }
 }
 

@@ -81,7 +81,11 @@ mod tests {
     fn wait_statuses_are_read_as_wait_2_says() {
         assert_eq!(Exit::from_wait_status(0x0300), Exit::Code(3));
         assert_eq!(Exit::from_wait_status(0x000b), Exit::Signal(11));
-        assert_eq!(Exit::from_wait_status(0x008b), Exit::Signal(11), "a core dump is still signal 11");
+        assert_eq!(
+            Exit::from_wait_status(0x008b),
+            Exit::Signal(11),
+            "a core dump is still signal 11"
+        );
     }
 
     #[test]

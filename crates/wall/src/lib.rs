@@ -29,12 +29,18 @@ pub struct Command {
 impl Command {
     /// A command without arguments.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Self { program: program.into(), arguments: Vec::new() }
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+        }
     }
 
     /// Program and arguments as one line for people, cut to the parts that are valid text.
     pub fn words(&self) -> Vec<String> {
-        std::iter::once(&self.program).chain(&self.arguments).map(|word| word.to_string_lossy().into_owned()).collect()
+        std::iter::once(&self.program)
+            .chain(&self.arguments)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
     }
 }
 

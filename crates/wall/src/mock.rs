@@ -28,7 +28,10 @@ pub struct MockDomain {
 impl MockWall {
     /// A wall whose guests end this way.
     pub fn new(exit: Exit) -> Self {
-        Self { exit, signals: Rc::default() }
+        Self {
+            exit,
+            signals: Rc::default(),
+        }
     }
 
     /// The signals its domains were sent, in order.
@@ -43,11 +46,16 @@ impl Wall for MockWall {
     type Error = Infallible;
 
     fn plan(&self, _policy: &Policy, command: &Command) -> Result<MockPlan, Infallible> {
-        Ok(MockPlan { command: command.words() })
+        Ok(MockPlan {
+            command: command.words(),
+        })
     }
 
     fn launch(&self, plan: &MockPlan) -> Result<MockDomain, Infallible> {
-        Ok(MockDomain { wall: self.clone(), command: plan.command.clone() })
+        Ok(MockDomain {
+            wall: self.clone(),
+            command: plan.command.clone(),
+        })
     }
 }
 
@@ -89,7 +97,9 @@ mod tests {
     where
         W::Error: fmt::Debug,
     {
-        let plan = wall.plan(&Policy::nothing(), &Command::new("guest")).unwrap();
+        let plan = wall
+            .plan(&Policy::nothing(), &Command::new("guest"))
+            .unwrap();
         let domain = wall.launch(&plan).unwrap();
         domain.signal(signal).unwrap();
         domain.wait().unwrap()

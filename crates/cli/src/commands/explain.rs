@@ -12,8 +12,20 @@ use std::io::Write;
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<u8> {
     let policy = args.policy.resolve()?;
     let surroundings = Surroundings::here(super::run::wants_terminal());
-    let plan = make_plan(&policy, &args.guest.into(), &Machine::probe(), &surroundings, &ThisHost)?;
-    let text = if args.json { serde_json::to_string_pretty(&plan)? + "\n" } else { plan.to_string() };
-    std::io::stdout().write_all(text.as_bytes()).context("host: cannot print the plan")?;
+    let plan = make_plan(
+        &policy,
+        &args.guest.into(),
+        &Machine::probe(),
+        &surroundings,
+        &ThisHost,
+    )?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&plan)? + "\n"
+    } else {
+        plan.to_string()
+    };
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("host: cannot print the plan")?;
     Ok(0)
 }

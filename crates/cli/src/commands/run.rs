@@ -7,8 +7,9 @@ mod terminal;
 
 use crate::{args::RunArgs, say};
 use anyhow::{Context, bail};
+use palisade_policy::Capability;
 use palisade_process::{
-    Launcher, Machine, Streams, ThisHost,
+    LaunchError, Launcher, Machine, Streams, ThisHost,
     plan::{Plan, Surroundings, make_plan},
 };
 use palisade_wall::{Command, Report};
@@ -25,16 +26,29 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let command: Command = args.guest.into();
     // A control group that is to hand a limit on must have no process besides this one (version 2).
     let limited = policy.limits.memory_bytes.is_some() || policy.limits.cpu_cores.is_some();
-    let launcher = early.filter(|_| !limited).unwrap_or_else(|| Launcher::new(Machine::probe()));
+    let launcher = early
+        .filter(|_| !limited)
+        .unwrap_or_else(|| Launcher::new(Machine::probe()));
     let outer = terminal::Outer::find();
     let surroundings = Surroundings::here(outer.is_some());
-    let plan = make_plan(&policy, &command, launcher.machine(), &surroundings, &ThisHost)?;
+    let mut plan = make_plan(
+        &policy,
+        &command,
+        launcher.machine(),
+        &surroundings,
+        &ThisHost,
+    )?;
     if let Some(file) = &args.policy.policy {
         refuse_writable_policy(&plan, file)?;
     }
     // Opened before the guest runs: later it could have put a link in its place.
     let report_file = args.report.as_deref().map(open_report).transpose()?;
-    let outcome = guard(&launcher, &plan, outer);
+    let mut outcome = guard(&launcher, &plan, outer);
+    if lacks_namespaces(&outcome) && policy.allow_degraded.contains(&Capability::Namespaces) {
+        let bare = launcher.without_namespaces();
+        plan = make_plan(&policy, &command, bare.machine(), &surroundings, &ThisHost)?;
+        outcome = guard(&bare, &plan, terminal::Outer::find());
+    }
     launcher.leave();
     match &outcome {
         Ok(report) => {
@@ -56,9 +70,22 @@ pub(crate) fn wants_terminal() -> bool {
     terminal::Outer::find().is_some()
 }
 
-fn guard(launcher: &Launcher, plan: &Plan, outer: Option<terminal::Outer>) -> anyhow::Result<Report> {
+fn lacks_namespaces(outcome: &anyhow::Result<Report>) -> bool {
+    let error = outcome
+        .as_ref()
+        .err()
+        .and_then(|error| error.downcast_ref::<LaunchError>());
+    error.is_some_and(LaunchError::is_for_lack_of_namespaces)
+}
+
+fn guard(
+    launcher: &Launcher,
+    plan: &Plan,
+    outer: Option<terminal::Outer>,
+) -> anyhow::Result<Report> {
     let signals = relay::Signals::catch().context("host: cannot catch signals")?;
-    let mut output = output::Counted::for_plan(plan, outer.as_ref()).context("host: cannot make a pipe")?;
+    let mut output =
+        output::Counted::for_plan(plan, outer.as_ref()).context("host: cannot make a pipe")?;
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let streams = Streams {
         stdin: stdin.as_fd(),
@@ -73,7 +100,8 @@ fn guard(launcher: &Launcher, plan: &Plan, outer: Option<terminal::Outer>) -> an
 
 /// A guest that can write its own policy has none the next time.
 fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
-    let canonical = std::fs::canonicalize(file).with_context(|| format!("policy: cannot read {}", file.display()))?;
+    let canonical = std::fs::canonicalize(file)
+        .with_context(|| format!("policy: cannot read {}", file.display()))?;
     if plan.can_write(&canonical) {
         bail!(
             "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
@@ -88,12 +116,19 @@ fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdout()));
     }
-    let opened: std::io::Result<File> =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path);
-    Ok(Box::new(opened.with_context(|| format!("host: cannot write the report to {}", path.display()))?))
+    let opened: std::io::Result<File> = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o644)
+        .open(path);
+    Ok(Box::new(opened.with_context(|| {
+        format!("host: cannot write the report to {}", path.display())
+    })?))
 }
 
 fn write_report(mut file: Box<dyn Write>, report: &Report) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(report)? + "\n";
-    file.write_all(text.as_bytes()).context("host: cannot write the report")
+    file.write_all(text.as_bytes())
+        .context("host: cannot write the report")
 }

@@ -28,8 +28,8 @@ use std::{
 
 pub(super) struct Start;
 
-const STATIC: &str = "static true, nothing else visible";
-const SYSTEM: &str = "/usr/bin/true, system view";
+const STATIC: &str = "static true";
+const SYSTEM: &str = SYSTEM_TRUE;
 const PALISADE: &str = "palisade run";
 const REPORTING: &str = "palisade run --report";
 const BUBBLEWRAP: &str = "bubblewrap";
@@ -265,13 +265,16 @@ fn wall_table(figures: &[Figure]) -> Table {
         "target",
         "",
     ]);
-    for workload in [STATIC, SYSTEM] {
+    for (workload, title) in [
+        (STATIC, "static true, nothing else visible"),
+        (SYSTEM, "/usr/bin/true, the system's files visible"),
+    ] {
         let mut of_workload = figures
             .iter()
             .filter(|figure| figure.contender.workload == workload)
             .peekable();
         if of_workload.peek().is_some() {
-            table.section(workload);
+            table.section(title);
         }
         for figure in of_workload.filter(|figure| figure.contender.subject != REPORTING) {
             table.line(wall_cells(figure));

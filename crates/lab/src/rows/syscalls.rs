@@ -6,7 +6,7 @@
 
 use super::{BARE, Prepared, Row, Tools, grant, program, try_peer};
 use crate::{
-    Trial,
+    Trial, Warning,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
     notation::{four_figures, short},
@@ -17,8 +17,12 @@ use crate::{
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
-use palisade_policy::{Access, Limits, Policy};
-use palisade_wall::Command;
+use palisade_policy::{Access, Capability, Limits, Policy};
+use palisade_process::{
+    Machine, ThisHost,
+    plan::{Surroundings, make_plan},
+};
+use palisade_wall::{Command, Level};
 use std::time::Duration;
 
 pub(super) struct Syscalls;
@@ -66,16 +70,17 @@ impl Row for Syscalls {
             program: workloads.add_syscalls()?.into(),
             arguments: vec![workloads.folder().into(), BATCH_US.into(), BATCHES.into()],
         };
-        let policy = default_policy(&workloads);
+        let (policy, everything) = (default_policy(&workloads), everything_on(&workloads));
+        let degraded = degraded_parts(&everything, &command)?;
         let subjects: [(&str, &dyn Subject, Policy); 3] = [
             (BARE, &Bare, policy.clone()),
             (PALISADE, &tools.palisade, policy.clone()),
-            (ALL_ON, &tools.palisade, everything_on(&workloads)),
+            (ALL_ON, &tools.palisade, everything),
         ];
         let mut prepared = Prepared {
             trials: Vec::new(),
             schedule: schedule(),
-            warnings: Vec::new(),
+            warnings: degraded.into_iter().collect(),
             workloads,
             pinned: true,
         };
@@ -118,8 +123,6 @@ impl Row for Syscalls {
 }
 
 fn schedule() -> Schedule {
-    // The two operations with the dearest kernel work are the last to become certain: watch those
-    // that a filter weighs on most.
     let watched = [PALISADE, ALL_ON].into_iter().flat_map(|subject| {
         OPERATIONS.map(|(measure, ..)| Watched {
             measure: measure.to_owned(),
@@ -167,7 +170,28 @@ fn everything_on(workloads: &Workloads) -> Policy {
         cpu_time: Some(Duration::from_secs(600)),
         output_bytes: Some(1 << 20),
     };
+    // Without a writable cgroup the rest is still worth measuring.
+    policy.allow_degraded.insert(Capability::Memory);
     policy
+}
+
+/// A doubt, where this machine can't hold all of `policy`.
+fn degraded_parts(policy: &Policy, command: &Command) -> anyhow::Result<Option<Warning>> {
+    let plan = make_plan(
+        policy,
+        command,
+        &Machine::probe(),
+        &Surroundings::here(false),
+        &ThisHost,
+    )?;
+    let parts = plan
+        .enforcement
+        .iter()
+        .filter(|part| part.actual != Level::Full);
+    let mechanisms: Vec<_> = parts
+        .map(|part| format!("{}: {}", part.capability, part.mechanism))
+        .collect();
+    Ok((!mechanisms.is_empty()).then_some(Warning::Degraded { mechanisms }))
 }
 
 /// A run of `syscalls`, whichever wall is around it.

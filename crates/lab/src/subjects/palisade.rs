@@ -57,6 +57,9 @@ impl Subject for Palisade {
         }
         words.extend(policy.grants.files.iter().flat_map(grant_flag));
         words.extend(limit_flags(&policy.limits));
+        for capability in &policy.allow_degraded {
+            words.extend(["--allow-degraded".into(), capability.to_string().into()]);
+        }
         if let Some(report) = &self.report {
             words.extend(["--report".into(), report.into()]);
         }

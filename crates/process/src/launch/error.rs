@@ -29,7 +29,9 @@ pub enum LaunchError {
     Send(#[source] Errno),
     #[error("wall: cannot hear from the domain: {0}")]
     Receive(#[source] Errno),
-    #[error("wall: the domain's init ended before the guest was started; it may have been killed from outside")]
+    #[error(
+        "wall: the domain's init ended before the guest was started; it may have been killed from outside"
+    )]
     InitGone,
     #[error("host: cannot keep {} from coming into being: {errno}; --protect needs to create an empty placeholder there", path.display())]
     HoldPath {
@@ -75,7 +77,9 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
-    #[error("host: the guest cannot be confined ({step:?}): {errno}; `palisade doctor` says what this machine lacks")]
+    #[error(
+        "host: the guest cannot be confined ({step:?}): {errno}; `palisade doctor` says what this machine lacks"
+    )]
     Confine {
         step: Step,
         #[source]
@@ -97,7 +101,8 @@ pub enum LaunchError {
     },
 }
 
-const NAMESPACE_ADVICE: &str = "; this host seems to restrict user namespaces: `palisade doctor` says how to allow them";
+const NAMESPACE_ADVICE: &str =
+    "; this host seems to restrict user namespaces: `palisade doctor` says how to allow them";
 
 impl LaunchError {
     /// Whether the same launch could work with less of a wall: the host refuses namespaces.
@@ -114,17 +119,50 @@ impl LaunchError {
         let program = || plan.command.first().cloned().unwrap_or_default();
         match step {
             Step::Execute if errno == Errno::NOENT => Self::NotFound { program: program() },
-            Step::Execute => Self::CannotExecute { program: program(), errno },
-            Step::ChangeDirectory => Self::ChangeDirectory { path: plan.cwd.clone(), errno },
+            Step::Execute => Self::CannotExecute {
+                program: program(),
+                errno,
+            },
+            Step::ChangeDirectory => Self::ChangeDirectory {
+                path: plan.cwd.clone(),
+                errno,
+            },
             Step::SourceChanged | Step::OpenSource => of_source(step, item, errno, plan),
-            Step::MakeRoot | Step::SetPropagation | Step::PivotRoot | Step::DetachOldRoot | Step::MountProc => {
-                let advice = if matches!(errno, Errno::PERM | Errno::ACCESS) { NAMESPACE_ADVICE } else { "" };
-                Self::BuildRoot { step, errno, advice }
+            Step::MakeRoot
+            | Step::SetPropagation
+            | Step::PivotRoot
+            | Step::DetachOldRoot
+            | Step::MountProc => {
+                let advice = if matches!(errno, Errno::PERM | Errno::ACCESS) {
+                    NAMESPACE_ADVICE
+                } else {
+                    ""
+                };
+                Self::BuildRoot {
+                    step,
+                    errno,
+                    advice,
+                }
             }
-            Step::MakeDir | Step::Symlink | Step::WriteFile | Step::OpenTarget | Step::AttachMount | Step::CloneMount
-            | Step::SetMountAttributes | Step::SealRoot | Step::MountDevpts | Step::HostName => {
-                let what = plan.steps.get(item).map_or_else(|| format!("{step:?}"), |item| format!("{item} ({step:?})"));
-                Self::Build { fault: "host", what, errno }
+            Step::MakeDir
+            | Step::Symlink
+            | Step::WriteFile
+            | Step::OpenTarget
+            | Step::AttachMount
+            | Step::CloneMount
+            | Step::SetMountAttributes
+            | Step::SealRoot
+            | Step::MountDevpts
+            | Step::HostName => {
+                let what = plan
+                    .steps
+                    .get(item)
+                    .map_or_else(|| format!("{step:?}"), |item| format!("{item} ({step:?})"));
+                Self::Build {
+                    fault: "host",
+                    what,
+                    errno,
+                }
             }
             step => Self::Confine { step, errno },
         }

@@ -32,12 +32,22 @@ impl Held {
 
     /// The group of version 2 for init to be born in.
     pub(super) fn cgroup_to_be_born_in(&self) -> Result<Option<OwnedFd>, LaunchError> {
-        Ok(self.leaf.as_ref().map(Leaf::open_v2_dir).transpose()?.flatten())
+        Ok(self
+            .leaf
+            .as_ref()
+            .map(Leaf::open_v2_dir)
+            .transpose()?
+            .flatten())
     }
 
     /// The groups of version 1 for init to move itself into.
     pub(super) fn cgroups_to_join(&self) -> Result<Vec<OwnedFd>, LaunchError> {
-        Ok(self.leaf.as_ref().map(Leaf::open_tasks).transpose()?.unwrap_or_default())
+        Ok(self
+            .leaf
+            .as_ref()
+            .map(Leaf::open_tasks)
+            .transpose()?
+            .unwrap_or_default())
     }
 
     /// What the groups have counted.

@@ -31,7 +31,10 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn position(&self, step: usize) -> Option<u32> {
-        self.mounts.iter().position(|(index, _)| *index == step).map(|position| position as u32)
+        self.mounts
+            .iter()
+            .position(|(index, _)| *index == step)
+            .map(|position| position as u32)
     }
 
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -41,21 +44,38 @@ impl Prepared {
 
 /// Whether the plan has mounts that its domain can't make by itself.
 pub(super) fn are_needed(plan: &Plan) -> bool {
-    plan.tier == Tier::Privileged && plan.steps.iter().any(|step| matches!(step, Step::Mount { owner: Some(_), .. }))
+    plan.tier == Tier::Privileged
+        && plan
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Mount { owner: Some(_), .. }))
 }
 
 /// Clones and maps every granted path of the plan.
-pub(super) fn prepare(keeper: &Keeper, plan: &Plan, host_uid: u32) -> Result<Prepared, LaunchError> {
+pub(super) fn prepare(
+    keeper: &Keeper,
+    plan: &Plan,
+    host_uid: u32,
+) -> Result<Prepared, LaunchError> {
     let mut prepared = Prepared::default();
     let mut maps = BTreeMap::new();
     for (index, step) in plan.steps.iter().enumerate() {
-        let Step::Mount { source, identity, owner: Some(owner), open_to_all, attributes, .. } = step else {
+        let Step::Mount {
+            source,
+            identity,
+            owner: Some(owner),
+            open_to_all,
+            attributes,
+            ..
+        } = step
+        else {
             continue;
         };
         let bits = u64::from(attributes.bits());
         let mount = clone_mount(source, *identity)?;
         if needs_no_map(step) {
-            sys::set_mount_attributes(mount.as_fd(), bits, None).map_err(|errno| attribute_error(source, errno))?;
+            sys::set_mount_attributes(mount.as_fd(), bits, None)
+                .map_err(|errno| attribute_error(source, errno))?;
         } else {
             let map = match maps.entry(*owner) {
                 std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -72,7 +92,14 @@ pub(super) fn prepare(keeper: &Keeper, plan: &Plan, host_uid: u32) -> Result<Pre
 
 /// A single file that anybody may read needs no owner.
 fn needs_no_map(step: &Step) -> bool {
-    let Step::Mount { identity: _, open_to_all, attributes, source, .. } = step else {
+    let Step::Mount {
+        identity: _,
+        open_to_all,
+        attributes,
+        source,
+        ..
+    } = step
+    else {
         return false;
     };
     let read_only = attributes.bits() & crate::plan::Attributes::RDONLY.bits() != 0;
@@ -80,10 +107,14 @@ fn needs_no_map(step: &Step) -> bool {
 }
 
 fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
-    let error = |errno| LaunchError::OpenSource { path: source.into(), errno };
+    let error = |errno| LaunchError::OpenSource {
+        path: source.into(),
+        errno,
+    };
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(rustix::fs::CWD, source, flags, Mode::empty(), resolve).map_err(error)?;
+    let file = rustix::fs::openat2(rustix::fs::CWD, source, flags, Mode::empty(), resolve)
+        .map_err(error)?;
     let stat = rustix::fs::fstat(&file).map_err(error)?;
     let found = Identity {
         device_major: rustix::fs::major(stat.st_dev),
@@ -91,7 +122,9 @@ fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError
         inode: stat.st_ino,
     };
     if found != identity {
-        return Err(LaunchError::SourceChanged { path: source.into() });
+        return Err(LaunchError::SourceChanged {
+            path: source.into(),
+        });
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -111,16 +144,22 @@ fn set_mapped(
 ) -> Result<(), LaunchError> {
     match sys::set_mount_attributes(mount.as_fd(), attributes, Some(map.as_fd())) {
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM) if open_to_all => {
-            sys::set_mount_attributes(mount.as_fd(), attributes, None).map_err(|errno| attribute_error(source, errno))
+            sys::set_mount_attributes(mount.as_fd(), attributes, None)
+                .map_err(|errno| attribute_error(source, errno))
         }
         Err(errno @ (Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM)) => {
-            Err(LaunchError::CannotMapOwner { path: source.into(), errno })
+            Err(LaunchError::CannotMapOwner {
+                path: source.into(),
+                errno,
+            })
         }
         outcome => outcome.map_err(|errno| attribute_error(source, errno)),
     }
 }
 
 fn attribute_error(source: &Path, errno: Errno) -> LaunchError {
-    LaunchError::SetMountAttributes { path: source.into(), errno }
+    LaunchError::SetMountAttributes {
+        path: source.into(),
+        errno,
+    }
 }
-

@@ -30,31 +30,48 @@ impl Placeholders {
     /// Creates what does not exist and locks all of it.
     pub(super) fn hold(&mut self, placeholders: &[Placeholder]) -> Result<(), LaunchError> {
         for placeholder in placeholders {
-            let file = create_and_lock(placeholder)
-                .map_err(|errno| LaunchError::HoldPath { path: placeholder.path.clone(), errno })?;
-            self.placeholders.push((placeholder.path.clone(), placeholder.folder, file));
+            let file = create_and_lock(placeholder).map_err(|errno| LaunchError::HoldPath {
+                path: placeholder.path.clone(),
+                errno,
+            })?;
+            self.placeholders
+                .push((placeholder.path.clone(), placeholder.folder, file));
         }
         Ok(())
     }
 
     /// For the keeper, should this process die.
     pub(super) fn cleaning_list(&self) -> Vec<u8> {
-        self.placeholders.iter().rev().flat_map(|(path, folder, _)| cleaning_item(path, *folder)).collect()
+        self.placeholders
+            .iter()
+            .rev()
+            .flat_map(|(path, folder, _)| cleaning_item(path, *folder))
+            .collect()
     }
 
     /// Removes what nobody else holds and nobody has filled.
     pub(super) fn remove(&mut self) {
         for (path, folder, file) in self.placeholders.drain(..).rev() {
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_unused(&file, &path) {
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && is_unused(&file, &path)
+            {
                 // A folder that was filled stays: rmdir refuses it.
-                let _ = if folder { rustix::fs::rmdir(&path) } else { rustix::fs::unlink(&path) };
+                let _ = if folder {
+                    rustix::fs::rmdir(&path)
+                } else {
+                    rustix::fs::unlink(&path)
+                };
             }
         }
     }
 }
 
 fn cleaning_item(path: &Path, folder: bool) -> Vec<u8> {
-    let kind = if folder { wire::CLEAN_RMDIR } else { wire::CLEAN_UNLINK };
+    let kind = if folder {
+        wire::CLEAN_RMDIR
+    } else {
+        wire::CLEAN_UNLINK
+    };
     let mut item = vec![kind];
     item.extend(path.as_os_str().as_bytes());
     item.push(0);
@@ -64,7 +81,11 @@ fn cleaning_item(path: &Path, folder: bool) -> Vec<u8> {
 fn create_and_lock(placeholder: &Placeholder) -> rustix::io::Result<OwnedFd> {
     loop {
         create(placeholder)?;
-        let kind = if placeholder.folder { OFlags::DIRECTORY } else { OFlags::empty() };
+        let kind = if placeholder.folder {
+            OFlags::DIRECTORY
+        } else {
+            OFlags::empty()
+        };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | kind;
         let file = match rustix::fs::open(&placeholder.path, flags, Mode::empty()) {
             // Removed by another launcher in between.
@@ -100,5 +121,6 @@ fn is_same_file(file: &OwnedFd, path: &Path) -> bool {
 
 fn is_unused(file: &OwnedFd, path: &Path) -> bool {
     let is_folder = |mode| rustix::fs::FileType::from_raw_mode(mode).is_dir();
-    is_same_file(file, path) && rustix::fs::fstat(file).is_ok_and(|stat| stat.st_size == 0 || is_folder(stat.st_mode))
+    is_same_file(file, path)
+        && rustix::fs::fstat(file).is_ok_and(|stat| stat.st_size == 0 || is_folder(stat.st_mode))
 }

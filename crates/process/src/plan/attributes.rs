@@ -36,7 +36,11 @@ impl BitOr for Attributes {
 impl fmt::Display for Attributes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = ["ro", "nosuid", "nodev", "noexec"];
-        let set: Vec<_> = (0..).zip(names).filter(|(bit, _)| self.0 & 1 << bit != 0).map(|(_, name)| name).collect();
+        let set: Vec<_> = (0..)
+            .zip(names)
+            .filter(|(bit, _)| self.0 & 1 << bit != 0)
+            .map(|(_, name)| name)
+            .collect();
         formatter.write_str(&set.join(","))
     }
 }

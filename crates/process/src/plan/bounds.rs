@@ -39,7 +39,10 @@ pub(super) fn share(policy: &Policy, machine: &Machine) -> Result<Share, PlanErr
     if let Err(refusal) = cgroup::plan(&share.need, survey) {
         for unmet in &refusal.unmet {
             if !policy.allow_degraded.contains(&capability(unmet.limit())) {
-                return Err(PlanError::Unenforceable { capability: capability(unmet.limit()), why: unmet.to_string() });
+                return Err(PlanError::Unenforceable {
+                    capability: capability(unmet.limit()),
+                    why: unmet.to_string(),
+                });
             }
             share.approximate(unmet.limit(), limits);
         }
@@ -78,7 +81,11 @@ impl Share {
 /// Limits of each process, setrlimit(2). `RLIMIT_DATA` counts memory that can be written and was
 /// not shared, so it lets Go, Java and Node reserve what they never use.
 pub(super) fn rlimits(limits: &Limits, data_bytes: Option<u64>) -> Vec<Rlimit> {
-    let rlimit = |resource, name, value| Rlimit { resource, name, value };
+    let rlimit = |resource, name, value| Rlimit {
+        resource,
+        name,
+        value,
+    };
     // Init counts as a process of the domain.
     let processes = u64::from(limits.processes.unwrap_or(DEFAULT_PROCESSES)) + 1;
     let mut all = vec![
@@ -91,8 +98,16 @@ pub(super) fn rlimits(limits: &Limits, data_bytes: Option<u64>) -> Vec<Rlimit> {
         (libc::RLIMIT_FSIZE, "FSIZE", limits.file_size_bytes),
         (libc::RLIMIT_DATA, "DATA", data_bytes),
         // For the moment in which init does not look; init holds the exact limit.
-        (libc::RLIMIT_CPU, "CPU", limits.cpu_time.map(|time| time.as_secs() + 2)),
+        (
+            libc::RLIMIT_CPU,
+            "CPU",
+            limits.cpu_time.map(|time| time.as_secs() + 2),
+        ),
     ];
-    all.extend(given.into_iter().filter_map(|(resource, name, value)| Some(rlimit(resource, name, value?))));
+    all.extend(
+        given
+            .into_iter()
+            .filter_map(|(resource, name, value)| Some(rlimit(resource, name, value?))),
+    );
     all
 }

@@ -7,11 +7,19 @@ use std::fmt;
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "run       {}", self.command.join(" "))?;
-        writeln!(formatter, "as        uid {}, gid {} inside", self.uid, self.gid)?;
+        writeln!(
+            formatter,
+            "as        uid {}, gid {} inside",
+            self.uid, self.gid
+        )?;
         writeln!(formatter, "in        {}", self.cwd.display())?;
         for placeholder in &self.placeholders {
             let kind = if placeholder.folder { "folder" } else { "file" };
-            writeln!(formatter, "hold      {} on the host by an empty {kind}", placeholder.path.display())?;
+            writeln!(
+                formatter,
+                "hold      {} on the host by an empty {kind}",
+                placeholder.path.display()
+            )?;
         }
         for step in &self.steps {
             writeln!(formatter, "{step}")?;
@@ -23,7 +31,11 @@ impl fmt::Display for Plan {
                 Level::Degraded => "DEGRADED",
                 Level::None => "NONE",
             };
-            writeln!(formatter, "enforce   {:<11}{:<30} {level:<9}{}", row.capability, row.requested, row.mechanism)?;
+            writeln!(
+                formatter,
+                "enforce   {:<11}{:<30} {level:<9}{}",
+                row.capability, row.requested, row.mechanism
+            )?;
         }
         Ok(())
     }
@@ -40,12 +52,23 @@ impl Plan {
         for placement in &self.cgroup.placements {
             for setting in &placement.settings {
                 let parent = placement.parent.display();
-                writeln!(formatter, "cgroup    {parent}/{}* {} = {}", placement.prefix, setting.file, setting.value)?;
+                writeln!(
+                    formatter,
+                    "cgroup    {parent}/{}* {} = {}",
+                    placement.prefix, setting.file, setting.value
+                )?;
             }
         }
-        writeln!(formatter, "drop      every capability; no new privileges; new session keyring")?;
+        writeln!(
+            formatter,
+            "drop      every capability; no new privileges; new session keyring"
+        )?;
         if let Some(landlock) = &self.landlock {
-            let paths: Vec<_> = landlock.rules.iter().map(|rule| format!("{} {:#x}", rule.path.display(), rule.rights)).collect();
+            let paths: Vec<_> = landlock
+                .rules
+                .iter()
+                .map(|rule| format!("{} {:#x}", rule.path.display(), rule.rights))
+                .collect();
             writeln!(
                 formatter,
                 "landlock  deny files {:#x}, tcp {:#x}, scopes {:#x}; except {}",
@@ -56,11 +79,23 @@ impl Plan {
             )?;
         }
         if let Some(groups) = &self.seccomp {
-            writeln!(formatter, "seccomp   {}", crate::seccomp::allow_list(groups).describe())?;
+            writeln!(
+                formatter,
+                "seccomp   {}",
+                crate::seccomp::allow_list(groups).describe()
+            )?;
         }
-        let environment: Vec<_> = self.environment.iter().map(|variable| variable.to_string_lossy()).collect();
+        let environment: Vec<_> = self
+            .environment
+            .iter()
+            .map(|variable| variable.to_string_lossy())
+            .collect();
         writeln!(formatter, "env       {}", environment.join(" "))?;
-        let candidates: Vec<_> = self.candidates.iter().map(|path| path.to_string_lossy()).collect();
+        let candidates: Vec<_> = self
+            .candidates
+            .iter()
+            .map(|path| path.to_string_lossy())
+            .collect();
         writeln!(formatter, "exec      {}", candidates.join(" or "))
     }
 }
@@ -71,23 +106,60 @@ impl fmt::Display for Step {
             Self::MakeRoot { size_bytes, inodes } => {
                 write!(formatter, "tmpfs     / {size_bytes} bytes, {inodes} files")
             }
-            Self::MakeFolder { path, mode } => write!(formatter, "folder    {} {mode:o}", path.display()),
+            Self::MakeFolder { path, mode } => {
+                write!(formatter, "folder    {} {mode:o}", path.display())
+            }
             Self::MakeSymlink { path, target } => {
-                write!(formatter, "symlink   {} -> {}", path.display(), target.display())
+                write!(
+                    formatter,
+                    "symlink   {} -> {}",
+                    path.display(),
+                    target.display()
+                )
             }
-            Self::WriteFile { path, mode, content } => {
-                write!(formatter, "file      {} {mode:o}, {} bytes", path.display(), content.len())
+            Self::WriteFile {
+                path,
+                mode,
+                content,
+            } => {
+                write!(
+                    formatter,
+                    "file      {} {mode:o}, {} bytes",
+                    path.display(),
+                    content.len()
+                )
             }
-            Self::Mount { source, attributes, target, .. } if source == target => {
+            Self::Mount {
+                source,
+                attributes,
+                target,
+                ..
+            } if source == target => {
                 write!(formatter, "mount     {} ({attributes})", target.display())
             }
-            Self::Mount { source, attributes, target, .. } => {
-                write!(formatter, "mount     {} at {} ({attributes})", source.display(), target.display())
+            Self::Mount {
+                source,
+                attributes,
+                target,
+                ..
+            } => {
+                write!(
+                    formatter,
+                    "mount     {} at {} ({attributes})",
+                    source.display(),
+                    target.display()
+                )
             }
             Self::Remount { target, set, clear } => write_remount(formatter, target, *set, *clear),
-            Self::MountProc { target } => write!(formatter, "proc      {} (ro,nosuid,nodev,noexec)", target.display()),
+            Self::MountProc { target } => write!(
+                formatter,
+                "proc      {} (ro,nosuid,nodev,noexec)",
+                target.display()
+            ),
             Self::MountTerminals { target } => write!(formatter, "devpts    {}", target.display()),
-            Self::LeaveHost => formatter.write_str("leave     the host's file system; / becomes read-only"),
+            Self::LeaveHost => {
+                formatter.write_str("leave     the host's file system; / becomes read-only")
+            }
             Self::NameHost { name } => write!(formatter, "hostname  {name}"),
         }
     }

@@ -6,12 +6,23 @@ use palisade_policy::{Capability, Policy};
 use palisade_wall::{Enforcement, Level};
 
 pub(super) fn of_plan(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
-    let mut all = vec![namespaces(plan), network(plan), landlock(plan), seccomp(plan), uid(plan)];
+    let mut all = vec![
+        namespaces(plan),
+        network(plan),
+        landlock(plan),
+        seccomp(plan),
+        uid(plan),
+    ];
     all.extend(limits(plan, policy, machine));
     all
 }
 
-fn row(capability: &str, requested: impl Into<String>, actual: Level, mechanism: impl Into<String>) -> Enforcement {
+fn row(
+    capability: &str,
+    requested: impl Into<String>,
+    actual: Level,
+    mechanism: impl Into<String>,
+) -> Enforcement {
     Enforcement {
         capability: capability.into(),
         requested: requested.into(),
@@ -23,15 +34,30 @@ fn row(capability: &str, requested: impl Into<String>, actual: Level, mechanism:
 fn namespaces(plan: &Plan) -> Enforcement {
     let name = Capability::Namespaces.to_string();
     match plan.tier {
-        Tier::Bare => row(&name, "private", Level::None, "none: Landlock confines files, seccomp the rest"),
-        _ => row(&name, "private", Level::Full, "user, mount, pid, ipc, uts and cgroup namespaces; root on tmpfs"),
+        Tier::Bare => row(
+            &name,
+            "private",
+            Level::None,
+            "none: Landlock confines files, seccomp the rest",
+        ),
+        _ => row(
+            &name,
+            "private",
+            Level::Full,
+            "user, mount, pid, ipc, uts and cgroup namespaces; root on tmpfs",
+        ),
     }
 }
 
 fn network(plan: &Plan) -> Enforcement {
     let name = Capability::Network.to_string();
     match plan.tier {
-        Tier::Bare => row(&name, "none", Level::Degraded, "seccomp refuses internet sockets"),
+        Tier::Bare => row(
+            &name,
+            "none",
+            Level::Degraded,
+            "seccomp refuses internet sockets",
+        ),
         _ => row(&name, "none", Level::Full, "an empty network namespace"),
     }
 }
@@ -39,16 +65,27 @@ fn network(plan: &Plan) -> Enforcement {
 fn landlock(plan: &Plan) -> Enforcement {
     let name = Capability::Landlock.to_string();
     match &plan.landlock {
-        Some(landlock) if landlock.abi >= 6 => {
-            row(&name, "scopes, tcp, special files", Level::Full, format!("Landlock ABI {}", landlock.abi))
-        }
+        Some(landlock) if landlock.abi >= 6 => row(
+            &name,
+            "scopes, tcp, special files",
+            Level::Full,
+            format!("Landlock ABI {}", landlock.abi),
+        ),
         Some(landlock) => row(
             &name,
             "scopes, tcp, special files",
             Level::Full,
-            format!("Landlock ABI {}; the namespaces hold what it lacks", landlock.abi),
+            format!(
+                "Landlock ABI {}; the namespaces hold what it lacks",
+                landlock.abi
+            ),
         ),
-        None => row(&name, "scopes, tcp, special files", Level::None, "this kernel has no Landlock"),
+        None => row(
+            &name,
+            "scopes, tcp, special files",
+            Level::None,
+            "this kernel has no Landlock",
+        ),
     }
 }
 
@@ -56,15 +93,30 @@ fn seccomp(plan: &Plan) -> Enforcement {
     let name = Capability::Seccomp.to_string();
     match plan.seccomp {
         Some(_) => row(&name, "allow-list", Level::Full, "a seccomp filter"),
-        None => row(&name, "allow-list", Level::None, "this kernel has no seccomp filters"),
+        None => row(
+            &name,
+            "allow-list",
+            Level::None,
+            "this kernel has no seccomp filters",
+        ),
     }
 }
 
 fn uid(plan: &Plan) -> Enforcement {
     let name = Capability::Uid.to_string();
     match plan.tier {
-        Tier::Privileged => row(&name, "own", Level::Full, "a host uid and gid of the domain's own"),
-        _ => row(&name, "the starter's", Level::Full, "an ordinary user can give no other; no capabilities"),
+        Tier::Privileged => row(
+            &name,
+            "own",
+            Level::Full,
+            "a host uid and gid of the domain's own",
+        ),
+        _ => row(
+            &name,
+            "the starter's",
+            Level::Full,
+            "an ordinary user can give no other; no capabilities",
+        ),
     }
 }
 
@@ -73,8 +125,18 @@ fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
     let mut rows = Vec::new();
     if let Some(bytes) = limits.memory_bytes {
         rows.push(match plan.held_by_cgroup.memory_bytes {
-            Some(_) => row("memory", format!("{bytes} bytes"), Level::Full, "a memory cgroup"),
-            None => row("memory", format!("{bytes} bytes"), Level::Degraded, "RLIMIT_DATA of each process, an approximation"),
+            Some(_) => row(
+                "memory",
+                format!("{bytes} bytes"),
+                Level::Full,
+                "a memory cgroup",
+            ),
+            None => row(
+                "memory",
+                format!("{bytes} bytes"),
+                Level::Degraded,
+                "RLIMIT_DATA of each process, an approximation",
+            ),
         });
     }
     if let Some(cores) = limits.cpu_cores {
@@ -84,23 +146,64 @@ fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
                 "cpu",
                 format!("{cores} cores"),
                 Level::Degraded,
-                format!("affinity to {processors} of {} processors", machine.processors),
+                format!(
+                    "affinity to {processors} of {} processors",
+                    machine.processors
+                ),
             ),
-            (None, None) => row("cpu", format!("{cores} cores"), Level::None, "nothing here limits it"),
+            (None, None) => row(
+                "cpu",
+                format!("{cores} cores"),
+                Level::None,
+                "nothing here limits it",
+            ),
         });
     }
     if let Some(count) = limits.processes {
-        let actual = if plan.tier == Tier::Bare { Level::Degraded } else { Level::Full };
-        rows.push(row("processes", count.to_string(), actual, "RLIMIT_NPROC, counted in the domain's user namespace"));
+        let actual = if plan.tier == Tier::Bare {
+            Level::Degraded
+        } else {
+            Level::Full
+        };
+        rows.push(row(
+            "processes",
+            count.to_string(),
+            actual,
+            "RLIMIT_NPROC, counted in the domain's user namespace",
+        ));
     }
     let held = |name: &str, value: Option<String>, mechanism: &str| {
         value.map(|value| row(name, value, Level::Full, mechanism))
     };
-    rows.extend(held("files", limits.files.map(|files| files.to_string()), "RLIMIT_NOFILE"));
-    rows.extend(held("file-size", limits.file_size_bytes.map(|bytes| format!("{bytes} bytes")), "RLIMIT_FSIZE"));
-    rows.extend(held("tmp-size", limits.tmp_size_bytes.map(|bytes| format!("{bytes} bytes")), "size of the tmpfs"));
-    rows.extend(held("time", limits.time.map(|time| format!("{time:?}")), "init's clock"));
-    rows.extend(held("cpu-time", limits.cpu_time.map(|time| format!("{time:?}")), "init adds up the domain's processes; RLIMIT_CPU"));
-    rows.extend(held("output", limits.output_bytes.map(|bytes| format!("{bytes} bytes")), "palisade counts what it passes on"));
+    rows.extend(held(
+        "files",
+        limits.files.map(|files| files.to_string()),
+        "RLIMIT_NOFILE",
+    ));
+    rows.extend(held(
+        "file-size",
+        limits.file_size_bytes.map(|bytes| format!("{bytes} bytes")),
+        "RLIMIT_FSIZE",
+    ));
+    rows.extend(held(
+        "tmp-size",
+        limits.tmp_size_bytes.map(|bytes| format!("{bytes} bytes")),
+        "size of the tmpfs",
+    ));
+    rows.extend(held(
+        "time",
+        limits.time.map(|time| format!("{time:?}")),
+        "init's clock",
+    ));
+    rows.extend(held(
+        "cpu-time",
+        limits.cpu_time.map(|time| format!("{time:?}")),
+        "init adds up the domain's processes; RLIMIT_CPU",
+    ));
+    rows.extend(held(
+        "output",
+        limits.output_bytes.map(|bytes| format!("{bytes} bytes")),
+        "palisade counts what it passes on",
+    ));
     rows
 }

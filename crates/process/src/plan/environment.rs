@@ -12,11 +12,17 @@ const PASSED_ON: [&str; 6] = ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO
 /// `NAME=VALUE` for each variable, sorted by name.
 pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsString> {
     let mut variables: BTreeMap<OsString, OsString> = BTreeMap::new();
-    for (name, value) in [("PATH", PATH), ("HOME", "/tmp"), ("USER", "guest"), ("LOGNAME", "guest")] {
+    for (name, value) in [
+        ("PATH", PATH),
+        ("HOME", "/tmp"),
+        ("USER", "guest"),
+        ("LOGNAME", "guest"),
+    ] {
         variables.insert(name.into(), value.into());
     }
     let passed_on = surroundings.environment.iter().filter(|(name, _)| {
-        name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
+        name.to_str()
+            .is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
     });
     variables.extend(passed_on.cloned());
     for profile in &policy.grants.profiles {
@@ -24,12 +30,22 @@ pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsSt
     }
     for grant in &policy.grants.env {
         let name = OsString::from(&grant.name);
-        let host = || surroundings.environment.iter().rev().find(|(host, _)| *host == name).map(|(_, value)| value.clone());
+        let host = || {
+            surroundings
+                .environment
+                .iter()
+                .rev()
+                .find(|(host, _)| *host == name)
+                .map(|(_, value)| value.clone())
+        };
         if let Some(value) = grant.value.as_ref().map(OsString::from).or_else(host) {
             variables.insert(name, value);
         }
     }
-    variables.into_iter().map(|(name, value)| join(name, &value)).collect()
+    variables
+        .into_iter()
+        .map(|(name, value)| join(name, &value))
+        .collect()
 }
 
 fn join(mut name: OsString, value: &std::ffi::OsStr) -> OsString {
@@ -44,10 +60,16 @@ fn of_profile(profile: Profile, memory_bytes: Option<u64>) -> Vec<(OsString, OsS
     const MIB: u64 = 1 << 20;
     match (profile, memory_bytes) {
         (Profile::Java, Some(bytes)) => {
-            vec![("JDK_JAVA_OPTIONS".into(), format!("-XX:MaxRAM={bytes}").into())]
+            vec![(
+                "JDK_JAVA_OPTIONS".into(),
+                format!("-XX:MaxRAM={bytes}").into(),
+            )]
         }
         (Profile::Node, Some(bytes)) => {
-            vec![("NODE_OPTIONS".into(), format!("--max-old-space-size={}", (bytes / MIB * 3 / 4).max(16)).into())]
+            vec![(
+                "NODE_OPTIONS".into(),
+                format!("--max-old-space-size={}", (bytes / MIB * 3 / 4).max(16)).into(),
+            )]
         }
         (Profile::Python, _) => vec![("PYTHONDONTWRITEBYTECODE".into(), "1".into())],
         (Profile::Java | Profile::Node, None) => Vec::new(),

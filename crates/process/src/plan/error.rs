@@ -27,7 +27,11 @@ pub enum PlanError {
         "policy: {} cannot appear inside the domain: {} {why}; grant it under another path with HOST:GUEST",
         guest.display(), host.display()
     )]
-    NoMountPoint { guest: PathBuf, host: PathBuf, why: &'static str },
+    NoMountPoint {
+        guest: PathBuf,
+        host: PathBuf,
+        why: &'static str,
+    },
     #[error(
         "policy: {} lies behind {}, which is a symlink inside the domain: name the path without the link",
         guest.display(), link.display()
@@ -43,7 +47,20 @@ pub enum PlanError {
          --allow-degraded landlock goes on without it"
     )]
     NoLandlock,
-    #[error("host: a limit on {capability} cannot be held here: {why}; --allow-degraded {capability} takes an approximation")]
+    #[error(
+        "host: without namespaces Landlock must also hold signals (interface 6, Linux 6.12), and this kernel has \
+         interface {abi}; `palisade doctor` says how to get namespaces"
+    )]
+    LandlockTooOld { abi: u32 },
+    #[error(
+        "policy: {} needs mounts ({why}), and --allow-degraded namespaces goes on without them: leave it out, or see \
+         `palisade doctor` for how to get namespaces",
+        path.display()
+    )]
+    NeedsMounts { path: PathBuf, why: &'static str },
+    #[error(
+        "host: a limit on {capability} cannot be held here: {why}; --allow-degraded {capability} takes an approximation"
+    )]
     Unenforceable { capability: Capability, why: String },
     #[error("host: cannot look at control groups: {0}")]
     Cgroups(#[source] std::io::Error),
@@ -55,7 +72,10 @@ impl PlanError {
     pub(crate) fn missing(path: &Path, errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Missing { path: path.into() },
-            errno => Self::Unreachable { path: path.into(), errno },
+            errno => Self::Unreachable {
+                path: path.into(),
+                errno,
+            },
         }
     }
 }

@@ -43,7 +43,12 @@ pub(crate) fn set_mount_attributes(
     id_map: Option<BorrowedFd<'_>>,
 ) -> rustix::io::Result<()> {
     let wanted = MountAttr {
-        attr_set: attributes | if id_map.is_some() { MOUNT_ATTR_IDMAP } else { 0 },
+        attr_set: attributes
+            | if id_map.is_some() {
+                MOUNT_ATTR_IDMAP
+            } else {
+                0
+            },
         userns_fd: id_map.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..MountAttr::default()
     };
@@ -58,10 +63,16 @@ pub(crate) fn set_mount_attributes(
             size_of::<MountAttr>(),
         )
     };
-    if result == 0 { Ok(()) } else { Err(last_errno()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(last_errno())
+    }
 }
 
 fn last_errno() -> Errno {
-    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    let code = std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO);
     Errno::from_raw_os_error(code)
 }

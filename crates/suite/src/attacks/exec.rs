@@ -1,9 +1,9 @@
 //! Execution control: code that no grant made executable.
 
+use crate::attack::Attack;
 use crate::attack::Grant::{PolicyFile, Read, Write};
 use crate::attack::Policy::{Control, Generous, Minimum, Nothing};
 use crate::attack::Prop::Privileged;
-use crate::attack::Attack;
 use crate::guests::Controls::{GrantedWrite, OwnChild, OwnPayload};
 use crate::guests::Exec as Guest;
 use crate::stage::{FILE_CAPABILITY, STRANGER_ID};
@@ -16,10 +16,14 @@ const fn planted(entry: usize) -> Attack {
 
 pub(super) const fn row(guest: Guest) -> Attack {
     match guest {
-        Guest::MemfdFexecve | Guest::MemfdExecveat => {
-            Attack::new(25, Witness::Trace(Trace::Executes("/memfd:planted (deleted)"))).ungrantable(OwnPayload)
+        Guest::MemfdFexecve | Guest::MemfdExecveat => Attack::new(
+            25,
+            Witness::Trace(Trace::Executes("/memfd:planted (deleted)")),
+        )
+        .ungrantable(OwnPayload),
+        Guest::LdSo => {
+            Attack::new(26, Witness::Trace(Trace::MapsCode("/planted"))).ungrantable(OwnPayload)
         }
-        Guest::LdSo => Attack::new(26, Witness::Trace(Trace::MapsCode("/planted"))).ungrantable(OwnPayload),
         Guest::CopyExec => planted(27).controlled_at(&[], &["into={scratch}/bin"]),
         Guest::ShmExec => planted(27).ungrantable(OwnPayload),
         Guest::ShellRoute => Attack::new(28, Witness::Secret).controlled_by(&[Read("{outside}")]),
@@ -27,17 +31,23 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::SetgidExec => privileged(Trace::Gid(STRANGER_ID)),
         Guest::FilecapsExec => privileged(Trace::Capability(FILE_CAPABILITY)),
         // Compilers at run time are part of Java, Node and many more: no policy forbids them.
-        Guest::MmapRwx | Guest::MprotectExec => Attack::new(30, Witness::Trace(Trace::WritableCode))
-            .granted_by(&[Nothing, Minimum, Generous, Control])
-            .ungrantable(OwnChild),
-        Guest::PolicyOff => Attack::new(31, Witness::Effect(Effect::Holds("{scratch}/policy.toml")))
-            .launched(&[Write("{scratch}"), PolicyFile("{scratch}/policy.toml")])
-            .told(&["policy={scratch}/policy.toml"])
-            .ungrantable(GrantedWrite)
-            .or_refused(),
+        Guest::MmapRwx | Guest::MprotectExec => {
+            Attack::new(30, Witness::Trace(Trace::WritableCode))
+                .granted_by(&[Nothing, Minimum, Generous, Control])
+                .ungrantable(OwnChild)
+        }
+        Guest::PolicyOff => {
+            Attack::new(31, Witness::Effect(Effect::Holds("{scratch}/policy.toml")))
+                .launched(&[Write("{scratch}"), PolicyFile("{scratch}/policy.toml")])
+                .told(&["policy={scratch}/policy.toml"])
+                .ungrantable(GrantedWrite)
+                .or_refused()
+        }
     }
 }
 
 const fn privileged(trace: Trace) -> Attack {
-    Attack::new(29, Witness::Trace(trace)).with(&[Privileged]).ungrantable(OwnPayload)
+    Attack::new(29, Witness::Trace(trace))
+        .with(&[Privileged])
+        .ungrantable(OwnPayload)
 }

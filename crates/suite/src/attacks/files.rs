@@ -1,7 +1,7 @@
 //! Filesystem, /proc and /sys.
 
 use crate::attack::Grant::{Cwd, Ipc, Limit, PolicyFile, Protect, Read, ReadAt, Write, WriteAt};
-use crate::attack::Prop::{Flaw, Flip, Victim};
+use crate::attack::Prop::{Flaw, Flip, KernelLog, Victim};
 use crate::attack::{Attack, Grant, Prop};
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnEventfd};
 use crate::guests::Files as Guest;
@@ -25,12 +25,16 @@ const fn secret(entry: usize) -> Attack {
 
 /// A secret that no grant can give.
 const fn foreign_secret(entry: usize) -> Attack {
-    Attack::new(entry, Witness::Secret).with(&[Victim]).ungrantable(GrantedRead)
+    Attack::new(entry, Witness::Secret)
+        .with(&[Victim])
+        .ungrantable(GrantedRead)
 }
 
 /// The host's folder gets something that the launcher was tricked to make there.
 const fn tricked(entry: usize, made: &'static str) -> Attack {
-    Attack::new(entry, Witness::Effect(Effect::Exists(made))).ungrantable(GrantedWrite).or_refused()
+    Attack::new(entry, Witness::Effect(Effect::Exists(made)))
+        .ungrantable(GrantedWrite)
+        .or_refused()
 }
 
 /// Something is left in the scratch folder.
@@ -40,7 +44,9 @@ const fn dropped(effect: Effect) -> Attack {
 
 /// A protected path gets the guest's nonce; the control is a folder without protection.
 const fn protected(entry: usize, path: &'static str) -> Attack {
-    Attack::new(entry, Witness::Effect(Effect::Holds(path))).launched(PROTECTED).ungrantable(GrantedWrite)
+    Attack::new(entry, Witness::Effect(Effect::Holds(path)))
+        .launched(PROTECTED)
+        .ungrantable(GrantedWrite)
 }
 
 /// A kernel setting is open for writing.
@@ -69,7 +75,10 @@ const fn confused(
     told: &'static [&'static str],
     control: &'static [Grant],
 ) -> Attack {
-    Attack::new(51, Witness::Secret).launched(launch).told(told).controlled_instead_by(control)
+    Attack::new(51, Witness::Secret)
+        .launched(launch)
+        .told(told)
+        .controlled_instead_by(control)
 }
 
 pub(super) const fn row(guest: Guest) -> Attack {
@@ -77,16 +86,25 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::ExeOverwrite => Attack::new(32, Witness::Effect(Effect::VictimRewritten))
             .with(&[Victim])
             .ungrantable(GrantedWrite),
-        Guest::LeakedFd | Guest::FchdirLeaked => {
-            Attack::new(if matches!(guest, Guest::LeakedFd) { 33 } else { 38 }, Witness::Secret)
-                .with(LEAK)
-                .ungrantable(GrantedRead)
-        }
+        Guest::LeakedFd | Guest::FchdirLeaked => Attack::new(
+            if matches!(guest, Guest::LeakedFd) {
+                33
+            } else {
+                38
+            },
+            Witness::Secret,
+        )
+        .with(LEAK)
+        .ungrantable(GrantedRead),
         Guest::LeakedCwd => Attack::new(33, Witness::Secret)
             .with(LEAK)
             .launched(&[Cwd("/proc/self/fd/100")])
             .ungrantable(GrantedRead)
             .or_refused(),
+
+        Guest::InheritedCwd => Attack::new(33, Witness::Secret)
+            .with(&[Flaw("enter={outside}")])
+            .controlled_by(&[Read("{outside}"), Cwd("{outside}")]),
 
         Guest::MountRace => tricked(34, "{outside}/target")
             .with(&[Flip("{scratch}/sub", "{scratch}/sub-link")])
@@ -95,31 +113,56 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::MountSymlink => tricked(34, "{outside}/target")
             .launched(&[Write("{scratch}"), ReadAt("{bin}", "{scratch}/link/target")]),
         Guest::NullSymlink => Attack::new(35, Witness::Secret)
-            .launched(&[WriteAt("{scratch}/dev", "/dev"), Protect("{scratch}/.env"), Write("{scratch}")])
+            .launched(&[
+                WriteAt("{scratch}/dev", "/dev"),
+                Protect("{scratch}/.env"),
+                Write("{scratch}"),
+            ])
             .ungrantable(GrantedRead)
             .or_refused(),
         Guest::ConsoleSymlink => Attack::new(36, Witness::Secret)
             .launched(&[WriteAt("{scratch}/dev", "/dev")])
             .ungrantable(GrantedRead)
             .or_refused(),
-        Guest::DevSymlink => tricked(37, "{outside}/pts")
-            .launched(&[WriteAt("{scratch}/root", "/srv"), ReadAt("{bin}", "/srv/dev/pts")]),
+        Guest::DevSymlink => tricked(37, "{outside}/pts").launched(&[
+            WriteAt("{scratch}/root", "/srv"),
+            ReadAt("{bin}", "/srv/dev/pts"),
+        ]),
 
         Guest::ChrootEscape => Attack::new(38, Witness::Secret).ungrantable(GrantedRead),
         Guest::Dotdot => secret(38),
-        Guest::MagicRoot | Guest::MagicCwd | Guest::MagicFd | Guest::MagicMapFiles => foreign_secret(39),
+        Guest::MagicRoot | Guest::MagicCwd | Guest::MagicFd | Guest::MagicMapFiles => {
+            foreign_secret(39)
+        }
 
-        Guest::DropSetuid | Guest::DropSetuidOpen => dropped(Effect::Mode("{scratch}/planted", 0o4000)),
+        Guest::DropSetuid | Guest::DropSetuidOpen => {
+            dropped(Effect::Mode("{scratch}/planted", 0o4000))
+        }
         Guest::DropDevice => dropped(Effect::Is("{scratch}/planted", FileKind::Device)),
         Guest::DropSocket => dropped(Effect::Is("{scratch}/planted", FileKind::Socket))
             .controlled_by(&[Ipc("{scratch}")]),
         Guest::DropFifo => dropped(Effect::Is("{scratch}/planted", FileKind::Fifo))
             .controlled_by(&[Ipc("{scratch}")]),
 
-        Guest::WriteGitHook | Guest::SwapGitDirectory => protected(41, "{scratch}/.git/hooks/pre-commit"),
+        Guest::WriteGitHook | Guest::SwapGitDirectory => {
+            protected(41, "{scratch}/.git/hooks/pre-commit")
+        }
         Guest::WriteBashrc => protected(41, "{scratch}/.bashrc"),
         Guest::CreateProtected => protected(42, "{scratch}/.env"),
         Guest::CreateProtectedDeep => protected(42, "{scratch}/.vscode/tasks.json"),
+
+        Guest::ProtectSymlink => Attack::new(42, Witness::Secret)
+            .launched(&[Write("{scratch}"), Protect("{scratch}/link")])
+            .told(&["target={scratch}/link/secret"])
+            .controlled_instead_by(&[Write("{scratch}"), Read("{outside}")])
+            .or_refused(),
+        Guest::ProtectRace => Attack::new(42, Witness::Secret)
+            .with(&[Flip("{scratch}/sub", "{scratch}/sub-link")])
+            .launched(&[Write("{scratch}"), Protect("{scratch}/sub")])
+            .told(&["target={scratch}/sub/secret"])
+            .controlled_instead_by(&[Write("{scratch}"), Read("{outside}")])
+            .or_refused()
+            .repeated(20),
 
         Guest::SysctlCorePattern => setting(43, "/core_pattern"),
         Guest::SysctlModprobe => setting(43, "/modprobe"),
@@ -133,9 +176,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
 
         Guest::ReadKcore => information("\x7fELF"),
         Guest::ReadKallsyms => information(" _stext"),
-        Guest::ReadKeys => {
-            Attack::new(44, Witness::Secret).with(&[Flaw("user-key={secret}:key")]).ungrantable(GrantedRead)
-        }
+        Guest::ReadKeys => Attack::new(44, Witness::Secret)
+            .with(&[Flaw("user-key={secret}:key")])
+            .ungrantable(GrantedRead),
         Guest::ReadTimerList => information("Timer List Version"),
         Guest::ReadSchedDebug => information("Sched Debug Version"),
         Guest::ReadFirmware => information("DSDT"),
@@ -147,7 +190,12 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::CgroupLeave => setting(45, "/cgroup.procs"),
         Guest::CgroupMount => mount(45),
 
-        Guest::MknodDisk => Attack::new(46, Witness::Trace(Trace::BlockDevice)).ungrantable(OwnEventfd),
+        Guest::MknodDisk => {
+            Attack::new(46, Witness::Trace(Trace::BlockDevice)).ungrantable(OwnEventfd)
+        }
+        Guest::KernelLogDevice => Attack::new(46, Witness::Secret)
+            .with(&[KernelLog])
+            .ungrantable(GrantedRead),
         Guest::DevtmpfsMount => mount(46),
         Guest::OverlayUserns => mount(47),
 
@@ -157,25 +205,36 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::TmpFill => filled(Trace::FileInside("/tmp/fill", 20)),
         Guest::ShmFill => filled(Trace::FileInside("/dev/shm/fill", 20)),
         Guest::TmpInodes => filled(Trace::EntriesInside("/tmp/many", 50_000)),
-        Guest::SparseBomb => Attack::new(49, Witness::Effect(Effect::LargerThanMb("{scratch}/planted", 64)))
-            .launched(&[Limit("file-size", "8M")])
-            .controlled_by(&[Limit("file-size", "100G")]),
+        Guest::SparseBomb => Attack::new(
+            49,
+            Witness::Effect(Effect::LargerThanMb("{scratch}/planted", 64)),
+        )
+        .launched(&[Limit("file-size", "8M")])
+        .controlled_by(&[Limit("file-size", "100G")]),
 
         Guest::PathPrefix => confused(
             &[Read("{paths}/dir")],
             &["target={paths}/dir-secret/secret"],
             &[Read("{paths}/dir-secret")],
         ),
-        Guest::PathGlob => {
-            confused(&[Read("{paths}/gl*")], &["target={paths}/glob/secret"], &[Read("{paths}/glob")]).or_refused()
-        }
+        Guest::PathGlob => confused(
+            &[Read("{paths}/gl*")],
+            &["target={paths}/glob/secret"],
+            &[Read("{paths}/glob")],
+        )
+        .or_refused(),
         Guest::PathNewline => confused(
             &[Read("{paths}/line\nbreak")],
             &["target={paths}/line/secret"],
             &[Read("{paths}/line")],
         ),
-        Guest::PathCase => {
-            confused(&[Read("{paths}/case")], &["target={paths}/CASE/secret"], &[Read("{paths}/CASE")])
+        Guest::PathCase => confused(
+            &[Read("{paths}/case")],
+            &["target={paths}/CASE/secret"],
+            &[Read("{paths}/CASE")],
+        ),
+        Guest::GrantedSymlink => {
+            confused(&[], &["target={scratch}/dev/null"], &[Read("{outside}")])
         }
         Guest::PathDotdotGrant => confused(
             &[Read("{paths}/dotted/link/..")],
@@ -184,7 +243,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
         )
         .or_refused(),
 
-        Guest::ReadOnlyWrite => changed(Effect::Holds("{fixtures}/granted")).controlled_by(&[Write("{fixtures}")]),
+        Guest::ReadOnlyWrite => {
+            changed(Effect::Holds("{fixtures}/granted")).controlled_by(&[Write("{fixtures}")])
+        }
         // Hard links do not cross mounts: the control has both names in one grant.
         Guest::ReadOnlyLink => changed(Effect::Holds("{fixtures}/granted"))
             .controlled_at(&[Write("{fixtures}")], &["scratch={fixtures}"]),

@@ -16,12 +16,16 @@ const fn message(entry: usize) -> Attack {
 
 /// An object that the victim made holds the secret.
 const fn shared() -> Attack {
-    Attack::new(57, Witness::Secret).with(&[Victim]).ungrantable(GrantedRead)
+    Attack::new(57, Witness::Secret)
+        .with(&[Victim])
+        .ungrantable(GrantedRead)
 }
 
 /// A signal reaches the victim.
 const fn signal(effect: Effect) -> Attack {
-    Attack::new(58, Witness::Effect(effect)).with(&[Victim]).ungrantable(OwnChild)
+    Attack::new(58, Witness::Effect(effect))
+        .with(&[Victim])
+        .ungrantable(OwnChild)
 }
 
 pub(super) const fn row(guest: Guest) -> Attack {
@@ -29,15 +33,21 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::Tiocsti => Attack::new(52, Witness::Effect(Effect::Holds("{case}/typed")))
             .with(&[Terminal])
             .ungrantable(GrantedWrite),
-        Guest::Tioclinux => Attack::new(53, Witness::SelfReported).with(&[Terminal]).ungrantable(GrantedWrite),
+        Guest::Tioclinux => Attack::new(53, Witness::SelfReported)
+            .with(&[Terminal])
+            .ungrantable(GrantedWrite),
 
         Guest::AbstractSocket => message(55).ungrantable(OwnSocket),
         Guest::PathSocket => message(56).ungrantable(OwnSocket),
-        Guest::GrantedSocket | Guest::GrantedFifo => message(56).controlled_at(&[], &["from={scratch}/run"]),
+        Guest::GrantedSocket | Guest::GrantedFifo => {
+            message(56).controlled_at(&[], &["from={scratch}/run"])
+        }
 
         Guest::SysvShm | Guest::SysvMsg | Guest::PosixMq | Guest::DevShm => shared(),
 
-        Guest::KillAll | Guest::KillVictim | Guest::Tgkill | Guest::Sigqueue => signal(Effect::VictimDead),
+        Guest::KillAll | Guest::KillVictim | Guest::Tgkill | Guest::Sigqueue => {
+            signal(Effect::VictimDead)
+        }
         Guest::KillGroup => signal(Effect::VictimDead).with(&[Victim, SharedGroup]),
         Guest::StopGroup => signal(Effect::VictimStopped)
             .with(&[Victim, SharedGroup])
@@ -47,6 +57,8 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::PidfdSignal => signal(Effect::VictimDead)
             .with(&[Victim, Flaw("leak-pidfd={victim}")])
             .told(&["pidfd=100"]),
-        Guest::Hostname => Attack::new(58, Witness::Effect(Effect::HostName)).ungrantable(GrantedWrite),
+        Guest::Hostname => {
+            Attack::new(58, Witness::Effect(Effect::HostName)).ungrantable(GrantedWrite)
+        }
     }
 }

@@ -12,7 +12,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
     match guest {
         // The launcher's own environment holds it.
         Guest::Environment => secret.controlled_by(&[Env("GRANTED={secret}")]),
-        Guest::DescriptorLeft => secret.with(&[Flaw("leak-file={outside}/secret")]).ungrantable(GrantedRead),
+        Guest::DescriptorLeft => secret
+            .with(&[Flaw("leak-file={outside}/secret")])
+            .ungrantable(GrantedRead),
         Guest::CmdlineVictim => secret.with(&[Victim]).ungrantable(GrantedRead),
     }
 }

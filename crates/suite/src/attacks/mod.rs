@@ -18,25 +18,41 @@ use crate::guests::{Controls, Exec, Family, Files, Ipc, Leaks, Network, Resource
 /// Every attack, in the order of the C table. Controls are not attacks.
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    Family::ALL.iter().filter(|family| **family != Family::Controls).flat_map(|family| of_family(*family)).collect()
+    Family::ALL
+        .iter()
+        .filter(|family| **family != Family::Controls)
+        .flat_map(|family| of_family(*family))
+        .collect()
 }
 
 /// The attack or control of that name.
 #[must_use]
 pub fn named(name: &str) -> Option<Attack> {
-    Family::ALL.iter().flat_map(|family| of_family(*family)).find(|attack| attack.name == name)
+    Family::ALL
+        .iter()
+        .flat_map(|family| of_family(*family))
+        .find(|attack| attack.name == name)
 }
 
 /// The row of a control.
 #[must_use]
 pub fn control(guest: Controls) -> Attack {
-    Attack { name: guest.name(), ..controls::row(guest) }
+    Attack {
+        name: guest.name(),
+        ..controls::row(guest)
+    }
 }
 
 /// Turns one family's enum into its rows, each with the guest's name.
 macro_rules! rows {
     ($family:ident, $module:ident) => {
-        $family::ALL.iter().map(|guest| Attack { name: guest.name(), ..$module::row(*guest) }).collect()
+        $family::ALL
+            .iter()
+            .map(|guest| Attack {
+                name: guest.name(),
+                ..$module::row(*guest)
+            })
+            .collect()
     };
 }
 
@@ -65,7 +81,11 @@ mod tests {
         let attacked: HashSet<_> = all().iter().map(|attack| attack.entry).collect();
         for (index, row) in ROWS.iter().enumerate() {
             let excused = WITHOUT_ATTACK.iter().any(|(entry, _)| *entry == index + 1);
-            assert!(attacked.contains(&(index + 1)) != excused, "row {}: {row:?}", index + 1);
+            assert!(
+                attacked.contains(&(index + 1)) != excused,
+                "row {}: {row:?}",
+                index + 1
+            );
         }
     }
 

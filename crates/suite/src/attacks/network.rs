@@ -9,7 +9,9 @@ use crate::witness::{Effect, Trace, Witness};
 
 /// The guest's nonce reaches a server on the loopback device.
 const fn delivered(entry: usize) -> Attack {
-    Attack::new(entry, Witness::Effect(Effect::Received)).with(&[Servers]).ungrantable(OwnSocket)
+    Attack::new(entry, Witness::Effect(Effect::Received))
+        .with(&[Servers])
+        .ungrantable(OwnSocket)
 }
 
 /// A socket that could reach out is open.
@@ -27,9 +29,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::Udplite => socket(64, "UDP-Lite"),
         Guest::Sctp => socket(64, "SCTP"),
         Guest::TcpFastopen | Guest::ReconnectUnspec => delivered(65),
-        Guest::ListenAutobind => {
-            Attack::new(65, Witness::Trace(Trace::Listener)).with(&[Servers]).ungrantable(OwnSocket)
-        }
+        Guest::ListenAutobind => Attack::new(65, Witness::Trace(Trace::Listener))
+            .with(&[Servers])
+            .ungrantable(OwnSocket),
         Guest::AnyAddress => delivered(66),
     }
 }

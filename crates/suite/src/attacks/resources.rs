@@ -35,9 +35,12 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .launched(&[Limit("files", "64")])
             .told(&["count=400"])
             .controlled_by(&[Limit("files", "1000")]),
-        Guest::FileSize => Attack::new(49, Witness::Effect(Effect::LargerThanMb("{scratch}/planted", 2)))
-            .launched(&[Limit("file-size", "1M")])
-            .controlled_by(&[Limit("file-size", "64M")]),
+        Guest::FileSize => Attack::new(
+            49,
+            Witness::Effect(Effect::LargerThanMb("{scratch}/planted", 2)),
+        )
+        .launched(&[Limit("file-size", "1M")])
+        .controlled_by(&[Limit("file-size", "64M")]),
         Guest::OutputFlood => Attack::new(73, Witness::Course(Course::OutputOver(2 << 20)))
             .launched(&[Limit("output", "1M")])
             .controlled_by(&[Limit("output", "64M")]),
@@ -54,8 +57,12 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .within_ms(12_000),
         Guest::RealTime => counted(72, Trace::Stat(POLICY, "1")).ungrantable(OwnChild),
         Guest::NiceUp => counted(72, Trace::Stat(NICE, "-5")).ungrantable(OwnChild),
-        Guest::Survivor => Attack::new(73, Witness::Course(Course::Survivor)).ungrantable(GrantedWrite),
-        Guest::StdoutHeld => Attack::new(73, Witness::Course(Course::OutputHeld)).ungrantable(GrantedWrite),
+        Guest::Survivor => {
+            Attack::new(73, Witness::Course(Course::Survivor)).ungrantable(GrantedWrite)
+        }
+        Guest::StdoutHeld => {
+            Attack::new(73, Witness::Course(Course::OutputHeld)).ungrantable(GrantedWrite)
+        }
     }
 }
 

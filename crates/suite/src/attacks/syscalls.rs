@@ -1,11 +1,11 @@
 //! System-call surface and ABI. A policy has no word for most of these calls: the control
 //! then shows that the same kind of witness sees a permitted act through the wall.
 
+use crate::attack::Attack;
 use crate::attack::Grant::Read;
 use crate::attack::Prop::{
     Flaw, Handle, KernelLog, Masked, ReadOnlyFixtures, Servers, Terminal, Victim, VictimNamespaced,
 };
-use crate::attack::Attack;
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnEventfd, OwnSocket};
 use crate::guests::Syscalls as Guest;
 use crate::witness::{Effect, Trace, Witness};
@@ -49,24 +49,28 @@ pub(super) const fn row(guest: Guest) -> Attack {
 
         Guest::UringSetup => descriptor(4, "[io_uring]"),
         Guest::UringOpenat => secret(4),
-        Guest::UringConnect => {
-            Attack::new(4, Witness::Effect(Effect::Received)).with(&[Servers]).ungrantable(OwnSocket)
-        }
-        Guest::UringInherited => secret(5).with(&[Flaw("leak-ring={outside}/secret")]).told(&["ring="]),
+        Guest::UringConnect => Attack::new(4, Witness::Effect(Effect::Received))
+            .with(&[Servers])
+            .ungrantable(OwnSocket),
+        Guest::UringInherited => secret(5)
+            .with(&[Flaw("leak-ring={outside}/secret")])
+            .told(&["ring="]),
 
         Guest::Clone3Newuser | Guest::CloneNewuser => trace(6, Trace::Namespaces("user")),
         Guest::UnshareNewuser => trace(7, Trace::Namespaces("user")),
         Guest::UnshareMount => trace(7, Trace::Mount("{nonce}")),
-        Guest::UnshareNetfilter => Attack::new(7, Witness::Trace(Trace::Socket("NETLINK"))).ungrantable(OwnSocket),
-        Guest::SetnsProc => secret(8).with(&[VictimNamespaced]),
-        Guest::SetnsPidfd => {
-            secret(8).with(&[VictimNamespaced, Flaw("leak-pidfd={namespaced}")]).told(&["pidfd=100"])
+        Guest::UnshareNetfilter => {
+            Attack::new(7, Witness::Trace(Trace::Socket("NETLINK"))).ungrantable(OwnSocket)
         }
+        Guest::SetnsProc => secret(8).with(&[VictimNamespaced]),
+        Guest::SetnsPidfd => secret(8)
+            .with(&[VictimNamespaced, Flaw("leak-pidfd={namespaced}")])
+            .told(&["pidfd=100"]),
 
         Guest::RacePath => secret(9).controlled_by(&[Read("{outside}")]),
-        Guest::RaceSockaddr => {
-            Attack::new(9, Witness::Effect(Effect::Received)).with(&[Servers]).ungrantable(OwnSocket)
-        }
+        Guest::RaceSockaddr => Attack::new(9, Witness::Effect(Effect::Received))
+            .with(&[Servers])
+            .ungrantable(OwnSocket),
 
         Guest::PtraceAttach => secret(10).with(&[Victim]),
         Guest::PtraceInit | Guest::PtraceSupervisor => trace(10, Trace::TracesStranger),
@@ -82,9 +86,13 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::UserfaultfdDevice => descriptor(14, "/dev/userfaultfd"),
         Guest::FuseDevice => descriptor(14, "/dev/fuse"),
 
-        Guest::KeySession | Guest::KeyRequest => secret(15).with(&[Flaw("session-key={nonce}:{secret}")]),
+        Guest::KeySession | Guest::KeyRequest => {
+            secret(15).with(&[Flaw("session-key={nonce}:{secret}")])
+        }
         Guest::KeyUser => secret(15).with(&[Flaw("user-key={nonce}:{secret}")]),
-        Guest::KeyAdd => Attack::new(15, Witness::Effect(Effect::KeyPlanted)).ungrantable(GrantedWrite),
+        Guest::KeyAdd => {
+            Attack::new(15, Witness::Effect(Effect::KeyPlanted)).ungrantable(GrantedWrite)
+        }
 
         Guest::InitModule
         | Guest::FinitModule
@@ -95,10 +103,16 @@ pub(super) const fn row(guest: Guest) -> Attack {
         | Guest::Iopl
         | Guest::Ioperm
         | Guest::ModifyLdt => self_reported(16),
-        Guest::Acct => Attack::new(16, Witness::Effect(Effect::LargerThanMb("{outside}/acct", 0)))
-            .ungrantable(GrantedWrite),
+        Guest::Acct => Attack::new(
+            16,
+            Witness::Effect(Effect::LargerThanMb("{outside}/acct", 0)),
+        )
+        .ungrantable(GrantedWrite),
 
-        Guest::Personality => trace(17, Trace::Personality(ADDR_NO_RANDOMIZE | READ_IMPLIES_EXEC)),
+        Guest::Personality => trace(
+            17,
+            Trace::Personality(ADDR_NO_RANDOMIZE | READ_IMPLIES_EXEC),
+        ),
         Guest::OpenByHandle => secret(18).with(&[Handle]),
         Guest::Fanotify => descriptor(19, "[fanotify]"),
 
@@ -107,16 +121,21 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::OpenTree => trace(20, Trace::DetachedTree),
         Guest::PivotRoot => trace(20, Trace::Mount(" /old ")),
         Guest::Chroot => trace(20, Trace::Roots),
-        Guest::MountSetattr | Guest::Remount => Attack::new(20, Witness::Effect(Effect::Holds("{fixtures}/planted")))
-            .with(&[ReadOnlyFixtures])
-            .ungrantable(GrantedWrite),
+        Guest::MountSetattr | Guest::Remount => {
+            Attack::new(20, Witness::Effect(Effect::Holds("{fixtures}/planted")))
+                .with(&[ReadOnlyFixtures])
+                .ungrantable(GrantedWrite)
+        }
         Guest::Umount => secret(20).with(&[Masked]),
 
         Guest::Quotactl | Guest::LookupDcookie => self_reported(21),
         Guest::Syslog => secret(21).with(&[KernelLog]),
-        Guest::Vhangup => Attack::new(21, Witness::Effect(Effect::HoldsText("{case}/typed", "hung up")))
-            .with(&[Terminal])
-            .ungrantable(GrantedWrite),
+        Guest::Vhangup => Attack::new(
+            21,
+            Witness::Effect(Effect::HoldsText("{case}/typed", "hung up")),
+        )
+        .with(&[Terminal])
+        .ungrantable(GrantedWrite),
 
         Guest::SocketAlg => socket("ALG"),
         Guest::SocketPacket => socket("PACKET"),

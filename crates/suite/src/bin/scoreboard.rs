@@ -24,8 +24,7 @@ use palisade_suite::runner::Runner;
 use palisade_suite::tools::Tool;
 use palisade_suite::{attacks, warden};
 
-const USAGE: &str =
-    "usage: scoreboard [--policy nothing|minimum|generous] [--user root|ordinary] [--only WORD] [--each] [--why TOOL]";
+const USAGE: &str = "usage: scoreboard [--policy nothing|minimum|generous] [--user root|ordinary] [--only WORD] [--each] [--why TOOL]";
 
 /// What was asked for.
 struct Question {
@@ -51,8 +50,18 @@ fn main() -> ExitCode {
 }
 
 fn ask(mut words: impl Iterator<Item = String>) -> Option<Question> {
-    let user = if rustix::process::geteuid().is_root() { User::Root } else { User::Ordinary };
-    let mut question = Question { policy: Policy::Generous, user, only: String::new(), each: false, why: None };
+    let user = if rustix::process::geteuid().is_root() {
+        User::Root
+    } else {
+        User::Ordinary
+    };
+    let mut question = Question {
+        policy: Policy::Generous,
+        user,
+        only: String::new(),
+        each: false,
+        why: None,
+    };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--policy" => question.policy = Policy::named(&words.next()?)?,
@@ -67,7 +76,10 @@ fn ask(mut words: impl Iterator<Item = String>) -> Option<Question> {
 }
 
 fn score(question: &Question) -> ExitCode {
-    let tools: Vec<_> = Tool::ALL.into_iter().filter(|tool| tool.find().is_some()).collect();
+    let tools: Vec<_> = Tool::ALL
+        .into_iter()
+        .filter(|tool| tool.find().is_some())
+        .collect();
     let ground = match Ground::prepare(&tools) {
         Ok(ground) => ground,
         Err(e) => {
@@ -77,7 +89,9 @@ fn score(question: &Question) -> ExitCode {
     };
     let rows: Vec<_> = attacks::all()
         .into_iter()
-        .filter(|attack| attack.name.contains(&question.only) && !attack.is_granted(question.policy))
+        .filter(|attack| {
+            attack.name.contains(&question.only) && !attack.is_granted(question.policy)
+        })
         .collect();
     let verdicts = run_all(&Runner::new(ground), &rows, &tools, question);
     print_board(&rows, &tools, &verdicts, question);
@@ -91,8 +105,14 @@ fn run_all(runner: &Runner, rows: &[Attack], tools: &[Tool], question: &Question
     let work = || {
         while let Some(attack) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
             let one = against_all(runner, attack, tools, question);
-            let index = rows.iter().position(|row| row.name == attack.name).unwrap_or(0);
-            verdicts.lock().expect("no worker panics").insert(index, one);
+            let index = rows
+                .iter()
+                .position(|row| row.name == attack.name)
+                .unwrap_or(0);
+            verdicts
+                .lock()
+                .expect("no worker panics")
+                .insert(index, one);
         }
     };
     thread::scope(|scope| {
@@ -104,30 +124,66 @@ fn run_all(runner: &Runner, rows: &[Attack], tools: &[Tool], question: &Question
 }
 
 /// Empty where the attack does not even succeed with no wall.
-fn against_all(runner: &Runner, attack: &Attack, tools: &[Tool], question: &Question) -> Vec<Verdict> {
+fn against_all(
+    runner: &Runner,
+    attack: &Attack,
+    tools: &[Tool],
+    question: &Question,
+) -> Vec<Verdict> {
     let bare = runner.outcome(Tool::None, attack, Policy::Generous, question.user);
     if bare.verdict() != Verdict::Allowed {
         return Vec::new();
     }
-    tools.iter().map(|tool| runner.outcome(*tool, attack, question.policy, question.user).verdict()).collect()
+    tools
+        .iter()
+        .map(|tool| {
+            runner
+                .outcome(*tool, attack, question.policy, question.user)
+                .verdict()
+        })
+        .collect()
 }
 
 fn print_board(rows: &[Attack], tools: &[Tool], verdicts: &Verdicts, question: &Question) {
-    println!("policy {}, started as {}", question.policy.name(), question.user.name());
-    print_line("attacks held", tools.iter().map(|tool| tool.name().to_owned()));
+    println!(
+        "policy {}, started as {}",
+        question.policy.name(),
+        question.user.name()
+    );
+    print_line(
+        "attacks held",
+        tools.iter().map(|tool| tool.name().to_owned()),
+    );
     let mut sections: Vec<_> = ROWS.iter().map(|row| row.0).collect();
     sections.dedup();
     for section in sections {
         let here = |index: &usize| section_of(&rows[*index]) == section;
-        let counted: Vec<_> = verdicts.iter().filter(|(index, row)| here(index) && !row.is_empty()).collect();
+        let counted: Vec<_> = verdicts
+            .iter()
+            .filter(|(index, row)| here(index) && !row.is_empty())
+            .collect();
         if question.each {
             for (index, row) in &counted {
-                print_line(&format!("  {}", rows[**index].name), row.iter().map(|v| mark(v).to_owned()));
+                print_line(
+                    &format!("  {}", rows[**index].name),
+                    row.iter().map(|v| mark(v).to_owned()),
+                );
             }
         }
-        let ran = |tool: usize| counted.iter().filter(move |(_, row)| !matches!(row[tool], Verdict::Void(_)));
-        let held = |tool: usize| ran(tool).filter(|(index, row)| is_held(&rows[**index], &row[tool])).count();
-        print_line(section, (0..tools.len()).map(|tool| format!("{}/{}", held(tool), ran(tool).count())));
+        let ran = |tool: usize| {
+            counted
+                .iter()
+                .filter(move |(_, row)| !matches!(row[tool], Verdict::Void(_)))
+        };
+        let held = |tool: usize| {
+            ran(tool)
+                .filter(|(index, row)| is_held(&rows[**index], &row[tool]))
+                .count()
+        };
+        print_line(
+            section,
+            (0..tools.len()).map(|tool| format!("{}/{}", held(tool), ran(tool).count())),
+        );
     }
     if let Some(column) = tools.iter().position(|tool| Some(*tool) == question.why) {
         for (index, row) in verdicts.iter().filter(|(_, row)| !row.is_empty()) {

@@ -27,7 +27,11 @@ pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
     words.extend(STRICT.iter().map(|word| (*word).to_owned()));
     if launch.has_system() {
         for folder in SYSTEM {
-            words.extend(["--ro-bind-try".to_owned(), folder.to_owned(), folder.to_owned()]);
+            words.extend([
+                "--ro-bind-try".to_owned(),
+                folder.to_owned(),
+                folder.to_owned(),
+            ]);
         }
     }
     words.extend(launch.grants.iter().flat_map(flags));
@@ -55,5 +59,7 @@ fn flags(grant: &Placed) -> Vec<String> {
 /// A sized `/tmp` over the default one; sizes in the table are whole megabytes.
 fn tmp_of(size: &str) -> Vec<String> {
     let megabytes: u64 = size.trim_end_matches('M').parse().unwrap_or(0);
-    ["--size", &(megabytes << 20).to_string(), "--tmpfs", "/tmp"].map(str::to_owned).to_vec()
+    ["--size", &(megabytes << 20).to_string(), "--tmpfs", "/tmp"]
+        .map(str::to_owned)
+        .to_vec()
 }

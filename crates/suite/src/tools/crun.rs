@@ -11,9 +11,21 @@ use super::{Launch, Placed, text};
 
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
 const NAMESPACES: [&str; 6] = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
-const MASKED: [&str; 6] =
-    ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/sys/firmware", "/proc/scsi"];
-const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+const MASKED: [&str; 6] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/sys/firmware",
+    "/proc/scsi",
+];
+const READ_ONLY: [&str; 5] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
 
 /// crun refuses to start where a v2 tree is mounted beside v1 controllers, even if it is told
 /// to leave cgroups alone.
@@ -29,8 +41,19 @@ pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
     let _ = fs::create_dir_all(bundle.join("rootfs"));
     let _ = fs::create_dir_all(&state);
     let _ = fs::write(bundle.join("config.json"), config(launch).to_string());
-    let words = ["--root", &text(&state), "--cgroup-manager", "disabled", "run", "--bundle", &text(bundle), "suite"];
-    std::iter::once(text(program)).chain(words.map(str::to_owned)).collect()
+    let words = [
+        "--root",
+        &text(&state),
+        "--cgroup-manager",
+        "disabled",
+        "run",
+        "--bundle",
+        &text(bundle),
+        "suite",
+    ];
+    std::iter::once(text(program))
+        .chain(words.map(str::to_owned))
+        .collect()
 }
 
 fn config(launch: &Launch) -> Value {
@@ -81,7 +104,9 @@ fn mounts(launch: &Launch) -> Vec<Value> {
         json!({ "destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"] }),
     ];
     if launch.has_system() {
-        let folders = SYSTEM.into_iter().filter(|folder| Path::new(folder).exists());
+        let folders = SYSTEM
+            .into_iter()
+            .filter(|folder| Path::new(folder).exists());
         mounts.extend(folders.map(|folder| bind(folder, folder, "ro")));
     }
     mounts.extend(launch.grants.iter().filter_map(|grant| match grant {

@@ -66,10 +66,22 @@ impl Placed {
         let fill = |template: &str| stage.expand(template);
         match grant {
             Grant::NoSystem => Self::NoSystem,
-            Grant::Read(path) => Self::Read { host: fill(path), guest: fill(path) },
-            Grant::ReadAt(host, guest) => Self::Read { host: fill(host), guest: fill(guest) },
-            Grant::Write(path) => Self::Write { host: fill(path), guest: fill(path) },
-            Grant::WriteAt(host, guest) => Self::Write { host: fill(host), guest: fill(guest) },
+            Grant::Read(path) => Self::Read {
+                host: fill(path),
+                guest: fill(path),
+            },
+            Grant::ReadAt(host, guest) => Self::Read {
+                host: fill(host),
+                guest: fill(guest),
+            },
+            Grant::Write(path) => Self::Write {
+                host: fill(path),
+                guest: fill(path),
+            },
+            Grant::WriteAt(host, guest) => Self::Write {
+                host: fill(host),
+                guest: fill(guest),
+            },
             Grant::Exec(path) => Self::Exec(fill(path)),
             Grant::Ipc(path) => Self::Ipc(fill(path)),
             Grant::Protect(path) => Self::Protect(fill(path)),
@@ -146,7 +158,9 @@ impl Tool {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+    env::split_paths(&folders)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
 }
 
 fn text(path: &Path) -> String {

@@ -10,7 +10,12 @@ pub(super) fn command_line(launch: &Launch) -> Vec<String> {
             words.push(format!("enter={path}"));
         }
     }
-    words.extend(["--".to_owned(), stagehand, "supervise".to_owned(), "--".to_owned()]);
+    words.extend([
+        "--".to_owned(),
+        stagehand,
+        "supervise".to_owned(),
+        "--".to_owned(),
+    ]);
     words.extend(launch.guest_at(&text(&launch.bin)));
     words
 }

@@ -12,7 +12,11 @@ pub(super) fn find() -> Option<PathBuf> {
     }
     let own = env::current_exe().ok()?;
     // The suite lies in `PROFILE/` or `PROFILE/deps/`.
-    own.ancestors().skip(1).take(2).map(|folder| folder.join("palisade")).find(|path| path.is_file())
+    own.ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("palisade"))
+        .find(|path| path.is_file())
 }
 
 pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {

@@ -60,8 +60,11 @@ impl Props {
         match prop {
             Prop::Victim => self.add_victim(stage),
             Prop::VictimNamespaced => self.add_namespaced(stage),
-            Prop::SharedGroup => Ok(self.shares_group = true),
-            Prop::Servers => self.add_servers(stage),
+            Prop::SharedGroup => {
+                self.shares_group = true;
+                Ok(())
+            }
+            Prop::Servers => self.add_servers(),
             Prop::LocalServers => self.add_local_servers(stage),
             Prop::Flip(one, other) => flip(stage, one, other),
             Prop::ReadOnlyFixtures => make_read_only(stage),
@@ -81,13 +84,17 @@ impl Props {
 
     /// The process group that the launcher joins, if it shares one.
     pub(super) fn group_to_join(&self) -> Option<i32> {
-        self.victim.as_ref().filter(|_| self.shares_group).map(Victim::pid)
+        self.victim
+            .as_ref()
+            .filter(|_| self.shares_group)
+            .map(Victim::pid)
     }
 
     /// Fills in `{victim}` and `{namespaced}`.
     pub(super) fn fill(&self, flaw: &str) -> String {
         let pid = |victim: &Option<Victim>| victim.as_ref().map_or(0, Victim::pid).to_string();
-        flaw.replace("{victim}", &pid(&self.victim)).replace("{namespaced}", &pid(&self.namespaced))
+        flaw.replace("{victim}", &pid(&self.victim))
+            .replace("{namespaced}", &pid(&self.namespaced))
     }
 
     pub(super) fn knows_port(&self, port: u64) -> bool {
@@ -97,7 +104,11 @@ impl Props {
     /// Whether a server or a FIFO got `nonce`.
     pub(crate) fn received(&self, nonce: &str) -> bool {
         eventually(|| {
-            let mut bytes = self.received.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut bytes = self
+                .received
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
             for fifo in &self.fifos {
                 // EAGAIN ends the read: the FIFO is open at both ends and empty.
                 let _ = fifo.borrow_mut().read_to_end(&mut bytes);
@@ -122,42 +133,56 @@ impl Props {
 
     /// Whether the victim's executable is not what it was.
     pub(crate) fn victim_is_rewritten(&self) -> bool {
-        self.rewritable.iter().any(|(path, original)| fs::read(path).ok() != fs::read(original).ok())
+        self.rewritable
+            .iter()
+            .any(|(path, original)| fs::read(path).ok() != fs::read(original).ok())
     }
 
     fn victim_process(&self) -> Option<Process> {
-        self.victim.as_ref().map(|victim| Process { pid: victim.pid() })
+        self.victim
+            .as_ref()
+            .map(|victim| Process { pid: victim.pid() })
     }
 
     fn add_victim(&mut self, stage: &Stage) -> io::Result<()> {
         let executable = stage.expand("{outside}/victim");
-        self.rewritable.push((executable.clone(), stage.expand("{tools}/stagehand")));
-        let (victim, told) = Victim::start(stage, &executable, &["victim", &stage.nonce, &stage.secret, "{outside}"])?;
+        self.rewritable
+            .push((executable.clone(), stage.expand("{tools}/stagehand")));
+        let (victim, told) = Victim::start(
+            stage,
+            &executable,
+            &["victim", &stage.nonce, &stage.secret, "{outside}"],
+        )?;
         self.arguments.push(format!("victim={}", victim.pid()));
-        self.arguments.extend(told.split_whitespace().map(str::to_owned));
+        self.arguments
+            .extend(told.split_whitespace().map(str::to_owned));
         self.victim = Some(victim);
         Ok(())
     }
 
     fn add_namespaced(&mut self, stage: &Stage) -> io::Result<()> {
         let executable = stage.expand("{tools}/stagehand");
-        let (victim, _) = Victim::start(stage, &executable, &["victim-namespaced", &stage.nonce, &stage.secret])?;
+        let (victim, _) = Victim::start(
+            stage,
+            &executable,
+            &["victim-namespaced", &stage.nonce, &stage.secret],
+        )?;
         self.arguments.push(format!("victim={}", victim.pid()));
         self.namespaced = Some(victim);
         Ok(())
     }
 
-    fn add_servers(&mut self, stage: &Stage) -> io::Result<()> {
-        let up = std::process::Command::new(stage.path("{tools}/stagehand")).arg("loopback-up").status()?;
-        if !up.success() {
-            return Err(io::Error::other("the loopback device does not come up"));
-        }
+    fn add_servers(&mut self) -> io::Result<()> {
         for (name, host) in [("tcp4", "127.0.0.1"), ("tcp6", "::1")] {
             let listener = TcpListener::bind((host, 0))?;
             self.announce(name, listener.local_addr()?);
             self.serve(move || listener.accept().map(|(stream, _)| stream));
         }
-        for (name, host, port) in [("udp4", "127.0.0.1", 0), ("udp6", "::1", 0), ("dns", "127.0.0.53", 53)] {
+        for (name, host, port) in [
+            ("udp4", "127.0.0.1", 0),
+            ("udp6", "::1", 0),
+            ("dns", "127.0.0.53", 53),
+        ] {
             // Port 53 takes privileges; without them the attack is refused, and says so.
             if let Ok(socket) = UdpSocket::bind((host, port)) {
                 self.announce(name, socket.local_addr()?);
@@ -188,7 +213,11 @@ impl Props {
             stage.give_away(&fifo)?;
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             self.fifos.push(RefCell::new(
-                OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(fifo)?,
+                OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .custom_flags(nonblocking)
+                    .open(fifo)?,
             ));
         }
         Ok(())
@@ -221,8 +250,14 @@ impl Props {
     }
 
     fn add_handle(&mut self, stage: &Stage) -> io::Result<()> {
-        let result = stage.stagehand("handle").arg(stage.path("{outside}/secret")).output()?;
-        self.arguments.push(format!("handle={}", String::from_utf8_lossy(&result.stdout).trim_end()));
+        let result = stage
+            .stagehand("handle")
+            .arg(stage.path("{outside}/secret"))
+            .output()?;
+        self.arguments.push(format!(
+            "handle={}",
+            String::from_utf8_lossy(&result.stdout).trim_end()
+        ));
         Ok(())
     }
 }
@@ -232,7 +267,10 @@ impl Victim {
     fn start(stage: &Stage, executable: &str, words: &[&str]) -> io::Result<(Self, String)> {
         let mut command = std::process::Command::new(executable);
         command.args(words.iter().map(|word| stage.expand(word)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0);
         stage.as_user(&mut command);
         let mut child = command.spawn()?;
         let lost = || io::Error::other("a victim without pipes");
@@ -252,7 +290,10 @@ impl Victim {
     fn next_line(&self) -> io::Result<String> {
         let mut line = String::new();
         match self.answers.borrow_mut().read_line(&mut line)? {
-            0 => Err(io::Error::new(ErrorKind::UnexpectedEof, "the victim did not get ready")),
+            0 => Err(io::Error::new(
+                ErrorKind::UnexpectedEof,
+                "the victim did not get ready",
+            )),
             _ => Ok(line),
         }
     }
@@ -265,7 +306,10 @@ impl Victim {
 }
 
 fn keep(received: &Mutex<Vec<u8>>, bytes: &[u8]) {
-    received.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+    received
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend_from_slice(bytes);
 }
 
 fn eventually(mut happened: impl FnMut() -> bool) -> bool {
@@ -282,18 +326,33 @@ fn eventually(mut happened: impl FnMut() -> bool) -> bool {
 
 /// Exchanges two names until the arena ends.
 fn flip(stage: &Stage, one: &str, other: &str) -> io::Result<()> {
-    stage.stagehand("flip").arg(stage.path(one)).arg(stage.path(other)).spawn().map(drop)
+    stage
+        .stagehand("flip")
+        .arg(stage.path(one))
+        .arg(stage.path(other))
+        .spawn()
+        .map(drop)
 }
 
 fn make_read_only(stage: &Stage) -> io::Result<()> {
     let fixtures = stage.path("{fixtures}");
     mount_bind(&fixtures, &fixtures)?;
-    Ok(mount_remount(&fixtures, MountFlags::BIND | MountFlags::RDONLY, c"")?)
+    Ok(mount_remount(
+        &fixtures,
+        MountFlags::BIND | MountFlags::RDONLY,
+        c"",
+    )?)
 }
 
 fn mask(stage: &Stage) -> io::Result<()> {
     let masked = stage.path("{fixtures}/masked");
     fs::write(masked.join("secret"), &stage.secret)?;
     stage.give_away(&masked)?;
-    Ok(mount("mask", &masked, c"tmpfs", MountFlags::RDONLY, Some(c"size=4k"))?)
+    Ok(mount(
+        "mask",
+        &masked,
+        c"tmpfs",
+        MountFlags::RDONLY,
+        Some(c"size=4k"),
+    )?)
 }

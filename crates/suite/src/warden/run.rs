@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,12 @@ pub(super) fn run_once(
         let was_held = run.held;
         run.note(event, launched.started);
         if run.held && !was_held {
-            seen = order.attack.witness.seen_while_held(&Scene { stage, props, run: &run, processes_before });
+            seen = order.attack.witness.seen_while_held(&Scene {
+                stage,
+                props,
+                run: &run,
+                processes_before,
+            });
             launched.stdin = None;
         }
         if run.exit_code.is_some() {
@@ -76,7 +81,12 @@ pub(super) fn run_once(
         }
     }
     launched.conclude(&mut run, &stage.nonce);
-    let scene = Scene { stage, props, run: &run, processes_before };
+    let scene = Scene {
+        stage,
+        props,
+        run: &run,
+        processes_before,
+    };
     seen |= order.attack.witness.seen_afterwards(&scene);
     Ok(outcome(&run, seen, stage, &errors))
 }
@@ -97,7 +107,9 @@ impl Run {
     /// Whether the guest's output holds `text`.
     pub(crate) fn said(&self, text: &str) -> bool {
         let needle = text.as_bytes();
-        self.output.windows(needle.len()).any(|window| window == needle)
+        self.output
+            .windows(needle.len())
+            .any(|window| window == needle)
     }
 
     /// Whether somebody kept the output open after the launcher had ended.
@@ -110,7 +122,11 @@ impl Run {
             Event::Output(bytes) => self.keep(&bytes),
             Event::OutputClosed => self.output_closed = true,
             Event::Ended(status) => {
-                self.exit_code = Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+                self.exit_code = Some(
+                    status
+                        .code()
+                        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+                );
                 self.lasted_ms = elapsed_ms(started);
             }
         }
@@ -119,7 +135,8 @@ impl Run {
     fn keep(&mut self, bytes: &[u8]) {
         self.output_bytes += bytes.len();
         let room = KEPT_OUTPUT_BYTES.saturating_sub(self.output.len());
-        self.output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.output
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.held = self.held || (self.output.len() < 65_536 && self.said("held\n"));
     }
 }
@@ -128,10 +145,7 @@ impl Launched {
     /// The next event; none once the deadline passed.
     fn next_event(&self) -> Option<Event> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        match self.events.recv_timeout(left) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.events.recv_timeout(left).ok()
     }
 
     /// After the launcher's end, or at the deadline: what is left?
@@ -143,15 +157,14 @@ impl Launched {
             let _ = kill_process(self.pid, Signal::KILL);
         }
         self.deadline = Instant::now() + GRACE;
-        let ended = run.exit_code;
-        while !run.output_closed || run.exit_code.is_none() {
-            let Some(event) = self.next_event() else { break };
-            let lasted_ms = run.lasted_ms;
-            run.note(event, self.started);
-            run.lasted_ms = lasted_ms;
+        while !run.output_closed {
+            match self.next_event() {
+                // Killed by the warden is not how it ended.
+                Some(Event::Ended(_)) => {}
+                Some(event) => run.note(event, self.started),
+                None => break,
+            }
         }
-        // Killed by the warden is not how it ended.
-        run.exit_code = ended;
         run.survivors = survivors(nonce, self.deadline);
     }
 }
@@ -159,7 +172,10 @@ impl Launched {
 /// The guest's processes that are alive at the deadline.
 fn survivors(nonce: &str, deadline: Instant) -> usize {
     loop {
-        let alive = Process::marked(nonce).into_iter().filter(|p| p.is_alive()).count();
+        let alive = Process::marked(nonce)
+            .into_iter()
+            .filter(|p| p.is_alive())
+            .count();
         if alive == 0 || Instant::now() >= deadline {
             return alive;
         }
@@ -171,21 +187,39 @@ fn elapsed_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn launch(stage: &Stage, props: &Props, order: &Order, words: &[String], errors: &Path) -> io::Result<Launched> {
+fn launch(
+    stage: &Stage,
+    props: &Props,
+    order: &Order,
+    words: &[String],
+    errors: &Path,
+) -> io::Result<Launched> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
     stage.as_user(&mut command);
-    let terminal = order.attack.props.contains(&Prop::Terminal).then(|| Terminal::open(stage)).transpose()?;
+    let terminal = order
+        .attack
+        .props
+        .contains(&Prop::Terminal)
+        .then(|| Terminal::open(stage))
+        .transpose()?;
     match &terminal {
         // It leads a session of its own.
         Some(terminal) => terminal.give_to(&mut command)?,
         None => {
             // Never the warden's own group: signals to a group must not reach it.
             command.process_group(props.group_to_join().unwrap_or(0));
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(errors)?);
+            command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(File::create(errors)?);
         }
     }
-    start(command, terminal, Duration::from_millis(order.attack.deadline_ms))
+    start(
+        command,
+        terminal,
+        Duration::from_millis(order.attack.deadline_ms),
+    )
 }
 
 fn start(mut command: Command, terminal: Option<Terminal>, time: Duration) -> io::Result<Launched> {
@@ -205,7 +239,13 @@ fn start(mut command: Command, terminal: Option<Terminal>, time: Duration) -> io
             let _ = sender.send(Event::Ended(status));
         }
     });
-    Ok(Launched { pid, started, deadline: started + time, events, stdin })
+    Ok(Launched {
+        pid,
+        started,
+        deadline: started + time,
+        events,
+        stdin,
+    })
 }
 
 fn read_all(mut output: impl Read + Send + 'static, events: Sender<Event>) {
@@ -213,7 +253,10 @@ fn read_all(mut output: impl Read + Send + 'static, events: Sender<Event>) {
         let mut bytes = vec![0; 65_536];
         // A terminal's master reads EIO once every slave is closed.
         while let Ok(length @ 1..) = output.read(&mut bytes) {
-            if events.send(Event::Output(bytes[..length].to_vec())).is_err() {
+            if events
+                .send(Event::Output(bytes[..length].to_vec()))
+                .is_err()
+            {
                 return;
             }
         }
@@ -234,14 +277,24 @@ impl Terminal {
         let name = ptsname(&master, Vec::new())?;
         let slave = PathBuf::from(name.to_string_lossy().into_owned());
         stage.give_away(&slave)?;
-        Ok(Self { master: File::from(master), slave })
+        Ok(Self {
+            master: File::from(master),
+            slave,
+        })
     }
 
     fn give_to(&self, command: &mut Command) -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
         let no_ctty = rustix::fs::OFlags::NOCTTY.bits().cast_signed();
-        let slave = OpenOptions::new().read(true).write(true).custom_flags(no_ctty).open(&self.slave)?;
-        command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
+        let slave = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(no_ctty)
+            .open(&self.slave)?;
+        command
+            .stdin(slave.try_clone()?)
+            .stdout(slave.try_clone()?)
+            .stderr(slave);
         Ok(())
     }
 }

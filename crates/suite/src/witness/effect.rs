@@ -85,7 +85,8 @@ fn kind_of(path: &Path) -> Option<FileKind> {
 }
 
 fn mode_of(path: &Path) -> u32 {
-    path.symlink_metadata().map_or(0, |about| about.permissions().mode())
+    path.symlink_metadata()
+        .map_or(0, |about| about.permissions().mode())
 }
 
 fn size_of(path: &Path) -> u64 {
@@ -93,5 +94,8 @@ fn size_of(path: &Path) -> u64 {
 }
 
 fn host_name() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned()
+    fs::read_to_string("/proc/sys/kernel/hostname")
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }

@@ -25,19 +25,25 @@ impl Process {
 
     /// The processes whose command line says that they are the guest with this nonce.
     pub(crate) fn marked(nonce: &str) -> Vec<Self> {
-        Self::all().into_iter().filter(|process| process.is_marked(nonce)).collect()
+        Self::all()
+            .into_iter()
+            .filter(|process| process.is_marked(nonce))
+            .collect()
     }
 
     fn is_marked(self, nonce: &str) -> bool {
         let line = self.read("cmdline");
         let mut words = line.split('\0');
-        let is_guest = words.next().is_some_and(|first| GUEST_NAMES.iter().any(|name| first.ends_with(name)));
+        let is_guest = words
+            .next()
+            .is_some_and(|first| GUEST_NAMES.iter().any(|name| first.ends_with(name)));
         is_guest && words.any(|word| word == nonce)
     }
 
     /// Alive, as opposed to a zombie.
     pub(crate) fn is_alive(self) -> bool {
-        self.stat(3).is_some_and(|state| state != "Z" && state != "X")
+        self.stat(3)
+            .is_some_and(|state| state != "Z" && state != "X")
     }
 
     pub(crate) fn path(self, file: &str) -> PathBuf {
@@ -53,7 +59,9 @@ impl Process {
     /// What the magic link says; empty if it cannot be read.
     pub(crate) fn link(self, name: &str) -> String {
         let target = fs::read_link(self.path(name));
-        target.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+        target
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default()
     }
 
     /// Field `number` of `/proc/PID/stat`, counted from 1 as in proc(5), from the third on.
@@ -61,28 +69,43 @@ impl Process {
         let line = self.read("stat");
         // The command name may hold spaces and parentheses: fields begin after the last one.
         let (_, fields) = line.rsplit_once(") ")?;
-        fields.split_whitespace().nth(number.checked_sub(3)?).map(str::to_owned)
+        fields
+            .split_whitespace()
+            .nth(number.checked_sub(3)?)
+            .map(str::to_owned)
     }
 
     /// The value of `NAME:` in `/proc/PID/status`.
     pub(crate) fn status(self, name: &str) -> Option<String> {
         let text = self.read("status");
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         Some(value.trim().to_owned())
     }
 
     /// A number in `/proc/PID/status`, its unit left out.
     pub(crate) fn status_number(self, name: &str) -> u64 {
         let value = self.status(name).unwrap_or_default();
-        value.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+        value
+            .split_whitespace()
+            .next()
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(0)
     }
 
     /// Its open descriptors.
     pub(crate) fn descriptors(self) -> Vec<Descriptor> {
-        let entries = fs::read_dir(self.path("fd")).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.path("fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
         entries
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .map(|number| Descriptor { owner: self, number })
+            .map(|number| Descriptor {
+                owner: self,
+                number,
+            })
             .collect()
     }
 }
@@ -106,14 +129,18 @@ impl Descriptor {
     /// The value of `NAME:` in its fdinfo.
     pub(crate) fn info(self, name: &str) -> Option<String> {
         let text = self.owner.read(&format!("fdinfo/{}", self.number));
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         Some(value.trim().to_owned())
     }
 
     /// Whether it was opened for writing.
     pub(crate) fn is_writable(self) -> bool {
         const ACCESS_MODE: u32 = 0o3;
-        let flags = self.info("flags").and_then(|text| u32::from_str_radix(&text, 8).ok());
+        let flags = self
+            .info("flags")
+            .and_then(|text| u32::from_str_radix(&text, 8).ok());
         flags.is_some_and(|flags| flags & ACCESS_MODE != 0)
     }
 
@@ -131,7 +158,9 @@ mod tests {
     use super::Process;
 
     fn own() -> Process {
-        Process { pid: i32::try_from(std::process::id()).expect("a pid") }
+        Process {
+            pid: i32::try_from(std::process::id()).expect("a pid"),
+        }
     }
 
     #[test]
@@ -145,7 +174,11 @@ mod tests {
     #[test]
     fn a_socket_tells_its_protocol() {
         let _socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("bind");
-        let protocols: Vec<_> = own().descriptors().into_iter().filter_map(|d| d.protocol().ok()).collect();
+        let protocols: Vec<_> = own()
+            .descriptors()
+            .into_iter()
+            .filter_map(|d| d.protocol().ok())
+            .collect();
         assert!(protocols.iter().any(|name| name == "UDP"), "{protocols:?}");
     }
 

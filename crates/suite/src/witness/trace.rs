@@ -74,7 +74,9 @@ impl Trace {
         let guests = Process::marked(&scene.stage.nonce);
         match self {
             Self::Processes(limit) => Process::all().len() > scene.processes_before + limit,
-            Self::ResidentMb(limit) => guests.iter().map(|p| resident_kb(*p)).sum::<u64>() > limit * 1024,
+            Self::ResidentMb(limit) => {
+                guests.iter().map(|p| resident_kb(*p)).sum::<u64>() > limit * 1024
+            }
             Self::Namespaces(kind) => distinct(&guests, &format!("ns/{kind}")) > 1,
             Self::Roots => distinct(&guests, "root") > 1,
             Self::Listener => foreign_listener(scene),
@@ -85,14 +87,23 @@ impl Trace {
 
     fn seen_of(self, guest: Process, scene: &Scene<'_>) -> bool {
         match self {
-            Self::Descriptor(_) | Self::KernelFile(_) | Self::Socket(_) | Self::BlockDevice | Self::DetachedTree => {
-                guest.descriptors().into_iter().any(|d| self.seen_of_descriptor(guest, d))
-            }
+            Self::Descriptor(_)
+            | Self::KernelFile(_)
+            | Self::Socket(_)
+            | Self::BlockDevice
+            | Self::DetachedTree => guest
+                .descriptors()
+                .into_iter()
+                .any(|d| self.seen_of_descriptor(guest, d)),
             Self::Descriptors(limit) => guest.descriptors().len() > limit,
             Self::Executes(name) => guest.link("exe").ends_with(name),
-            Self::MapsCode(name) => maps(guest, |line| line.ends_with(name) && line.contains("r-xp")),
+            Self::MapsCode(name) => {
+                maps(guest, |line| line.ends_with(name) && line.contains("r-xp"))
+            }
             Self::WritableCode => maps(guest, |line| line.contains("rwxp")),
-            Self::Mount(template) => guest.read("mountinfo").contains(&scene.stage.expand(template)),
+            Self::Mount(template) => guest
+                .read("mountinfo")
+                .contains(&scene.stage.expand(template)),
             Self::FileInside(path, limit_mb) => file_inside(guest, path) > limit_mb << 20,
             Self::EntriesInside(path, limit) => entries_inside(guest, path) > limit,
             _ => self.seen_of_attributes(guest),
@@ -101,7 +112,9 @@ impl Trace {
 
     fn seen_of_attributes(self, guest: Process) -> bool {
         match self {
-            Self::Personality(bits) => hex(&guest.read("personality")) & u64::from(bits) == u64::from(bits),
+            Self::Personality(bits) => {
+                hex(&guest.read("personality")) & u64::from(bits) == u64::from(bits)
+            }
             Self::Stat(field, value) => guest.stat(field).as_deref() == Some(value),
             Self::Uid(uid) => effective_id(guest, "Uid") == Some(uid),
             Self::Gid(gid) => effective_id(guest, "Gid") == Some(gid),
@@ -119,12 +132,13 @@ impl Trace {
         match self {
             Self::Descriptor(name) => descriptor.link().ends_with(name),
             Self::KernelFile(name) => {
-                descriptor.link().ends_with(name) && descriptor.is_writable() && is_kernel_file(descriptor)
+                descriptor.link().ends_with(name)
+                    && descriptor.is_writable()
+                    && is_kernel_file(descriptor)
             }
             Self::Socket(protocol) => descriptor.protocol().is_ok_and(|name| name == protocol),
-            Self::BlockDevice => {
-                fs::metadata(descriptor.path()).is_ok_and(|about| about.file_type().is_block_device())
-            }
+            Self::BlockDevice => fs::metadata(descriptor.path())
+                .is_ok_and(|about| about.file_type().is_block_device()),
             Self::DetachedTree => is_detached(guest, descriptor),
             _ => false,
         }
@@ -132,13 +146,20 @@ impl Trace {
 }
 
 fn distinct(guests: &[Process], link: &str) -> usize {
-    let links: BTreeSet<_> = guests.iter().map(|p| p.link(link)).filter(|l| !l.is_empty()).collect();
+    let links: BTreeSet<_> = guests
+        .iter()
+        .map(|p| p.link(link))
+        .filter(|l| !l.is_empty())
+        .collect();
     links.len()
 }
 
 fn is_traced_by(process: Process, guests: &[Process]) -> bool {
     let tracer = process.status_number("TracerPid");
-    !guests.contains(&process) && guests.iter().any(|guest| u64::from(guest.pid.unsigned_abs()) == tracer)
+    !guests.contains(&process)
+        && guests
+            .iter()
+            .any(|guest| u64::from(guest.pid.unsigned_abs()) == tracer)
 }
 
 fn maps(guest: Process, wanted: impl Fn(&str) -> bool) -> bool {
@@ -155,7 +176,12 @@ fn effective_id(guest: Process, kind: &str) -> Option<u32> {
 }
 
 fn cpu_ms(guest: Process) -> u64 {
-    let ticks = |field| guest.stat(field).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let ticks = |field| {
+        guest
+            .stat(field)
+            .and_then(|text| text.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
     (ticks(14) + ticks(15)) * MS_PER_TICK
 }
 
@@ -173,7 +199,10 @@ fn is_detached(guest: Process, descriptor: Descriptor) -> bool {
         return false;
     };
     let table = guest.read("mountinfo");
-    descriptor.link() == "/" && !table.lines().any(|line| line.split(' ').next() == Some(&mount))
+    descriptor.link() == "/"
+        && !table
+            .lines()
+            .any(|line| line.split(' ').next() == Some(&mount))
 }
 
 fn file_inside(guest: Process, path: &str) -> u64 {
@@ -190,7 +219,10 @@ fn foreign_listener(scene: &Scene<'_>) -> bool {
     let table = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
     table.lines().skip(1).any(|line| {
         let fields: Vec<_> = line.split_whitespace().collect();
-        let port = fields.get(1).and_then(|address| address.rsplit(':').next()).map(hex);
+        let port = fields
+            .get(1)
+            .and_then(|address| address.rsplit(':').next())
+            .map(hex);
         fields.get(3) == Some(&LISTEN) && port.is_some_and(|port| !scene.knows_port(port))
     })
 }

@@ -22,7 +22,10 @@ pub(super) fn print(command: &Command, plan: &Plan, surroundings: &Surroundings)
 fn is_hidden(word: &OsStr, cwd: &Path, plan: &Plan) -> bool {
     let looks_like_a_path = !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
     let path = cwd.join(word);
-    looks_like_a_path && path != Path::new("/") && ThisHost.find(&path).is_ok() && !is_visible(&path, cwd, plan)
+    looks_like_a_path
+        && path != Path::new("/")
+        && ThisHost.find(&path).is_ok()
+        && !is_visible(&path, cwd, plan)
 }
 
 /// A path is found inside if it is shown there, and a relative one only from the same folder.

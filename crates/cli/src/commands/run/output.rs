@@ -45,16 +45,28 @@ impl Counted {
         let mut streams = Vec::new();
         if plan.output_bytes.is_some() {
             let replaced = outer.map_or([false; 3], Outer::replaces);
-            for number in [1u32, 2].into_iter().filter(|number| !replaced[*number as usize]) {
+            for number in [1u32, 2]
+                .into_iter()
+                .filter(|number| !replaced[*number as usize])
+            {
                 streams.push(Stream::new(number)?);
             }
         }
-        Ok(Self { streams, limit_bytes: plan.output_bytes, passed_bytes: 0 })
+        Ok(Self {
+            streams,
+            limit_bytes: plan.output_bytes,
+            passed_bytes: 0,
+        })
     }
 
     /// The guest's end of a counted stream.
     pub(super) fn stream(&self, number: u32) -> Option<BorrowedFd<'_>> {
-        self.streams.iter().find(|stream| stream.number == number)?.guest_end.as_ref().map(AsFd::as_fd)
+        self.streams
+            .iter()
+            .find(|stream| stream.number == number)?
+            .guest_end
+            .as_ref()
+            .map(AsFd::as_fd)
     }
 
     /// Once the guest has its ends, ours must go, or no end of file is ever seen.
@@ -81,7 +93,9 @@ impl Counted {
 
     /// How many bytes may still pass.
     pub(super) fn left_bytes(&self) -> usize {
-        let left = self.limit_bytes.map_or(u64::MAX, |limit| limit - self.passed_bytes);
+        let left = self
+            .limit_bytes
+            .map_or(u64::MAX, |limit| limit - self.passed_bytes);
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
@@ -128,14 +142,24 @@ impl Counted {
 impl Stream {
     fn new(number: u32) -> rustix::io::Result<Self> {
         let (our_end, guest_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        Ok(Self { number, guest_end: Some(guest_end), our_end, spliceable: true })
+        Ok(Self {
+            number,
+            guest_end: Some(guest_end),
+            our_end,
+            spliceable: true,
+        })
     }
 
     fn pass_on(&mut self, most_bytes: usize) -> rustix::io::Result<usize> {
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-        let to = if self.number == 1 { stdout.as_fd() } else { stderr.as_fd() };
+        let to = if self.number == 1 {
+            stdout.as_fd()
+        } else {
+            stderr.as_fd()
+        };
         if self.spliceable {
-            match rustix::pipe::splice(&self.our_end, None, to, None, most_bytes, SpliceFlags::MOVE) {
+            match rustix::pipe::splice(&self.our_end, None, to, None, most_bytes, SpliceFlags::MOVE)
+            {
                 Err(Errno::INVAL) => self.spliceable = false,
                 outcome => return outcome,
             }

@@ -14,7 +14,8 @@ use rustix::{
 };
 use signal_hook::{
     consts::signal::{
-        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
+        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2,
+        SIGWINCH,
     },
     iterator::{backend::SignalDelivery, exfiltrator::SignalOnly},
 };
@@ -24,8 +25,10 @@ use std::os::{
 };
 
 /// Signals that palisade takes for the guest.
-const CAUGHT: [i32; 11] =
-    [SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH];
+const CAUGHT: [i32; 11] = [
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2,
+    SIGWINCH,
+];
 
 /// Caught signals, readable through a descriptor.
 pub(super) struct Signals(SignalDelivery<UnixStream, SignalOnly>);
@@ -65,7 +68,15 @@ pub(super) fn relay(
     if let Some(master) = &master {
         rustix::io::ioctl_fionbio(master, true)?;
     }
-    let mut relay = Relay { domain, outer, master, output, signals, keys: Vec::new(), ended: false };
+    let mut relay = Relay {
+        domain,
+        outer,
+        master,
+        output,
+        signals,
+        keys: Vec::new(),
+        ended: false,
+    };
     if let Some(outer) = &mut relay.outer {
         outer.make_raw();
     }
@@ -99,7 +110,9 @@ impl Relay {
         if ready.domain {
             self.hear()?;
         }
-        if ready.output != [false; 2] && self.output.move_ready(&ready.output) == Moved::LimitReached {
+        if ready.output != [false; 2]
+            && self.output.move_ready(&ready.output) == Moved::LimitReached
+        {
             self.domain.end_for_output();
         }
         if ready.screen {
@@ -118,21 +131,40 @@ impl Relay {
         let stdin = std::io::stdin();
         let read = |fd| (fd, PollFlags::IN);
         let master = self.master.as_ref().map(AsFd::as_fd);
-        let keys_flag = if self.keys.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        let keyboard = self.outer.as_ref().filter(|outer| self.wants_keys() && outer.has_keys());
+        let keys_flag = if self.keys.is_empty() {
+            PollFlags::empty()
+        } else {
+            PollFlags::OUT
+        };
+        let keyboard = self
+            .outer
+            .as_ref()
+            .filter(|outer| self.wants_keys() && outer.has_keys());
         let waits: [Option<(BorrowedFd<'_>, PollFlags)>; 4] = [
             Some(read(self.signals.0.get_read().as_fd())),
             (!self.ended).then(|| read(self.domain.as_fd())),
             master.map(|master| (master, PollFlags::IN | keys_flag)),
             keyboard.map(|_| read(stdin.as_fd())),
         ];
-        let mut fds: Vec<_> = waits.iter().flatten().copied().chain(self.output.ends().map(read)).map(poll_fd).collect();
+        let mut fds: Vec<_> = waits
+            .iter()
+            .flatten()
+            .copied()
+            .chain(self.output.ends().map(read))
+            .map(poll_fd)
+            .collect();
         match rustix::event::poll(&mut fds, None) {
             Err(Errno::INTR) => {}
             outcome => drop(outcome?),
         }
         let mut events = fds.iter().map(PollFd::revents);
-        let mut next = |waited: bool| if waited { events.next().unwrap_or(PollFlags::empty()) } else { PollFlags::empty() };
+        let mut next = |waited: bool| {
+            if waited {
+                events.next().unwrap_or(PollFlags::empty())
+            } else {
+                PollFlags::empty()
+            }
+        };
         let [signals, domain, terminal, keyboard] = waits.map(|wait| next(wait.is_some()));
         let mut output = [false; 2];
         for (ready, event) in output.iter_mut().zip(events) {
@@ -168,7 +200,15 @@ impl Relay {
     fn resize(&self) {
         if let (Some(outer), Some(master)) = (&self.outer, &self.master) {
             let (ws_row, ws_col) = outer.size();
-            let _ = rustix::termios::tcsetwinsize(master, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 });
+            let _ = rustix::termios::tcsetwinsize(
+                master,
+                Winsize {
+                    ws_row,
+                    ws_col,
+                    ws_xpixel: 0,
+                    ws_ypixel: 0,
+                },
+            );
         }
     }
 

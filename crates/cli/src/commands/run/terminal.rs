@@ -20,14 +20,22 @@ pub(super) struct Outer {
 impl Outer {
     /// Looks which standard streams are terminals; `None` if none is.
     pub(super) fn find() -> Option<Self> {
-        let replaces = [stdin().is_terminal(), stdout().is_terminal(), stderr().is_terminal()];
+        let replaces = [
+            stdin().is_terminal(),
+            stdout().is_terminal(),
+            stderr().is_terminal(),
+        ];
         let screen = match replaces {
             [_, true, _] => stdout().as_fd().try_clone_to_owned(),
             [_, _, true] => stderr().as_fd().try_clone_to_owned(),
             [true, ..] => stdin().as_fd().try_clone_to_owned(),
             _ => return None,
         };
-        Some(Self { replaces, saved: None, screen: screen.ok()? })
+        Some(Self {
+            replaces,
+            saved: None,
+            screen: screen.ok()?,
+        })
     }
 
     pub(super) fn replaces(&self) -> [bool; 3] {
@@ -42,11 +50,17 @@ impl Outer {
     pub(super) fn order(&self) -> Terminal {
         let (rows, columns) = self.size();
         // With keys going straight to the guest the outer terminal is raw and translates nothing.
-        Terminal { rows, columns, replaces: self.replaces, raw_output: !self.replaces[0] }
+        Terminal {
+            rows,
+            columns,
+            replaces: self.replaces,
+            raw_output: !self.replaces[0],
+        }
     }
 
     pub(super) fn size(&self) -> (u16, u16) {
-        rustix::termios::tcgetwinsize(&self.screen).map_or((24, 80), |size| (size.ws_row, size.ws_col))
+        rustix::termios::tcgetwinsize(&self.screen)
+            .map_or((24, 80), |size| (size.ws_row, size.ws_col))
     }
 
     /// Whether keys typed now are meant for us.

@@ -12,17 +12,28 @@ const CAPBSET_DROP: u32 = 24;
 const SECUREBITS: u64 = 0b1100_1111 & !0b11_0000;
 
 /// Creates the Landlock ruleset; its rules name paths inside the new root.
-pub(crate) fn prepare_landlock(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+pub(crate) fn prepare_landlock(
+    reader: &mut Reader,
+    setup: &mut Setup,
+    item: u32,
+) -> Result<(), Failure> {
     let mut word = || reader.u64().during(Step::DecodeLaunch, item);
     let attributes = [word()?, word()?, word()?];
     let rules = word()?;
-    let ruleset = kernel::landlock_create_ruleset(&attributes).during(Step::LandlockRuleset, item)?;
+    let ruleset =
+        kernel::landlock_create_ruleset(&attributes).during(Step::LandlockRuleset, item)?;
     for rule in 0..rules {
         let rights = reader.u64().during(Step::DecodeLaunch, item)?;
         let path = reader.text().during(Step::DecodeLaunch, item)?;
-        let parent =
-            kernel::open(kernel::AT_FDCWD, path, kernel::O_PATH, 0).during(Step::LandlockRule, rule as u32)?;
-        kernel::landlock_add_path(ruleset, rights, parent).during(Step::LandlockRule, rule as u32)?;
+        let parent = kernel::open_resolved(
+            kernel::AT_FDCWD,
+            path,
+            kernel::O_PATH,
+            kernel::RESOLVE_NO_SYMLINKS,
+        )
+        .during(Step::LandlockRule, rule as u32)?;
+        kernel::landlock_add_path(ruleset, rights, parent)
+            .during(Step::LandlockRule, rule as u32)?;
         kernel::close(parent);
     }
     setup.landlock = Some(ruleset);

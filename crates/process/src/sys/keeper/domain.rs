@@ -6,7 +6,7 @@ use launch::Reader;
 use wire::{Record, Step};
 
 /// `PR_SET_PDEATHSIG` of prctl(2).
-const SET_PARENT_DEATH_SIGNAL: u32 = 1;
+pub(crate) const SET_PARENT_DEATH_SIGNAL: u32 = 1;
 /// `PR_SET_DUMPABLE`.
 const SET_DUMPABLE: u32 = 4;
 /// `PR_SET_CHILD_SUBREAPER`.
@@ -25,7 +25,10 @@ pub(crate) struct Init {
 
 /// Runs init in a fresh child of the keeper.
 pub(crate) fn run(socket: Fd, flags: u64, uid: u32, gid: u32, prelude: Reader) -> ! {
-    let init = Init { socket: SOCKET, bare: flags & wire::PARK_BARE != 0 };
+    let init = Init {
+        socket: SOCKET,
+        bare: flags & wire::PARK_BARE != 0,
+    };
     if settle(&init, socket, uid, gid).is_err() {
         crate::exit(125)
     }
@@ -56,8 +59,11 @@ fn settle(init: &Init, socket: Fd, uid: u32, gid: u32) -> kernel::Result<()> {
         forbid_memory_exec();
         kernel::set_ids(uid, gid)?;
     }
-    // After the change of ids, which resets both (commit_creds in kernel/cred.c).
-    kernel::prctl(SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)?;
+    // After the change of ids, which resets both (commit_creds in kernel/cred.c). Without a pid
+    // namespace nothing ends with init: it lives to see its supervisor die and ends the rest then.
+    if !init.bare {
+        kernel::prctl(SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)?;
+    }
     kernel::prctl(SET_DUMPABLE, 0)?;
     kernel::set_session()
 }
@@ -66,7 +72,12 @@ fn settle(init: &Init, socket: Fd, uid: u32, gid: u32) -> kernel::Result<()> {
 /// root may write it (its file mode is 0644); for others the system-call filter holds the rule, so
 /// a failure here is no hole.
 fn forbid_memory_exec() {
-    if let Ok(fd) = kernel::open(kernel::AT_FDCWD, kernel::c!("/proc/sys/vm/memfd_noexec"), kernel::O_WRONLY, 0) {
+    if let Ok(fd) = kernel::open(
+        kernel::AT_FDCWD,
+        kernel::c!("/proc/sys/vm/memfd_noexec"),
+        kernel::O_WRONLY,
+        0,
+    ) {
         let _ = kernel::write(fd, b"2");
         kernel::close(fd);
     }
@@ -80,9 +91,17 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     let received_ns = kernel::monotonic_ns();
     launch::perform(message, &mut setup)?;
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
-    let pid = guest::start(&mut setup)?;
-    let mut record = Record { kind: wire::INIT_STARTED, ..Record::default() };
-    record.words[..4].copy_from_slice(&[received_ns, setup.root_ns, setup.pivot_ns, kernel::monotonic_ns()]);
+    let pid = guest::start(&mut setup, init.bare)?;
+    let mut record = Record {
+        kind: wire::INIT_STARTED,
+        ..Record::default()
+    };
+    record.words[..4].copy_from_slice(&[
+        received_ns,
+        setup.root_ns,
+        setup.pivot_ns,
+        kernel::monotonic_ns(),
+    ]);
     match setup.terminal.take() {
         Some(terminal) => {
             send_record(init.socket, &record, &[terminal.master]);

@@ -1,7 +1,7 @@
 //! The guest's process, from its creation to its program.
 
 use crate::wire::{self, Step};
-use crate::{During, Failure, confine, kernel, launch, terminal};
+use crate::{During, Failure, confine, domain, kernel, launch, terminal};
 use kernel::{CStr, Errno, Fd, c};
 use launch::{Program, Setup};
 
@@ -23,13 +23,18 @@ pub(crate) struct Running {
 /// the program runs.
 struct Birth<'a> {
     setup: &'a mut Setup,
+    dies_with_init: bool,
     failure: Option<Failure>,
 }
 
 /// Starts the guest's program; gives its pid inside the domain.
-pub(crate) fn start(setup: &mut Setup) -> Result<i32, Failure> {
+pub(crate) fn start(setup: &mut Setup, dies_with_init: bool) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
-    let mut birth = Birth { setup, failure: None };
+    let mut birth = Birth {
+        setup,
+        dies_with_init,
+        failure: None,
+    };
     let pid = kernel::vfork(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
     match birth.failure {
         Some(failure) => Err(failure),
@@ -38,6 +43,9 @@ pub(crate) fn start(setup: &mut Setup) -> Result<i32, Failure> {
 }
 
 extern "C" fn become_guest(birth: &mut Birth) -> ! {
+    if birth.dies_with_init {
+        let _ = kernel::prctl(domain::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64);
+    }
     birth.failure = prepare_and_execute(birth.setup).err();
     crate::exit(127)
 }
@@ -51,8 +59,16 @@ fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
     confine::confine(setup)?;
     kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;
     kernel::set_signal_mask(0).during(Step::Execute, 0)?;
-    let program = setup.program.as_mut().ok_or(Errno::INVAL).during(Step::DecodeLaunch, u32::MAX)?;
-    Err(Failure { step: Step::Execute, item: 0, errno: execute(program) })
+    let program = setup
+        .program
+        .as_mut()
+        .ok_or(Errno::INVAL)
+        .during(Step::DecodeLaunch, u32::MAX)?;
+    Err(Failure {
+        step: Step::Execute,
+        item: 0,
+        errno: execute(program),
+    })
 }
 
 /// Gives the guest its standard streams: what came with the message, or its own terminal.
@@ -104,7 +120,13 @@ fn execute_by_shell(path: CStr, program: &mut Program) -> Errno {
     program.arguments[1] = shell.pointer();
     program.arguments[2] = path.pointer();
     // SAFETY: both arrays end with a null pointer, and `launch::pointers` made them.
-    unsafe { kernel::execute(shell, &raw const program.arguments[1], program.environment.as_ptr()) }
+    unsafe {
+        kernel::execute(
+            shell,
+            &raw const program.arguments[1],
+            program.environment.as_ptr(),
+        )
+    }
 }
 
 /// Keeps the wire module's layout of the first descriptors and this one together.

@@ -131,7 +131,15 @@ pub(crate) const POLLIN: i16 = 1;
 /// The arguments must be what call `n` of the kernel's ABI takes: every pointer among them valid for
 /// the access that the call makes, for as long as it makes it.
 #[inline(always)]
-unsafe fn call6(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> Result<usize> {
+unsafe fn call6(
+    n: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> Result<usize> {
     let result: isize;
     // SAFETY: the registers are those of the x86-64 system call ABI (psABI, A.2.1): rcx and r11
     // are overwritten by the kernel, memory only as the caller's contract allows.
@@ -144,7 +152,11 @@ unsafe fn call6(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: u
             options(nostack),
         );
     }
-    if (-4095..0).contains(&result) { Err(Errno(-result as u32)) } else { Ok(result as usize) }
+    if (-4095..0).contains(&result) {
+        Err(Errno(-result as u32))
+    } else {
+        Ok(result as usize)
+    }
 }
 
 macro_rules! call {
@@ -332,7 +344,17 @@ pub(crate) fn allocate(length: usize) -> Result<&'static mut [u8]> {
     const PROT_READ_WRITE: usize = 3;
     const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-    let address = unsafe { call!(number::MMAP, 0, length, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1isize, 0)? };
+    let address = unsafe {
+        call!(
+            number::MMAP,
+            0,
+            length,
+            PROT_READ_WRITE,
+            MAP_PRIVATE_ANONYMOUS,
+            -1isize,
+            0
+        )?
+    };
     // SAFETY: the mapping is `length` zeroed bytes, aligned to a page, and nothing else points to it.
     Ok(unsafe { core::slice::from_raw_parts_mut(address as *mut u8, length) })
 }
@@ -353,7 +375,16 @@ pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
 pub(crate) fn signalfd(mask: u64) -> Result<Fd> {
     const SFD_CLOEXEC_NONBLOCK: usize = 0o2_004_000;
     // SAFETY: the kernel reads the eight bytes of the mask during the call.
-    unsafe { call!(number::SIGNALFD4, -1isize, &raw const mask, 8, SFD_CLOEXEC_NONBLOCK).map(|fd| fd as Fd) }
+    unsafe {
+        call!(
+            number::SIGNALFD4,
+            -1isize,
+            &raw const mask,
+            8,
+            SFD_CLOEXEC_NONBLOCK
+        )
+        .map(|fd| fd as Fd)
+    }
 }
 
 pub(crate) fn set_session() -> Result<()> {
@@ -431,9 +462,13 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// Waits until a descriptor is ready or `timeout_ns` have passed (`None` waits for ever).
 pub(crate) fn poll(fds: &mut [PollFd], timeout_ns: Option<u64>) -> Result<usize> {
-    let timeout = timeout_ns
-        .map(|ns| Timespec { seconds: (ns / 1_000_000_000) as i64, nanoseconds: (ns % 1_000_000_000) as i64 });
-    let pointer = timeout.as_ref().map_or(core::ptr::null(), |timeout| &raw const *timeout);
+    let timeout = timeout_ns.map(|ns| Timespec {
+        seconds: (ns / 1_000_000_000) as i64,
+        nanoseconds: (ns % 1_000_000_000) as i64,
+    });
+    let pointer = timeout
+        .as_ref()
+        .map_or(core::ptr::null(), |timeout| &raw const *timeout);
     // SAFETY: `fds` and the timeout live for the call; a null timeout and mask are allowed.
     unsafe { call!(number::PPOLL, fds.as_mut_ptr(), fds.len(), pointer, 0, 8) }
 }
@@ -445,9 +480,22 @@ pub(crate) fn open(at: Fd, path: CStr, flags: u32, mode: u32) -> Result<Fd> {
 
 /// `openat2` with limits on how the path may be resolved.
 pub(crate) fn open_resolved(at: Fd, path: CStr, flags: u32, resolve: u64) -> Result<Fd> {
-    let how = OpenHow { flags: u64::from(flags | O_CLOEXEC), mode: 0, resolve };
+    let how = OpenHow {
+        flags: u64::from(flags | O_CLOEXEC),
+        mode: 0,
+        resolve,
+    };
     // SAFETY: path and `how` (24 bytes, as said) are borrowed for the call.
-    unsafe { call!(number::OPENAT2, at, path.pointer(), &raw const how, size_of::<OpenHow>()).map(|fd| fd as Fd) }
+    unsafe {
+        call!(
+            number::OPENAT2,
+            at,
+            path.pointer(),
+            &raw const how,
+            size_of::<OpenHow>()
+        )
+        .map(|fd| fd as Fd)
+    }
 }
 
 pub(crate) fn statx_fd(fd: Fd) -> Result<Statx> {
@@ -455,7 +503,14 @@ pub(crate) fn statx_fd(fd: Fd) -> Result<Statx> {
     let mut result = core::mem::MaybeUninit::<Statx>::zeroed();
     // SAFETY: the kernel writes at most 256 bytes, the size asserted above; the path is an empty literal.
     unsafe {
-        call!(number::STATX, fd, c!("").pointer(), AT_EMPTY_PATH, STATX_BASIC, result.as_mut_ptr())?;
+        call!(
+            number::STATX,
+            fd,
+            c!("").pointer(),
+            AT_EMPTY_PATH,
+            STATX_BASIC,
+            result.as_mut_ptr()
+        )?;
         Ok(result.assume_init())
     }
 }
@@ -549,8 +604,13 @@ pub(crate) fn open_tree(fd: Fd, flags: u32) -> Result<Fd> {
     const OPEN_TREE_CLONE_CLOEXEC: u32 = 0o2_000_001;
     // SAFETY: the path is an empty literal.
     unsafe {
-        call!(number::OPEN_TREE, fd, c!("").pointer(), OPEN_TREE_CLONE_CLOEXEC | AT_EMPTY_PATH | flags)
-            .map(|fd| fd as Fd)
+        call!(
+            number::OPEN_TREE,
+            fd,
+            c!("").pointer(),
+            OPEN_TREE_CLONE_CLOEXEC | AT_EMPTY_PATH | flags
+        )
+        .map(|fd| fd as Fd)
     }
 }
 
@@ -560,7 +620,17 @@ pub(crate) fn move_mount(mount: Fd, target: Fd) -> Result<()> {
     const T_EMPTY_PATH: usize = 0x40;
     let empty = c!("").pointer();
     // SAFETY: both paths are an empty literal.
-    unsafe { call!(number::MOVE_MOUNT, mount, empty, target, empty, F_EMPTY_PATH | T_EMPTY_PATH).map(drop) }
+    unsafe {
+        call!(
+            number::MOVE_MOUNT,
+            mount,
+            empty,
+            target,
+            empty,
+            F_EMPTY_PATH | T_EMPTY_PATH
+        )
+        .map(drop)
+    }
 }
 
 pub(crate) fn set_mount_attributes(mount: Fd, flags: u32, attributes: &MountAttr) -> Result<()> {
@@ -587,7 +657,17 @@ pub(crate) fn fsopen(kind: CStr) -> Result<Fd> {
 pub(crate) fn fsconfig_string(fd: Fd, key: CStr, value: CStr) -> Result<()> {
     const FSCONFIG_SET_STRING: usize = 1;
     // SAFETY: both strings are NUL-terminated and borrowed for the call.
-    unsafe { call!(number::FSCONFIG, fd, FSCONFIG_SET_STRING, key.pointer(), value.pointer(), 0).map(drop) }
+    unsafe {
+        call!(
+            number::FSCONFIG,
+            fd,
+            FSCONFIG_SET_STRING,
+            key.pointer(),
+            value.pointer(),
+            0
+        )
+        .map(drop)
+    }
 }
 
 pub(crate) fn fsconfig_flag(fd: Fd, key: CStr) -> Result<()> {
@@ -634,7 +714,16 @@ pub(crate) fn landlock_add_path(ruleset: Fd, rights: u64, parent: Fd) -> Result<
     }
     let rule = PathBeneath { rights, parent };
     // SAFETY: the kernel reads the 12 bytes of the packed rule.
-    unsafe { call!(number::LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, &raw const rule, 0).map(drop) }
+    unsafe {
+        call!(
+            number::LANDLOCK_ADD_RULE,
+            ruleset,
+            LANDLOCK_RULE_PATH_BENEATH,
+            &raw const rule,
+            0
+        )
+        .map(drop)
+    }
 }
 
 pub(crate) fn landlock_restrict_self(ruleset: Fd) -> Result<()> {
@@ -651,15 +740,30 @@ pub(crate) fn seccomp(program: &[u8]) -> Result<()> {
         instructions: *const u8,
     }
     let length = u16::try_from(program.len() / 8).map_err(|_| Errno::INVAL)?;
-    let program = Program { length, instructions: program.as_ptr() };
+    let program = Program {
+        length,
+        instructions: program.as_ptr(),
+    };
     // SAFETY: `length` instructions of 8 bytes lie behind the pointer for the call.
-    unsafe { call!(number::SECCOMP, SECCOMP_SET_MODE_FILTER, 0, &raw const program).map(drop) }
+    unsafe {
+        call!(
+            number::SECCOMP,
+            SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program
+        )
+        .map(drop)
+    }
 }
 
 /// # Safety
 ///
 /// `arguments` and `environment` must point to arrays of string pointers that end with null.
-pub(crate) unsafe fn execute(path: CStr, arguments: *const *const u8, environment: *const *const u8) -> Errno {
+pub(crate) unsafe fn execute(
+    path: CStr,
+    arguments: *const *const u8,
+    environment: *const *const u8,
+) -> Errno {
     // SAFETY: the path is NUL-terminated; the arrays are the caller's promise. On success the
     // call does not return.
     match unsafe { call!(number::EXECVE, path.pointer(), arguments, environment) } {
@@ -674,13 +778,23 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
     const BYTES_WITHOUT_CGROUP: usize = 64;
     let mut pidfd: Fd = -1;
     let arguments = CloneArgs {
-        flags: namespaces | CLONE_PIDFD | if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 },
+        flags: namespaces
+            | CLONE_PIDFD
+            | if cgroup.is_some() {
+                CLONE_INTO_CGROUP
+            } else {
+                0
+            },
         pidfd: &raw mut pidfd as u64,
         exit_signal: SIGCHLD as u64,
         cgroup: cgroup.unwrap_or(0) as u64,
         ..CloneArgs::default()
     };
-    let bytes = if cgroup.is_some() { size_of::<CloneArgs>() } else { BYTES_WITHOUT_CGROUP };
+    let bytes = if cgroup.is_some() {
+        size_of::<CloneArgs>()
+    } else {
+        BYTES_WITHOUT_CGROUP
+    };
     // SAFETY: without CLONE_VM the child works on a copy of all memory, this stack included; the
     // kernel writes the pidfd before either side returns.
     let pid = unsafe { call!(number::CLONE3, &raw const arguments, bytes)? };
@@ -689,13 +803,21 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
 
 /// Runs `run(argument)` in a child that shares this memory, and waits until the child has executed
 /// a program or ended. Gives the child's pid.
-pub(crate) fn vfork<T>(stack: &mut [u8], run: extern "C" fn(&mut T) -> !, argument: &mut T) -> Result<i32> {
+pub(crate) fn vfork<T>(
+    stack: &mut [u8],
+    run: extern "C" fn(&mut T) -> !,
+    argument: &mut T,
+) -> Result<i32> {
     let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
     let flags = CLONE_VM | CLONE_VFORK | SIGCHLD as u64;
     // SAFETY: the child runs on `stack`, which is borrowed until the parent goes on, and that is
     // after the child has stopped using it (CLONE_VFORK). `run` never returns.
     let result = unsafe { palisade_vfork(flags, top, run as usize, &raw mut *argument as usize) };
-    if result < 0 { Err(Errno(-result as u32)) } else { Ok(result as i32) }
+    if result < 0 {
+        Err(Errno(-result as u32))
+    } else {
+        Ok(result as i32)
+    }
 }
 
 unsafe extern "C" {
@@ -781,25 +903,45 @@ pub(crate) fn stream_pair() -> Result<[Fd; 2]> {
     const SOCK_STREAM_CLOEXEC: usize = 0o2_000_001;
     let mut pair: [Fd; 2] = [-1; 2];
     // SAFETY: the kernel writes two descriptors into the array.
-    unsafe { call!(number::SOCKETPAIR, AF_UNIX, SOCK_STREAM_CLOEXEC, 0, pair.as_mut_ptr())? };
+    unsafe {
+        call!(
+            number::SOCKETPAIR,
+            AF_UNIX,
+            SOCK_STREAM_CLOEXEC,
+            0,
+            pair.as_mut_ptr()
+        )?
+    };
     Ok(pair)
 }
 
 /// Sends one message with descriptors attached.
 pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
-    let mut control = Control { length: CMSG_HEADER_BYTES + size_of_val(fds), level: SOL_SOCKET, kind: SCM_RIGHTS, fds: [-1; _] };
+    let mut control = Control {
+        length: CMSG_HEADER_BYTES + size_of_val(fds),
+        level: SOL_SOCKET,
+        kind: SCM_RIGHTS,
+        fds: [-1; _],
+    };
     let Some(room) = control.fds.get_mut(..fds.len()) else {
         return Err(Errno::INVAL);
     };
     room.copy_from_slice(fds);
-    let mut part = IoVec { base: bytes.as_ptr().cast_mut(), length: bytes.len() };
+    let mut part = IoVec {
+        base: bytes.as_ptr().cast_mut(),
+        length: bytes.len(),
+    };
     let message = MsgHdr {
         name: core::ptr::null(),
         name_length: 0,
         iov: &raw mut part,
         iov_length: 1,
         control: &raw mut control as *mut u8,
-        control_length: if fds.is_empty() { 0 } else { (control.length + 7) & !7 },
+        control_length: if fds.is_empty() {
+            0
+        } else {
+            (control.length + 7) & !7
+        },
         flags: 0,
     };
     // SAFETY: the header, the part and the control block outlive the call; sendmsg only reads them.
@@ -807,9 +949,21 @@ pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
 }
 
 /// Receives bytes and the descriptors attached to them. Gives how many of each; 0 bytes is the end.
-pub(crate) fn receive(socket: Fd, buffer: &mut [u8], fds: &mut [Fd; crate::wire::MAX_FDS]) -> Result<(usize, usize)> {
-    let mut control = Control { length: 0, level: 0, kind: 0, fds: [-1; _] };
-    let mut part = IoVec { base: buffer.as_mut_ptr(), length: buffer.len() };
+pub(crate) fn receive(
+    socket: Fd,
+    buffer: &mut [u8],
+    fds: &mut [Fd; crate::wire::MAX_FDS],
+) -> Result<(usize, usize)> {
+    let mut control = Control {
+        length: 0,
+        level: 0,
+        kind: 0,
+        fds: [-1; _],
+    };
+    let mut part = IoVec {
+        base: buffer.as_mut_ptr(),
+        length: buffer.len(),
+    };
     let mut message = MsgHdr {
         name: core::ptr::null(),
         name_length: 0,

@@ -114,15 +114,24 @@ impl Reader {
 /// Waits for the one launch message of this domain and keeps the descriptors that come with it.
 pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
     let mut header = [0u8; 12];
-    let (length, fd_count) = kernel::receive(socket, &mut header, &mut setup.fds).during(Step::ReceiveLaunch, 0)?;
+    let (length, fd_count) =
+        kernel::receive(socket, &mut header, &mut setup.fds).during(Step::ReceiveLaunch, 0)?;
     if length == 0 {
         // The supervisor let the parked domain go.
         crate::exit(0)
     }
     setup.fd_count = fd_count;
     let [magic, body_length, announced_fds] = [0, 4, 8].map(|at| header_word(&header, at));
-    if length != header.len() || magic != wire::LAUNCH_MAGIC || announced_fds as usize != fd_count || body_length == 0 {
-        return Err(Failure { step: Step::DecodeLaunch, item: 1, errno: Errno::INVAL });
+    if length != header.len()
+        || magic != wire::LAUNCH_MAGIC
+        || announced_fds as usize != fd_count
+        || body_length == 0
+    {
+        return Err(Failure {
+            step: Step::DecodeLaunch,
+            item: 1,
+            errno: Errno::INVAL,
+        });
     }
     let body = kernel::allocate(body_length as usize).during(Step::ReceiveLaunch, 1)?;
     read_exactly(socket, body).during(Step::ReceiveLaunch, 2)?;
@@ -157,7 +166,12 @@ pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failu
     Ok(())
 }
 
-fn perform_one(operation: u32, reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+fn perform_one(
+    operation: u32,
+    reader: &mut Reader,
+    setup: &mut Setup,
+    item: u32,
+) -> Result<(), Failure> {
     match operation {
         op::ROOT => root::make(reader, setup, item),
         op::MAKE_DIR => root::make_dir(reader, setup, item),
@@ -184,8 +198,14 @@ fn perform_one(operation: u32, reader: &mut Reader, setup: &mut Setup, item: u32
 /// 9a3284fad42f); the permission is that of the supervisor, who opened the file.
 fn join_cgroup(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
     let index = reader.u32().during(Step::DecodeLaunch, item)?;
-    let tasks = *setup.fds().get(index as usize).ok_or(Errno::INVAL).during(Step::DecodeLaunch, item)?;
-    kernel::write(tasks, b"0").during(Step::JoinCgroup, item).map(drop)
+    let tasks = *setup
+        .fds()
+        .get(index as usize)
+        .ok_or(Errno::INVAL)
+        .during(Step::DecodeLaunch, item)?;
+    kernel::write(tasks, b"0")
+        .during(Step::JoinCgroup, item)
+        .map(drop)
 }
 
 /// Instructions for later: limits, and what the guest's own process does to itself.
@@ -194,7 +214,10 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         op::SECCOMP => setup.seccomp = Some(reader.bytes()?),
         op::RLIMIT => {
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
-            *setup.rlimits.get_mut(setup.rlimit_count).ok_or(Errno::INVAL)? = limit;
+            *setup
+                .rlimits
+                .get_mut(setup.rlimit_count)
+                .ok_or(Errno::INVAL)? = limit;
             setup.rlimit_count += 1;
         }
         op::AFFINITY => setup.affinity = Some(reader.bytes()?),
@@ -217,7 +240,12 @@ fn program(reader: &mut Reader) -> kernel::Result<Program> {
     // Two places in front: a file without an interpreter line is given to the shell.
     let arguments = pointers(reader, 2)?;
     let environment = pointers(reader, 0)?;
-    Ok(Program { candidates, candidate_count, arguments, environment })
+    Ok(Program {
+        candidates,
+        candidate_count,
+        arguments,
+        environment,
+    })
 }
 
 /// An array of string pointers that ends with null, with `spare` unused places in front.
@@ -230,7 +258,8 @@ fn pointers(reader: &mut Reader, spare: usize) -> kernel::Result<&'static mut [*
     let length = spare + count + 1;
     let memory = kernel::allocate(length * size_of::<*const u8>())?;
     // SAFETY: the mapping is page-aligned, holds `length` pointers, and zero is the null pointer.
-    let pointers = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<*const u8>(), length) };
+    let pointers =
+        unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<*const u8>(), length) };
     for pointer in &mut pointers[spare..spare + count] {
         *pointer = reader.text()?.pointer();
     }

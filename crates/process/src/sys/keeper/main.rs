@@ -31,7 +31,12 @@ mod park;
 mod reap;
 mod root;
 mod terminal;
-#[allow(dead_code, unreachable_pub, missing_docs, reason = "the other end of each message uses the rest")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    reason = "the other end of each message uses the rest"
+)]
 #[path = "../../wire.rs"]
 mod wire;
 
@@ -92,7 +97,10 @@ fn record_from(bytes: &[u8]) -> Option<Record> {
         Ok(word) => u64::from_ne_bytes(word),
         Err(_) => 0,
     });
-    let mut record = Record { kind: words.next()?, ..Record::default() };
+    let mut record = Record {
+        kind: words.next()?,
+        ..Record::default()
+    };
     for (to, from) in record.words.iter_mut().zip(words) {
         *to = from;
     }
@@ -100,7 +108,10 @@ fn record_from(bytes: &[u8]) -> Option<Record> {
 }
 
 fn failed(kind: u64, failure: &Failure) -> Record {
-    let mut record = Record { kind, ..Record::default() };
+    let mut record = Record {
+        kind,
+        ..Record::default()
+    };
     record.words[0] = failure.step as u64;
     record.words[1] = u64::from(failure.item);
     record.words[2] = u64::from(failure.errno.0);

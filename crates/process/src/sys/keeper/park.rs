@@ -1,6 +1,9 @@
 //! The keeper's own loop: parks domains, remembers what to clean, reaps.
 
-use crate::{CONTROL, During, Failure, SUPERVISOR, domain, failed, kernel, launch, record_from, send_record, wire};
+use crate::{
+    CONTROL, During, Failure, SUPERVISOR, domain, failed, kernel, launch, record_from, send_record,
+    wire,
+};
 use kernel::{CStr, Errno, Fd, PollFd, Result};
 use wire::{Record, Step};
 
@@ -11,6 +14,8 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 #[derive(Clone, Copy)]
 struct Entry {
     pid: i32,
+    /// Its init ends the domain by itself when the supervisor is gone.
+    bare: bool,
     clean: Option<(*mut u8, usize)>,
 }
 
@@ -22,20 +27,35 @@ struct Table {
 
 impl Table {
     fn new() -> Result<Self> {
-        Ok(Self { memory: kernel::allocate(4096)?, length: 0 })
+        Ok(Self {
+            memory: kernel::allocate(4096)?,
+            length: 0,
+        })
     }
 
     fn entries(&mut self) -> &mut [Entry] {
         // SAFETY: the mapping is aligned to a page and its first `length` entries were written by `push`.
-        unsafe { core::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast::<Entry>(), self.length) }
+        unsafe {
+            core::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast::<Entry>(), self.length)
+        }
     }
 
-    fn push(&mut self, pid: i32) -> Result<()> {
+    fn push(&mut self, pid: i32, bare: bool) -> Result<()> {
         if (self.length + 1) * size_of::<Entry>() > self.memory.len() {
             self.grow()?;
         }
         // SAFETY: there is room for one more entry behind the last, just checked.
-        unsafe { self.memory.as_mut_ptr().cast::<Entry>().add(self.length).write(Entry { pid, clean: None }) };
+        unsafe {
+            self.memory
+                .as_mut_ptr()
+                .cast::<Entry>()
+                .add(self.length)
+                .write(Entry {
+                    pid,
+                    bare,
+                    clean: None,
+                })
+        };
         self.length += 1;
         Ok(())
     }
@@ -71,13 +91,19 @@ fn forget_paths(entry: &mut Entry) {
 
 /// Serves the supervisor until it is gone, then ends and cleans everything.
 pub(crate) fn serve() -> ! {
-    let (Ok(mut table), Ok(buffer), Ok(children)) =
-        (Table::new(), kernel::allocate(MESSAGE_BYTES), kernel::signalfd(1 << (kernel::SIGCHLD - 1)))
-    else {
+    let (Ok(mut table), Ok(buffer), Ok(children)) = (
+        Table::new(),
+        kernel::allocate(MESSAGE_BYTES),
+        kernel::signalfd(1 << (kernel::SIGCHLD - 1)),
+    ) else {
         crate::exit(125)
     };
     loop {
-        let mut fds = [CONTROL, SUPERVISOR, children].map(|fd| PollFd { fd, events: kernel::POLLIN, revents: 0 });
+        let mut fds = [CONTROL, SUPERVISOR, children].map(|fd| PollFd {
+            fd,
+            events: kernel::POLLIN,
+            revents: 0,
+        });
         let _ = kernel::poll(&mut fds, None);
         if fds[2].revents != 0 {
             reap(&mut table, children);
@@ -128,8 +154,16 @@ fn namespaces(flags: u64) -> u64 {
         | kernel::CLONE_NEWPID
         | kernel::CLONE_NEWIPC
         | kernel::CLONE_NEWUTS;
-    let network = if flags & wire::PARK_NETWORK != 0 { kernel::CLONE_NEWNET } else { 0 };
-    let cgroup = if flags & wire::PARK_CGROUP != 0 { kernel::CLONE_NEWCGROUP } else { 0 };
+    let network = if flags & wire::PARK_NETWORK != 0 {
+        kernel::CLONE_NEWNET
+    } else {
+        0
+    };
+    let cgroup = if flags & wire::PARK_CGROUP != 0 {
+        kernel::CLONE_NEWCGROUP
+    } else {
+        0
+    };
     always | network | cgroup
 }
 
@@ -154,13 +188,19 @@ fn park(
     } else {
         [outer_uid, outer_gid]
     };
-    let parked = Record { kind: wire::KEEPER_PARKED, words: parked_words(pid, outer[0], clone_ns) };
-    let mapped = if flags & wire::PARK_BARE != 0 {
+    let parked = Record {
+        kind: wire::KEEPER_PARKED,
+        words: parked_words(pid, outer[0], clone_ns),
+    };
+    let bare = flags & wire::PARK_BARE != 0;
+    let mapped = if bare {
         Ok(())
     } else {
         write_maps(pid, [uid, gid], outer, !own_uid)
     };
-    let outcome = mapped.and_then(|()| table.push(pid)).during(Step::MapIds, 0);
+    let outcome = mapped
+        .and_then(|()| table.push(pid, bare))
+        .during(Step::MapIds, 0);
     match outcome {
         // The byte lets init go on: its ids exist now.
         Ok(()) => {
@@ -200,7 +240,10 @@ fn write_maps(pid: i32, inside: [u64; 2], outside: [u64; 2], deny_setgroups: boo
     }
     for (name, index) in [(&b"uid_map"[..], 0), (&b"gid_map"[..], 1)] {
         let mut line = Text::default();
-        line.number(inside[index]).text(b" ").number(outside[index]).text(b" 1");
+        line.number(inside[index])
+            .text(b" ")
+            .number(outside[index])
+            .text(b" 1");
         write_proc(pid, name, line.bytes())?;
     }
     Ok(())
@@ -208,7 +251,11 @@ fn write_maps(pid: i32, inside: [u64; 2], outside: [u64; 2], deny_setgroups: boo
 
 fn write_proc(pid: i32, name: &[u8], content: &[u8]) -> Result<()> {
     let mut path = Text::default();
-    path.text(b"/proc/").number(pid as u64).text(b"/").text(name).text(b"\0");
+    path.text(b"/proc/")
+        .number(pid as u64)
+        .text(b"/")
+        .text(name)
+        .text(b"\0");
     let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
     let fd = kernel::open(kernel::AT_FDCWD, path, kernel::O_WRONLY, 0)?;
     let written = kernel::write(fd, content);
@@ -219,17 +266,26 @@ fn write_proc(pid: i32, name: &[u8], content: &[u8]) -> Result<()> {
 /// A user namespace that maps one disk owner to one host user, held by its descriptor alone.
 fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     let [disk_uid, disk_gid, host_uid, ..] = request.words;
-    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)? else {
+    let Some((pid, pidfd)) = kernel::fork(kernel::CLONE_NEWUSER, None).during(Step::Clone, 2)?
+    else {
         // Waits to be killed: the descriptor keeps the namespace, not the process.
         loop {
             let _ = kernel::poll(&mut [], None);
         }
     };
-    let opened = write_maps(pid, [disk_uid, disk_gid], [host_uid; 2], false).and_then(|()| open_user_namespace(pid));
+    let opened = write_maps(pid, [disk_uid, disk_gid], [host_uid; 2], false)
+        .and_then(|()| open_user_namespace(pid));
     kernel::pidfd_kill(pidfd);
     kernel::close(pidfd);
     let namespace = opened.during(Step::MapIds, 1)?;
-    send_record(CONTROL, &Record { kind: wire::KEEPER_IDS_MAPPED, ..Record::default() }, &[namespace]);
+    send_record(
+        CONTROL,
+        &Record {
+            kind: wire::KEEPER_IDS_MAPPED,
+            ..Record::default()
+        },
+        &[namespace],
+    );
     kernel::close(namespace);
     Ok(())
 }
@@ -242,14 +298,28 @@ fn open_user_namespace(pid: i32) -> Result<Fd> {
 }
 
 /// Keeps a list of paths for the case that the supervisor dies.
-fn remember(table: &mut Table, request: &Record, paths: &[u8]) -> core::result::Result<(), Failure> {
-    let position = table.position(request.words[0] as i32).ok_or(Errno::NOENT).during(Step::Remember, 0)?;
+fn remember(
+    table: &mut Table,
+    request: &Record,
+    paths: &[u8],
+) -> core::result::Result<(), Failure> {
+    let position = table
+        .position(request.words[0] as i32)
+        .ok_or(Errno::NOENT)
+        .during(Step::Remember, 0)?;
     let memory = kernel::allocate(paths.len().max(1)).during(Step::Remember, 1)?;
     memory[..paths.len()].copy_from_slice(paths);
     let entry = &mut table.entries()[position];
     forget_paths(entry);
     entry.clean = Some((memory.as_mut_ptr(), memory.len()));
-    send_record(CONTROL, &Record { kind: wire::KEEPER_REMEMBERED, ..Record::default() }, &[]);
+    send_record(
+        CONTROL,
+        &Record {
+            kind: wire::KEEPER_REMEMBERED,
+            ..Record::default()
+        },
+        &[],
+    );
     Ok(())
 }
 
@@ -282,7 +352,11 @@ fn reap(table: &mut Table, children: Fd) {
 
 /// The supervisor is gone: no domain outlives it, nothing it made stays behind.
 fn end_everything(table: &mut Table) -> ! {
-    for entry in table.entries().iter().filter(|entry| entry.pid > 0) {
+    for entry in table
+        .entries()
+        .iter()
+        .filter(|entry| entry.pid > 0 && !entry.bare)
+    {
         let _ = kernel::kill(entry.pid, kernel::SIGKILL);
     }
     while !matches!(kernel::wait_any(0), Err(errno) if errno == Errno::CHILD) {}
@@ -348,7 +422,10 @@ pub(crate) struct Text {
 
 impl Default for Text {
     fn default() -> Self {
-        Self { bytes: [0; 64], length: 0 }
+        Self {
+            bytes: [0; 64],
+            length: 0,
+        }
     }
 }
 

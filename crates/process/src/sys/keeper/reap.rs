@@ -16,8 +16,11 @@ const WALL: u32 = 0x4000_0000;
 pub(crate) fn stay(init: &Init, running: Running) -> ! {
     let mut clock = Clock::new(&running);
     loop {
-        let mut fds =
-            [running.children, init.socket, running.supervisor].map(|fd| PollFd { fd, events: POLLIN, revents: 0 });
+        let mut fds = [running.children, init.socket, running.supervisor].map(|fd| PollFd {
+            fd,
+            events: POLLIN,
+            revents: 0,
+        });
         let _ = kernel::poll(&mut fds, clock.wait_ns());
         if fds[2].revents != 0 {
             // The kernel ends every process of the namespace with its PID 1; without one, end them here.
@@ -40,7 +43,10 @@ fn obey(init: &Init, running: &Running) {
     let mut buffer = [0u8; wire::RECORD_BYTES];
     let length = kernel::read(init.socket, &mut buffer).unwrap_or(0);
     match record_from(&buffer[..length]) {
-        Some(Record { kind: wire::DOMAIN_SIGNAL, words }) => {
+        Some(Record {
+            kind: wire::DOMAIN_SIGNAL,
+            words,
+        }) => {
             // The guest leads a group of its own; a signal meant for it reaches its pipeline too.
             let _ = kernel::kill(-running.pid, words[0] as i32);
         }
@@ -56,7 +62,10 @@ fn reap(init: &Init, running: &Running) {
             continue;
         }
         if status & 0xff == 0x7f {
-            let mut record = Record { kind: wire::INIT_STOPPED, ..Record::default() };
+            let mut record = Record {
+                kind: wire::INIT_STOPPED,
+                ..Record::default()
+            };
             record.words[0] = u64::from(status >> 8 & 0xff);
             send_record(init.socket, &record, &[]);
         } else {
@@ -85,7 +94,14 @@ fn finish(init: &Init, status: u32, reason: u64) -> ! {
     words[ended::GUEST_END_NS] = guest_end_ns;
     words[ended::REAPED_NS] = kernel::monotonic_ns();
     words[ended::KILLED] = killed;
-    send_record(init.socket, &Record { kind: wire::INIT_ENDED, words }, &[]);
+    send_record(
+        init.socket,
+        &Record {
+            kind: wire::INIT_ENDED,
+            words,
+        },
+        &[],
+    );
     crate::exit(0)
 }
 
@@ -133,7 +149,10 @@ fn kill_children() -> kernel::Result<()> {
     let mut text = [0u8; 4096];
     let length = kernel::read(fd, &mut text);
     kernel::close(fd);
-    for pid in text[..length?].split(|byte| *byte == b' ').filter_map(number) {
+    for pid in text[..length?]
+        .split(|byte| *byte == b' ')
+        .filter_map(number)
+    {
         let _ = kernel::kill(pid as i32, kernel::SIGKILL);
     }
     Ok(())
@@ -164,7 +183,11 @@ const TICK_NS: u64 = 10_000_000;
 
 impl Clock {
     fn new(running: &Running) -> Self {
-        Self { deadline_ns: running.deadline_ns, cpu_time_us: running.cpu_time_us, next_look_ns: 0 }
+        Self {
+            deadline_ns: running.deadline_ns,
+            cpu_time_us: running.cpu_time_us,
+            next_look_ns: 0,
+        }
     }
 
     /// How long to sleep at most. Without these limits init never wakes by itself.
@@ -203,7 +226,12 @@ fn domain_cpu_us() -> u64 {
 }
 
 fn living_cpu_us() -> kernel::Result<u64> {
-    let proc = kernel::open(kernel::AT_FDCWD, kernel::c!("/proc"), kernel::O_DIRECTORY, 0)?;
+    let proc = kernel::open(
+        kernel::AT_FDCWD,
+        kernel::c!("/proc"),
+        kernel::O_DIRECTORY,
+        0,
+    )?;
     let mut buffer = [0u8; 4096];
     let mut total_us = 0;
     while let Ok(length @ 1..) = kernel::directory_entries(proc, &mut buffer) {
@@ -216,7 +244,10 @@ fn living_cpu_us() -> kernel::Result<u64> {
 /// Walks `struct linux_dirent64`s: record length at 16, name from 19 on.
 fn entries_cpu_us(proc: Fd, mut entries: &[u8]) -> u64 {
     let mut total_us = 0;
-    while let Some(length) = entries.get(16..18).map(|bytes| usize::from(bytes[0]) | usize::from(bytes[1]) << 8) {
+    while let Some(length) = entries
+        .get(16..18)
+        .map(|bytes| usize::from(bytes[0]) | usize::from(bytes[1]) << 8)
+    {
         let name = entries.get(19..length).unwrap_or(&[]);
         let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
         if let Some(pid) = number(name).filter(|pid| *pid != 1) {

@@ -5,8 +5,8 @@
 //! domain starts (CVE-2021-30465) fails instead of mounting something else. A target is resolved
 //! inside the new root, also without links.
 
-use crate::{During, Failure, kernel, launch, park::Text};
 use crate::wire::Step;
+use crate::{During, Failure, kernel, launch, park::Text};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 use launch::{Reader, Setup};
 
@@ -14,7 +14,10 @@ const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGIC
 const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
 
 fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
-    setup.root.ok_or(Errno::INVAL).during(Step::DecodeLaunch, item)
+    setup
+        .root
+        .ok_or(Errno::INVAL)
+        .during(Step::DecodeLaunch, item)
 }
 
 /// Creates the `tmpfs` and puts it on top of the current root, where submounts can be attached:
@@ -24,8 +27,13 @@ pub(crate) fn make(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<
     let inodes = reader.u64().during(Step::DecodeLaunch, item)?;
     forget_host_propagation().during(Step::SetPropagation, item)?;
     let root = make_tmpfs(size_kib, inodes).during(Step::MakeRoot, item)?;
-    let place = kernel::open(kernel::AT_FDCWD, c!("/"), kernel::O_PATH | kernel::O_DIRECTORY, 0)
-        .during(Step::OpenTarget, item)?;
+    let place = kernel::open(
+        kernel::AT_FDCWD,
+        c!("/"),
+        kernel::O_PATH | kernel::O_DIRECTORY,
+        0,
+    )
+    .during(Step::OpenTarget, item)?;
     kernel::move_mount(root, place).during(Step::AttachMount, item)?;
     kernel::close(place);
     setup.root = Some(root);
@@ -34,8 +42,18 @@ pub(crate) fn make(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<
 
 /// Mounts made on the host later must not appear inside.
 fn forget_host_propagation() -> kernel::Result<()> {
-    let host = kernel::open(kernel::AT_FDCWD, c!("/"), kernel::O_PATH | kernel::O_DIRECTORY, 0)?;
-    let private = MountAttr { attr_set: 0, attr_clr: 0, propagation: kernel::MS_PRIVATE, userns_fd: 0 };
+    let host = kernel::open(
+        kernel::AT_FDCWD,
+        c!("/"),
+        kernel::O_PATH | kernel::O_DIRECTORY,
+        0,
+    )?;
+    let private = MountAttr {
+        attr_set: 0,
+        attr_clr: 0,
+        propagation: kernel::MS_PRIVATE,
+        userns_fd: 0,
+    };
     let outcome = kernel::set_mount_attributes(host, kernel::AT_RECURSIVE, &private);
     kernel::close(host);
     outcome
@@ -48,7 +66,11 @@ fn make_tmpfs(size_kib: u64, inodes: u64) -> kernel::Result<Fd> {
     let mut count = Text::default();
     count.number(inodes).text(b"\0");
     kernel::fsconfig_string(fs, c!("size"), CStr::new(size.bytes()).ok_or(Errno::INVAL)?)?;
-    kernel::fsconfig_string(fs, c!("nr_inodes"), CStr::new(count.bytes()).ok_or(Errno::INVAL)?)?;
+    kernel::fsconfig_string(
+        fs,
+        c!("nr_inodes"),
+        CStr::new(count.bytes()).ok_or(Errno::INVAL)?,
+    )?;
     kernel::fsconfig_string(fs, c!("mode"), c!("755"))?;
     let mount = kernel::fsmount(fs, kernel::MOUNT_ATTR_NOSUID | kernel::MOUNT_ATTR_NODEV);
     kernel::close(fs);
@@ -72,7 +94,8 @@ pub(crate) fn write_file(reader: &mut Reader, setup: &Setup, item: u32) -> Resul
     let mode = reader.u32().during(Step::DecodeLaunch, item)?;
     let mut content = reader.bytes().during(Step::DecodeLaunch, item)?;
     let flags = kernel::O_WRONLY | kernel::O_CREAT | kernel::O_EXCL | kernel::O_NOFOLLOW;
-    let fd = kernel::open(root_of(setup, item)?, relative(path), flags, mode).during(Step::WriteFile, item)?;
+    let fd = kernel::open(root_of(setup, item)?, relative(path), flags, mode)
+        .during(Step::WriteFile, item)?;
     while !content.is_empty() {
         let written = kernel::write(fd, content).during(Step::WriteFile, item)?;
         content = &content[written..];
@@ -88,7 +111,10 @@ fn relative(path: CStr) -> CStr {
 
 pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
     let source = reader.text().during(Step::DecodeLaunch, item)?;
-    let device = (reader.u32().during(Step::DecodeLaunch, item)?, reader.u32().during(Step::DecodeLaunch, item)?);
+    let device = (
+        reader.u32().during(Step::DecodeLaunch, item)?,
+        reader.u32().during(Step::DecodeLaunch, item)?,
+    );
     let inode = reader.u64().during(Step::DecodeLaunch, item)?;
     let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
     let target = reader.text().during(Step::DecodeLaunch, item)?;
@@ -96,7 +122,11 @@ pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), 
         .during(Step::OpenSource, item)?;
     let found = kernel::statx_fd(file).during(Step::OpenSource, item)?;
     if (found.device_major, found.device_minor) != device || found.inode != inode {
-        return Err(Failure { step: Step::SourceChanged, item, errno: Errno::ACCESS });
+        return Err(Failure {
+            step: Step::SourceChanged,
+            item,
+            errno: Errno::ACCESS,
+        });
     }
     let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
     kernel::close(file);
@@ -107,13 +137,29 @@ pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), 
 pub(crate) fn attach(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
     let index = reader.u32().during(Step::DecodeLaunch, item)?;
     let target = reader.text().during(Step::DecodeLaunch, item)?;
-    let mount = *setup.fds().get(index as usize).ok_or(Errno::INVAL).during(Step::DecodeLaunch, item)?;
+    let mount = *setup
+        .fds()
+        .get(index as usize)
+        .ok_or(Errno::INVAL)
+        .during(Step::DecodeLaunch, item)?;
     put(setup, mount, target, item)
 }
 
-fn place(setup: &Setup, mount: Fd, attributes: u64, target: CStr, item: u32) -> Result<(), Failure> {
-    let wanted = MountAttr { attr_set: attributes, attr_clr: 0, propagation: kernel::MS_PRIVATE, userns_fd: 0 };
-    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted).during(Step::SetMountAttributes, item)?;
+fn place(
+    setup: &Setup,
+    mount: Fd,
+    attributes: u64,
+    target: CStr,
+    item: u32,
+) -> Result<(), Failure> {
+    let wanted = MountAttr {
+        attr_set: attributes,
+        attr_clr: 0,
+        propagation: kernel::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted)
+        .during(Step::SetMountAttributes, item)?;
     put(setup, mount, target, item)?;
     kernel::close(mount);
     Ok(())
@@ -127,7 +173,8 @@ fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(), Failure>
 }
 
 fn open_target(setup: &Setup, target: CStr, item: u32) -> Result<Fd, Failure> {
-    kernel::open_resolved(root_of(setup, item)?, target, kernel::O_PATH, RESOLVE_ROOT).during(Step::OpenTarget, item)
+    kernel::open_resolved(root_of(setup, item)?, target, kernel::O_PATH, RESOLVE_ROOT)
+        .during(Step::OpenTarget, item)
 }
 
 /// Mounts a path of the new root on itself: it gets attributes of its own, and while it is a mount
@@ -138,8 +185,14 @@ pub(crate) fn remount(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(
     let target = reader.text().during(Step::DecodeLaunch, item)?;
     let file = open_target(setup, target, item)?;
     let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
-    let wanted = MountAttr { attr_set: set, attr_clr: clear, propagation: kernel::MS_PRIVATE, userns_fd: 0 };
-    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted).during(Step::SetMountAttributes, item)?;
+    let wanted = MountAttr {
+        attr_set: set,
+        attr_clr: clear,
+        propagation: kernel::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted)
+        .during(Step::SetMountAttributes, item)?;
     kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
     kernel::close(mount);
     kernel::close(file);
@@ -186,7 +239,12 @@ fn make_devpts() -> kernel::Result<Fd> {
 pub(crate) fn pivot(setup: &mut Setup, item: u32) -> Result<(), Failure> {
     let root = root_of(setup, item)?;
     setup.root_ns = kernel::monotonic_ns();
-    let sealed = MountAttr { attr_set: kernel::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let sealed = MountAttr {
+        attr_set: kernel::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
     kernel::set_mount_attributes(root, 0, &sealed).during(Step::SealRoot, item)?;
     kernel::change_directory_fd(root).during(Step::PivotRoot, item)?;
     kernel::pivot_root_here().during(Step::PivotRoot, item)?;

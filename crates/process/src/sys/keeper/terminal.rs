@@ -54,9 +54,12 @@ pub(crate) fn open(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<
 
 fn open_pair() -> kernel::Result<Terminal> {
     const FLAGS: u32 = kernel::O_RDWR | kernel::O_NOCTTY;
-    let master = kernel::open(kernel::AT_FDCWD, c!("/dev/pts/ptmx"), FLAGS, 0)?;
+    // Without a private devpts the host's own is asked, by its usual name.
+    let master = kernel::open(kernel::AT_FDCWD, c!("/dev/pts/ptmx"), FLAGS, 0)
+        .or_else(|_| kernel::open(kernel::AT_FDCWD, c!("/dev/ptmx"), FLAGS, 0))?;
     kernel::ioctl(master, TIOCSPTLCK, &mut 0i32)?;
-    let slave = kernel::ioctl_number(master, TIOCGPTPEER, (FLAGS | kernel::O_CLOEXEC) as usize)? as Fd;
+    let slave =
+        kernel::ioctl_number(master, TIOCGPTPEER, (FLAGS | kernel::O_CLOEXEC) as usize)? as Fd;
     Ok(Terminal { master, slave })
 }
 

@@ -1,0 +1,321 @@
+//! The builder: a policy and a command, step by step.
+
+use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
+use palisade_policy::{Access, DeviceGrant, EnvGrant, FileGrant, Policy};
+use palisade_process::{
+    Streams, ThisHost,
+    plan::{Plan, Surroundings, make_plan},
+};
+use palisade_wall::Command;
+use std::{
+    ffi::{OsStr, OsString},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+/// A guest to be: what to run, what it may reach, what it may use.
+///
+/// Relative paths are taken from this process's working directory when [`Builder::spawn`] runs.
+#[derive(Debug)]
+#[must_use = "nothing runs until it is spawned"]
+pub struct Builder {
+    policy: Policy,
+    command: Command,
+    stdin: Stdio,
+    stdout: Stdio,
+    stderr: Stdio,
+    launcher: Option<Arc<Launcher>>,
+}
+
+impl Builder {
+    pub(crate) fn new(program: OsString) -> Self {
+        Self {
+            policy: Policy::default(),
+            command: Command::new(program),
+            stdin: Stdio::null(),
+            stdout: Stdio::inherit(),
+            stderr: Stdio::inherit(),
+            launcher: None,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arguments.push(argument.as_ref().into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<I: IntoIterator<Item: AsRef<OsStr>>>(mut self, arguments: I) -> Self {
+        self.command.arguments.extend(
+            arguments
+                .into_iter()
+                .map(|argument| argument.as_ref().into()),
+        );
+        self
+    }
+
+    /// Puts this policy in place of everything granted and limited so far.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Lets the guest read and execute a file or folder, under the same path inside.
+    pub fn read(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::Read, path.as_ref(), None)
+    }
+
+    /// Lets the guest read and execute `path`, which it sees as `guest`.
+    pub fn read_as(self, path: impl AsRef<Path>, guest: impl Into<PathBuf>) -> Self {
+        self.grant(Access::Read, path.as_ref(), Some(guest.into()))
+    }
+
+    /// Lets the guest read and write a file or folder. What it writes there it can't execute.
+    pub fn write(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::Write, path.as_ref(), None)
+    }
+
+    /// Lets the guest read and write `path`, which it sees as `guest`.
+    pub fn write_as(self, path: impl AsRef<Path>, guest: impl Into<PathBuf>) -> Self {
+        self.grant(Access::Write, path.as_ref(), Some(guest.into()))
+    }
+
+    /// Keeps a path inside a writable folder as it is, also if it does not exist yet. The path is
+    /// the guest's.
+    pub fn protect(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::Protect, path.as_ref(), None)
+    }
+
+    /// Lets the guest execute what it writes below a writable path. The path is the guest's.
+    pub fn exec(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::Exec, path.as_ref(), None)
+    }
+
+    /// Lets the guest make sockets and FIFOs below a writable path. The path is the guest's.
+    pub fn ipc(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::Ipc, path.as_ref(), None)
+    }
+
+    fn grant(mut self, access: Access, path: &Path, guest: Option<PathBuf>) -> Self {
+        self.policy.grants.files.push(FileGrant {
+            access,
+            host: path.into(),
+            guest,
+        });
+        self
+    }
+
+    /// Sets an environment variable. Besides these the guest has a short list: `PATH`, `HOME`,
+    /// `USER` and the language.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.policy.grants.env.push(EnvGrant {
+            name: name.into(),
+            value: Some(value.into()),
+        });
+        self
+    }
+
+    /// Passes a variable of this process on, if it is set.
+    pub fn inherit_env(mut self, name: impl Into<String>) -> Self {
+        self.policy.grants.env.push(EnvGrant {
+            name: name.into(),
+            value: None,
+        });
+        self
+    }
+
+    /// The guest's working directory, a path inside the domain.
+    pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
+        self.policy.grants.cwd = Some(path.into());
+        self
+    }
+
+    /// Lets the guest use a device node; the path `pts` stands for terminals of its own.
+    pub fn device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.policy
+            .grants
+            .devices
+            .push(DeviceGrant { path: path.into() });
+        self
+    }
+
+    /// Hides the system's programs and libraries: for static programs.
+    pub fn no_system(mut self) -> Self {
+        self.policy.grants.system = false;
+        self
+    }
+
+    /// Adds what a runtime needs.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.policy.grants.profiles.insert(profile);
+        self
+    }
+
+    /// Memory of the whole domain, in bytes.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.policy.limits.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Processors, fractional: 0.5 is half of one.
+    pub fn cpu(mut self, cores: f64) -> Self {
+        self.policy.limits.cpu_cores = Some(cores);
+        self
+    }
+
+    /// Processes and threads at one time.
+    pub fn processes(mut self, count: u32) -> Self {
+        self.policy.limits.processes = Some(count);
+        self
+    }
+
+    /// Open files of each process.
+    pub fn files(mut self, count: u64) -> Self {
+        self.policy.limits.files = Some(count);
+        self
+    }
+
+    /// Largest file the guest may write, in bytes.
+    pub fn file_size(mut self, bytes: u64) -> Self {
+        self.policy.limits.file_size_bytes = Some(bytes);
+        self
+    }
+
+    /// Size of the private `/tmp` and `/dev/shm` together, in bytes.
+    pub fn tmp_size(mut self, bytes: u64) -> Self {
+        self.policy.limits.tmp_size_bytes = Some(bytes);
+        self
+    }
+
+    /// Wall-clock time from start to end.
+    pub fn time(mut self, time: Duration) -> Self {
+        self.policy.limits.time = Some(time);
+        self
+    }
+
+    /// Processor time of the whole domain.
+    pub fn cpu_time(mut self, time: Duration) -> Self {
+        self.policy.limits.cpu_time = Some(time);
+        self
+    }
+
+    /// Bytes of stdout and stderr together, held by [`Domain::wait_with_output`].
+    pub fn output(mut self, bytes: u64) -> Self {
+        self.policy.limits.output_bytes = Some(bytes);
+        self
+    }
+
+    /// Goes on where this machine can enforce only less of a capability; the report says how much.
+    pub fn allow_degraded(mut self, capability: Capability) -> Self {
+        self.policy.allow_degraded.insert(capability);
+        self
+    }
+
+    /// The guest's standard input; [`Stdio::null`] if this is not called.
+    pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.stdin = stdin.into();
+        self
+    }
+
+    /// The guest's standard output; [`Stdio::inherit`] if this is not called.
+    pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.stdout = stdout.into();
+        self
+    }
+
+    /// The guest's standard error; [`Stdio::inherit`] if this is not called.
+    pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.stderr = stderr.into();
+        self
+    }
+
+    /// Starts the guest with a launcher of the caller's instead of the one this process shares. One
+    /// that parks ahead ([`Launcher::park_ahead`]) has the next domain ready when it is asked for:
+    ///
+    /// ```no_run
+    /// use palisade::{Domain, Launcher, Machine};
+    /// use std::sync::Arc;
+    ///
+    /// let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    /// for job in ["1", "2", "3"] {
+    ///     Domain::builder("convert").arg(job).launcher(Arc::clone(&launcher)).spawn()?.wait()?;
+    /// }
+    /// # Ok::<(), palisade::Error>(())
+    /// ```
+    pub fn launcher(mut self, launcher: Arc<Launcher>) -> Self {
+        self.launcher = Some(launcher);
+        self
+    }
+
+    /// Every step that [`Builder::spawn`] would take, without taking any.
+    ///
+    /// # Errors
+    ///
+    /// When the policy names what does not exist or asks for what can't be enforced here.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        self.plan_on(self.chosen_launcher().machine())
+    }
+
+    fn plan_on(&self, machine: &Machine) -> Result<Plan, Error> {
+        let mut policy = self.policy.clone();
+        for grant in &mut policy.grants.files {
+            grant.host = std::path::absolute(&grant.host)?;
+        }
+        Ok(make_plan(
+            &policy,
+            &self.command,
+            machine,
+            &Surroundings::here(false),
+            &ThisHost,
+        )?)
+    }
+
+    /// Starts the guest.
+    ///
+    /// # Errors
+    ///
+    /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
+    pub fn spawn(&self) -> Result<Domain, Error> {
+        let launcher = self.chosen_launcher();
+        let plan = self.plan_on(launcher.machine())?;
+        let (stdin, stdin_pipe) = self.stdin.for_reading()?;
+        let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
+        let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
+        let streams = Streams {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            terminal: None,
+        };
+        let inner = match launcher.launch(&plan, &streams) {
+            Err(error) if error.is_for_lack_of_namespaces() && self.may_lack_namespaces() => {
+                let bare = launcher.without_namespaces();
+                bare.launch(&self.plan_on(bare.machine())?, &streams)?
+            }
+            launched => launched?,
+        };
+        Ok(Domain {
+            inner,
+            stdin: stdin_pipe,
+            stdout: stdout_pipe,
+            stderr: stderr_pipe,
+            output_bytes: plan.output_bytes,
+        })
+    }
+
+    fn may_lack_namespaces(&self) -> bool {
+        self.policy.allow_degraded.contains(&Capability::Namespaces)
+    }
+
+    fn chosen_launcher(&self) -> &Launcher {
+        /// The keeper that all domains of this process share, unless they bring a launcher.
+        static SHARED: OnceLock<Launcher> = OnceLock::new();
+        match &self.launcher {
+            Some(launcher) => launcher,
+            None => SHARED.get_or_init(|| Launcher::new(Machine::probe())),
+        }
+    }
+}

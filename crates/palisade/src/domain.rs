@@ -1,0 +1,135 @@
+//! A running guest.
+
+use crate::{Builder, Error, Report};
+use rustix::event::{PollFd, PollFlags};
+use std::{
+    ffi::OsStr,
+    io::{PipeReader, PipeWriter, Read},
+    os::fd::AsFd,
+};
+
+/// A guest behind a wall. Dropping it ends the guest and everything the guest started.
+#[derive(Debug)]
+pub struct Domain {
+    pub(crate) inner: palisade_process::Domain,
+    /// The guest's standard input, if it was piped. Drop it to give the guest an end of file.
+    pub stdin: Option<PipeWriter>,
+    /// The guest's standard output, if it was piped.
+    pub stdout: Option<PipeReader>,
+    /// The guest's standard error, if it was piped.
+    pub stderr: Option<PipeReader>,
+    pub(crate) output_bytes: Option<u64>,
+}
+
+/// What a guest wrote, and how it ended.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub report: Report,
+    /// What it wrote to a piped standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to a piped standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Domain {
+    /// A guest to be: this program, with nothing granted but the read-only system view.
+    pub fn builder(program: impl AsRef<OsStr>) -> Builder {
+        Builder::new(program.as_ref().into())
+    }
+
+    /// Pid of the domain's first process on the host.
+    pub fn id(&self) -> u32 {
+        self.inner.pid()
+    }
+
+    /// Sends the guest's process group a signal, by its number.
+    ///
+    /// # Errors
+    ///
+    /// When the guest has ended.
+    pub fn signal(&self, number: i32) -> Result<(), Error> {
+        Ok(self.inner.signal(number)?)
+    }
+
+    /// Ends the guest and everything it started.
+    ///
+    /// # Errors
+    ///
+    /// When the guest has ended.
+    pub fn kill(&self) -> Result<(), Error> {
+        Ok(self.inner.kill()?)
+    }
+
+    /// Waits until the guest has ended and nothing of the domain is left. Standard input is closed
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// When the wall itself failed while the guest ran.
+    pub fn wait(mut self) -> Result<Report, Error> {
+        drop(self.stdin.take());
+        Ok(self.inner.wait()?)
+    }
+
+    /// Reads the piped streams to their end, then waits. The limit on output is held here.
+    ///
+    /// # Errors
+    ///
+    /// When the wall failed while the guest ran, or a stream can't be read.
+    pub fn wait_with_output(mut self) -> Result<Output, Error> {
+        drop(self.stdin.take());
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut left = self.output_bytes.unwrap_or(u64::MAX);
+        while self.stdout.is_some() || self.stderr.is_some() {
+            let [from_stdout, from_stderr] = self.wait_for_streams()?;
+            let fits = (!from_stdout || collect(&mut self.stdout, &mut stdout, &mut left)?)
+                & (!from_stderr || collect(&mut self.stderr, &mut stderr, &mut left)?);
+            if !fits {
+                self.inner.end_for_output();
+                break;
+            }
+        }
+        let mut report = self.inner.wait()?;
+        report.usage.output_bytes = Some((stdout.len() + stderr.len()) as u64);
+        Ok(Output {
+            report,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Which of stdout and stderr have something to read.
+    fn wait_for_streams(&self) -> Result<[bool; 2], Error> {
+        let streams = [self.stdout.as_ref(), self.stderr.as_ref()];
+        let mut fds: Vec<_> = streams
+            .iter()
+            .flatten()
+            .map(|stream| PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN))
+            .collect();
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
+            .map_err(std::io::Error::from)?;
+        let mut events = fds.iter().map(|fd| !fd.revents().is_empty());
+        Ok(streams.map(|stream| stream.is_some() && events.next().unwrap_or(false)))
+    }
+}
+
+/// Takes what a stream has; closes it at its end. `false` if it has more than is left.
+fn collect(
+    stream: &mut Option<PipeReader>,
+    into: &mut Vec<u8>,
+    left: &mut u64,
+) -> Result<bool, Error> {
+    let Some(reader) = stream else {
+        return Ok(true);
+    };
+    let mut buffer = [0; 64 * 1024];
+    let length = reader.read(&mut buffer)?;
+    if length == 0 {
+        *stream = None;
+    }
+    let kept = length.min(usize::try_from(*left).unwrap_or(usize::MAX));
+    into.extend_from_slice(&buffer[..kept]);
+    *left -= kept as u64;
+    Ok(kept == length)
+}

@@ -1,0 +1,156 @@
+//! The Landlock domain of a guest.
+//!
+//! Beside namespaces it adds what mounts can't say: no signal and no abstract socket leaves the
+//! domain, no TCP, and nothing but files, folders and links is made on the host's disk, where
+//! somebody else would meet a FIFO or socket of the guest's. Reads are not handled then: the mounts
+//! confine them, and a check would cost a fifth of every open.
+//!
+//! Without namespaces it is the file wall itself, and every right is handled.
+
+use super::PlanError;
+use crate::{
+    layout::{self, Layout},
+    machine::{Machine, Tier},
+};
+use palisade_policy::{Access, Capability, Policy};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// `LANDLOCK_ACCESS_FS_*`.
+mod right {
+    pub(super) const EXECUTE: u64 = 1;
+    pub(super) const WRITE_FILE: u64 = 1 << 1;
+    pub(super) const READ_FILE: u64 = 1 << 2;
+    pub(super) const READ_DIR: u64 = 1 << 3;
+    pub(super) const MAKE_CHAR: u64 = 1 << 6;
+    pub(super) const MAKE_SOCK: u64 = 1 << 9;
+    pub(super) const MAKE_FIFO: u64 = 1 << 10;
+    pub(super) const MAKE_BLOCK: u64 = 1 << 11;
+    pub(super) const REFER: u64 = 1 << 13;
+    /// All of them, as of interface 5.
+    pub(super) const ALL: u64 = (1 << 16) - 1;
+    /// What only makes sense for a folder.
+    pub(super) const OF_FOLDERS: u64 = READ_DIR | 0b11_1111_1111_0000 | REFER;
+}
+
+const READ: u64 = right::EXECUTE | right::READ_FILE | right::READ_DIR;
+const SPECIAL: u64 = right::MAKE_CHAR | right::MAKE_BLOCK | right::MAKE_SOCK | right::MAKE_FIFO;
+const WRITE: u64 = right::ALL & !right::EXECUTE & !SPECIAL;
+/// Signals and abstract sockets are scoped from this interface on.
+const SCOPES_ABI: u32 = 6;
+
+/// Files of `/proc` that runtimes read to learn about the machine, and that tell nothing of other
+/// processes.
+const MACHINE_FILES: [&str; 6] = [
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/filesystems",
+    "/proc/version",
+    "/proc/sys/kernel/osrelease",
+];
+
+/// The Landlock domain of the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Landlock {
+    /// The interface version it was made for.
+    pub abi: u32,
+    /// File rights that are denied unless a rule allows them (`LANDLOCK_ACCESS_FS_*`).
+    pub files: u64,
+    /// TCP rights, denied altogether (`LANDLOCK_ACCESS_NET_*`).
+    pub network: u64,
+    /// What may not reach outside (`LANDLOCK_SCOPE_*`).
+    pub scopes: u64,
+    /// Rights below paths.
+    pub rules: Vec<LandlockRule>,
+}
+
+/// File rights below one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LandlockRule {
+    /// The path, as the guest's process finds it.
+    pub path: PathBuf,
+    /// `LANDLOCK_ACCESS_FS_*`.
+    pub rights: u64,
+}
+
+pub(super) fn domain(
+    policy: &Policy,
+    machine: &Machine,
+    layout: &Layout,
+) -> Result<Option<Landlock>, PlanError> {
+    let Some(abi) = machine.landlock_abi else {
+        let accepted =
+            policy.allow_degraded.contains(&Capability::Landlock) && machine.tier != Tier::Bare;
+        return if accepted {
+            Ok(None)
+        } else {
+            Err(PlanError::NoLandlock)
+        };
+    };
+    let (files, rules) = match machine.tier {
+        Tier::Bare if abi < SCOPES_ABI => return Err(PlanError::LandlockTooOld { abi }),
+        Tier::Bare => (right::ALL, rules_of_files(layout)?),
+        _ => rules_beside_mounts(policy, abi),
+    };
+    Ok(Some(Landlock {
+        abi,
+        files,
+        network: if abi >= 4 { 0b11 } else { 0 },
+        scopes: if abi >= SCOPES_ABI { 0b11 } else { 0 },
+        rules,
+    }))
+}
+
+fn rules_beside_mounts(policy: &Policy, abi: u32) -> (u64, Vec<LandlockRule>) {
+    // Linux 5.19 brought REFER. With it handled or not, files move between folders only by a rule.
+    let refer = if abi >= 2 { right::REFER } else { 0 };
+    let granted = policy
+        .grants
+        .files
+        .iter()
+        .filter(|grant| grant.access == Access::Ipc);
+    let ipc = layout::PRIVATE_FOLDERS
+        .iter()
+        .map(Path::new)
+        .chain(granted.map(|grant| grant.guest_path()));
+    let rights = right::MAKE_SOCK | right::MAKE_FIFO;
+    let mut rules: Vec<_> = ipc
+        .map(|path| LandlockRule {
+            path: path.into(),
+            rights,
+        })
+        .collect();
+    if refer != 0 {
+        rules.push(LandlockRule {
+            path: "/".into(),
+            rights: refer,
+        });
+    }
+    (SPECIAL | refer, rules)
+}
+
+fn rules_of_files(layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
+    let granted = layout.without_mounts()?.into_iter().map(|open| {
+        let rights = if open.writable { WRITE } else { READ };
+        let executable = if open.executable { right::EXECUTE } else { 0 };
+        let mask = if open.is_folder {
+            right::ALL
+        } else {
+            !right::OF_FOLDERS & right::ALL
+        };
+        LandlockRule {
+            path: open.path,
+            rights: (rights | executable) & mask,
+        }
+    });
+    let machine = MACHINE_FILES.iter().filter(|path| Path::new(path).exists());
+    let machine = machine.map(|path| LandlockRule {
+        path: path.into(),
+        rights: right::READ_FILE,
+    });
+    Ok(granted.chain(machine).collect())
+}
+
+/// Without mounts, `WRITE_FILE` on a device is all it takes to use it.
+const _: () = assert!(WRITE & right::WRITE_FILE != 0);
