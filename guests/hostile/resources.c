@@ -73,7 +73,11 @@ int attack_memory_bomb(void)
 
 int attack_memfd_bomb(void)
 {
-	int fd = memfd_create("bomb", MFD_CLOEXEC);
+	/* Some walls only let memory files pass that can never be executed. */
+	enum { NOEXEC_SEAL = 8 };
+	int fd = memfd_create("bomb", MFD_CLOEXEC | NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("bomb", MFD_CLOEXEC);
 	if (fd < 0)
 		return refused("memfd_create");
 	if (ftruncate(fd, need_number("megabytes") << 20))

@@ -4,12 +4,9 @@
 
 #include <arpa/inet.h>
 #include <linux/bpf.h>
-#include <linux/kcmp.h>
-#include <linux/keyctl.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
 #include <linux/userfaultfd.h>
-#include <linux/aio_abi.h>
 #include <asm/ldt.h>
 #include <pthread.h>
 #include <sys/fanotify.h>
@@ -17,11 +14,9 @@
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/quota.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/uio.h>
 #include <time.h>
 
 #define I386_USERFAULTFD 374
@@ -306,136 +301,6 @@ int attack_race_sockaddr(void)
 	return any ? DONE : refused("connect");
 }
 
-/* ---- other processes ---- */
-
-static int peek_secret(pid_t pid)
-{
-	union {
-		long words[8];
-		char text[65];
-	} secret = { 0 };
-	long address = need_number("address");
-	if (ptrace(PTRACE_ATTACH, pid, NULL, NULL))
-		return refused("PTRACE_ATTACH");
-	waitpid(pid, NULL, __WALL);
-	errno = 0;
-	for (int i = 0; i < 8; i++)
-		secret.words[i] = ptrace(PTRACE_PEEKDATA, pid, address + i * (long)sizeof(long), NULL);
-	int ending = errno ? refused("PTRACE_PEEKDATA") : DONE;
-	ptrace(PTRACE_DETACH, pid, NULL, NULL);
-	if (ending == DONE)
-		puts(secret.text);
-	return ending;
-}
-
-int attack_ptrace_attach(void)
-{
-	return on_each_victim(peek_secret);
-}
-
-int attack_ptrace_init(void)
-{
-	return ptrace(PTRACE_SEIZE, 1, NULL, NULL) ? refused("PTRACE_SEIZE") : held();
-}
-
-int attack_ptrace_supervisor(void)
-{
-	return ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) ? refused("PTRACE_SEIZE") : held();
-}
-
-static int read_secret(pid_t pid)
-{
-	char secret[65] = "";
-	struct iovec local = { secret, 64 }, remote = { (void *)need_number("address"), 64 };
-	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != 64)
-		return refused("process_vm_readv");
-	puts(secret);
-	return DONE;
-}
-
-int attack_vm_readv(void)
-{
-	return on_each_victim(read_secret);
-}
-
-static int overwrite_secret(pid_t pid)
-{
-	struct iovec local = { (void *)nonce(), strlen(nonce()) };
-	struct iovec remote = { (void *)need_number("address"), strlen(nonce()) };
-	return process_vm_writev(pid, &local, 1, &remote, 1, 0) > 0 ? DONE : refused("process_vm_writev");
-}
-
-int attack_vm_writev(void)
-{
-	return on_each_victim(overwrite_secret);
-}
-
-static int read_memory_file(pid_t pid)
-{
-	char secret[65] = "";
-	int fd = open(PATH_OF("/proc/%d/mem", pid), O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return refused("/proc/PID/mem");
-	ssize_t length = pread(fd, secret, 64, need_number("address"));
-	close(fd);
-	if (length != 64)
-		return refused("pread");
-	puts(secret);
-	return DONE;
-}
-
-int attack_proc_mem(void)
-{
-	return on_each_victim(read_memory_file);
-}
-
-static int steal_descriptor(pid_t pid)
-{
-	char secret[256] = "";
-	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd < 0)
-		return refused("pidfd_open");
-	int fd = (int)syscall(SYS_pidfd_getfd, pidfd, need_number("descriptor"), 0);
-	close(pidfd);
-	if (fd < 0)
-		return refused("pidfd_getfd");
-	ssize_t length = pread(fd, secret, sizeof secret - 1, 0);
-	close(fd);
-	if (length <= 0)
-		return refused("pread");
-	puts(secret);
-	return DONE;
-}
-
-int attack_pidfd_getfd(void)
-{
-	return on_each_victim(steal_descriptor);
-}
-
-/*
- * The victim dup(2)ed one of two files per bit of its secret: which of its
- * descriptors are the same open file spells the secret out.
- */
-static int compare_descriptors(pid_t pid)
-{
-	enum { BITS = 64 };
-	long first = need_number("bits");
-	uint64_t word = 0;
-	for (int bit = 0; bit < BITS; bit++) {
-		long order = syscall(SYS_kcmp, pid, pid, KCMP_FILE, first, first + 1 + bit);
-		if (order < 0)
-			return refused("kcmp");
-		word |= (uint64_t)(order == 0) << bit;
-	}
-	printf("%016lx\n", word);
-	return DONE;
-}
-
-int attack_kcmp(void)
-{
-	return on_each_victim(compare_descriptors);
-}
-
 /* ---- descriptors that only one call hands out ---- */
 
 int attack_perf_event(void)
@@ -476,40 +341,6 @@ int attack_fanotify(void)
 		return refused("fanotify_init");
 	fanotify_mark(fd, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "/");
 	return held();
-}
-
-/* ---- keyrings ---- */
-
-static int tell_key(long key)
-{
-	char secret[256] = "";
-	if (key < 0)
-		return refused("search");
-	if (syscall(SYS_keyctl, KEYCTL_READ, key, secret, sizeof secret - 1) <= 0)
-		return refused("KEYCTL_READ");
-	puts(secret);
-	return DONE;
-}
-
-int attack_key_session(void)
-{
-	return tell_key(syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", nonce(), 0));
-}
-
-int attack_key_user(void)
-{
-	return tell_key(syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", nonce(), 0));
-}
-
-int attack_key_request(void)
-{
-	return tell_key(syscall(SYS_request_key, "user", nonce(), NULL, 0));
-}
-
-int attack_key_add(void)
-{
-	return syscall(SYS_add_key, "user", nonce(), "planted", 7, KEY_SPEC_USER_KEYRING) < 0 ? refused("add_key")
-												: DONE;
 }
 
 /* ---- calls whose success cannot be undone: only their reach is tried ---- */
@@ -647,106 +478,6 @@ int attack_prctl_mm(void)
 	if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0) == 0)
 		return held();
 	return prctl(PR_SET_MM, PR_SET_MM_START_STACK, page, 0, 0) ? refused("PR_SET_MM") : held();
-}
-
-/* ---- files by handle ---- */
-
-int attack_open_by_handle(void)
-{
-	static struct {
-		struct file_handle head;
-		unsigned char bytes[MAX_HANDLE_SZ];
-	} handle;
-	const char *hex = need("handle");
-	const char *anchors[] = { argument("scratch"), argument("fixtures"), "/tmp", "/" };
-	char *rest;
-	handle.head.handle_type = (int)strtol(hex, &rest, 10);
-	for (rest++; sscanf(rest, "%2hhx", &handle.head.f_handle[handle.head.handle_bytes]) == 1; rest += 2)
-		handle.head.handle_bytes++;
-	for (size_t i = 0; i < sizeof anchors / sizeof *anchors; i++) {
-		int anchor = anchors[i] ? open(anchors[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-		int fd = anchor < 0 ? -1 : open_by_handle_at(anchor, &handle.head, O_RDONLY);
-		if (fd >= 0 && spill(fd))
-			return DONE;
-	}
-	return refused("open_by_handle_at");
-}
-
-/* ---- mounts ---- */
-
-int attack_mount(void)
-{
-	return mount(nonce(), "/tmp", "tmpfs", 0, NULL) ? refused("mount") : held();
-}
-
-int attack_fsopen(void)
-{
-	return syscall(SYS_fsopen, "tmpfs", 0) < 0 ? refused("fsopen") : held();
-}
-
-int attack_open_tree(void)
-{
-	return syscall(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE) < 0 ? refused("open_tree") : held();
-}
-
-int attack_move_mount(void)
-{
-	int context = (int)syscall(SYS_fsopen, "tmpfs", 0);
-	if (context < 0)
-		return refused("fsopen");
-	syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "source", nonce(), 0);
-	syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-	int detached = (int)syscall(SYS_fsmount, context, 0, 0);
-	if (detached < 0)
-		return refused("fsmount");
-	if (syscall(SYS_move_mount, detached, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH))
-		return refused("move_mount");
-	return held();
-}
-
-int attack_mount_setattr(void)
-{
-	const char *fixtures = need("fixtures");
-	struct mount_attr attributes = { .attr_clr = MOUNT_ATTR_RDONLY };
-	if (syscall(SYS_mount_setattr, AT_FDCWD, fixtures, 0, &attributes, sizeof attributes))
-		return refused("mount_setattr");
-	return write_nonce(PATH_OF("%s/planted", fixtures));
-}
-
-int attack_remount(void)
-{
-	const char *fixtures = need("fixtures");
-	if (mount(NULL, fixtures, NULL, MS_REMOUNT | MS_BIND, NULL))
-		return refused("remount");
-	return write_nonce(PATH_OF("%s/planted", fixtures));
-}
-
-/* A mount hides a secret below it: take the mount away. */
-int attack_umount(void)
-{
-	const char *masked = PATH_OF("%s/masked", need("fixtures"));
-	if (umount2(masked, MNT_DETACH))
-		return refused("umount2");
-	return spill_path(PATH_OF("%s/secret", masked));
-}
-
-int attack_pivot_root(void)
-{
-	/* Without mounts of its own the throwaway sandbox would pivot too. */
-	if (own_mounts() && geteuid() == 0)
-		return refused("unshare");
-	if (mount(nonce(), "/tmp", "tmpfs", 0, NULL))
-		return refused("mount");
-	mkdir("/tmp/old", 0700);
-	return syscall(SYS_pivot_root, "/tmp", "/tmp/old") ? refused("pivot_root") : held();
-}
-
-int attack_chroot(void)
-{
-	lingering_child();
-	if (chroot("/tmp") && (unshare(CLONE_NEWUSER) || chroot("/tmp")))
-		return refused("chroot");
-	return held();
 }
 
 /* ---- socket families ---- */

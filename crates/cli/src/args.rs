@@ -85,7 +85,6 @@ pub(crate) struct GuestArgs {
         required = true,
         num_args = 1..,
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_hint = ValueHint::CommandWithArguments
     )]
     command: Vec<OsString>,

@@ -12,10 +12,7 @@ pub(crate) fn describe(error: &clap::Error) -> String {
             "usage: there is no PROGRAM to run: name it after the flags, as in `palisade run -- ls`"
                 .into()
         }
-        _ => format!(
-            "usage: {}; see `palisade --help`, `palisade run --help`",
-            first_sentences(error)
-        ),
+        _ => format!("usage: {}; see `palisade --help`", first_sentences(error)),
     }
 }
 
@@ -29,19 +26,22 @@ fn flag_of(error: &clap::Error) -> String {
     }
 }
 
-/// What is wrong and what is like it, without usage and without the advice to make a program of it.
+/// What is wrong and what may have been meant, without usage and without the advice to make a
+/// program of it.
 fn first_sentences(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = text.lines().map(str::trim);
     let problem = lines
         .next()
         .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned();
-    let tips = lines
-        .filter_map(|line| line.strip_prefix("tip: "))
-        .filter(|tip| !tip.starts_with("to pass"));
-    tips.fold(problem, |text, tip| format!("{text}; {tip}"))
+        .trim_start_matches("error: ");
+    lines
+        .filter_map(|line| {
+            line.strip_prefix("tip: ")
+                .or_else(|| line.strip_prefix('[')?.strip_suffix(']'))
+        })
+        .filter(|tip| !tip.starts_with("to pass"))
+        .fold(problem.to_owned(), |line, tip| format!("{line}; {tip}"))
 }
 
 #[cfg(test)]
@@ -65,8 +65,9 @@ mod tests {
 
     #[test]
     fn an_unknown_flag_names_the_nearest() {
-        insta::assert_snapshot!(said(&["run", "--writ", "x", "ls"]), @"");
-        insta::assert_snapshot!(said(&["rnu"]), @"");
+        insta::assert_snapshot!(said(&["run", "--writ", "x", "ls"]), @"usage: unexpected argument '--writ' found; a similar argument exists: '--write'; see `palisade --help`");
+        insta::assert_snapshot!(said(&["rnu"]), @"usage: unrecognized subcommand 'rnu'; see `palisade --help`");
+        insta::assert_snapshot!(said(&["completions", "cmd"]), @"usage: invalid value 'cmd' for '<SHELL>'; possible values: bash, elvish, fish, powershell, zsh; see `palisade --help`");
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn every_path_that_is_named_exists() {
     let mut problems = Vec::new();
     for document in all() {
         for (line, code) in document.code() {
-            if is_path_of_the_tree(&code) && !root().join(code.trim_end_matches("/**")).exists() {
+            if is_path_of_the_tree(&code) && !root().join(&code).exists() {
                 problems.push(format!("{}: there is no {code}", place(&document, line)));
             }
         }
@@ -134,12 +134,20 @@ fn every_path_that_is_named_exists() {
     assert_none(&problems);
 }
 
-/// Inline code that begins with a folder of the repository's root.
+/// Inline code that begins with a folder of the repository's root. A word in capitals stands for
+/// any name: `crates/suite/src/attacks/FAMILY.rs`.
 fn is_path_of_the_tree(code: &str) -> bool {
-    const FOLDERS: [&str; 8] = [
-        "crates/", "guests/", "docs/", "tools/", "demo/", "runs/", ".ci/", ".cargo/",
+    const FOLDERS: [&str; 9] = [
+        "crates/", "guests/", "docs/", "tools/", "demo/", "lab/", "runs/", ".ci/", ".cargo/",
     ];
-    FOLDERS.iter().any(|folder| code.starts_with(folder)) && !code.contains([' ', '<', '*', '…'])
+    let stem = Path::new(code)
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let stands_for_any = stem != "README" && stem.chars().all(|letter| letter.is_ascii_uppercase());
+    FOLDERS.iter().any(|folder| code.starts_with(folder))
+        && !code.contains([' ', '<', '*', '…'])
+        && !stands_for_any
 }
 
 #[test]
@@ -249,7 +257,7 @@ fn problem_with(
     }
     let unknown = |name: &&str| match name.strip_prefix("process/") {
         Some(attack) => !attacks.contains(attack),
-        None => !tests.contains(name.rsplit("::").next().unwrap_or(name)),
+        None => !tests.contains(*name),
     };
     names
         .into_iter()
@@ -257,35 +265,49 @@ fn problem_with(
         .map(|name| format!("there is no test {name}"))
 }
 
-/// Names of all functions under test in the workspace, and of the cases that data makes: the
-/// quoted names in test targets without the standard harness.
+/// Names of all test functions of the workspace, and `MODULE/CASE` of the cases that suites without
+/// the standard harness make of functions.
 fn test_names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for path in rust_files(&root().join("crates")) {
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut lines = text.lines();
-        while let Some(line) = lines.next() {
-            if line.trim() == "#[test]" {
-                let function = lines.find_map(|line| line.trim().strip_prefix("fn "));
-                names.extend(
-                    function
-                        .and_then(|text| text.split('(').next())
-                        .map(str::to_owned),
-                );
-            }
-        }
-        if path.components().any(|part| part.as_os_str() == "tests") {
-            names.extend(text.split('"').skip(1).step_by(2).map(str::to_owned));
-            names.extend(
-                text.split("fn ")
-                    .skip(1)
-                    .filter_map(|rest| rest.split(['(', '<']).next())
-                    .map(str::to_owned),
-            );
-        }
+        names.extend(marked_functions(&text));
+        names.extend(cases(&path, &text));
     }
     names
+}
+
+fn marked_functions(text: &str) -> Vec<String> {
+    let mut lines = text.lines();
+    let mut names = Vec::new();
+    while lines.any(|line| line.trim() == "#[test]") {
+        names.extend(lines.find_map(function_name));
+    }
+    names
+}
+
+/// The functions of a suite's module that its list of cases names.
+fn cases(path: &Path, text: &str) -> Vec<String> {
+    let module = path.file_stem().unwrap_or_default().to_string_lossy();
+    let list = text
+        .split_once("cases![")
+        .and_then(|(_, rest)| rest.split_once("];"));
+    let Some((list, functions)) = list else {
+        return Vec::new();
+    };
+    let listed: BTreeSet<_> = list.split(',').map(str::trim).collect();
+    let functions = functions.lines().filter_map(function_name);
+    let is_listed = |name: &String| listed.contains(name.as_str());
+    functions
+        .filter(is_listed)
+        .map(|name| format!("{module}/{name}"))
+        .collect()
+}
+
+fn function_name(line: &str) -> Option<String> {
+    let name = line.trim().strip_prefix("fn ")?.split(['(', '<']).next()?;
+    Some(name.to_owned())
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {

@@ -18,7 +18,7 @@
 //!   ([`folder`], [`environment`]).
 //! - Doubts are values with advice ([`Warning`]).
 //!
-//! [`rows`] lists what can be measured and [`bench`] measures one of them. A [`rows::Row`] is data
+//! [`rows`] lists what can be measured and [`bench()`] measures one of them. A [`rows::Row`] is data
 //! and two functions: which contenders there are, and how the samples are shown. Everything between
 //! is common, and a mock [`Executor`] makes it exactly testable.
 //!

@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, bail};
 use std::{
     ffi::OsString,
-    fs,
+    fs::{self, File},
     path::PathBuf,
     process::{Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
@@ -73,12 +73,15 @@ impl Program {
             bail!("an empty command line");
         };
         let (errors_path, errors) = workloads.errors_file()?;
+        // Opened once: the figures hold the spawn and nothing else of the lab's.
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.context("host: cannot open /dev/null")?;
         let mut command = Command::new(program);
         command
             .args(arguments)
             .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdin(null.try_clone()?)
+            .stdout(null)
             .stderr(errors);
         Ok(Self {
             command,

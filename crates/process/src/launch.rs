@@ -53,6 +53,24 @@ pub struct Streams<'a> {
     pub terminal: Option<Terminal>,
 }
 
+impl Streams<'_> {
+    /// A folder among the streams would be a way out: `openat(0, "..")`.
+    fn refuse_folders(&self) -> Result<(), LaunchError> {
+        let streams = [
+            ("stdin", self.stdin),
+            ("stdout", self.stdout),
+            ("stderr", self.stderr),
+        ];
+        for (stream, fd) in streams {
+            let stat = rustix::fs::fstat(fd).map_err(|errno| LaunchError::BadStream { stream, errno })?;
+            if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
+                return Err(LaunchError::StreamIsFolder { stream });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A terminal of the guest's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
@@ -179,6 +197,7 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
+        streams.refuse_folders()?;
         let mut held = Held::default();
         held.hold(plan)?;
         let (parked, is_built) = match held.cgroup_to_be_born_in()? {

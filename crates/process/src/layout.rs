@@ -511,7 +511,7 @@ impl Layout {
                     });
                 }
                 Ok(_) if path == guest => {
-                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE)
+                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
                 }
                 Ok(_) if arrangement.pinned.insert(path.into()) => {
                     arrangement.remount(path, Attributes::NONE, Attributes::NONE);

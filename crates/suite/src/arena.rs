@@ -7,22 +7,23 @@
 //! It does not protect what has no namespace: attacks on the clock, on modules or on
 //! global settings only try whether they get through, and change nothing.
 
+mod outer;
+
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+
+use outer::OuterGroups;
 
 use crate::outcome::Outcome;
 use crate::tools::Tool;
 use crate::warden::{Order, SECRET, TOKEN};
 use crate::{BUILT, attack};
 
-/// Outer limits of all arenas together.
-const MEMORY_BYTES: u64 = 4 << 30;
-const PROCESSES: u32 = 4_000;
 /// Seconds until the watchdog ends an arena, and until it kills it.
 const WATCHDOG: [&str; 2] = ["30", "2"];
 /// Enters each control group given before `--`, then executes the rest.
@@ -44,7 +45,7 @@ const AS_ORDINARY_USER: &[&str] = &["--user", "--map-current-user", "--keep-caps
 #[derive(Debug)]
 pub struct Ground {
     base: TempDir,
-    groups: Vec<PathBuf>,
+    groups: OuterGroups,
 }
 
 impl Ground {
@@ -80,7 +81,7 @@ impl Ground {
         }
         Ok(Self {
             base,
-            groups: outer_groups(),
+            groups: OuterGroups::make(),
         })
     }
 
@@ -132,7 +133,7 @@ impl Ground {
         let mut command = Command::new("sh");
         command
             .args(["-c", ENTER_GROUPS, "arena"])
-            .args(&self.groups)
+            .args(self.groups.paths())
             .arg("--");
         command
             .args(["timeout", "-k", WATCHDOG[1], WATCHDOG[0], "unshare"])
@@ -148,14 +149,6 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
-    fn drop(&mut self) {
-        for group in &self.groups {
-            remove_group(group);
-        }
-    }
-}
-
 fn copy_into(file: &Path, folder: &Path) -> io::Result<()> {
     let name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     fs::copy(file, folder.join(name)).map(drop)
@@ -166,65 +159,4 @@ fn random_word() -> io::Result<String> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Leaves below the suite's own memory and pids control groups, as far as it may make them.
-fn outer_groups() -> Vec<PathBuf> {
-    let memory = MEMORY_BYTES.to_string();
-    let processes = PROCESSES.to_string();
-    let limits = [
-        ("memory", "memory.limit_in_bytes", memory.as_str()),
-        ("pids", "pids.max", processes.as_str()),
-        ("", "memory.max", memory.as_str()),
-        ("", "pids.max", processes.as_str()),
-    ];
-    let mut groups = Vec::new();
-    for (controller, file, value) in limits {
-        let Some(leaf) = own_group(controller)
-            .map(|group| group.join(format!("palisade-suite-{}", std::process::id())))
-        else {
-            continue;
-        };
-        let made = groups.contains(&leaf) || fs::create_dir(&leaf).is_ok();
-        if !made {
-            continue;
-        }
-        if fs::write(leaf.join(file), value).is_err() {
-            remove_group(&leaf);
-        } else if !groups.contains(&leaf) {
-            groups.push(leaf);
-        }
-    }
-    groups
-}
-
-/// The suite's own group of a v1 controller, or of the v2 tree (the empty name).
-fn own_group(controller: &str) -> Option<PathBuf> {
-    let table = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = table.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let controllers = fields.next()?;
-        let path = fields.next()?;
-        controllers
-            .split(',')
-            .any(|name| name == controller)
-            .then_some(path)
-    })?;
-    let mount = if controller.is_empty() {
-        PathBuf::from("/sys/fs/cgroup")
-    } else {
-        Path::new("/sys/fs/cgroup").join(controller)
-    };
-    Some(mount.join(path.trim_start_matches('/')))
-}
-
-/// Removes a group and what a killed launcher left below it.
-fn remove_group(group: &Path) {
-    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
-        if entry.path().is_dir() {
-            remove_group(&entry.path());
-        }
-    }
-    // A group that still has processes stays; the kernel says so and nothing else can be done.
-    let _ = fs::remove_dir(group);
 }

@@ -30,6 +30,7 @@ pub mod catalogue;
 pub mod outcome;
 pub mod runner;
 mod stage;
+pub mod table;
 pub mod tools;
 pub mod warden;
 pub mod witness;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::arena::Ground;
-use crate::attack::{Attack, Control, Policy, Prop, User};
+use crate::attack::{Attack, Control, Grant, Policy, Prop, User};
 use crate::attacks;
 use crate::outcome::{Outcome, Verdict};
 use crate::tools::Tool;
@@ -80,6 +80,9 @@ impl Runner {
         match (&verdict, attack.is_granted(policy)) {
             (Verdict::Allowed, true) => Judgement::Holds,
             (Verdict::Allowed, false) => fails("ESCAPE"),
+            (Verdict::Refused(why), _) if is_missing_limit(attack, why) => {
+                Judgement::Ignored(why.clone())
+            }
             (Verdict::Denied(_) | Verdict::Refused(_), true) => {
                 fails("granted, but it did not succeed")
             }
@@ -123,6 +126,15 @@ impl Runner {
             verdict => Judgement::Fails(format!("with no wall it should succeed: {verdict:?}")),
         }
     }
+}
+
+/// Whether this host cannot hold the attack's limit, and palisade says so and stops.
+fn is_missing_limit(attack: &Attack, why: &str) -> bool {
+    let is_limited = attack
+        .launch
+        .iter()
+        .any(|grant| matches!(grant, Grant::Limit(..)));
+    is_limited && why.starts_with("palisade: host: a limit on ")
 }
 
 fn refused_here(why: &str) -> String {

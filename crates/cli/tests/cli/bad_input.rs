@@ -25,13 +25,29 @@ cases![
 
 #[track_caller]
 fn refused(stage: &Stage, flags: &[&str], words: &[&str]) {
-    let line = ["run"].iter().chain(flags).chain(&["--", "/bin/echo", "it ran"]).copied();
+    let line = ["run"]
+        .iter()
+        .chain(flags)
+        .chain(&["--", "/bin/echo", "it ran"])
+        .copied();
     stage.palisade(line).run().refuses(words);
 }
 
 fn limits_that_mean_nothing(stage: &Stage) {
-    refused(stage, &["--memory", "0"], &["policy: --memory: `0`", "leave it out for no limit"]);
-    refused(stage, &["--time", "12 parsecs"], &["policy: --time: `12 parsecs`", "`parsecs` is not known", "1h30m"]);
+    refused(
+        stage,
+        &["--memory", "0"],
+        &["policy: --memory: `0`", "leave it out for no limit"],
+    );
+    refused(
+        stage,
+        &["--time", "12 parsecs"],
+        &[
+            "policy: --time: `12 parsecs`",
+            "`parsecs` is not known",
+            "1h30m",
+        ],
+    );
     refused(stage, &["--cpu", "-1"], &["policy: --cpu:"]);
     refused(stage, &["--cpu", "nan"], &["policy: --cpu:"]);
     refused(stage, &["--processes", "many"], &["policy: --processes:"]);
@@ -40,32 +56,65 @@ fn limits_that_mean_nothing(stage: &Stage) {
 }
 
 fn unknown_words(stage: &Stage) {
-    refused(stage, &["--writ", "x"], &["usage: ", "'--writ'", "'--write'"]);
-    refused(stage, &["--profile", "cobol"], &["policy: --profile: ", "java, python, node"]);
-    refused(stage, &["--allow-degraded", "everything"], &["policy: --allow-degraded: ", "namespaces"]);
-    stage.palisade(["rnu", "ls"]).run().refuses(&["usage: ", "'rnu'", "'run'"]);
+    refused(
+        stage,
+        &["--writ", "x"],
+        &["usage: ", "'--writ'", "'--write'"],
+    );
+    refused(
+        stage,
+        &["--profile", "cobol"],
+        &["policy: --profile: ", "java, python, node"],
+    );
+    refused(
+        stage,
+        &["--allow-degraded", "everything"],
+        &["policy: --allow-degraded: ", "namespaces"],
+    );
+    stage
+        .palisade(["rnu", "ls"])
+        .run()
+        .refuses(&["usage: ", "'rnu'", "--help"]);
 }
 
 fn nothing_to_run(stage: &Stage) {
-    stage.palisade(["run"]).run().refuses(&["usage: ", "PROGRAM"]);
-    stage.palisade(["run", "--no-system", "--"]).run().refuses(&["usage: ", "PROGRAM"]);
+    stage
+        .palisade(["run"])
+        .run()
+        .refuses(&["usage: ", "PROGRAM"]);
+    stage
+        .palisade(["run", "--no-system", "--"])
+        .run()
+        .refuses(&["usage: ", "PROGRAM"]);
 }
 
 fn missing_paths(stage: &Stage) {
     let missing = stage.text("missing");
     for flag in ["--read", "--write"] {
-        refused(stage, &[flag, "missing"], &["policy: ", &missing, "does not exist"]);
+        refused(
+            stage,
+            &[flag, "missing"],
+            &["policy: ", &missing, "does not exist"],
+        );
         refused(stage, &[flag, "missing:/inside"], &["policy: ", &missing]);
     }
     stage.write("file", "");
-    refused(stage, &["--read", "file/below"], &["policy: ", "does not exist"]);
+    refused(
+        stage,
+        &["--read", "file/below"],
+        &["policy: ", "does not exist"],
+    );
     refused(stage, &["--read", ""], &["policy: --read"]);
 }
 
 fn parent_folders(stage: &Stage) {
     stage.make_folder("a");
     refused(stage, &["--read", "a/../a"], &["policy: --read", "`..`"]);
-    refused(stage, &["--write", "/var/../etc"], &["policy: --write", "`..`"]);
+    refused(
+        stage,
+        &["--write", "/var/../etc"],
+        &["policy: --write", "`..`"],
+    );
     refused(stage, &["--read", "a:/x/../y"], &["policy: --read", "`..`"]);
     refused(stage, &["--cwd", "/a/../b"], &["policy: --cwd", "`..`"]);
     let above = stage.palisade(["run", "--read", "../", "--", "/bin/true"]);
@@ -87,102 +136,211 @@ fn symlinks_in_grants(stage: &Stage) {
     stage.write("real/file", "content");
     symlink(stage.path("real"), stage.path("link")).unwrap();
     symlink("/nowhere", stage.path("dangling")).unwrap();
-    refused(stage, &["--read", "dangling"], &["policy: ", "does not exist"]);
-    stage.script(&["--read", "link"], "cat link/file").run().prints("content");
+    refused(
+        stage,
+        &["--read", "dangling"],
+        &["policy: ", "does not exist"],
+    );
+    stage
+        .script(&["--read", "link"], "cat link/file")
+        .run()
+        .prints("content");
     symlink("/", stage.path("root")).unwrap();
-    let through_root = stage.script(&["--read", "root"], "cat root/etc/shadow").run();
-    assert_eq!(through_root.text(), "", "a link to / must not grant everything: {through_root:?}");
+    let through_root = stage
+        .script(&["--read", "root"], "cat root/etc/shadow")
+        .run();
+    assert_eq!(
+        through_root.text(),
+        "",
+        "a link to / must not grant everything: {through_root:?}"
+    );
     symlink("/proc", stage.path("proc")).unwrap();
-    let through_proc = stage.script(&["--read", "proc"], "cat proc/1/cmdline").run();
-    assert_eq!(through_proc.text(), "", "nor one to /proc the host's processes: {through_proc:?}");
+    let through_proc = stage
+        .script(&["--read", "proc"], "cat proc/1/cmdline")
+        .run();
+    assert_eq!(
+        through_proc.text(),
+        "",
+        "nor one to /proc the host's processes: {through_proc:?}"
+    );
 }
 
 fn symlinks_in_protected_paths(stage: &Stage) {
     stage.make_folder("a/real");
     symlink("real", stage.path("a/link")).unwrap();
-    refused(stage, &["--write", "a", "--protect", "a/link"], &["policy: ", "symlink"]);
-    refused(stage, &["--write", "a", "--protect", "a/link/deeper"], &["policy: ", "symlink"]);
+    refused(
+        stage,
+        &["--write", "a", "--protect", "a/link"],
+        &["policy: ", "symlink"],
+    );
+    refused(
+        stage,
+        &["--write", "a", "--protect", "a/link/deeper"],
+        &["policy: ", "symlink"],
+    );
     symlink("nowhere", stage.path("a/dangling")).unwrap();
-    refused(stage, &["--write", "a", "--protect", "a/dangling"], &["policy: ", "symlink"]);
+    refused(
+        stage,
+        &["--write", "a", "--protect", "a/dangling"],
+        &["policy: ", "symlink"],
+    );
 }
 
 fn rules_without_effect(stage: &Stage) {
     stage.make_folder("a");
-    refused(stage, &["--protect", "a"], &["policy: ", "no effect", "--write"]);
+    refused(
+        stage,
+        &["--protect", "a"],
+        &["policy: ", "no effect", "--write"],
+    );
     refused(stage, &["--exec", "a"], &["policy: ", "--write"]);
     refused(stage, &["--ipc", "a"], &["policy: ", "--write"]);
     refused(stage, &["--read", "a", "--exec", "a"], &["policy: "]);
-    refused(stage, &["--write", "a", "--protect", "a"], &["policy: ", "read"]);
+    refused(
+        stage,
+        &["--write", "a", "--protect", "a"],
+        &["policy: ", "read"],
+    );
 }
 
 fn two_hosts_for_one_guest_path(stage: &Stage) {
     stage.make_folder("a");
     stage.make_folder("b");
-    refused(stage, &["--read", "a:/x", "--read", "b:/x"], &["policy: ", "two host paths"]);
+    refused(
+        stage,
+        &["--read", "a:/x", "--read", "b:/x"],
+        &["policy: ", "two host paths"],
+    );
 }
 
 fn unknown_key_shows_its_line(stage: &Stage) {
-    stage.write("policy.toml", "[grants]\nread = []\n\n[limits]\nmemroy = '512M'\n");
-    let outcome = stage.palisade(["run", "--policy", "policy.toml", "--", "/bin/true"]).run();
+    stage.write(
+        "policy.toml",
+        "[grants]\nread = []\n\n[limits]\nmemroy = '512M'\n",
+    );
+    let outcome = stage
+        .palisade(["run", "--policy", "policy.toml", "--", "/bin/true"])
+        .run();
     outcome.says(125, &["policy: ", "unknown key `memroy`"]);
     assert!(outcome.stderr.contains("policy.toml:5:1"), "{outcome:?}");
-    assert!(outcome.stderr.contains("5 | memroy = '512M'"), "{outcome:?}");
-    assert!(outcome.stderr.contains("did you mean `memory`?"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("5 | memroy = '512M'"),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.stderr.contains("did you mean `memory`?"),
+        "{outcome:?}"
+    );
 }
 
 fn broken_policy_files(stage: &Stage) {
-    refused(stage, &["--policy", "absent.toml"], &["policy: ", "absent.toml"]);
+    refused(
+        stage,
+        &["--policy", "absent.toml"],
+        &["policy: ", "absent.toml"],
+    );
     stage.make_folder("folder");
     refused(stage, &["--policy", "folder"], &["policy: ", "folder"]);
     for (text, word) in [
         ("[limits\n", "not valid TOML"),
         ("[limits]\ntime = '12 parsecs'\n", "parsecs"),
         ("[limits]\nmemory = 0\n", "memory"),
-        ("[grants]\nconnect = ['example.org:443']\n", "not available yet"),
+        (
+            "[grants]\nconnect = ['example.org:443']\n",
+            "not available yet",
+        ),
         ("[grants]\nread = 'src'\n", "must be"),
         ("read = ['src']\n", "belongs"),
     ] {
         stage.write("policy.toml", text);
-        let outcome = stage.palisade(["run", "--policy", "policy.toml", "--", "/bin/true"]).run();
+        let outcome = stage
+            .palisade(["run", "--policy", "policy.toml", "--", "/bin/true"])
+            .run();
         outcome.is(125);
         assert!(outcome.stderr.contains(word), "{word}: {outcome:?}");
-        assert!(outcome.stderr.contains("policy.toml:"), "the place: {outcome:?}");
+        assert!(
+            outcome.stderr.contains("policy.toml:"),
+            "the place: {outcome:?}"
+        );
     }
 }
 
 fn policy_that_the_guest_could_rewrite(stage: &Stage) {
     stage.write("work/policy.toml", "");
     let flags = ["--policy", "work/policy.toml", "--write", "work"];
-    refused(stage, &flags, &["policy: ", "rewrite its own policy", "--protect"]);
+    refused(
+        stage,
+        &flags,
+        &["policy: ", "rewrite its own policy", "--protect"],
+    );
     let protected = [&flags[..], &["--protect", "work/policy.toml"]].concat();
     stage.script(&protected, "true").run().is_silent(0);
-    stage.script(&["--policy", "work/policy.toml", "--read", "work"], "true").run().is_silent(0);
+    stage
+        .script(&["--policy", "work/policy.toml", "--read", "work"], "true")
+        .run()
+        .is_silent(0);
 }
 
 /// Granting the folder under another name, or by a link, changes nothing.
 fn policy_that_the_guest_could_replace(stage: &Stage) {
     stage.write("work/policy.toml", "");
     symlink(stage.path("work/policy.toml"), stage.path("link.toml")).unwrap();
-    refused(stage, &["--policy", "work/policy.toml", "--write", "work:/w"], &["rewrite its own policy"]);
-    refused(stage, &["--policy", "link.toml", "--write", "work:/w"], &["rewrite its own policy"]);
+    refused(
+        stage,
+        &["--policy", "work/policy.toml", "--write", "work:/w"],
+        &["rewrite its own policy"],
+    );
+    refused(
+        stage,
+        &["--policy", "link.toml", "--write", "work:/w"],
+        &["rewrite its own policy"],
+    );
     stage.write("own.toml", "[grants]\nwrite = ['.']\n");
-    refused(stage, &["--policy", "own.toml"], &["rewrite its own policy"]);
+    refused(
+        stage,
+        &["--policy", "own.toml"],
+        &["rewrite its own policy"],
+    );
     stage.make_folder("links");
-    symlink(stage.path("work/policy.toml"), stage.path("links/policy.toml")).unwrap();
-    refused(stage, &["--policy", "links/policy.toml", "--write", "links"], &["policy: "]);
+    symlink(
+        stage.path("work/policy.toml"),
+        stage.path("links/policy.toml"),
+    )
+    .unwrap();
+    refused(
+        stage,
+        &["--policy", "links/policy.toml", "--write", "links"],
+        &["policy: "],
+    );
 }
 
 fn report_that_cannot_be_written(stage: &Stage) {
-    refused(stage, &["--report", "no/such/folder/report.json"], &["host: ", "report"]);
+    refused(
+        stage,
+        &["--report", "no/such/folder/report.json"],
+        &["host: ", "report"],
+    );
 }
 
 fn working_directory_that_is_not_there(stage: &Stage) {
-    refused(stage, &["--cwd", "/no/such/folder"], &["policy: ", "/no/such/folder", "--cwd"]);
+    refused(
+        stage,
+        &["--cwd", "/no/such/folder"],
+        &["policy: ", "/no/such/folder", "--cwd"],
+    );
 }
 
 fn devices_that_are_none(stage: &Stage) {
     stage.write("file", "");
-    refused(stage, &["--device", &stage.text("file")], &["policy: ", "not a device"]);
-    refused(stage, &["--device", "/dev/no-such-device"], &["policy: ", "does not exist"]);
+    refused(
+        stage,
+        &["--device", &stage.text("file")],
+        &["policy: ", "not a device"],
+    );
+    refused(
+        stage,
+        &["--device", "/dev/no-such-device"],
+        &["policy: ", "does not exist"],
+    );
     refused(stage, &["--device", "null"], &["policy: --device: "]);
 }

@@ -50,78 +50,172 @@ fn variables(stage: &Stage) {
 fn granted_variables(stage: &Stage) {
     let print = "echo \"$A-$B-$C-${D-unset}\"";
     let flags = ["--env", "A=1", "--env", "B", "--env", "C=", "--env", "D"];
-    stage.script(&flags, print).env("B", "host").env("A", "host").run().prints("1-host--unset\n");
-    stage.script(&["--env", "A=1", "--env", "A=2"], print).run().prints("2---unset\n");
-    stage.script(&["--env", "PATH=/bin"], "echo $PATH").run().prints("/bin\n");
+    stage
+        .script(&flags, print)
+        .env("B", "host")
+        .env("A", "host")
+        .run()
+        .prints("1-host--unset\n");
+    stage
+        .script(&["--env", "A=1", "--env", "A=2"], print)
+        .run()
+        .prints("2---unset\n");
+    stage
+        .script(&["--env", "PATH=/bin"], "echo $PATH")
+        .run()
+        .prints("/bin\n");
 }
 
 /// Where palisade was started if the guest can see that, else the root.
 fn working_directory(stage: &Stage) {
     stage.script(&[], "pwd").run().prints("/\n");
-    stage.script(&["--read", "."], "pwd").run().prints(&format!("{}\n", stage.text("")));
+    stage
+        .script(&["--read", "."], "pwd")
+        .run()
+        .prints(&format!("{}\n", stage.text("")));
     stage.write("file", "content");
-    stage.script(&["--read", ".:/elsewhere"], "pwd").run().prints("/\n");
+    stage
+        .script(&["--read", ".:/elsewhere"], "pwd")
+        .run()
+        .prints("/\n");
 }
 
 fn chosen_working_directory(stage: &Stage) {
-    stage.script(&["--cwd", "/usr"], "pwd").run().prints("/usr\n");
-    stage.script(&["--cwd", "/tmp"], "pwd; touch here").run().prints("/tmp\n");
+    stage
+        .script(&["--cwd", "/usr"], "pwd")
+        .run()
+        .prints("/usr\n");
+    stage
+        .script(&["--cwd", "/tmp"], "pwd; touch here")
+        .run()
+        .prints("/tmp\n");
     stage.make_folder("work/deep");
-    stage.script(&["--write", "work:/work", "--cwd", "/work/deep"], "pwd").run().prints("/work/deep\n");
-    stage.script(&["--write", "work", "--cwd", "work"], "pwd").run().prints(&format!("{}\n", stage.text("work")));
+    stage
+        .script(&["--write", "work:/work", "--cwd", "/work/deep"], "pwd")
+        .run()
+        .prints("/work/deep\n");
+    stage
+        .script(&["--write", "work", "--cwd", "work"], "pwd")
+        .run()
+        .prints(&format!("{}\n", stage.text("work")));
 }
 
 fn system_view(stage: &Stage) {
-    stage.script(&[], "test -x /usr/bin/env && test -e /etc/passwd && test -r /etc/os-release").run().is_silent(0);
+    stage
+        .script(
+            &[],
+            "test -x /usr/bin/env && test -e /etc/passwd && test -r /etc/os-release",
+        )
+        .run()
+        .is_silent(0);
     for place in ["/usr/bin", "/etc", "/", "/bin", "/proc", "/dev"] {
-        let outcome = stage.script(&[], &format!("touch {place}/new 2>/tmp/why || cat /tmp/why")).run();
-        assert!(outcome.text().contains("Read-only") || outcome.text().contains("denied"), "{place}: {outcome:?}");
+        let outcome = stage
+            .script(
+                &[],
+                &format!("touch {place}/new 2>/tmp/why || cat /tmp/why"),
+            )
+            .run();
+        assert!(
+            outcome.text().contains("Read-only") || outcome.text().contains("denied"),
+            "{place}: {outcome:?}"
+        );
     }
 }
 
 fn no_system(stage: &Stage) {
-    stage.palisade(["run", "--no-system", "--", "/bin/sh", "-c", "true"]).run().says(127, &["not found"]);
+    stage
+        .palisade(["run", "--no-system", "--", "/bin/sh", "-c", "true"])
+        .run()
+        .says(127, &["not found"]);
     // Palisade is a static program itself.
     let grant = format!("{}:/program", stage.program().display());
-    let outcome = stage.palisade(["run", "--no-system", "--read", &grant, "--", "/program", "--version"]).run();
+    let outcome = stage
+        .palisade([
+            "run",
+            "--no-system",
+            "--read",
+            &grant,
+            "--",
+            "/program",
+            "--version",
+        ])
+        .run();
     outcome.is_silent(0);
     assert!(outcome.text().starts_with("palisade "));
 }
 
 fn nothing_personal(stage: &Stage) {
-    for place in ["/home", "/root", "/var", "/run", "/sys", "/mnt", "/etc/shadow", "/etc/hostname", "/etc/machine-id"] {
-        stage.script(&[], &format!("test -e {place}")).run().is_silent(1);
+    for place in [
+        "/home",
+        "/root",
+        "/var",
+        "/run",
+        "/sys",
+        "/mnt",
+        "/etc/shadow",
+        "/etc/hostname",
+        "/etc/machine-id",
+    ] {
+        stage
+            .script(&[], &format!("test -e {place}"))
+            .run()
+            .is_silent(1);
     }
-    let names = stage.script(&[], "cut -d: -f1 /etc/passwd | tr '\\n' ' '").run();
+    let names = stage
+        .script(&[], "cut -d: -f1 /etc/passwd | tr '\\n' ' '")
+        .run();
     assert_eq!(names.text(), "root guest nobody ");
 }
 
 /// Init, the shell and what the shell has started.
 fn processes(stage: &Stage) {
-    stage.script(&[], "echo /proc/[0-9]*").run().prints("/proc/1 /proc/2\n");
-    stage.script(&[], "kill -0 -1 && kill -KILL 1; echo still here").run().is(0);
+    stage
+        .script(&[], "echo /proc/[0-9]*")
+        .run()
+        .prints("/proc/1 /proc/2\n");
+    stage
+        .script(&[], "kill -0 -1 && kill -KILL 1; echo still here")
+        .run()
+        .is(0);
 }
 
 fn devices(stage: &Stage) {
     let list = stage.script(&[], "cd /dev; echo *").run();
-    assert_eq!(list.text(), "fd full null ptmx random shm stderr stdin stdout urandom zero\n");
-    stage.script(&[], "echo x > /dev/null; head -c 4 /dev/zero | wc -c").run().prints("4\n");
-    let with_terminals = stage.script(&["--device", "pts"], "test -c /dev/pts/ptmx && echo yes").run();
+    assert_eq!(
+        list.text(),
+        "fd full null ptmx random shm stderr stdin stdout urandom zero\n"
+    );
+    stage
+        .script(&[], "echo x > /dev/null; head -c 4 /dev/zero | wc -c")
+        .run()
+        .prints("4\n");
+    let with_terminals = stage
+        .script(&["--device", "pts"], "test -c /dev/pts/ptmx && echo yes")
+        .run();
     with_terminals.prints("yes\n");
     stage.script(&[], "test -e /dev/tty").run().is_silent(1);
-    stage.script(&["--device", "/dev/tty"], "test -c /dev/tty").run().is_silent(0);
+    stage
+        .script(&["--device", "/dev/tty"], "test -c /dev/tty")
+        .run()
+        .is_silent(0);
 }
 
 fn identity(stage: &Stage) {
     let id = match stage.user {
         User::Root => "1000 1000 1000",
         User::Ordinary => {
-            let ids = [rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()];
+            let ids = [
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ];
             let [uid, gid] = if ids[0] == 0 { [65534, 65534] } else { ids };
             &format!("{uid} {gid} {gid}")
         }
     };
-    stage.script(&[], "echo $(id -u) $(id -g) $(id -G)").run().prints(&format!("{id}\n"));
+    stage
+        .script(&[], "echo $(id -u) $(id -g) $(id -G)")
+        .run()
+        .prints(&format!("{id}\n"));
     stage.script(&[], "id -un").run().prints("guest\n");
 }
 
@@ -134,7 +228,10 @@ fn capabilities(stage: &Stage) {
 }
 
 fn network(stage: &Stage) {
-    stage.script(&[], "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '").run().prints("lo\n");
+    stage
+        .script(&[], "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '")
+        .run()
+        .prints("lo\n");
 }
 
 fn host_name(stage: &Stage) {
@@ -143,5 +240,8 @@ fn host_name(stage: &Stage) {
 
 /// Nothing that palisade, or whoever started it, had open. The listing has one of its own.
 fn descriptors(stage: &Stage) {
-    stage.palisade(["run", "--", "/bin/ls", "/proc/self/fd"]).run().prints("0\n1\n2\n3\n");
+    stage
+        .palisade(["run", "--", "/bin/ls", "/proc/self/fd"])
+        .run()
+        .prints("0\n1\n2\n3\n");
 }

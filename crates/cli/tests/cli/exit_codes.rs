@@ -29,8 +29,14 @@ fn own_high_code(stage: &Stage) {
 }
 
 fn killed_by_a_signal(stage: &Stage) {
-    stage.script(&[], "kill -KILL $$").run().says(137, &["guest: ended by SIGKILL"]);
-    stage.script(&[], "kill -SEGV $$").run().says(139, &["guest: ended by SIGSEGV"]);
+    stage
+        .script(&[], "kill -KILL $$")
+        .run()
+        .says(137, &["guest: ended by SIGKILL"]);
+    stage
+        .script(&[], "kill -SEGV $$")
+        .run()
+        .says(139, &["guest: ended by SIGSEGV"]);
 }
 
 fn expected_signals_need_no_comment(stage: &Stage) {
@@ -39,60 +45,108 @@ fn expected_signals_need_no_comment(stage: &Stage) {
 }
 
 fn wall_clock_limit(stage: &Stage) {
-    stage.script(&["--time", "200ms"], "sleep 60").run().says(124, &["limit: ", "--time"]);
-    stage.script(&["--time", "60s"], "exit 3").run().is_silent(3);
+    stage
+        .script(&["--time", "200ms"], "sleep 60")
+        .run()
+        .says(124, &["limit: ", "--time"]);
+    stage
+        .script(&["--time", "60s"], "exit 3")
+        .run()
+        .is_silent(3);
 }
 
 fn processor_time_limit(stage: &Stage) {
     let spin = "while :; do :; done";
-    stage.script(&["--cpu-time", "300ms", "--time", "60s"], spin).run().says(152, &["limit: ", "--cpu-time"]);
+    stage
+        .script(&["--cpu-time", "300ms", "--time", "60s"], spin)
+        .run()
+        .says(152, &["limit: ", "--cpu-time"]);
 }
 
 /// Children that were not waited for count, and so do those that were.
 fn processor_time_of_all_processes(stage: &Stage) {
     let flags = ["--cpu-time", "1s", "--time", "60s"];
     let at_once = "for i in 1 2 3 4; do (while :; do :; done) & done; wait";
-    stage.script(&flags, at_once).run().says(152, &["--cpu-time"]);
+    stage
+        .script(&flags, at_once)
+        .run()
+        .says(152, &["--cpu-time"]);
     let in_turn = "while :; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done";
-    stage.script(&flags, in_turn).run().says(152, &["--cpu-time"]);
+    stage
+        .script(&flags, in_turn)
+        .run()
+        .says(152, &["--cpu-time"]);
 }
 
 fn output_limit(stage: &Stage) {
     let flags = ["--output", "1M", "--time", "60s"];
     let outcome = stage.script(&flags, "head -c 10M /dev/zero; exit 0").run();
     outcome.says(153, &["limit: ", "--output"]);
-    assert_eq!(outcome.stdout.len(), 1 << 20, "what came before the limit is passed on");
+    assert_eq!(
+        outcome.stdout.len(),
+        1 << 20,
+        "what came before the limit is passed on"
+    );
     let exactly = stage.script(&flags, "head -c 1M /dev/zero").run();
     exactly.is_silent(0);
     assert_eq!(exactly.stdout.len(), 1 << 20);
-    let both = stage.script(&flags, "head -c 1M /dev/zero; echo one byte too many >&2").run();
+    let both = stage
+        .script(&flags, "head -c 1M /dev/zero; echo one byte too many >&2")
+        .run();
     both.says(153, &["--output"]);
 }
 
 fn file_size_limit(stage: &Stage) {
     let write = "exec head -c 2M /dev/zero > /tmp/large";
-    stage.script(&["--file-size", "1M"], write).run().says(153, &["--file-size"]);
-    stage.script(&["--file-size", "2M"], write).run().is_silent(0);
+    stage
+        .script(&["--file-size", "1M"], write)
+        .run()
+        .says(153, &["--file-size"]);
+    stage
+        .script(&["--file-size", "2M"], write)
+        .run()
+        .is_silent(0);
 }
 
 fn not_executable(stage: &Stage) {
     stage.write("plain", "no program");
-    stage.palisade(["run", "--read", "plain", "--", "./plain"]).run().says(126, &["guest: ", "plain", "cannot be executed"]);
-    stage.palisade(["run", "--", "/usr"]).run().says(126, &["cannot be executed"]);
+    stage
+        .palisade(["run", "--read", "plain", "--", "./plain"])
+        .run()
+        .says(126, &["guest: ", "plain", "cannot be executed"]);
+    stage
+        .palisade(["run", "--", "/usr"])
+        .run()
+        .says(126, &["cannot be executed"]);
 }
 
 fn not_found(stage: &Stage) {
-    stage.palisade(["run", "--", "no-such-program"]).run().says(127, &["guest: ", "'no-such-program'", "not found"]);
-    stage.palisade(["run", "--", "/no/such/program"]).run().says(127, &["not found"]);
+    stage
+        .palisade(["run", "--", "no-such-program"])
+        .run()
+        .says(127, &["guest: ", "'no-such-program'", "not found"]);
+    stage
+        .palisade(["run", "--", "/no/such/program"])
+        .run()
+        .says(127, &["not found"]);
 }
 
 fn scripts(stage: &Stage) {
     stage.write_program("with", "#!/bin/sh\nexit 5\n");
-    stage.palisade(["run", "--read", "with", "--", "./with"]).run().is_silent(5);
+    stage
+        .palisade(["run", "--read", "with", "--", "./with"])
+        .run()
+        .is_silent(5);
     stage.write_program("without", "exit $1\n");
-    stage.palisade(["run", "--read", "without", "--", "./without", "6"]).run().is_silent(6);
+    stage
+        .palisade(["run", "--read", "without", "--", "./without", "6"])
+        .run()
+        .is_silent(6);
     stage.write_program("through-env", "#!/usr/bin/env sh\nexit 8\n");
-    stage.palisade(["run", "--read", ".", "--", "./through-env"]).run().is_silent(8);
+    stage
+        .palisade(["run", "--read", ".", "--", "./through-env"])
+        .run()
+        .is_silent(8);
 }
 
 /// SIGSYS by the guest's own hand is told as what it is.

@@ -92,7 +92,11 @@ pub(crate) struct Installed {
 impl Installed {
     pub(crate) fn for_everybody() -> Self {
         let folder = new_folder();
-        fs::copy(env!("CARGO_BIN_EXE_palisade"), folder.path().join("palisade")).unwrap();
+        fs::copy(
+            env!("CARGO_BIN_EXE_palisade"),
+            folder.path().join("palisade"),
+        )
+        .unwrap();
         Self { folder }
     }
 
@@ -102,7 +106,10 @@ impl Installed {
 }
 
 fn new_folder() -> TempDir {
-    let folder = tempfile::Builder::new().prefix("palisade-cli-").tempdir_in(PLACE).unwrap();
+    let folder = tempfile::Builder::new()
+        .prefix("palisade-cli-")
+        .tempdir_in(PLACE)
+        .unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
@@ -118,7 +125,11 @@ impl Stage {
     pub(crate) fn new(user: User, installed: &Installed) -> Self {
         let folder = new_folder();
         user.own(folder.path());
-        Self { user, folder, program: installed.program() }
+        Self {
+            user,
+            folder,
+            program: installed.program(),
+        }
     }
 
     /// A path in the folder.
@@ -181,16 +192,31 @@ impl Stage {
 
     /// `palisade run` with these flags and a shell script for a guest.
     pub(crate) fn script(&self, flags: &[&str], script: &str) -> Call {
-        let words = ["run"].iter().chain(flags).chain(&["--", "/bin/sh", "-c", script]).copied();
+        let words = ["run"]
+            .iter()
+            .chain(flags)
+            .chain(&["--", "/bin/sh", "-c", script])
+            .copied();
         self.palisade(words)
     }
 
     /// Any program as the user, in the folder, with the same short environment.
-    pub(crate) fn call<S: AsRef<OsStr>>(&self, program: &Path, words: impl IntoIterator<Item = S>) -> Call {
+    pub(crate) fn call<S: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        words: impl IntoIterator<Item = S>,
+    ) -> Call {
         let mut command = Command::new(program);
-        command.args(words).current_dir(self.path("")).env_clear().env("PATH", "/usr/bin:/bin");
+        command
+            .args(words)
+            .current_dir(self.path(""))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
         self.user.become_in(&mut command);
-        Call { command, input: Vec::new() }
+        Call {
+            command,
+            input: Vec::new(),
+        }
     }
 }
 
@@ -228,7 +254,12 @@ impl Call {
 
     /// Starts it with pipes for all streams.
     pub(crate) fn spawn(&mut self) -> Child {
-        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        self.command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     }
 }
 
@@ -288,7 +319,9 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
 impl Outcome {
     /// The exit code as a shell shows it.
     pub(crate) fn code(&self) -> i32 {
-        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+        self.status
+            .code()
+            .unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
     pub(crate) fn text(&self) -> String {
@@ -321,7 +354,11 @@ impl Outcome {
     #[track_caller]
     pub(crate) fn says(&self, code: i32, words: &[&str]) -> &Self {
         self.is(code);
-        let lines: Vec<_> = self.stderr.lines().filter(|line| line.starts_with("palisade: ")).collect();
+        let lines: Vec<_> = self
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("palisade: "))
+            .collect();
         assert_eq!(lines.len(), 1, "one line: {self:?}");
         for word in words {
             assert!(lines[0].contains(word), "{word:?} in {:?}", lines[0]);

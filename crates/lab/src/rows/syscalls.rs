@@ -17,11 +17,8 @@ use crate::{
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
+use palisade::Domain;
 use palisade_policy::{Access, Capability, Limits, Policy};
-use palisade_process::{
-    Machine, ThisHost,
-    plan::{Surroundings, make_plan},
-};
 use palisade_wall::{Command, Level};
 use std::time::Duration;
 
@@ -177,13 +174,8 @@ fn everything_on(workloads: &Workloads) -> Policy {
 
 /// A doubt, where this machine can't hold all of `policy`.
 fn degraded_parts(policy: &Policy, command: &Command) -> anyhow::Result<Option<Warning>> {
-    let plan = make_plan(
-        policy,
-        command,
-        &Machine::probe(),
-        &Surroundings::here(false),
-        &ThisHost,
-    )?;
+    let builder = Domain::builder(&command.program).policy(policy.clone());
+    let plan = builder.plan()?;
     let parts = plan
         .enforcement
         .iter()

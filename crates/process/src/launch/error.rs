@@ -19,6 +19,14 @@ pub enum LaunchError {
     Keeper(#[from] KeeperError),
     #[error("wall: the system-call filter does not compile: {0}")]
     CompileFilter(#[from] CompileError),
+    #[error("policy: {stream} is a folder, by which the guest could leave its domain: redirect it elsewhere")]
+    StreamIsFolder { stream: &'static str },
+    #[error("host: {stream} cannot be used: {errno}; redirect it, to /dev/null for none")]
+    BadStream {
+        stream: &'static str,
+        #[source]
+        errno: Errno,
+    },
     #[error("host: cannot name a control group: {0}")]
     NameLeaf(#[source] std::io::Error),
     #[error(transparent)]

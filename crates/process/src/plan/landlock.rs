@@ -2,8 +2,10 @@
 //!
 //! Beside namespaces it adds what mounts can't say: no signal and no abstract socket leaves the
 //! domain, no TCP, and nothing but files, folders and links is made on the host's disk, where
-//! somebody else would meet a FIFO or socket of the guest's. Reads are not handled then: the mounts
-//! confine them, and a check would cost a fifth of every open.
+//! somebody else would meet a FIFO or socket of the guest's. A standard stream that is a file lies on
+//! a mount of the host's: opened anew through `/proc/self/fd` it must not become writable or
+//! executable. Reads are not handled: the mounts confine them, and a check would cost a fifth of
+//! every open.
 //!
 //! Without namespaces it is the file wall itself, and every right is handled.
 
@@ -27,6 +29,7 @@ mod right {
     pub(super) const MAKE_FIFO: u64 = 1 << 10;
     pub(super) const MAKE_BLOCK: u64 = 1 << 11;
     pub(super) const REFER: u64 = 1 << 13;
+    pub(super) const TRUNCATE: u64 = 1 << 14;
     /// All of them, as of interface 5.
     pub(super) const ALL: u64 = (1 << 16) - 1;
     /// What only makes sense for a folder.
@@ -103,8 +106,10 @@ pub(super) fn domain(
 }
 
 fn rules_beside_mounts(policy: &Policy, abi: u32) -> (u64, Vec<LandlockRule>) {
-    // Linux 5.19 brought REFER. With it handled or not, files move between folders only by a rule.
+    // Linux 5.19 brought REFER (without a rule for it, no file moves between folders), 6.2 TRUNCATE.
     let refer = if abi >= 2 { right::REFER } else { 0 };
+    let truncate = if abi >= 3 { right::TRUNCATE } else { 0 };
+    let inside = right::EXECUTE | right::WRITE_FILE | refer | truncate;
     let granted = policy
         .grants
         .files
@@ -121,13 +126,11 @@ fn rules_beside_mounts(policy: &Policy, abi: u32) -> (u64, Vec<LandlockRule>) {
             rights,
         })
         .collect();
-    if refer != 0 {
-        rules.push(LandlockRule {
-            path: "/".into(),
-            rights: refer,
-        });
-    }
-    (SPECIAL | refer, rules)
+    rules.push(LandlockRule {
+        path: "/".into(),
+        rights: inside,
+    });
+    (SPECIAL | inside, rules)
 }
 
 fn rules_of_files(layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {

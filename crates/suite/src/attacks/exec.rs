@@ -4,7 +4,7 @@ use crate::attack::Attack;
 use crate::attack::Grant::{PolicyFile, Read, Write};
 use crate::attack::Policy::{Control, Generous, Minimum, Nothing};
 use crate::attack::Prop::Privileged;
-use crate::guests::Controls::{GrantedWrite, OwnChild, OwnPayload};
+use crate::guests::Controls::{OwnChild, OwnPayload};
 use crate::guests::Exec as Guest;
 use crate::stage::{FILE_CAPABILITY, STRANGER_ID};
 use crate::witness::{Effect, Trace, Witness};
@@ -40,7 +40,7 @@ pub(super) const fn row(guest: Guest) -> Attack {
             Attack::new(31, Witness::Effect(Effect::Holds("{scratch}/policy.toml")))
                 .launched(&[Write("{scratch}"), PolicyFile("{scratch}/policy.toml")])
                 .told(&["policy={scratch}/policy.toml"])
-                .ungrantable(GrantedWrite)
+                .controlled_instead_by(&[Write("{scratch}")])
                 .or_refused()
         }
     }

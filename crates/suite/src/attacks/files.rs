@@ -46,7 +46,7 @@ const fn dropped(effect: Effect) -> Attack {
 const fn protected(entry: usize, path: &'static str) -> Attack {
     Attack::new(entry, Witness::Effect(Effect::Holds(path)))
         .launched(PROTECTED)
-        .ungrantable(GrantedWrite)
+        .controlled_instead_by(&[Write("{scratch}")])
 }
 
 /// A kernel setting is open for writing.

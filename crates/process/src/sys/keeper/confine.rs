@@ -1,7 +1,7 @@
 //! What a guest's process does to itself before it executes the guest's program.
 
 use crate::wire::Step;
-use crate::{During, Failure, kernel, launch};
+use crate::{During, Failure, guest, kernel, launch};
 use kernel::Errno;
 use launch::{Reader, Setup};
 
@@ -36,8 +36,20 @@ pub(crate) fn prepare_landlock(
             .during(Step::LandlockRule, rule as u32)?;
         kernel::close(parent);
     }
+    allow_writable_streams(ruleset, attributes[0], setup);
     setup.landlock = Some(ruleset);
     Ok(())
+}
+
+/// A standard stream that is a file open for writing may be opened for writing again: programs do
+/// so by the name of `/dev/stdout`. What is no file (a pipe, a socket) takes no rule and needs none.
+fn allow_writable_streams(ruleset: kernel::Fd, handled: u64, setup: &Setup) {
+    const WRITE_FILE_AND_TRUNCATE: u64 = 1 << 1 | 1 << 14;
+    for stream in setup.fds().iter().take(guest::STANDARD_STREAMS) {
+        if kernel::is_writable(*stream) {
+            let _ = kernel::landlock_add_path(ruleset, handled & WRITE_FILE_AND_TRUNCATE, *stream);
+        }
+    }
 }
 
 /// Everything but the program itself, in the only order that works: privileges are given up after

@@ -7,7 +7,7 @@ use launch::{Program, Setup};
 
 /// Stack of the guest's process until its program has one of its own.
 const STACK_BYTES: usize = 32 * 1024;
-const STANDARD_STREAMS: usize = 3;
+pub(crate) const STANDARD_STREAMS: usize = 3;
 
 /// A guest that runs.
 pub(crate) struct Running {

@@ -40,6 +40,7 @@ mod number {
     pub(super) const EXECVE: usize = 59;
     pub(super) const WAIT4: usize = 61;
     pub(super) const KILL: usize = 62;
+    pub(super) const FCNTL: usize = 72;
     pub(super) const CHDIR: usize = 80;
     pub(super) const FCHDIR: usize = 81;
     pub(super) const UMASK: usize = 95;
@@ -553,6 +554,14 @@ pub(crate) fn clear_umask() {
 pub(crate) fn set_umask(mask: u32) {
     // SAFETY: no pointer; umask can't fail.
     let _ = unsafe { call!(number::UMASK, mask) };
+}
+
+/// Whether the descriptor was opened for writing.
+pub(crate) fn is_writable(fd: Fd) -> bool {
+    const F_GETFL: usize = 3;
+    const O_ACCMODE: usize = 3;
+    // SAFETY: no pointer.
+    unsafe { call!(number::FCNTL, fd, F_GETFL) }.is_ok_and(|flags| flags & O_ACCMODE != 0)
 }
 
 pub(crate) fn duplicate_to(from: Fd, to: Fd) -> Result<()> {

@@ -54,7 +54,7 @@ impl Table {
                     pid,
                     bare,
                     clean: None,
-                })
+                });
         };
         self.length += 1;
         Ok(())

@@ -1,0 +1,246 @@
+//! Limits that a guest meets as an error of its own call. Those that end it are in `exit_codes`.
+
+use super::stage::{Outcome, Stage, User, cases};
+use serde_json::Value;
+
+cases![
+    tmp_size,
+    tmp_size_covers_both_folders,
+    tmp_holds_a_bounded_number_of_files,
+    file_size_of_each_file,
+    files_of_each_process,
+    processes_at_one_time,
+    threads_count_as_processes,
+    fork_bomb,
+    processes_are_bounded_without_a_flag,
+    memory,
+    memory_counts_what_is_in_tmp,
+    reserved_memory_does_not_count,
+    processor_share,
+    limits_from_a_file,
+];
+
+fn tmp_size(stage: &Stage) {
+    let write = "head -c 2M /dev/zero > /tmp/x";
+    let outcome = stage.script(&["--tmp-size", "1M"], write).run();
+    assert!(
+        outcome.code() == 1 && outcome.stderr.contains("No space left"),
+        "{outcome:?}"
+    );
+    stage
+        .script(&["--tmp-size", "3M"], write)
+        .run()
+        .is_silent(0);
+}
+
+fn tmp_size_covers_both_folders(stage: &Stage) {
+    let write = "head -c 2M /dev/zero > /tmp/x && head -c 2M /dev/zero > /dev/shm/x";
+    stage.script(&["--tmp-size", "3M"], write).run().is(1);
+    stage
+        .script(&["--tmp-size", "5M"], write)
+        .run()
+        .is_silent(0);
+}
+
+/// An empty file takes memory of the kernel's too.
+fn tmp_holds_a_bounded_number_of_files(stage: &Stage) {
+    let fill =
+        "cd /tmp; perl -e 'for (1..20000) { open(my $f, \">\", $_) or last; $n = $_ } print $n'";
+    let outcome = stage.script(&["--tmp-size", "4M"], fill).run();
+    let made: u32 = outcome.text().parse().unwrap();
+    assert!((100..2000).contains(&made), "{made}");
+}
+
+fn file_size_of_each_file(stage: &Stage) {
+    stage.make_folder("work");
+    let two = "head -c 900K /dev/zero > work/one; head -c 900K /dev/zero > work/two";
+    stage
+        .script(&["--write", "work", "--file-size", "1M"], two)
+        .run()
+        .is_silent(0);
+    let handled = "trap '' XFSZ; head -c 2M /dev/zero > work/one";
+    let outcome = stage
+        .script(&["--write", "work", "--file-size", "1M"], handled)
+        .run();
+    assert!(
+        outcome.code() == 1 && outcome.stderr.contains("File too large"),
+        "{outcome:?}"
+    );
+    assert_eq!(stage.path("work/one").metadata().unwrap().len(), 1 << 20);
+}
+
+/// Opens a hundred files and prints for how many that went well.
+const OPEN: &str = "perl -e 'for (1..100) { open(my $f, \"<\", \"/dev/null\") or last; push @f, $f } print scalar @f'";
+
+fn files_of_each_process(stage: &Stage) {
+    let outcome = stage.script(&["--files", "32"], OPEN).run();
+    let opened: u32 = outcome.text().parse().unwrap();
+    assert!(
+        (20..=29).contains(&opened),
+        "stdin, stdout, stderr and a few of perl's own: {opened}"
+    );
+    stage.script(&[], OPEN).run().prints("100");
+    stage.script(&["--files", "32"], "ulimit -n 64").run().is(2);
+}
+
+/// Forks up to so many children that stay, and prints how many there are.
+fn forks(most: u32) -> String {
+    format!(
+        "exec perl -e 'for (1..{most}) {{ my $p = fork; last unless defined $p; if (!$p) {{ sleep 60; exit }} $n++ }} print $n + 0'"
+    )
+}
+
+fn processes_at_one_time(stage: &Stage) {
+    stage
+        .script(&["--processes", "32"], &forks(300))
+        .run()
+        .prints("31");
+    stage
+        .script(&["--processes", "1"], &forks(300))
+        .run()
+        .prints("0");
+    stage.script(&[], &forks(300)).run().prints("300");
+}
+
+fn threads_count_as_processes(stage: &Stage) {
+    // Perl's threads are an option of its build; clone(2) with CLONE_VM | CLONE_SIGHAND | CLONE_THREAD
+    // wants a stack, so python is asked where there is one.
+    let start = "import threading, time\nn = 0\ntry:\n    for _ in range(100):\n        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n        n += 1\nexcept RuntimeError:\n    pass\nprint(n, flush=True)\nimport os\nos._exit(0)";
+    stage.write("threads.py", start);
+    let words = |limit: &'static str| {
+        [
+            "run",
+            "--processes",
+            limit,
+            "--read",
+            "threads.py",
+            "--",
+            "/usr/bin/python3",
+            "threads.py",
+        ]
+    };
+    stage.palisade(words("16")).run().prints("15\n");
+    stage.palisade(words("200")).run().prints("100\n");
+}
+
+/// It would make 1024 processes.
+fn fork_bomb(stage: &Stage) {
+    let bomb = "exec perl -e 'for (1..10) { fork } sleep 60'";
+    let flags = ["--processes", "64", "--time", "1s", "--report", "-"];
+    let outcome = stage.script(&flags, bomb).run();
+    let report = report(&outcome);
+    outcome.says(124, &["--time"]);
+    let ended = report["usage"]["left_behind"].as_u64().unwrap();
+    assert!((1..=64).contains(&ended), "{ended}");
+}
+
+fn processes_are_bounded_without_a_flag(stage: &Stage) {
+    stage.script(&[], "ulimit -u").run().is_silent(0);
+    let bound: u32 = stage
+        .script(&[], "ulimit -u")
+        .run()
+        .text()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(bound <= 5000, "{bound}");
+}
+
+fn report(outcome: &Outcome) -> Value {
+    let text = outcome.text();
+    let start = text
+        .find("{\n")
+        .unwrap_or_else(|| panic!("no report: {outcome:?}"));
+    serde_json::from_str(&text[start..]).unwrap()
+}
+
+/// Touches so many MiB one by one.
+fn allocate(mebibytes: u32) -> String {
+    format!("exec perl -e 'for (1..{mebibytes}) {{ push @m, \"x\" x (1 << 20) }} print scalar @m'")
+}
+
+/// Cgroups are root's to give here; without one palisade refuses unless less was accepted.
+fn memory(stage: &Stage) {
+    match stage.user {
+        User::Root => {
+            stage
+                .script(&["--memory", "64M"], &allocate(300))
+                .run()
+                .says(137, &["limit: ", "--memory"]);
+            stage
+                .script(&["--memory", "512M"], &allocate(100))
+                .run()
+                .prints("100");
+        }
+        User::Ordinary => {
+            stage
+                .script(&["--memory", "64M"], "true")
+                .run()
+                .refuses(&["memory", "--allow-degraded memory"]);
+            let accepted = ["--memory", "64M", "--allow-degraded", "memory"];
+            assert_ne!(stage.script(&accepted, &allocate(300)).run().code(), 0);
+            stage.script(&accepted, &allocate(10)).run().prints("10");
+        }
+    }
+}
+
+fn memory_counts_what_is_in_tmp(stage: &Stage) {
+    if stage.user == User::Root {
+        let fill = "head -c 300M /dev/zero > /tmp/x";
+        assert_ne!(stage.script(&["--memory", "64M"], fill).run().code(), 0);
+        stage.script(&["--memory", "512M"], fill).run().is_silent(0);
+    }
+}
+
+/// Go, Java and Node reserve far more than they use.
+fn reserved_memory_does_not_count(stage: &Stage) {
+    let reserve = "import mmap\nm = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=0)\nprint('reserved')";
+    stage.write("reserve.py", reserve);
+    let flags: &[&str] = match stage.user {
+        User::Root => &["--memory", "128M"],
+        User::Ordinary => &["--memory", "128M", "--allow-degraded", "memory"],
+    };
+    let words = ["run"]
+        .iter()
+        .chain(flags)
+        .chain(&[
+            "--read",
+            "reserve.py",
+            "--",
+            "/usr/bin/python3",
+            "reserve.py",
+        ])
+        .copied();
+    stage.palisade(words).run().prints("reserved\n");
+}
+
+/// Spins for a second of wall time and prints the processor time it got, in hundredths.
+fn processor_share(stage: &Stage) {
+    let spin = "exec perl -e '$e = time + 2; 1 while time < $e; print int(100 * (times)[0])'";
+    let (flags, most) = match stage.user {
+        User::Root => (&["--cpu", "0.2"][..], 80),
+        User::Ordinary => (&["--cpu", "1", "--allow-degraded", "cpu"][..], 210),
+    };
+    let outcome = stage.script(flags, spin).run();
+    outcome.is_silent(0);
+    let used: u32 = outcome.text().parse().unwrap();
+    assert!(used <= most, "{used} hundredths of two seconds");
+    if stage.user == User::Ordinary {
+        stage
+            .script(&["--cpu", "1"], "true")
+            .run()
+            .refuses(&["cpu", "--allow-degraded cpu"]);
+    }
+}
+
+fn limits_from_a_file(stage: &Stage) {
+    stage.write("policy.toml", "[limits]\nfiles = 32\ntime = '200ms'\n");
+    stage
+        .script(&["--policy", "policy.toml"], "sleep 60")
+        .run()
+        .says(124, &["--time"]);
+    stage
+        .script(&["--policy", "policy.toml", "--time", "60s"], "ulimit -n")
+        .run()
+        .prints("32\n");
+}

@@ -1,0 +1,261 @@
+//! The report: what is in it, and that it is what its published schema says.
+
+use super::{
+    schema::violations,
+    stage::{Stage, User, cases},
+};
+use serde_json::{Value, json};
+use std::{env, fs, os::unix::fs::PermissionsExt, path::Path};
+
+cases![
+    published_schema_is_current,
+    schema_tells_right_from_wrong,
+    a_real_report_fits_the_schema,
+    fields,
+    enforcement_of_limits,
+    accepted_degradation_is_named,
+    exit_by_signal,
+    ended_by_a_limit,
+    to_a_file,
+    to_a_file_that_exists,
+    what_was_left_behind,
+    used_processor_time,
+];
+
+const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.schema.json");
+
+fn published_schema() -> Value {
+    serde_json::from_str(&fs::read_to_string(PUBLISHED).unwrap()).unwrap()
+}
+
+/// `PALISADE_BLESS=1` writes it anew.
+fn published_schema_is_current(stage: &Stage) {
+    let current = serde_json::to_string_pretty(&palisade_wall::report_schema()).unwrap() + "\n";
+    if env::var_os("PALISADE_BLESS").is_some() && stage.user == User::Ordinary {
+        fs::write(PUBLISHED, &current).unwrap();
+    }
+    let published = fs::read_to_string(PUBLISHED).unwrap_or_default();
+    assert!(
+        published == current,
+        "{PUBLISHED} is out of date: run the tests with PALISADE_BLESS=1 and look at what changed"
+    );
+}
+
+fn report(stage: &Stage, flags: &[&str], script: &str) -> Value {
+    let outcome = stage
+        .script(&[flags, &["--report", "report.json"]].concat(), script)
+        .run();
+    let text = stage.read("report.json");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}: {outcome:?}"))
+}
+
+/// Wrong values are found, or the check would prove nothing.
+fn schema_tells_right_from_wrong(stage: &Stage) {
+    let schema = published_schema();
+    let right = report(stage, &[], "true");
+    assert_eq!(violations(&schema, &right), [""; 0]);
+    let spoil = |pointer: &str, value: Value| {
+        let mut wrong = right.clone();
+        *wrong.pointer_mut(pointer).unwrap() = value;
+        violations(&schema, &wrong)
+    };
+    assert_eq!(spoil("/version", json!("1")).len(), 1);
+    assert_eq!(spoil("/exit", json!({"crash": 1})).len(), 1);
+    assert_eq!(spoil("/exit/code", json!(256)).len(), 1);
+    assert_eq!(spoil("/ending", json!("boredom")).len(), 1);
+    assert_eq!(spoil("/usage/wall_us", json!(-1)).len(), 1);
+    assert_eq!(spoil("/enforcement/0/actual", json!("half")).len(), 1);
+    assert_eq!(
+        spoil("/phases/0", json!({"name": "x", "done_us": 1, "more": 2})).len(),
+        1
+    );
+    assert_eq!(spoil("/command", json!([1])).len(), 1);
+    let mut wrong = right.clone();
+    wrong.as_object_mut().unwrap().remove("wall");
+    assert_eq!(violations(&schema, &wrong), ["report lacks wall"]);
+}
+
+fn a_real_report_fits_the_schema(stage: &Stage) {
+    let schema = published_schema();
+    let flags = ["--time", "100ms", "--output", "1M", "--files", "100"];
+    for (flags, script) in [
+        (&[][..], "exit 3"),
+        (&flags[..], "sleep 60"),
+        (&[][..], "kill -SEGV $$"),
+    ] {
+        let outcome = stage
+            .script(&[flags, &["--report", "-"]].concat(), script)
+            .run();
+        let report: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        assert_eq!(violations(&schema, &report), [""; 0], "{script}");
+    }
+}
+
+fn fields(stage: &Stage) {
+    let report = report(stage, &[], "exit 3");
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["wall"], "process");
+    assert_eq!(report["command"], json!(["/bin/sh", "-c", "exit 3"]));
+    assert_eq!(report["exit"], json!({"code": 3}));
+    assert_eq!(report["ending"], "guest");
+    assert_eq!(report["exit_code"], 3);
+    assert_eq!(report["denials"], json!([]));
+    let capabilities: Vec<_> = report["enforcement"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["capability"])
+        .collect();
+    assert_eq!(
+        capabilities,
+        ["namespaces", "network", "landlock", "seccomp", "uid"]
+    );
+    assert!(
+        report["enforcement"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|row| row["actual"] == "full"),
+        "{report}"
+    );
+    let times: Vec<_> = report["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["done_us"].as_f64().unwrap())
+        .collect();
+    assert!(times.len() >= 5 && times[0] > 0.0, "{times:?}");
+    assert!(times.is_sorted(), "phases in their order: {report}");
+    assert!(report["usage"]["wall_us"].as_u64().unwrap() > 0);
+    assert!(report["usage"]["peak_process_bytes"].as_u64().unwrap() > 100_000);
+}
+
+fn row<'a>(report: &'a Value, capability: &str) -> &'a Value {
+    let rows = report["enforcement"].as_array().unwrap();
+    rows.iter()
+        .find(|row| row["capability"] == capability)
+        .unwrap_or_else(|| panic!("no {capability}: {report}"))
+}
+
+fn enforcement_of_limits(stage: &Stage) {
+    let flags = [
+        "--processes",
+        "50",
+        "--files",
+        "100",
+        "--file-size",
+        "1M",
+        "--tmp-size",
+        "2M",
+        "--time",
+        "1m",
+        "--cpu-time",
+        "1m",
+        "--output",
+        "3M",
+    ];
+    let report = report(stage, &flags, "true");
+    for (capability, requested) in [
+        ("processes", "50"),
+        ("files", "100"),
+        ("file-size", "1048576 bytes"),
+        ("tmp-size", "2097152 bytes"),
+        ("time", "60s"),
+        ("cpu-time", "60s"),
+        ("output", "3145728 bytes"),
+    ] {
+        assert_eq!(row(&report, capability)["requested"], requested);
+        assert_eq!(row(&report, capability)["actual"], "full");
+    }
+    assert_eq!(report["usage"]["output_bytes"], 0);
+}
+
+fn accepted_degradation_is_named(stage: &Stage) {
+    if stage.user == User::Ordinary {
+        let report = report(
+            stage,
+            &["--memory", "256M", "--allow-degraded", "memory"],
+            "true",
+        );
+        assert_eq!(row(&report, "memory")["actual"], "degraded");
+        assert!(
+            row(&report, "memory")["mechanism"]
+                .as_str()
+                .unwrap()
+                .contains("RLIMIT"),
+            "{report}"
+        );
+    }
+}
+
+fn exit_by_signal(stage: &Stage) {
+    let report = report(stage, &[], "kill -KILL $$");
+    assert_eq!(report["exit"], json!({"signal": 9}));
+    assert_eq!(
+        (&report["ending"], &report["exit_code"]),
+        (&json!("guest"), &json!(137))
+    );
+}
+
+fn ended_by_a_limit(stage: &Stage) {
+    let timed = report(stage, &["--time", "100ms"], "sleep 60");
+    assert_eq!(
+        (&timed["ending"], &timed["exit_code"]),
+        (&json!("time-limit"), &json!(124))
+    );
+    assert_eq!(timed["denials"][0]["grant"], "--time");
+    let wordy = report(stage, &["--output", "1K"], "exec yes");
+    assert_eq!(
+        (&wordy["ending"], &wordy["exit_code"]),
+        (&json!("output-limit"), &json!(153))
+    );
+    assert_eq!(wordy["usage"]["output_bytes"], 1024);
+    let busy = report(stage, &["--cpu-time", "100ms"], "while :; do :; done");
+    assert_eq!(
+        (&busy["ending"], &busy["exit_code"]),
+        (&json!("cpu-time-limit"), &json!(152))
+    );
+}
+
+fn to_a_file(stage: &Stage) {
+    stage
+        .script(&["--report", "report.json"], "echo its own")
+        .run()
+        .prints("its own\n");
+    assert!(stage.read("report.json").ends_with("}\n"));
+    let mode = fs::metadata(stage.path("report.json"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o644);
+}
+
+fn to_a_file_that_exists(stage: &Stage) {
+    stage.write("report.json", &"x".repeat(100_000));
+    report(stage, &[], "true");
+    // Opened before the guest runs: what the guest puts in its place is not written to.
+    stage.write("work/target", "kept");
+    let act = "rm -f work/report.json; ln -s target work/report.json";
+    stage
+        .script(&["--write", "work", "--report", "work/report.json"], act)
+        .run()
+        .is_silent(0);
+    assert_eq!(stage.read("work/target"), "kept");
+}
+
+fn what_was_left_behind(stage: &Stage) {
+    let left = |script: &str| report(stage, &[], script)["usage"]["left_behind"].clone();
+    assert_eq!(left("true"), 0);
+    assert_eq!(left("sleep 60 & sleep 60 & sleep 60 & true"), 3);
+}
+
+fn used_processor_time(stage: &Stage) {
+    let spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let of = |script: &str| {
+        let usage = report(stage, &[], script)["usage"].clone();
+        usage["user_us"].as_u64().unwrap() + usage["system_us"].as_u64().unwrap()
+    };
+    let (alone, by_child) = (of(spin), of(&format!("sh -c '{spin}'; true")));
+    assert!(alone > 20_000 && by_child > 20_000, "{alone} {by_child}");
+    assert!(Path::new(&stage.path("report.json")).exists());
+}

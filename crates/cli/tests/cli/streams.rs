@@ -1,0 +1,310 @@
+//! Standard streams, signals, and what happens to a guest's processes at the end.
+
+use super::{
+    cleanup::eventually,
+    stage::{Stage, cases, finish, signal, wait},
+};
+use rustix::process::Signal;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+cases![
+    stdin_to_its_end,
+    no_input,
+    input_that_is_not_read,
+    what_the_guest_leaves_is_for_the_next,
+    pipes_are_the_same_pipes,
+    files_are_the_same_files,
+    stdout_and_stderr_stay_apart,
+    reader_that_goes_away,
+    speed_of_a_pipe,
+    output_limit_passes_all_on,
+    signals_are_forwarded,
+    ignored_signals_stay_ignored,
+    a_shell_pipeline_gets_the_signal,
+    orphans_are_ended,
+    daemons_are_ended,
+    guest_ends_with_palisade,
+];
+
+fn stdin_to_its_end(stage: &Stage) {
+    let input: Vec<u8> = (0..3_000_000u32)
+        .map(|number| (number % 251) as u8)
+        .collect();
+    let outcome = stage
+        .palisade(["run", "--", "/bin/cat"])
+        .input(input.clone())
+        .run();
+    outcome.is_silent(0);
+    assert!(
+        outcome.stdout == input,
+        "{} of {} bytes",
+        outcome.stdout.len(),
+        input.len()
+    );
+}
+
+fn no_input(stage: &Stage) {
+    stage
+        .palisade(["run", "--", "/usr/bin/wc", "-c"])
+        .run()
+        .prints("0\n");
+}
+
+fn input_that_is_not_read(stage: &Stage) {
+    stage
+        .palisade(["run", "--", "/bin/true"])
+        .input(vec![0; 1 << 20])
+        .run()
+        .is_silent(0);
+}
+
+fn what_the_guest_leaves_is_for_the_next(stage: &Stage) {
+    let script = format!(
+        "{} run -- /usr/bin/head -c 3 >/dev/null; cat",
+        stage.program().display()
+    );
+    // A file: head gives back what it read too much, which a pipe can't take.
+    stage.write("input", "abcdef");
+    let mut call = stage.call("/bin/sh".as_ref(), ["-c", &script]);
+    let input = fs::File::open(stage.path("input")).unwrap();
+    let child = call
+        .command
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finish(child, b"").prints("def");
+}
+
+fn pipes_are_the_same_pipes(stage: &Stage) {
+    let mut child = stage
+        .script(
+            &[],
+            "readlink /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2",
+        )
+        .spawn();
+    let inode = |fd: &dyn std::os::fd::AsFd| rustix::fs::fstat(fd.as_fd()).unwrap().st_ino;
+    let inodes = [
+        inode(child.stdin.as_ref().unwrap()),
+        inode(child.stdout.as_ref().unwrap()),
+        inode(child.stderr.as_ref().unwrap()),
+    ];
+    child.stdin = None;
+    finish(child, b"").prints(&inodes.map(|inode| format!("pipe:[{inode}]\n")).concat());
+}
+
+fn files_are_the_same_files(stage: &Stage) {
+    stage.write("out", "kept\n");
+    let out = fs::File::options()
+        .append(true)
+        .open(stage.path("out"))
+        .unwrap();
+    let mut call = stage.palisade(["run", "--", "/bin/echo", "appended"]);
+    let child = call
+        .command
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finish(child, b"").is_silent(0);
+    assert_eq!(stage.read("out"), "kept\nappended\n");
+}
+
+fn stdout_and_stderr_stay_apart(stage: &Stage) {
+    let outcome = stage.script(&[], "echo out; echo err >&2; exit 4").run();
+    assert_eq!(
+        (
+            outcome.code(),
+            outcome.text().as_str(),
+            outcome.stderr.as_str()
+        ),
+        (4, "out\n", "err\n")
+    );
+}
+
+fn reader_that_goes_away(stage: &Stage) {
+    for flags in [&[][..], &["--output", "1G"]] {
+        let mut child = stage.script(flags, "exec yes").spawn();
+        let mut first = [0; 2];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"y\n");
+        finish(child, b"").is_silent(141);
+    }
+}
+
+/// A gibibyte through a pipe takes hardly longer than without palisade. The faster of a few tries
+/// each, for the machine does other things too.
+fn speed_of_a_pipe(stage: &Stage) {
+    const TRIES: u32 = 8;
+    const MOST: f64 = 1.2;
+    let [mut bare, mut walled] = [Duration::MAX; 2];
+    for _ in 0..TRIES {
+        bare = bare.min(time_gibibyte(
+            &mut stage
+                .call("/usr/bin/head".as_ref(), ["-c", "1G", "/dev/zero"])
+                .command,
+        ));
+        let words = ["run", "--", "/usr/bin/head", "-c", "1G", "/dev/zero"];
+        walled = walled.min(time_gibibyte(&mut stage.palisade(words).command));
+        if walled.as_secs_f64() <= bare.as_secs_f64() * MOST {
+            return;
+        }
+    }
+    panic!("bare {bare:?}, behind the wall {walled:?}");
+}
+
+fn time_gibibyte(command: &mut Command) -> Duration {
+    let began = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let bytes = count_bytes(child.stdout.take().unwrap());
+    assert!(wait(&mut child).success());
+    assert_eq!(bytes, 1 << 30);
+    began.elapsed()
+}
+
+fn count_bytes(mut from: ChildStdout) -> u64 {
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        match from.read(&mut buffer).unwrap() {
+            0 => return bytes,
+            length => bytes += length as u64,
+        }
+    }
+}
+
+fn output_limit_passes_all_on(stage: &Stage) {
+    let outcome = stage
+        .script(
+            &["--output", "64M"],
+            "head -c 20M /dev/zero; head -c 3M /dev/zero >&2; echo end",
+        )
+        .run();
+    outcome.is(0);
+    assert_eq!(outcome.stdout.len(), (20 << 20) + 4);
+    assert!(outcome.text().ends_with("end\n"));
+    assert_eq!(outcome.stderr.len(), 3 << 20);
+}
+
+fn read_line(from: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line
+}
+
+fn signals_are_forwarded(stage: &Stage) {
+    for (number, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::ALARM, "ALRM"),
+    ] {
+        let script = format!(
+            "trap 'echo got {name}; exit 7' {name}; echo ready; while :; do sleep 60; done"
+        );
+        let mut child = stage.script(&[], &script).spawn();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        assert_eq!(read_line(&mut stdout), "ready\n");
+        signal(&child, number);
+        assert_eq!(read_line(&mut stdout), format!("got {name}\n"));
+        finish(child, b"").is_silent(7);
+    }
+}
+
+/// A guest that does not care ends when it wants; palisade waits with it.
+fn ignored_signals_stay_ignored(stage: &Stage) {
+    let mut child = stage
+        .script(&[], "trap '' TERM; echo ready; read go; exit 3")
+        .spawn();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut stdout), "ready\n");
+    signal(&child, Signal::TERM);
+    finish(child, b"go\n").is_silent(3);
+}
+
+fn a_shell_pipeline_gets_the_signal(stage: &Stage) {
+    let mut child = stage.script(&[], "echo ready; sleep 60 | sleep 60").spawn();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut stdout), "ready\n");
+    signal(&child, Signal::TERM);
+    finish(child, b"").is_silent(143);
+}
+
+/// Whether any process of the machine has this word for an argument.
+fn is_somewhere(argument: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|process| fs::read(process.path().join("cmdline")).ok())
+        .any(|words| {
+            words
+                .split(|byte| *byte == 0)
+                .any(|word| word == argument.as_bytes())
+        })
+}
+
+/// A length of sleep that nobody else sleeps.
+fn own_sleep(stage: &Stage) -> String {
+    format!(
+        "{}.{}",
+        1000 + std::process::id(),
+        stage
+            .path("")
+            .to_str()
+            .unwrap()
+            .bytes()
+            .map(u32::from)
+            .sum::<u32>()
+    )
+}
+
+fn orphans_are_ended(stage: &Stage) {
+    let seconds = own_sleep(stage);
+    let outcome = stage
+        .script(&[], &format!("sleep {seconds} & sleep {seconds} & exit 5"))
+        .run();
+    outcome.is_silent(5);
+    assert!(!is_somewhere(&seconds), "they end before palisade does");
+}
+
+fn daemons_are_ended(stage: &Stage) {
+    let seconds = own_sleep(stage);
+    let daemon = format!(
+        "setsid sh -c 'trap \"\" TERM HUP INT; (sleep {seconds} >/dev/null 2>&1 </dev/null &) ; echo up'"
+    );
+    let outcome = stage.script(&[], &daemon).run();
+    outcome.prints("up\n");
+    assert!(!is_somewhere(&seconds));
+}
+
+fn guest_ends_with_palisade(stage: &Stage) {
+    let seconds = own_sleep(stage);
+    let mut child = stage
+        .script(
+            &[],
+            &format!("trap '' TERM HUP; echo ready; sleep {seconds}"),
+        )
+        .spawn();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut stdout), "ready\n");
+    assert!(is_somewhere(&seconds));
+    signal(&child, Signal::KILL);
+    wait(&mut child);
+    assert_eq!(read_line(&mut stdout), "", "the guest held the other end");
+    eventually("the guest is gone", || {
+        is_somewhere(&seconds).then(|| seconds.clone())
+    });
+}

@@ -1,0 +1,178 @@
+//! Help, manual page, completions, doctor: what palisade says of itself.
+
+use super::stage::{Stage, User, cases};
+use serde_json::Value;
+use std::fs;
+
+cases![
+    help_for_newcomers,
+    help_of_run_has_every_exit_code,
+    version,
+    completions_are_scripts,
+    bash_completes,
+    manual_page,
+    every_flag_is_in_the_manual,
+    doctor,
+    doctor_as_json,
+];
+
+fn help_for_newcomers(stage: &Stage) {
+    for words in [&["--help"][..], &["-h"], &["help"]] {
+        let outcome = stage.palisade(words).run();
+        outcome.is_silent(0);
+        for word in [
+            "Examples:",
+            "palisade run",
+            "palisade doctor",
+            "explain",
+            "completions",
+            "man",
+        ] {
+            assert!(outcome.text().contains(word), "{word}: {outcome:?}");
+        }
+    }
+    let nothing_typed = stage.palisade([""; 0]).run();
+    nothing_typed.is(125);
+    assert!(nothing_typed.stderr.contains("Examples:"));
+}
+
+fn help_of_run_has_every_exit_code(stage: &Stage) {
+    let text = stage.palisade(["run", "--help"]).run().is_silent(0).text();
+    for code in ["124", "125", "126", "127", "128+n", "137", "152", "153"] {
+        assert!(text.contains(&format!("\n  {code} ")), "{code}: {text}");
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+}
+
+fn version(stage: &Stage) {
+    let wanted = format!("palisade {}\n", env!("CARGO_PKG_VERSION"));
+    stage.palisade(["--version"]).run().prints(&wanted);
+}
+
+fn completions_are_scripts(stage: &Stage) {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = stage
+            .palisade(["completions", shell])
+            .run()
+            .is_silent(0)
+            .text();
+        for word in ["run", "explain", "doctor", "protect", "allow-degraded"] {
+            assert!(text.contains(word), "{shell}: {word}");
+        }
+    }
+    stage
+        .palisade(["completions", "cmd.exe"])
+        .run()
+        .refuses(&["usage: ", "cmd.exe"]);
+    let script = stage.palisade(["completions", "bash"]).run().text();
+    stage.write("palisade.bash", &script);
+    stage
+        .call("/bin/bash".as_ref(), ["-n", "palisade.bash"])
+        .run()
+        .is_silent(0);
+}
+
+fn bash_completes(stage: &Stage) {
+    let script = stage.palisade(["completions", "bash"]).run().text();
+    stage.write("palisade.bash", &script);
+    let complete = "source ./palisade.bash; COMP_WORDS=(palisade run --pro); COMP_CWORD=2; \
+                    _palisade palisade --pro run; printf '%s\\n' \"${COMPREPLY[@]}\" | sort";
+    stage
+        .call("/bin/bash".as_ref(), ["-c", complete])
+        .run()
+        .prints("--processes\n--profile\n--protect\n");
+}
+
+/// Only macros of man(7) and groff(7) that every formatter knows.
+fn manual_page(stage: &Stage) {
+    let page = stage.palisade(["man"]).run().is_silent(0).text();
+    let known = [
+        "TH", "SH", "PP", "TP", "br", "nf", "fi", "RS", "RE", "IP", "ie", "el", "ds", "if",
+    ];
+    for line in page.lines().filter(|line| line.starts_with('.')) {
+        let request = line[1..].split([' ', '\\']).next().unwrap();
+        assert!(known.contains(&request), "{line}");
+    }
+    let sections: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix(".SH "))
+        .collect();
+    for section in [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "GRANTS",
+        "LIMITS",
+        "\"EXIT CODES\"",
+        "EXAMPLES",
+    ] {
+        assert!(sections.contains(&section), "{section} in {sections:?}");
+    }
+    assert!(
+        page.lines().any(|line| line.starts_with(".TH palisade 1")),
+        "{page}"
+    );
+}
+
+fn every_flag_is_in_the_manual(stage: &Stage) {
+    let help = stage.palisade(["run", "--help"]).run().text();
+    let page = stage.palisade(["man"]).run().text().replace("\\-", "-");
+    let flags: Vec<_> = help
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("--"))
+        .collect();
+    assert!(flags.len() > 20, "{flags:?}");
+    for flag in flags {
+        let name = flag.split(' ').next().unwrap();
+        assert!(page.contains(&format!("--{name}")), "{name}");
+    }
+}
+
+/// The cases of this suite run behind the full wall, so the doctor must say that it is there.
+fn doctor(stage: &Stage) {
+    let outcome = stage.palisade(["doctor"]).run();
+    outcome.is_silent(0);
+    let text = outcome.text();
+    let tier = match stage.user {
+        User::Root => "tier     privileged",
+        User::Ordinary => "tier     user namespace",
+    };
+    assert!(text.starts_with(tier), "{text}");
+    assert!(text.contains("\nok       namespaces"), "{text}");
+    assert!(
+        text.ends_with("`palisade run` works here with the full wall.\n"),
+        "{text}"
+    );
+    assert_eq!(
+        fs::read_dir(stage.path("")).unwrap().count(),
+        0,
+        "nothing is left of the trial"
+    );
+}
+
+fn doctor_as_json(stage: &Stage) {
+    let outcome = stage.palisade(["doctor", "--json"]).run();
+    outcome.is_silent(0);
+    let all: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    assert_eq!(all["full_wall"], true);
+    assert_eq!(all["facts"]["trial"], "stood");
+    let names: Vec<_> = all["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|finding| finding["name"].as_str())
+        .collect();
+    for name in [
+        "kernel",
+        "namespaces",
+        "Landlock",
+        "seccomp",
+        "memory",
+        "cpu",
+    ] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+}

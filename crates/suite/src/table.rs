@@ -1,0 +1,93 @@
+//! The table of attacks as Markdown, for `guests/README.md`.
+
+use crate::attack::{Attack, Control, Policy};
+use crate::attacks;
+use crate::catalogue::ROWS;
+
+/// One section per part of the catalogue, one line per attack.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = String::new();
+    let mut section = "";
+    let mut attacks = attacks::all();
+    attacks.sort_by_key(|attack| attack.entry);
+    for attack in &attacks {
+        let (its_section, _, _) = ROWS[attack.entry - 1];
+        if its_section != section {
+            section = its_section;
+            text += &format!(
+                "\n### {section}\n\n| attack | row | stop | seen by | granted by | control |\n|---|---|---|---|---|---|\n"
+            );
+        }
+        text += &line(attack);
+    }
+    text
+}
+
+fn line(attack: &Attack) -> String {
+    let (_, tried, stop) = ROWS[attack.entry - 1];
+    format!(
+        "| `{}` | {}. {tried} | {stop} | `{}` | {} | {} |\n",
+        attack.name,
+        attack.entry,
+        format!("{:?}", attack.witness).replace('|', "\\|"),
+        granted_by(attack),
+        control(attack),
+    )
+}
+
+fn granted_by(attack: &Attack) -> String {
+    let names: Vec<_> = Policy::FACED
+        .iter()
+        .filter(|policy| attack.is_granted(**policy))
+        .map(|policy| policy.name())
+        .collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn control(attack: &Attack) -> String {
+    match attack.control {
+        Control::Granted {
+            grants: [],
+            arguments,
+        } => format!("the same where granted: `{arguments:?}`"),
+        Control::Granted { grants, .. } => format!("the same and `{grants:?}`"),
+        Control::Instead(grants) => format!("the same with `{grants:?}`"),
+        Control::NoGrant(neighbour) => format!("no grant exists; `{}`", neighbour.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::markdown;
+
+    const BEGIN: &str = "<!-- attacks: written by the suite, PALISADE_BLESS=1 renews it -->\n";
+    const END: &str = "<!-- end of attacks -->\n";
+
+    #[test]
+    fn the_readme_of_the_guests_holds_the_table() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/README.md");
+        let text = fs::read_to_string(&path).expect("read guests/README.md");
+        let (before, rest) = text.split_once(BEGIN).expect("the table's beginning");
+        let (table, after) = rest.split_once(END).expect("the table's end");
+        if std::env::var_os("PALISADE_BLESS").is_some() {
+            fs::write(
+                &path,
+                format!("{before}{BEGIN}{}\n{END}{after}", markdown()),
+            )
+            .expect("write it");
+            return;
+        }
+        assert!(
+            table == format!("{}\n", markdown()),
+            "guests/README.md is out of date: PALISADE_BLESS=1 cargo test -p palisade-suite"
+        );
+    }
+}
