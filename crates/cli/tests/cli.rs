@@ -12,10 +12,12 @@ mod cli {
     pub(crate) mod files;
     pub(crate) mod hints;
     pub(crate) mod limits;
+    pub(crate) mod programs;
     pub(crate) mod report;
     pub(crate) mod schema;
     pub(crate) mod stage;
     pub(crate) mod streams;
+    pub(crate) mod terminal;
     pub(crate) mod words;
 }
 
@@ -36,8 +38,10 @@ const MODULES: &[(&str, &[Case])] = &[
     ("files", cli::files::CASES),
     ("hints", cli::hints::CASES),
     ("limits", cli::limits::CASES),
+    ("programs", cli::programs::CASES),
     ("report", cli::report::CASES),
     ("streams", cli::streams::CASES),
+    ("terminal", cli::terminal::CASES),
     ("words", cli::words::CASES),
 ];
 

@@ -334,6 +334,42 @@ fn attack_names() -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Rust in a document is a copy of an example in the library's documentation, which the compiler
+/// checks as a doctest.
+#[test]
+fn rust_examples_are_compiled_ones() {
+    let sources: String = rust_files(&root().join("crates/palisade/src"))
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("a source file"))
+        .collect();
+    let documentation: Vec<_> = sources
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("//"))
+        .map(|line| {
+            line.trim_start_matches(['!', '/'])
+                .strip_prefix(' ')
+                .unwrap_or_default()
+        })
+        .collect();
+    let mut problems = Vec::new();
+    for document in all() {
+        for fence in document
+            .fences()
+            .iter()
+            .filter(|fence| fence.info == "rust")
+        {
+            let is_copied = documentation
+                .windows(fence.content.len())
+                .any(|lines| lines == fence.content);
+            if !is_copied {
+                let at = place(&document, fence.line);
+                problems.push(format!("{at}: stands in no documentation of the library"));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
 /// Every `console run` block prints what it shows.
 #[test]
 fn examples_do_as_shown() {

@@ -73,6 +73,7 @@ pub(crate) fn encode_guest(
     plan: &Plan,
     seccomp: &[u8],
     terminal: Option<TerminalOrder>,
+    file_streams: bool,
     tasks: std::ops::Range<u32>,
 ) -> Vec<u8> {
     let mut writer = Writer::default();
@@ -88,8 +89,12 @@ pub(crate) fn encode_guest(
             .u32(order.replaces)
             .u32(order.raw_output.into());
     }
-    if let Some(landlock) = &plan.landlock {
-        write_landlock(&mut writer, landlock);
+    match &plan.landlock {
+        Some(landlock) if file_streams && plan.tier != Tier::Bare => {
+            write_landlock(&mut writer, &landlock.clone().with_file_streams());
+        }
+        Some(landlock) => write_landlock(&mut writer, landlock),
+        None => {}
     }
     write_confinement(&mut writer, plan, seccomp);
     writer.u32(op::CWD).path(&plan.cwd);

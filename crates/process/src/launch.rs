@@ -54,20 +54,25 @@ pub struct Streams<'a> {
 }
 
 impl Streams<'_> {
-    /// A folder among the streams would be a way out: `openat(0, "..")`.
-    fn refuse_folders(&self) -> Result<(), LaunchError> {
+    /// Whether a file of the host's is among the streams that no terminal replaces. A folder among
+    /// them would be a way out, `openat(0, "..")`, and is refused.
+    fn include_files(&self) -> Result<bool, LaunchError> {
+        let mut include_files = false;
+        let replaced = self.terminal.map_or([false; 3], |terminal| terminal.replaces);
         let streams = [
             ("stdin", self.stdin),
             ("stdout", self.stdout),
             ("stderr", self.stderr),
         ];
-        for (stream, fd) in streams {
+        for ((stream, fd), replaced) in streams.into_iter().zip(replaced) {
             let stat = rustix::fs::fstat(fd).map_err(|errno| LaunchError::BadStream { stream, errno })?;
-            if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
+            let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
+            if kind.is_dir() {
                 return Err(LaunchError::StreamIsFolder { stream });
             }
+            include_files |= kind.is_file() && !replaced;
         }
-        Ok(())
+        Ok(include_files)
     }
 }
 
@@ -197,14 +202,14 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
-        streams.refuse_folders()?;
+        let include_files = streams.include_files()?;
         let mut held = Held::default();
         held.hold(plan)?;
         let (parked, is_built) = match held.cgroup_to_be_born_in()? {
             Some(cgroup) => (self.park_in(cgroup.as_fd())?, false),
             None => self.take_parked(plan)?,
         };
-        self.launch_parked(plan, streams, parked, is_built, held)
+        self.launch_parked(plan, streams, include_files, (parked, is_built), held)
     }
 
     /// Lets the keeper end by itself instead of waiting for it: for a process that is about to end
@@ -220,8 +225,8 @@ impl Launcher {
         &self,
         plan: &Plan,
         streams: &Streams<'_>,
-        parked: Parked,
-        is_built: bool,
+        include_files: bool,
+        (parked, is_built): (Parked, bool),
         held: Held,
     ) -> Result<Domain, LaunchError> {
         let keeper = self.keeper()?;
@@ -251,6 +256,7 @@ impl Launcher {
             plan,
             &plan.seccomp_program()?,
             terminal,
+            include_files,
             tasks_from..fds.len() as u32,
         ));
         // An init that failed in its prelude has left its reason in the socket.

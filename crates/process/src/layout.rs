@@ -200,6 +200,14 @@ impl Layout {
                 .is_some_and(|inside| inside == path || self.is_same_path(path))
     }
 
+    /// Whether something granted appears below `path`, which is then a folder inside.
+    pub(crate) fn leads_to_grant(&self, path: &Path) -> bool {
+        let is_granted = |place: &Place| matches!(place, Place::Host(host) if host.granted);
+        self.places
+            .iter()
+            .any(|(guest, place)| guest != path && guest.starts_with(path) && is_granted(place))
+    }
+
     fn is_same_path(&self, path: &Path) -> bool {
         // A grant through a link shows the target under the link's own path.
         path.ancestors()

@@ -246,7 +246,7 @@ pub fn make_plan(
         steps: if machine.tier == Tier::Bare {
             Vec::new()
         } else {
-            frame(limits, arrangement.steps, terminals)
+            frame(limits, arrangement.steps, terminals, masks(host))
         },
         landlock: landlock::domain(policy, machine, &layout)?,
         seccomp: Some(Groups {
@@ -344,8 +344,27 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, uid: u32, gid: u32) {
     }
 }
 
+/// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks.
+fn masks(host: &dyn Host) -> Vec<Step> {
+    let Ok(null) = host.find(Path::new("/dev/null")) else {
+        return Vec::new();
+    };
+    let masked = ["/proc/kallsyms", "/proc/keys"].map(Path::new);
+    let present = masked.into_iter().filter(|path| host.find(path).is_ok());
+    present
+        .map(|path| Step::Mount {
+            source: null.canonical.clone(),
+            identity: null.identity,
+            owner: None,
+            open_to_all: true,
+            attributes: Attributes::RDONLY | Attributes::NOSUID | Attributes::NOEXEC,
+            target: path.into(),
+        })
+        .collect()
+}
+
 /// The steps around those of the layout.
-fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool) -> Vec<Step> {
+fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -> Vec<Step> {
     let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES);
     // A file of less than a page still takes one; this many files of a page each fill the size.
     let inodes = (size_bytes / 4096).max(1024);
@@ -370,6 +389,7 @@ fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool) -> Vec<Step> {
     steps.push(Step::MountProc {
         target: "/proc".into(),
     });
+    steps.extend(masks);
     steps.push(Step::LeaveHost);
     steps.push(Step::NameHost {
         name: "palisade".into(),
@@ -391,7 +411,8 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
     }
 }
 
-/// The granted folder that palisade was started in, else the root.
+/// The folder that palisade was started in, if it or anything below it was granted: what was typed
+/// relative to it is found then. Else the root.
 fn working_directory(policy: &Policy, surroundings: &Surroundings, layout: &Layout) -> PathBuf {
     if let Some(cwd) = &policy.grants.cwd {
         return cwd.clone();
@@ -399,7 +420,7 @@ fn working_directory(policy: &Policy, surroundings: &Surroundings, layout: &Layo
     surroundings
         .cwd
         .clone()
-        .filter(|cwd| layout.shows(cwd))
+        .filter(|cwd| layout.shows(cwd) || layout.leads_to_grant(cwd))
         .unwrap_or_else(|| "/".into())
 }
 

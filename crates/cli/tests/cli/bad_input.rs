@@ -48,7 +48,7 @@ fn limits_that_mean_nothing(stage: &Stage) {
             "1h30m",
         ],
     );
-    refused(stage, &["--cpu", "-1"], &["policy: --cpu:"]);
+    refused(stage, &["--cpu=-1"], &["policy: --cpu:"]);
     refused(stage, &["--cpu", "nan"], &["policy: --cpu:"]);
     refused(stage, &["--processes", "many"], &["policy: --processes:"]);
     refused(stage, &["--files", "3"], &["policy: ", "files", "at least"]);

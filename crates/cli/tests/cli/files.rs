@@ -1,14 +1,12 @@
 //! Granted files and folders: what may be done there, and what may not.
 
-use super::{
-    cleanup::eventually,
-    stage::{Stage, User, cases, signal, wait},
-};
+use super::stage::{Stage, User, cases, children_of, ends_soon, pidfd_of, signal, wait};
 use rustix::process::Signal;
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     os::unix::fs::{MetadataExt, PermissionsExt},
+    process::{Child, ChildStdout},
 };
 
 cases![
@@ -29,6 +27,7 @@ cases![
     protect_what_does_not_exist,
     protect_below_what_does_not_exist,
     two_domains_protect_the_same,
+    a_killed_domain_leaves_the_other_protected,
     placeholder_is_gone_after_sigkill,
     placeholder_that_somebody_filled_stays,
     links_do_not_lead_out,
@@ -334,28 +333,56 @@ fn protect_below_what_does_not_exist(stage: &Stage) {
     );
 }
 
+/// A domain that holds `work/.env` until its input ends, then tries to write it.
+fn hold_protected(stage: &Stage) -> (Child, BufReader<ChildStdout>) {
+    let flags = ["--write", "work", "--protect", "work/.env"];
+    let script = "echo ready; read go; echo evil > work/.env && echo written";
+    let mut child = stage.script(&flags, script).spawn();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut stdout), "ready\n");
+    (child, stdout)
+}
+
+fn read_line(from: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line
+}
+
+#[track_caller]
+fn is_still_protected(stage: &Stage, (mut child, mut stdout): (Child, BufReader<ChildStdout>)) {
+    assert!(stage.exists("work/.env"), "still held");
+    drop(child.stdin.take());
+    assert_eq!(read_line(&mut stdout), "", "not written");
+    wait(&mut child);
+    assert!(!stage.exists("work/.env"), "gone with the last");
+}
+
 /// The second domain's end must not take the placeholder away under the first one.
 fn two_domains_protect_the_same(stage: &Stage) {
     stage.make_folder("work");
+    let first = hold_protected(stage);
     let flags = ["--write", "work", "--protect", "work/.env"];
-    let mut first = stage
-        .script(
-            &flags,
-            "echo ready; read go; echo evil > work/.env && echo written",
-        )
-        .spawn();
-    let mut stdout = BufReader::new(first.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
     stage.script(&flags, "true").run().is_silent(0);
-    assert!(stage.exists("work/.env"), "still held by the first");
-    first.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    line.clear();
-    stdout.read_line(&mut line).unwrap();
-    wait(&mut first);
-    assert_eq!(line, "", "not written");
-    assert!(!stage.exists("work/.env"));
+    is_still_protected(stage, first);
+}
+
+/// Nor must the second one's sudden end, after which the keeper cleans.
+fn a_killed_domain_leaves_the_other_protected(stage: &Stage) {
+    stage.make_folder("work");
+    let first = hold_protected(stage);
+    let (second, _stdout) = hold_protected(stage);
+    kill_and_await_keeper(second);
+    is_still_protected(stage, first);
+}
+
+/// Ends palisade by SIGKILL and waits until its keeper, which cleans up after it, has ended too.
+fn kill_and_await_keeper(mut child: Child) {
+    let keepers: Vec<_> = children_of(child.id()).into_iter().map(pidfd_of).collect();
+    assert_eq!(keepers.len(), 1, "palisade has one child");
+    signal(&child, Signal::KILL);
+    wait(&mut child);
+    assert!(keepers.iter().all(ends_soon), "the keeper stays");
 }
 
 fn placeholder_is_gone_after_sigkill(stage: &Stage) {
@@ -368,39 +395,22 @@ fn placeholder_is_gone_after_sigkill(stage: &Stage) {
         "--protect",
         "work/.git/hooks",
     ];
-    let mut call = stage.script(&flags, "echo ready; sleep 60").spawn();
-    let mut line = String::new();
-    let mut stdout = BufReader::new(call.stdout.take().unwrap());
-    stdout.read_line(&mut line).unwrap();
+    let mut child = stage.script(&flags, "echo ready; sleep 60").spawn();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut stdout), "ready\n");
     assert!(stage.exists("work/.env") && stage.exists("work/.git"));
-    signal(&call, Signal::KILL);
-    wait(&mut call);
-    // The guest held the pipe, and the keeper cleans after the guest's end: it holds stderr no more.
-    stdout.read_line(&mut line).unwrap();
-    let left = || {
-        [".env", ".git"]
-            .into_iter()
-            .find(|name| stage.exists(&format!("work/{name}")))
-    };
-    eventually("the placeholders are gone", || left().map(Into::into));
+    kill_and_await_keeper(child);
+    assert!(!stage.exists("work/.env") && !stage.exists("work/.git"));
 }
 
 /// Somebody outside may write to it meanwhile; that is not palisade's to remove.
 fn placeholder_that_somebody_filled_stays(stage: &Stage) {
     stage.make_folder("work");
-    let mut call = stage
-        .script(
-            &["--write", "work", "--protect", "work/.env"],
-            "echo ready; read go",
-        )
-        .spawn();
-    let mut stdout = BufReader::new(call.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
+    let (mut child, _stdout) = hold_protected(stage);
     fs::set_permissions(stage.path("work/.env"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(stage.path("work/.env"), "from outside").unwrap();
-    drop(call.stdin.take());
-    wait(&mut call);
+    drop(child.stdin.take());
+    wait(&mut child);
     assert_eq!(stage.read("work/.env"), "from outside");
 }
 

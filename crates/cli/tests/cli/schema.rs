@@ -20,7 +20,7 @@ struct Check<'a> {
     found: Vec<String>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
     fn value(&mut self, schema: &Value, value: &Value, place: &str) {
         let schema = schema.as_object().expect("a schema is an object");
         for (keyword, argument) in schema {
@@ -120,7 +120,7 @@ impl Check<'_> {
         });
     }
 
-    fn referred(&self, reference: &Value) -> &Value {
+    fn referred(&self, reference: &Value) -> &'a Value {
         let pointer = reference
             .as_str()
             .and_then(|text| text.strip_prefix('#'))

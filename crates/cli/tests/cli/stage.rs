@@ -195,8 +195,8 @@ impl Stage {
         let words = ["run"]
             .iter()
             .chain(flags)
-            .chain(&["--", "/bin/sh", "-c", script])
-            .copied();
+            .copied()
+            .chain(["--", "/bin/sh", "-c", script]);
         self.palisade(words)
     }
 
@@ -300,15 +300,35 @@ pub(crate) fn wait(child: &mut Child) -> ExitStatus {
 
 /// Whether a child ends in time. It is left to be waited for.
 pub(crate) fn ends_within(child: &Child, time: Duration) -> bool {
-    let pidfd = pidfd(child);
-    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    has_event(&pidfd_of(child.id()), time)
+}
+
+/// Whether a process, which need not be a child, ends before a case should hang.
+pub(crate) fn ends_soon(pidfd: &OwnedFd) -> bool {
+    has_event(pidfd, PATIENCE)
+}
+
+fn has_event(pidfd: &OwnedFd, time: Duration) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
     let timeout = Timespec::try_from(time).unwrap();
     rustix::event::poll(&mut fds, Some(&timeout)).unwrap() == 1
 }
 
-fn pidfd(child: &Child) -> OwnedFd {
-    let pid = Pid::from_child(child);
+pub(crate) fn pidfd_of(pid: u32) -> OwnedFd {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap()
+}
+
+/// Pids of the processes whose parent this is.
+pub(crate) fn children_of(parent: u32) -> Vec<u32> {
+    let line = format!("PPid:\t{parent}");
+    let is_child = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|found| found == line)
+    };
+    let names = fs::read_dir("/proc").unwrap().flatten();
+    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_child).collect()
 }
 
 /// Sends a child a signal.
@@ -350,14 +370,15 @@ impl Outcome {
         self
     }
 
-    /// It ended with this code, and palisade said so in one line with these words in it.
+    /// It ended with this code, and palisade said why in one line with these words in it; notes may
+    /// stand beside that.
     #[track_caller]
     pub(crate) fn says(&self, code: i32, words: &[&str]) -> &Self {
         self.is(code);
         let lines: Vec<_> = self
             .stderr
             .lines()
-            .filter(|line| line.starts_with("palisade: "))
+            .filter(|line| line.starts_with("palisade: ") && !line.starts_with("palisade: note: "))
             .collect();
         assert_eq!(lines.len(), 1, "one line: {self:?}");
         for word in words {

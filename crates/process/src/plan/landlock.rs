@@ -1,11 +1,13 @@
 //! The Landlock domain of a guest.
 //!
 //! Beside namespaces it adds what mounts can't say: no signal and no abstract socket leaves the
-//! domain, no TCP, and nothing but files, folders and links is made on the host's disk, where
-//! somebody else would meet a FIFO or socket of the guest's. A standard stream that is a file lies on
-//! a mount of the host's: opened anew through `/proc/self/fd` it must not become writable or
-//! executable. Reads are not handled: the mounts confine them, and a check would cost a fifth of
-//! every open.
+//! domain, and no TCP. Rights on files are handled only where they add something, because any of
+//! them costs 53 ns of every open (measured: 15 %):
+//!
+//! - where the guest can write to the host's disk, nothing but files, folders and links is made
+//!   there: somebody else would meet a FIFO or socket of the guest's;
+//! - where a standard stream is a file, which lies on a mount of the host's: opened anew through
+//!   `/proc/self/fd` it must not become writable or executable.
 //!
 //! Without namespaces it is the file wall itself, and every right is handled.
 
@@ -94,7 +96,7 @@ pub(super) fn domain(
     let (files, rules) = match machine.tier {
         Tier::Bare if abi < SCOPES_ABI => return Err(PlanError::LandlockTooOld { abi }),
         Tier::Bare => (right::ALL, rules_of_files(layout)?),
-        _ => rules_beside_mounts(policy, abi),
+        _ => rules_beside_mounts(policy, layout, abi),
     };
     Ok(Some(Landlock {
         abi,
@@ -105,32 +107,40 @@ pub(super) fn domain(
     }))
 }
 
-fn rules_beside_mounts(policy: &Policy, abi: u32) -> (u64, Vec<LandlockRule>) {
-    // Linux 5.19 brought REFER (without a rule for it, no file moves between folders), 6.2 TRUNCATE.
-    let refer = if abi >= 2 { right::REFER } else { 0 };
-    let truncate = if abi >= 3 { right::TRUNCATE } else { 0 };
-    let inside = right::EXECUTE | right::WRITE_FILE | refer | truncate;
-    let granted = policy
-        .grants
-        .files
-        .iter()
-        .filter(|grant| grant.access == Access::Ipc);
-    let ipc = layout::PRIVATE_FOLDERS
-        .iter()
-        .map(Path::new)
-        .chain(granted.map(|grant| grant.guest_path()));
+/// Rights that are denied, and where they are not.
+fn rules_beside_mounts(policy: &Policy, layout: &Layout, abi: u32) -> (u64, Vec<LandlockRule>) {
+    if !layout.writes_to_host() {
+        return (0, Vec::new());
+    }
+    let granted = policy.grants.files.iter().filter(|grant| grant.access == Access::Ipc);
+    let places = layout::PRIVATE_FOLDERS.iter().map(Path::new);
     let rights = right::MAKE_SOCK | right::MAKE_FIFO;
-    let mut rules: Vec<_> = ipc
-        .map(|path| LandlockRule {
-            path: path.into(),
-            rights,
-        })
+    let mut rules: Vec<_> = places
+        .chain(granted.map(|grant| grant.guest_path()))
+        .map(|path| LandlockRule { path: path.into(), rights })
         .collect();
-    rules.push(LandlockRule {
-        path: "/".into(),
-        rights: inside,
-    });
-    (SPECIAL | inside, rules)
+    let refer = refer(abi);
+    rules.push(LandlockRule { path: "/".into(), rights: refer });
+    (SPECIAL | refer, rules)
+}
+
+/// Linux 5.19 brought REFER; with any right handled and no rule for this one, no file moves between
+/// folders.
+fn refer(abi: u32) -> u64 {
+    if abi >= 2 { right::REFER } else { 0 }
+}
+
+impl Landlock {
+    /// The domain of a guest that has a file of the host's for a standard stream.
+    #[must_use]
+    pub fn with_file_streams(mut self) -> Self {
+        let truncate = if self.abi >= 3 { right::TRUNCATE } else { 0 };
+        let inside = right::EXECUTE | right::WRITE_FILE | truncate | refer(self.abi);
+        self.files |= inside;
+        self.rules.retain(|rule| rule.path != Path::new("/"));
+        self.rules.push(LandlockRule { path: "/".into(), rights: inside });
+        self
+    }
 }
 
 fn rules_of_files(layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {

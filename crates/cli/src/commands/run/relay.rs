@@ -54,6 +54,9 @@ struct Relay {
     signals: Signals,
     /// Keys the guest's terminal has no room for yet.
     keys: Vec<u8>,
+    /// The user asked for a stop. A guest that stops by itself must not stop what started palisade,
+    /// nor palisade, which keeps its limits.
+    stop_wanted: Option<Stop>,
     ended: bool,
 }
 
@@ -75,6 +78,7 @@ pub(super) fn relay(
         output,
         signals,
         keys: Vec::new(),
+        stop_wanted: None,
         ended: false,
     };
     if let Some(outer) = &mut relay.outer {
@@ -85,6 +89,18 @@ pub(super) fn relay(
     }
     relay.finish()
 }
+
+/// How the user asked for a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// By a key, which only the guest's terminal got.
+    ByKey,
+    /// By a signal, which every process in palisade's group got.
+    BySignal,
+}
+
+/// Ctrl-Z.
+const SUSPEND_KEY: u8 = 0x1a;
 
 /// What a turn of the loop waits for.
 #[derive(Clone, Copy, Default)]
@@ -191,6 +207,10 @@ impl Relay {
                 SIGWINCH => self.resize(),
                 SIGTTOU => {}
                 SIGCONT => self.go_on(),
+                SIGTSTP => {
+                    self.stop_wanted = Some(Stop::BySignal);
+                    let _ = self.domain.signal(SIGTSTP);
+                }
                 // The guest may have ended already; its report is on the way then.
                 signal => drop(self.domain.signal(signal)),
             }
@@ -214,18 +234,25 @@ impl Relay {
 
     fn hear(&mut self) -> anyhow::Result<()> {
         match self.domain.next_event()? {
-            Event::Stopped(_) => self.stop_too(),
+            Event::Stopped(_) => {
+                if let Some(stop) = self.stop_wanted.take() {
+                    self.stop_too(stop);
+                }
+            }
             Event::Ended => self.ended = true,
         }
         Ok(())
     }
 
     /// A stopped guest looks like a stopped palisade to the shell that started it.
-    fn stop_too(&mut self) {
+    fn stop_too(&mut self, stop: Stop) {
         if let Some(outer) = &mut self.outer {
             outer.restore();
         }
-        let _ = rustix::process::kill_current_process_group(Signal::STOP);
+        let _ = match stop {
+            Stop::ByKey => rustix::process::kill_current_process_group(Signal::STOP),
+            Stop::BySignal => rustix::process::kill_process(rustix::process::getpid(), Signal::STOP),
+        };
         self.go_on();
     }
 
@@ -265,6 +292,9 @@ impl Relay {
         match rustix::io::read(std::io::stdin(), &mut buffer) {
             Ok(0) => drop(self.domain.signal(SIGHUP)),
             Ok(length) => {
+                if buffer[..length].contains(&SUSPEND_KEY) {
+                    self.stop_wanted = Some(Stop::ByKey);
+                }
                 self.keys.extend_from_slice(&buffer[..length]);
                 self.pass_keys_on();
             }
