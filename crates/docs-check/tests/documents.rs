@@ -324,6 +324,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Names as the matrix prints them: with hyphens, where C has underscores.
 fn attack_names() -> BTreeSet<String> {
     let list =
         fs::read_to_string(root().join("guests/hostile/attacks.def")).expect("the list of attacks");
@@ -331,7 +332,7 @@ fn attack_names() -> BTreeSet<String> {
         .lines()
         .filter_map(|line| line.strip_prefix("ATTACK("))
         .filter_map(|rest| rest.strip_suffix(')'));
-    names.map(str::to_owned).collect()
+    names.map(|name| name.replace('_', "-")).collect()
 }
 
 /// Rust in a document is a copy of an example in the library's documentation, which the compiler

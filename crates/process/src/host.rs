@@ -1,5 +1,8 @@
 //! The few questions a plan asks the host's file system.
 
+#[cfg(test)]
+pub(crate) mod table;
+
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,

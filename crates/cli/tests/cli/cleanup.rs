@@ -160,41 +160,36 @@ fn reap_everything() {
     }
 }
 
-/// Everything that could be left.
+/// Everything that could be left, each with what it is.
 #[derive(Debug, PartialEq, Eq)]
-struct Inventory {
-    processes: BTreeSet<String>,
-    namespaces: BTreeSet<PathBuf>,
-    mounts: BTreeSet<String>,
-    cgroups: BTreeSet<PathBuf>,
-    files: BTreeSet<PathBuf>,
-}
+struct Inventory(BTreeSet<String>);
 
 impl Inventory {
     fn take(orders: &Orders) -> Self {
-        let processes: BTreeSet<_> = names_in(Path::new("/proc"))
-            .filter(|name| name.parse::<u32>().is_ok())
-            .collect();
-        let namespaces = processes.iter().flat_map(|process| {
+        let mut all = BTreeSet::new();
+        for process in names_in(Path::new("/proc")).filter(|name| name.parse::<u32>().is_ok()) {
             let folder = PathBuf::from(format!("/proc/{process}/ns"));
-            names_in(&folder).filter_map(move |name| fs::read_link(folder.join(name)).ok())
-        });
-        Self {
-            namespaces: namespaces.collect(),
-            mounts: fs::read_to_string("/proc/self/mountinfo")
-                .unwrap()
-                .lines()
-                .map(Into::into)
-                .collect(),
-            cgroups: own_cgroups(),
-            files: everything_below(&orders.folder),
-            processes,
+            let links = names_in(&folder).filter_map(|name| fs::read_link(folder.join(name)).ok());
+            all.extend(links.map(|link| format!("namespace {}", link.display())));
+            all.insert(format!("process {process}"));
         }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        all.extend(mounts.lines().map(|line| format!("mount {line}")));
+        all.extend(
+            own_cgroups()
+                .iter()
+                .map(|path| format!("cgroup {}", path.display())),
+        );
+        let files = everything_below(&orders.folder);
+        all.extend(files.iter().map(|path| format!("file {}", path.display())));
+        Self(all)
     }
 
     /// What there is more, or less, than before.
     fn difference(&self, before: &Self) -> Option<String> {
-        (self != before).then(|| format!("before: {before:#?}\nafter: {self:#?}"))
+        let more: Vec<_> = self.0.difference(&before.0).collect();
+        let less: Vec<_> = before.0.difference(&self.0).collect();
+        (self != before).then(|| format!("more: {more:#?}, less: {less:#?}"))
     }
 }
 
@@ -212,7 +207,8 @@ fn own_cgroups() -> BTreeSet<PathBuf> {
         .chars()
         .filter(char::is_ascii_digit)
         .collect();
-    let is_own = |path: &PathBuf| path.to_string_lossy().contains(&format!("-{inode}-"));
+    let is_own =
+        |path: &PathBuf| path.is_dir() && path.to_string_lossy().contains(&format!("-{inode}-"));
     everything_below(Path::new("/sys/fs/cgroup"))
         .into_iter()
         .filter(is_own)

@@ -27,6 +27,9 @@ cases![
     the_terminal_is_as_before_afterwards,
 ];
 
+/// The outer shell's. What is typed before it appears belongs to the program that runs.
+const PROMPT: &str = "$ ";
+
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -72,7 +75,10 @@ impl Person {
             shell,
         };
         // An ordinary user's shell finds the terminal root's; it says so and goes on.
-        person.types("echo rea''dy\n").sees("ready\r\n");
+        person
+            .types("echo rea''dy\n")
+            .sees("ready\r\n")
+            .sees(PROMPT);
         person
     }
 
@@ -137,7 +143,10 @@ fn resize(master: impl std::os::fd::AsFd, ws_row: u16, ws_col: u16) {
 
 fn the_guest_has_a_terminal_of_its_own(stage: &Stage) {
     let mut person = Person::sit_down(stage);
-    person.types("$P run -- tty\n").sees("\n/dev/pts/0\r\n");
+    person
+        .types("$P run -- tty\n")
+        .sees("\n/dev/pts/0\r\n")
+        .sees(PROMPT);
     person
         .types("$P run -- sh -c 'ls /dev/pts; exit 5'; echo code $?\n")
         .sees("\n0  ptmx\r\n")
@@ -167,14 +176,15 @@ fn ctrl_z_stops_palisade_and_fg_goes_on(stage: &Stage) {
     person
         .types("$P run -- sh -c 'echo up; cat; echo over; exit 4'\n")
         .sees("\nup\r\n");
-    person.types("\x1a").sees("Stopped");
+    person.types("\x1a").sees("Stopped").sees(PROMPT);
     // The outer shell has its terminal back, cooked.
     person
         .types("stty -a | grep -o ' icanon'\n")
-        .sees("\n icanon\r\n");
-    person.types("fg\n").sees("palisade run");
+        .sees("\n icanon\r\n")
+        .sees(PROMPT);
+    person.types("fg\n").sees("$P run");
     person.types("again\n").sees("again\r\n").sees("again\r\n");
-    person.types("\x04").sees("over\r\n");
+    person.types("\x04").sees("over\r\n").sees(PROMPT);
     person.types("echo code $?\n").sees("code 4\r\n");
 }
 
@@ -184,13 +194,15 @@ fn a_shell_inside_has_job_control(stage: &Stage) {
     person
         .types("seq 3 | sort -r | tr '\\n' -; echo\n")
         .sees("\n3-2-1-\r\n");
-    person.types("sleep 60 | cat\n");
+    person
+        .types("sh -c 'echo u''p; sleep 60' | cat\n")
+        .sees("up\r\n");
     person.types("\x1a").sees("Stopped");
     person.types("jobs\n").sees("Stopped");
     person
         .types("kill %1; wait; echo in''side\n")
         .sees("inside\r\n");
-    person.types("exit 6\n").sees("exit");
+    person.types("exit 6\n").sees("exit").sees(PROMPT);
     person.types("echo code $?\n").sees("code 6\r\n");
 }
 
@@ -226,7 +238,10 @@ fn keys_are_not_pushed_into_the_terminal_outside(stage: &Stage) {
 
 fn the_terminal_is_as_before_afterwards(stage: &Stage) {
     let mut person = Person::sit_down(stage);
-    person.types("a=$(stty -g); $P run -- sh -c 'stty raw -echo; kill -9 $$'; b=$(stty -g)\n");
+    person
+        .types("a=$(stty -g); $P run -- sh -c 'stty raw -echo; kill -9 $$'; b=$(stty -g)\n")
+        .sees("SIGKILL")
+        .sees(PROMPT);
     person
         .types("test \"$a\" = \"$b\" && echo sa''me\n")
         .sees("same\r\n");

@@ -49,13 +49,18 @@ impl Outer {
     /// The terminal to make for the guest.
     pub(super) fn order(&self) -> Terminal {
         let (rows, columns) = self.size();
-        // With keys going straight to the guest the outer terminal is raw and translates nothing.
         Terminal {
             rows,
             columns,
             replaces: self.replaces,
-            raw_output: !self.replaces[0],
+            raw_output: !self.shows_as_is(),
         }
+    }
+
+    /// Whether the terminal outside leaves output alone while keys go straight to the guest. It
+    /// goes on translating line ends where the rest of a pipeline prints to it too.
+    fn shows_as_is(&self) -> bool {
+        self.replaces[0] && self.replaces[1]
     }
 
     pub(super) fn size(&self) -> (u16, u16) {
@@ -81,6 +86,9 @@ impl Outer {
         if let Ok(settings) = rustix::termios::tcgetattr(stdin()) {
             let mut raw = settings.clone();
             raw.make_raw();
+            if !self.shows_as_is() {
+                raw.output_modes = settings.output_modes;
+            }
             if rustix::termios::tcsetattr(stdin(), OptionalActions::Now, &raw).is_ok() {
                 self.saved = Some(settings);
             }

@@ -1,0 +1,181 @@
+//! A host that is a table: what a plan asks is answered without a machine.
+
+use super::{Found, Host, Identity, Kind};
+use rustix::io::Errno;
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Component, Path, PathBuf},
+};
+
+/// More links than any honest path has; the kernel's own bound is 40.
+const MOST_LINKS: usize = 40;
+
+/// Paths and what lies there. Inodes are numbered in the order in which they were put in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    entries: BTreeMap<PathBuf, Entry>,
+    owner: (u32, u32),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    thing: Thing,
+    inode: u64,
+    owner: (u32, u32),
+    mode: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Thing {
+    Folder,
+    File(Vec<u8>),
+    Device,
+    Fifo,
+    Link(PathBuf),
+}
+
+impl Table {
+    /// Root's folders and device nodes of every Linux host.
+    pub(crate) fn bare() -> Self {
+        let devices = ["null", "zero", "full", "random", "urandom", "fuse"];
+        let table = Self::default().folder("/").folder("/tmp").folder("/dev");
+        devices.into_iter().fold(table, |table, name| {
+            table.put(&format!("/dev/{name}"), Thing::Device, 0o666)
+        })
+    }
+
+    /// Debian since 12: `/bin` and its like are links into `/usr`.
+    pub(crate) fn merged_usr() -> Self {
+        let table = Self::bare().folder("/usr").folder("/usr/bin").folder("/usr/lib");
+        let links = ["bin", "sbin", "lib", "lib64"];
+        let table = links.into_iter().fold(table, |table, name| {
+            table.link(&format!("/{name}"), &format!("usr/{name}"))
+        });
+        table.settings()
+    }
+
+    /// Older and smaller distributions: `/bin` and its like are folders.
+    pub(crate) fn split_usr() -> Self {
+        let folders = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
+        folders.into_iter().fold(Self::bare(), Self::folder).settings()
+    }
+
+    fn settings(self) -> Self {
+        self.folder("/etc")
+            .file("/etc/os-release", "ID=table\n")
+            .file("/etc/shadow", "root:!:1::::::\n")
+            .folder("/etc/ssl")
+            .folder("/etc/alternatives")
+            .link("/etc/localtime", "/usr/share/zoneinfo/UTC")
+            .folder("/etc/python3.11")
+            .folder("/etc/javascript-common")
+    }
+
+    /// What is put in from here on belongs to this user and group.
+    pub(crate) fn owned_by(mut self, uid: u32, gid: u32) -> Self {
+        self.owner = (uid, gid);
+        self
+    }
+
+    pub(crate) fn folder(self, path: &str) -> Self {
+        self.put(path, Thing::Folder, 0o755)
+    }
+
+    pub(crate) fn file(self, path: &str, content: &str) -> Self {
+        self.put(path, Thing::File(content.into()), 0o644)
+    }
+
+    pub(crate) fn link(self, path: &str, target: &str) -> Self {
+        self.put(path, Thing::Link(target.into()), 0o777)
+    }
+
+    pub(crate) fn fifo(self, path: &str) -> Self {
+        self.put(path, Thing::Fifo, 0o600)
+    }
+
+    fn put(mut self, path: &str, thing: Thing, mode: u32) -> Self {
+        let inode = self.entries.len() as u64 + 1;
+        let entry = Entry { thing, inode, owner: self.owner, mode };
+        self.entries.insert(path.into(), entry);
+        self
+    }
+
+    /// The path without links.
+    fn resolve(&self, path: &Path) -> rustix::io::Result<PathBuf> {
+        let mut left: Vec<OsString> = components(path).rev().collect();
+        let mut resolved = PathBuf::from("/");
+        let mut links = 0;
+        while let Some(name) = left.pop() {
+            let next = resolved.join(&name);
+            match self.entries.get(&next).map(|entry| &entry.thing) {
+                Some(Thing::Link(target)) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(Errno::LOOP);
+                    }
+                    if target.is_absolute() {
+                        resolved = PathBuf::from("/");
+                    }
+                    left.extend(components(target).rev());
+                }
+                Some(Thing::Folder) => resolved = next,
+                Some(_) if left.is_empty() => resolved = next,
+                Some(_) => return Err(Errno::NOTDIR),
+                None => return Err(Errno::NOENT),
+            }
+        }
+        Ok(resolved)
+    }
+}
+
+fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        _ => None,
+    })
+}
+
+impl Host for Table {
+    fn find(&self, path: &Path) -> rustix::io::Result<Found> {
+        let canonical = self.resolve(path)?;
+        let entry = &self.entries[&canonical];
+        Ok(Found {
+            kind: match entry.thing {
+                Thing::Folder | Thing::Link(_) => Kind::Folder,
+                Thing::File(_) => Kind::File,
+                Thing::Device => Kind::Device,
+                Thing::Fifo => Kind::Ipc,
+            },
+            identity: Identity { device_major: 8, device_minor: 1, inode: entry.inode },
+            uid: entry.owner.0,
+            gid: entry.owner.1,
+            mode: entry.mode,
+            size_bytes: match &entry.thing {
+                Thing::File(content) => content.len() as u64,
+                _ => 0,
+            },
+            canonical,
+        })
+    }
+
+    fn link(&self, path: &Path) -> Option<PathBuf> {
+        match &self.entries.get(path)?.thing {
+            Thing::Link(target) => Some(target.clone()),
+            _ => None,
+        }
+    }
+
+    fn names(&self, folder: &Path) -> Vec<OsString> {
+        let paths = self.entries.keys().filter(|path| path.parent() == Some(folder));
+        paths.filter_map(|path| path.file_name().map(Into::into)).collect()
+    }
+
+    fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
+        let canonical = self.resolve(path).ok()?;
+        match &self.entries[&canonical].thing {
+            Thing::File(content) if content.len() as u64 <= most_bytes => Some(content.clone()),
+            _ => None,
+        }
+    }
+}
