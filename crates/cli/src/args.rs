@@ -42,6 +42,8 @@ pub(crate) enum Command {
     /// else 1.
     #[command(override_usage = help::DOCTOR_USAGE)]
     Doctor(DoctorArgs),
+    /// Measure what the wall costs on this machine
+    Bench(crate::commands::bench::BenchArgs),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_PLACES)]
     Completions(CompletionsArgs),

@@ -1,5 +1,6 @@
 //! One module a verb.
 
+pub(crate) mod bench;
 mod completions;
 mod doctor;
 mod explain;
@@ -15,6 +16,7 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Run(args) => run::run(args, early),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(args),
+        Command::Bench(args) => bench::bench(args),
         Command::Completions(args) => completions::completions(args.shell),
         Command::Man => man::man(),
     }

@@ -43,10 +43,19 @@ impl Library {
             },
         };
         library.run()?;
-        if readiness == Readiness::Parked {
-            library.park_one_more()?;
-        }
         Ok(library)
+    }
+
+    /// Waits for what shall be there before the next guest is asked for. Not part of a start.
+    ///
+    /// # Errors
+    ///
+    /// When the next domain can't be made.
+    pub fn get_ready(&self) -> anyhow::Result<()> {
+        match &self.launcher {
+            Some(launcher) => Ok(launcher.wait_until_parked()?),
+            None => Ok(()),
+        }
     }
 
     /// Starts the guest and waits until nothing of its domain is left.
@@ -62,14 +71,6 @@ impl Library {
             report.exit
         );
         Ok(report)
-    }
-
-    /// A run that follows another at once finds the one that was parked before that.
-    fn park_one_more(&self) -> anyhow::Result<()> {
-        if let Some(launcher) = &self.launcher {
-            launcher.park(&self.builder().plan()?)?;
-        }
-        Ok(())
     }
 
     fn builder(&self) -> palisade::Builder {

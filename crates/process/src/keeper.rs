@@ -2,6 +2,7 @@
 
 use crate::{sys, wire};
 use rustix::{
+    event::{PollFd, PollFlags},
     fs::{MemfdFlags, SealFlags},
     io::Errno,
     net::{
@@ -176,6 +177,18 @@ impl Keeper {
         }
     }
 
+    /// Waits until the oldest order is carried out, and its prelude if it has one.
+    pub(crate) fn wait_until_parked(&self, has_prelude: bool) -> Result<(), KeeperError> {
+        let parked = self.parked();
+        if let (Ok(parked), true) = (&parked, has_prelude) {
+            // Whether it says that it is ready or that it failed: the launch reads it.
+            let mut fds = [PollFd::new(&parked.socket, PollFlags::IN)];
+            rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None)).map_err(talk_error)?;
+        }
+        lock(&self.replies).parked.push_front(parked);
+        Ok(())
+    }
+
     /// A user namespace that maps the owner of files on disk to the domain's host uid.
     pub(crate) fn map_ids(
         &self,
@@ -215,12 +228,6 @@ impl Keeper {
     /// Tells the keeper that this process has removed everything itself.
     pub(crate) fn forget(&self, init_pid: u32) -> Result<(), KeeperError> {
         self.send(wire::KEEPER_FORGET, &[init_pid.into()], &[], None)
-    }
-
-    /// Closes the control socket without waiting for the keeper's end.
-    pub(crate) fn leave(self) {
-        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
-        std::mem::forget(self);
     }
 
     fn send(

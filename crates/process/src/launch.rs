@@ -14,6 +14,7 @@ use crate::{
     keeper::{Keeper, ParkOrder, Parked, receive_record},
     machine::Machine,
     plan::Plan,
+    seccomp::Groups,
     wire::{self, Step, started},
 };
 use held::Held;
@@ -38,6 +39,8 @@ pub struct Launcher {
     /// Preludes of the domains that were ordered and not used yet, oldest first.
     ordered: Mutex<VecDeque<Vec<u8>>>,
     parks_ahead: bool,
+    /// The filter compiled last: domains of one kind have the same.
+    filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
 }
 
 /// What the guest gets as its standard streams.
@@ -98,6 +101,7 @@ impl Launcher {
             machine,
             ordered: Mutex::default(),
             parks_ahead: false,
+            filter: Mutex::default(),
         }
     }
 
@@ -180,6 +184,32 @@ impl Launcher {
         }
     }
 
+    fn filter_of(&self, plan: &Plan) -> Result<Arc<[u8]>, LaunchError> {
+        let mut filter = lock(&self.filter);
+        match (&*filter, &plan.seccomp) {
+            (Some((groups, program)), Some(wanted)) if groups == wanted => Ok(Arc::clone(program)),
+            (_, None) => Ok(Arc::default()),
+            (_, Some(wanted)) => {
+                let program: Arc<[u8]> = plan.seccomp_program()?.into();
+                *filter = Some((*wanted, Arc::clone(&program)));
+                Ok(program)
+            }
+        }
+    }
+
+    /// Waits until a domain that was parked is ready, so that the next launch need not.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be made.
+    pub fn wait_until_parked(&self) -> Result<(), LaunchError> {
+        let ordered = lock(&self.ordered);
+        match ordered.front() {
+            Some(prelude) => Ok(self.keeper()?.wait_until_parked(!prelude.is_empty())?),
+            None => Ok(()),
+        }
+    }
+
     /// A domain whose init is born in a control group of version 2: any other way in waits for an
     /// RCU grace period.
     fn park_in(&self, cgroup: BorrowedFd<'_>) -> Result<Parked, LaunchError> {
@@ -210,15 +240,6 @@ impl Launcher {
             None => self.take_parked(plan)?,
         };
         self.launch_parked(plan, streams, include_files, (parked, is_built), held)
-    }
-
-    /// Lets the keeper end by itself instead of waiting for it: for a process that is about to end
-    /// and has no domain left.
-    pub fn leave(self) {
-        let keeper = lock(&self.keeper).take();
-        if let Some(keeper) = keeper.and_then(Arc::into_inner) {
-            keeper.leave();
-        }
     }
 
     fn launch_parked(
@@ -254,7 +275,7 @@ impl Launcher {
         let terminal = streams.terminal.map(terminal_order);
         body.extend(encode::encode_guest(
             plan,
-            &plan.seccomp_program()?,
+            &self.filter_of(plan)?,
             terminal,
             include_files,
             tasks_from..fds.len() as u32,
@@ -352,6 +373,7 @@ fn await_start(
     let received = receive_record(socket.as_fd()).map_err(LaunchError::Receive)?;
     let (record, mut fds) = received.ok_or(LaunchError::InitGone)?;
     match record.kind {
+        wire::INIT_READY => await_start(socket, plan),
         wire::INIT_STARTED => Ok((record.words, fds.pop_front())),
         wire::INIT_FAILED => {
             let [step, item, errno, ..] = record.words;

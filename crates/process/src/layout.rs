@@ -38,6 +38,8 @@ struct HostPath {
     writable: bool,
     /// Its files get the guest as their owner; the system view and devices stay as they are.
     granted: bool,
+    /// It has another path inside.
+    moved: bool,
 }
 
 /// The file system of one domain, before it is steps.
@@ -83,7 +85,9 @@ impl Layout {
             layout.add_system_view(host);
         }
         layout.add_devices(policy, host)?;
-        for grant in &policy.grants.files {
+        // Those that refine what others bring come last.
+        let (first, last): (Vec<_>, Vec<_>) = policy.grants.files.iter().partition(|grant| grant.access != Access::Ipc);
+        for grant in first.into_iter().chain(last) {
             layout.add_grant(grant, host)?;
         }
         layout.yield_to_grants();
@@ -112,6 +116,7 @@ impl Layout {
                         found,
                         writable: false,
                         granted: false,
+                        moved: false,
                     };
                     self.places.insert(path, Place::Host(place));
                 }
@@ -139,6 +144,7 @@ impl Layout {
                     found,
                     writable: true,
                     granted: false,
+                    moved: false,
                 }),
             );
         }
@@ -164,6 +170,7 @@ impl Layout {
                         found,
                         writable,
                         granted: true,
+                        moved: grant.guest.as_ref().is_some_and(|guest| *guest != grant.host),
                     }),
                 );
             }
@@ -174,7 +181,12 @@ impl Layout {
                     .or_insert(Place::Executable);
                 self.executable.push(guest);
             }
-            Access::Ipc => {}
+            Access::Ipc => {
+                // Refused here, where the path can be named, rather than by Landlock.
+                if let Some(path) = self.host_path(&guest) {
+                    host.find(&path).map_err(|errno| PlanError::missing(&path, errno))?;
+                }
+            }
         }
         Ok(())
     }
@@ -210,8 +222,11 @@ impl Layout {
 
     fn is_same_path(&self, path: &Path) -> bool {
         // A grant through a link shows the target under the link's own path.
-        path.ancestors()
-            .any(|ancestor| matches!(self.places.get(ancestor), Some(Place::Host(_))))
+        let host = path.ancestors().find_map(|ancestor| match self.places.get(ancestor) {
+            Some(Place::Host(host)) => Some(host),
+            _ => None,
+        });
+        host.is_some_and(|host| !host.moved)
     }
 
     /// Whether the guest could change the host's file at `path`.
@@ -298,8 +313,18 @@ impl Layout {
                 Place::Host(host) if host.found.canonical != *guest => {
                     return Err(needs_mounts("it has another path inside"));
                 }
-                Place::Host(host) if !host.writable && self.is_inside_writable(guest) => {
+                Place::Host(host) if !host.writable && self.is_inside(guest, true) => {
                     return Err(needs_mounts("it is read-only inside a writable folder"));
+                }
+                Place::Host(host)
+                    if host.writable
+                        && host.found.kind != Kind::Device
+                        && self.is_inside(guest, false)
+                        && !self.is_executable(guest) =>
+                {
+                    return Err(needs_mounts(
+                        "what is written there must not run, and the folder around it is executable",
+                    ));
                 }
                 Place::Host(host) => open.push(OpenPath {
                     path: guest.clone(),
@@ -312,8 +337,20 @@ impl Layout {
         Ok(open)
     }
 
-    fn is_inside_writable(&self, guest: &Path) -> bool {
-        matches!(self.around(guest), Some((_, Place::Host(host))) if host.writable)
+    fn is_inside(&self, guest: &Path, writable: bool) -> bool {
+        matches!(self.around(guest), Some((_, Place::Host(host))) if host.writable == writable)
+    }
+
+    /// Private folders in which the guest may make sockets and FIFOs: those with nothing of the
+    /// host's disk in them, because a Landlock rule also covers what is mounted below it.
+    pub(crate) fn ipc_folders(&self) -> impl Iterator<Item = &Path> {
+        let folders = PRIVATE_FOLDERS.iter().map(Path::new);
+        folders.filter(|folder| {
+            let inside = |guest: &PathBuf| guest.starts_with(folder);
+            !self.places.iter().any(|(guest, place)| {
+                inside(guest) && matches!(place, Place::Host(host) if host.writable && host.granted)
+            })
+        })
     }
 
     /// Turns the layout into steps, parents first.
@@ -414,9 +451,7 @@ impl Layout {
         arrangement.steps.push(Step::Mount {
             source: source.found.canonical.clone(),
             identity: source.found.identity,
-            owner: source
-                .granted
-                .then_some((source.found.uid, source.found.gid)),
+            owner: owner_to_map(host, source),
             open_to_all: is_open_to_all(&source.found, source.writable),
             attributes: self.attributes(guest, source),
             target: guest.into(),
@@ -531,6 +566,8 @@ impl Layout {
                         link: path.into(),
                     });
                 }
+                // Held for another path already: nothing comes into being below it either.
+                Err(Errno::NOENT) if arrangement.holds(&on_host) => return Ok(()),
                 Err(Errno::NOENT) => {
                     let folder = path != guest;
                     arrangement.placeholders.push(Placeholder {
@@ -574,6 +611,10 @@ impl Arrangement {
         });
     }
 
+    fn holds(&self, on_host: &Path) -> bool {
+        self.placeholders.iter().any(|placeholder| placeholder.path == on_host)
+    }
+
     fn make_parents(&mut self, path: &Path) {
         let mut parents: Vec<_> = path.ancestors().skip(1).collect();
         parents.reverse();
@@ -615,6 +656,21 @@ fn join(base: &Path, rest: &Path) -> PathBuf {
     }
 }
 
+/// Whose files the guest shall own. A single file that anybody may read, in folders that anybody may
+/// enter, is as good without; what a folder holds may be anything.
+fn owner_to_map(host: &dyn Host, source: &HostPath) -> Option<(u32, u32)> {
+    let found = &source.found;
+    let open_parents = || {
+        let mut parents = found.canonical.ancestors().skip(1);
+        parents.all(|parent| host.find(parent).is_ok_and(|parent| parent.mode & 0o1 != 0))
+    };
+    let is_open = !source.writable
+        && found.kind == Kind::File
+        && is_open_to_all(found, false)
+        && open_parents();
+    (source.granted && !is_open).then_some((found.uid, found.gid))
+}
+
 /// Whether a file can be used without being its owner. A folder's content may be anything.
 fn is_open_to_all(found: &Found, writable: bool) -> bool {
     let needed = match (found.kind, writable) {
@@ -626,3 +682,6 @@ fn is_open_to_all(found: &Found, writable: bool) -> bool {
     };
     found.mode & needed == needed
 }
+
+#[cfg(test)]
+mod tests;

@@ -363,9 +363,19 @@ fn masks(host: &dyn Host) -> Vec<Step> {
         .collect()
 }
 
+/// What palisade itself puts into the `tmpfs`: the limit is for the guest.
+fn own_bytes(steps: &[Step]) -> u64 {
+    const PAGE: usize = 4096;
+    let pages = steps.iter().map(|step| match step {
+        Step::WriteFile { content, .. } => content.len().div_ceil(PAGE),
+        _ => 0,
+    });
+    (pages.sum::<usize>() * PAGE) as u64
+}
+
 /// The steps around those of the layout.
 fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -> Vec<Step> {
-    let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES);
+    let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES) + own_bytes(&inner);
     // A file of less than a page still takes one; this many files of a page each fill the size.
     let inodes = (size_bytes / 4096).max(1024);
     let mut steps = vec![Step::MakeRoot { size_bytes, inodes }];
@@ -456,3 +466,6 @@ fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::O
 fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&String::from_utf8_lossy(bytes))
 }
+
+#[cfg(test)]
+mod tests;

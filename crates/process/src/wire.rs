@@ -83,6 +83,8 @@ pub const DOMAIN_KILL: u64 = 33;
 /// The guest's program runs. Words: timestamps in ns of the monotonic clock, in the order of
 /// `PHASES`. Descriptor: the master end of the terminal if one was asked for.
 pub const INIT_STARTED: u64 = 48;
+/// The prelude is carried out.
+pub const INIT_READY: u64 = 52;
 /// The guest could not be started. Words: step, index of the item in that step, errno.
 pub const INIT_FAILED: u64 = 49;
 /// The guest was stopped by a signal. Words: signal.

@@ -45,13 +45,20 @@ fn user() -> Machine {
 }
 
 fn root() -> Machine {
-    Machine { tier: Tier::Privileged, uid: 0, gid: 0, ..user() }
+    Machine {
+        tier: Tier::Privileged,
+        uid: 0,
+        gid: 0,
+        ..user()
+    }
 }
 
 fn surroundings() -> Surroundings {
     Surroundings {
         cwd: Some(HOME.into()),
-        environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")].map(|(name, value)| (name.into(), value.into())).into(),
+        environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into(),
         terminal: false,
     }
 }
@@ -63,7 +70,10 @@ fn policy(text: &str) -> Policy {
 }
 
 fn plan_on(host: &Table, machine: &Machine, text: &str) -> Result<Plan, PlanError> {
-    let command = Command { program: "python3".into(), arguments: vec!["script.py".into()] };
+    let command = Command {
+        program: "python3".into(),
+        arguments: vec!["script.py".into()],
+    };
     make_plan(&policy(text), &command, machine, &surroundings(), host)
 }
 
@@ -77,9 +87,15 @@ fn files_on(host: &Table, text: &str) -> String {
     let usual = steps(&plan_on(host, &user(), "").unwrap());
     let plan = plan_on(host, &user(), text).unwrap();
     let held = plan.placeholders.iter().map(|placeholder| {
-        format!("hold      {} ({})", placeholder.path.display(), if placeholder.folder { "folder" } else { "file" })
+        format!(
+            "hold      {} ({})",
+            placeholder.path.display(),
+            if placeholder.folder { "folder" } else { "file" }
+        )
     });
-    let new = steps(&plan).into_iter().filter(|step| !usual.contains(step));
+    let new = steps(&plan)
+        .into_iter()
+        .filter(|step| !usual.contains(step));
     held.chain(new).collect::<Vec<_>>().join("\n")
 }
 
@@ -114,13 +130,23 @@ fn default_policy_on_a_host_with_split_usr() {
 
 #[test]
 fn nothing_but_a_static_program() {
-    let plan = plan_on(&home(), &user(), "system = false\n[grants]\nread = ['work:/program']").unwrap();
+    let plan = plan_on(
+        &home(),
+        &user(),
+        "system = false\n[grants]\nread = ['work:/program']",
+    )
+    .unwrap();
     insta::assert_snapshot!(plan);
 }
 
 #[test]
 fn as_json() {
-    let plan = plan_on(&home(), &root(), "system = false\n[grants]\nwrite = ['work']").unwrap();
+    let plan = plan_on(
+        &home(),
+        &root(),
+        "system = false\n[grants]\nwrite = ['work']",
+    )
+    .unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
 }
 
@@ -131,7 +157,12 @@ fn owners_are_mapped_for_grants_alone() {
     for step in &plan.steps {
         if let Step::Mount { target, owner, .. } = step {
             let is_granted = target.starts_with(HOME);
-            assert_eq!(*owner, is_granted.then_some((1001, 1002)), "{}", target.display());
+            assert_eq!(
+                *owner,
+                is_granted.then_some((1001, 1002)),
+                "{}",
+                target.display()
+            );
         }
     }
 }
@@ -145,12 +176,16 @@ fn write_with_existing_and_missing_paths_protected() {
 
 #[test]
 fn writable_in_read_only() {
-    insta::assert_snapshot!(files("[grants]\nread = ['work']\nwrite = ['work/target', 'work/source.c']"));
+    insta::assert_snapshot!(files(
+        "[grants]\nread = ['work']\nwrite = ['work/target', 'work/source.c']"
+    ));
 }
 
 #[test]
 fn read_only_in_writable() {
-    insta::assert_snapshot!(files("[grants]\nwrite = ['work']\nread = ['work/target/keep']"));
+    insta::assert_snapshot!(files(
+        "[grants]\nwrite = ['work']\nread = ['work/target/keep']"
+    ));
 }
 
 #[test]
@@ -167,7 +202,9 @@ fn mapped_to_other_paths() {
 
 #[test]
 fn a_grant_in_place_of_a_system_file_or_link() {
-    insta::assert_snapshot!(files("[grants]\nread = ['script.py:/etc/os-release', 'work:/bin', 'work/.git:/etc/ssl']"));
+    insta::assert_snapshot!(files(
+        "[grants]\nread = ['script.py:/etc/os-release', 'work:/bin', 'work/.git:/etc/ssl']"
+    ));
 }
 
 #[test]
@@ -189,7 +226,10 @@ fn devices_and_terminals() {
 
 #[test]
 fn granted_through_links() {
-    let host = home().link("/home/ada/here", "work").file("/home/ada/work/data", "").link("/home/ada/there", "/home/ada/here/data");
+    let host = home()
+        .link("/home/ada/here", "work")
+        .file("/home/ada/work/data", "")
+        .link("/home/ada/there", "/home/ada/here/data");
     insta::assert_snapshot!(files_on(&host, "[grants]\nread = ['here', 'there']"));
 }
 
@@ -198,8 +238,16 @@ fn sockets_in_a_writable_folder() {
     let landlock = |text: &str| plan_on(&home(), &user(), text).unwrap().landlock.unwrap();
     let without = landlock("[grants]\nwrite = ['work']");
     let with = landlock("[grants]\nwrite = ['work']\nipc = ['work/target']");
-    let paths = |rules: &[palisade_process::plan::LandlockRule]| rules.iter().map(|rule| rule.path.clone()).collect::<Vec<_>>();
-    let more: Vec<_> = paths(&with.rules).into_iter().filter(|path| !paths(&without.rules).contains(path)).collect();
+    let paths = |rules: &[palisade_process::plan::LandlockRule]| {
+        rules
+            .iter()
+            .map(|rule| rule.path.clone())
+            .collect::<Vec<_>>()
+    };
+    let more: Vec<_> = paths(&with.rules)
+        .into_iter()
+        .filter(|path| !paths(&without.rules).contains(path))
+        .collect();
     assert_eq!(more, [Path::new("/home/ada/work/target")]);
     assert_eq!(with.files, without.files);
 }
@@ -219,11 +267,20 @@ fn survey(version: Version, writable: bool) -> Survey {
         enabled: controllers.clone(),
         occupants: Occupants::NoMatter,
     };
-    Survey { grounds: vec![Ground { version, controllers, bases: vec![base] }] }
+    Survey {
+        grounds: vec![Ground {
+            version,
+            controllers,
+            bases: vec![base],
+        }],
+    }
 }
 
 fn with_cgroups(machine: Machine, survey: Survey) -> Machine {
-    Machine { cgroups: OnceLock::from(survey), ..machine }
+    Machine {
+        cgroups: OnceLock::from(survey),
+        ..machine
+    }
 }
 
 const LIMITS: &str = "[limits]\nmemory = '512M'\ncpu = 1.5\nprocesses = 64\nfiles = 100\nfile-size = '1G'\n\
@@ -233,43 +290,79 @@ const LIMITS: &str = "[limits]\nmemory = '512M'\ncpu = 1.5\nprocesses = 64\nfile
 fn bounds(machine: &Machine, text: &str) -> String {
     let plan = plan_on(&home(), machine, text).unwrap().to_string();
     let words = ["tmpfs", "limit", "cgroup", "enforce"];
-    let lines = plan.lines().filter(|line| words.iter().any(|word| line.starts_with(word)));
+    let lines = plan
+        .lines()
+        .filter(|line| words.iter().any(|word| line.starts_with(word)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn limits_held_by_cgroups_of_version_1() {
-    insta::assert_snapshot!(bounds(&with_cgroups(root(), survey(Version::V1, true)), LIMITS));
+    insta::assert_snapshot!(bounds(
+        &with_cgroups(root(), survey(Version::V1, true)),
+        LIMITS
+    ));
 }
 
 #[test]
 fn limits_held_by_cgroups_of_version_2() {
-    insta::assert_snapshot!(bounds(&with_cgroups(user(), survey(Version::V2, true)), LIMITS));
+    insta::assert_snapshot!(bounds(
+        &with_cgroups(user(), survey(Version::V2, true)),
+        LIMITS
+    ));
 }
 
 #[test]
 fn limits_approximated_where_that_was_accepted() {
     let text = format!("allow-degraded = ['memory', 'cpu']\n{LIMITS}");
-    insta::assert_snapshot!(bounds(&with_cgroups(user(), survey(Version::V2, false)), &text));
+    insta::assert_snapshot!(bounds(
+        &with_cgroups(user(), survey(Version::V2, false)),
+        &text
+    ));
 }
 
 #[test]
 fn limits_that_nothing_holds_are_refused() {
     let machine = with_cgroups(user(), survey(Version::V2, false));
     for (limit, capability) in [("memory = '1G'", "memory"), ("cpu = 1", "cpu")] {
-        let error = plan_on(&home(), &machine, &format!("[limits]\n{limit}")).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("host: {capability} ")), "{error}");
-        assert!(error.contains(&format!("--allow-degraded {capability}")), "{error}");
+        let error = plan_on(&home(), &machine, &format!("[limits]\n{limit}"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(&format!("host: a limit on {capability} ")),
+            "{error}"
+        );
+        assert!(
+            error.contains(&format!("--allow-degraded {capability}")),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn without_namespaces() {
-    let machine = Machine { tier: Tier::Bare, ..user() };
-    let plan = plan_on(&home(), &machine, "[grants]\nread = ['script.py']\nwrite = ['work']").unwrap();
+    let machine = Machine {
+        tier: Tier::Bare,
+        ..user()
+    };
+    let plan = plan_on(
+        &home(),
+        &machine,
+        "[grants]\nread = ['script.py']\nwrite = ['work']",
+    )
+    .unwrap();
     assert!(plan.steps.is_empty(), "nothing can be mounted");
-    let rules: Vec<_> = plan.landlock.unwrap().rules.into_iter().map(|rule| format!("{} {:#x}", rule.path.display(), rule.rights)).collect();
-    let own: Vec<_> = rules.into_iter().filter(|rule| rule.starts_with(HOME)).collect();
+    let rules: Vec<_> = plan
+        .landlock
+        .unwrap()
+        .rules
+        .into_iter()
+        .map(|rule| format!("{} {:#x}", rule.path.display(), rule.rights))
+        .collect();
+    let own: Vec<_> = rules
+        .into_iter()
+        .filter(|rule| rule.starts_with(HOME))
+        .collect();
     insta::assert_snapshot!(own.join("\n"));
 }
 
@@ -321,7 +414,10 @@ fn refusals_of_mount_points() {
 
 #[test]
 fn refusals_of_machines() {
-    let none = Machine { landlock_abi: None, ..user() };
+    let none = Machine {
+        landlock_abi: None,
+        ..user()
+    };
     let error = plan_on(&home(), &none, "").unwrap_err().to_string();
     assert!(error.contains("--allow-degraded landlock"), "{error}");
     let plan = plan_on(&home(), &none, "allow-degraded = ['landlock']").unwrap();
@@ -334,7 +430,13 @@ fn every_default_bound_is_there() {
     let plan = plan_on(&home(), &user(), "").unwrap();
     assert_eq!(policy("").limits, Limits::default());
     for name in ["NPROC", "CORE", "MEMLOCK"] {
-        assert!(plan.rlimits.iter().any(|limit| limit.name == name), "{name}");
+        assert!(
+            plan.rlimits.iter().any(|limit| limit.name == name),
+            "{name}"
+        );
     }
-    assert!(plan.cgroup.placements.is_empty(), "no limit asks for a group");
+    assert!(
+        plan.cgroup.placements.is_empty(),
+        "no limit asks for a group"
+    );
 }

@@ -13,6 +13,7 @@ use palisade_process::{
     plan::{Plan, Surroundings, make_plan},
 };
 use palisade_wall::{Command, Report};
+use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
     io::Write,
@@ -42,6 +43,9 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         refuse_writable_policy(&plan, file)?;
     }
     // Opened before the guest runs: later it could have put a link in its place.
+    if let Some(path) = args.report.as_deref().filter(|path| *path != Path::new("-")) {
+        refuse_report_in_reach(&plan, path)?;
+    }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let mut outcome = guard(&launcher, &plan, outer);
     if lacks_namespaces(&outcome) && policy.allow_degraded.contains(&Capability::Namespaces) {
@@ -49,7 +53,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         plan = make_plan(&policy, &command, bare.machine(), &surroundings, &ThisHost)?;
         outcome = guard(&bare, &plan, terminal::Outer::find());
     }
-    launcher.leave();
+    // Waiting for the keeper makes the guest's processor time count as this process's children's.
+    drop(launcher);
     match &outcome {
         Ok(report) => {
             say::ending(report);
@@ -112,15 +117,34 @@ fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// In a folder that the guest can write to, any part of the path may be a link by now or soon.
+fn refuse_report_in_reach(plan: &Plan, path: &Path) -> anyhow::Result<()> {
+    let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
+    let parent = absolute.parent().unwrap_or(Path::new("/"));
+    let canonical = std::fs::canonicalize(parent).with_context(|| format!("host: cannot find {}", parent.display()))?;
+    let name = absolute.file_name().unwrap_or_default();
+    if plan.can_write(&absolute) || plan.can_write(&canonical.join(name)) {
+        bail!(
+            "policy: the report {} lies where the guest can write: put it outside the granted folder",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdout()));
     }
+    // A guest of an earlier run may have left a link here. Names of open descriptors are links too.
+    let is_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
+    let no_follow = if is_descriptor { OFlags::empty() } else { OFlags::NOFOLLOW };
     let opened: std::io::Result<File> = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o644)
+        .custom_flags(no_follow.bits() as i32)
         .open(path);
     Ok(Box::new(opened.with_context(|| {
         format!("host: cannot write the report to {}", path.display())

@@ -26,6 +26,7 @@ cases![
     protected_parents_cannot_be_moved,
     protect_what_does_not_exist,
     protect_below_what_does_not_exist,
+    protect_much_that_does_not_exist,
     two_domains_protect_the_same,
     a_killed_domain_leaves_the_other_protected,
     placeholder_is_gone_after_sigkill,
@@ -333,6 +334,36 @@ fn protect_below_what_does_not_exist(stage: &Stage) {
     );
 }
 
+/// Some of it below one missing folder, some of it that folder.
+fn protect_much_that_does_not_exist(stage: &Stage) {
+    stage.make_folder("work");
+    for paths in [
+        [".git/hooks", ".git/config", ".env"],
+        [".git", ".git/hooks", ".git/hooks/x"],
+    ] {
+        let paths = paths.map(|path| format!("work/{path}"));
+        let flags: Vec<_> = paths
+            .iter()
+            .flat_map(|path| ["--protect", path])
+            .chain(["--write", "work"])
+            .collect();
+        for act in [
+            "mkdir -p work/.git/hooks",
+            "mkdir work/.git && touch work/.git/config",
+            "ln -s / work/.git",
+        ] {
+            assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
+        }
+        stage.script(&flags, "touch work/other").run().is_silent(0);
+        assert_eq!(
+            fs::read_dir(stage.path("work")).unwrap().count(),
+            1,
+            "only what was written"
+        );
+        fs::remove_file(stage.path("work/other")).unwrap();
+    }
+}
+
 /// A domain that holds `work/.env` until its input ends, then tries to write it.
 fn hold_protected(stage: &Stage) -> (Child, BufReader<ChildStdout>) {
     let flags = ["--write", "work", "--protect", "work/.env"];
@@ -584,8 +615,12 @@ fn special_files(stage: &Stage) {
         (&["--write", "work", "--ipc", "work"], "work", true),
         (&["--write", "work"], "/tmp", true),
         (&["--write", "work"], "/dev/shm", true),
+        (&["--write", "work:/tmp"], "/tmp", false),
+        (&["--write", "work:/tmp", "--ipc", "/tmp"], "/tmp", true),
     ] {
-        let outcome = stage.script(flags, &format!("mkfifo {place}/fifo")).run();
+        let outcome = stage
+            .script(flags, &format!("rm -f {place}/fifo; mkfifo {place}/fifo"))
+            .run();
         assert_eq!(outcome.code() == 0, may, "{place} {flags:?}: {outcome:?}");
     }
     for act in [

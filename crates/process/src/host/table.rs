@@ -47,7 +47,10 @@ impl Table {
 
     /// Debian since 12: `/bin` and its like are links into `/usr`.
     pub(crate) fn merged_usr() -> Self {
-        let table = Self::bare().folder("/usr").folder("/usr/bin").folder("/usr/lib");
+        let table = Self::bare()
+            .folder("/usr")
+            .folder("/usr/bin")
+            .folder("/usr/lib");
         let links = ["bin", "sbin", "lib", "lib64"];
         let table = links.into_iter().fold(table, |table, name| {
             table.link(&format!("/{name}"), &format!("usr/{name}"))
@@ -58,7 +61,10 @@ impl Table {
     /// Older and smaller distributions: `/bin` and its like are folders.
     pub(crate) fn split_usr() -> Self {
         let folders = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
-        folders.into_iter().fold(Self::bare(), Self::folder).settings()
+        folders
+            .into_iter()
+            .fold(Self::bare(), Self::folder)
+            .settings()
     }
 
     fn settings(self) -> Self {
@@ -96,7 +102,12 @@ impl Table {
 
     fn put(mut self, path: &str, thing: Thing, mode: u32) -> Self {
         let inode = self.entries.len() as u64 + 1;
-        let entry = Entry { thing, inode, owner: self.owner, mode };
+        let entry = Entry {
+            thing,
+            inode,
+            owner: self.owner,
+            mode,
+        };
         self.entries.insert(path.into(), entry);
         self
     }
@@ -147,7 +158,11 @@ impl Host for Table {
                 Thing::Device => Kind::Device,
                 Thing::Fifo => Kind::Ipc,
             },
-            identity: Identity { device_major: 8, device_minor: 1, inode: entry.inode },
+            identity: Identity {
+                device_major: 8,
+                device_minor: 1,
+                inode: entry.inode,
+            },
             uid: entry.owner.0,
             gid: entry.owner.1,
             mode: entry.mode,
@@ -167,8 +182,13 @@ impl Host for Table {
     }
 
     fn names(&self, folder: &Path) -> Vec<OsString> {
-        let paths = self.entries.keys().filter(|path| path.parent() == Some(folder));
-        paths.filter_map(|path| path.file_name().map(Into::into)).collect()
+        let paths = self
+            .entries
+            .keys()
+            .filter(|path| path.parent() == Some(folder));
+        paths
+            .filter_map(|path| path.file_name().map(Into::into))
+            .collect()
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {

@@ -18,7 +18,7 @@ use rustix::{
     mount::OpenTreeFlags,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
 };
@@ -73,37 +73,14 @@ pub(super) fn prepare(
         };
         let bits = u64::from(attributes.bits());
         let mount = clone_mount(source, *identity)?;
-        if needs_no_map(step) {
-            sys::set_mount_attributes(mount.as_fd(), bits, None)
-                .map_err(|errno| attribute_error(source, errno))?;
-        } else {
-            let map = match maps.entry(*owner) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(keeper.map_ids(owner.0, owner.1, host_uid)?)
-                }
-            };
-            set_mapped(&mount, source, bits, map, *open_to_all)?;
-        }
+        let map = match maps.entry(*owner) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(keeper.map_ids(owner.0, owner.1, host_uid)?),
+        };
+        set_mapped(&mount, source, bits, map, *open_to_all)?;
         prepared.mounts.push((index, mount));
     }
     Ok(prepared)
-}
-
-/// A single file that anybody may read needs no owner.
-fn needs_no_map(step: &Step) -> bool {
-    let Step::Mount {
-        identity: _,
-        open_to_all,
-        attributes,
-        source,
-        ..
-    } = step
-    else {
-        return false;
-    };
-    let read_only = attributes.bits() & crate::plan::Attributes::RDONLY.bits() != 0;
-    *open_to_all && read_only && !source.is_dir()
 }
 
 fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {

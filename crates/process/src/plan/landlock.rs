@@ -13,7 +13,7 @@
 
 use super::PlanError;
 use crate::{
-    layout::{self, Layout},
+    layout::Layout,
     machine::{Machine, Tier},
 };
 use palisade_policy::{Access, Capability, Policy};
@@ -113,7 +113,7 @@ fn rules_beside_mounts(policy: &Policy, layout: &Layout, abi: u32) -> (u64, Vec<
         return (0, Vec::new());
     }
     let granted = policy.grants.files.iter().filter(|grant| grant.access == Access::Ipc);
-    let places = layout::PRIVATE_FOLDERS.iter().map(Path::new);
+    let places = layout.ipc_folders();
     let rights = right::MAKE_SOCK | right::MAKE_FIFO;
     let mut rules: Vec<_> = places
         .chain(granted.map(|grant| grant.guest_path()))

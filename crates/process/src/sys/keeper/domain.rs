@@ -86,7 +86,10 @@ fn forbid_memory_exec() {
 /// From prelude and launch message to a running guest.
 fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     let mut setup = launch::Setup::default();
-    launch::perform(prelude, &mut setup)?;
+    if !prelude.is_empty() {
+        launch::perform(prelude, &mut setup)?;
+        send_record(init.socket, &Record { kind: wire::INIT_READY, ..Record::default() }, &[]);
+    }
     let message = launch::receive(init.socket, &mut setup)?;
     let received_ns = kernel::monotonic_ns();
     launch::perform(message, &mut setup)?;

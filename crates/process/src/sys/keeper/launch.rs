@@ -82,6 +82,10 @@ impl Reader {
         Self { rest }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub(crate) fn u32(&mut self) -> kernel::Result<u32> {
         let (bytes, rest) = self.rest.split_first_chunk::<4>().ok_or(Errno::INVAL)?;
         self.rest = rest;
@@ -157,7 +161,7 @@ fn read_exactly(socket: Fd, mut buffer: &mut [u8]) -> kernel::Result<()> {
 pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failure> {
     // Modes in the message are meant as written.
     kernel::clear_umask();
-    while !reader.rest.is_empty() {
+    while !reader.is_empty() {
         let item = setup.items;
         setup.items += 1;
         let operation = reader.u32().during(Step::DecodeLaunch, item)?;

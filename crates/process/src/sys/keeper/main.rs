@@ -19,9 +19,8 @@
     unsafe_code,
     reason = "a program of system calls, all of it under sys/"
 )]
-// The build script compiles it for `panic = "abort"`. Any other build is clippy's, where a program
-// needs std to unwind.
-#![cfg_attr(panic = "abort", no_std, no_main)]
+#![no_std]
+#![no_main]
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the process wall speaks the x86-64 Linux system call ABI only");
@@ -122,12 +121,6 @@ fn failed(kind: u64, failure: &Failure) -> Record {
     record
 }
 
-#[cfg(panic = "unwind")]
-fn main() {
-    start()
-}
-
-#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // Reached only by a bug. Ending here ends the domain: init is its PID 1, the keeper its parent.
@@ -135,7 +128,6 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 
 /// Core's prebuilt objects name it; nothing unwinds here.
-#[cfg(panic = "abort")]
 #[allow(unsafe_code, reason = "an exported symbol name")]
 // SAFETY: the symbol has no other definition in a program without std.
 #[unsafe(no_mangle)]

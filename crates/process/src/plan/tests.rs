@@ -1,0 +1,327 @@
+//! Rules of the plan that are not the layout's.
+
+use super::*;
+use crate::host::table::Table;
+use std::sync::OnceLock;
+
+const HOME: &str = "/home/ada";
+
+fn home() -> Table {
+    Table::merged_usr()
+        .folder("/home")
+        .owned_by(1001, 1002)
+        .folder(HOME)
+        .folder("/home/ada/work")
+        .file("/home/ada/script", "")
+}
+
+fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
+    Machine {
+        tier,
+        uid,
+        gid,
+        landlock_abi: Some(6),
+        processors: 2,
+        cgroups: OnceLock::new(),
+    }
+}
+
+fn user() -> Machine {
+    machine(Tier::UserNamespace, 1001, 1002)
+}
+
+fn policy(text: &str) -> Policy {
+    Policy::from_toml(text, "policy.toml", Path::new(HOME)).unwrap()
+}
+
+fn surroundings(environment: &[(&str, &str)]) -> Surroundings {
+    let environment = environment
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()));
+    Surroundings {
+        cwd: Some(HOME.into()),
+        environment: environment.collect(),
+        terminal: false,
+    }
+}
+
+fn plan_in(surroundings: &Surroundings, program: &str, text: &str) -> Plan {
+    make_plan(
+        &policy(text),
+        &Command::new(program),
+        &user(),
+        surroundings,
+        &home(),
+    )
+    .unwrap()
+}
+
+fn plan(text: &str) -> Plan {
+    plan_in(&surroundings(&[]), "program", text)
+}
+
+fn texts(words: &[OsString]) -> Vec<&str> {
+    words.iter().map(|word| word.to_str().unwrap()).collect()
+}
+
+#[test]
+fn a_user_keeps_its_ids_and_root_s_guest_is_nobody_in_particular() {
+    assert_eq!(inside_ids(&user()), (1001, 1002));
+    assert_eq!(
+        inside_ids(&machine(Tier::Privileged, 0, 0)),
+        (GUEST_ID, GUEST_ID)
+    );
+    assert_eq!(
+        inside_ids(&machine(Tier::UserNamespace, 0, 5)),
+        (GUEST_ID, 5),
+        "root without its powers"
+    );
+}
+
+#[test]
+fn the_guest_starts_where_it_can_see_something() {
+    let cwd = |text: &str| plan(text).cwd;
+    assert_eq!(cwd(""), Path::new("/"));
+    assert_eq!(cwd("[grants]\nread = ['.']"), Path::new(HOME));
+    assert_eq!(
+        cwd("[grants]\nread = ['script']"),
+        Path::new(HOME),
+        "so that `script` is found"
+    );
+    assert_eq!(cwd("[grants]\nread = ['.:/w']"), Path::new("/"));
+    assert_eq!(
+        cwd("cwd = '/usr'\n[grants]\nread = ['.']"),
+        Path::new("/usr")
+    );
+    let lost = Surroundings {
+        cwd: None,
+        ..surroundings(&[])
+    };
+    assert_eq!(plan_in(&lost, "program", "").cwd, Path::new("/"));
+}
+
+#[test]
+fn a_program_with_a_slash_is_taken_as_it_is() {
+    let candidates =
+        |program: &str, text: &str| plan_in(&surroundings(&[]), program, text).candidates;
+    assert_eq!(texts(&candidates("./x", "")), ["./x"]);
+    assert_eq!(texts(&candidates("/x", "")), ["/x"]);
+    assert_eq!(
+        texts(&candidates("x", "[grants]\nenv = ['PATH=/a:/b']")),
+        ["/a/x", "/b/x"]
+    );
+}
+
+/// The host's own PATH leads to places that the guest may not have.
+#[test]
+fn the_host_s_path_is_not_the_guest_s() {
+    let host = surroundings(&[("PATH", "/home/ada/bin")]);
+    assert!(
+        texts(&plan_in(&host, "x", "").candidates)
+            .iter()
+            .all(|path| !path.starts_with(HOME))
+    );
+    let passed_on = plan_in(&host, "x", "[grants]\nenv = ['PATH']");
+    assert_eq!(texts(&passed_on.candidates), ["/home/ada/bin/x"]);
+}
+
+#[test]
+fn the_environment_is_a_short_list() {
+    let host = surroundings(&[
+        ("TERM", "xterm"),
+        ("LC_ALL", "C"),
+        ("LCD", "x"),
+        ("HOME", "/home/ada"),
+        ("LD_PRELOAD", "/evil.so"),
+        ("TOKEN", "secret"),
+        ("A", "from the host"),
+    ]);
+    let plan = plan_in(&host, "x", "[grants]\nenv = ['A', 'B=', 'ABSENT']");
+    let own = ["PATH=", "USER=", "LOGNAME="];
+    let others: Vec<_> = texts(&plan.environment)
+        .into_iter()
+        .filter(|variable| !own.iter().any(|own| variable.starts_with(own)))
+        .collect();
+    assert_eq!(
+        others,
+        [
+            "A=from the host",
+            "B=",
+            "HOME=/tmp",
+            "LC_ALL=C",
+            "TERM=xterm"
+        ]
+    );
+}
+
+#[test]
+fn profiles_tell_runtimes_how_much_memory_there_is() {
+    let variables = |text: &str| texts(&plan(text).environment).join("\n");
+    let of = |profile: &str| {
+        let accepted = "allow-degraded = ['memory']\n";
+        variables(&format!(
+            "profiles = ['{profile}']\n{accepted}[limits]\nmemory = '512M'"
+        ))
+    };
+    assert!(of("java").contains("-XX:MaxRAM=536870912"));
+    assert!(of("node").contains("--max-old-space-size=384"));
+    assert!(variables("profiles = ['python']").contains("PYTHONDONTWRITEBYTECODE=1"));
+    assert!(
+        !variables("profiles = ['java', 'node']").contains("OPTIONS"),
+        "nothing to tell without a limit"
+    );
+}
+
+#[test]
+fn landlock_is_what_the_kernel_has() {
+    let of = |abi| {
+        let machine = Machine {
+            landlock_abi: Some(abi),
+            ..user()
+        };
+        let policy = policy("[grants]\nwrite = ['work']");
+        let plan = make_plan(
+            &policy,
+            &Command::new("x"),
+            &machine,
+            &surroundings(&[]),
+            &home(),
+        )
+        .unwrap();
+        let landlock = plan.landlock.unwrap();
+        (
+            landlock.network != 0,
+            landlock.scopes != 0,
+            landlock.files.count_ones(),
+        )
+    };
+    assert_eq!(
+        [of(1), of(3), of(5), of(6)].map(|(network, scopes, _)| (network, scopes)),
+        [(false, false), (false, false), (true, false), (true, true)]
+    );
+    assert_eq!(of(1).2 + 1, of(2).2, "REFER came with 2");
+}
+
+#[test]
+fn limits_of_processes_leave_room_for_init() {
+    let limit = |text: &str, name: &str| {
+        plan(text)
+            .rlimits
+            .iter()
+            .find(|limit| limit.name == name)
+            .map(|limit| limit.value)
+    };
+    assert_eq!(limit("[limits]\nprocesses = 1", "NPROC"), Some(2));
+    assert!(
+        limit("", "NPROC").is_some_and(|most| most < 10_000),
+        "a bomb stays inside"
+    );
+    assert_eq!(limit("", "CORE"), Some(0));
+    assert_eq!(limit("", "NOFILE"), None);
+    assert!(
+        limit("[limits]\ncpu-time = '1500ms'", "CPU").is_some_and(|seconds| seconds >= 2),
+        "never before init's own clock"
+    );
+}
+
+#[test]
+fn a_small_tmp_holds_few_files() {
+    let root = |text: &str| plan(text).steps[0].clone();
+    assert_eq!(
+        root("[limits]\ntmp-size = '64M'"),
+        Step::MakeRoot {
+            size_bytes: 64 << 20,
+            inodes: 16384
+        }
+    );
+    assert_eq!(
+        root("[limits]\ntmp-size = '4K'"),
+        Step::MakeRoot {
+            size_bytes: 4096,
+            inodes: 1024
+        },
+        "room for the root itself"
+    );
+}
+
+#[test]
+fn setuid_is_guarded_where_files_outlive_the_guest() {
+    assert!(!plan("").seccomp.unwrap().guard_setuid);
+    assert!(
+        !plan("[grants]\nread = ['work']")
+            .seccomp
+            .unwrap()
+            .guard_setuid
+    );
+    assert!(
+        plan("[grants]\nwrite = ['work']")
+            .seccomp
+            .unwrap()
+            .guard_setuid
+    );
+}
+
+#[test]
+fn terminals_are_made_where_one_is_wanted() {
+    let has_terminals = |plan: &Plan| {
+        plan.steps
+            .iter()
+            .any(|step| matches!(step, Step::MountTerminals { .. }))
+    };
+    assert!(!has_terminals(&plan("")));
+    assert!(has_terminals(&plan("[grants]\ndevice = ['pts']")));
+    let on_a_terminal = Surroundings {
+        terminal: true,
+        ..surroundings(&[])
+    };
+    assert!(has_terminals(&plan_in(&on_a_terminal, "x", "")));
+}
+
+#[test]
+fn the_host_is_left_after_everything_is_mounted() {
+    let text = "[grants]\nwrite = ['work']\ndevice = ['pts', '/dev/fuse']\nprotect = ['work/x']";
+    let steps = plan(text).steps;
+    let leave = steps
+        .iter()
+        .position(|step| *step == Step::LeaveHost)
+        .unwrap();
+    assert!(matches!(steps[0], Step::MakeRoot { .. }));
+    assert!(
+        steps[leave + 1..]
+            .iter()
+            .all(|step| matches!(step, Step::NameHost { .. }))
+    );
+}
+
+#[test]
+fn a_policy_that_contradicts_itself_has_no_plan() {
+    let policy = policy("[grants]\nread = ['work']\nprotect = ['work/x']");
+    let error = make_plan(
+        &policy,
+        &Command::new("x"),
+        &user(),
+        &surroundings(&[]),
+        &home(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, PlanError::Policy(_)), "{error}");
+}
+
+#[test]
+fn every_filter_that_a_plan_can_ask_for_compiles() {
+    for (tier, text) in [
+        (Tier::Privileged, ""),
+        (Tier::UserNamespace, "[grants]\nwrite = ['work']"),
+        (Tier::Bare, "[grants]\nread = ['script']"),
+    ] {
+        let plan = make_plan(
+            &policy(text),
+            &Command::new("x"),
+            &machine(tier, 1, 1),
+            &surroundings(&[]),
+            &home(),
+        )
+        .unwrap();
+        assert!(!plan.seccomp_program().unwrap().is_empty(), "{tier:?}");
+    }
+}
