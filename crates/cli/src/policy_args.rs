@@ -165,6 +165,9 @@ fn read_regular_file(path: &Path) -> anyhow::Result<String> {
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let metadata = file.metadata()?;
     anyhow::ensure!(metadata.is_file(), "it is not a regular file");
-    anyhow::ensure!(metadata.len() <= MOST_BYTES, "it is larger than {MOST_BYTES} bytes");
+    anyhow::ensure!(
+        metadata.len() <= MOST_BYTES,
+        "it is larger than {MOST_BYTES} bytes"
+    );
     Ok(std::io::read_to_string(file.take(MOST_BYTES))?)
 }

@@ -51,7 +51,7 @@ fn by_signal(report: &Report) {
         ),
         25 => eprintln!("palisade: limit: the guest wrote a file larger than --file-size allows"),
         24 => {
-            eprintln!("palisade: limit: a process used more processor time than --cpu-time allows")
+            eprintln!("palisade: limit: a process used more processor time than --cpu-time allows");
         }
         _ => eprintln!("palisade: guest: ended by {name}"),
     }

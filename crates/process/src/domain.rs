@@ -3,7 +3,7 @@
 use crate::{
     Tier, cgroup,
     keeper::{Keeper, Parked, receive_record, record_bytes},
-    launch::{StartTimes, held::Held, monotonic_ns},
+    launch::{StartTimes, Successor, held::Held, monotonic_ns},
     plan::Plan,
     wire::{self, ended},
 };
@@ -53,6 +53,7 @@ pub struct Domain {
     output_limit_reached: bool,
     counted: cgroup::Usage,
     bare: bool,
+    successor: Option<Successor>,
     gone: bool,
 }
 
@@ -77,8 +78,14 @@ impl Domain {
             output_limit_reached: false,
             counted: cgroup::Usage::default(),
             bare: plan.tier == Tier::Bare,
+            successor: None,
             gone: false,
         }
+    }
+
+    pub(crate) fn followed_by(mut self, successor: Option<Successor>) -> Self {
+        self.successor = successor;
+        self
     }
 
     /// The master end of the guest's terminal, once.
@@ -183,6 +190,9 @@ impl Domain {
             self.counted = self.held.usage();
             self.held.remove();
             let _ = self.keeper.forget(self.parked.pid);
+        }
+        if let Some(successor) = self.successor.take() {
+            successor.order(&self.keeper);
         }
     }
 

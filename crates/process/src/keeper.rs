@@ -183,7 +183,8 @@ impl Keeper {
         if let (Ok(parked), true) = (&parked, has_prelude) {
             // Whether it says that it is ready or that it failed: the launch reads it.
             let mut fds = [PollFd::new(&parked.socket, PollFlags::IN)];
-            rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None)).map_err(talk_error)?;
+            rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
+                .map_err(talk_error)?;
         }
         lock(&self.replies).parked.push_front(parked);
         Ok(())

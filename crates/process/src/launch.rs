@@ -37,7 +37,7 @@ pub struct Launcher {
     keeper: Mutex<Option<Arc<Keeper>>>,
     machine: Machine,
     /// Preludes of the domains that were ordered and not used yet, oldest first.
-    ordered: Mutex<VecDeque<Vec<u8>>>,
+    ordered: Arc<Mutex<VecDeque<Vec<u8>>>>,
     parks_ahead: bool,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
@@ -61,14 +61,17 @@ impl Streams<'_> {
     /// them would be a way out, `openat(0, "..")`, and is refused.
     fn include_files(&self) -> Result<bool, LaunchError> {
         let mut include_files = false;
-        let replaced = self.terminal.map_or([false; 3], |terminal| terminal.replaces);
+        let replaced = self
+            .terminal
+            .map_or([false; 3], |terminal| terminal.replaces);
         let streams = [
             ("stdin", self.stdin),
             ("stdout", self.stdout),
             ("stderr", self.stderr),
         ];
         for ((stream, fd), replaced) in streams.into_iter().zip(replaced) {
-            let stat = rustix::fs::fstat(fd).map_err(|errno| LaunchError::BadStream { stream, errno })?;
+            let stat =
+                rustix::fs::fstat(fd).map_err(|errno| LaunchError::BadStream { stream, errno })?;
             let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
             if kind.is_dir() {
                 return Err(LaunchError::StreamIsFolder { stream });
@@ -99,13 +102,14 @@ impl Launcher {
         Self {
             keeper: Mutex::default(),
             machine,
-            ordered: Mutex::default(),
+            ordered: Arc::default(),
             parks_ahead: false,
             filter: Mutex::default(),
         }
     }
 
-    /// After each launch, have a domain made for another launch of the same plan.
+    /// After the end of each guest, have a domain made for another one of the same plan. Not sooner:
+    /// making a domain keeps a processor busy that the guest may want.
     #[must_use]
     pub fn park_ahead(mut self) -> Self {
         self.parks_ahead = true;
@@ -287,11 +291,32 @@ impl Launcher {
         }
         let sent_ns = monotonic_ns();
         let (words, terminal) = await_start(&parked.socket, plan)?;
-        if self.parks_ahead && lock(&self.ordered).is_empty() {
-            self.park(plan)?;
-        }
         let phases = phases(&parked, sent_ns, words);
-        Ok(Domain::new(keeper, parked, plan, held, terminal, phases))
+        let successor = self.parks_ahead.then(|| Successor {
+            ordered: Arc::clone(&self.ordered),
+            order: park_order(&self.machine),
+            prelude: prelude(plan),
+        });
+        Ok(Domain::new(keeper, parked, plan, held, terminal, phases).followed_by(successor))
+    }
+}
+
+/// The domain to make when this one is gone.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    ordered: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    order: ParkOrder,
+    prelude: Vec<u8>,
+}
+
+impl Successor {
+    /// Orders it, unless one waits already.
+    pub(crate) fn order(self, keeper: &Keeper) {
+        let mut ordered = lock(&self.ordered);
+        // A keeper that is gone says so at the next launch.
+        if ordered.is_empty() && keeper.order(&self.order, None, &self.prelude).is_ok() {
+            ordered.push_back(self.prelude);
+        }
     }
 }
 

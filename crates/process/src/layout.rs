@@ -86,7 +86,11 @@ impl Layout {
         }
         layout.add_devices(policy, host)?;
         // Those that refine what others bring come last.
-        let (first, last): (Vec<_>, Vec<_>) = policy.grants.files.iter().partition(|grant| grant.access != Access::Ipc);
+        let (first, last): (Vec<_>, Vec<_>) = policy
+            .grants
+            .files
+            .iter()
+            .partition(|grant| grant.access != Access::Ipc);
         for grant in first.into_iter().chain(last) {
             layout.add_grant(grant, host)?;
         }
@@ -170,7 +174,10 @@ impl Layout {
                         found,
                         writable,
                         granted: true,
-                        moved: grant.guest.as_ref().is_some_and(|guest| *guest != grant.host),
+                        moved: grant
+                            .guest
+                            .as_ref()
+                            .is_some_and(|guest| *guest != grant.host),
                     }),
                 );
             }
@@ -184,7 +191,8 @@ impl Layout {
             Access::Ipc => {
                 // Refused here, where the path can be named, rather than by Landlock.
                 if let Some(path) = self.host_path(&guest) {
-                    host.find(&path).map_err(|errno| PlanError::missing(&path, errno))?;
+                    host.find(&path)
+                        .map_err(|errno| PlanError::missing(&path, errno))?;
                 }
             }
         }
@@ -222,10 +230,12 @@ impl Layout {
 
     fn is_same_path(&self, path: &Path) -> bool {
         // A grant through a link shows the target under the link's own path.
-        let host = path.ancestors().find_map(|ancestor| match self.places.get(ancestor) {
-            Some(Place::Host(host)) => Some(host),
-            _ => None,
-        });
+        let host = path
+            .ancestors()
+            .find_map(|ancestor| match self.places.get(ancestor) {
+                Some(Place::Host(host)) => Some(host),
+                _ => None,
+            });
         host.is_some_and(|host| !host.moved)
     }
 
@@ -612,7 +622,9 @@ impl Arrangement {
     }
 
     fn holds(&self, on_host: &Path) -> bool {
-        self.placeholders.iter().any(|placeholder| placeholder.path == on_host)
+        self.placeholders
+            .iter()
+            .any(|placeholder| placeholder.path == on_host)
     }
 
     fn make_parents(&mut self, path: &Path) {

@@ -1,7 +1,7 @@
 //! The plan: every step the wall will take on this machine, as data.
 //!
 //! A plan is made without changing anything and without privilege; `palisade explain` prints it and
-//! golden tests compare it. [`crate::launch`] carries it out.
+//! golden tests compare it. [`crate::Launcher`] carries it out.
 
 mod attributes;
 mod bounds;

@@ -43,7 +43,11 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         refuse_writable_policy(&plan, file)?;
     }
     // Opened before the guest runs: later it could have put a link in its place.
-    if let Some(path) = args.report.as_deref().filter(|path| *path != Path::new("-")) {
+    if let Some(path) = args
+        .report
+        .as_deref()
+        .filter(|path| *path != Path::new("-"))
+    {
         refuse_report_in_reach(&plan, path)?;
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
@@ -121,7 +125,8 @@ fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
 fn refuse_report_in_reach(plan: &Plan, path: &Path) -> anyhow::Result<()> {
     let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
     let parent = absolute.parent().unwrap_or(Path::new("/"));
-    let canonical = std::fs::canonicalize(parent).with_context(|| format!("host: cannot find {}", parent.display()))?;
+    let canonical = std::fs::canonicalize(parent)
+        .with_context(|| format!("host: cannot find {}", parent.display()))?;
     let name = absolute.file_name().unwrap_or_default();
     if plan.can_write(&absolute) || plan.can_write(&canonical.join(name)) {
         bail!(
@@ -138,7 +143,11 @@ fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     }
     // A guest of an earlier run may have left a link here. Names of open descriptors are links too.
     let is_descriptor = path.starts_with("/dev") || path.starts_with("/proc");
-    let no_follow = if is_descriptor { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let no_follow = if is_descriptor {
+        OFlags::empty()
+    } else {
+        OFlags::NOFOLLOW
+    };
     let opened: std::io::Result<File> = OpenOptions::new()
         .write(true)
         .create(true)

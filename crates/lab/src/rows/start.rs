@@ -59,7 +59,7 @@ impl Row for Start {
         let command = Command::new(workloads.add_true()?);
         let alone = Policy {
             grants: Grants {
-                files: vec![grant(Access::Read, workloads.folder())],
+                files: vec![grant(Access::Read, Path::new(&command.program))],
                 ..Grants::nothing()
             },
             ..Policy::default()

@@ -19,7 +19,9 @@ pub enum LaunchError {
     Keeper(#[from] KeeperError),
     #[error("wall: the system-call filter does not compile: {0}")]
     CompileFilter(#[from] CompileError),
-    #[error("policy: {stream} is a folder, by which the guest could leave its domain: redirect it elsewhere")]
+    #[error(
+        "policy: {stream} is a folder, by which the guest could leave its domain: redirect it elsewhere"
+    )]
     StreamIsFolder { stream: &'static str },
     #[error("host: {stream} cannot be used: {errno}; redirect it, to /dev/null for none")]
     BadStream {

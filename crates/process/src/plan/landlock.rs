@@ -112,15 +112,25 @@ fn rules_beside_mounts(policy: &Policy, layout: &Layout, abi: u32) -> (u64, Vec<
     if !layout.writes_to_host() {
         return (0, Vec::new());
     }
-    let granted = policy.grants.files.iter().filter(|grant| grant.access == Access::Ipc);
+    let granted = policy
+        .grants
+        .files
+        .iter()
+        .filter(|grant| grant.access == Access::Ipc);
     let places = layout.ipc_folders();
     let rights = right::MAKE_SOCK | right::MAKE_FIFO;
     let mut rules: Vec<_> = places
         .chain(granted.map(|grant| grant.guest_path()))
-        .map(|path| LandlockRule { path: path.into(), rights })
+        .map(|path| LandlockRule {
+            path: path.into(),
+            rights,
+        })
         .collect();
     let refer = refer(abi);
-    rules.push(LandlockRule { path: "/".into(), rights: refer });
+    rules.push(LandlockRule {
+        path: "/".into(),
+        rights: refer,
+    });
     (SPECIAL | refer, rules)
 }
 
@@ -138,7 +148,10 @@ impl Landlock {
         let inside = right::EXECUTE | right::WRITE_FILE | truncate | refer(self.abi);
         self.files |= inside;
         self.rules.retain(|rule| rule.path != Path::new("/"));
-        self.rules.push(LandlockRule { path: "/".into(), rights: inside });
+        self.rules.push(LandlockRule {
+            path: "/".into(),
+            rights: inside,
+        });
         self
     }
 }

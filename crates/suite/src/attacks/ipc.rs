@@ -1,8 +1,8 @@
 //! Terminal and IPC.
 
-use crate::attack::Attack;
 use crate::attack::Grant::Limit;
 use crate::attack::Prop::{Flaw, LocalServers, SharedGroup, Terminal, Victim};
+use crate::attack::{Attack, Policy};
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnSocket};
 use crate::guests::Ipc as Guest;
 use crate::witness::{Effect, Witness};
@@ -39,9 +39,11 @@ pub(super) const fn row(guest: Guest) -> Attack {
 
         Guest::AbstractSocket => message(55).ungrantable(OwnSocket),
         Guest::PathSocket => message(56).ungrantable(OwnSocket),
-        Guest::GrantedSocket | Guest::GrantedFifo => {
-            message(56).controlled_at(&[], &["from={scratch}/run"])
-        }
+        // A folder is granted with the sockets and FIFOs in it: a read-only mount does not close
+        // them, and Landlock can't before its interface 9 (SECURITY.md, "What a grant brings with it").
+        Guest::GrantedSocket | Guest::GrantedFifo => message(56)
+            .granted_by(&[Policy::Minimum, Policy::Generous])
+            .controlled_at(&[], &["from={scratch}/run"]),
 
         Guest::SysvShm | Guest::SysvMsg | Guest::PosixMq | Guest::DevShm => shared(),
 

@@ -361,7 +361,7 @@ fn containers_are_told_by_what_they_leave() {
     assert_eq!(recognise(&dockerenv), Some(Container::Docker));
     let pod = Traces {
         kubernetes_secrets: true,
-        ..dockerenv.clone()
+        ..dockerenv
     };
     assert_eq!(
         recognise(&pod),

@@ -251,7 +251,9 @@ impl Relay {
         }
         let _ = match stop {
             Stop::ByKey => rustix::process::kill_current_process_group(Signal::STOP),
-            Stop::BySignal => rustix::process::kill_process(rustix::process::getpid(), Signal::STOP),
+            Stop::BySignal => {
+                rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)
+            }
         };
         self.go_on();
     }

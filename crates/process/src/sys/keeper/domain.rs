@@ -88,7 +88,14 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     let mut setup = launch::Setup::default();
     if !prelude.is_empty() {
         launch::perform(prelude, &mut setup)?;
-        send_record(init.socket, &Record { kind: wire::INIT_READY, ..Record::default() }, &[]);
+        send_record(
+            init.socket,
+            &Record {
+                kind: wire::INIT_READY,
+                ..Record::default()
+            },
+            &[],
+        );
     }
     let message = launch::receive(init.socket, &mut setup)?;
     let received_ns = kernel::monotonic_ns();
