@@ -186,11 +186,8 @@ impl Domain {
         }
         let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
         let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
-        if !self.held.is_empty() {
-            self.counted = self.held.usage();
-            self.held.remove();
-            let _ = self.keeper.forget(self.parked.pid);
-        }
+        self.counted = self.held.usage();
+        self.held.remove();
         if let Some(successor) = self.successor.take() {
             successor.order(&self.keeper);
         }

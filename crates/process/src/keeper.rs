@@ -214,9 +214,9 @@ impl Keeper {
     }
 
     /// Has the keeper remove these paths should this process die: see [`wire::KEEPER_REMEMBER`].
-    pub(crate) fn remember(&self, init_pid: u32, paths: &[u8]) -> Result<(), KeeperError> {
+    pub(crate) fn remember(&self, list: u32, paths: &[u8]) -> Result<(), KeeperError> {
         let mut replies = lock(&self.replies);
-        self.send(wire::KEEPER_REMEMBER, &[init_pid.into()], paths, None)?;
+        self.send(wire::KEEPER_REMEMBER, &[list.into()], paths, None)?;
         loop {
             match self.receive()? {
                 Reply::Remembered(outcome) => return outcome,
@@ -227,8 +227,8 @@ impl Keeper {
     }
 
     /// Tells the keeper that this process has removed everything itself.
-    pub(crate) fn forget(&self, init_pid: u32) -> Result<(), KeeperError> {
-        self.send(wire::KEEPER_FORGET, &[init_pid.into()], &[], None)
+    pub(crate) fn forget(&self, list: u32) -> Result<(), KeeperError> {
+        self.send(wire::KEEPER_FORGET, &[list.into()], &[], None)
     }
 
     fn send(

@@ -188,6 +188,16 @@ impl Launcher {
         }
     }
 
+    fn hold(&self, plan: &Plan) -> Result<Held, LaunchError> {
+        if !held::is_needed(plan) {
+            return Ok(Held::default());
+        }
+        if held::must_come_before_keeper(plan) {
+            return Held::hold(plan, None);
+        }
+        Held::hold(plan, Some(&self.keeper()?))
+    }
+
     fn filter_of(&self, plan: &Plan) -> Result<Arc<[u8]>, LaunchError> {
         let mut filter = lock(&self.filter);
         match (&*filter, &plan.seccomp) {
@@ -237,8 +247,7 @@ impl Launcher {
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
         let include_files = streams.include_files()?;
-        let mut held = Held::default();
-        held.hold(plan)?;
+        let held = self.hold(plan)?;
         let (parked, is_built) = match held.cgroup_to_be_born_in()? {
             Some(cgroup) => (self.park_in(cgroup.as_fd())?, false),
             None => self.take_parked(plan)?,
@@ -255,9 +264,6 @@ impl Launcher {
         held: Held,
     ) -> Result<Domain, LaunchError> {
         let keeper = self.keeper()?;
-        if !held.is_empty() {
-            keeper.remember(parked.pid, &held.cleaning_list())?;
-        }
         let mounts = match plan.tier {
             Tier::Privileged => mounts::prepare(&keeper, plan, parked.host_uid)?,
             _ => mounts::Prepared::default(),

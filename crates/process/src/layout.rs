@@ -6,7 +6,7 @@
 
 use crate::{
     host::{Found, Host, Kind},
-    plan::{Attributes, Placeholder, PlanError, Step},
+    plan::{Attributes, FILE_MODE, FOLDER_MODE, Placeholder, PlanError, Step},
     view::{self, Piece},
 };
 use palisade_policy::{Access, FileGrant, Policy};
@@ -165,6 +165,12 @@ impl Layout {
                 if found.kind == Kind::Device {
                     return Err(PlanError::IsADevice {
                         path: grant.host.clone(),
+                    });
+                }
+                if is_reserved(&found) {
+                    return Err(PlanError::ReservedPath {
+                        path: grant.host.clone(),
+                        is: found.canonical,
                     });
                 }
                 let writable = grant.access == Access::Write;
@@ -563,6 +569,17 @@ impl Layout {
                         link: path.into(),
                     });
                 }
+                Ok(found) if is_placeholder(&found) => {
+                    // Another domain's: held together, it goes with the last.
+                    let folder = found.kind == Kind::Folder;
+                    let placeholder = Placeholder {
+                        path: on_host,
+                        folder,
+                    };
+                    arrangement.placeholders.push(placeholder);
+                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
+                    return Ok(());
+                }
                 Ok(_) if path == guest => {
                     arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
                 }
@@ -681,6 +698,22 @@ fn owner_to_map(host: &dyn Host, source: &HostPath) -> Option<(u32, u32)> {
         && is_open_to_all(found, false)
         && open_parents();
     (source.granted && !is_open).then_some((found.uid, found.gid))
+}
+
+/// Whether palisade made this to keep a protected path from coming into being.
+fn is_placeholder(found: &Found) -> bool {
+    match found.kind {
+        Kind::File => found.mode == FILE_MODE && found.size_bytes == 0,
+        Kind::Folder => found.mode == FOLDER_MODE,
+        Kind::Device | Kind::Ipc => false,
+    }
+}
+
+/// What must not be granted, under whatever name: it holds the host's processes or devices, or all.
+fn is_reserved(found: &Found) -> bool {
+    let path = &found.canonical;
+    let inside = |folder| path.starts_with(folder);
+    path == Path::new("/") || inside("/proc") || (inside("/dev") && !inside("/dev/shm"))
 }
 
 /// Whether a file can be used without being its owner. A folder's content may be anything.

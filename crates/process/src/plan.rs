@@ -188,6 +188,12 @@ pub enum Step {
     },
 }
 
+/// Permission bits of a placeholder that is a file. The sticky bit, which says nothing about a file,
+/// tells it from one that a person left empty.
+pub(crate) const FILE_MODE: u32 = 0o1444;
+/// The same for a folder.
+pub(crate) const FOLDER_MODE: u32 = 0o1555;
+
 /// An empty file or folder that palisade makes on the host and takes away at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placeholder {

@@ -34,9 +34,10 @@ pub const MAX_FDS: usize = 250;
 pub const KEEPER_PARK: u64 = 1;
 /// Make a user namespace for an id-mapped mount. Words: disk uid, disk gid, host uid.
 pub const KEEPER_MAP_IDS: u64 = 2;
-/// Paths to remove should the supervisor die: bytes follow the record, see [`CLEAN_RMDIR`].
+/// Paths to remove should the supervisor die. Words: a number for the list. Bytes follow the record:
+/// for each path a `CLEAN_*` letter, the path, a NUL.
 pub const KEEPER_REMEMBER: u64 = 3;
-/// The supervisor has removed everything it asked the keeper to remember for this init pid.
+/// The supervisor has removed the paths of this list itself. Words: its number.
 pub const KEEPER_FORGET: u64 = 4;
 
 // Keeper to supervisor.
@@ -68,8 +69,10 @@ pub const OWN_UID_BASE: u64 = 0x7000_0000;
 
 /// In a [`KEEPER_REMEMBER`] message: remove this empty directory.
 pub const CLEAN_RMDIR: u8 = b'd';
-/// In a [`KEEPER_REMEMBER`] message: remove this file if it is still empty.
-pub const CLEAN_UNLINK: u8 = b'f';
+/// In a [`KEEPER_REMEMBER`] message: remove this placeholder if it is empty and nobody holds it.
+pub const CLEAN_PLACEHOLDER: u8 = b'f';
+/// The same for a folder.
+pub const CLEAN_PLACEHOLDER_FOLDER: u8 = b'p';
 
 // Supervisor to init, after the launch message.
 

@@ -111,7 +111,9 @@ fn guard(
 fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
     let canonical = std::fs::canonicalize(file)
         .with_context(|| format!("policy: cannot read {}", file.display()))?;
-    if plan.can_write(&canonical) {
+    let absolute = std::path::absolute(file).context("host: cannot tell the working directory")?;
+    // The file itself, or a link to it.
+    if plan.can_write(&canonical) || plan.can_write(&absolute) {
         bail!(
             "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
             canonical.display(),
@@ -126,7 +128,7 @@ fn refuse_report_in_reach(plan: &Plan, path: &Path) -> anyhow::Result<()> {
     let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     let canonical = std::fs::canonicalize(parent)
-        .with_context(|| format!("host: cannot find {}", parent.display()))?;
+        .with_context(|| format!("host: cannot write the report to {}", path.display()))?;
     let name = absolute.file_name().unwrap_or_default();
     if plan.can_write(&absolute) || plan.can_write(&canonical.join(name)) {
         bail!(

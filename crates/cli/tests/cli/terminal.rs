@@ -190,7 +190,10 @@ fn ctrl_z_stops_palisade_and_fg_goes_on(stage: &Stage) {
 
 fn a_shell_inside_has_job_control(stage: &Stage) {
     let mut person = Person::sit_down(stage);
-    person.types("$P run -- bash --norc -i\n").sees("bash");
+    // Another prompt than the one outside, which is waited for at the end.
+    person
+        .types("$P run --env 'PS1=in> ' -- bash --norc -i\n")
+        .sees("in> ");
     person
         .types("seq 3 | sort -r | tr '\\n' -; echo\n")
         .sees("\n3-2-1-\r\n");

@@ -152,7 +152,7 @@ impl Leaf {
         for enable in &placement.enable {
             hand_on(tree, enable)?;
         }
-        let dir = placement.parent.join(format!("{}{name}", placement.prefix));
+        let dir = placement.leaf_dir(name);
         make_leaf(tree, &dir)?;
         self.groups.push(Group {
             version: placement.version,

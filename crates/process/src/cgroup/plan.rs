@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     detect::{Controller, Version},
+    name::LeafName,
     refusal::{Obstacle, Refusal, Unmet},
     settings::{Setting, settings},
     survey::{Base, Ground, Occupants, SUPERVISOR, Survey},
@@ -63,6 +64,14 @@ pub struct Enable {
     pub dir: PathBuf,
     /// What its children get.
     pub controllers: Vec<Controller>,
+}
+
+impl Placement {
+    /// The leaf's directory.
+    #[must_use]
+    pub fn leaf_dir(&self, name: &LeafName) -> PathBuf {
+        self.parent.join(format!("{}{name}", self.prefix))
+    }
 }
 
 impl Need {

@@ -6,13 +6,13 @@
 //! take it from under each other: removing the file under a mount point would remove the mount.
 
 use super::LaunchError;
-use crate::{plan::Placeholder, wire};
+use crate::plan::{FILE_MODE, FOLDER_MODE, Placeholder};
 use rustix::{
     fs::{FlockOperation, Mode, OFlags},
     io::Errno,
 };
 use std::{
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -23,10 +23,6 @@ pub(super) struct Placeholders {
 }
 
 impl Placeholders {
-    pub(super) fn is_empty(&self) -> bool {
-        self.placeholders.is_empty()
-    }
-
     /// Creates what does not exist and locks all of it.
     pub(super) fn hold(&mut self, placeholders: &[Placeholder]) -> Result<(), LaunchError> {
         for placeholder in placeholders {
@@ -38,15 +34,6 @@ impl Placeholders {
                 .push((placeholder.path.clone(), placeholder.folder, file));
         }
         Ok(())
-    }
-
-    /// For the keeper, should this process die.
-    pub(super) fn cleaning_list(&self) -> Vec<u8> {
-        self.placeholders
-            .iter()
-            .rev()
-            .flat_map(|(path, folder, _)| cleaning_item(path, *folder))
-            .collect()
     }
 
     /// Removes what nobody else holds and nobody has filled.
@@ -64,18 +51,6 @@ impl Placeholders {
             }
         }
     }
-}
-
-fn cleaning_item(path: &Path, folder: bool) -> Vec<u8> {
-    let kind = if folder {
-        wire::CLEAN_RMDIR
-    } else {
-        wire::CLEAN_UNLINK
-    };
-    let mut item = vec![kind];
-    item.extend(path.as_os_str().as_bytes());
-    item.push(0);
-    item
 }
 
 fn create_and_lock(placeholder: &Placeholder) -> rustix::io::Result<OwnedFd> {
@@ -101,10 +76,10 @@ fn create_and_lock(placeholder: &Placeholder) -> rustix::io::Result<OwnedFd> {
 
 fn create(placeholder: &Placeholder) -> rustix::io::Result<()> {
     let created = if placeholder.folder {
-        rustix::fs::mkdir(&placeholder.path, Mode::from(0o755))
+        rustix::fs::mkdir(&placeholder.path, Mode::from(FOLDER_MODE))
     } else {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::open(&placeholder.path, flags, Mode::from(0o444)).map(drop)
+        rustix::fs::open(&placeholder.path, flags, Mode::from(FILE_MODE)).map(drop)
     };
     match created {
         Err(Errno::EXIST) => Ok(()),

@@ -24,6 +24,12 @@ pub enum PlanError {
     #[error("policy: {} is not a device node: --device takes a path such as /dev/fuse, or pts", path.display())]
     NotADevice { path: PathBuf },
     #[error(
+        "policy: {} is {} on the host, which cannot be granted: it would open the host's processes, devices or all of \
+         its files; name what the guest needs of it",
+        path.display(), is.display()
+    )]
+    ReservedPath { path: PathBuf, is: PathBuf },
+    #[error(
         "policy: {} cannot appear inside the domain: {} {why}; grant it under another path with HOST:GUEST",
         guest.display(), host.display()
     )]

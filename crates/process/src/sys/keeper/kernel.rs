@@ -41,6 +41,7 @@ mod number {
     pub(super) const WAIT4: usize = 61;
     pub(super) const KILL: usize = 62;
     pub(super) const FCNTL: usize = 72;
+    pub(super) const FLOCK: usize = 73;
     pub(super) const CHDIR: usize = 80;
     pub(super) const FCHDIR: usize = 81;
     pub(super) const UMASK: usize = 95;
@@ -95,6 +96,7 @@ pub(crate) const O_RDWR: u32 = 0o2;
 pub(crate) const O_CREAT: u32 = 0o100;
 pub(crate) const O_EXCL: u32 = 0o200;
 pub(crate) const O_NOCTTY: u32 = 0o400;
+pub(crate) const O_NONBLOCK: u32 = 0o4_000;
 pub(crate) const O_DIRECTORY: u32 = 0o200_000;
 pub(crate) const O_NOFOLLOW: u32 = 0o400_000;
 pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
@@ -554,6 +556,13 @@ pub(crate) fn clear_umask() {
 pub(crate) fn set_umask(mask: u32) {
     // SAFETY: no pointer; umask can't fail.
     let _ = unsafe { call!(number::UMASK, mask) };
+}
+
+/// The exclusive lock of flock(2), if nobody holds any.
+pub(crate) fn lock_exclusively(fd: Fd) -> Result<()> {
+    const LOCK_EX_NB: usize = 2 | 4;
+    // SAFETY: no pointer.
+    unsafe { call!(number::FLOCK, fd, LOCK_EX_NB).map(drop) }
 }
 
 /// Whether the descriptor was opened for writing.

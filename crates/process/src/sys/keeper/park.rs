@@ -10,7 +10,8 @@ use wire::{Record, Step};
 /// Largest control message: a record and the paths to remember.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
-/// A domain whose init has not been reaped, and what to remove should the supervisor die.
+/// A domain whose init has not been reaped (`pid` above zero), or a list of what to remove should the
+/// supervisor die.
 #[derive(Clone, Copy)]
 struct Entry {
     pid: i32,
@@ -40,7 +41,7 @@ impl Table {
         }
     }
 
-    fn push(&mut self, pid: i32, bare: bool) -> Result<()> {
+    fn push(&mut self, entry: Entry) -> Result<()> {
         if (self.length + 1) * size_of::<Entry>() > self.memory.len() {
             self.grow()?;
         }
@@ -50,11 +51,7 @@ impl Table {
                 .as_mut_ptr()
                 .cast::<Entry>()
                 .add(self.length)
-                .write(Entry {
-                    pid,
-                    bare,
-                    clean: None,
-                });
+                .write(entry);
         };
         self.length += 1;
         Ok(())
@@ -131,7 +128,7 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
         wire::KEEPER_MAP_IDS => map_ids(&request),
         wire::KEEPER_REMEMBER => remember(table, &request, &buffer[wire::RECORD_BYTES..length]),
         wire::KEEPER_FORGET => {
-            forget(table, request.words[0] as i32);
+            table.forget(not_a_process(&request));
             Ok(())
         }
         _ => return false,
@@ -199,7 +196,13 @@ fn park(
         write_maps(pid, [uid, gid], outer, !own_uid)
     };
     let outcome = mapped
-        .and_then(|()| table.push(pid, bare))
+        .and_then(|()| {
+            table.push(Entry {
+                pid,
+                bare,
+                clean: None,
+            })
+        })
         .during(Step::MapIds, 0);
     match outcome {
         // The byte lets init go on: its ids exist now.
@@ -297,56 +300,43 @@ fn open_user_namespace(pid: i32) -> Result<Fd> {
     kernel::open(kernel::AT_FDCWD, path, 0, 0)
 }
 
-/// Keeps a list of paths for the case that the supervisor dies.
+/// Keeps a list of paths for the case that the supervisor dies. It comes before they are made, so
+/// that nothing is ever there that nobody would remove.
 fn remember(
     table: &mut Table,
     request: &Record,
     paths: &[u8],
 ) -> core::result::Result<(), Failure> {
-    let position = table
-        .position(request.words[0] as i32)
-        .ok_or(Errno::NOENT)
-        .during(Step::Remember, 0)?;
-    let memory = kernel::allocate(paths.len().max(1)).during(Step::Remember, 1)?;
+    let memory = kernel::allocate(paths.len().max(1)).during(Step::Remember, 0)?;
     memory[..paths.len()].copy_from_slice(paths);
-    let entry = &mut table.entries()[position];
-    forget_paths(entry);
-    entry.clean = Some((memory.as_mut_ptr(), memory.len()));
-    send_record(
-        CONTROL,
-        &Record {
-            kind: wire::KEEPER_REMEMBERED,
-            ..Record::default()
-        },
-        &[],
-    );
+    let clean = Some((memory.as_mut_ptr(), memory.len()));
+    table
+        .push(Entry {
+            pid: not_a_process(request),
+            bare: false,
+            clean,
+        })
+        .during(Step::Remember, 1)?;
+    let remembered = Record {
+        kind: wire::KEEPER_REMEMBERED,
+        ..Record::default()
+    };
+    send_record(CONTROL, &remembered, &[]);
     Ok(())
 }
 
-/// Drops what was remembered; the entry itself goes if its init has ended already.
-fn forget(table: &mut Table, pid: i32) {
-    if let Some(position) = table.position(pid) {
-        forget_paths(&mut table.entries()[position]);
-    } else {
-        table.forget(-pid);
-    }
+/// Lists are kept beside processes, under the negative of the number the supervisor gave them.
+fn not_a_process(request: &Record) -> i32 {
+    -(request.words[0] as i32)
 }
 
-/// Reaps ended inits. One with something to clean stays in the table, marked by a negative pid.
+/// Reaps ended inits.
 fn reap(table: &mut Table, children: Fd) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(children, &mut drained);
     const WNOHANG: u32 = 1;
     while let Ok(Some((pid, _))) = kernel::wait_any(WNOHANG) {
-        let Some(position) = table.position(pid) else {
-            continue;
-        };
-        let entry = &mut table.entries()[position];
-        if entry.clean.is_some() {
-            entry.pid = -pid;
-        } else {
-            table.forget(pid);
-        }
+        table.forget(pid);
     }
 }
 
@@ -383,7 +373,8 @@ fn clean(paths: &[u8]) {
 fn clean_path(kind: u8, path: CStr) {
     match kind {
         wire::CLEAN_RMDIR => remove_dir(path),
-        wire::CLEAN_UNLINK => remove_empty_file(path),
+        wire::CLEAN_PLACEHOLDER => remove_placeholder(path, 0),
+        wire::CLEAN_PLACEHOLDER_FOLDER => remove_placeholder(path, kernel::AT_REMOVEDIR),
         _ => {}
     }
 }
@@ -402,16 +393,22 @@ fn remove_dir(path: CStr) {
     }
 }
 
-fn remove_empty_file(path: CStr) {
-    let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
-    let Ok(fd) = kernel::open(kernel::AT_FDCWD, path, flags, 0) else {
+/// Removes a placeholder that no other domain holds (see `launch/placeholder.rs`) and nobody filled.
+fn remove_placeholder(path: CStr, flags: u32) {
+    let Ok(fd) = kernel::open(
+        kernel::AT_FDCWD,
+        path,
+        kernel::O_NOFOLLOW | kernel::O_NONBLOCK,
+        0,
+    ) else {
         return;
     };
-    let empty = kernel::statx_fd(fd).is_ok_and(|stat| stat.size == 0);
-    kernel::close(fd);
-    if empty {
-        let _ = kernel::unlink(path, 0);
+    let is_folder = flags != 0;
+    let is_empty = is_folder || kernel::statx_fd(fd).is_ok_and(|stat| stat.size == 0);
+    if is_empty && kernel::lock_exclusively(fd).is_ok() {
+        let _ = kernel::unlink(path, flags);
     }
+    kernel::close(fd);
 }
 
 /// A short line under construction; what does not fit is cut, and the kernel then refuses it.
