@@ -5,7 +5,11 @@ use super::{
     stage::{Stage, User, cases},
 };
 use serde_json::{Value, json};
-use std::{env, fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    env, fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
 
 cases![
     published_schema_is_current,
@@ -18,6 +22,7 @@ cases![
     ended_by_a_limit,
     to_a_file,
     to_a_file_that_exists,
+    never_where_the_guest_can_write,
     what_was_left_behind,
     used_processor_time,
 ];
@@ -251,13 +256,22 @@ fn to_a_file(stage: &Stage) {
 fn to_a_file_that_exists(stage: &Stage) {
     stage.write("report.json", &"x".repeat(100_000));
     report(stage, &[], "true");
-    // Opened before the guest runs: what the guest puts in its place is not written to.
+}
+
+/// There the guest could put anything in its place, by whatever name it sees the folder.
+fn never_where_the_guest_can_write(stage: &Stage) {
     stage.write("work/target", "kept");
-    let act = "rm -f work/report.json; ln -s target work/report.json";
+    for grant in ["work", "work:/elsewhere", "."] {
+        stage
+            .script(&["--write", grant, "--report", "work/report.json"], "true")
+            .run()
+            .refuses(&["policy: ", "report", "outside"]);
+    }
+    symlink("work/target", stage.path("link")).unwrap();
     stage
-        .script(&["--write", "work", "--report", "work/report.json"], act)
+        .script(&["--write", "work", "--report", "link"], "true")
         .run()
-        .is_silent(0);
+        .refuses(&["policy: ", "report"]);
     assert_eq!(stage.read("work/target"), "kept");
 }
 
