@@ -18,6 +18,7 @@ mod cli {
     pub(crate) mod stage;
     pub(crate) mod streams;
     pub(crate) mod terminal;
+    pub(crate) mod tiers;
     pub(crate) mod words;
 }
 
@@ -42,6 +43,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("report", cli::report::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
+    ("tiers", cli::tiers::CASES),
     ("words", cli::words::CASES),
 ];
 

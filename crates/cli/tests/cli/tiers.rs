@@ -1,0 +1,121 @@
+//! Machines that offer less: palisade refuses, or does what was accepted and says so.
+
+use super::stage::{Call, Stage, User, cases};
+use std::path::Path;
+
+cases![
+    without_namespaces_it_refuses,
+    without_namespaces_it_goes_on_where_accepted,
+    without_namespaces_files_stay_denied,
+    without_namespaces_what_is_written_does_not_run,
+    without_namespaces_nothing_is_left_running,
+    without_namespaces_some_grants_are_refused,
+    a_limit_that_cannot_be_held_is_refused,
+];
+
+/// `palisade run` on a host that has no user namespace to give: the limit is per namespace, so one
+/// around the test can set its own to none.
+fn run_without_namespaces(stage: &Stage, flags: &[&str], script: &str) -> Call {
+    const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
+    let program = stage.program().to_str().unwrap();
+    let words = ["-Ur", "/bin/sh", "-c", WITHOUT, "sh", program, "run"];
+    let guest = ["--", "/bin/sh", "-c", script];
+    stage.call(
+        Path::new("/usr/bin/unshare"),
+        words.iter().chain(flags).chain(&guest).copied(),
+    )
+}
+
+const ACCEPTED: [&str; 2] = ["--allow-degraded", "namespaces"];
+
+fn without_namespaces_it_refuses(stage: &Stage) {
+    run_without_namespaces(stage, &[], "echo ran")
+        .run()
+        .refuses(&[
+            "host: ",
+            "namespaces",
+            "palisade doctor",
+            "--allow-degraded namespaces",
+        ]);
+}
+
+fn without_namespaces_it_goes_on_where_accepted(stage: &Stage) {
+    let flags = [&ACCEPTED[..], &["--report", "report.json"]].concat();
+    run_without_namespaces(stage, &flags, "echo ran; exit 3")
+        .run()
+        .is_silent(3);
+    let report: serde_json::Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    let rows = report["enforcement"].as_array().unwrap();
+    let level = |name| rows.iter().find(|row| row["capability"] == name).unwrap()["actual"].clone();
+    assert_eq!(
+        (level("namespaces"), level("network")),
+        ("none".into(), "degraded".into())
+    );
+    assert_eq!(
+        (level("landlock"), level("seccomp")),
+        ("full".into(), "full".into())
+    );
+}
+
+fn without_namespaces_files_stay_denied(stage: &Stage) {
+    stage.write("secret", "x");
+    stage.write("in/file", "granted");
+    stage.make_folder("out");
+    let flags = [&ACCEPTED[..], &["--read", "in", "--write", "out"]].concat();
+    let script = "cat in/file; echo new > out/file; cat secret; echo no > in/file; echo no > beside; cat /etc/shadow";
+    let outcome = run_without_namespaces(stage, &flags, script).run();
+    assert_eq!(outcome.text(), "granted", "{outcome:?}");
+    assert_eq!(
+        (stage.read("out/file"), stage.read("in/file")),
+        ("new\n".into(), "granted".into())
+    );
+    assert!(!stage.exists("beside"));
+}
+
+fn without_namespaces_what_is_written_does_not_run(stage: &Stage) {
+    stage.make_folder("out");
+    let flags = [&ACCEPTED[..], &["--write", "out"]].concat();
+    let script = "cp /bin/echo out/echo && chmod +x out/echo && out/echo ran";
+    let outcome = run_without_namespaces(stage, &flags, script).run();
+    outcome.is(126);
+    assert_eq!(outcome.text(), "");
+}
+
+fn without_namespaces_nothing_is_left_running(stage: &Stage) {
+    let flags = [&ACCEPTED[..], &["--report", "report.json"]].concat();
+    let script = "(sleep 1000 & sleep 1000 &) ; setsid sleep 1000 & true";
+    // It ends although its descendants would hold the pipes open for long.
+    run_without_namespaces(stage, &flags, script).run().is(0);
+    let report: serde_json::Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    assert_eq!(report["usage"]["left_behind"], 3);
+}
+
+fn without_namespaces_some_grants_are_refused(stage: &Stage) {
+    stage.make_folder("a/b");
+    for (flags, word) in [
+        (&["--read", "a:/elsewhere"][..], "another path inside"),
+        (
+            &["--write", "a", "--read", "a/b"],
+            "read-only inside a writable folder",
+        ),
+        (
+            &["--write", "a", "--protect", "a/b"],
+            "protected inside a writable folder",
+        ),
+        (&["--read", "a", "--write", "a/b"], "executable"),
+    ] {
+        let flags = [&ACCEPTED[..], flags].concat();
+        run_without_namespaces(stage, &flags, "true")
+            .run()
+            .refuses(&["policy: ", word]);
+    }
+}
+
+fn a_limit_that_cannot_be_held_is_refused(stage: &Stage) {
+    // Root can make control groups here; an ordinary user would need them delegated.
+    let outcome = stage.script(&["--memory", "64M"], "echo ran").run();
+    match stage.user {
+        User::Root => outcome.prints("ran\n"),
+        User::Ordinary => outcome.refuses(&["host: ", "memory", "--allow-degraded memory"]),
+    };
+}
