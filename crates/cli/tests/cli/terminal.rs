@@ -203,7 +203,7 @@ fn a_shell_inside_has_job_control(stage: &Stage) {
     person.types("\x1a").sees("Stopped");
     person.types("jobs\n").sees("Stopped");
     person
-        .types("kill %1; wait; echo in''side\n")
+        .types("kill -9 %1; wait; echo in''side\n")
         .sees("inside\r\n");
     person.types("exit 6\n").sees("exit").sees(PROMPT);
     person.types("echo code $?\n").sees("code 6\r\n");

@@ -58,19 +58,26 @@ impl Container {
         }
     }
 
-    /// How it must be started so that domains can be made inside.
-    pub(super) fn way_to_start(self, facts: &Facts) -> String {
+    /// How it must be started so that domains can be made inside; `None` if nothing that is known
+    /// to hold them back does.
+    pub(super) fn way_to_start(self, facts: &Facts) -> Option<String> {
         let confines = Confines::of(facts);
         match self {
-            Self::Docker => with_flags("docker run", &confines.flags("systempaths=unconfined", "apparmor=unconfined")),
-            Self::Podman => with_flags("podman run", &confines.flags("unmask=ALL", "label=disable")),
-            Self::Kubernetes => KUBERNETES.into(),
-            Self::Lxc => "incus config set NAME security.nesting=true   # lxc: lxc.include = /usr/share/lxc/config/nesting.conf"
-                .into(),
-            Self::Other => "start it with user namespaces and mounts allowed and nothing of /proc masked".into(),
+            Self::Docker => confines.with_flags(
+                "docker run",
+                "systempaths=unconfined",
+                "apparmor=unconfined",
+            ),
+            Self::Podman => confines.with_flags("podman run", "unmask=ALL", "label=disable"),
+            Self::Kubernetes => Some(KUBERNETES.into()),
+            Self::Lxc => Some(LXC.into()),
+            Self::Other => None,
         }
     }
 }
+
+const LXC: &str = "incus config set NAME security.nesting=true\n\
+     # or, in the configuration of lxc: lxc.include = /usr/share/lxc/config/nesting.conf";
 
 const KUBERNETES: &str = "hostUsers: false   # in the pod's spec; and in the container's securityContext:\n\
      procMount: Unmasked\n\
@@ -95,23 +102,17 @@ impl Confines {
         }
     }
 
-    /// The `--security-opt` values that take each away.
-    fn flags(&self, unmask: &'static str, unlabel: &'static str) -> Vec<&'static str> {
-        [
+    /// `start` with the `--security-opt` values that take each away.
+    fn with_flags(&self, start: &str, unmask: &str, unlabel: &str) -> Option<String> {
+        let flags: String = [
             (self.filter, "seccomp=unconfined"),
             (self.label, unlabel),
             (self.masks, unmask),
         ]
         .into_iter()
-        .filter_map(|(needed, flag)| needed.then_some(flag))
-        .collect()
-    }
-}
-
-fn with_flags(start: &str, flags: &[&str]) -> String {
-    let flags: String = flags
-        .iter()
-        .map(|flag| format!(" --security-opt {flag}"))
+        .filter(|(needed, _)| *needed)
+        .map(|(_, flag)| format!(" --security-opt {flag}"))
         .collect();
-    format!("{start}{flags} …")
+        (!flags.is_empty()).then(|| format!("{start}{flags} …"))
+    }
 }

@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub(super) program: PathBuf,
     /// A domain as `run` makes it.
     pub(super) trial: Trial,
+    /// One with Landlock and seccomp alone; `None` if the first stood.
+    pub(super) bare_trial: Option<Trial>,
     /// The same with the working directory granted for writing; `None` if that was not tried.
     pub(super) folder: Option<FolderTrial>,
     pub(super) landlock_abi: Option<u32>,

@@ -2,7 +2,7 @@
 
 use super::{
     container::{Traces, recognise},
-    facts::{Call, Facts, LimitFact, Seccomp, Sysctls},
+    facts::{Call, Facts, LimitFact, Seccomp, Sysctls, Trial},
     trial,
 };
 use palisade_process::{
@@ -24,12 +24,15 @@ pub(super) fn facts() -> Facts {
     let machine = Machine::probe();
     let seccomp = seccomp();
     let mounts = text("/proc/self/mountinfo");
+    let trial = trial::try_domain(&machine, seccomp.available);
+    let lacks_namespaces = trial != Trial::Stood;
     Facts {
         kernel: text("/proc/sys/kernel/osrelease").trim().into(),
         uid: machine.uid,
         tier: machine.tier,
         program: std::env::current_exe().unwrap_or_else(|_| "palisade".into()),
-        trial: trial::try_domain(&machine, seccomp.available),
+        trial,
+        bare_trial: lacks_namespaces.then(|| trial::try_bare_domain(&machine)),
         folder: trial::try_folder(&machine, |folder| file_system_of(folder, &mounts)),
         landlock_abi: machine.landlock_abi,
         security_modules: security_modules(),

@@ -34,13 +34,12 @@ impl fmt::Display for Diagnosis {
         for alike in advised.chunk_by(|one, next| one.advice == next.advice) {
             write_advice(f, alike)?;
         }
-        match self.full_wall {
-            true => writeln!(f, "\n`palisade run` works here with the full wall."),
-            false => writeln!(
-                f,
-                "\n`palisade run` refuses to start here, for the full wall cannot be had."
-            ),
-        }
+        let verdict = match (self.full_wall, self.tier) {
+            (true, _) => "works here with the full wall",
+            (false, None) => "cannot work here",
+            (false, Some(_)) => "refuses to start here unless less than the full wall is accepted",
+        };
+        writeln!(f, "\n`palisade run` {verdict}.")
     }
 }
 

@@ -31,6 +31,7 @@ fn fine() -> Facts {
         tier: Tier::UserNamespace,
         program: "/usr/local/bin/palisade".into(),
         trial: Trial::Stood,
+        bare_trial: None,
         folder: None,
         landlock_abi: Some(6),
         security_modules: Some(["lockdown", "yama", "apparmor"].map(Into::into).into()),

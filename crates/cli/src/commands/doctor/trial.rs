@@ -31,13 +31,33 @@ pub(super) fn try_domain(machine: &Machine, seccomp_available: bool) -> Trial {
     if !seccomp_available {
         policy.allow_degraded.insert(Capability::Seccomp);
     }
-    match run_trial(machine, policy) {
+    outcome_of(run_trial(machine, policy))
+}
+
+/// Makes a domain as `run --allow-degraded namespaces` would where there are none.
+pub(super) fn try_bare_domain(machine: &Machine) -> Trial {
+    let bare = Machine {
+        tier: Tier::Bare,
+        ..machine.clone()
+    };
+    outcome_of(run_trial(&bare, Policy::default()))
+}
+
+fn outcome_of(trial: anyhow::Result<()>) -> Trial {
+    match trial {
         Ok(()) => Trial::Stood,
         Err(error) => Trial::Failed {
             at: stage_of(&error),
-            message: format!("{error:#}"),
+            message: reason(&error),
         },
     }
+}
+
+/// Messages of palisade's give the cause, and advice after a semicolon; here the advice is ours.
+fn reason(error: &anyhow::Error) -> String {
+    let message = error.to_string();
+    let reason = message.split("; ").next().unwrap_or_default();
+    reason.into()
 }
 
 /// Grants the working directory for writing, as root: then its files must change their owner.
@@ -56,9 +76,7 @@ pub(super) fn try_folder(
     });
     // Some folders can't be granted at all, the root among them: they say nothing about owners.
     policy.validate().ok()?;
-    let refusal = run_trial(machine, policy)
-        .err()
-        .map(|error| format!("{error:#}"));
+    let refusal = run_trial(machine, policy).err().map(|error| reason(&error));
     Some(FolderTrial {
         file_system: file_system_of(&folder),
         folder,

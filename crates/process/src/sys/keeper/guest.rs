@@ -58,6 +58,7 @@ fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_umask(0o022);
     confine::confine(setup)?;
     kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;
+    reset_signals(setup.terminal.is_some());
     kernel::set_signal_mask(0).during(Step::Execute, 0)?;
     let program = setup
         .program
@@ -69,6 +70,18 @@ fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
         item: 0,
         errno: execute(program),
     })
+}
+
+/// On a terminal of its own a guest starts like from a login: keys work although whatever started
+/// palisade ignores their signals, as a shell does for background jobs. Otherwise what is ignored
+/// stays ignored (nohup(1)), but for the two signals that belong to the C library, which
+/// posix_spawn(3) of glibc leaves ignored.
+fn reset_signals(on_terminal: bool) {
+    const OF_THE_C_LIBRARY: core::ops::RangeInclusive<i32> = 32..=33;
+    let signals = if on_terminal { 1..=64 } else { OF_THE_C_LIBRARY };
+    for signal in signals {
+        kernel::set_default_action(signal);
+    }
 }
 
 /// Gives the guest its standard streams: what came with the message, or its own terminal.

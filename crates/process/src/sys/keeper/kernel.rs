@@ -31,6 +31,7 @@ mod number {
     pub(super) const CLOSE: usize = 3;
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
+    pub(super) const RT_SIGACTION: usize = 13;
     pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const IOCTL: usize = 16;
     pub(super) const GETPID: usize = 39;
@@ -372,6 +373,14 @@ pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
     const SIG_SETMASK: usize = 2;
     // SAFETY: the kernel reads the eight bytes of the mask during the call.
     unsafe { call!(number::RT_SIGPROCMASK, SIG_SETMASK, &raw const mask, 0, 8).map(drop) }
+}
+
+/// Gives a signal its default action. SIGKILL and SIGSTOP have no other, and say so.
+pub(crate) fn set_default_action(signal: i32) {
+    // `struct sigaction` of the kernel: handler, flags, restorer, mask; SIG_DFL is zero.
+    let default = [0u64; 4];
+    // SAFETY: the kernel reads 32 bytes; no old action is asked for; the mask has eight bytes.
+    let _ = unsafe { call!(number::RT_SIGACTION, signal, default.as_ptr(), 0, 8) };
 }
 
 /// A descriptor that becomes readable when a signal of `mask` is pending.
