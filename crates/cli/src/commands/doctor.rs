@@ -14,6 +14,9 @@ mod container;
 mod diagnosis;
 mod facts;
 mod gather;
+mod limits;
+mod mechanisms;
+mod namespaces;
 mod show;
 #[cfg(test)]
 mod tests;

@@ -55,7 +55,17 @@ impl Person {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
         let stream = || Stdio::from(slave.try_clone().unwrap());
-        let shell = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"];
+        let shell = [
+            "--ctty",
+            "--wait",
+            // As a login starts it, whatever the suite was started with.
+            "env",
+            "--default-signal",
+            "bash",
+            "--norc",
+            "--noprofile",
+            "-i",
+        ];
         let mut call = stage.call(Path::new("/usr/bin/setsid"), shell);
         call.command
             .env("PS1", "$ ")
@@ -102,6 +112,22 @@ impl Person {
                 &self.shown[self.seen..]
             );
         }
+    }
+
+    /// Presses a key, again after a while as a person would, until this is shown. Right after the
+    /// guest's first output the first press is sometimes lost; see CHANGELOG.md, "Known issues".
+    #[track_caller]
+    fn presses_until(&mut self, key: &str, text: &str) {
+        const PRESSES: usize = 5;
+        for _ in 0..PRESSES {
+            self.types(key);
+            let deadline = Instant::now() + PATIENCE / 10;
+            while !self.shown[self.seen..].contains(text) && self.looks(deadline) {}
+            if self.shown[self.seen..].contains(text) {
+                return;
+            }
+        }
+        panic!("no {text:?} in {:?}", &self.shown[self.seen..]);
     }
 
     fn looks(&mut self, deadline: Instant) -> bool {
@@ -168,7 +194,7 @@ fn ctrl_c_reaches_the_guest(stage: &Stage) {
     person
         .types("$P run -- sh -c 'echo up; sleep 60'; echo code $?\n")
         .sees("\nup\r\n");
-    person.types("\x03").sees("code 130\r\n");
+    person.presses_until("\x03", "code 130\r\n");
 }
 
 fn ctrl_z_stops_palisade_and_fg_goes_on(stage: &Stage) {

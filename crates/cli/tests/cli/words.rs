@@ -14,6 +14,7 @@ cases![
     every_flag_is_in_the_manual,
     doctor,
     doctor_as_json,
+    doctor_without_namespaces,
 ];
 
 fn help_for_newcomers(stage: &Stage) {
@@ -175,4 +176,38 @@ fn doctor_as_json(stage: &Stage) {
     ] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
+}
+
+/// In a user namespace that allows no further one: there the real trial fails.
+fn doctor_without_namespaces(stage: &Stage) {
+    let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let here = |words: &[&str]| {
+        let outer = ["--user", "--map-root-user", "/bin/sh", "-c", forbid, "sh"];
+        let program = stage.program().to_str().unwrap();
+        let words = outer
+            .into_iter()
+            .chain([program])
+            .chain(words.iter().copied());
+        stage.call("/usr/bin/unshare".as_ref(), words).run()
+    };
+    let diagnosis = here(&["doctor"]);
+    diagnosis.is_silent(1);
+    let text = diagnosis.text();
+    for words in [
+        "\nmissing  namespaces",
+        "user.max_user_namespaces = ",
+        "--allow-degraded namespaces",
+    ] {
+        assert!(text.contains(words), "{words:?} in {text}");
+    }
+    here(&["run", "--", "/bin/true"]).says(125, &["host: ", "palisade doctor"]);
+    here(&[
+        "run",
+        "--allow-degraded",
+        "namespaces",
+        "--",
+        "/bin/echo",
+        "less",
+    ])
+    .prints("less\n");
 }

@@ -1,14 +1,7 @@
 //! From facts to findings. Pure.
 
-use super::{
-    advice::{self, Advice},
-    container::Container,
-    facts::{Call, Facts, LimitFact, Stage, Trial},
-};
-use palisade_process::{
-    Tier,
-    cgroup::{Obstacle, Version},
-};
+use super::{advice::Advice, facts::Facts, limits, mechanisms, namespaces};
+use palisade_process::Tier;
 use serde::Serialize;
 
 /// What the facts come to.
@@ -41,54 +34,44 @@ pub(super) enum Level {
 
 /// Judges every mechanism.
 pub(super) fn diagnose(facts: &Facts) -> Diagnosis {
-    let mechanisms = [
-        kernel(facts),
-        mount_calls(facts),
-        namespaces(facts),
-        landlock(facts),
-        seccomp(facts),
+    let mut findings = vec![
+        mechanisms::kernel(facts),
+        mechanisms::mount_calls(facts),
+        namespaces::judge(facts),
     ];
-    let on_the_side = [memory_files(facts), terminals(facts), tracing(facts)];
-    let limits = facts.limits.iter().map(|fact| limit(facts, fact));
+    findings.extend(mechanisms::others(facts));
+    findings.extend(facts.limits.iter().map(|fact| limits::judge(facts, fact)));
     Diagnosis {
-        full_wall: stood(facts) && facts.landlock_abi.is_some() && facts.seccomp.available,
-        tier: tier(facts),
-        findings: mechanisms
-            .into_iter()
-            .chain(owners(facts))
-            .chain(on_the_side)
-            .chain(container(facts))
-            .chain(limits)
-            .collect(),
-    }
-}
-
-fn stood(facts: &Facts) -> bool {
-    facts.trial == Trial::Stood
-}
-
-fn tier(facts: &Facts) -> Option<Tier> {
-    let bare = facts.bare_trial == Some(Trial::Stood);
-    if stood(facts) {
-        Some(facts.tier)
-    } else {
-        bare.then_some(Tier::Bare)
-    }
-}
-
-fn finding(name: &'static str, level: Level, detail: impl Into<String>) -> Finding {
-    Finding {
-        name,
-        level,
-        detail: detail.into(),
-        advice: Vec::new(),
+        full_wall: facts.stood() && facts.landlock_abi.is_some() && facts.seccomp.available,
+        tier: facts.best_tier(),
+        findings,
     }
 }
 
 impl Finding {
-    fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
+    pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(name, Level::Ok, detail.into())
+    }
+
+    pub(super) fn weak(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(name, Level::Weak, detail.into())
+    }
+
+    pub(super) fn missing(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(name, Level::Missing, detail.into())
+    }
+
+    fn new(name: &'static str, level: Level, detail: String) -> Self {
+        Self {
+            name,
+            level,
+            detail,
+            advice: Vec::new(),
+        }
+    }
+
+    pub(super) fn advise(mut self, advice: impl IntoIterator<Item = Advice>) -> Self {
         self.advice.extend(advice);
         self
     }
 }
-

@@ -41,6 +41,34 @@ pub(super) struct Facts {
     pub(super) limits: Vec<LimitFact>,
 }
 
+/// Linux 5.12 brought mount_setattr(2), 5.13 Landlock.
+pub(super) const OLDEST_KERNEL: (u32, u32) = (5, 13);
+
+impl Facts {
+    /// The wall as `run` makes it can be had here.
+    pub(super) fn stood(&self) -> bool {
+        self.trial == Trial::Stood
+    }
+
+    pub(super) fn best_tier(&self) -> Option<Tier> {
+        let bare = self.bare_trial == Some(Trial::Stood);
+        if self.stood() {
+            Some(self.tier)
+        } else {
+            bare.then_some(Tier::Bare)
+        }
+    }
+
+    /// Major and minor number of `6.1.0-28-amd64`.
+    pub(super) fn kernel_version(&self) -> (u32, u32) {
+        let numbers = self
+            .kernel
+            .split(|character: char| !character.is_ascii_digit());
+        let mut numbers = numbers.map(|number| number.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+}
+
 /// How a trial domain went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

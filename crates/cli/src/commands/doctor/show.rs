@@ -36,7 +36,7 @@ impl fmt::Display for Diagnosis {
         }
         let verdict = match (self.full_wall, self.tier) {
             (true, _) => "works here with the full wall",
-            (false, None) => "cannot work here",
+            (false, None) => "cannot work here as things are",
             (false, Some(_)) => "refuses to start here unless less than the full wall is accepted",
         };
         writeln!(f, "\n`palisade run` {verdict}.")

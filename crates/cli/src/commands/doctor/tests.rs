@@ -126,6 +126,7 @@ fn docker_without_flags() {
             Stage::Namespaces,
             "host: cannot make the domain's namespaces (Clone): Operation not permitted (os error 1)",
         ),
+        bare_trial: Some(Trial::Stood),
         apparmor_profile: Some("docker-default".into()),
         seccomp: Seccomp {
             available: true,
@@ -295,26 +296,62 @@ fn each_setting_that_forbids_namespaces_is_named() {
 }
 
 #[test]
-fn without_namespaces_terminals_and_tracing_count() {
-    let exposed = Sysctls {
-        legacy_tiocsti: Some(1),
-        ptrace_scope: Some(0),
-        ..fine().sysctls
-    };
+fn landlock_and_seccomp_alone_are_a_tier() {
     let facts = Facts {
-        sysctls: exposed,
+        trial: failed(Stage::Namespaces, "EPERM"),
+        bare_trial: Some(Trial::Stood),
+        sysctls: Sysctls {
+            legacy_tiocsti: Some(1),
+            ptrace_scope: Some(0),
+            ..fine().sysctls
+        },
         ..fine()
     };
-    let behind_namespaces = diagnose(&facts);
-    let bare = diagnose(&Facts {
-        trial: failed(Stage::Namespaces, "EPERM"),
-        ..facts
-    });
-    assert_eq!(bare.tier, Some(Tier::Bare));
+    let diagnosis = diagnose(&facts);
+    assert!(!diagnosis.full_wall);
+    assert_eq!(diagnosis.tier, Some(Tier::Bare));
+    assert!(
+        diagnosis
+            .to_string()
+            .contains("palisade run --allow-degraded namespaces")
+    );
     for name in ["terminals", "tracing"] {
-        assert_eq!(level(&behind_namespaces, name), Level::Ok);
-        assert_eq!(level(&bare, name), Level::Weak);
+        assert_eq!(
+            level(&diagnosis, name),
+            Level::Ok,
+            "{name}: the filter and Landlock hold it"
+        );
     }
+}
+
+#[test]
+fn with_nothing_at_all_terminals_and_tracing_count() {
+    let failed = failed(Stage::Namespaces, "EPERM");
+    let facts = Facts {
+        bare_trial: Some(failed.clone()),
+        trial: failed,
+        landlock_abi: None,
+        seccomp: Seccomp {
+            available: false,
+            already_filtered: false,
+        },
+        sysctls: Sysctls {
+            legacy_tiocsti: Some(1),
+            ptrace_scope: Some(0),
+            ..fine().sysctls
+        },
+        ..fine()
+    };
+    let diagnosis = diagnose(&facts);
+    assert_eq!(diagnosis.tier, None);
+    for name in ["terminals", "tracing"] {
+        assert_eq!(level(&diagnosis, name), Level::Weak);
+    }
+    assert!(
+        diagnosis
+            .to_string()
+            .ends_with("`palisade run` cannot work here as things are.\n")
+    );
 }
 
 #[test]
