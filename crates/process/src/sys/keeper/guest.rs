@@ -78,7 +78,11 @@ fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
 /// posix_spawn(3) of glibc leaves ignored.
 fn reset_signals(on_terminal: bool) {
     const OF_THE_C_LIBRARY: core::ops::RangeInclusive<i32> = 32..=33;
-    let signals = if on_terminal { 1..=64 } else { OF_THE_C_LIBRARY };
+    let signals = if on_terminal {
+        1..=64
+    } else {
+        OF_THE_C_LIBRARY
+    };
     for signal in signals {
         kernel::set_default_action(signal);
     }
