@@ -227,7 +227,7 @@ fn a_shell_inside_has_job_control(stage: &Stage) {
         .types("seq 3 | sort -r | tr '\\n' -; echo\n")
         .sees("\n3-2-1-\r\n");
     person
-        .types("sh -c 'echo u''p; sleep 60' | cat\n")
+        .types("sh -c 'echo u''p; exec sleep 60' | cat\n")
         .sees("up\r\n");
     person.presses_until("\x1a", "Stopped");
     person.types("jobs\n").sees("Stopped");
