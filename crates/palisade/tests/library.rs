@@ -2,7 +2,8 @@
 
 use palisade::{Domain, Ending, Exit, Launcher, Machine, Stdio};
 use std::{
-    io::{Read, Write},
+    fs,
+    io::{Read, Seek, SeekFrom, Write},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -95,6 +96,111 @@ fn a_launcher_that_parks_ahead_serves_different_plans() {
     }
 }
 
+/// All that a guest can tell about itself and its wall. TCP is refused by Landlock before the empty
+/// network can be unreachable.
+const CONFINEMENT: &str = "
+    grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|Sig(Blk|Ign|Cgt)|Umask|NSpid|NSpgid)' /proc/self/status
+    cat /proc/self/limits
+    awk '{ print $4, $5, $6 }' /proc/self/mountinfo
+    for fd in /proc/$$/fd/*; do echo $fd; readlink $fd | tr -d 0-9; done
+    pwd; env | sort; hostname
+    bash -c 'exec 3<>/dev/tcp/127.0.0.1/9' 2>&1 | grep -o 'Permission denied'
+";
+
+fn confinement(launcher: &Arc<Launcher>) -> String {
+    let output = shell(CONFINEMENT)
+        .env("LETTER", "x")
+        .cwd("/usr/lib")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .launcher(Arc::clone(launcher))
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("Permission denied"), "{text}");
+    text
+}
+
+#[test]
+fn a_guest_made_ahead_is_confined_like_any_other() {
+    let fresh = Arc::new(Launcher::new(Machine::probe()));
+    let ahead = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let expected = confinement(&fresh);
+    assert_eq!(confinement(&ahead), expected);
+    for _ in 0..3 {
+        ahead.wait_until_parked().unwrap();
+        assert_eq!(confinement(&ahead), expected);
+    }
+}
+
+/// Each differs from the guest that was made ahead in one thing.
+#[test]
+fn a_guest_made_ahead_is_not_used_for_another_plan() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let file = tempfile::tempfile().unwrap();
+    let plain = || shell("ulimit -n; exit 3").launcher(Arc::clone(&launcher));
+    let differing: [(palisade::Builder, u8); 6] = [
+        (plain(), 3),
+        (plain().files(77), 3),
+        (plain().stdout(file.try_clone().unwrap()), 3),
+        (plain().time(Duration::from_secs(90)), 3),
+        (plain().arg("more"), 3),
+        (shell("exec sleep 90").time(Duration::from_millis(50)), 124),
+    ];
+    for (builder, code) in differing {
+        let report = builder.spawn().unwrap().wait().unwrap();
+        assert_eq!(report.exit_code, code, "{:?}", report.ending);
+        launcher.wait_until_parked().unwrap();
+    }
+    let mut shown = String::new();
+    (&file).seek(SeekFrom::Start(0)).unwrap();
+    (&file).read_to_string(&mut shown).unwrap();
+    assert_ne!(shown.trim(), "77", "the limit was another guest's");
+    assert!(!shown.is_empty());
+}
+
+/// The errors of a launch are the same, whoever finds them.
+#[test]
+fn a_guest_made_ahead_tells_what_fails() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let run = |program: &str, cwd: &str| {
+        launcher.wait_until_parked().unwrap();
+        let builder = Domain::builder(program).launcher(Arc::clone(&launcher));
+        let spawned = builder.cwd(cwd).spawn();
+        spawned.map(|domain| domain.wait().unwrap().exit_code)
+    };
+    for _ in 0..2 {
+        assert_eq!(run("true", "/").unwrap(), 0);
+        let unknown = run("no-such-program", "/").unwrap_err().to_string();
+        assert!(
+            unknown.starts_with("guest: 'no-such-program' was not found"),
+            "{unknown}"
+        );
+        assert_eq!(run("true", "/").unwrap(), 0);
+        let nowhere = run("true", "/no/such/folder").unwrap_err().to_string();
+        assert!(nowhere.contains("/no/such/folder"), "{nowhere}");
+    }
+}
+
+#[test]
+fn a_guest_made_ahead_goes_with_its_launcher() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let report = shell("true")
+        .launcher(Arc::clone(&launcher))
+        .spawn()
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert_eq!(report.exit_code, 0);
+    launcher.wait_until_parked().unwrap();
+    let keepers = || fs::read_to_string("/proc/thread-self/children").unwrap();
+    assert_ne!(keepers(), "");
+    drop(launcher);
+    assert_eq!(keepers(), "", "the keeper, and with it all that it made");
+}
+
 #[test]
 fn a_dropped_domain_is_ended() {
     let mut domain = shell("echo up; sleep 1000")
@@ -136,7 +242,7 @@ fn limits_end_the_guest() {
 #[test]
 fn what_is_not_granted_is_not_there() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    std::fs::write(folder.path().join("secret"), "x").unwrap();
+    fs::write(folder.path().join("secret"), "x").unwrap();
     let script = format!("test -e {}/secret", folder.path().display());
     assert_eq!(shell(&script).spawn().unwrap().wait().unwrap().exit_code, 1);
     assert_eq!(

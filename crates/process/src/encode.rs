@@ -2,7 +2,7 @@
 
 use crate::{
     Tier,
-    plan::{Landlock, Plan, Step},
+    plan::{Landlock, Plan, Step, StreamFiles},
     wire::{self, op},
 };
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -67,14 +67,27 @@ pub(crate) fn encode_steps(plan: &Plan, attached: impl Fn(usize) -> Option<u32>)
     writer.bytes
 }
 
-/// Encodes the rest: the guest's control groups (by the position of their descriptors), terminal,
-/// confinement and program.
-pub(crate) fn encode_guest(
-    plan: &Plan,
-    seccomp: &[u8],
-    terminal: Option<TerminalOrder>,
-    file_streams: bool,
+/// Encodes what the guest's process does to itself: Landlock, seccomp, limits.
+pub(crate) fn encode_confinement(plan: &Plan, seccomp: &[u8], files: StreamFiles) -> Vec<u8> {
+    let mut writer = Writer::default();
+    match &plan.landlock {
+        Some(landlock) if plan.tier == Tier::Bare => write_landlock(&mut writer, landlock),
+        Some(landlock) => write_landlock(&mut writer, &landlock.clone().with_streams(files)),
+        None => {}
+    }
+    write_confinement(&mut writer, plan, seccomp);
+    writer.bytes
+}
+
+/// Has the guest's process made before its launch message comes.
+pub(crate) fn encode_guest_ahead() -> [u8; 4] {
+    op::GUEST_AHEAD.to_ne_bytes()
+}
+
+/// Encodes the guest's control groups, by the position of their descriptors, and its terminal.
+pub(crate) fn encode_surroundings(
     tasks: std::ops::Range<u32>,
+    terminal: Option<TerminalOrder>,
 ) -> Vec<u8> {
     let mut writer = Writer::default();
     for position in tasks {
@@ -89,14 +102,12 @@ pub(crate) fn encode_guest(
             .u32(order.replaces)
             .u32(order.raw_output.into());
     }
-    match &plan.landlock {
-        Some(landlock) if file_streams && plan.tier != Tier::Bare => {
-            write_landlock(&mut writer, &landlock.clone().with_file_streams());
-        }
-        Some(landlock) => write_landlock(&mut writer, landlock),
-        None => {}
-    }
-    write_confinement(&mut writer, plan, seccomp);
+    writer.bytes
+}
+
+/// Encodes what to execute, and where.
+pub(crate) fn encode_program(plan: &Plan) -> Vec<u8> {
+    let mut writer = Writer::default();
     writer.u32(op::CWD).path(&plan.cwd);
     writer.u32(op::EXEC);
     writer.texts(plan.candidates.iter().map(AsRef::as_ref));

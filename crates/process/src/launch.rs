@@ -4,8 +4,11 @@ mod error;
 pub(crate) mod held;
 mod mounts;
 mod placeholder;
+mod prelude;
+mod streams;
 
 pub use error::LaunchError;
+pub use streams::{Streams, Terminal};
 
 use crate::{
     Tier,
@@ -13,16 +16,18 @@ use crate::{
     encode::{self, TerminalOrder},
     keeper::{Keeper, ParkOrder, Parked, receive_record},
     machine::Machine,
-    plan::Plan,
+    plan::{Plan, StreamFiles},
     seccomp::Groups,
     wire::{self, Step, started},
 };
 use held::Held;
+use prelude::Prelude;
 use rustix::{
     io::Errno,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
 };
 use std::{
+    cell::LazyCell,
     collections::VecDeque,
     io::IoSlice,
     mem::MaybeUninit,
@@ -37,62 +42,10 @@ pub struct Launcher {
     keeper: Mutex<Option<Arc<Keeper>>>,
     machine: Machine,
     /// Preludes of the domains that were ordered and not used yet, oldest first.
-    ordered: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    ordered: Arc<Mutex<VecDeque<Prelude>>>,
     parks_ahead: bool,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
-}
-
-/// What the guest gets as its standard streams.
-#[derive(Debug)]
-pub struct Streams<'a> {
-    /// Standard input.
-    pub stdin: BorrowedFd<'a>,
-    /// Standard output.
-    pub stdout: BorrowedFd<'a>,
-    /// Standard error.
-    pub stderr: BorrowedFd<'a>,
-    /// A terminal of the guest's own in place of some of them.
-    pub terminal: Option<Terminal>,
-}
-
-impl Streams<'_> {
-    /// Whether a file of the host's is among the streams that no terminal replaces. A folder among
-    /// them would be a way out, `openat(0, "..")`, and is refused.
-    fn include_files(&self) -> Result<bool, LaunchError> {
-        let mut include_files = false;
-        let replaced = self
-            .terminal
-            .map_or([false; 3], |terminal| terminal.replaces);
-        let streams = [
-            ("stdin", self.stdin),
-            ("stdout", self.stdout),
-            ("stderr", self.stderr),
-        ];
-        for ((stream, fd), replaced) in streams.into_iter().zip(replaced) {
-            let stat =
-                rustix::fs::fstat(fd).map_err(|errno| LaunchError::BadStream { stream, errno })?;
-            let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-            if kind.is_dir() {
-                return Err(LaunchError::StreamIsFolder { stream });
-            }
-            include_files |= kind.is_file() && !replaced;
-        }
-        Ok(include_files)
-    }
-}
-
-/// A terminal of the guest's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terminal {
-    /// Height in lines.
-    pub rows: u16,
-    /// Width in columns.
-    pub columns: u16,
-    /// Which of stdin, stdout and stderr it replaces.
-    pub replaces: [bool; 3],
-    /// Leave line ends alone: what shows the output translates them.
-    pub raw_output: bool,
 }
 
 impl Launcher {
@@ -124,7 +77,7 @@ impl Launcher {
     /// When the keeper can't be started.
     pub fn start(machine: Machine) -> Result<Self, LaunchError> {
         let launcher = Self::new(machine);
-        launcher.order(Vec::new())?;
+        launcher.order(Prelude::default())?;
         Ok(launcher)
     }
 
@@ -151,38 +104,42 @@ impl Launcher {
     }
 
     /// Has the keeper make one more domain in advance, for a launch of this plan or of one that
-    /// differs only in its program: its file system is built already when it is needed. What it
-    /// costs while it waits is one small process and its namespaces.
+    /// differs only in its program, arguments, environment and working directory. Its file system is
+    /// built then and its first process confined, so that little more than execve(2) is left to do.
+    /// What it costs while it waits is two small processes and their namespaces. A launch with files
+    /// for standard streams, or of another plan, lets the domain go and makes one of its own.
     ///
     /// # Errors
     ///
     /// When the keeper is gone.
     pub fn park(&self, plan: &Plan) -> Result<(), LaunchError> {
-        self.order(prelude(plan))
+        let files = StreamFiles::default();
+        self.order(Prelude::of(plan, &self.filter_of(plan, files)?, files))
     }
 
-    fn order(&self, prelude: Vec<u8>) -> Result<(), LaunchError> {
+    fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
         let mut ordered = lock(&self.ordered);
         self.keeper()?
-            .order(&park_order(&self.machine), None, &prelude)?;
+            .order(&park_order(&self.machine), None, &prelude.bytes)?;
         ordered.push_back(prelude);
         Ok(())
     }
 
-    /// The domain parked longest if it suits the plan, else a fresh one; with the part of the plan
-    /// that it has carried out already.
-    fn take_parked(&self, plan: &Plan) -> Result<(Parked, bool), LaunchError> {
-        let wanted = prelude(plan);
+    /// The domain parked longest if it suits, else a fresh one; with what it has done already.
+    fn take_parked(
+        &self,
+        suits: impl Fn(&Prelude) -> bool,
+    ) -> Result<(Parked, Prelude), LaunchError> {
         loop {
             let mut ordered = lock(&self.ordered);
             let Some(prelude) = ordered.pop_front() else {
                 drop(ordered);
-                self.order(Vec::new())?;
+                self.order(Prelude::default())?;
                 continue;
             };
             let parked = self.keeper()?.parked()?;
-            if prelude.is_empty() || prelude == wanted {
-                return Ok((parked, !prelude.is_empty()));
+            if suits(&prelude) {
+                return Ok((parked, prelude));
             }
             // Built for another plan: closing its socket lets it go.
         }
@@ -198,14 +155,16 @@ impl Launcher {
         Held::hold(plan, Some(&self.keeper()?))
     }
 
-    fn filter_of(&self, plan: &Plan) -> Result<Arc<[u8]>, LaunchError> {
+    fn filter_of(&self, plan: &Plan, files: StreamFiles) -> Result<Arc<[u8]>, LaunchError> {
+        let Some(wanted) = plan.seccomp_groups(files) else {
+            return Ok(Arc::default());
+        };
         let mut filter = lock(&self.filter);
-        match (&*filter, &plan.seccomp) {
-            (Some((groups, program)), Some(wanted)) if groups == wanted => Ok(Arc::clone(program)),
-            (_, None) => Ok(Arc::default()),
-            (_, Some(wanted)) => {
-                let program: Arc<[u8]> = plan.seccomp_program()?.into();
-                *filter = Some((*wanted, Arc::clone(&program)));
+        match &*filter {
+            Some((groups, program)) if *groups == wanted => Ok(Arc::clone(program)),
+            _ => {
+                let program: Arc<[u8]> = wanted.program()?.into();
+                *filter = Some((wanted, Arc::clone(&program)));
                 Ok(program)
             }
         }
@@ -246,53 +205,42 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
-        let include_files = streams.include_files()?;
+        let files = streams.files()?;
+        let seccomp = self.filter_of(plan, files)?;
         let held = self.hold(plan)?;
-        let (parked, is_built) = match held.cgroup_to_be_born_in()? {
-            Some(cgroup) => (self.park_in(cgroup.as_fd())?, false),
-            None => self.take_parked(plan)?,
+        let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, files));
+        let (parked, done) = match held.cgroup_to_be_born_in()? {
+            Some(cgroup) => (self.park_in(cgroup.as_fd())?, Prelude::default()),
+            // A domain that has only its namespaces suits every launch.
+            None => self.take_parked(|done| done.is_empty() || *done == *wanted)?,
         };
-        self.launch_parked(plan, streams, include_files, (parked, is_built), held)
-    }
-
-    fn launch_parked(
-        &self,
-        plan: &Plan,
-        streams: &Streams<'_>,
-        include_files: bool,
-        (parked, is_built): (Parked, bool),
-        held: Held,
-    ) -> Result<Domain, LaunchError> {
         let keeper = self.keeper()?;
         let mounts = match plan.tier {
             Tier::Privileged => mounts::prepare(&keeper, plan, parked.host_uid)?,
             _ => mounts::Prepared::default(),
         };
-        let mut body = Vec::new();
-        if !is_built {
-            let attached = |index| {
-                mounts
-                    .position(index)
-                    .map(|position| position + STANDARD_STREAMS)
-            };
-            body = encode::encode_steps(plan, attached);
-        }
-        let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
-        fds.extend(mounts.fds());
         let tasks = held.cgroups_to_join()?;
+        let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
+        let mounts_from = fds.len() as u32;
+        fds.extend(mounts.fds());
         let tasks_from = fds.len() as u32;
         fds.extend(tasks.iter().map(AsFd::as_fd));
-        let terminal = streams.terminal.map(terminal_order);
-        body.extend(encode::encode_guest(
-            plan,
-            &self.filter_of(plan)?,
-            terminal,
-            include_files,
-            tasks_from..fds.len() as u32,
-        ));
-        // An init that failed in its prelude has left its reason in the socket.
+
+        let mut body = Vec::new();
+        if done.is_empty() {
+            let attached = |index| mounts.position(index).map(|place| place + mounts_from);
+            body = encode::encode_steps(plan, attached);
+        }
+        if !done.has_guest {
+            let terminal = streams.terminal.map(terminal_order);
+            let tasks = tasks_from..fds.len() as u32;
+            body.extend(encode::encode_surroundings(tasks, terminal));
+            body.extend(encode::encode_confinement(plan, &seccomp, files));
+        }
+        body.extend(encode::encode_program(plan));
         match send_launch(&parked.socket, &body, &fds) {
-            Err(Errno::PIPE | Errno::CONNRESET) if is_built => {}
+            // An init that failed in its prelude has left its reason in the socket.
+            Err(Errno::PIPE | Errno::CONNRESET) if !done.is_empty() => {}
             sent => sent.map_err(LaunchError::Send)?,
         }
         let sent_ns = monotonic_ns();
@@ -301,7 +249,7 @@ impl Launcher {
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
             order: park_order(&self.machine),
-            prelude: prelude(plan),
+            prelude: wanted.clone(),
         });
         Ok(Domain::new(keeper, parked, plan, held, terminal, phases).followed_by(successor))
     }
@@ -310,9 +258,9 @@ impl Launcher {
 /// The domain to make when this one is gone.
 #[derive(Debug)]
 pub(crate) struct Successor {
-    ordered: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    ordered: Arc<Mutex<VecDeque<Prelude>>>,
     order: ParkOrder,
-    prelude: Vec<u8>,
+    prelude: Prelude,
 }
 
 impl Successor {
@@ -320,27 +268,9 @@ impl Successor {
     pub(crate) fn order(self, keeper: &Keeper) {
         let mut ordered = lock(&self.ordered);
         // A keeper that is gone says so at the next launch.
-        if ordered.is_empty() && keeper.order(&self.order, None, &self.prelude).is_ok() {
+        if ordered.is_empty() && keeper.order(&self.order, None, &self.prelude.bytes).is_ok() {
             ordered.push_back(self.prelude);
         }
-    }
-}
-
-/// The descriptors of stdin, stdout and stderr go first in a launch message.
-const STANDARD_STREAMS: u32 = 3;
-
-/// What a domain can do before it knows its guest: everything, unless mounts come from the
-/// supervisor or a placeholder must be there first.
-fn prelude(plan: &Plan) -> Vec<u8> {
-    const MOST_BYTES: usize = 60 * 1024;
-    if !plan.placeholders.is_empty() || mounts::are_needed(plan) {
-        return Vec::new();
-    }
-    let steps = encode::encode_steps(plan, |_| None);
-    if steps.len() > MOST_BYTES {
-        Vec::new()
-    } else {
-        steps
     }
 }
 
@@ -379,14 +309,10 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
         return Err(Errno::TOOBIG);
     }
     let header = encode::header(body.len(), fds.len());
-    // Header first and alone: init reads it and its descriptors in one call, then the body.
-    rustix::net::sendmsg(
-        socket,
-        &[IoSlice::new(&header)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
-    let mut rest = body;
+    // At once: a message in two parts wakes the other end twice.
+    let parts = [IoSlice::new(&header), IoSlice::new(body)];
+    let sent = rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+    let mut rest = body.get(sent.saturating_sub(header.len())..).unwrap_or(&[]);
     while !rest.is_empty() {
         let sent =
             rustix::io::retry_on_intr(|| rustix::net::send(socket, rest, SendFlags::NOSIGNAL))?;

@@ -20,7 +20,7 @@ use crate::{
     host::{Host, Identity},
     layout::{Arrangement, Layout},
     machine::{Machine, Tier},
-    seccomp::{self, Groups},
+    seccomp::Groups,
 };
 use palisade_policy::{Capability, Limits, Policy};
 use palisade_wall::{Command, Enforcement};
@@ -284,6 +284,30 @@ pub fn make_plan(
     Ok(plan)
 }
 
+/// What files of the host's are among the guest's standard streams. They are known at the launch only.
+/// They lie outside the domain's root, and `/proc/self/fd` opens them anew on the host's own mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamFiles {
+    /// One is open for reading only: it must not become writable.
+    pub read_only: bool,
+    /// One is open for writing: it must not become a program.
+    pub writable: bool,
+    /// One is open for writing only and holds something: that must not be read.
+    pub unread: bool,
+}
+
+impl StreamFiles {
+    /// These and those.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            read_only: self.read_only || other.read_only,
+            writable: self.writable || other.writable,
+            unread: self.unread || other.unread,
+        }
+    }
+}
+
 impl Plan {
     /// Whether the guest finds the host's `path` under the same name.
     pub fn shows(&self, path: &Path) -> bool {
@@ -299,16 +323,15 @@ impl Plan {
             .is_some_and(|layout| layout.can_write(path))
     }
 
-    /// The seccomp program's bytes; empty without a filter.
-    pub(crate) fn seccomp_program(&self) -> Result<Vec<u8>, seccomp::CompileError> {
-        let Some(groups) = &self.seccomp else {
-            return Ok(Vec::new());
-        };
-        let program = seccomp::compile(&seccomp::allow_list(groups))?;
-        Ok(program
-            .into_iter()
-            .flat_map(seccomp::Instruction::to_bytes)
-            .collect())
+    /// The filter of a guest with these files for standard streams. Such a file may belong to the user
+    /// that the guest runs as; as root a domain has a user of its own, who owns nothing.
+    pub(crate) fn seccomp_groups(&self, files: StreamFiles) -> Option<Groups> {
+        let own_files = files != StreamFiles::default() && self.tier != Tier::Privileged;
+        let groups = self.seccomp?;
+        Some(Groups {
+            guard_chmod: groups.guard_chmod || own_files,
+            ..groups
+        })
     }
 }
 

@@ -86,7 +86,7 @@ pub const DOMAIN_KILL: u64 = 33;
 /// The guest's program runs. Words: timestamps in ns of the monotonic clock, in the order of
 /// `PHASES`. Descriptor: the master end of the terminal if one was asked for.
 pub const INIT_STARTED: u64 = 48;
-/// The prelude is carried out.
+/// The prelude is carried out, by the guest's process itself if it asked for one.
 pub const INIT_READY: u64 = 52;
 /// The guest could not be started. Words: step, index of the item in that step, errno.
 pub const INIT_FAILED: u64 = 49;
@@ -198,6 +198,9 @@ pub mod op {
     pub const KEYRING: u32 = 22;
     /// Write `0` into an open `tasks` file of a cgroup: descriptor index.
     pub const JOIN: u32 = 23;
+    /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
+    /// which then holds no more than `CWD` and `EXEC`, finds it waiting.
+    pub const GUEST_AHEAD: u32 = 24;
 }
 
 /// The step in which something failed.

@@ -2,13 +2,15 @@
 
 use super::{
     cleanup::eventually,
-    stage::{Call, Stage, cases, finish, signal, wait},
+    stage::{Call, Outcome, Stage, cases, finish, signal, wait},
 };
 use rustix::process::Signal;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    os::unix::fs::PermissionsExt,
     process::{ChildStdout, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -19,6 +21,11 @@ cases![
     what_the_guest_leaves_is_for_the_next,
     pipes_are_the_same_pipes,
     files_are_the_same_files,
+    files_can_be_opened_again_as_they_are,
+    input_does_not_become_writable,
+    output_does_not_become_readable,
+    output_does_not_become_a_program,
+    output_does_not_become_setuid,
     stdout_and_stderr_stay_apart,
     reader_that_goes_away,
     speed_of_a_pipe,
@@ -115,6 +122,75 @@ fn files_are_the_same_files(stage: &Stage) {
         .unwrap();
     finish(child, b"").is_silent(0);
     assert_eq!(stage.read("out"), "kept\nappended\n");
+}
+
+/// A file that permission bits keep from nobody, whoever the guest runs as.
+fn open_to_all(stage: &Stage, name: &str, content: &str) {
+    stage.write(name, content);
+    fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+/// A script with files for its standard streams, which it opens anew by their names in `/proc`.
+fn with_files(stage: &Stage, script: &str, input: Option<&str>, output: Option<&str>) -> Outcome {
+    let mut call = stage.palisade(["run", "--", "/bin/sh", "-c", script]);
+    if let Some(name) = input {
+        let file = fs::File::open(stage.path(name)).unwrap();
+        call.command.stdin(file);
+    } else {
+        call.command.stdin(Stdio::null());
+    }
+    match output {
+        Some(name) => {
+            let file = fs::File::options().append(true).open(stage.path(name));
+            call.command.stdout(file.unwrap());
+        }
+        None => drop(call.command.stdout(Stdio::piped())),
+    }
+    let child = call.command.stderr(Stdio::piped()).spawn().unwrap();
+    finish(child, b"")
+}
+
+fn files_can_be_opened_again_as_they_are(stage: &Stage) {
+    open_to_all(stage, "in", "input\n");
+    open_to_all(stage, "out", "kept\n");
+    let script =
+        "read line < /dev/stdin && echo \"$line\" >> /dev/stdout && cat /etc/hosts > /tmp/x";
+    with_files(stage, script, Some("in"), Some("out")).is_silent(0);
+    assert_eq!(stage.read("out"), "kept\ninput\n");
+}
+
+fn input_does_not_become_writable(stage: &Stage) {
+    open_to_all(stage, "in", "input\n");
+    let script =
+        "for way in '>' '>>'; do (eval \"echo x $way /proc/self/fd/0\") 2>/dev/null; done; cat";
+    with_files(stage, script, Some("in"), None).prints("input\n");
+    assert_eq!(stage.read("in"), "input\n");
+}
+
+fn output_does_not_become_readable(stage: &Stage) {
+    open_to_all(stage, "log", "of somebody else\n");
+    let script = "cat < /proc/self/fd/1 >&2; exit 3";
+    let outcome = with_files(stage, script, None, Some("log"));
+    assert!(outcome.stderr.contains("Permission denied"), "{outcome:?}");
+    assert!(!outcome.stderr.contains("somebody"), "{outcome:?}");
+}
+
+fn output_does_not_become_a_program(stage: &Stage) {
+    open_to_all(stage, "out", "");
+    let script = "echo '#!/bin/sh'; echo 'exit 7'; exec /proc/self/fd/1";
+    with_files(stage, script, None, Some("out")).is(126);
+}
+
+fn output_does_not_become_setuid(stage: &Stage) {
+    open_to_all(stage, "out", "");
+    let script =
+        "chmod 6755 /proc/self/fd/1 2>/dev/null; chmod 2755 /proc/self/fd/1 2>/dev/null; exit 0";
+    with_files(stage, script, None, Some("out")).is_silent(0);
+    let mode = fs::metadata(stage.path("out"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o6000, 0);
 }
 
 fn stdout_and_stderr_stay_apart(stage: &Stage) {
@@ -257,22 +333,14 @@ fn is_somewhere(argument: &str) -> bool {
 }
 
 /// A length of sleep that nobody else sleeps.
-fn own_sleep(stage: &Stage) -> String {
-    format!(
-        "{}.{}",
-        1000 + std::process::id(),
-        stage
-            .path("")
-            .to_str()
-            .unwrap()
-            .bytes()
-            .map(u32::from)
-            .sum::<u32>()
-    )
+fn own_sleep() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{}.{number}", 1000 + std::process::id())
 }
 
 fn orphans_are_ended(stage: &Stage) {
-    let seconds = own_sleep(stage);
+    let seconds = own_sleep();
     let outcome = stage
         .script(&[], &format!("sleep {seconds} & sleep {seconds} & exit 5"))
         .run();
@@ -281,7 +349,7 @@ fn orphans_are_ended(stage: &Stage) {
 }
 
 fn daemons_are_ended(stage: &Stage) {
-    let seconds = own_sleep(stage);
+    let seconds = own_sleep();
     let daemon = format!(
         "setsid sh -c 'trap \"\" TERM HUP INT; (sleep {seconds} >/dev/null 2>&1 </dev/null &) ; echo up'"
     );
@@ -291,7 +359,7 @@ fn daemons_are_ended(stage: &Stage) {
 }
 
 fn guest_ends_with_palisade(stage: &Stage) {
-    let seconds = own_sleep(stage);
+    let seconds = own_sleep();
     let mut child = stage
         .script(
             &[],

@@ -7,11 +7,11 @@
 //! - where the guest can write to the host's disk, nothing but files, folders and links is made
 //!   there: somebody else would meet a FIFO or socket of the guest's;
 //! - where a standard stream is a file, which lies on a mount of the host's: opened anew through
-//!   `/proc/self/fd` it must not become writable or executable.
+//!   `/proc/self/fd` it must not give more than the stream does.
 //!
 //! Without namespaces it is the file wall itself, and every right is handled.
 
-use super::PlanError;
+use super::{PlanError, StreamFiles};
 use crate::{
     layout::Layout,
     machine::{Machine, Tier},
@@ -141,11 +141,15 @@ fn refer(abi: u32) -> u64 {
 }
 
 impl Landlock {
-    /// The domain of a guest that has a file of the host's for a standard stream.
+    /// The domain of a guest with these files for standard streams. What is more than a stream gives
+    /// is handled, and allowed in the domain's own root, where no stream lies.
     #[must_use]
-    pub fn with_file_streams(mut self) -> Self {
-        let truncate = if self.abi >= 3 { right::TRUNCATE } else { 0 };
-        let inside = right::EXECUTE | right::WRITE_FILE | truncate | refer(self.abi);
+    pub fn with_streams(mut self, files: StreamFiles) -> Self {
+        let beyond = beyond_streams(files, self.abi);
+        if beyond == 0 {
+            return self;
+        }
+        let inside = beyond | refer(self.abi);
         self.files |= inside;
         self.rules.retain(|rule| rule.path != Path::new("/"));
         self.rules.push(LandlockRule {
@@ -154,6 +158,19 @@ impl Landlock {
         });
         self
     }
+}
+
+/// Reading and truncating are the dear ones: Landlock then walks the path at every open.
+fn beyond_streams(files: StreamFiles, abi: u32) -> u64 {
+    let truncate = if abi >= 3 { right::TRUNCATE } else { 0 };
+    [
+        (files.read_only, right::WRITE_FILE | truncate),
+        (files.writable, right::EXECUTE),
+        (files.unread, right::READ_FILE),
+    ]
+    .into_iter()
+    .filter_map(|(is_there, rights)| is_there.then_some(rights))
+    .sum()
 }
 
 fn rules_of_files(layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {

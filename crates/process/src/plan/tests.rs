@@ -316,6 +316,61 @@ fn every_filter_that_a_plan_can_ask_for_compiles() {
             &home(),
         )
         .unwrap();
-        assert!(!plan.seccomp_program().unwrap().is_empty(), "{tier:?}");
+        assert!(
+            !plan.seccomp.unwrap().program().unwrap().is_empty(),
+            "{tier:?}"
+        );
     }
+}
+
+#[test]
+fn a_stream_that_is_a_file_gives_nothing_more_when_opened_anew() {
+    /// The numbers of landlock(7).
+    const EXECUTE: u64 = 1;
+    const WRITE: u64 = 1 << 1;
+    const READ: u64 = 1 << 2;
+    const REFER: u64 = 1 << 13;
+    const TRUNCATE: u64 = 1 << 14;
+    let handled = |files| plan("").landlock.unwrap().with_streams(files).files;
+    let none = StreamFiles::default();
+    let read_only = StreamFiles {
+        read_only: true,
+        ..none
+    };
+    let new_output = StreamFiles {
+        writable: true,
+        ..none
+    };
+    let old_output = StreamFiles {
+        unread: true,
+        ..new_output
+    };
+    assert_eq!(handled(none), 0, "pipes and terminals cost nothing");
+    assert_eq!(handled(read_only), WRITE | TRUNCATE | REFER);
+    assert_eq!(handled(new_output), EXECUTE | REFER);
+    assert_eq!(handled(old_output), EXECUTE | READ | REFER);
+    assert_eq!(
+        handled(read_only.and(old_output)),
+        EXECUTE | WRITE | READ | TRUNCATE | REFER
+    );
+}
+
+/// A guest of an ordinary user's runs as that user, who owns the file.
+#[test]
+fn a_stream_that_is_the_user_s_file_does_not_become_setuid() {
+    let output = StreamFiles {
+        writable: true,
+        ..StreamFiles::default()
+    };
+    let guarded = |tier, files| {
+        let plan = Plan { tier, ..plan("") };
+        plan.seccomp_groups(files).unwrap().guard_chmod
+    };
+    assert!(guarded(Tier::UserNamespace, output));
+    assert!(guarded(Tier::Bare, output));
+    assert!(!guarded(Tier::UserNamespace, StreamFiles::default()));
+    assert!(
+        !guarded(Tier::Privileged, output),
+        "its own user owns nothing"
+    );
 }

@@ -18,6 +18,9 @@ pub struct Groups {
     /// Refuse to make setuid and setgid files. Needed where the guest can write to the host's
     /// disk: such a file would belong to whoever started palisade, and on the host it works.
     pub guard_setuid: bool,
+    /// Refuse to give setuid and setgid bits to what exists. Needed where a standard stream is a file
+    /// of the user's that the guest runs as.
+    pub guard_chmod: bool,
     /// Refuse `sched_setaffinity`. Needed where the processor limit is an affinity mask.
     pub cpu_affinity_fixed: bool,
     /// Refuse internet sockets altogether. Needed without a network namespace of one's own, because
@@ -40,6 +43,17 @@ pub struct Groups {
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.
     pub no_huge_pages: bool,
+}
+
+impl Groups {
+    /// The filter's program, as seccomp(2) takes it.
+    pub(crate) fn program(&self) -> Result<Vec<u8>, super::CompileError> {
+        let program = super::compile(&allow_list(self))?;
+        Ok(program
+            .into_iter()
+            .flat_map(super::Instruction::to_bytes)
+            .collect())
+    }
 }
 
 const ALLOW: Action = Action::Allow;
@@ -204,27 +218,28 @@ fn decide_scheduling(filter: &mut Filter, groups: &Groups) {
 /// kernel reads a mode as `umode_t`, 16 bits, and flags as `int`.
 fn decide_files(filter: &mut Filter, groups: &Groups) {
     let guarded = groups.guard_setuid;
+    let chmod_guarded = guarded || groups.guard_chmod;
     set(filter, libc::SYS_openat, open(guarded, 2));
-    set(filter, libc::SYS_fchmod, chmod(guarded, 1));
-    set(filter, libc::SYS_fchmodat, chmod(guarded, 2));
-    set(filter, syscalls::SYS_fchmodat2, chmod(guarded, 2));
+    set(filter, libc::SYS_fchmod, chmod(chmod_guarded, 1));
+    set(filter, libc::SYS_fchmodat, chmod(chmod_guarded, 2));
+    set(filter, syscalls::SYS_fchmodat2, chmod(chmod_guarded, 2));
     set(filter, libc::SYS_mknodat, mknod(guarded, 2));
     // openat2 keeps its mode in memory, where a filter cannot look.
     let openat2 = if guarded { ENOSYS } else { ALLOW };
     set(filter, libc::SYS_openat2, openat2);
-    decide_old_files(filter, guarded);
+    decide_old_files(filter, guarded, chmod_guarded);
 }
 
 #[cfg(target_arch = "x86_64")]
-fn decide_old_files(filter: &mut Filter, guarded: bool) {
+fn decide_old_files(filter: &mut Filter, guarded: bool, chmod_guarded: bool) {
     set(filter, libc::SYS_open, open(guarded, 1));
     set(filter, libc::SYS_creat, chmod(guarded, 1));
-    set(filter, libc::SYS_chmod, chmod(guarded, 1));
+    set(filter, libc::SYS_chmod, chmod(chmod_guarded, 1));
     set(filter, libc::SYS_mknod, mknod(guarded, 1));
 }
 
 #[cfg(target_arch = "aarch64")]
-fn decide_old_files(_: &mut Filter, _: bool) {}
+fn decide_old_files(_: &mut Filter, _: bool, _: bool) {}
 
 /// The mode counts only for a new file; otherwise programs leave garbage in it. `O_TMPFILE`
 /// contains `O_DIRECTORY`, which makes nothing.

@@ -19,8 +19,9 @@ const HOLES: &[u32] = &[
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 8] = [
+    let alone: [fn(&mut Groups); 9] = [
         |groups| groups.guard_setuid = true,
+        |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
         |groups| groups.no_network_sockets = true,
         |groups| groups.netlink_route = true,

@@ -36,19 +36,24 @@ pub(crate) fn prepare_landlock(
             .during(Step::LandlockRule, rule as u32)?;
         kernel::close(parent);
     }
-    allow_writable_streams(ruleset, attributes[0], setup);
+    allow_streams_again(ruleset, attributes[0], setup);
     setup.landlock = Some(ruleset);
     Ok(())
 }
 
-/// A standard stream that is a file open for writing may be opened for writing again: programs do
-/// so by the name of `/dev/stdout`. What is no file (a pipe, a socket) takes no rule and needs none.
-fn allow_writable_streams(ruleset: kernel::Fd, handled: u64, setup: &Setup) {
+/// A standard stream that is a file may be opened again as it is open: programs do so by the name of
+/// `/dev/stdout`. What is no file (a pipe, a socket) takes no rule and needs none.
+fn allow_streams_again(ruleset: kernel::Fd, handled: u64, setup: &Setup) {
     const WRITE_FILE_AND_TRUNCATE: u64 = 1 << 1 | 1 << 14;
+    const READ_FILE: u64 = 1 << 2;
     for stream in setup.fds().iter().take(guest::STANDARD_STREAMS) {
-        if kernel::is_writable(*stream) {
-            let _ = kernel::landlock_add_path(ruleset, handled & WRITE_FILE_AND_TRUNCATE, *stream);
-        }
+        let rights = match kernel::access_mode(*stream) {
+            Ok(kernel::O_RDONLY) => READ_FILE,
+            Ok(kernel::O_WRONLY) => WRITE_FILE_AND_TRUNCATE,
+            Ok(_) => READ_FILE | WRITE_FILE_AND_TRUNCATE,
+            Err(_) => 0,
+        };
+        let _ = kernel::landlock_add_path(ruleset, handled & rights, *stream);
     }
 }
 

@@ -86,28 +86,48 @@ fn forbid_memory_exec() {
 /// From prelude and launch message to a running guest.
 fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     let mut setup = launch::Setup::default();
-    if !prelude.is_empty() {
-        launch::perform(prelude, &mut setup)?;
-        send_record(
-            init.socket,
-            &Record {
-                kind: wire::INIT_READY,
-                ..Record::default()
-            },
-            &[],
-        );
+    let has_prelude = !prelude.is_empty();
+    launch::perform(prelude, &mut setup)?;
+    if !setup.guest_ahead {
+        if has_prelude {
+            tell_ready(init.socket);
+        }
+        launch::obey(init.socket, &mut setup)?;
     }
-    let message = launch::receive(init.socket, &mut setup)?;
-    let received_ns = kernel::monotonic_ns();
-    launch::perform(message, &mut setup)?;
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
-    let pid = guest::start(&mut setup, init.bare)?;
+    let pid = guest::start(init, &mut setup)?;
+    tell_started(init, &mut setup);
+    for fd in setup.fds() {
+        kernel::close(*fd);
+    }
+    Ok(guest::Running {
+        pid,
+        children,
+        supervisor: SUPERVISOR,
+        deadline_ns: setup
+            .time_ns
+            .map(|limit| setup.received_ns.saturating_add(limit)),
+        cpu_time_us: setup.cpu_time_us,
+    })
+}
+
+/// The prelude is carried out.
+pub(crate) fn tell_ready(socket: Fd) {
+    let record = Record {
+        kind: wire::INIT_READY,
+        ..Record::default()
+    };
+    send_record(socket, &record, &[]);
+}
+
+/// The guest's program runs. Its terminal's master goes to the supervisor.
+fn tell_started(init: &Init, setup: &mut launch::Setup) {
     let mut record = Record {
         kind: wire::INIT_STARTED,
         ..Record::default()
     };
     record.words[..4].copy_from_slice(&[
-        received_ns,
+        setup.received_ns,
         setup.root_ns,
         setup.pivot_ns,
         kernel::monotonic_ns(),
@@ -120,14 +140,4 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         }
         None => send_record(init.socket, &record, &[]),
     }
-    for fd in setup.fds() {
-        kernel::close(*fd);
-    }
-    Ok(guest::Running {
-        pid,
-        children,
-        supervisor: SUPERVISOR,
-        deadline_ns: setup.time_ns.map(|limit| received_ns.saturating_add(limit)),
-        cpu_time_us: setup.cpu_time_us,
-    })
 }

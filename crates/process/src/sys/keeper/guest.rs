@@ -2,6 +2,7 @@
 
 use crate::wire::{self, Step};
 use crate::{During, Failure, confine, domain, kernel, launch, terminal};
+use domain::Init;
 use kernel::{CStr, Errno, Fd, c};
 use launch::{Program, Setup};
 
@@ -22,20 +23,21 @@ pub(crate) struct Running {
 /// What the guest's process works on and where it leaves its failure; both processes see it until
 /// the program runs.
 struct Birth<'a> {
+    init: &'a Init,
     setup: &'a mut Setup,
-    dies_with_init: bool,
     failure: Option<Failure>,
 }
 
-/// Starts the guest's program; gives its pid inside the domain.
-pub(crate) fn start(setup: &mut Setup, dies_with_init: bool) -> Result<i32, Failure> {
+/// Starts the guest's program; gives its pid inside the domain. If the prelude asked for it, the
+/// guest's process waits for the launch message itself, with everything done that needs no message.
+pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
     let mut birth = Birth {
+        init,
         setup,
-        dies_with_init,
         failure: None,
     };
-    let pid = kernel::vfork(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
+    let pid = kernel::spawn(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
     match birth.failure {
         Some(failure) => Err(failure),
         None => Ok(pid),
@@ -43,21 +45,26 @@ pub(crate) fn start(setup: &mut Setup, dies_with_init: bool) -> Result<i32, Fail
 }
 
 extern "C" fn become_guest(birth: &mut Birth) -> ! {
-    if birth.dies_with_init {
+    if birth.init.bare {
         let _ = kernel::prctl(domain::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64);
     }
-    birth.failure = prepare_and_execute(birth.setup).err();
+    birth.failure = prepare_and_execute(birth.init, birth.setup).err();
     crate::exit(127)
 }
 
-fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
+fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
-    redirect(setup).during(Step::Redirect, 0)?;
+    if setup.guest_ahead {
+        confine::confine(setup)?;
+        await_launch(init.socket, setup)?;
+    } else {
+        redirect(setup).during(Step::Redirect, 0)?;
+        confine::confine(setup)?;
+    }
+    kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;
+    kernel::set_umask(0o022);
     let cwd = setup.cwd.unwrap_or(c!("/"));
     kernel::change_directory(cwd).during(Step::ChangeDirectory, 0)?;
-    kernel::set_umask(0o022);
-    confine::confine(setup)?;
-    kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;
     reset_signals(setup.terminal.is_some());
     kernel::set_signal_mask(0).during(Step::Execute, 0)?;
     let program = setup
@@ -70,6 +77,26 @@ fn prepare_and_execute(setup: &mut Setup) -> Result<(), Failure> {
         item: 0,
         errno: execute(program),
     })
+}
+
+/// Waits for the launch message in init's stead, already confined. Descriptors 0, 1 and 2 are made
+/// free for the streams that come with it: the kernel gives out the lowest.
+fn await_launch(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
+    kernel::close_from(socket + 1).during(Step::Redirect, 2)?;
+    for stream in 0..STANDARD_STREAMS {
+        kernel::close(stream as Fd);
+    }
+    domain::tell_ready(socket);
+    launch::obey(socket, setup)?;
+    // They are this process's: init, which shares the list, has others of these numbers.
+    let streams = setup.take_fds();
+    if streams != [0, 1, 2] {
+        return Err(Errno::INVAL).during(Step::Redirect, 3);
+    }
+    for stream in streams {
+        kernel::keep_on_exec(*stream).during(Step::Redirect, 4)?;
+    }
+    Ok(())
 }
 
 /// On a terminal of its own a guest starts like from a login: keys work although whatever started

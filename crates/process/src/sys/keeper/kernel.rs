@@ -3,7 +3,10 @@
 //! Each wrapper is one call and returns its errno. Structures and numbers are the kernel's own
 //! (`include/uapi/linux`), named as the kernel names them.
 
-use core::arch::{asm, global_asm};
+use core::{
+    arch::{asm, global_asm},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 /// An errno of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,7 @@ mod number {
     pub(super) const PRCTL: usize = 157;
     pub(super) const UMOUNT2: usize = 166;
     pub(super) const SETHOSTNAME: usize = 170;
+    pub(super) const FUTEX: usize = 202;
     pub(super) const SCHED_SETAFFINITY: usize = 203;
     pub(super) const GETDENTS64: usize = 217;
     pub(super) const CLOCK_GETTIME: usize = 228;
@@ -92,6 +96,7 @@ pub(crate) const AT_EMPTY_PATH: u32 = 0x1000;
 pub(crate) const AT_RECURSIVE: u32 = 0x8000;
 pub(crate) const AT_REMOVEDIR: u32 = 0x200;
 
+pub(crate) const O_RDONLY: u32 = 0o0;
 pub(crate) const O_WRONLY: u32 = 0o1;
 pub(crate) const O_RDWR: u32 = 0o2;
 pub(crate) const O_CREAT: u32 = 0o100;
@@ -104,8 +109,8 @@ pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 pub(crate) const O_PATH: u32 = 0o10_000_000;
 
 pub(crate) const CLONE_VM: u64 = 0x100;
-pub(crate) const CLONE_VFORK: u64 = 0x4000;
 pub(crate) const CLONE_PIDFD: u64 = 0x1000;
+pub(crate) const CLONE_CHILD_CLEARTID: u64 = 0x0020_0000;
 pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 pub(crate) const CLONE_NEWNS: u64 = 0x0002_0000;
 pub(crate) const CLONE_NEWCGROUP: u64 = 0x0200_0000;
@@ -574,17 +579,25 @@ pub(crate) fn lock_exclusively(fd: Fd) -> Result<()> {
     unsafe { call!(number::FLOCK, fd, LOCK_EX_NB).map(drop) }
 }
 
-/// Whether the descriptor was opened for writing.
-pub(crate) fn is_writable(fd: Fd) -> bool {
+/// How the descriptor was opened: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+pub(crate) fn access_mode(fd: Fd) -> Result<u32> {
     const F_GETFL: usize = 3;
     const O_ACCMODE: usize = 3;
     // SAFETY: no pointer.
-    unsafe { call!(number::FCNTL, fd, F_GETFL) }.is_ok_and(|flags| flags & O_ACCMODE != 0)
+    let flags = unsafe { call!(number::FCNTL, fd, F_GETFL)? };
+    Ok((flags & O_ACCMODE) as u32)
 }
 
 pub(crate) fn duplicate_to(from: Fd, to: Fd) -> Result<()> {
     // SAFETY: no pointer.
     unsafe { call!(number::DUP3, from, to, 0).map(drop) }
+}
+
+/// Takes close-on-exec off a descriptor.
+pub(crate) fn keep_on_exec(fd: Fd) -> Result<()> {
+    const F_SETFD: u32 = 2;
+    // SAFETY: no pointer.
+    unsafe { call!(number::FCNTL, fd, F_SETFD, 0).map(drop) }
 }
 
 /// Closes every descriptor from `first` on.
@@ -830,25 +843,53 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
 
 /// Runs `run(argument)` in a child that shares this memory, and waits until the child has executed
 /// a program or ended. Gives the child's pid.
-pub(crate) fn vfork<T>(
+///
+/// It is vfork(2) but for the wait, which counts as sleep: a parent in vfork adds to the load
+/// average of the machine, and this one may wait for hours.
+pub(crate) fn spawn<T>(
     stack: &mut [u8],
     run: extern "C" fn(&mut T) -> !,
     argument: &mut T,
 ) -> Result<i32> {
     let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
-    let flags = CLONE_VM | CLONE_VFORK | SIGCHLD as u64;
-    // SAFETY: the child runs on `stack`, which is borrowed until the parent goes on, and that is
-    // after the child has stopped using it (CLONE_VFORK). `run` never returns.
-    let result = unsafe { palisade_vfork(flags, top, run as usize, &raw mut *argument as usize) };
+    let flags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD as u64;
+    let sharing = AtomicU32::new(1);
+    // SAFETY: the child runs on `stack` and clears `sharing`; both are there until this returns, and
+    // that is after the child has stopped using this memory: the kernel clears the word when the
+    // child lets go of it, by execve or exit (mm_release in kernel/fork.c). `run` never returns.
+    let result = unsafe {
+        palisade_spawn(
+            flags,
+            top,
+            run as usize,
+            &raw mut *argument as usize,
+            sharing.as_ptr() as usize,
+        )
+    };
     if result < 0 {
-        Err(Errno(-result as u32))
-    } else {
-        Ok(result as i32)
+        return Err(Errno(-result as u32));
     }
+    while sharing.load(Ordering::Acquire) != 0 {
+        wait_while(&sharing, 1);
+    }
+    Ok(result as i32)
+}
+
+/// Sleeps while the word has this value; may wake for no reason.
+fn wait_while(word: &AtomicU32, value: u32) {
+    const FUTEX_WAIT: usize = 0;
+    // SAFETY: the kernel reads the word, which is borrowed for the call; no timeout is given.
+    let _ = unsafe { call!(number::FUTEX, word.as_ptr(), FUTEX_WAIT, value, 0) };
 }
 
 unsafe extern "C" {
-    fn palisade_vfork(flags: u64, stack: usize, run: usize, argument: usize) -> isize;
+    fn palisade_spawn(
+        flags: u64,
+        stack: usize,
+        run: usize,
+        argument: usize,
+        cleared: usize,
+    ) -> isize;
 }
 
 global_asm!(
@@ -859,13 +900,13 @@ global_asm!(
     "and rsp, -16",
     "call {keeper}",
     "ud2",
-    // isize palisade_vfork(flags, stack, run, argument)
-    ".globl palisade_vfork",
-    "palisade_vfork:",
+    // isize palisade_spawn(flags, stack, run, argument, cleared)
+    ".globl palisade_spawn",
+    "palisade_spawn:",
+    "mov r10, r8",
     "mov r8, rdx",
     "mov r9, rcx",
     "xor edx, edx",
-    "xor r10d, r10d",
     "mov eax, 56",
     "syscall",
     "test rax, rax",

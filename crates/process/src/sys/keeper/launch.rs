@@ -24,6 +24,10 @@ pub(crate) struct Setup {
     pub(crate) cpu_time_us: Option<u64>,
     pub(crate) root_ns: u64,
     pub(crate) pivot_ns: u64,
+    /// When the launch message had arrived.
+    pub(crate) received_ns: u64,
+    /// The guest's process is made before its launch message.
+    pub(crate) guest_ahead: bool,
     /// Instructions carried out so far, of prelude and launch message together.
     items: u32,
     fds: [Fd; wire::MAX_FDS],
@@ -57,6 +61,8 @@ impl Default for Setup {
             cpu_time_us: None,
             root_ns: 0,
             pivot_ns: 0,
+            received_ns: 0,
+            guest_ahead: false,
             items: 0,
             fds: [-1; wire::MAX_FDS],
             fd_count: 0,
@@ -68,6 +74,12 @@ impl Setup {
     /// Descriptors that came with the message: the guest's 0, 1 and 2 first.
     pub(crate) fn fds(&self) -> &[Fd] {
         &self.fds[..self.fd_count]
+    }
+
+    /// The same, once.
+    pub(crate) fn take_fds(&mut self) -> &[Fd] {
+        let count = core::mem::take(&mut self.fd_count);
+        &self.fds[..count]
     }
 }
 
@@ -115,8 +127,15 @@ impl Reader {
     }
 }
 
-/// Waits for the one launch message of this domain and keeps the descriptors that come with it.
-pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
+/// Waits for the one launch message of this domain, keeps the descriptors that come with it and
+/// carries it out.
+pub(crate) fn obey(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
+    let message = receive(socket, setup)?;
+    setup.received_ns = kernel::monotonic_ns();
+    perform(message, setup)
+}
+
+fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
     let mut header = [0u8; 12];
     let (length, fd_count) =
         kernel::receive(socket, &mut header, &mut setup.fds).during(Step::ReceiveLaunch, 0)?;
@@ -229,6 +248,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         op::CWD => setup.cwd = Some(reader.text()?),
         op::TIME => setup.time_ns = Some(reader.u64()?),
         op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
+        op::GUEST_AHEAD => setup.guest_ahead = true,
         op::EXEC => setup.program = Some(program(reader)?),
         _ => return Err(Errno::NOSYS),
     }

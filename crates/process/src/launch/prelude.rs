@@ -1,0 +1,46 @@
+//! What a domain can have done before it knows its guest.
+
+use super::mounts;
+use crate::{
+    Tier,
+    encode::{encode_confinement, encode_guest_ahead, encode_steps},
+    plan::{Plan, StreamFiles},
+};
+
+/// The part of a launch that a parked domain has carried out, or shall.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prelude {
+    /// The instructions; none for a domain that only has its namespaces.
+    pub(super) bytes: Vec<u8>,
+    /// They end with the guest's process, which is confined and waits for its program.
+    pub(super) has_guest: bool,
+}
+
+impl Prelude {
+    /// Instructions must fit into one message to the keeper.
+    const MOST_BYTES: usize = 60 * 1024;
+
+    /// As much as can be done for the plan: the root, unless mounts come from the supervisor or a
+    /// placeholder must be there first; the guest's process, unless it depends on more than the plan.
+    pub(super) fn of(plan: &Plan, seccomp: &[u8], files: StreamFiles) -> Self {
+        let root_depends_on_host = !plan.placeholders.is_empty() || mounts::are_needed(plan);
+        if plan.tier == Tier::Bare || root_depends_on_host {
+            return Self::default();
+        }
+        let mut bytes = encode_steps(plan, |_| None);
+        let has_guest =
+            !plan.terminal && plan.cgroup.placements.is_empty() && files == StreamFiles::default();
+        if has_guest {
+            bytes.extend(encode_confinement(plan, seccomp, files));
+            bytes.extend(encode_guest_ahead());
+        }
+        if bytes.len() > Self::MOST_BYTES {
+            return Self::default();
+        }
+        Self { bytes, has_guest }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
