@@ -239,8 +239,8 @@ impl Launcher {
         }
         body.extend(encode::encode_program(plan));
         match send_launch(&parked.socket, &body, &fds) {
-            // An init that failed in its prelude has left its reason in the socket.
-            Err(Errno::PIPE | Errno::CONNRESET) if !done.is_empty() => {}
+            // An init that failed before has left its reason in the socket.
+            Err(Errno::PIPE | Errno::CONNRESET) => {}
             sent => sent.map_err(LaunchError::Send)?,
         }
         let sent_ns = monotonic_ns();
@@ -355,6 +355,7 @@ pub(crate) struct StartTimes {
     pub(crate) received_ns: u64,
     pub(crate) root_ns: u64,
     pub(crate) pivot_ns: u64,
+    pub(crate) network_ns: u64,
     pub(crate) exec_ns: u64,
 }
 
@@ -366,6 +367,7 @@ fn phases(parked: &Parked, sent_ns: u64, words: StartedWords) -> StartTimes {
         received_ns: words[started::RECEIVED],
         root_ns: words[started::ROOT],
         pivot_ns: words[started::PIVOT],
+        network_ns: words[started::NETWORK],
         exec_ns: words[started::EXEC],
     }
 }

@@ -30,6 +30,7 @@ mod domain;
 mod guest;
 mod kernel;
 mod launch;
+mod network;
 mod park;
 mod reap;
 mod root;
@@ -79,6 +80,8 @@ fn exit(code: i32) -> ! {
 extern "C" fn start() -> ! {
     // The keeper outlives Ctrl-C at the terminal of its supervisor: it is what cleans up.
     let _ = kernel::set_session();
+    // Whoever ignores it has no children to wait for (wait(2)), and that would be inherited.
+    kernel::set_default_action(kernel::SIGCHLD);
     let _ = kernel::set_signal_mask(u64::MAX);
     let _ = kernel::close_from(3);
     park::serve()
