@@ -10,7 +10,7 @@ mod policy_args;
 mod say;
 mod usage;
 
-use clap::{Parser, error::ErrorKind};
+use clap::error::ErrorKind;
 use palisade_process::{Launcher, Machine};
 use std::process::ExitCode;
 
@@ -20,9 +20,9 @@ const FAILED: u8 = 125;
 fn main() -> ExitCode {
     // Not a reason to fail: whoever needs the launcher asks for it again and gets the error.
     let early = starts_a_guest()
-        .then(|| Launcher::start(Machine::probe()).ok())
+        .then(|| Launcher::for_one_guest(Machine::probe()).ok())
         .flatten();
-    let arguments = match args::Arguments::try_parse() {
+    let arguments = match args::Arguments::read() {
         Ok(arguments) => arguments,
         Err(error) => return print_usage(&error),
     };

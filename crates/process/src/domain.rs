@@ -43,6 +43,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Domain {
     keeper: Arc<Keeper>,
+    /// Stream to init.
+    socket: OwnedFd,
     parked: Parked,
     held: Held,
     terminal: Option<OwnedFd>,
@@ -54,13 +56,15 @@ pub struct Domain {
     counted: cgroup::Usage,
     bare: bool,
     successor: Option<Successor>,
+    /// Nobody needs the keeper after this domain.
+    is_last: bool,
     gone: bool,
 }
 
 impl Domain {
     pub(crate) fn new(
         keeper: Arc<Keeper>,
-        parked: Parked,
+        (socket, parked): (OwnedFd, Parked),
         plan: &Plan,
         held: Held,
         terminal: Option<OwnedFd>,
@@ -68,6 +72,7 @@ impl Domain {
     ) -> Self {
         Self {
             keeper,
+            socket,
             parked,
             held,
             terminal,
@@ -79,12 +84,19 @@ impl Domain {
             counted: cgroup::Usage::default(),
             bare: plan.tier == Tier::Bare,
             successor: None,
+            is_last: false,
             gone: false,
         }
     }
 
     pub(crate) fn followed_by(mut self, successor: Option<Successor>) -> Self {
         self.successor = successor;
+        self
+    }
+
+    pub(crate) fn last_of_keeper(mut self) -> Self {
+        // What is held on the host is the keeper's to remove should this process die before it has.
+        self.is_last = self.held.is_empty();
         self
     }
 
@@ -130,7 +142,7 @@ impl Domain {
 
     fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
         let bytes = record_bytes(kind, &[word]);
-        rustix::net::send(&self.parked.socket, &bytes, SendFlags::NOSIGNAL)
+        rustix::net::send(&self.socket, &bytes, SendFlags::NOSIGNAL)
             .map(drop)
             .map_err(DomainError::Talk)
     }
@@ -144,13 +156,17 @@ impl Domain {
         if self.last_words.is_some() {
             return Ok(Event::Ended);
         }
-        let received = receive_record(self.parked.socket.as_fd()).map_err(DomainError::Talk)?;
+        let received = receive_record(self.socket.as_fd()).map_err(DomainError::Talk)?;
         match received {
             Some((record, _)) if record.kind == wire::INIT_STOPPED => {
                 Ok(Event::Stopped(record.words[0] as i32))
             }
             Some((record, _)) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
+                if self.is_last {
+                    // While init leaves too, rather than after it.
+                    self.keeper.leave();
+                }
                 Ok(Event::Ended)
             }
             _ => Err(DomainError::InitGone),
@@ -227,8 +243,8 @@ impl Domain {
 
     fn phases(&self, words: &[u64; wire::RECORD_WORDS]) -> Vec<Phase> {
         let start = &self.start;
-        let began_ns = start.park_began_ns;
         [
+            ("order-received", start.park_began_ns),
             ("namespaces", start.park_done_ns),
             ("plan-sent", start.sent_ns),
             ("plan-received", start.received_ns),
@@ -245,7 +261,7 @@ impl Domain {
         .filter(|(_, at_ns)| *at_ns != 0)
         .map(|(name, at_ns)| Phase {
             name: name.into(),
-            done_us: at_ns.saturating_sub(began_ns) as f64 / 1000.0,
+            done_us: at_ns.saturating_sub(start.ordered_ns) as f64 / 1000.0,
         })
         .collect()
     }
@@ -273,7 +289,7 @@ impl Domain {
 impl AsFd for Domain {
     /// Readable when [`Domain::next_event`] has something.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.parked.socket.as_fd()
+        self.socket.as_fd()
     }
 }
 

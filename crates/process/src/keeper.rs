@@ -1,6 +1,6 @@
 //! The supervisor's end of the keeper: starting it, parking domains, id maps, what to clean.
 
-use crate::{sys, wire};
+use crate::{launch::monotonic_ns, sys, wire};
 use rustix::{
     event::{PollFd, PollFlags},
     fs::{MemfdFlags, SealFlags},
@@ -34,11 +34,19 @@ pub(crate) struct ParkOrder {
     pub(crate) gid: u32,
 }
 
-/// A domain that exists and waits for its guest.
+/// A domain that was ordered. The kernel may still be making it.
+#[derive(Debug)]
+pub(crate) struct Ordered {
+    /// Stream to init, which reads what is sent here as soon as it lives.
+    pub(crate) socket: OwnedFd,
+    /// When, in ns of the monotonic clock.
+    pub(crate) ordered_ns: u64,
+    parked: Option<Parked>,
+}
+
+/// A domain that exists.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    /// Stream to init.
-    pub(crate) socket: OwnedFd,
     /// Readable when nothing of the domain runs any more.
     pub(crate) pidfd: OwnedFd,
     /// Init's pid on the host.
@@ -47,6 +55,50 @@ pub(crate) struct Parked {
     pub(crate) host_uid: u32,
     /// When the keeper began and finished making it, in ns of the monotonic clock.
     pub(crate) made_ns: (u64, u64),
+}
+
+impl Ordered {
+    /// Waits until the domain exists.
+    pub(crate) fn parked(&mut self) -> Result<&Parked, KeeperError> {
+        let parked = match self.parked.take() {
+            Some(parked) => parked,
+            None => receive_parked(self.socket.as_fd())?,
+        };
+        Ok(self.parked.insert(parked))
+    }
+
+    /// Waits until init has something to say.
+    pub(crate) fn wait_for_init(&self) -> Result<(), KeeperError> {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
+            .map(drop)
+            .map_err(talk_error)
+    }
+
+    /// The stream to init, and the domain.
+    pub(crate) fn into_parts(mut self) -> Result<(OwnedFd, Parked), KeeperError> {
+        self.parked()?;
+        self.parked
+            .map(|parked| (self.socket, parked))
+            .ok_or(KeeperError::Gone)
+    }
+}
+
+fn receive_parked(socket: BorrowedFd<'_>) -> Result<Parked, KeeperError> {
+    let (record, mut fds) = receive_record(socket)
+        .map_err(talk_error)?
+        .ok_or(KeeperError::Gone)?;
+    let [pid, host_uid, began_ns, done_ns, ..] = record.words;
+    match (record.kind, fds.pop_front()) {
+        (wire::KEEPER_PARKED, Some(pidfd)) => Ok(Parked {
+            pidfd,
+            pid: pid as u32,
+            host_uid: host_uid as u32,
+            made_ns: (began_ns, done_ns),
+        }),
+        (wire::KEEPER_FAILED, _) => Err(failure(&record)),
+        _ => Err(KeeperError::Gone),
+    }
 }
 
 /// The keeper did not do what it was asked.
@@ -88,19 +140,8 @@ pub enum KeeperError {
 pub(crate) struct Keeper {
     control: OwnedFd,
     process: Mutex<Child>,
-    replies: Mutex<Replies>,
-}
-
-/// Replies that were read while looking for another one.
-#[derive(Debug, Default)]
-struct Replies {
-    parked: VecDeque<Result<Parked, KeeperError>>,
-}
-
-enum Reply {
-    Parked(Result<Parked, KeeperError>),
-    IdsMapped(Result<OwnedFd, KeeperError>),
-    Remembered(Result<(), KeeperError>),
+    /// Held from a request to its reply.
+    asking: Mutex<()>,
 }
 
 impl Keeper {
@@ -127,7 +168,7 @@ impl Keeper {
         Ok(Self {
             control,
             process: Mutex::new(process),
-            replies: Mutex::default(),
+            asking: Mutex::default(),
         })
     }
 
@@ -137,57 +178,36 @@ impl Keeper {
         order: &ParkOrder,
         cgroup: Option<BorrowedFd<'_>>,
         prelude: &[u8],
-    ) -> Result<(), KeeperError> {
+    ) -> Result<Ordered, KeeperError> {
+        let (socket, inits_end) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(KeeperError::Talk)?;
         let bare = if order.bare {
             wire::PARK_BARE
         } else {
             wire::PARK_NETWORK | wire::PARK_CGROUP
         };
         let own = if order.own_uid { wire::PARK_OWN_UID } else { 0 };
-        let into = if cgroup.is_some() {
-            wire::PARK_INTO_CGROUP
-        } else {
-            0
-        };
         let (outer_uid, outer_gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        self.send(
-            wire::KEEPER_PARK,
-            &[
-                bare | own | into,
-                order.uid.into(),
-                order.gid.into(),
-                outer_uid.as_raw().into(),
-                outer_gid.as_raw().into(),
-            ],
-            prelude,
-            cgroup,
-        )
-    }
-
-    /// Waits for a domain that was ordered.
-    pub(crate) fn parked(&self) -> Result<Parked, KeeperError> {
-        let mut replies = lock(&self.replies);
-        if let Some(parked) = replies.parked.pop_front() {
-            return parked;
-        }
-        loop {
-            if let Reply::Parked(parked) = self.receive()? {
-                return parked;
-            }
-        }
-    }
-
-    /// Waits until the oldest order is carried out, and its prelude if it has one.
-    pub(crate) fn wait_until_parked(&self, has_prelude: bool) -> Result<(), KeeperError> {
-        let parked = self.parked();
-        if let (Ok(parked), true) = (&parked, has_prelude) {
-            // Whether it says that it is ready or that it failed: the launch reads it.
-            let mut fds = [PollFd::new(&parked.socket, PollFlags::IN)];
-            rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
-                .map_err(talk_error)?;
-        }
-        lock(&self.replies).parked.push_front(parked);
-        Ok(())
+        let words = [
+            bare | own,
+            order.uid.into(),
+            order.gid.into(),
+            outer_uid.as_raw().into(),
+            outer_gid.as_raw().into(),
+        ];
+        let fds: Vec<_> = [inits_end.as_fd()].into_iter().chain(cgroup).collect();
+        let ordered_ns = monotonic_ns();
+        self.send(wire::KEEPER_PARK, &words, prelude, &fds)?;
+        Ok(Ordered {
+            socket,
+            ordered_ns,
+            parked: None,
+        })
     }
 
     /// A user namespace that maps the owner of files on disk to the domain's host uid.
@@ -197,38 +217,42 @@ impl Keeper {
         disk_gid: u32,
         host_uid: u32,
     ) -> Result<OwnedFd, KeeperError> {
-        let mut replies = lock(&self.replies);
-        self.send(
-            wire::KEEPER_MAP_IDS,
-            &[disk_uid.into(), disk_gid.into(), host_uid.into()],
-            &[],
-            None,
-        )?;
-        loop {
-            match self.receive()? {
-                Reply::IdsMapped(namespace) => return namespace,
-                Reply::Parked(parked) => replies.parked.push_back(parked),
-                Reply::Remembered(_) => {}
-            }
+        let words = [disk_uid.into(), disk_gid.into(), host_uid.into()];
+        let (record, namespace) = self.ask(wire::KEEPER_MAP_IDS, &words, &[])?;
+        match (record.kind, namespace) {
+            (wire::KEEPER_IDS_MAPPED, Some(namespace)) => Ok(namespace),
+            (wire::KEEPER_FAILED, _) => Err(KeeperError::MapIds(errno_of(&record))),
+            _ => Err(KeeperError::Gone),
         }
     }
 
     /// Has the keeper remove these paths should this process die: see [`wire::KEEPER_REMEMBER`].
     pub(crate) fn remember(&self, list: u32, paths: &[u8]) -> Result<(), KeeperError> {
-        let mut replies = lock(&self.replies);
-        self.send(wire::KEEPER_REMEMBER, &[list.into()], paths, None)?;
-        loop {
-            match self.receive()? {
-                Reply::Remembered(outcome) => return outcome,
-                Reply::Parked(parked) => replies.parked.push_back(parked),
-                Reply::IdsMapped(_) => {}
-            }
+        let (record, _) = self.ask(wire::KEEPER_REMEMBER, &[list.into()], paths)?;
+        match record.kind {
+            wire::KEEPER_REMEMBERED => Ok(()),
+            wire::KEEPER_FAILED => Err(KeeperError::Talk(errno_of(&record))),
+            _ => Err(KeeperError::Gone),
         }
+    }
+
+    fn ask(
+        &self,
+        kind: u64,
+        words: &[u64],
+        tail: &[u8],
+    ) -> Result<(Record, Option<OwnedFd>), KeeperError> {
+        let _asking = lock(&self.asking);
+        self.send(kind, words, tail, &[])?;
+        let (record, mut fds) = receive_record(self.control.as_fd())
+            .map_err(talk_error)?
+            .ok_or(KeeperError::Gone)?;
+        Ok((record, fds.pop_front()))
     }
 
     /// Tells the keeper that this process has removed everything itself.
     pub(crate) fn forget(&self, list: u32) -> Result<(), KeeperError> {
-        self.send(wire::KEEPER_FORGET, &[list.into()], &[], None)
+        self.send(wire::KEEPER_FORGET, &[list.into()], &[], &[])
     }
 
     fn send(
@@ -236,52 +260,33 @@ impl Keeper {
         kind: u64,
         words: &[u64],
         tail: &[u8],
-        fd: Option<BorrowedFd<'_>>,
+        fds: &[BorrowedFd<'_>],
     ) -> Result<(), KeeperError> {
         let record = record_bytes(kind, words);
         let parts = [IoSlice::new(&record), IoSlice::new(tail)];
-        let fds: Vec<_> = fd.into_iter().collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
         }
         rustix::net::sendmsg(&self.control, &parts, &mut ancillary, SendFlags::NOSIGNAL)
             .map(drop)
             .map_err(talk_error)
     }
+}
 
-    fn receive(&self) -> Result<Reply, KeeperError> {
-        let (record, mut fds) = receive_record(self.control.as_fd())
-            .map_err(talk_error)?
-            .ok_or(KeeperError::Gone)?;
-        let mut take = || fds.pop_front().ok_or(KeeperError::Gone);
-        match record.kind {
-            wire::KEEPER_PARKED => {
-                let (socket, pidfd) = (take()?, take()?);
-                let [pid, host_uid, began_ns, done_ns, ..] = record.words;
-                let (pid, host_uid) = (pid as u32, host_uid as u32);
-                Ok(Reply::Parked(Ok(Parked {
-                    socket,
-                    pidfd,
-                    pid,
-                    host_uid,
-                    made_ns: (began_ns, done_ns),
-                })))
-            }
-            wire::KEEPER_IDS_MAPPED => Ok(Reply::IdsMapped(Ok(take()?))),
-            wire::KEEPER_REMEMBERED => Ok(Reply::Remembered(Ok(()))),
-            wire::KEEPER_FAILED => Ok(failed(&record)),
-            _ => Err(KeeperError::Gone),
-        }
+impl Keeper {
+    /// Has the keeper end all its domains, clean and exit.
+    pub(crate) fn leave(&self) {
+        // It cannot fail on a connected socket; if the keeper is gone already, so much the better.
+        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The keeper ends all its domains, cleans and exits when the control socket closes; wait for
-        // that, so that nothing is left when this returns.
-        let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
+        self.leave();
+        // So that nothing is left when this returns.
         let _ = lock(&self.process).wait();
     }
 }
@@ -298,17 +303,15 @@ fn talk_error(errno: Errno) -> KeeperError {
     }
 }
 
-fn failed(record: &Record) -> Reply {
-    let [step, item, errno, ..] = record.words;
-    let (step, errno) = (
-        Step::from_number(step),
-        Errno::from_raw_os_error(errno as i32),
-    );
-    match (step, item) {
-        (Step::Clone, 2) | (Step::MapIds, 1) => Reply::IdsMapped(Err(KeeperError::MapIds(errno))),
-        (Step::Remember, _) => Reply::Remembered(Err(KeeperError::Talk(errno))),
-        _ => Reply::Parked(Err(KeeperError::Park { step, errno })),
+fn failure(record: &Record) -> KeeperError {
+    KeeperError::Park {
+        step: Step::from_number(record.words[0]),
+        errno: errno_of(record),
     }
+}
+
+fn errno_of(record: &Record) -> Errno {
+    Errno::from_raw_os_error(record.words[2] as i32)
 }
 
 /// The keeper's program in a file that nobody can change (CVE-2019-5736 overwrote a runtime through

@@ -14,7 +14,7 @@ use crate::{
     Tier,
     domain::Domain,
     encode::{self, TerminalOrder},
-    keeper::{Keeper, ParkOrder, Parked, receive_record},
+    keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
     machine::Machine,
     plan::{Plan, StreamFiles},
     seccomp::Groups,
@@ -41,9 +41,11 @@ use std::{
 pub struct Launcher {
     keeper: Mutex<Option<Arc<Keeper>>>,
     machine: Machine,
-    /// Preludes of the domains that were ordered and not used yet, oldest first.
-    ordered: Arc<Mutex<VecDeque<Prelude>>>,
+    /// Domains that were ordered and not used yet, oldest first.
+    ordered: Arc<Mutex<VecDeque<Ahead>>>,
     parks_ahead: bool,
+    /// One guest is all that it will ever start.
+    is_for_one: bool,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
 }
@@ -57,6 +59,7 @@ impl Launcher {
             machine,
             ordered: Arc::default(),
             parks_ahead: false,
+            is_for_one: false,
             filter: Mutex::default(),
         }
     }
@@ -69,14 +72,17 @@ impl Launcher {
         self
     }
 
-    /// Starts the keeper and has it park one domain, without waiting for either: namespaces are made
-    /// while the caller still plans.
+    /// A launcher for one guest. It starts the keeper and has it make the domain, without waiting for
+    /// either: namespaces are made while the caller still plans. The keeper leaves with the guest.
     ///
     /// # Errors
     ///
     /// When the keeper can't be started.
-    pub fn start(machine: Machine) -> Result<Self, LaunchError> {
-        let launcher = Self::new(machine);
+    pub fn for_one_guest(machine: Machine) -> Result<Self, LaunchError> {
+        let launcher = Self {
+            is_for_one: true,
+            ..Self::new(machine)
+        };
         launcher.order(Prelude::default())?;
         Ok(launcher)
     }
@@ -118,30 +124,21 @@ impl Launcher {
     }
 
     fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
-        let mut ordered = lock(&self.ordered);
-        self.keeper()?
-            .order(&park_order(&self.machine), None, &prelude.bytes)?;
-        ordered.push_back(prelude);
+        let ahead = Ahead::order(&*self.keeper()?, &park_order(&self.machine), prelude)?;
+        lock(&self.ordered).push_back(ahead);
         Ok(())
     }
 
-    /// The domain parked longest if it suits, else a fresh one; with what it has done already.
-    fn take_parked(
-        &self,
-        suits: impl Fn(&Prelude) -> bool,
-    ) -> Result<(Parked, Prelude), LaunchError> {
+    /// The domain ordered longest ago if it suits, else a fresh one.
+    fn take_ahead(&self, suits: impl Fn(&Prelude) -> bool) -> Result<Ahead, LaunchError> {
         loop {
-            let mut ordered = lock(&self.ordered);
-            let Some(prelude) = ordered.pop_front() else {
-                drop(ordered);
-                self.order(Prelude::default())?;
-                continue;
-            };
-            let parked = self.keeper()?.parked()?;
-            if suits(&prelude) {
-                return Ok((parked, prelude));
+            let next = lock(&self.ordered).pop_front();
+            match next {
+                Some(ahead) if suits(&ahead.prelude) => return Ok(ahead),
+                // Built for another plan: closing its socket lets it go.
+                Some(_) => {}
+                None => self.order(Prelude::default())?,
             }
-            // Built for another plan: closing its socket lets it go.
         }
     }
 
@@ -176,27 +173,20 @@ impl Launcher {
     ///
     /// When it could not be made.
     pub fn wait_until_parked(&self) -> Result<(), LaunchError> {
-        let ordered = lock(&self.ordered);
-        match ordered.front() {
-            Some(prelude) => Ok(self.keeper()?.wait_until_parked(!prelude.is_empty())?),
+        match lock(&self.ordered).front_mut() {
+            Some(ahead) => Ok(ahead.wait_until_ready()?),
             None => Ok(()),
         }
     }
 
     /// A domain whose init is born in a control group of version 2: any other way in waits for an
     /// RCU grace period.
-    fn park_in(&self, cgroup: BorrowedFd<'_>) -> Result<Parked, LaunchError> {
-        let mut ordered = lock(&self.ordered);
-        let keeper = self.keeper()?;
-        keeper.order(&park_order(&self.machine), Some(cgroup), &[])?;
-        // Replies come in the order of requests; what was parked before is let go.
-        let earlier = (0..ordered.len())
-            .map(|_| keeper.parked())
-            .collect::<Result<Vec<_>, _>>();
-        let parked = keeper.parked()?;
-        ordered.clear();
-        drop(earlier);
-        Ok(parked)
+    fn order_in(&self, cgroup: BorrowedFd<'_>) -> Result<Ahead, LaunchError> {
+        let order = park_order(&self.machine);
+        Ok(Ahead {
+            domain: self.keeper()?.order(&order, Some(cgroup), &[])?,
+            prelude: Prelude::default(),
+        })
     }
 
     /// Starts the plan's guest.
@@ -209,15 +199,20 @@ impl Launcher {
         let seccomp = self.filter_of(plan, files)?;
         let held = self.hold(plan)?;
         let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, files));
-        let (parked, done) = match held.cgroup_to_be_born_in()? {
-            Some(cgroup) => (self.park_in(cgroup.as_fd())?, Prelude::default()),
+        let ahead = match held.cgroup_to_be_born_in()? {
+            Some(cgroup) => self.order_in(cgroup.as_fd())?,
             // A domain that has only its namespaces suits every launch.
-            None => self.take_parked(|done| done.is_empty() || *done == *wanted)?,
+            None => self.take_ahead(|done| done.is_empty() || *done == *wanted)?,
         };
+        let Ahead {
+            mut domain,
+            prelude: done,
+        } = ahead;
         let keeper = self.keeper()?;
-        let mounts = match plan.tier {
-            Tier::Privileged => mounts::prepare(&keeper, plan, parked.host_uid)?,
-            _ => mounts::Prepared::default(),
+        let mounts = if mounts::are_needed(plan) {
+            mounts::prepare(&keeper, plan, domain.parked()?.host_uid)?
+        } else {
+            mounts::Prepared::default()
         };
         let tasks = held.cgroups_to_join()?;
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
@@ -238,27 +233,59 @@ impl Launcher {
             body.extend(encode::encode_confinement(plan, &seccomp, files));
         }
         body.extend(encode::encode_program(plan));
-        match send_launch(&parked.socket, &body, &fds) {
-            // An init that failed before has left its reason in the socket.
+        // The domain need not exist yet: its socket keeps the message.
+        match send_launch(&domain.socket, &body, &fds) {
+            // Whatever failed before has left its reason in the socket.
             Err(Errno::PIPE | Errno::CONNRESET) => {}
             sent => sent.map_err(LaunchError::Send)?,
         }
         let sent_ns = monotonic_ns();
-        let (words, terminal) = await_start(&parked.socket, plan)?;
-        let phases = phases(&parked, sent_ns, words);
+        let ordered_ns = domain.ordered_ns;
+        let (socket, parked) = domain.into_parts()?;
+        let (words, terminal) = await_start(&socket, plan)?;
+        let phases = phases(&parked, (ordered_ns, sent_ns), words);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
             order: park_order(&self.machine),
             prelude: wanted.clone(),
         });
-        Ok(Domain::new(keeper, parked, plan, held, terminal, phases).followed_by(successor))
+        let domain = Domain::new(keeper, (socket, parked), plan, held, terminal, phases);
+        let domain = domain.followed_by(successor);
+        Ok(if self.is_for_one {
+            domain.last_of_keeper()
+        } else {
+            domain
+        })
+    }
+}
+
+/// A domain made ahead of its launch.
+#[derive(Debug)]
+struct Ahead {
+    domain: Ordered,
+    prelude: Prelude,
+}
+
+impl Ahead {
+    fn order(keeper: &Keeper, order: &ParkOrder, prelude: Prelude) -> Result<Self, KeeperError> {
+        let domain = keeper.order(order, None, &prelude.bytes)?;
+        Ok(Self { domain, prelude })
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), KeeperError> {
+        self.domain.parked()?;
+        if self.prelude.is_empty() {
+            return Ok(());
+        }
+        // Whether it says that it is ready or that it failed: the launch reads it.
+        self.domain.wait_for_init()
     }
 }
 
 /// The domain to make when this one is gone.
 #[derive(Debug)]
 pub(crate) struct Successor {
-    ordered: Arc<Mutex<VecDeque<Prelude>>>,
+    ordered: Arc<Mutex<VecDeque<Ahead>>>,
     order: ParkOrder,
     prelude: Prelude,
 }
@@ -267,9 +294,9 @@ impl Successor {
     /// Orders it, unless one waits already.
     pub(crate) fn order(self, keeper: &Keeper) {
         let mut ordered = lock(&self.ordered);
-        // A keeper that is gone says so at the next launch.
-        if ordered.is_empty() && keeper.order(&self.order, None, &self.prelude.bytes).is_ok() {
-            ordered.push_back(self.prelude);
+        if ordered.is_empty() {
+            // A keeper that is gone says so at the next launch.
+            ordered.extend(Ahead::order(keeper, &self.order, self.prelude).ok());
         }
     }
 }
@@ -349,6 +376,7 @@ fn await_start(
 /// Moments of a start, in ns of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartTimes {
+    pub(crate) ordered_ns: u64,
     pub(crate) park_began_ns: u64,
     pub(crate) park_done_ns: u64,
     pub(crate) sent_ns: u64,
@@ -359,8 +387,9 @@ pub(crate) struct StartTimes {
     pub(crate) exec_ns: u64,
 }
 
-fn phases(parked: &Parked, sent_ns: u64, words: StartedWords) -> StartTimes {
+fn phases(parked: &Parked, (ordered_ns, sent_ns): (u64, u64), words: StartedWords) -> StartTimes {
     StartTimes {
+        ordered_ns,
         park_began_ns: parked.made_ns.0,
         park_done_ns: parked.made_ns.1,
         sent_ns,

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! supervisor ──control socket (SEQPACKET)──▶ keeper        Record both ways, descriptors attached
-//! supervisor ──domain socket (STREAM)──────▶ init (PID 1)  one Launch message, then Records both ways
+//! supervisor ──domain socket (STREAM)──────▶ init (PID 1)  one launch message, then Record both ways
+//! supervisor ◀─domain socket────────────── keeper          one Record, before init's first
 //! ```
 
 /// A message of fixed size: what it is, then its figures.
@@ -29,8 +30,9 @@ pub const MAX_FDS: usize = 250;
 // Supervisor to keeper.
 
 /// Make a domain that waits for its guest. Words: flags (`PARK_*`), uid inside, gid inside, and the
-/// uid and gid outside unless the domain gets its own. Instructions to carry out at once may follow
-/// the record: the prelude of the launch message.
+/// uid and gid outside unless the domain gets its own. Descriptors: init's end of the domain socket,
+/// which may hold the launch message already; the cgroup to be born in, if any. Instructions to
+/// carry out at once may follow the record: the prelude of the launch message.
 pub const KEEPER_PARK: u64 = 1;
 /// Make a user namespace for an id-mapped mount. Words: disk uid, disk gid, host uid.
 pub const KEEPER_MAP_IDS: u64 = 2;
@@ -42,12 +44,12 @@ pub const KEEPER_FORGET: u64 = 4;
 
 // Keeper to supervisor.
 
-/// A domain waits. Words: init's host pid, host uid, times in ns before and after its making. Descriptors: domain
-/// socket, init's pidfd.
+/// The domain exists; said on its own socket. Words: init's host pid, host uid, times in ns before and
+/// after its making. Descriptor: init's pidfd.
 pub const KEEPER_PARKED: u64 = 16;
 /// The user namespace asked for. Descriptor: the namespace.
 pub const KEEPER_IDS_MAPPED: u64 = 17;
-/// A request failed. Words: step (`STEP_*`), errno.
+/// A request failed; said on the domain's socket if it was for one. Words: step, item, errno.
 pub const KEEPER_FAILED: u64 = 18;
 /// The keeper will remove the paths it was given.
 pub const KEEPER_REMEMBERED: u64 = 19;
@@ -60,9 +62,6 @@ pub const PARK_NETWORK: u64 = 2;
 pub const PARK_CGROUP: u64 = 4;
 /// Make no namespace at all: the guest is held by Landlock and seccomp alone.
 pub const PARK_BARE: u64 = 8;
-
-/// Make init in the cgroup (version 2) whose descriptor comes with the request.
-pub const PARK_INTO_CGROUP: u64 = 16;
 
 /// First host uid for domains of root: systemd's table of uid ranges leaves 0x70000000 and up free.
 pub const OWN_UID_BASE: u64 = 0x7000_0000;

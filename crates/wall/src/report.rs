@@ -77,7 +77,7 @@ pub struct Denial {
 pub struct Phase {
     /// The step's name.
     pub name: String,
-    /// When it was finished, in µs after the launcher began.
+    /// When it was finished, in µs after the domain was ordered.
     pub done_us: f64,
 }
 

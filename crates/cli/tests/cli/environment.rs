@@ -172,9 +172,9 @@ fn nothing_personal(stage: &Stage) {
 /// Init, the shell and what the shell has started.
 fn processes(stage: &Stage) {
     stage
-        .script(&[], "echo /proc/[0-9]*")
+        .script(&[], "set /proc/[0-9]*; echo $1 $#; test $2 = /proc/$$")
         .run()
-        .prints("/proc/1 /proc/2\n");
+        .prints("/proc/1 2\n");
     stage
         .script(&[], "kill -0 -1 && kill -KILL 1; echo still here")
         .run()

@@ -127,11 +127,13 @@ fn fields(stage: &Stage) {
         "{report}"
     );
     // Supervisor and init work side by side: only each one's own steps are in order.
-    let of_supervisor = ["namespaces", "plan-sent", "domain-gone"];
+    let of_supervisor = ["plan-sent", "plan-received", "domain-gone"];
     let of_init = [
+        "order-received",
         "namespaces",
         "root-built",
         "host-left",
+        "network-entered",
         "program-running",
         "guest-ended",
         "all-reaped",

@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read},
     os::unix::fs::PermissionsExt,
+    path::Path,
     process::{ChildStdout, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
@@ -32,6 +33,7 @@ cases![
     output_limit_passes_all_on,
     signals_are_forwarded,
     ignored_signals_stay_ignored,
+    a_starter_that_ignores_its_children,
     a_shell_pipeline_gets_the_signal,
     orphans_are_ended,
     daemons_are_ended,
@@ -310,6 +312,20 @@ fn ignored_signals_stay_ignored(stage: &Stage) {
     assert_eq!(read_line(&mut stdout), "ready\n");
     signal(&child, Signal::TERM);
     finish(child, b"go\n").is_silent(3);
+}
+
+/// Whoever ignores SIGCHLD cannot wait for children, and so it is for what he starts.
+fn a_starter_that_ignores_its_children(stage: &Stage) {
+    let words = [
+        "-e",
+        "$SIG{CHLD} = 'IGNORE'; exec @ARGV",
+        stage.program().to_str().unwrap(),
+    ];
+    let run = ["run", "--", "/bin/sh", "-c", "/bin/true; exit 3"];
+    stage
+        .call(Path::new("/usr/bin/perl"), words.into_iter().chain(run))
+        .run()
+        .is_silent(3);
 }
 
 fn a_shell_pipeline_gets_the_signal(stage: &Stage) {

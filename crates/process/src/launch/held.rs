@@ -39,6 +39,10 @@ pub(super) fn must_come_before_keeper(plan: &Plan) -> bool {
 }
 
 impl Held {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.leaf.is_none() && self.reminder.is_none()
+    }
+
     /// Makes what the plan needs on the host, after the keeper has been told where it will be.
     pub(super) fn hold(plan: &Plan, keeper: Option<&Arc<Keeper>>) -> Result<Self, LaunchError> {
         let name = Owner::this_process()

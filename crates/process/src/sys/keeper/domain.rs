@@ -26,12 +26,12 @@ pub(crate) struct Init {
 }
 
 /// Runs init in a fresh child of the keeper.
-pub(crate) fn run(socket: Fd, flags: u64, uid: u32, gid: u32, prelude: Reader) -> ! {
+pub(crate) fn run(socket: Fd, gate: [Fd; 2], flags: u64, ids: (u32, u32), prelude: Reader) -> ! {
     let init = Init {
         socket: SOCKET,
         bare: flags & wire::PARK_BARE != 0,
     };
-    if settle(&init, socket, uid, gid).is_err() {
+    if settle(&init, socket, gate, ids).is_err() {
         crate::exit(125)
     }
     match begin(&init, flags, prelude) {
@@ -44,9 +44,9 @@ pub(crate) fn run(socket: Fd, flags: u64, uid: u32, gid: u32, prelude: Reader) -
 }
 
 /// Takes the domain's identity and lets go of everything that was the keeper's.
-fn settle(init: &Init, socket: Fd, uid: u32, gid: u32) -> kernel::Result<()> {
-    let mut go = [0u8; 1];
-    if kernel::read(socket, &mut go)? != 1 {
+fn settle(init: &Init, socket: Fd, gate: [Fd; 2], (uid, gid): (u32, u32)) -> kernel::Result<()> {
+    kernel::close(gate[1]);
+    if kernel::read(gate[0], &mut [0])? != 1 {
         return Err(Errno::PERM);
     }
     if socket != SOCKET {

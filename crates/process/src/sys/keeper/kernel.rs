@@ -41,7 +41,6 @@ mod number {
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
     pub(super) const SOCKET: usize = 41;
-    pub(super) const SOCKETPAIR: usize = 53;
     pub(super) const EXECVE: usize = 59;
     pub(super) const WAIT4: usize = 61;
     pub(super) const KILL: usize = 62;
@@ -75,6 +74,7 @@ mod number {
     pub(super) const SIGNALFD4: usize = 289;
     pub(super) const UNSHARE: usize = 272;
     pub(super) const DUP3: usize = 292;
+    pub(super) const PIPE2: usize = 293;
     pub(super) const PRLIMIT64: usize = 302;
     pub(super) const SETNS: usize = 308;
     pub(super) const SECCOMP: usize = 317;
@@ -1033,20 +1033,12 @@ global_asm!(
     keeper = sym crate::start,
 );
 
-/// A pair of connected sockets, closed on exec.
-pub(crate) fn stream_pair() -> Result<[Fd; 2]> {
-    let mut pair: [Fd; 2] = [-1; 2];
-    // SAFETY: the kernel writes two descriptors into the array.
-    unsafe {
-        call!(
-            number::SOCKETPAIR,
-            AF_UNIX,
-            SOCK_STREAM_CLOEXEC,
-            0,
-            pair.as_mut_ptr()
-        )?
-    };
-    Ok(pair)
+/// A pipe: the end to read from, the end to write to.
+pub(crate) fn pipe() -> Result<[Fd; 2]> {
+    let mut ends: [Fd; 2] = [-1; 2];
+    // SAFETY: the kernel writes both descriptors into the borrowed array.
+    unsafe { call!(number::PIPE2, ends.as_mut_ptr(), O_CLOEXEC)? };
+    Ok(ends)
 }
 
 /// Sends one message with descriptors attached.

@@ -122,9 +122,12 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
     let Some(request) = record_from(&buffer[..length]) else {
         return false;
     };
-    let cgroup = (fd_count != 0).then_some(fds[0]);
+    let fds = &fds[..fd_count];
     let outcome = match request.kind {
-        wire::KEEPER_PARK => park(table, &request, cgroup, &buffer[wire::RECORD_BYTES..length]),
+        wire::KEEPER_PARK => {
+            park(table, &request, fds, &buffer[wire::RECORD_BYTES..length]);
+            Ok(())
+        }
         wire::KEEPER_MAP_IDS => map_ids(&request),
         wire::KEEPER_REMEMBER => remember(table, &request, &buffer[wire::RECORD_BYTES..length]),
         wire::KEEPER_FORGET => {
@@ -133,7 +136,7 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
         }
         _ => return false,
     };
-    for fd in &fds[..fd_count] {
+    for fd in fds {
         kernel::close(*fd);
     }
     if let Err(failure) = outcome {
@@ -161,29 +164,35 @@ fn namespaces(flags: u64) -> u64 {
 }
 
 /// Makes a domain whose init carries out the prelude, if there is one, and waits for its launch
-/// message.
-fn park(
+/// message. The answer goes to the domain's own socket: whoever waits for this domain hears of no
+/// other.
+fn park(table: &mut Table, request: &Record, fds: &[Fd], prelude: &[u8]) {
+    let [socket, cgroup @ ..] = fds else { return };
+    if let Err(failure) = make_domain(table, request, *socket, cgroup.first().copied(), prelude) {
+        send_record(*socket, &failed(wire::KEEPER_FAILED, &failure), &[]);
+    }
+}
+
+fn make_domain(
     table: &mut Table,
     request: &Record,
+    socket: Fd,
     cgroup: Option<Fd>,
     prelude: &[u8],
 ) -> core::result::Result<(), Failure> {
     let [flags, uid, gid, outer_uid, outer_gid, ..] = request.words;
-    let pair = kernel::stream_pair().during(Step::Clone, 0)?;
+    let gate = kernel::pipe().during(Step::Clone, 0)?;
     let clone_ns = kernel::monotonic_ns();
     let Some((pid, pidfd)) = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1)? else {
-        domain::run(pair[1], flags, uid as u32, gid as u32, own_copy(prelude))
+        let ids = (uid as u32, gid as u32);
+        domain::run(socket, gate, flags, ids, own_copy(prelude))
     };
-    kernel::close(pair[1]);
+    kernel::close(gate[0]);
     let own_uid = flags & wire::PARK_OWN_UID != 0;
     let outer = if own_uid {
         [wire::OWN_UID_BASE + pid as u64; 2]
     } else {
         [outer_uid, outer_gid]
-    };
-    let parked = Record {
-        kind: wire::KEEPER_PARKED,
-        words: parked_words(pid, outer[0], clone_ns),
     };
     let bare = flags & wire::PARK_BARE != 0;
     let mapped = if bare {
@@ -191,26 +200,27 @@ fn park(
     } else {
         write_maps(pid, [uid, gid], outer, !own_uid)
     };
-    let outcome = mapped
-        .and_then(|()| {
-            table.push(Entry {
-                pid,
-                bare,
-                clean: None,
-            })
-        })
-        .during(Step::MapIds, 0);
+    let entry = Entry {
+        pid,
+        bare,
+        clean: None,
+    };
+    let outcome = mapped.and_then(|()| table.push(entry));
     match outcome {
-        // The byte lets init go on: its ids exist now.
         Ok(()) => {
-            let _ = kernel::write(pair[0], b"m");
-            send_record(CONTROL, &parked, &[pair[0], pidfd]);
+            let parked = Record {
+                kind: wire::KEEPER_PARKED,
+                words: parked_words(pid, outer[0], clone_ns),
+            };
+            send_record(socket, &parked, &[pidfd]);
+            // The byte lets init go on: its ids exist now.
+            let _ = kernel::write(gate[1], b"m");
         }
         Err(_) => kernel::pidfd_kill(pidfd),
     }
-    kernel::close(pair[0]);
+    kernel::close(gate[1]);
     kernel::close(pidfd);
-    outcome
+    outcome.during(Step::MapIds, 0)
 }
 
 /// The child's own copy of a prelude, which outlives the keeper's buffer.
