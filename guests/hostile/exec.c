@@ -56,9 +56,14 @@ int attack_memfd_execveat(void)
 int attack_ld_so(void)
 {
 	char loader[] = "/lib64/ld-linux-x86-64.so.2";
-	char *words[] = { loader, "/tmp/planted", "own-payload", (char *)nonce(), NULL };
-	if (!copy_file(PATH_OF("%s-dynamic", own_path()), "/tmp/planted", 0644))
-		unstaged("copy");
+	const char *program = PATH_OF("%s-dynamic", own_path());
+	const char *planted = "/tmp/planted";
+	if (!copy_file(program, planted, 0644)) {
+		planted = PATH_OF("%s/planted", need("scratch"));
+		if (!copy_file(program, planted, 0644))
+			return refused(planted);
+	}
+	char *words[] = { loader, (char *)planted, "own-payload", (char *)nonce(), NULL };
 	execve(loader, words, no_environment);
 	return refused(loader);
 }

@@ -584,8 +584,3 @@ int attack_read_only_link(void)
 		return refused("link");
 	return write_nonce(second);
 }
-
-int attack_read_only_chmod(void)
-{
-	return chmod(need("granted"), 0777) ? refused("chmod") : DONE;
-}

@@ -62,6 +62,33 @@ int attack_path_socket(void)
 	return connect_in(need("outside"));
 }
 
+/* Datagrams need no connection, and one of a pair can send to any name. */
+int attack_path_datagram(void)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "host.dgram" };
+	int pair[2] = { socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), -1 };
+	if (pair[0] < 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
+		return refused("socketpair");
+	if (chdir(need("outside")))
+		return refused("chdir");
+	ssize_t sent = sendto(pair[0], nonce(), strlen(nonce()), 0, (void *)&name, sizeof name);
+	return sent < 0 ? refused("sendto") : DONE;
+}
+
+/* Takes a name by which others look for a service. */
+int attack_abstract_name(void)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	size_t length = strlen(nonce());
+	memcpy(name.sun_path + 1, nonce(), length);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return refused("socket");
+	if (bind(fd, (void *)&name, offsetof(struct sockaddr_un, sun_path) + 1 + length))
+		return refused("bind");
+	return listen(fd, 1) ? refused("listen") : held();
+}
+
 /* A socket of the host lies in a folder that may be read: reading is not talking. */
 int attack_granted_socket(void)
 {

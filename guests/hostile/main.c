@@ -156,7 +156,7 @@ bool copy_file(const char *from, const char *to, mode_t mode)
 	int in = open(from, O_RDONLY | O_CLOEXEC);
 	if (in < 0)
 		return false;
-	int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 	if (out < 0) {
 		close(in);
 		return false;
@@ -164,7 +164,9 @@ bool copy_file(const char *from, const char *to, mode_t mode)
 	while ((length = read(in, bytes, sizeof bytes)) > 0)
 		if (write(out, bytes, length) != length)
 			break;
-	bool whole = length == 0 && fchmod(out, mode) == 0;
+	struct stat made;
+	bool has_mode = fstat(out, &made) == 0 && (made.st_mode & 07777) == mode;
+	bool whole = length == 0 && (has_mode || fchmod(out, mode) == 0);
 	close(in);
 	close(out);
 	return whole;

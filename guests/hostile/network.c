@@ -2,7 +2,9 @@
 #include "hostile.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 union address {
@@ -138,4 +140,21 @@ int attack_listen_autobind(void)
 	if (fd < 0)
 		return refused("socket");
 	return listen(fd, 1) ? refused("listen") : held();
+}
+
+/* Names and addresses of interfaces: any socket will do to ask. */
+int attack_interfaces(void)
+{
+	static struct ifreq found[16];
+	struct ifconf all = { .ifc_len = sizeof found, .ifc_req = found };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return refused("socket");
+	if (ioctl(fd, SIOCGIFCONF, &all))
+		return refused("SIOCGIFCONF");
+	size_t count = (size_t)all.ifc_len / sizeof *found;
+	for (size_t i = 0; i < count; i++)
+		printf("interface %s\n", found[i].ifr_name);
+	errno = ENODEV;
+	return count ? DONE : refused("SIOCGIFCONF");
 }

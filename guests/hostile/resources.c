@@ -220,3 +220,42 @@ int attack_stdout_held(void)
 		sleep(3);
 	return DONE;
 }
+
+static long monotonic_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static _Noreturn void flee_until(long end)
+{
+	while (monotonic_ms() < end)
+		if (fork() > 0)
+			_exit(0);
+	_exit(0);
+}
+
+/*
+ * Flees from whoever ends processes one by one: each of these lives only until it has
+ * a successor. Their ancestor rests, for the witness to find, and leaves no zombies.
+ */
+int attack_fork_flight(void)
+{
+	enum { CHAINS = 200 };
+	pid_t ancestor = fork();
+	if (ancestor < 0)
+		return refused("fork");
+	if (ancestor > 0) {
+		/* The guest ends while the flight is on. */
+		usleep(50000);
+		return DONE;
+	}
+	signal(SIGCHLD, SIG_IGN);
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	for (int chain = 0; chain < CHAINS; chain++)
+		if (fork() == 0)
+			flee_until(monotonic_ms() + 2000);
+	sleep(3);
+	_exit(0);
+}

@@ -439,41 +439,29 @@ int attack_personality(void)
 	return personality(READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE) < 0 ? refused("personality") : held();
 }
 
-/* The fields of /proc/self/stat from the `first`th on, counted as in proc(5). */
-static void own_stat(int first, int count, uint64_t *fields)
-{
-	char line[2048] = "";
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, line, sizeof line - 1) <= 0)
-		unstaged("/proc/self/stat");
-	close(fd);
-	char *rest = strrchr(line, ')') + 2;
-	for (int field = 3; field < first + count; field++, rest = strchr(rest, ' ') + 1)
-		if (field >= first)
-			fields[field - first] = strtoull(rest, NULL, 10);
-}
-
 /* Moves the kernel's idea of the stack to 0x10000000, which only PR_SET_MM can. */
 int attack_prctl_mm(void)
 {
-	uint64_t code[3], data[7];
-	own_stat(26, 3, code);
-	own_stat(45, 7, data);
+	extern char __executable_start, etext, edata;
+	uintptr_t heap = (uintptr_t)sbrk(0);
+	/* The variables begin where the arguments end. */
+	uintptr_t words = (uintptr_t)own_path(), rest = (uintptr_t)(*environ ? *environ : own_path());
 	void *page = mmap((void *)0x10000000, 4096, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (page == MAP_FAILED)
 		unstaged("mmap");
-	struct prctl_mm_map map = { .start_code = code[0],
-				    .end_code = code[1],
-				    .start_data = data[0],
-				    .end_data = data[1],
-				    .start_brk = data[2],
-				    .brk = (uintptr_t)sbrk(0),
+	/* Near enough for the kernel, which only asks that the parts are in order. */
+	struct prctl_mm_map map = { .start_code = (uintptr_t)&__executable_start,
+				    .end_code = (uintptr_t)&etext,
+				    .start_data = (uintptr_t)&etext,
+				    .end_data = (uintptr_t)&edata,
+				    .start_brk = heap,
+				    .brk = heap,
 				    .start_stack = (uintptr_t)page,
-				    .arg_start = data[3],
-				    .arg_end = data[4],
-				    .env_start = data[5],
-				    .env_end = data[6],
+				    .arg_start = words,
+				    .arg_end = rest,
+				    .env_start = rest,
+				    .env_end = rest,
 				    .exe_fd = -1U };
 	if (prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0) == 0)
 		return held();

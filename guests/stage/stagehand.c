@@ -10,6 +10,8 @@
  *   stagehand loopback-up
  *   stagehand launch [FLAW…] -- PROGRAM ARGS…   a launcher with flaws, then exec
  *   stagehand supervise -- PROGRAM ARGS…        a launcher that is no wall: forks and waits
+ *   stagehand without-namespaces ID -- PROGRAM ARGS…
+ *                                               as this user, where the kernel gives no user namespaces
  *
  * Flaws: leak-directory=PATH leak-file=PATH leak-pidfd=PID leak-ring=FILE
  *        session-key=NONCE:SECRET user-key=NONCE:SECRET enter=PATH terminal=REPORT
@@ -18,13 +20,18 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/keyctl.h>
+#include <linux/seccomp.h>
 #include <mqueue.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,6 +354,57 @@ static int supervise(char **words)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip)
+#define IF(test, value, then) BPF_JUMP(BPF_JMP | test | BPF_K, value, then, 0)
+#define ANSWER(action) BPF_STMT(BPF_RET | BPF_K, action)
+
+/*
+ * The host refuses user namespaces, as container runtimes' filters do: clone3, whose
+ * flags a filter cannot read, is hidden. Nothing else is refused, so that whatever
+ * else fails behind a wall fails because of the wall.
+ */
+static void refuse_user_namespaces(void)
+{
+	struct sock_filter lines[] = {
+		LOAD(arch),
+		UNLESS(AUDIT_ARCH_X86_64, 7),
+		LOAD(nr),
+		UNLESS(SYS_clone3, 1),
+		ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
+		IF(BPF_JEQ, SYS_clone, 1),
+		UNLESS(SYS_unshare, 2),
+		LOAD(args[0]),
+		IF(BPF_JSET, CLONE_NEWUSER, 1),
+		ANSWER(SECCOMP_RET_ALLOW),
+		ANSWER(SECCOMP_RET_ERRNO | EPERM),
+	};
+	struct sock_fprog filter = { sizeof lines / sizeof *lines, lines };
+	/* Root needs no promise, and so makes none: set-uid files still work for the guest. */
+	if (geteuid() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		fail("PR_SET_NO_NEW_PRIVS");
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
+		fail("seccomp");
+}
+
+static void become(const char *id)
+{
+	uid_t user = (uid_t)atoi(id);
+	if (geteuid() == user)
+		return;
+	if (setgroups(0, NULL) || setresgid(user, user, user) || setresuid(user, user, user))
+		fail("setresuid");
+}
+
+static int without_namespaces(char **words)
+{
+	char **program = after_dashes(words);
+	refuse_user_namespaces();
+	become(*words);
+	execvp(*program, program);
+	fail(*program);
+}
+
 int main(int count, char **words)
 {
 	const char *role = count > 1 ? words[1] : "";
@@ -366,6 +424,8 @@ int main(int count, char **words)
 		return launch(words + 2);
 	if (!strcmp(role, "supervise"))
 		return supervise(words + 2);
+	if (!strcmp(role, "without-namespaces") && count > 2)
+		return without_namespaces(words + 2);
 	fprintf(stderr, "stagehand: no role '%s'\n", role);
 	return 99;
 }

@@ -255,9 +255,9 @@ fn problem_with(
     if names.is_empty() {
         return Some(format!("neither a test nor `pending: …`: {holder}"));
     }
-    let unknown = |name: &&str| match name.strip_prefix("process/") {
-        Some(attack) => !attacks.contains(attack),
-        None => !tests.contains(*name),
+    let unknown = |name: &&str| match name.split_once('/') {
+        Some(("process" | "bare", attack)) => !attacks.contains(attack),
+        _ => !tests.contains(*name),
     };
     names
         .into_iter()

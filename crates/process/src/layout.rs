@@ -322,7 +322,13 @@ impl Layout {
                 why,
             };
             match place {
-                Place::Private | Place::Executable => {}
+                Place::Private => {}
+                Place::Executable => open.extend(self.can_write(guest).then(|| OpenPath {
+                    path: guest.clone(),
+                    is_folder: false,
+                    writable: false,
+                    executable: true,
+                })),
                 Place::Protected => {
                     return Err(needs_mounts("it is protected inside a writable folder"));
                 }

@@ -22,7 +22,7 @@ use crate::{
     machine::{Machine, Tier},
     seccomp::Groups,
 };
-use palisade_policy::{Capability, Limits, Policy};
+use palisade_policy::{Access, Capability, Limits, Policy};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -259,12 +259,12 @@ pub fn make_plan(
             cpu_affinity_fixed: share.affinity.is_some(),
             ..groups(policy, machine, &layout)
         }),
-        rlimits: bounds::rlimits(limits, share.data_bytes),
+        rlimits: bounds::rlimits(limits, &share),
         affinity: share.affinity,
         cgroup: share.cgroup,
         held_by_cgroup: share.need,
         time: limits.time,
-        cpu_time: limits.cpu_time,
+        cpu_time: share.cpu_time,
         output_bytes: limits.output_bytes,
         candidates: candidates(&command.program, &environment),
         arguments: std::iter::once(&command.program)
@@ -336,8 +336,11 @@ impl Plan {
 }
 
 /// As root the guest is nobody in particular; an ordinary user's guest keeps the user's ids, so that
-/// its files look like its own.
+/// its files look like its own. Without a user namespace there are no other ids to give.
 pub(crate) fn inside_ids(machine: &Machine) -> (u32, u32) {
+    if machine.tier == Tier::Bare {
+        return (machine.uid, machine.gid);
+    }
     let or_guest = |id| if id == 0 { GUEST_ID } else { id };
     (or_guest(machine.uid), or_guest(machine.gid))
 }
@@ -443,11 +446,19 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
         no_network_sockets: bare,
         foreign_processes_visible: bare,
         host_ipc_visible: bare,
+        host_files_visible: bare,
+        host_sockets_visible: bare,
+        no_named_sockets: bare && !grants_ipc(policy),
         no_executable_memfd: true,
         memfd_must_be_sealed: machine.tier != Tier::Privileged,
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }
+}
+
+fn grants_ipc(policy: &Policy) -> bool {
+    let mut files = policy.grants.files.iter();
+    files.any(|grant| grant.access == Access::Ipc)
 }
 
 /// The folder that palisade was started in, if it or anything below it was granted: what was typed

@@ -346,31 +346,61 @@ fn limits_that_nothing_holds_are_refused() {
     }
 }
 
+fn bare(machine: Machine) -> Machine {
+    Machine {
+        tier: Tier::Bare,
+        ..machine
+    }
+}
+
 #[test]
 fn without_namespaces() {
-    let machine = Machine {
-        tier: Tier::Bare,
-        ..user()
-    };
-    let plan = plan_on(
-        &home(),
-        &machine,
-        "[grants]\nread = ['script.py']\nwrite = ['work']",
-    )
-    .unwrap();
+    let text = "[grants]\nread = ['script.py']\nwrite = ['work']\nexec = ['work/target']\n\
+                ipc = ['work/target/keep', '/tmp']";
+    let plan = plan_on(&home(), &bare(user()), text).unwrap();
     assert!(plan.steps.is_empty(), "nothing can be mounted");
-    let rules: Vec<_> = plan
-        .landlock
-        .unwrap()
-        .rules
-        .into_iter()
+    let rules = plan.landlock.unwrap().rules.into_iter();
+    let own: Vec<_> = rules
+        .filter(|rule| rule.path.starts_with(HOME) || rule.path.starts_with("/tmp"))
         .map(|rule| format!("{} {:#x}", rule.path.display(), rule.rights))
         .collect();
-    let own: Vec<_> = rules
-        .into_iter()
-        .filter(|rule| rule.starts_with(HOME))
-        .collect();
     insta::assert_snapshot!(own.join("\n"));
+}
+
+#[test]
+fn limits_without_namespaces() {
+    let text = format!("allow-degraded = ['cpu-time']\n{LIMITS}");
+    let machine = bare(with_cgroups(user(), survey(Version::V2, true)));
+    insta::assert_snapshot!(bounds(&machine, &text));
+}
+
+#[test]
+fn without_namespaces_and_control_groups() {
+    let limits = "[limits]\nprocesses = 64\ncpu-time = 1.5";
+    let accepted = format!("allow-degraded = ['processes', 'cpu-time']\n{limits}");
+    let [user, root] =
+        [user(), root()].map(|machine| bare(with_cgroups(machine, survey(Version::V2, false))));
+    for capability in ["processes", "cpu-time"] {
+        let other = accepted.replace(&format!("'{capability}'"), "'memory'");
+        let error = plan_on(&home(), &user, &other).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("host: a limit on {capability} ")),
+            "{error}"
+        );
+    }
+    let as_user = bounds(&user, &accepted);
+    let as_root = bounds(&root, &accepted);
+    let by_default = bounds(&root, "");
+    insta::assert_snapshot!([as_user, as_root, by_default].join("\n\n"));
+}
+
+#[test]
+fn a_guest_of_root_without_namespaces_is_root() {
+    let machine = bare(with_cgroups(root(), survey(Version::V2, false)));
+    let plan = plan_on(&home(), &machine, "").unwrap();
+    assert_eq!((plan.uid, plan.gid), (0, 0), "nobody maps it to another");
+    let row = plan.enforcement.iter().find(|row| row.capability == "uid");
+    assert_eq!(row.unwrap().actual, palisade_wall::Level::None);
 }
 
 #[test]

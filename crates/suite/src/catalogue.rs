@@ -12,6 +12,7 @@ const IPC: &str = "terminal and IPC";
 const NETWORK: &str = "network";
 const RESOURCES: &str = "resources";
 const LEAKS: &str = "leaks";
+const METADATA: &str = "metadata";
 
 /// Every row in order; an attack's `entry` counts from 1.
 pub const ROWS: &[Row] = &[
@@ -145,6 +146,8 @@ pub const ROWS: &[Row] = &[
         "environment, arguments and descriptors of others",
         "N D",
     ),
+    (METADATA, "mode, times and attributes of files", "N S"),
+    (METADATA, "which files and processes there are", "N S"),
 ];
 
 /// Rows without an attack of their own, and why.

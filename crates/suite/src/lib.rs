@@ -26,6 +26,7 @@
 pub mod arena;
 pub mod attack;
 pub mod attacks;
+pub mod bare;
 pub mod catalogue;
 pub mod outcome;
 pub mod runner;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::arena::Ground;
 use crate::attack::{Attack, Control, Grant, Policy, Prop, User};
 use crate::attacks;
+use crate::bare;
 use crate::outcome::{Outcome, Verdict};
 use crate::tools::Tool;
 
@@ -27,6 +28,8 @@ pub struct Runner {
     made: Mutex<HashMap<Key, Arc<OnceLock<Outcome>>>>,
 }
 
+/// What palisade says of a grant that the bare tier cannot give.
+const NEEDS_MOUNTS: &str = " needs mounts (";
 /// What only root can set up, whoever starts the launcher then.
 const PROPS_OF_ROOT: [Prop; 2] = [Prop::Privileged, Prop::KernelLog];
 
@@ -53,11 +56,11 @@ impl Runner {
     }
 
     /// With no wall the attack succeeds, or the machine's refusal is the reason to ignore it.
-    pub fn judge_without_wall(&self, attack: &Attack, user: User) -> Judgement {
+    pub fn judge_without_wall(&self, tool: Tool, attack: &Attack, user: User) -> Judgement {
         if let Some(reason) = unavailable(attack, user) {
             return Judgement::Ignored(reason);
         }
-        let outcome = self.without_wall(attack, user);
+        let outcome = self.without_wall(tool, attack, user);
         match outcome.verdict() {
             Verdict::Allowed => Judgement::Holds,
             Verdict::Denied(why) if outcome.was_refused() => Judgement::Ignored(refused_here(&why)),
@@ -77,33 +80,44 @@ impl Runner {
         let verdict = outcome.verdict();
         let fails =
             |what: &str| Judgement::Fails(format!("{what}: {verdict:?}\n{}", outcome.command));
-        match (&verdict, attack.is_granted(policy)) {
-            (Verdict::Allowed, true) => Judgement::Holds,
-            (Verdict::Allowed, false) => fails("ESCAPE"),
+        match (&verdict, expected(tool, attack, policy)) {
+            (Verdict::Allowed, Expected::Allowed) => Judgement::Holds,
+            (Verdict::Allowed, _) => fails("ESCAPE"),
             (Verdict::Refused(why), _) if is_missing_limit(attack, why) => {
                 Judgement::Ignored(why.clone())
             }
-            (Verdict::Denied(_) | Verdict::Refused(_), true) => {
-                fails("granted, but it did not succeed")
+            (Verdict::Refused(why), Expected::Refused) if why.contains(NEEDS_MOUNTS) => {
+                Judgement::Holds
+            }
+            (Verdict::Denied(_) | Verdict::Refused(_), Expected::Allowed) => {
+                fails("the table says that it succeeds, but it did not")
             }
             (Verdict::Void(_), _) => fails("the run proves nothing"),
-            (Verdict::Refused(_), false) if !attack.refusal_counts => {
+            (_, Expected::Refused) => {
+                fails("the launcher did not refuse to start for want of mounts")
+            }
+            (Verdict::Refused(_), Expected::Denied) if !attack.refusal_counts => {
                 fails("the launcher refused to start")
             }
-            (Verdict::Denied(_) | Verdict::Refused(_), false) if outcome.survivors > 0 => fails(
-                &format!("{} processes outlived the launcher", outcome.survivors),
-            ),
-            (Verdict::Denied(_) | Verdict::Refused(_), false) => {
-                self.meaning_of_denial(attack, user)
+            (Verdict::Denied(_) | Verdict::Refused(_), Expected::Denied)
+                if outcome.survivors > 0 =>
+            {
+                fails(&format!(
+                    "{} processes outlived the launcher",
+                    outcome.survivors
+                ))
+            }
+            (Verdict::Denied(_) | Verdict::Refused(_), Expected::Denied) => {
+                self.meaning_of_denial(tool, attack, user)
             }
         }
     }
 
     /// The attack's control succeeds behind the wall.
     pub fn judge_control(&self, tool: Tool, attack: &Attack, user: User) -> Judgement {
-        match attack.control {
+        match control_of(tool, attack) {
             Control::Granted { .. } | Control::Instead(_) => {
-                match self.judge_without_wall(attack, user) {
+                match self.judge_without_wall(tool, attack, user) {
                     Judgement::Ignored(reason) => Judgement::Ignored(reason),
                     _ => self.judge(tool, attack, Policy::Control, user),
                 }
@@ -114,18 +128,49 @@ impl Runner {
         }
     }
 
-    fn without_wall(&self, attack: &Attack, user: User) -> Outcome {
-        self.outcome(Tool::None, attack, Policy::Generous, user)
+    /// With no wall, on the host that `tool` runs on.
+    fn without_wall(&self, tool: Tool, attack: &Attack, user: User) -> Outcome {
+        self.outcome(tool.without_wall(), attack, Policy::Generous, user)
     }
 
     /// Rule 1: a denial only counts where the attack succeeds with no wall.
-    fn meaning_of_denial(&self, attack: &Attack, user: User) -> Judgement {
-        match self.without_wall(attack, user).verdict() {
+    fn meaning_of_denial(&self, tool: Tool, attack: &Attack, user: User) -> Judgement {
+        match self.without_wall(tool, attack, user).verdict() {
             Verdict::Allowed => Judgement::Holds,
             Verdict::Denied(why) => Judgement::Ignored(refused_here(&why)),
             verdict => Judgement::Fails(format!("with no wall it should succeed: {verdict:?}")),
         }
     }
+}
+
+/// How the table says that a run ends.
+enum Expected {
+    Allowed,
+    Denied,
+    Refused,
+}
+
+fn expected(tool: Tool, attack: &Attack, policy: Policy) -> Expected {
+    let difference = bare_difference(tool, attack).map(|difference| difference.expected);
+    match difference {
+        Some(bare::Expected::Open(policies)) if policies.contains(&policy) => Expected::Allowed,
+        Some(bare::Expected::Refused) if policy != Policy::Control => Expected::Refused,
+        Some(bare::Expected::Denied) => Expected::Denied,
+        _ if attack.is_granted(policy) => Expected::Allowed,
+        _ => Expected::Denied,
+    }
+}
+
+fn control_of(tool: Tool, attack: &Attack) -> Control {
+    let difference = bare_difference(tool, attack);
+    let control = difference.and_then(|difference| difference.control);
+    control.map_or(attack.control, Control::NoGrant)
+}
+
+fn bare_difference(tool: Tool, attack: &Attack) -> Option<bare::Difference> {
+    (tool == Tool::Bare)
+        .then(|| bare::difference(attack))
+        .flatten()
 }
 
 /// Whether this host cannot hold the attack's limit, and palisade says so and stops.

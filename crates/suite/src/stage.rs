@@ -123,6 +123,7 @@ impl Stage {
         for (name, content) in FILES {
             fs::write(case.join(name), self.expand(content))?;
         }
+        self.lay_attribute(&case.join("outside/secret"));
         self.lay_programs(&case)?;
         rustix::fs::mknodat(
             CWD,
@@ -132,6 +133,13 @@ impl Stage {
             0,
         )?;
         self.give_away(&case)
+    }
+
+    /// Where the kernel's tmpfs has no attributes of users (before Linux 6.6) the attack on it is
+    /// refused with no wall, and says so.
+    fn lay_attribute(&self, file: &Path) {
+        let secret = self.secret.as_bytes();
+        let _ = rustix::fs::setxattr(file, "user.secret", secret, XattrFlags::empty());
     }
 
     fn lay_programs(&self, case: &Path) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::attack::{Attack, Control, Policy};
 use crate::attacks;
+use crate::bare::{self, Expected};
 use crate::catalogue::ROWS;
 
 /// One section per part of the catalogue, one line per attack.
@@ -16,7 +17,7 @@ pub fn markdown() -> String {
         if its_section != section {
             section = its_section;
             text += &format!(
-                "\n### {section}\n\n| attack | row | stop | seen by | granted by | control |\n|---|---|---|---|---|---|\n"
+                "\n### {section}\n\n| attack | row | stop | seen by | granted by | control | without namespaces |\n|---|---|---|---|---|---|---|\n"
             );
         }
         text += &line(attack);
@@ -27,30 +28,48 @@ pub fn markdown() -> String {
 fn line(attack: &Attack) -> String {
     let (_, tried, stop) = ROWS[attack.entry - 1];
     format!(
-        "| `{}` | {}. {tried} | {stop} | `{}` | {} | {} |\n",
+        "| `{}` | {}. {tried} | {stop} | `{}` | {} | {} | {} |\n",
         attack.name,
         attack.entry,
         format!("{:?}", attack.witness).replace('|', "\\|"),
         granted_by(attack),
-        control(attack),
+        control(attack.control),
+        without_namespaces(attack),
     )
 }
 
+fn without_namespaces(attack: &Attack) -> String {
+    let Some(difference) = bare::difference(attack) else {
+        return "the same".to_owned();
+    };
+    let ending = match difference.expected {
+        Expected::Open(policies) => format!("**succeeds** under {}", names(policies)),
+        Expected::Refused => "palisade refuses to start".to_owned(),
+        Expected::Denied => "denied".to_owned(),
+    };
+    let neighbour = difference.control.map_or(String::new(), |guest| {
+        format!("; control: `{}`", guest.name())
+    });
+    format!("{ending}: {}{neighbour}", difference.why)
+}
+
 fn granted_by(attack: &Attack) -> String {
-    let names: Vec<_> = Policy::FACED
-        .iter()
-        .filter(|policy| attack.is_granted(**policy))
-        .map(|policy| policy.name())
-        .collect();
-    if names.is_empty() {
+    let granted = |policy: &Policy| attack.is_granted(*policy);
+    let policies: Vec<_> = Policy::FACED.into_iter().filter(granted).collect();
+    if policies.is_empty() {
         "none".to_owned()
     } else {
-        names.join(", ")
+        names(&policies)
     }
 }
 
-fn control(attack: &Attack) -> String {
-    match attack.control {
+fn names(policies: &[Policy]) -> String {
+    let names: Vec<_> = policies.iter().map(|policy| policy.name()).collect();
+    names.join(", ")
+}
+
+fn control(control: Control) -> String {
+    match control {
         Control::Granted {
             grants: [],
             arguments,

@@ -133,7 +133,7 @@ fn hold(order: &Order) -> io::Result<Outcome> {
 impl Order {
     /// Without a wall the guest races for itself.
     fn launches(&self) -> usize {
-        if self.tool == Tool::None {
+        if self.tool.is_no_wall() {
             1
         } else {
             self.attack.launches
@@ -217,7 +217,7 @@ fn guest_arguments(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
         "granted={fixtures}/granted",
         "tool={outside}/tool",
     ];
-    let naive: &[&str] = if order.tool == Tool::None {
+    let naive: &[&str] = if order.tool.is_no_wall() {
         order.attack.naive_arguments
     } else {
         &[]
@@ -248,20 +248,34 @@ fn command_words(
         words.splice(0..0, [stagehand, "launch".to_owned()]);
         words.push("--".to_owned());
     }
+    words.splice(0..0, host_without_namespaces(order, stage, launch));
     fs::create_dir(&launch.folder)?;
     words.extend(order.tool.command_line(&program, launch));
     stage.give_away(&launch.folder)?;
     Ok(words)
 }
 
+/// Takes user namespaces away from all that comes after, and only then becomes the launcher's
+/// user: an ordinary one could do the former only together with what makes set-uid files harmless.
+fn host_without_namespaces(order: &Order, stage: &Stage, launch: &Launch) -> Vec<String> {
+    if !order.tool.lacks_namespaces() {
+        return Vec::new();
+    }
+    let stagehand = stage.expand("{tools}/stagehand");
+    let user = launch.uid.to_string();
+    [&stagehand, "without-namespaces", &user, "--"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
 /// A copy of the tool's executable that belongs to whoever starts it, and so to the
 /// attack that overwrites it.
 fn launcher(order: &Order, stage: &Stage) -> io::Result<PathBuf> {
-    if order.tool == Tool::None {
+    if order.tool.is_no_wall() {
         return Ok(PathBuf::new());
     }
     let installed = stage.path("{tools}").join(order.tool.name());
-    if order.tool != Tool::Palisade {
+    if !matches!(order.tool, Tool::Palisade | Tool::Bare) {
         return Ok(installed);
     }
     let copy = stage.path("{case}/launcher");

@@ -1,11 +1,12 @@
 //! Attack × wall × policy × user → verdict.
 //!
-//! `none/ATTACK/USER`, `process/ATTACK/POLICY/USER` and `process/ATTACK/control/USER`. A case that
+//! `none/ATTACK/USER`, `process/ATTACK/POLICY/USER` and `process/ATTACK/control/USER`, and the
+//! latter two again as `bare/…`: the process wall where there are no namespaces. A case that
 //! would prove nothing on this machine is reported as ignored, with the reason.
 //!
 //! `PALISADE_BIN` names the binary under test; otherwise it is the one that cargo built
-//! beside this suite. `PALISADE_SUITE_TOOL` names another tool to drive, such as
-//! `bubblewrap`.
+//! beside this suite. `PALISADE_SUITE_TOOL` names another tool to drive instead of both, such
+//! as `bubblewrap`.
 
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -24,30 +25,35 @@ fn main() -> ExitCode {
     let processors = std::thread::available_parallelism().map_or(2, NonZero::get);
     arguments.test_threads.get_or_insert(processors);
 
-    let tool = tool_under_test();
-    let ground = Ground::prepare(&[tool]).expect("copy the guests to /var/tmp");
+    let tools = tools_under_test();
+    let ground = Ground::prepare(&tools).expect("copy the guests to /var/tmp");
     let runner = Arc::new(Runner::new(ground));
-    let conclusion = libtest_mimic::run(&arguments, trials(&runner, tool));
+    let conclusion = libtest_mimic::run(&arguments, trials(&runner, &tools));
     // The last owner removes the control groups and the copies.
     drop(runner);
     conclusion.exit_code()
 }
 
-fn tool_under_test() -> Tool {
-    let name =
-        std::env::var("PALISADE_SUITE_TOOL").unwrap_or_else(|_| Tool::Palisade.name().to_owned());
-    Tool::named(&name).unwrap_or_else(|| panic!("PALISADE_SUITE_TOOL: no tool '{name}'"))
+fn tools_under_test() -> Vec<Tool> {
+    match std::env::var("PALISADE_SUITE_TOOL") {
+        Ok(name) => vec![
+            Tool::named(&name).unwrap_or_else(|| panic!("PALISADE_SUITE_TOOL: no tool '{name}'")),
+        ],
+        Err(_) => vec![Tool::Palisade, Tool::Bare],
+    }
 }
 
-fn trials(runner: &Arc<Runner>, tool: Tool) -> Vec<Trial> {
+fn trials(runner: &Arc<Runner>, tools: &[Tool]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for attack in attacks::all() {
         for user in User::BOTH {
             trials.push(without_wall(runner, attack.clone(), user));
-            for policy in Policy::FACED {
-                trials.push(behind_wall(runner, tool, attack.clone(), policy, user));
+            for tool in tools {
+                for policy in Policy::FACED {
+                    trials.push(behind_wall(runner, *tool, attack.clone(), policy, user));
+                }
+                trials.push(control(runner, *tool, attack.clone(), user));
             }
-            trials.push(control(runner, tool, attack.clone(), user));
         }
     }
     trials
@@ -57,7 +63,7 @@ fn without_wall(runner: &Arc<Runner>, attack: Attack, user: User) -> Trial {
     let runner = Arc::clone(runner);
     let name = format!("none/{}/{}", attack.name, user.name());
     Trial::ignorable_test(name, move || {
-        completion(runner.judge_without_wall(&attack, user))
+        completion(runner.judge_without_wall(Tool::None, &attack, user))
     })
 }
 

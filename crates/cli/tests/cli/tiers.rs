@@ -1,13 +1,15 @@
 //! Machines that offer less: palisade refuses, or does what was accepted and says so.
 
 use super::stage::{Call, Stage, User, cases};
-use std::path::Path;
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 cases![
     without_namespaces_it_refuses,
     without_namespaces_it_goes_on_where_accepted,
     without_namespaces_files_stay_denied,
     without_namespaces_what_is_written_does_not_run,
+    without_namespaces_metadata_stays_as_it_is,
+    without_namespaces_processor_time_is_of_each_process,
     without_namespaces_nothing_is_left_running,
     without_namespaces_some_grants_are_refused,
     a_limit_that_cannot_be_held_is_refused,
@@ -75,10 +77,48 @@ fn without_namespaces_files_stay_denied(stage: &Stage) {
 fn without_namespaces_what_is_written_does_not_run(stage: &Stage) {
     stage.make_folder("out");
     let flags = [&ACCEPTED[..], &["--write", "out"]].concat();
-    let script = "cp /bin/echo out/echo && chmod +x out/echo && out/echo ran";
+    let script = "cp /bin/echo out/echo && out/echo ran";
     let outcome = run_without_namespaces(stage, &flags, script).run();
     outcome.is(126);
     assert_eq!(outcome.text(), "");
+    let flags = [&flags[..], &["--exec", "out"]].concat();
+    run_without_namespaces(stage, &flags, script)
+        .run()
+        .prints("ran\n");
+}
+
+fn without_namespaces_metadata_stays_as_it_is(stage: &Stage) {
+    stage.write("in/file", "x");
+    stage.write("secret", "x");
+    stage.make_folder("out");
+    let flags = [&ACCEPTED[..], &["--read", "in", "--write", "out"]].concat();
+    let about = || {
+        ["in/file", "secret"].map(|name| {
+            let about = fs::metadata(stage.path(name)).unwrap();
+            (about.mode(), about.mtime())
+        })
+    };
+    let before = about();
+    let script = "chmod 777 in/file secret; touch -d @1 in/file secret; touch out/new";
+    run_without_namespaces(stage, &flags, script).run().is(0);
+    assert_eq!(about(), before);
+    assert!(stage.exists("out/new"));
+}
+
+fn without_namespaces_processor_time_is_of_each_process(stage: &Stage) {
+    let limit = ["--cpu-time", "1s"];
+    let flags = [&ACCEPTED[..], &limit].concat();
+    run_without_namespaces(stage, &flags, "echo ran")
+        .run()
+        .refuses(&["host: a limit on cpu-time", "--allow-degraded cpu-time"]);
+    let flags = [&flags[..], &["--allow-degraded", "cpu-time"]].concat();
+    // What other processes of the machine have used does not count.
+    run_without_namespaces(stage, &flags, "echo ran")
+        .run()
+        .prints("ran\n");
+    run_without_namespaces(stage, &flags, "while :; do :; done")
+        .run()
+        .is(137);
 }
 
 fn without_namespaces_nothing_is_left_running(stage: &Stage) {

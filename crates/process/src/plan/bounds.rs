@@ -7,10 +7,11 @@ use crate::{
     machine::Machine,
 };
 use palisade_policy::{Capability, Limits, Policy};
+use std::time::Duration;
 
 /// Holds where the policy names no number: wide enough for any honest program, tight enough that a
 /// bomb stays inside.
-const DEFAULT_PROCESSES: u32 = 4096;
+pub(super) const DEFAULT_PROCESSES: u32 = 4096;
 
 /// How the limits on shares of the machine are held.
 #[derive(Debug, Default)]
@@ -21,16 +22,29 @@ pub(super) struct Share {
     pub(super) affinity: Option<usize>,
     /// `RLIMIT_DATA` of each process.
     pub(super) data_bytes: Option<u64>,
+    /// `RLIMIT_NPROC` of the guest's user, init included.
+    pub(super) processes: u64,
+    /// Processor time that init adds up.
+    pub(super) cpu_time: Option<Duration>,
+    /// `RLIMIT_CPU` of each process, in seconds.
+    pub(super) cpu_time_s: Option<u64>,
 }
 
 /// Finds control groups for what needs them, or the approximations that the user accepted.
 pub(super) fn share(policy: &Policy, machine: &Machine) -> Result<Share, PlanError> {
     let limits = &policy.limits;
-    let mut share = Share::default();
+    let mut share = Share {
+        // Init counts as a process of the domain.
+        processes: u64::from(limits.processes.unwrap_or(DEFAULT_PROCESSES)) + 1,
+        cpu_time: limits.cpu_time,
+        // For the moment in which init does not look; init holds the exact limit.
+        cpu_time_s: limits.cpu_time.map(|time| time.as_secs() + 2),
+        ..Share::default()
+    };
     share.need.memory_bytes = limits.memory_bytes;
     share.need.cpu_cores = limits.cpu_cores;
     if machine.tier == Tier::Bare {
-        share.need.processes = limits.processes.map(u64::from);
+        share.without_namespaces(policy, machine)?;
     }
     if share.need.is_empty() {
         return Ok(share);
@@ -38,7 +52,8 @@ pub(super) fn share(policy: &Policy, machine: &Machine) -> Result<Share, PlanErr
     let survey = machine.cgroups().map_err(PlanError::Cgroups)?;
     if let Err(refusal) = cgroup::plan(&share.need, survey) {
         for unmet in &refusal.unmet {
-            if !policy.allow_degraded.contains(&capability(unmet.limit())) {
+            let is_asked_for = unmet.limit() != Limit::Processes || limits.processes.is_some();
+            if is_asked_for && !policy.allow_degraded.contains(&capability(unmet.limit())) {
                 return Err(PlanError::Unenforceable {
                     capability: capability(unmet.limit()),
                     why: unmet.to_string(),
@@ -61,6 +76,29 @@ fn capability(limit: Limit) -> Capability {
 }
 
 impl Share {
+    /// Without a user namespace the kernel counts the processes of everything that its user runs,
+    /// and root's not at all (`copy_process` in kernel/fork.c): a control group must do it. Without a
+    /// pid namespace init cannot tell the domain's processes from others.
+    fn without_namespaces(&mut self, policy: &Policy, machine: &Machine) -> Result<(), PlanError> {
+        let limits = &policy.limits;
+        if limits.processes.is_some() || machine.uid == 0 {
+            self.need.processes = Some(self.processes);
+            self.processes = u64::from(DEFAULT_PROCESSES) + 1;
+        }
+        let Some(time) = limits.cpu_time else {
+            return Ok(());
+        };
+        if !policy.allow_degraded.contains(&Capability::CpuTime) {
+            return Err(PlanError::Unenforceable {
+                capability: Capability::CpuTime,
+                why: "without namespaces each process can only be bounded by itself".into(),
+            });
+        }
+        self.cpu_time = None;
+        self.cpu_time_s = Some(time.as_secs_f64().ceil() as u64);
+        Ok(())
+    }
+
     /// Takes a limit away from the control groups.
     fn approximate(&mut self, limit: Limit, limits: &Limits) {
         match limit {
@@ -72,7 +110,9 @@ impl Share {
                 self.need.cpu_cores = None;
                 self.affinity = limits.cpu_cores.map(|cores| cores.ceil().max(1.0) as usize);
             }
-            Limit::Processes => self.need.processes = None,
+            Limit::Processes => {
+                self.processes = self.need.processes.take().unwrap_or(self.processes);
+            }
             Limit::CpuTime => self.need.cpu_time = false,
         }
     }
@@ -80,29 +120,22 @@ impl Share {
 
 /// Limits of each process, setrlimit(2). `RLIMIT_DATA` counts memory that can be written and was
 /// not shared, so it lets Go, Java and Node reserve what they never use.
-pub(super) fn rlimits(limits: &Limits, data_bytes: Option<u64>) -> Vec<Rlimit> {
+pub(super) fn rlimits(limits: &Limits, share: &Share) -> Vec<Rlimit> {
     let rlimit = |resource, name, value| Rlimit {
         resource,
         name,
         value,
     };
-    // Init counts as a process of the domain.
-    let processes = u64::from(limits.processes.unwrap_or(DEFAULT_PROCESSES)) + 1;
     let mut all = vec![
-        rlimit(libc::RLIMIT_NPROC, "NPROC", processes),
+        rlimit(libc::RLIMIT_NPROC, "NPROC", share.processes),
         rlimit(libc::RLIMIT_CORE, "CORE", 0),
         rlimit(libc::RLIMIT_MEMLOCK, "MEMLOCK", 8 << 20),
     ];
     let given = [
         (libc::RLIMIT_NOFILE, "NOFILE", limits.files),
         (libc::RLIMIT_FSIZE, "FSIZE", limits.file_size_bytes),
-        (libc::RLIMIT_DATA, "DATA", data_bytes),
-        // For the moment in which init does not look; init holds the exact limit.
-        (
-            libc::RLIMIT_CPU,
-            "CPU",
-            limits.cpu_time.map(|time| time.as_secs() + 2),
-        ),
+        (libc::RLIMIT_DATA, "DATA", share.data_bytes),
+        (libc::RLIMIT_CPU, "CPU", share.cpu_time_s),
     ];
     all.extend(
         given

@@ -1,9 +1,10 @@
 //! Requested and actual, per capability.
 
-use super::Plan;
+use super::{Plan, bounds};
 use crate::machine::{Machine, Tier};
-use palisade_policy::{Capability, Policy};
+use palisade_policy::{Capability, Limits, Policy};
 use palisade_wall::{Enforcement, Level};
+use std::time::Duration;
 
 pub(super) fn of_plan(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
     let mut all = vec![
@@ -38,7 +39,7 @@ fn namespaces(plan: &Plan) -> Enforcement {
             &name,
             "private",
             Level::None,
-            "none: Landlock confines files, seccomp the rest",
+            "none: Landlock confines files, seccomp what it leaves open",
         ),
         _ => row(
             &name,
@@ -111,6 +112,13 @@ fn uid(plan: &Plan) -> Enforcement {
             Level::Full,
             "a host uid and gid of the domain's own",
         ),
+        // Files that were granted belong to root, and no mount gives them another owner.
+        Tier::Bare if plan.uid == 0 => row(
+            &name,
+            "own",
+            Level::None,
+            "root's, without capabilities: Landlock and seccomp alone hold it",
+        ),
         _ => row(
             &name,
             "the starter's",
@@ -118,6 +126,44 @@ fn uid(plan: &Plan) -> Enforcement {
             "an ordinary user can give no other; no capabilities",
         ),
     }
+}
+
+/// The wide bound that is there without a flag is told of where it may not hold.
+fn bounded_processes(plan: &Plan, limits: &Limits) -> Option<u32> {
+    let may_not_hold = plan.tier == Tier::Bare && plan.uid == 0;
+    limits
+        .processes
+        .or(may_not_hold.then_some(bounds::DEFAULT_PROCESSES))
+}
+
+fn processes(plan: &Plan, count: u32) -> Enforcement {
+    let (actual, mechanism) = match plan.tier {
+        Tier::Bare if plan.held_by_cgroup.processes.is_some() => (Level::Full, "a pids cgroup"),
+        Tier::Bare if plan.uid == 0 => (Level::None, "RLIMIT_NPROC does not bound root"),
+        Tier::Bare => (
+            Level::Degraded,
+            "RLIMIT_NPROC, counted over all processes of the user",
+        ),
+        _ => (
+            Level::Full,
+            "RLIMIT_NPROC, counted in the domain's user namespace",
+        ),
+    };
+    row("processes", count.to_string(), actual, mechanism)
+}
+
+fn cpu_time(plan: &Plan, time: Duration) -> Enforcement {
+    let (actual, mechanism) = match plan.cpu_time {
+        Some(_) => (
+            Level::Full,
+            "init adds up the domain's processes; RLIMIT_CPU",
+        ),
+        None => (
+            Level::Degraded,
+            "RLIMIT_CPU of each process, in whole seconds",
+        ),
+    };
+    row("cpu-time", format!("{time:?}"), actual, mechanism)
 }
 
 fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
@@ -159,19 +205,7 @@ fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
             ),
         });
     }
-    if let Some(count) = limits.processes {
-        let actual = if plan.tier == Tier::Bare {
-            Level::Degraded
-        } else {
-            Level::Full
-        };
-        rows.push(row(
-            "processes",
-            count.to_string(),
-            actual,
-            "RLIMIT_NPROC, counted in the domain's user namespace",
-        ));
-    }
+    rows.extend(bounded_processes(plan, limits).map(|count| processes(plan, count)));
     let held = |name: &str, value: Option<String>, mechanism: &str| {
         value.map(|value| row(name, value, Level::Full, mechanism))
     };
@@ -188,18 +222,17 @@ fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
     rows.extend(held(
         "tmp-size",
         limits.tmp_size_bytes.map(|bytes| format!("{bytes} bytes")),
-        "size of the tmpfs",
+        match plan.tier {
+            Tier::Bare => "there is no private folder that could grow",
+            _ => "size of the tmpfs",
+        },
     ));
     rows.extend(held(
         "time",
         limits.time.map(|time| format!("{time:?}")),
         "init's clock",
     ));
-    rows.extend(held(
-        "cpu-time",
-        limits.cpu_time.map(|time| format!("{time:?}")),
-        "init adds up the domain's processes; RLIMIT_CPU",
-    ));
+    rows.extend(limits.cpu_time.map(|time| cpu_time(plan, time)));
     rows.extend(held(
         "output",
         limits.output_bytes.map(|bytes| format!("{bytes} bytes")),

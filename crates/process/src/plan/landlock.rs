@@ -16,7 +16,7 @@ use crate::{
     layout::Layout,
     machine::{Machine, Tier},
 };
-use palisade_policy::{Access, Capability, Policy};
+use palisade_policy::{Access, Capability, FileGrant, Policy};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ pub(super) fn domain(
     };
     let (files, rules) = match machine.tier {
         Tier::Bare if abi < SCOPES_ABI => return Err(PlanError::LandlockTooOld { abi }),
-        Tier::Bare => (right::ALL, rules_of_files(layout)?),
+        Tier::Bare => (right::ALL, rules_of_files(policy, layout)?),
         _ => rules_beside_mounts(policy, layout, abi),
     };
     Ok(Some(Landlock {
@@ -112,11 +112,7 @@ fn rules_beside_mounts(policy: &Policy, layout: &Layout, abi: u32) -> (u64, Vec<
     if !layout.writes_to_host() {
         return (0, Vec::new());
     }
-    let granted = policy
-        .grants
-        .files
-        .iter()
-        .filter(|grant| grant.access == Access::Ipc);
+    let granted = ipc_grants(policy);
     let places = layout.ipc_folders();
     let rights = right::MAKE_SOCK | right::MAKE_FIFO;
     let mut rules: Vec<_> = places
@@ -173,7 +169,7 @@ fn beyond_streams(files: StreamFiles, abi: u32) -> u64 {
     .sum()
 }
 
-fn rules_of_files(layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
+fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
     let granted = layout.without_mounts()?.into_iter().map(|open| {
         let rights = if open.writable { WRITE } else { READ };
         let executable = if open.executable { right::EXECUTE } else { 0 };
@@ -192,7 +188,25 @@ fn rules_of_files(layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
         path: path.into(),
         rights: right::READ_FILE,
     });
-    Ok(granted.chain(machine).collect())
+    Ok(granted
+        .chain(ipc_rules(policy, layout))
+        .chain(machine)
+        .collect())
+}
+
+fn ipc_grants(policy: &Policy) -> impl Iterator<Item = &FileGrant> {
+    let files = policy.grants.files.iter();
+    files.filter(|grant| grant.access == Access::Ipc)
+}
+
+/// Where sockets and FIFOs may be made, as far as that is on the host's disk.
+fn ipc_rules(policy: &Policy, layout: &Layout) -> impl Iterator<Item = LandlockRule> {
+    ipc_grants(policy)
+        .filter(|grant| layout.can_write(grant.guest_path()))
+        .map(|grant| LandlockRule {
+            path: grant.guest_path().into(),
+            rights: right::MAKE_SOCK | right::MAKE_FIFO,
+        })
 }
 
 /// Without mounts, `WRITE_FILE` on a device is all it takes to use it.

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::{
-    filter::{Action, Check, Filter, Test, int, long},
+    filter::{Action, Check, Filter, Rule, Test, int, long},
     prctl, syscalls,
 };
 
@@ -34,6 +34,17 @@ pub struct Groups {
     pub foreign_processes_visible: bool,
     /// Refuse System V IPC and POSIX message queues. Needed without an ipc namespace.
     pub host_ipc_visible: bool,
+    /// Refuse to change mode, owner, attributes and, by path, times of files, to read attributes by
+    /// path, and to watch files. Needed without a mount namespace: every path of the host can be
+    /// named there, and Landlock has no say over these calls (landlock(7), "LIMITATIONS").
+    pub host_files_visible: bool,
+    /// Refuse to connect sockets, and those that send without being connected. Needed without
+    /// namespaces: any service of the host could be asked to do what the guest may not, and before
+    /// its interface 9 Landlock does not look at the path of a socket.
+    pub host_sockets_visible: bool,
+    /// Refuse to give a socket a name that others can connect to. Needed without a network namespace
+    /// where no place for sockets was granted: abstract names would be the host's.
+    pub no_named_sockets: bool,
     /// Refuse to make executable memory files (`MFD_EXEC`). Needed where nothing writable may be
     /// executed; together with `vm.memfd_noexec=1`, which changes only the default.
     pub no_executable_memfd: bool,
@@ -77,15 +88,35 @@ pub fn allow_list(groups: &Groups) -> Filter {
     decide_processes(&mut filter);
     decide_scheduling(&mut filter, groups);
     decide_files(&mut filter, groups);
+    decide_metadata(&mut filter, groups);
     decide_memory(&mut filter, groups);
     decide_ipc(&mut filter, groups);
-    set(&mut filter, libc::SYS_ioctl, ioctl());
-    set(&mut filter, libc::SYS_socket, socket(groups));
-    set(&mut filter, libc::SYS_socketpair, socketpair());
+    decide_sockets(&mut filter, groups);
+    set(&mut filter, libc::SYS_ioctl, ioctl(groups));
     filter
 }
 
-fn set(filter: &mut Filter, call: libc::c_long, rule: impl Into<super::Rule>) {
+/// Modes are changed by calls of [`decide_files`], attributes also by [`ioctl`].
+fn decide_metadata(filter: &mut Filter, groups: &Groups) {
+    let action = if groups.host_files_visible {
+        EPERM
+    } else {
+        ALLOW
+    };
+    set_all(filter, syscalls::METADATA, action);
+    set_all(filter, syscalls::METADATA_OLD, action);
+    if groups.host_files_visible {
+        set(filter, libc::SYS_utimensat, times_by_descriptor());
+    }
+}
+
+/// `utimensat(fd, NULL, …)`, what touch(1) and futimens(3) do. The pointer is compared, not what it
+/// points to.
+fn times_by_descriptor() -> Check {
+    Check::otherwise(EPERM).when([long(1).is(0)], ALLOW)
+}
+
+fn set(filter: &mut Filter, call: libc::c_long, rule: impl Into<Rule>) {
     filter.set(call as u32, rule);
 }
 
@@ -149,9 +180,33 @@ fn seccomp() -> Check {
 /// `TIOCSTI` types into the terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual console,
 /// `TIOCSETD` loads line disciplines (CVE-2017-2636). The kernel reads the command as `unsigned`:
 /// compared as 64 bits, `TIOCSTI` with a bit in the upper half passed Flatpak (CVE-2019-10063).
-fn ioctl() -> Check {
+fn ioctl(groups: &Groups) -> Check {
     let refused = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
-    Check::otherwise(ALLOW).when([int(1).one_of(refused)], EPERM)
+    Check::otherwise(ALLOW)
+        .when([int(1).one_of(refused)], EPERM)
+        .when_if(
+            groups.host_files_visible,
+            [int(1).one_of(ATTRIBUTE_REQUESTS)],
+            EPERM,
+        )
+        .when_if(groups.no_network_sockets, [of_an_interface()], EACCES)
+}
+
+/// What changes a file through a descriptor that may only read it (linux/fs.h, fscrypt.h, fsverity.h):
+/// flags, project, version, encryption, verity; each in its 64-bit and, if it differs, 32-bit form.
+pub(super) const ATTRIBUTE_REQUESTS: [u64; 7] = [
+    0x4008_6602,
+    0x4004_6602,
+    0x401c_5820,
+    0x4008_7602,
+    0x4004_7602,
+    0x800c_6613,
+    0x4080_6685,
+];
+
+/// `SIOCGIFCONF` and its like: any socket will do to ask for interfaces (netdevice(7)).
+fn of_an_interface() -> Test {
+    int(1).masked(0xff00, 0x8900)
 }
 
 /// Local sockets of every kind; internet sockets for TCP and UDP only, so that neither MPTCP, SCTP
@@ -162,6 +217,11 @@ fn socket(groups: &Groups) -> Check {
     let tcp = protocol([libc::IPPROTO_IP, libc::IPPROTO_TCP]);
     let udp = protocol([libc::IPPROTO_IP, libc::IPPROTO_UDP]);
     Check::otherwise(EAFNOSUPPORT)
+        .when_if(
+            groups.host_sockets_visible,
+            [family(libc::AF_UNIX), unconnected()],
+            EACCES,
+        )
         .when([family(libc::AF_UNIX)], ALLOW)
         .when_if(groups.netlink_route, route, ALLOW)
         .when_if(groups.no_network_sockets, [internet()], EACCES)
@@ -183,8 +243,33 @@ fn protocol<const N: usize>(protocols: [libc::c_int; N]) -> Test {
     int(2).one_of(protocols.map(|protocol| protocol as u64))
 }
 
-fn socketpair() -> Check {
-    Check::otherwise(EAFNOSUPPORT).when([int(0).is(libc::AF_UNIX as u64)], ALLOW)
+fn decide_sockets(filter: &mut Filter, groups: &Groups) {
+    set(filter, libc::SYS_socket, socket(groups));
+    set(filter, libc::SYS_socketpair, socketpair(groups));
+    let unless = |refused| if refused { EACCES } else { ALLOW };
+    set(
+        filter,
+        libc::SYS_connect,
+        unless(groups.host_sockets_visible),
+    );
+    set(filter, libc::SYS_bind, unless(groups.no_named_sockets));
+}
+
+fn socketpair(groups: &Groups) -> Check {
+    let local = int(0).is(libc::AF_UNIX as u64);
+    Check::otherwise(EAFNOSUPPORT)
+        .when_if(
+            groups.host_sockets_visible,
+            [local.clone(), unconnected()],
+            EACCES,
+        )
+        .when([local], ALLOW)
+}
+
+/// `SOCK_DGRAM` (2) and `SOCK_RAW` (3), which is the same among local sockets (`unix_create`): even
+/// one of a pair can send to any name.
+fn unconnected() -> Test {
+    int(1).masked(0xe, 2)
 }
 
 /// With foreign processes in sight only the calling thread may be named, as 0.
@@ -218,28 +303,31 @@ fn decide_scheduling(filter: &mut Filter, groups: &Groups) {
 /// kernel reads a mode as `umode_t`, 16 bits, and flags as `int`.
 fn decide_files(filter: &mut Filter, groups: &Groups) {
     let guarded = groups.guard_setuid;
-    let chmod_guarded = guarded || groups.guard_chmod;
     set(filter, libc::SYS_openat, open(guarded, 2));
-    set(filter, libc::SYS_fchmod, chmod(chmod_guarded, 1));
-    set(filter, libc::SYS_fchmodat, chmod(chmod_guarded, 2));
-    set(filter, syscalls::SYS_fchmodat2, chmod(chmod_guarded, 2));
+    set(filter, libc::SYS_fchmod, chmod(groups, 1));
+    set(filter, libc::SYS_fchmodat, chmod(groups, 2));
+    set(filter, syscalls::SYS_fchmodat2, chmod(groups, 2));
     set(filter, libc::SYS_mknodat, mknod(guarded, 2));
     // openat2 keeps its mode in memory, where a filter cannot look.
     let openat2 = if guarded { ENOSYS } else { ALLOW };
     set(filter, libc::SYS_openat2, openat2);
-    decide_old_files(filter, guarded, chmod_guarded);
+    decide_old_files(filter, groups);
 }
 
 #[cfg(target_arch = "x86_64")]
-fn decide_old_files(filter: &mut Filter, guarded: bool, chmod_guarded: bool) {
-    set(filter, libc::SYS_open, open(guarded, 1));
-    set(filter, libc::SYS_creat, chmod(guarded, 1));
-    set(filter, libc::SYS_chmod, chmod(chmod_guarded, 1));
-    set(filter, libc::SYS_mknod, mknod(guarded, 1));
+fn decide_old_files(filter: &mut Filter, groups: &Groups) {
+    set(filter, libc::SYS_open, open(groups.guard_setuid, 1));
+    set(
+        filter,
+        libc::SYS_creat,
+        unless_setuid(groups.guard_setuid, 1),
+    );
+    set(filter, libc::SYS_chmod, chmod(groups, 1));
+    set(filter, libc::SYS_mknod, mknod(groups.guard_setuid, 1));
 }
 
 #[cfg(target_arch = "aarch64")]
-fn decide_old_files(_: &mut Filter, _: bool, _: bool) {}
+fn decide_old_files(_: &mut Filter, _: &Groups) {}
 
 /// The mode counts only for a new file; otherwise programs leave garbage in it. `O_TMPFILE`
 /// contains `O_DIRECTORY`, which makes nothing.
@@ -249,7 +337,15 @@ fn open(guarded: bool, flags: u8) -> Check {
     Check::otherwise(ALLOW).when_if(guarded, [new_file, setuid_mode(flags + 1)], EPERM)
 }
 
-fn chmod(guarded: bool, mode: u8) -> Check {
+fn chmod(groups: &Groups, mode: u8) -> Rule {
+    if groups.host_files_visible {
+        EPERM.into()
+    } else {
+        unless_setuid(groups.guard_setuid || groups.guard_chmod, mode).into()
+    }
+}
+
+fn unless_setuid(guarded: bool, mode: u8) -> Check {
     Check::otherwise(ALLOW).when_if(guarded, [setuid_mode(mode)], EPERM)
 }
 

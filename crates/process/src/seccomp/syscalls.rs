@@ -54,17 +54,14 @@ pub(super) const ALLOWED: &[Call] = calls![
     SYS_read SYS_write SYS_pread64 SYS_pwrite64 SYS_readv SYS_writev SYS_preadv SYS_pwritev
     SYS_preadv2 SYS_pwritev2 SYS_lseek SYS_close SYS_close_range SYS_fstat SYS_fstatfs
     SYS_fcntl SYS_flock SYS_fsync SYS_fdatasync SYS_ftruncate SYS_fallocate SYS_fadvise64
-    SYS_readahead SYS_sync_file_range SYS_sync SYS_syncfs SYS_getdents64 SYS_fchdir SYS_fchown
+    SYS_readahead SYS_sync_file_range SYS_sync SYS_syncfs SYS_getdents64 SYS_fchdir
     SYS_dup SYS_dup3 SYS_pipe2 SYS_sendfile SYS_splice SYS_tee SYS_vmsplice SYS_copy_file_range
     SYS_cachestat
     // Files by name. No directory can be made setuid: `mkdir` drops the bits itself.
     SYS_newfstatat SYS_statx SYS_statfs SYS_readlinkat SYS_faccessat SYS_faccessat2 SYS_truncate
-    SYS_mkdirat SYS_unlinkat SYS_linkat SYS_symlinkat SYS_renameat2 SYS_fchownat SYS_utimensat
-    SYS_getcwd SYS_chdir SYS_umask
-    SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_getxattr SYS_lgetxattr SYS_fgetxattr
-    SYS_listxattr SYS_llistxattr SYS_flistxattr SYS_removexattr SYS_lremovexattr
-    SYS_fremovexattr SYS_setxattrat SYS_getxattrat SYS_listxattrat SYS_removexattrat
-    SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch
+    SYS_mkdirat SYS_unlinkat SYS_linkat SYS_symlinkat SYS_renameat2
+    SYS_getcwd SYS_chdir SYS_umask SYS_fgetxattr SYS_flistxattr
+    SYS_inotify_init1 SYS_inotify_rm_watch
     // Memory.
     SYS_brk SYS_munmap SYS_mprotect SYS_mremap SYS_madvise SYS_process_madvise SYS_mincore
     SYS_msync SYS_mlock SYS_mlock2 SYS_munlock SYS_mlockall SYS_munlockall SYS_mseal
@@ -97,7 +94,7 @@ pub(super) const ALLOWED: &[Call] = calls![
     SYS_eventfd2 SYS_io_setup SYS_io_destroy SYS_io_submit SYS_io_cancel SYS_io_getevents
     SYS_io_pgetevents
     // Sockets, once made. Which kinds can be made is checked.
-    SYS_bind SYS_listen SYS_connect SYS_accept SYS_accept4 SYS_getsockname SYS_getpeername
+    SYS_listen SYS_accept SYS_accept4 SYS_getsockname SYS_getpeername
     SYS_getsockopt SYS_setsockopt SYS_sendto SYS_sendmsg SYS_sendmmsg SYS_recvfrom SYS_recvmsg
     SYS_recvmmsg SYS_shutdown
     // Limits that a process sets on itself.
@@ -111,14 +108,32 @@ pub(super) const ALLOWED: &[Call] = calls![
 #[rustfmt::skip]
 pub(super) const ALLOWED_OLD: &[Call] = calls![
     SYS_stat SYS_lstat SYS_access SYS_readlink SYS_getdents SYS_dup2 SYS_pipe SYS_mkdir SYS_rmdir
-    SYS_link SYS_unlink SYS_symlink SYS_rename SYS_renameat SYS_chown SYS_lchown SYS_utime
-    SYS_utimes SYS_futimesat SYS_poll SYS_select SYS_epoll_create SYS_epoll_wait SYS_eventfd
+    SYS_link SYS_unlink SYS_symlink SYS_rename SYS_renameat
+    SYS_poll SYS_select SYS_epoll_create SYS_epoll_wait SYS_eventfd
     SYS_signalfd SYS_inotify_init SYS_fork SYS_vfork SYS_getpgrp SYS_pause SYS_alarm SYS_time
     SYS_arch_prctl
 ];
 /// Allowed as [`ALLOWED`], but only old architectures still have them.
 #[cfg(target_arch = "aarch64")]
 pub(super) const ALLOWED_OLD: &[Call] = calls![SYS_renameat];
+
+/// What a file is like, by path or descriptor, and watching it. Nothing here asks for the right to
+/// open the file.
+#[rustfmt::skip]
+pub(super) const METADATA: &[Call] = calls![
+    SYS_fchown SYS_fchownat SYS_utimensat
+    SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_setxattrat
+    SYS_removexattr SYS_lremovexattr SYS_fremovexattr SYS_removexattrat
+    SYS_getxattr SYS_lgetxattr SYS_getxattrat SYS_listxattr SYS_llistxattr SYS_listxattrat
+    SYS_inotify_add_watch
+];
+/// As [`METADATA`], but only old architectures still have them.
+#[cfg(target_arch = "x86_64")]
+pub(super) const METADATA_OLD: &[Call] =
+    calls![SYS_chown SYS_lchown SYS_utime SYS_utimes SYS_futimesat];
+/// As [`METADATA`], but only old architectures still have them.
+#[cfg(target_arch = "aarch64")]
+pub(super) const METADATA_OLD: &[Call] = &[];
 
 /// System V and POSIX message queues, semaphores and shared memory. They are named, so who shares
 /// an ipc namespace shares them.
@@ -182,7 +197,7 @@ pub(super) const DECIDED: &[Call] = calls![
     SYS_openat SYS_openat2 SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_mknodat
     SYS_mmap SYS_memfd_create SYS_shmget SYS_move_pages
     SYS_clone SYS_unshare SYS_personality SYS_prctl SYS_seccomp SYS_ioctl
-    SYS_socket SYS_socketpair
+    SYS_socket SYS_socketpair SYS_connect SYS_bind
     SYS_prlimit64 SYS_setpriority SYS_ioprio_set SYS_sched_setaffinity SYS_sched_setattr
     SYS_sched_setparam SYS_sched_setscheduler
 ];
@@ -198,6 +213,8 @@ pub(super) const DECIDED_OLD: &[Call] = &[];
 pub(super) const LISTS: &[&[Call]] = &[
     ALLOWED,
     ALLOWED_OLD,
+    METADATA,
+    METADATA_OLD,
     IPC,
     REFUSED,
     REFUSED_OLD,

@@ -1,6 +1,7 @@
 //! The compiled program against the filter's meaning, and the policy against what it must refuse.
 
 use super::{
+    allow_list::ATTRIBUTE_REQUESTS,
     filter::{Check, int, long},
     machine::{self, Call, native},
     syscalls::{self, LISTS},
@@ -19,7 +20,7 @@ const HOLES: &[u32] = &[
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 9] = [
+    let alone: [fn(&mut Groups); 13] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -27,7 +28,11 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.netlink_route = true,
         |groups| groups.foreign_processes_visible = true,
         |groups| groups.host_ipc_visible = true,
+        |groups| groups.host_files_visible = true,
+        |groups| groups.host_sockets_visible = true,
+        |groups| groups.no_named_sockets = true,
         |groups| groups.no_executable_memfd = true,
+        |groups| groups.memfd_must_be_sealed = true,
         |groups| groups.no_huge_pages = true,
     ];
     let mut together = Groups::default();
@@ -62,6 +67,8 @@ fn arguments() -> Vec<[u64; 6]> {
         0o60000,
         0x40000,
         0x5412,
+        0x8912,
+        0x4008_6602,
         0x1000_0000,
         0xffff_ffff,
     ] {
@@ -456,6 +463,91 @@ fn foreign_processes_stay_untouched() {
         with(visible, call, &[2, 0], libc::EPERM);
         by_default(call, &[2, 0], 0);
     }
+}
+
+#[test]
+fn metadata_of_the_host_stays_as_it_is() {
+    let visible = Groups {
+        host_files_visible: true,
+        ..Groups::default()
+    };
+    let (path, times) = (0x1000, 0x2000);
+    for call in [
+        libc::SYS_chmod,
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        syscalls::SYS_fchmodat2,
+        libc::SYS_chown,
+        libc::SYS_fchown,
+        libc::SYS_lchown,
+        libc::SYS_fchownat,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+        libc::SYS_futimesat,
+        libc::SYS_utimensat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        libc::SYS_getxattr,
+        libc::SYS_listxattr,
+        libc::SYS_inotify_add_watch,
+    ] {
+        with(visible, call, &[0, path, 0], libc::EPERM);
+        by_default(call, &[0, path, 0], 0);
+    }
+    with(visible, libc::SYS_fgetxattr, &[0, path], 0);
+    for request in ATTRIBUTE_REQUESTS {
+        with(visible, libc::SYS_ioctl, &[0, request], libc::EPERM);
+        by_default(libc::SYS_ioctl, &[0, request], 0);
+    }
+    // The pointer of a path has all its bits: no garbage here.
+    let decide_times = |path| {
+        let filter = allow_list(&visible);
+        decide(&filter, libc::SYS_utimensat, [0, path, times, 0, 0, 0])
+    };
+    assert_eq!(decide_times(0), ALLOW);
+    assert_eq!(decide_times(1 << 32), EPERM);
+}
+
+#[test]
+fn services_of_the_host_are_not_asked() {
+    let (local, internet) = (libc::AF_UNIX as u64, libc::AF_INET as u64);
+    let visible = Groups {
+        host_sockets_visible: true,
+        ..Groups::default()
+    };
+    with(visible, libc::SYS_connect, &[3], libc::EACCES);
+    by_default(libc::SYS_connect, &[3], 0);
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    for (kind, expected) in [
+        (libc::SOCK_STREAM, 0),
+        (libc::SOCK_SEQPACKET, 0),
+        (libc::SOCK_DGRAM, libc::EACCES),
+        (libc::SOCK_RAW, libc::EACCES),
+    ] {
+        for call in [libc::SYS_socket, libc::SYS_socketpair] {
+            with(visible, call, &[local, (kind | flags) as u64, 0], expected);
+            by_default(call, &[local, (kind | flags) as u64, 0], 0);
+        }
+    }
+    let nameless = Groups {
+        no_named_sockets: true,
+        ..Groups::default()
+    };
+    with(nameless, libc::SYS_bind, &[3], libc::EACCES);
+    by_default(libc::SYS_bind, &[3], 0);
+    let offline = Groups {
+        no_network_sockets: true,
+        ..Groups::default()
+    };
+    for request in [libc::SIOCGIFCONF, libc::SIOCGIFADDR, 0x89ff] {
+        with(offline, libc::SYS_ioctl, &[0, request], libc::EACCES);
+        by_default(libc::SYS_ioctl, &[0, request], 0);
+    }
+    by_default(libc::SYS_socket, &[internet, 1, 0], 0);
 }
 
 #[test]

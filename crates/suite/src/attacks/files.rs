@@ -249,9 +249,6 @@ pub(super) const fn row(guest: Guest) -> Attack {
         // Hard links do not cross mounts: the control has both names in one grant.
         Guest::ReadOnlyLink => changed(Effect::Holds("{fixtures}/granted"))
             .controlled_at(&[Write("{fixtures}")], &["scratch={fixtures}"]),
-        Guest::ReadOnlyChmod => {
-            changed(Effect::Mode("{fixtures}/granted", 0o777)).controlled_by(&[Write("{fixtures}")])
-        }
     }
 }
 

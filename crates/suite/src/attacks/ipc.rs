@@ -5,7 +5,7 @@ use crate::attack::Prop::{Flaw, LocalServers, SharedGroup, Terminal, Victim};
 use crate::attack::{Attack, Policy};
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnSocket};
 use crate::guests::Ipc as Guest;
-use crate::witness::{Effect, Witness};
+use crate::witness::{Effect, Trace, Witness};
 
 const RECEIVED: Witness = Witness::Effect(Effect::Received);
 
@@ -38,7 +38,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .ungrantable(GrantedWrite),
 
         Guest::AbstractSocket => message(55).ungrantable(OwnSocket),
-        Guest::PathSocket => message(56).ungrantable(OwnSocket),
+        Guest::AbstractName => {
+            Attack::new(55, Witness::Trace(Trace::AbstractName)).ungrantable(OwnSocket)
+        }
+        Guest::PathSocket | Guest::PathDatagram => message(56).ungrantable(OwnSocket),
         // A folder is granted with the sockets and FIFOs in it: a read-only mount does not close
         // them, and Landlock can't before its interface 9 (SECURITY.md, "What a grant brings with it").
         Guest::GrantedSocket | Guest::GrantedFifo => message(56)

@@ -8,12 +8,15 @@ mod exec;
 mod files;
 mod ipc;
 mod leaks;
+mod metadata;
 mod network;
 mod resources;
 mod syscalls;
 
 use crate::attack::Attack;
-use crate::guests::{Controls, Exec, Family, Files, Ipc, Leaks, Network, Resources, Syscalls};
+use crate::guests::{
+    Controls, Exec, Family, Files, Ipc, Leaks, Metadata, Network, Resources, Syscalls,
+};
 
 /// Every attack, in the order of the C table. Controls are not attacks.
 #[must_use]
@@ -63,6 +66,7 @@ fn of_family(family: Family) -> Vec<Attack> {
         Family::Files => rows!(Files, files),
         Family::Ipc => rows!(Ipc, ipc),
         Family::Leaks => rows!(Leaks, leaks),
+        Family::Metadata => rows!(Metadata, metadata),
         Family::Network => rows!(Network, network),
         Family::Resources => rows!(Resources, resources),
         Family::Syscalls => rows!(Syscalls, syscalls),

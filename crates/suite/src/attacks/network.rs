@@ -33,5 +33,8 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .with(&[Servers])
             .ungrantable(OwnSocket),
         Guest::AnyAddress => delivered(66),
+        Guest::Interfaces => Attack::new(66, Witness::Text("interface lo"))
+            .with(&[Servers])
+            .ungrantable(OwnSocket),
     }
 }

@@ -57,6 +57,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .within_ms(12_000),
         Guest::RealTime => counted(72, Trace::Stat(POLICY, "1")).ungrantable(OwnChild),
         Guest::NiceUp => counted(72, Trace::Stat(NICE, "-5")).ungrantable(OwnChild),
+        // A launcher that hunts until the flight is over has hung.
+        Guest::ForkFlight => Attack::new(73, Witness::Course(Course::Survivor))
+            .ungrantable(GrantedWrite)
+            .within_ms(1_000),
         Guest::Survivor => {
             Attack::new(73, Witness::Course(Course::Survivor)).ungrantable(GrantedWrite)
         }

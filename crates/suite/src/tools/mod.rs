@@ -22,8 +22,12 @@ use crate::stage::Stage;
 pub enum Tool {
     /// No wall: fork, exec, wait.
     None,
+    /// The same on a host that refuses user namespaces.
+    NoneWithoutNamespaces,
     /// `palisade run`.
     Palisade,
+    /// `palisade run --allow-degraded namespaces` on a host that refuses user namespaces.
+    Bare,
     /// `bwrap`.
     Bubblewrap,
     /// `crun run`.
@@ -108,14 +112,24 @@ impl Launch {
 
 impl Tool {
     /// Every tool that has an adapter.
-    pub const ALL: [Self; 4] = [Self::None, Self::Palisade, Self::Bubblewrap, Self::Crun];
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::NoneWithoutNamespaces,
+        Self::Palisade,
+        Self::Bare,
+        Self::Bubblewrap,
+        Self::Crun,
+    ];
 
-    /// As in test names and on the scoreboard: palisade's wall is called `process`.
+    /// As in test names and on the scoreboard: palisade's wall is called `process`, its tier
+    /// without namespaces `bare`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::NoneWithoutNamespaces => "none-bare",
             Self::Palisade => "process",
+            Self::Bare => "bare",
             Self::Bubblewrap => "bubblewrap",
             Self::Crun => "crun",
         }
@@ -127,12 +141,34 @@ impl Tool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Its executable on this machine; [`Tool::None`] needs none.
+    /// Whether nothing stands between the guest and the arena.
+    #[must_use]
+    pub const fn is_no_wall(self) -> bool {
+        matches!(self, Self::None | Self::NoneWithoutNamespaces)
+    }
+
+    /// Whether it starts on a host that refuses user namespaces.
+    #[must_use]
+    pub const fn lacks_namespaces(self) -> bool {
+        matches!(self, Self::NoneWithoutNamespaces | Self::Bare)
+    }
+
+    /// No wall on the same host: what an attack must overcome there for a denial to count.
+    #[must_use]
+    pub const fn without_wall(self) -> Self {
+        if self.lacks_namespaces() {
+            Self::NoneWithoutNamespaces
+        } else {
+            Self::None
+        }
+    }
+
+    /// Its executable on this machine; without a wall there is none.
     #[must_use]
     pub fn find(self) -> Option<PathBuf> {
         match self {
-            Self::None => None,
-            Self::Palisade => palisade::find(),
+            Self::None | Self::NoneWithoutNamespaces => None,
+            Self::Palisade | Self::Bare => palisade::find(),
             Self::Bubblewrap => on_path("bwrap"),
             Self::Crun => on_path("crun"),
         }
@@ -148,8 +184,9 @@ impl Tool {
     /// The whole command line, from `program` on.
     pub(crate) fn command_line(self, program: &Path, launch: &Launch) -> Vec<String> {
         match self {
-            Self::None => none::command_line(launch),
+            Self::None | Self::NoneWithoutNamespaces => none::command_line(launch),
             Self::Palisade => palisade::command_line(program, launch),
+            Self::Bare => palisade::command_line_bare(program, launch),
             Self::Bubblewrap => bubblewrap::command_line(program, launch),
             Self::Crun => crun::command_line(program, launch),
         }

@@ -27,6 +27,30 @@ pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
     words
 }
 
+/// What the bare tier cannot hold, and says so. Limits that need control groups are not here:
+/// the arena delegates some.
+const DEGRADED: [&str; 2] = ["namespaces", "cpu-time"];
+
+/// Without mounts nothing has another path inside than outside, the guest's own folder neither.
+pub(super) fn command_line_bare(program: &Path, launch: &Launch) -> Vec<String> {
+    let bin = text(&launch.bin);
+    let mut words = vec![text(program), "run".to_owned()];
+    for capability in DEGRADED {
+        words.extend(["--allow-degraded", capability].map(str::to_owned));
+    }
+    for grant in &launch.grants {
+        match grant {
+            Placed::Read { host, guest } if *host == bin && guest == "/guest" => {
+                words.extend(["--read".to_owned(), bin.clone()]);
+            }
+            grant => words.extend(flags(grant)),
+        }
+    }
+    words.push("--".to_owned());
+    words.extend(launch.guest_at(&bin));
+    words
+}
+
 fn flags(grant: &Placed) -> Vec<String> {
     let pair = |flag: &str, value: &str| vec![flag.to_owned(), value.to_owned()];
     match grant {

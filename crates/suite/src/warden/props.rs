@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -186,7 +186,7 @@ impl Props {
             // Port 53 takes privileges; without them the attack is refused, and says so.
             if let Ok(socket) = UdpSocket::bind((host, port)) {
                 self.announce(name, socket.local_addr()?);
-                self.serve_datagrams(socket);
+                self.serve_datagrams(move |bytes| socket.recv(bytes));
             }
         }
         Ok(())
@@ -207,6 +207,11 @@ impl Props {
             let listener = UnixListener::bind(&socket)?;
             stage.give_away(&socket)?;
             self.serve(move || listener.accept().map(|(stream, _)| stream));
+
+            let datagrams = folder.join("host.dgram");
+            let receiver = UnixDatagram::bind(&datagrams)?;
+            stage.give_away(&datagrams)?;
+            self.serve_datagrams(move |bytes| receiver.recv(bytes));
 
             let fifo = folder.join("host.fifo");
             rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
@@ -239,11 +244,11 @@ impl Props {
         });
     }
 
-    fn serve_datagrams(&self, socket: UdpSocket) {
+    fn serve_datagrams(&self, receive: impl Fn(&mut [u8]) -> io::Result<usize> + Send + 'static) {
         let received = Arc::clone(&self.received);
         thread::spawn(move || {
             let mut bytes = [0; 256];
-            while let Ok(length) = socket.recv(&mut bytes) {
+            while let Ok(length) = receive(&mut bytes) {
                 keep(&received, &bytes[..length]);
             }
         });

@@ -196,7 +196,9 @@ fn launch(
 ) -> io::Result<Launched> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    stage.as_user(&mut command);
+    if !order.tool.lacks_namespaces() {
+        stage.as_user(&mut command);
+    }
     let terminal = order
         .attack
         .props

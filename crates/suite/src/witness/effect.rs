@@ -1,7 +1,7 @@
 //! Effects: what is left on the host, at a victim or at a server.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::warden::Scene;
@@ -19,6 +19,12 @@ pub enum Effect {
     Is(&'static str, FileKind),
     /// The file has all these mode bits.
     Mode(&'static str, u32),
+    /// The file was last changed at this second of the epoch.
+    ModifiedAt(&'static str, i64),
+    /// The file's attribute `user.mark` is the guest's nonce.
+    Marked(&'static str),
+    /// The file has these inode flags (ioctl_iflags(2)).
+    Flags(&'static str, u32),
     /// The file is larger than this, in MB.
     LargerThanMb(&'static str, u64),
     /// The victim's executable was changed.
@@ -57,6 +63,9 @@ impl Effect {
             Self::Exists(file) => path(file).symlink_metadata().is_ok(),
             Self::Is(file, kind) => kind_of(&path(file)) == Some(kind),
             Self::Mode(file, bits) => mode_of(&path(file)) & bits == bits,
+            Self::ModifiedAt(file, second) => modified_at(&path(file)) == Some(second),
+            Self::Marked(file) => is_marked(&path(file), &scene.stage.nonce),
+            Self::Flags(file, bits) => flags_of(&path(file)) & bits == bits,
             Self::LargerThanMb(file, limit) => size_of(&path(file)) > limit << 20,
             Self::Received => scene.props.received(&scene.stage.nonce),
             Self::HostName => host_name() == scene.stage.nonce,
@@ -93,7 +102,23 @@ fn size_of(path: &Path) -> u64 {
     path.symlink_metadata().map_or(0, |about| about.len())
 }
 
-fn host_name() -> String {
+fn modified_at(path: &Path) -> Option<i64> {
+    path.symlink_metadata().ok().map(|about| about.mtime())
+}
+
+fn is_marked(path: &Path, nonce: &str) -> bool {
+    let mut mark = [0; 128];
+    rustix::fs::getxattr(path, "user.mark", &mut mark[..])
+        .is_ok_and(|length| &mark[..length] == nonce.as_bytes())
+}
+
+fn flags_of(path: &Path) -> u32 {
+    let file = fs::File::open(path).ok();
+    let flags = file.and_then(|file| rustix::fs::ioctl_getflags(file).ok());
+    flags.map_or(0, |flags| flags.bits())
+}
+
+pub(super) fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname")
         .unwrap_or_default()
         .trim_end()

@@ -7,11 +7,13 @@
 
 mod course;
 mod effect;
+mod fact;
 pub(crate) mod process;
 mod trace;
 
 pub use course::Course;
 pub use effect::{Effect, FileKind};
+pub use fact::Fact;
 pub use trace::Trace;
 
 use crate::warden::Scene;
@@ -28,6 +30,8 @@ pub enum Witness {
     Token,
     /// This text, which only the denied file holds, came out.
     Text(&'static str),
+    /// This about the host came out, which the warden looks up for itself.
+    Fact(Fact),
     /// Something of the guest's processes, seen in `/proc` while they hold it.
     Trace(Trace),
     /// A lasting effect on the host, a victim or a server.
@@ -56,6 +60,7 @@ impl Witness {
             Self::Secret => said(&scene.stage.secret[..16]),
             Self::Token => said(&scene.stage.token),
             Self::Text(text) => said(text),
+            Self::Fact(fact) => said(&fact.look_up(scene)),
             Self::Trace(_) => false,
             Self::Effect(effect) => effect.seen(scene),
             Self::Course(course) => course.seen(scene),

@@ -16,6 +16,10 @@ pub enum Trace {
     KernelFile(&'static str),
     /// A socket of this protocol name.
     Socket(&'static str),
+    /// A descriptor that watches a file.
+    Watch,
+    /// An abstract socket of the arena's network is named by the nonce.
+    AbstractName,
     /// An open block device.
     BlockDevice,
     /// A directory on a mount that is in no mount table of its process.
@@ -80,6 +84,7 @@ impl Trace {
             Self::Namespaces(kind) => distinct(&guests, &format!("ns/{kind}")) > 1,
             Self::Roots => distinct(&guests, "root") > 1,
             Self::Listener => foreign_listener(scene),
+            Self::AbstractName => has_abstract_name(&scene.stage.nonce),
             Self::TracesStranger => Process::all().into_iter().any(|p| is_traced_by(p, &guests)),
             _ => guests.into_iter().any(|guest| self.seen_of(guest, scene)),
         }
@@ -90,6 +95,7 @@ impl Trace {
             Self::Descriptor(_)
             | Self::KernelFile(_)
             | Self::Socket(_)
+            | Self::Watch
             | Self::BlockDevice
             | Self::DetachedTree => guest
                 .descriptors()
@@ -137,6 +143,7 @@ impl Trace {
                     && is_kernel_file(descriptor)
             }
             Self::Socket(protocol) => descriptor.protocol().is_ok_and(|name| name == protocol),
+            Self::Watch => descriptor.info("inotify wd").is_some(),
             Self::BlockDevice => fs::metadata(descriptor.path())
                 .is_ok_and(|about| about.file_type().is_block_device()),
             Self::DetachedTree => is_detached(guest, descriptor),
@@ -211,6 +218,14 @@ fn file_inside(guest: Process, path: &str) -> u64 {
 
 fn entries_inside(guest: Process, path: &str) -> usize {
     fs::read_dir(guest.path(&format!("root{path}"))).map_or(0, Iterator::count)
+}
+
+/// Abstract names begin with `@` in `/proc/net/unix`.
+fn has_abstract_name(nonce: &str) -> bool {
+    let table = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
+    table
+        .lines()
+        .any(|line| line.ends_with(&format!("@{nonce}")))
 }
 
 /// A listening socket in `/proc/net/tcp` whose port the suite's servers do not have.

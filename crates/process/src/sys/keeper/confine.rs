@@ -5,7 +5,7 @@ use crate::{During, Failure, guest, kernel, launch};
 use kernel::Errno;
 use launch::{Reader, Setup};
 
-const SET_NO_NEW_PRIVS: u32 = 38;
+pub(crate) const SET_NO_NEW_PRIVS: u32 = 38;
 const SET_SECUREBITS: u32 = 28;
 const CAPBSET_DROP: u32 = 24;
 /// NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, each with its lock (securebits.h).

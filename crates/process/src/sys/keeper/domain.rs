@@ -1,7 +1,8 @@
 //! Init's life: wait for the launch message, build the domain, start the guest, stay with it.
 
 use crate::{
-    During, Failure, SUPERVISOR, failed, guest, kernel, launch, network, reap, send_record, wire,
+    During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, network, reap,
+    send_record, wire,
 };
 use kernel::{Errno, Fd};
 use launch::Reader;
@@ -21,7 +22,7 @@ const SOCKET: Fd = 3;
 pub(crate) struct Init {
     /// Socket to the supervisor.
     pub(crate) socket: Fd,
-    /// Without namespaces init is an ordinary process and must not signal everything it can see.
+    /// Without namespaces init is an ordinary process in the middle of others.
     pub(crate) bare: bool,
 }
 
@@ -57,6 +58,7 @@ fn settle(init: &Init, socket: Fd, gate: [Fd; 2], (uid, gid): (u32, u32)) -> ker
     kernel::close_from(SOCKET + 1)?;
     if init.bare {
         kernel::prctl(SET_CHILD_SUBREAPER, 1)?;
+        scope_signals()?;
     } else {
         forbid_memory_exec();
         kernel::set_ids(uid, gid)?;
@@ -68,6 +70,18 @@ fn settle(init: &Init, socket: Fd, gate: [Fd; 2], (uid, gid): (u32, u32)) -> ker
     }
     kernel::prctl(SET_DUMPABLE, 0)?;
     kernel::set_session()
+}
+
+/// Keeps init's own signals to what it starts: the guest's Landlock domain will lie inside this one.
+/// `kill(-1)` then means what it means to a PID 1, and nobody escapes it by forking. There is no
+/// init without: as root's it would end the machine.
+fn scope_signals() -> kernel::Result<()> {
+    const SCOPE_SIGNAL: u64 = 1 << 1;
+    kernel::prctl(confine::SET_NO_NEW_PRIVS, 1)?;
+    let ruleset = kernel::landlock_create_ruleset(&[0, 0, SCOPE_SIGNAL])?;
+    let outcome = kernel::landlock_restrict_self(ruleset);
+    kernel::close(ruleset);
+    outcome
 }
 
 /// `vm.memfd_noexec = 2` for this pid namespace: memory files can't be executed. Only the host's

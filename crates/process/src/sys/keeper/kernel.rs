@@ -41,6 +41,7 @@ mod number {
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
     pub(super) const SOCKET: usize = 41;
+    pub(super) const CLONE: usize = 56;
     pub(super) const EXECVE: usize = 59;
     pub(super) const WAIT4: usize = 61;
     pub(super) const KILL: usize = 62;
@@ -872,7 +873,16 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
     };
     // SAFETY: without CLONE_VM the child works on a copy of all memory, this stack included; the
     // kernel writes the pidfd before either side returns.
-    let pid = unsafe { call!(number::CLONE3, &raw const arguments, bytes)? };
+    let forked = unsafe { call!(number::CLONE3, &raw const arguments, bytes) };
+    let pid = match forked {
+        // Container runtimes hide clone3, whose flags their filters cannot read.
+        Err(Errno::NOSYS) if cgroup.is_none() => {
+            let flags = arguments.flags | arguments.exit_signal;
+            // SAFETY: as above. The third argument is where CLONE_PIDFD stores (clone(2)).
+            unsafe { call!(number::CLONE, flags, 0usize, &raw mut pidfd)? }
+        }
+        forked => forked?,
+    };
     Ok((pid != 0).then_some((pid as i32, pidfd)))
 }
 

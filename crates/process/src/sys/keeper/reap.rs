@@ -4,7 +4,7 @@ use crate::domain::Init;
 use crate::guest::Running;
 use crate::park::Text;
 use crate::{kernel, record_from, send_record, wire};
-use kernel::{CStr, Errno, Fd, POLLIN, PollFd};
+use kernel::{CStr, Fd, POLLIN, PollFd};
 use wire::{RECORD_WORDS, Record, ended};
 
 const WNOHANG: u32 = 1;
@@ -77,7 +77,7 @@ fn reap(init: &Init, running: &Running) {
 /// Ends what still runs, accounts for all of it, reports and leaves.
 fn finish(init: &Init, status: u32, reason: u64) -> ! {
     let guest_end_ns = kernel::monotonic_ns();
-    let (status, killed) = end_all(init, status, reason);
+    let (status, killed) = end_all(status, reason);
     let usage = kernel::children_usage();
     let mut words = [0; RECORD_WORDS];
     words[ended::STATUS] = u64::from(status);
@@ -111,51 +111,33 @@ fn microseconds([seconds, microseconds]: [i64; 2]) -> u64 {
 
 /// Kills and reaps every process of the domain but init. Gives the guest's status, if it was still
 /// running the one it got now, and how many were killed.
-fn end_all(init: &Init, mut status: u32, reason: u64) -> (u32, u64) {
+fn end_all(mut status: u32, reason: u64) -> (u32, u64) {
     let mut killed = 0;
-    loop {
-        match kill_others(init) {
-            Ok(()) => {}
-            Err(Errno::CHILD) => return (status, killed),
-            Err(_) => {}
+    // Only the guest's own status tells its user anything; it is the first to be reaped or was
+    // reaped before, and all die of the same signal.
+    let mut bury = |ended| {
+        if reason != wire::REASON_GUEST && killed == 0 {
+            status = ended;
         }
-        match kernel::wait_any(WALL) {
-            Ok(Some((_, ended))) => {
-                // Only the guest's own status tells its user anything; it is the first to be
-                // reaped or was reaped before, and all die of the same signal.
-                if reason != wire::REASON_GUEST && killed == 0 {
-                    status = ended;
-                }
-                killed += 1;
-            }
-            _ => return (status, killed),
+        killed += 1;
+    };
+    kill_others();
+    while let Ok(Some((_, ended))) = kernel::wait_any(WALL) {
+        bury(ended);
+        // The kernel looks at every process for one kill: not once for each that is dead already.
+        while let Ok(Some((_, ended))) = kernel::wait_any(WALL | WNOHANG) {
+            bury(ended);
         }
+        kill_others();
     }
+    (status, killed)
 }
 
-/// Signals everything there is to end. As PID 1 that is everything but init itself (kill(2));
-/// without a pid namespace it is init's children, and their orphans come to init in turn, because
-/// it is their subreaper.
-fn kill_others(init: &Init) -> kernel::Result<()> {
-    if init.bare {
-        return kill_children();
-    }
-    kernel::kill(-1, kernel::SIGKILL)
-}
-
-fn kill_children() -> kernel::Result<()> {
-    let path = kernel::c!("/proc/thread-self/children");
-    let fd = kernel::open(kernel::AT_FDCWD, path, 0, 0)?;
-    let mut text = [0u8; 4096];
-    let length = kernel::read(fd, &mut text);
-    kernel::close(fd);
-    for pid in text[..length?]
-        .split(|byte| *byte == b' ')
-        .filter_map(number)
-    {
-        let _ = kernel::kill(pid as i32, kernel::SIGKILL);
-    }
-    Ok(())
+/// Signals everything there is to end, at one time, so that nobody flees by forking: as PID 1 that
+/// is its namespace (kill(2)), without one it is what `domain::scope_signals` leaves in reach.
+fn kill_others() {
+    // ESRCH: nobody is left.
+    let _ = kernel::kill(-1, kernel::SIGKILL);
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

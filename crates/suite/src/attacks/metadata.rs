@@ -1,0 +1,45 @@
+//! Metadata: calls that ask for no right to open the file.
+
+use crate::attack::Attack;
+use crate::attack::Grant::{Read, Write};
+use crate::attack::Prop::Victim;
+use crate::guests::Controls::{GrantedRead, OwnChild};
+use crate::guests::Metadata as Guest;
+use crate::witness::{Effect, Fact, Trace, Witness};
+
+/// FS_NODUMP_FL (linux/fs.h).
+const NODUMP: u32 = 0x40;
+
+/// A file that no policy grants is changed.
+const fn outside(effect: Effect) -> Attack {
+    Attack::new(75, Witness::Effect(effect)).controlled_by(&[Write("{outside}")])
+}
+
+/// A file that was granted to read is changed.
+const fn read_only(effect: Effect) -> Attack {
+    Attack::new(75, Witness::Effect(effect)).controlled_by(&[Write("{fixtures}")])
+}
+
+/// Something about a file that no policy grants is known.
+const fn known(witness: Witness) -> Attack {
+    Attack::new(76, witness).controlled_by(&[Read("{outside}")])
+}
+
+pub(super) const fn row(guest: Guest) -> Attack {
+    match guest {
+        Guest::ChmodOutside => outside(Effect::Mode("{outside}/secret", 0o777)),
+        Guest::ChmodReadOnly => read_only(Effect::Mode("{fixtures}/granted", 0o777)),
+        Guest::TimesOutside => outside(Effect::ModifiedAt("{outside}/secret", 1)),
+        Guest::TimesReadOnly => read_only(Effect::ModifiedAt("{fixtures}/granted", 1)),
+        Guest::MarkOutside => outside(Effect::Marked("{outside}/secret")),
+        Guest::MarkReadOnly => read_only(Effect::Marked("{fixtures}/granted")),
+        Guest::FlagsReadOnly => read_only(Effect::Flags("{fixtures}/granted", NODUMP)),
+        Guest::AttributeOutside => known(Witness::Secret),
+        Guest::WatchOutside => known(Witness::Trace(Trace::Watch)),
+        Guest::StatOutside => known(Witness::Fact(Fact::Inode("{outside}/secret"))),
+        Guest::NoticeProcess => Attack::new(76, Witness::SelfReported)
+            .with(&[Victim])
+            .ungrantable(OwnChild),
+        Guest::HostName => Attack::new(76, Witness::Fact(Fact::HostName)).ungrantable(GrantedRead),
+    }
+}

@@ -1,0 +1,27 @@
+//! Facts: what is true of the host, as a guest that knows it would say it.
+
+use std::os::unix::fs::MetadataExt;
+
+use super::effect::host_name;
+use crate::warden::Scene;
+
+/// See [`super::Witness::Fact`]. Paths are templates.
+#[derive(Clone, Copy, Debug)]
+pub enum Fact {
+    /// The file's inode number.
+    Inode(&'static str),
+    /// The arena's host name.
+    HostName,
+}
+
+impl Fact {
+    pub(super) fn look_up(self, scene: &Scene<'_>) -> String {
+        match self {
+            Self::Inode(file) => {
+                let about = scene.stage.path(file).symlink_metadata();
+                format!("inode {}\n", about.map_or(0, |about| about.ino()))
+            }
+            Self::HostName => format!("host name {}\n", host_name()),
+        }
+    }
+}

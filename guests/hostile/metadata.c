@@ -1,0 +1,123 @@
+/*
+ * Metadata: what a file is like, without opening it, and what is there at all.
+ * Landlock asks about none of these calls; a mount namespace has no path for them.
+ */
+#include "hostile.h"
+
+#include <linux/fs.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/utsname.h>
+#include <sys/xattr.h>
+
+/* ---- changed ---- */
+
+/* By path, by a descriptor that opens nothing, and by the name of that descriptor. */
+static int change_mode(const char *path, mode_t mode)
+{
+	if (!chmod(path, mode) || !fchmodat(AT_FDCWD, path, mode, 0))
+		return DONE;
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return refused("open O_PATH");
+	enum { FCHMODAT2 = 452 };
+	if (!syscall(FCHMODAT2, fd, "", mode, AT_EMPTY_PATH) || !chmod(PATH_OF("/proc/self/fd/%d", fd), mode))
+		return DONE;
+	return refused("chmod");
+}
+
+int attack_chmod_outside(void)
+{
+	return change_mode(need("secret"), 0777);
+}
+
+int attack_chmod_read_only(void)
+{
+	int fd = open(need("granted"), O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && !fchmod(fd, 0777))
+		return DONE;
+	return change_mode(need("granted"), 0777);
+}
+
+static const struct timespec long_ago[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+
+int attack_times_outside(void)
+{
+	return utimensat(AT_FDCWD, need("secret"), long_ago, 0) ? refused("utimensat") : DONE;
+}
+
+int attack_times_read_only(void)
+{
+	int fd = open(need("granted"), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return refused(need("granted"));
+	return futimens(fd, long_ago) ? refused("futimens") : DONE;
+}
+
+int attack_mark_outside(void)
+{
+	return setxattr(need("secret"), "user.mark", nonce(), strlen(nonce()), 0) ? refused("setxattr") : DONE;
+}
+
+int attack_mark_read_only(void)
+{
+	int fd = open(need("granted"), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return refused(need("granted"));
+	return fsetxattr(fd, "user.mark", nonce(), strlen(nonce()), 0) ? refused("fsetxattr") : DONE;
+}
+
+int attack_flags_read_only(void)
+{
+	int flags = FS_NODUMP_FL;
+	int fd = open(need("granted"), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return refused(need("granted"));
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags) ? refused("FS_IOC_SETFLAGS") : DONE;
+}
+
+/* ---- learnt ---- */
+
+int attack_attribute_outside(void)
+{
+	char secret[256] = "";
+	if (getxattr(need("secret"), "user.secret", secret, sizeof secret - 1) < 0)
+		return refused("getxattr");
+	puts(secret);
+	return DONE;
+}
+
+/* Names that come and go in a folder which cannot be listed. */
+int attack_watch_outside(void)
+{
+	int watch = inotify_init1(IN_CLOEXEC);
+	if (watch < 0)
+		return refused("inotify_init1");
+	return inotify_add_watch(watch, need("outside"), IN_CREATE) < 0 ? refused("inotify_add_watch") : held();
+}
+
+int attack_stat_outside(void)
+{
+	struct stat about;
+	if (stat(need("secret"), &about))
+		return refused("stat");
+	printf("inode %lu\n", about.st_ino);
+	return DONE;
+}
+
+/* Who may not be signalled is there. */
+int attack_notice_process(void)
+{
+	if (kill((pid_t)need_number("victim"), 0) && errno == ESRCH)
+		return refused("kill");
+	return attest("kill", 0);
+}
+
+int attack_host_name(void)
+{
+	struct utsname about;
+	if (uname(&about))
+		return refused("uname");
+	printf("host name %s\n", about.nodename);
+	return DONE;
+}
