@@ -250,7 +250,6 @@ impl Domain {
             ("plan-received", start.received_ns),
             ("root-built", start.root_ns),
             ("host-left", start.pivot_ns),
-            ("network-entered", start.network_ns),
             ("program-running", start.exec_ns),
             ("guest-ended", words[ended::GUEST_END_NS]),
             ("all-reaped", words[ended::REAPED_NS]),

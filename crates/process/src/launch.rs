@@ -383,7 +383,6 @@ pub(crate) struct StartTimes {
     pub(crate) received_ns: u64,
     pub(crate) root_ns: u64,
     pub(crate) pivot_ns: u64,
-    pub(crate) network_ns: u64,
     pub(crate) exec_ns: u64,
 }
 
@@ -396,7 +395,6 @@ fn phases(parked: &Parked, (ordered_ns, sent_ns): (u64, u64), words: StartedWord
         received_ns: words[started::RECEIVED],
         root_ns: words[started::ROOT],
         pivot_ns: words[started::PIVOT],
-        network_ns: words[started::NETWORK],
         exec_ns: words[started::EXEC],
     }
 }

@@ -104,8 +104,6 @@ pub mod started {
     pub const PIVOT: usize = 2;
     /// The guest's process was confined and had executed its program.
     pub const EXEC: usize = 3;
-    /// The empty network was entered.
-    pub const NETWORK: usize = 4;
 }
 
 /// Positions in the words of [`INIT_ENDED`].
@@ -252,13 +250,12 @@ pub enum Step {
     Execute = 37,
     Remember = 38,
     JoinCgroup = 39,
-    MakeNetwork = 40,
 }
 
 impl Step {
     /// The step with this number.
     pub fn from_number(number: u64) -> Self {
-        const LAST: u64 = Step::MakeNetwork as u64;
+        const LAST: u64 = Step::JoinCgroup as u64;
         if number > LAST {
             return Self::Unknown;
         }
@@ -267,7 +264,7 @@ impl Step {
     }
 }
 
-const STEPS: [Step; 41] = [
+const STEPS: [Step; 40] = [
     Step::Unknown,
     Step::Clone,
     Step::MapIds,
@@ -308,5 +305,4 @@ const STEPS: [Step; 41] = [
     Step::Execute,
     Step::Remember,
     Step::JoinCgroup,
-    Step::MakeNetwork,
 ];

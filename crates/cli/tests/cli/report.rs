@@ -133,7 +133,6 @@ fn fields(stage: &Stage) {
         "namespaces",
         "root-built",
         "host-left",
-        "network-entered",
         "program-running",
         "guest-ended",
         "all-reaped",

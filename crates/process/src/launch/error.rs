@@ -73,11 +73,6 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
-    #[error(
-        "host: cannot make the domain's empty network: {0}; `palisade doctor` says what this machine lacks, \
-         --allow-degraded namespaces goes on with Landlock and seccomp alone"
-    )]
-    MakeNetwork(#[source] Errno),
     #[error("host: the domain's root cannot be built: {step:?}: {errno}{advice}")]
     BuildRoot {
         step: Step,
@@ -123,7 +118,7 @@ impl LaunchError {
     /// Whether the same launch could work with less of a wall: the host refuses namespaces.
     pub fn is_for_lack_of_namespaces(&self) -> bool {
         match self {
-            Self::Keeper(KeeperError::Park { .. }) | Self::MakeNetwork(_) => true,
+            Self::Keeper(KeeperError::Park { .. }) => true,
             Self::BuildRoot { errno, .. } => matches!(*errno, Errno::PERM | Errno::ACCESS),
             _ => false,
         }
@@ -142,7 +137,6 @@ impl LaunchError {
                 path: plan.cwd.clone(),
                 errno,
             },
-            Step::MakeNetwork => Self::MakeNetwork(errno),
             Step::SourceChanged | Step::OpenSource => of_source(step, item, errno, plan),
             Step::MakeRoot
             | Step::SetPropagation

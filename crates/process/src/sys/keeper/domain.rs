@@ -1,12 +1,11 @@
 //! Init's life: wait for the launch message, build the domain, start the guest, stay with it.
 
 use crate::{
-    During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, network, reap,
-    send_record, wire,
+    During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, reap, send_record, wire,
 };
 use kernel::{Errno, Fd};
 use launch::Reader;
-use wire::{Record, Step, started};
+use wire::{Record, Step};
 
 /// `PR_SET_PDEATHSIG` of prctl(2).
 pub(crate) const SET_PARENT_DEATH_SIGNAL: u32 = 1;
@@ -35,7 +34,7 @@ pub(crate) fn run(socket: Fd, gate: [Fd; 2], flags: u64, ids: (u32, u32), prelud
     if settle(&init, socket, gate, ids).is_err() {
         crate::exit(125)
     }
-    match begin(&init, flags, prelude) {
+    match begin(&init, prelude) {
         Ok(running) => reap::stay(&init, running),
         Err(failure) => {
             send_record(init.socket, &failed(wire::INIT_FAILED, &failure), &[]);
@@ -100,10 +99,8 @@ fn forbid_memory_exec() {
 }
 
 /// From prelude and launch message to a running guest.
-fn begin(init: &Init, flags: u64, prelude: Reader) -> Result<guest::Running, Failure> {
+fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     let mut setup = launch::Setup::default();
-    let wants_network = flags & wire::PARK_NETWORK != 0;
-    let network = wants_network.then(network::begin).transpose()?;
     let has_prelude = !prelude.is_empty();
     launch::perform(prelude, &mut setup)?;
     if !setup.guest_ahead {
@@ -111,10 +108,6 @@ fn begin(init: &Init, flags: u64, prelude: Reader) -> Result<guest::Running, Fai
             tell_ready(init.socket);
         }
         launch::obey(init.socket, &mut setup)?;
-    }
-    if let Some(network) = network {
-        network.enter()?;
-        setup.network_ns = kernel::monotonic_ns();
     }
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(init, &mut setup)?;
@@ -148,11 +141,12 @@ fn tell_started(init: &Init, setup: &mut launch::Setup) {
         kind: wire::INIT_STARTED,
         ..Record::default()
     };
-    record.words[started::RECEIVED] = setup.received_ns;
-    record.words[started::ROOT] = setup.root_ns;
-    record.words[started::PIVOT] = setup.pivot_ns;
-    record.words[started::NETWORK] = setup.network_ns;
-    record.words[started::EXEC] = kernel::monotonic_ns();
+    record.words[..4].copy_from_slice(&[
+        setup.received_ns,
+        setup.root_ns,
+        setup.pivot_ns,
+        kernel::monotonic_ns(),
+    ]);
     match setup.terminal.take() {
         Some(terminal) => {
             send_record(init.socket, &record, &[terminal.master]);

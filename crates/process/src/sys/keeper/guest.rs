@@ -3,9 +3,11 @@
 use crate::wire::{self, Step};
 use crate::{During, Failure, confine, domain, kernel, launch, terminal};
 use domain::Init;
-use kernel::{CStr, Child, Errno, Fd, c};
+use kernel::{CStr, Errno, Fd, c};
 use launch::{Program, Setup};
 
+/// Stack of the guest's process until its program has one of its own.
+const STACK_BYTES: usize = 32 * 1024;
 pub(crate) const STANDARD_STREAMS: usize = 3;
 
 /// A guest that runs.
@@ -29,18 +31,16 @@ struct Birth<'a> {
 /// Starts the guest's program; gives its pid inside the domain. If the prelude asked for it, the
 /// guest's process waits for the launch message itself, with everything done that needs no message.
 pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
+    let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
     let mut birth = Birth {
         init,
         setup,
         failure: None,
     };
-    // SAFETY: `birth` lives until the child is done with it, which is waited for here.
-    let child =
-        unsafe { Child::start(become_guest, &raw mut birth) }.during(Step::CloneGuest, 1)?;
-    child.wait_until_apart();
+    let pid = kernel::spawn(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
     match birth.failure {
         Some(failure) => Err(failure),
-        None => Ok(child.pid),
+        None => Ok(pid),
     }
 }
 

@@ -40,7 +40,6 @@ mod number {
     pub(super) const GETPID: usize = 39;
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
-    pub(super) const SOCKET: usize = 41;
     pub(super) const CLONE: usize = 56;
     pub(super) const EXECVE: usize = 59;
     pub(super) const WAIT4: usize = 61;
@@ -73,11 +72,9 @@ mod number {
     pub(super) const SYMLINKAT: usize = 266;
     pub(super) const PPOLL: usize = 271;
     pub(super) const SIGNALFD4: usize = 289;
-    pub(super) const UNSHARE: usize = 272;
     pub(super) const DUP3: usize = 292;
     pub(super) const PIPE2: usize = 293;
     pub(super) const PRLIMIT64: usize = 302;
-    pub(super) const SETNS: usize = 308;
     pub(super) const SECCOMP: usize = 317;
     pub(super) const STATX: usize = 332;
     pub(super) const PIDFD_SEND_SIGNAL: usize = 424;
@@ -113,7 +110,6 @@ pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 pub(crate) const O_PATH: u32 = 0o10_000_000;
 
 pub(crate) const CLONE_VM: u64 = 0x100;
-pub(crate) const CLONE_FILES: u64 = 0x400;
 pub(crate) const CLONE_PIDFD: u64 = 0x1000;
 pub(crate) const CLONE_CHILD_CLEARTID: u64 = 0x0020_0000;
 pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -327,8 +323,6 @@ struct Control {
 const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
 const CMSG_HEADER_BYTES: usize = 16;
-const AF_UNIX: usize = 1;
-const SOCK_STREAM_CLOEXEC: usize = 0o2_000_001;
 const MSG_CMSG_CLOEXEC: i32 = 0x4000_0000;
 const MSG_NOSIGNAL: i32 = 0x4000;
 const MSG_CTRUNC: i32 = 8;
@@ -389,21 +383,10 @@ pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
 
 /// Gives a signal its default action. SIGKILL and SIGSTOP have no other, and say so.
 pub(crate) fn set_default_action(signal: i32) {
-    const SIG_DFL: u64 = 0;
-    set_action(signal, SIG_DFL);
-}
-
-/// Has a signal ignored.
-pub(crate) fn ignore(signal: i32) {
-    const SIG_IGN: u64 = 1;
-    set_action(signal, SIG_IGN);
-}
-
-fn set_action(signal: i32, handler: u64) {
-    // `struct sigaction` of the kernel: handler, flags, restorer, mask.
-    let action = [handler, 0, 0, 0];
+    // `struct sigaction` of the kernel: handler, flags, restorer, mask; SIG_DFL is zero.
+    let default = [0u64; 4];
     // SAFETY: the kernel reads 32 bytes; no old action is asked for; the mask has eight bytes.
-    let _ = unsafe { call!(number::RT_SIGACTION, signal, action.as_ptr(), 0, 8) };
+    let _ = unsafe { call!(number::RT_SIGACTION, signal, default.as_ptr(), 0, 8) };
 }
 
 /// A descriptor that becomes readable when a signal of `mask` is pending.
@@ -616,24 +599,6 @@ pub(crate) fn keep_on_exec(fd: Fd) -> Result<()> {
     const F_SETFD: u32 = 2;
     // SAFETY: no pointer.
     unsafe { call!(number::FCNTL, fd, F_SETFD, 0).map(drop) }
-}
-
-/// Stops sharing namespaces; makes new ones.
-pub(crate) fn unshare(namespaces: u64) -> Result<()> {
-    // SAFETY: no pointer.
-    unsafe { call!(number::UNSHARE, namespaces).map(drop) }
-}
-
-/// Moves the calling process into a namespace of this kind.
-pub(crate) fn enter(namespace: Fd, kind: u64) -> Result<()> {
-    // SAFETY: no pointer.
-    unsafe { call!(number::SETNS, namespace, kind).map(drop) }
-}
-
-/// A local socket that is connected to nothing.
-pub(crate) fn local_socket() -> Result<Fd> {
-    // SAFETY: no pointer.
-    unsafe { call!(number::SOCKET, AF_UNIX, SOCK_STREAM_CLOEXEC, 0).map(|fd| fd as Fd) }
 }
 
 /// Closes every descriptor from `first` on.
@@ -886,71 +851,38 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
     Ok((pid != 0).then_some((pid as i32, pidfd)))
 }
 
-/// A child that shares this process's memory until it executes a program or ends.
+/// Runs `run(argument)` in a child that shares this memory, and waits until the child has executed
+/// a program or ended. Gives the child's pid.
 ///
 /// It is vfork(2) but for the wait, which counts as sleep: a parent in vfork adds to the load
 /// average of the machine, and this one may wait for hours.
-pub(crate) struct Child {
-    /// Its pid, as this process sees it.
-    pub(crate) pid: i32,
-    /// Not zero while it shares memory. It lies below the child's stack.
-    sharing: &'static AtomicU32,
-}
-
-impl Child {
-    /// Runs `run(argument)` in a child with descriptors of its own. The argument must not be touched
-    /// before [`Child::wait_until_apart`] has returned.
-    ///
-    /// # Safety
-    ///
-    /// The argument must live until then.
-    pub(crate) unsafe fn start<T>(
-        run: extern "C" fn(&mut T) -> !,
-        argument: *mut T,
-    ) -> Result<Self> {
-        // SAFETY: `run` takes a pointer and never returns; the pointee is the caller's promise.
-        unsafe { Self::clone(0, run as usize, argument as usize) }
+pub(crate) fn spawn<T>(
+    stack: &mut [u8],
+    run: extern "C" fn(&mut T) -> !,
+    argument: &mut T,
+) -> Result<i32> {
+    let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
+    let flags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD as u64;
+    let sharing = AtomicU32::new(1);
+    // SAFETY: the child runs on `stack` and clears `sharing`; both are there until this returns, and
+    // that is after the child has stopped using this memory: the kernel clears the word when the
+    // child lets go of it, by execve or exit (mm_release in kernel/fork.c). `run` never returns.
+    let result = unsafe {
+        palisade_spawn(
+            flags,
+            top,
+            run as usize,
+            &raw mut *argument as usize,
+            sharing.as_ptr() as usize,
+        )
+    };
+    if result < 0 {
+        return Err(Errno(-result as u32));
     }
-
-    /// Runs `run(argument)` in a child that shares the list of descriptors too.
-    pub(crate) fn sharing_descriptors<T: Sync>(
-        run: extern "C" fn(&T) -> !,
-        argument: &'static T,
-    ) -> Result<Self> {
-        // SAFETY: `run` takes a pointer and never returns; the pointee lives for ever and may be
-        // shared.
-        unsafe { Self::clone(CLONE_FILES, run as usize, &raw const *argument as usize) }
+    while sharing.load(Ordering::Acquire) != 0 {
+        wait_while(&sharing, 1);
     }
-
-    unsafe fn clone(sharing_too: u64, run: usize, argument: usize) -> Result<Self> {
-        const STACK_BYTES: usize = 32 * 1024;
-        let stack = allocate(STACK_BYTES)?;
-        let top = stack.as_mut_ptr() as usize + stack.len();
-        // SAFETY: the mapping is aligned to a page, is never given back, and the child's stack does
-        // not grow down to its first word.
-        let sharing = unsafe { AtomicU32::from_ptr(stack.as_mut_ptr().cast()) };
-        sharing.store(1, Ordering::Relaxed);
-        let flags = CLONE_VM | CLONE_CHILD_CLEARTID | sharing_too | SIGCHLD as u64;
-        // SAFETY: the child has a stack of its own, and what `run` does with `argument` is the
-        // caller's promise. The kernel clears the word when the child lets go of this memory, by
-        // execve or exit (mm_release in kernel/fork.c).
-        let result =
-            unsafe { palisade_clone(flags, top, run, argument, sharing.as_ptr() as usize) };
-        if result < 0 {
-            return Err(Errno(-result as u32));
-        }
-        Ok(Self {
-            pid: result as i32,
-            sharing,
-        })
-    }
-
-    /// Waits until the child has executed a program or ended.
-    pub(crate) fn wait_until_apart(&self) {
-        while self.sharing.load(Ordering::Acquire) != 0 {
-            wait_while(self.sharing, 1);
-        }
-    }
+    Ok(result as i32)
 }
 
 /// Sleeps while the word has this value; may wake for no reason.
@@ -961,7 +893,7 @@ fn wait_while(word: &AtomicU32, value: u32) {
 }
 
 unsafe extern "C" {
-    fn palisade_clone(
+    fn palisade_spawn(
         flags: u64,
         stack: usize,
         run: usize,
@@ -978,9 +910,9 @@ global_asm!(
     "and rsp, -16",
     "call {keeper}",
     "ud2",
-    // isize palisade_clone(flags, stack, run, argument, cleared)
-    ".globl palisade_clone",
-    "palisade_clone:",
+    // isize palisade_spawn(flags, stack, run, argument, cleared)
+    ".globl palisade_spawn",
+    "palisade_spawn:",
     "mov r10, r8",
     "mov r8, rdx",
     "mov r9, rcx",

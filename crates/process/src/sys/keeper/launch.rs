@@ -24,7 +24,6 @@ pub(crate) struct Setup {
     pub(crate) cpu_time_us: Option<u64>,
     pub(crate) root_ns: u64,
     pub(crate) pivot_ns: u64,
-    pub(crate) network_ns: u64,
     /// When the launch message had arrived.
     pub(crate) received_ns: u64,
     /// The guest's process is made before its launch message.
@@ -62,7 +61,6 @@ impl Default for Setup {
             cpu_time_us: None,
             root_ns: 0,
             pivot_ns: 0,
-            network_ns: 0,
             received_ns: 0,
             guest_ahead: false,
             items: 0,

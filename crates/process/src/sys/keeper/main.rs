@@ -30,7 +30,6 @@ mod domain;
 mod guest;
 mod kernel;
 mod launch;
-mod network;
 mod park;
 mod reap;
 mod root;

@@ -145,7 +145,6 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
     true
 }
 
-/// All but the network, which takes longest: see `network.rs`.
 fn namespaces(flags: u64) -> u64 {
     if flags & wire::PARK_BARE != 0 {
         return 0;
@@ -155,12 +154,17 @@ fn namespaces(flags: u64) -> u64 {
         | kernel::CLONE_NEWPID
         | kernel::CLONE_NEWIPC
         | kernel::CLONE_NEWUTS;
+    let network = if flags & wire::PARK_NETWORK != 0 {
+        kernel::CLONE_NEWNET
+    } else {
+        0
+    };
     let cgroup = if flags & wire::PARK_CGROUP != 0 {
         kernel::CLONE_NEWCGROUP
     } else {
         0
     };
-    always | cgroup
+    always | network | cgroup
 }
 
 /// Makes a domain whose init carries out the prelude, if there is one, and waits for its launch
