@@ -1,9 +1,13 @@
 //! The supervisor's end of the keeper: starting it, parking domains, id maps, what to clean.
 
-use crate::{launch::monotonic_ns, sys, wire};
+use crate::{
+    launch::monotonic_ns,
+    sys::{self, Spawned},
+    wire,
+};
 use rustix::{
     event::{PollFd, PollFlags},
-    fs::{MemfdFlags, SealFlags},
+    fs::{MemfdFlags, Mode, OFlags, SealFlags},
     io::Errno,
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -16,7 +20,6 @@ use std::{
     io::{IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use wire::{Record, Step};
@@ -111,7 +114,7 @@ pub enum KeeperError {
     #[error(
         "host: cannot start the keeper: {0}; /proc must be mounted and memory files executable"
     )]
-    Start(#[source] std::io::Error),
+    Start(#[source] Errno),
     /// The socket to it.
     #[error("wall: the keeper does not answer: {0}")]
     Talk(#[source] Errno),
@@ -139,7 +142,8 @@ pub enum KeeperError {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     control: OwnedFd,
-    process: Mutex<Child>,
+    /// It is waited for when everything else is dropped: by then the keeper has been told to leave.
+    process: Spawned,
     /// Held from a request to its reply.
     asking: Mutex<()>,
 }
@@ -158,18 +162,27 @@ impl Keeper {
         let supervisor =
             rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
                 .map_err(KeeperError::Talk)?;
-        let process = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
-            .env_clear()
-            .stdin(Stdio::from(keepers_end))
-            .stdout(Stdio::from(supervisor))
-            .stderr(Stdio::null())
-            .spawn()
+        let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(KeeperError::Start)?;
+        let above = |fd| above_streams(fd).map_err(KeeperError::Start);
+        let streams = [above(keepers_end)?, above(supervisor)?, above(null)?];
+        let program = above(program)?;
+        let process = sys::spawn(
+            c"palisade-keeper",
+            program.as_fd(),
+            streams.each_ref().map(AsFd::as_fd),
+        )
+        .map_err(KeeperError::Start)?;
         Ok(Self {
             control,
-            process: Mutex::new(process),
+            process,
             asking: Mutex::default(),
         })
+    }
+
+    /// Waits until the keeper's program runs, which [`Keeper::start`] does not.
+    pub(crate) fn confirm(&self) -> Result<(), KeeperError> {
+        self.process.confirm().map_err(KeeperError::Start)
     }
 
     /// Asks for a domain without waiting for it. The prelude is what its init does at once.
@@ -244,6 +257,7 @@ impl Keeper {
     ) -> Result<(Record, Option<OwnedFd>), KeeperError> {
         let _asking = lock(&self.asking);
         self.send(kind, words, tail, &[])?;
+        self.confirm()?;
         let (record, mut fds) = receive_record(self.control.as_fd())
             .map_err(talk_error)?
             .ok_or(KeeperError::Gone)?;
@@ -285,9 +299,8 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
+        // `Spawned` then waits for its end, so that nothing is left when this returns.
         self.leave();
-        // So that nothing is left when this returns.
-        let _ = lock(&self.process).wait();
     }
 }
 
@@ -334,9 +347,19 @@ fn program_file() -> rustix::io::Result<OwnedFd> {
     // Executing a file that is open for writing is refused (ETXTBSY): keep a read-only descriptor.
     rustix::fs::open(
         format!("/proc/self/fd/{}", file.as_raw_fd()),
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
     )
+}
+
+/// The same descriptor under a number above those of the standard streams, which a host may have
+/// closed.
+fn above_streams(fd: OwnedFd) -> rustix::io::Result<OwnedFd> {
+    const FIRST: i32 = 3;
+    if fd.as_raw_fd() >= FIRST {
+        return Ok(fd);
+    }
+    rustix::io::fcntl_dupfd_cloexec(fd, FIRST)
 }
 
 pub(crate) fn record_bytes(kind: u64, words: &[u64]) -> [u8; wire::RECORD_BYTES] {

@@ -173,10 +173,12 @@ impl Launcher {
     ///
     /// When it could not be made.
     pub fn wait_until_parked(&self) -> Result<(), LaunchError> {
-        match lock(&self.ordered).front_mut() {
-            Some(ahead) => Ok(ahead.wait_until_ready()?),
-            None => Ok(()),
+        let keeper = self.keeper()?;
+        if let Some(ahead) = lock(&self.ordered).front_mut() {
+            keeper.confirm()?;
+            ahead.wait_until_ready()?;
         }
+        Ok(())
     }
 
     /// A domain whose init is born in a control group of version 2: any other way in waits for an
@@ -210,6 +212,7 @@ impl Launcher {
         } = ahead;
         let keeper = self.keeper()?;
         let mounts = if mounts::are_needed(plan) {
+            keeper.confirm()?;
             mounts::prepare(&keeper, plan, domain.parked()?.host_uid)?
         } else {
             mounts::Prepared::default()
@@ -241,6 +244,7 @@ impl Launcher {
         }
         let sent_ns = monotonic_ns();
         let ordered_ns = domain.ordered_ns;
+        keeper.confirm()?;
         let (socket, parked) = domain.into_parts()?;
         let (words, terminal) = await_start(&socket, plan)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);

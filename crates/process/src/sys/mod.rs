@@ -2,6 +2,10 @@
 //! the crate.
 #![allow(unsafe_code, reason = "system calls without a wrapper")]
 
+mod spawn;
+
+pub(crate) use spawn::{Spawned, spawn};
+
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
