@@ -79,8 +79,10 @@ fn exit(code: i32) -> ! {
 extern "C" fn start() -> ! {
     // The keeper outlives Ctrl-C at the terminal of its supervisor: it is what cleans up.
     let _ = kernel::set_session();
-    // Whoever ignores it has no children to wait for (wait(2)), and that would be inherited.
+    // Both are inherited. Whoever ignores the first has no children to wait for (wait(2)); Rust's
+    // runtime ignores the other in every program of its own.
     kernel::set_default_action(kernel::SIGCHLD);
+    kernel::set_default_action(kernel::SIGPIPE);
     let _ = kernel::set_signal_mask(u64::MAX);
     let _ = kernel::close_from(3);
     park::serve()
