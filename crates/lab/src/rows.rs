@@ -74,7 +74,7 @@ fn try_peer(
     prepared: &mut Prepared,
     contender: Contender,
     peer: Option<&Bubblewrap>,
-    make: impl FnOnce(&Bubblewrap, &Workloads) -> anyhow::Result<Box<dyn Trial>>,
+    make: impl FnOnce(&Bubblewrap) -> anyhow::Result<Box<dyn Trial>>,
 ) {
     let Some(peer) = peer else {
         let absent = Warning::PeerAbsent {
@@ -86,7 +86,7 @@ fn try_peer(
         }
         return;
     };
-    let ran = make(peer, &prepared.workloads).and_then(|mut trial| trial.run_once().map(|_| trial));
+    let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));
     match ran {
         Ok(trial) => {
             prepared.trials.push((contender, trial));
@@ -122,13 +122,8 @@ fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str)
 /// The subject that all others are compared with.
 const BARE: &str = "bare";
 
-fn program(
-    subject: &dyn Subject,
-    policy: &Policy,
-    command: &Command,
-    workloads: &Workloads,
-) -> anyhow::Result<Program> {
-    Program::new(&subject.command_line(policy, command), workloads)
+fn program(subject: &dyn Subject, policy: &Policy, command: &Command) -> anyhow::Result<Program> {
+    Program::new(&subject.command_line(policy, command))
 }
 
 fn grant(access: Access, path: &Path) -> FileGrant {

@@ -1,14 +1,11 @@
 //! Running a contender once.
 
-use crate::{
-    sample::{Contender, Reading},
-    workloads::Workloads,
-};
+use crate::sample::{Contender, Reading};
 use anyhow::{Context, bail};
 use std::{
     ffi::OsString,
-    fs::{self, File},
-    path::PathBuf,
+    fs::File,
+    io::{PipeReader, Read},
     process::{Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -63,16 +60,19 @@ impl crate::Executor for Trials {
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Command,
-    errors_path: PathBuf,
+    /// What it says on stderr. A pipe: behind the wall a file would be a file of the host's, which costs
+    /// a check on every open.
+    errors: PipeReader,
 }
 
 impl Program {
     /// Prepares `command_line`, with nothing on stdin and an empty environment.
-    pub(crate) fn new(command_line: &[OsString], workloads: &Workloads) -> anyhow::Result<Self> {
+    pub(crate) fn new(command_line: &[OsString]) -> anyhow::Result<Self> {
         let [program, arguments @ ..] = command_line else {
             bail!("an empty command line");
         };
-        let (errors_path, errors) = workloads.errors_file()?;
+        let (errors, into_errors) = std::io::pipe().context("host: cannot make a pipe")?;
+        rustix::io::ioctl_fionbio(&errors, true).context("host: cannot use a pipe")?;
         // Opened once: the figures hold the spawn and nothing else of the lab's.
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.context("host: cannot open /dev/null")?;
@@ -82,11 +82,8 @@ impl Program {
             .env_clear()
             .stdin(null.try_clone()?)
             .stdout(null)
-            .stderr(errors);
-        Ok(Self {
-            command,
-            errors_path,
-        })
+            .stderr(into_errors);
+        Ok(Self { command, errors })
     }
 
     /// Runs it; gives the time from before its spawn until it has been waited for.
@@ -108,13 +105,24 @@ impl Program {
         String::from_utf8(stdout).context("the output is not text")
     }
 
-    fn check(&self, status: ExitStatus) -> anyhow::Result<()> {
+    /// Empties the pipe too, which the next run writes into.
+    fn check(&mut self, status: ExitStatus) -> anyhow::Result<()> {
+        let errors = self.said_on_stderr();
         if status.success() {
             return Ok(());
         }
-        let errors = fs::read_to_string(&self.errors_path).unwrap_or_default();
         let last = errors.lines().last().unwrap_or("it said nothing");
         bail!("{status}: {last}")
+    }
+
+    fn said_on_stderr(&mut self) -> String {
+        let mut said = Vec::new();
+        let mut part = [0; 4096];
+        // It ends when there is no more for now: this process holds the other end open.
+        while let Ok(length @ 1..) = self.errors.read(&mut part) {
+            said.extend_from_slice(&part[..length]);
+        }
+        String::from_utf8_lossy(&said).into_owned()
     }
 }
 
@@ -136,16 +144,13 @@ pub(crate) fn microseconds(time: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> (Workloads, Program) {
-        let workloads = Workloads::new().unwrap();
-        let words = ["/bin/sh", "-c", script].map(OsString::from);
-        let program = Program::new(&words, &workloads).unwrap();
-        (workloads, program)
+    fn shell(script: &str) -> Program {
+        Program::new(&["/bin/sh", "-c", script].map(OsString::from)).unwrap()
     }
 
     #[test]
     fn a_failed_run_is_an_error_with_the_last_words() {
-        let (_workloads, mut program) = shell("echo first >&2; echo no such thing >&2; exit 3");
+        let mut program = shell("echo first >&2; echo no such thing >&2; exit 3");
         assert_eq!(
             program.run().unwrap_err().to_string(),
             "exit status: 3: no such thing"
@@ -154,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_program_can_be_run_again() {
-        let (_workloads, mut program) = shell("echo $#");
+        let mut program = shell("echo $#");
         let outputs = [(); 3].map(|()| program.run_for_output().unwrap());
         assert_eq!(outputs, ["0\n"; 3]);
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -77,17 +77,6 @@ impl Workloads {
         fs::write(&path, content).context(FAULT)?;
         set_mode(&path, 0o755)?;
         Ok(path)
-    }
-
-    /// A file for what contenders say on stderr.
-    pub(crate) fn errors_file(&self) -> anyhow::Result<(PathBuf, File)> {
-        let path = self.folder().join("errors");
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .context(FAULT)?;
-        Ok((path, file))
     }
 }
 

@@ -133,7 +133,7 @@ fn add_programs(
 ) -> anyhow::Result<()> {
     let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
     for subject in subjects {
-        let trial = TimedProgram(program(subject, policy, command, &prepared.workloads)?);
+        let trial = TimedProgram(program(subject, policy, command)?);
         prepared
             .trials
             .push((Contender::new(workload, subject.name()), Box::new(trial)));
@@ -142,9 +142,9 @@ fn add_programs(
         prepared,
         Contender::new(workload, BUBBLEWRAP),
         tools.bubblewrap.as_ref(),
-        |bubblewrap, workloads| {
+        |bubblewrap| {
             Ok(Box::new(TimedProgram(program(
-                bubblewrap, policy, command, workloads,
+                bubblewrap, policy, command,
             )?)))
         },
     );
@@ -161,7 +161,7 @@ fn add_reporting(
 ) -> anyhow::Result<()> {
     let report = prepared.workloads.folder().join("report.json");
     let subject = palisade.with_report(report.clone());
-    let program = program(&subject, policy, command, &prepared.workloads)?;
+    let program = program(&subject, policy, command)?;
     prepared.trials.push((
         Contender::new(STATIC, REPORTING),
         Box::new(ReportingProgram { program, report }),

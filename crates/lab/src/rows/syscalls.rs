@@ -82,7 +82,7 @@ impl Row for Syscalls {
             pinned: true,
         };
         for (name, subject, policy) in subjects {
-            let trial = MeasuringProgram(program(subject, &policy, &command, &prepared.workloads)?);
+            let trial = MeasuringProgram(program(subject, &policy, &command)?);
             prepared
                 .trials
                 .push((Contender::new(WORKLOAD, name), Box::new(trial)));
@@ -91,9 +91,9 @@ impl Row for Syscalls {
             &mut prepared,
             Contender::new(WORKLOAD, BUBBLEWRAP),
             tools.bubblewrap.as_ref(),
-            |bubblewrap, workloads| {
+            |bubblewrap| {
                 Ok(Box::new(MeasuringProgram(program(
-                    bubblewrap, &policy, &command, workloads,
+                    bubblewrap, &policy, &command,
                 )?)))
             },
         );

@@ -8,10 +8,7 @@ fn the_workload_measures_every_operation() {
     let program = workloads.add_syscalls().unwrap().into_os_string();
     let folder = workloads.folder().as_os_str().to_owned();
     let words: [OsString; 4] = [program, folder, "10".into(), "2".into()];
-    let output = Program::new(&words, &workloads)
-        .unwrap()
-        .run_for_output()
-        .unwrap();
+    let output = Program::new(&words).unwrap().run_for_output().unwrap();
     let readings = parse_output(&output).unwrap();
     let names: Vec<_> = readings
         .iter()
@@ -33,10 +30,7 @@ fn an_operation_that_is_refused_ends_the_workload() {
     std::fs::remove_file(workloads.files_folder().join("0")).unwrap();
     let folder = workloads.folder().as_os_str().to_owned();
     let words: [OsString; 4] = [program, folder, "10".into(), "2".into()];
-    let error = Program::new(&words, &workloads)
-        .unwrap()
-        .run_for_output()
-        .unwrap_err();
+    let error = Program::new(&words).unwrap().run_for_output().unwrap_err();
     assert_eq!(
         error.to_string(),
         "exit status: 1: syscalls: open/close: No such file or directory"
