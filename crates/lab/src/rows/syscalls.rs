@@ -265,13 +265,14 @@ fn operation_table(figures: &[Figure]) -> Table {
     let mut table = Table::new([
         "",
         "bare ns",
+        "target",
         "palisade",
         "95 %",
+        "",
         "all on",
         "95 %",
-        "bubblewrap",
-        "target",
         "",
+        "bwrap",
     ]);
     let mean = ("geometric mean", "geometric mean", MOST_MEAN);
     for (measure, title, most) in OPERATIONS.into_iter().chain([mean]) {
@@ -280,13 +281,14 @@ fn operation_table(figures: &[Figure]) -> Table {
         table.line([
             title.to_owned(),
             bare.map_or_else(String::new, |summary| short(summary.median)),
+            format!("≤ {most}"),
             ratio_cell(ours),
             ours.map_or_else(String::new, Figure::ratio_interval),
+            verdict_cell(ours),
             ratio_cell(all_on),
             all_on.map_or_else(String::new, Figure::ratio_interval),
+            verdict_cell(all_on),
             ratio_cell(bubblewrap),
-            format!("≤ {most}"),
-            verdict_cell(ours, all_on),
         ]);
     }
     table
@@ -298,14 +300,9 @@ fn ratio_cell(figure: Option<&Figure>) -> String {
         .map_or_else(String::new, |ratio| four_figures(ratio.value))
 }
 
-/// The worse of the verdicts on the two policies.
-fn verdict_cell(ours: Option<&Figure>, all_on: Option<&Figure>) -> String {
-    let verdicts = [ours, all_on]
-        .into_iter()
-        .flatten()
-        .filter_map(|figure| figure.verdict);
-    verdicts
-        .max()
+fn verdict_cell(figure: Option<&Figure>) -> String {
+    figure
+        .and_then(|figure| figure.verdict)
         .map_or_else(String::new, |verdict| verdict.to_string())
 }
 

@@ -114,7 +114,7 @@ fn a_peer_that_is_not_there_leaves_its_column_empty() {
         .unwrap();
     assert_eq!(
         getpid.split_whitespace().collect::<Vec<_>>(),
-        "getpid 7.0 1.000 1.000–1.000 1.000 1.000–1.000 ≤ 1.15 pass"
+        "getpid 7.0 ≤ 1.15 1.000 1.000–1.000 pass 1.000 1.000–1.000 pass"
             .split(' ')
             .collect::<Vec<_>>()
     );
