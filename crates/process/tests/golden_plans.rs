@@ -14,16 +14,10 @@ use std::{path::Path, sync::OnceLock};
 #[path = "../src/host/table.rs"]
 #[allow(dead_code, reason = "the crate's own tests use the rest of the table")]
 mod table;
-use table::Table;
-
-/// The folder that palisade is started in.
-const HOME: &str = "/home/ada";
+use table::{HOME, Table};
 
 fn home() -> Table {
-    Table::merged_usr()
-        .folder("/home")
-        .owned_by(1001, 1002)
-        .folder(HOME)
+    Table::with_home()
         .folder("/home/ada/work")
         .folder("/home/ada/work/.git")
         .folder("/home/ada/work/.git/hooks")

@@ -1,16 +1,11 @@
 //! Rules of the plan that are not the layout's.
 
 use super::*;
-use crate::host::table::Table;
+use crate::host::table::{HOME, Table};
 use std::sync::OnceLock;
 
-const HOME: &str = "/home/ada";
-
 fn home() -> Table {
-    Table::merged_usr()
-        .folder("/home")
-        .owned_by(1001, 1002)
-        .folder(HOME)
+    Table::with_home()
         .folder("/home/ada/work")
         .file("/home/ada/script", "")
 }
