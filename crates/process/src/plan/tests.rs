@@ -350,6 +350,34 @@ fn a_stream_that_is_a_file_gives_nothing_more_when_opened_anew() {
     );
 }
 
+/// Debian 12's kernel has interface 2: no ports, no scopes.
+#[test]
+fn an_old_kernel_is_sent_no_empty_ruleset() {
+    let made_on = |landlock_abi, text| {
+        let machine = Machine {
+            landlock_abi: Some(landlock_abi),
+            ..user()
+        };
+        let plan = make_plan(
+            &policy(text),
+            &Command::new("x"),
+            &machine,
+            &surroundings(&[]),
+            &home(),
+        )
+        .unwrap();
+        crate::encode::encode_confinement(&plan, &[], StreamFiles::default()).len()
+    };
+    let without_ruleset = made_on(2, "");
+    assert!(made_on(6, "") > without_ruleset, "scopes");
+    assert!(made_on(4, "") > without_ruleset, "ports");
+    assert!(
+        made_on(2, "[grants]\nwrite = ['work']") > without_ruleset,
+        "special files"
+    );
+    assert_eq!(made_on(1, ""), without_ruleset);
+}
+
 /// A guest of an ordinary user's runs as that user, who owns the file.
 #[test]
 fn a_stream_that_is_the_user_s_file_does_not_become_setuid() {
