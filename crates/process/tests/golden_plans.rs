@@ -33,6 +33,7 @@ fn user() -> Machine {
         uid: 1001,
         gid: 1002,
         landlock_abi: Some(6),
+        memfd_noexec: true,
         processors: 4,
         cgroups: OnceLock::new(),
     }

@@ -16,6 +16,7 @@ fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
         uid,
         gid,
         landlock_abi: Some(6),
+        memfd_noexec: true,
         processors: 2,
         cgroups: OnceLock::new(),
     }
@@ -376,6 +377,25 @@ fn an_old_kernel_is_sent_no_empty_ruleset() {
         "special files"
     );
     assert_eq!(made_on(1, ""), without_ruleset);
+}
+
+#[test]
+fn memory_files_are_never_executable() {
+    let sealed = |tier, memfd_noexec| {
+        let machine = Machine {
+            memfd_noexec,
+            ..machine(tier, 0, 0)
+        };
+        let policy = policy("");
+        let layout = Layout::resolve(&policy, &home()).unwrap();
+        groups(&policy, &machine, &layout).memfd_must_be_sealed
+    };
+    assert!(
+        !sealed(Tier::Privileged, true),
+        "the kernel's own setting holds it"
+    );
+    assert!(sealed(Tier::Privileged, false), "before Linux 6.3");
+    assert!(sealed(Tier::UserNamespace, true), "only root can set it");
 }
 
 /// A guest of an ordinary user's runs as that user, who owns the file.
