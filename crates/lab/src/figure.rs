@@ -156,24 +156,9 @@ impl fmt::Display for Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Reading;
-
-    fn samples(bare: &[f64], ours: &[f64]) -> (Samples, Contender, Contender) {
-        let contenders = ["bare", "palisade"].map(|subject| Contender::new("true", subject));
-        let mut samples = Samples::new(contenders.to_vec());
-        for (&bare, &ours) in bare.iter().zip(ours) {
-            samples.push_round(
-                [bare, ours]
-                    .map(|value| vec![Reading::one_us("wall", value)])
-                    .to_vec(),
-            );
-        }
-        let [bare, ours] = contenders;
-        (samples, bare, ours)
-    }
 
     fn verdict(bare: &[f64], ours: &[f64], target: Target) -> Option<Verdict> {
-        let (samples, bare, ours) = samples(bare, ours);
+        let (samples, [bare, ours]) = Samples::of_two("palisade", bare, ours);
         Figure::of(
             &samples,
             &ours,
@@ -218,7 +203,7 @@ mod tests {
 
     #[test]
     fn without_a_baseline_there_is_no_comparison() {
-        let (samples, bare, _) = samples(&[400.0; 3], &[700.0; 3]);
+        let (samples, [bare, _]) = Samples::of_two("palisade", &[400.0; 3], &[700.0; 3]);
         let figure = Figure::of(&samples, &bare, None, ("wall", Unit::Microseconds), None);
         assert_eq!(
             (figure.ratio, figure.difference, figure.verdict),

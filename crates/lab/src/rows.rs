@@ -133,3 +133,16 @@ fn grant(access: Access, path: &Path) -> FileGrant {
         guest: None,
     }
 }
+
+/// What a row shows of samples, for its tests: the tables as text, which must fit a terminal.
+#[cfg(test)]
+fn present_on_terminal(row: &dyn Row, samples: &Samples) -> (Vec<Figure>, String) {
+    let (figures, tables) = row.present(samples);
+    let shown = tables
+        .iter()
+        .map(|(title, table)| format!("{title}\n{table}\n"));
+    let text: String = shown.collect();
+    let fits = |line: &str| line.chars().count() <= crate::table::MOST_COLUMNS;
+    assert!(text.lines().all(fits), "{text}");
+    (figures, text)
+}

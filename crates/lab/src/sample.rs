@@ -145,6 +145,21 @@ impl Samples {
 }
 
 #[cfg(test)]
+impl Samples {
+    /// Wall-clock times in µs of `bare` and `subject`, one of each a round, for tests of what reads
+    /// samples.
+    pub(crate) fn of_two(subject: &str, bare: &[f64], ours: &[f64]) -> (Self, [Contender; 2]) {
+        let contenders = ["bare", subject].map(|subject| Contender::new("true", subject));
+        let mut samples = Self::new(contenders.to_vec());
+        for (&bare, &ours) in bare.iter().zip(ours) {
+            let of_round = [bare, ours].map(|value_us| vec![Reading::one_us("wall", value_us)]);
+            samples.push_round(of_round.to_vec());
+        }
+        (samples, contenders)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -177,19 +177,9 @@ fn name_of(watched: &Watched) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Contender, Reading};
 
     fn doubts(bare: &[f64], ours: &[f64]) -> Vec<String> {
-        let contenders = ["bare", "palisade run"].map(|subject| Contender::new("true", subject));
-        let mut samples = Samples::new(contenders.to_vec());
-        for (&bare, &ours) in bare.iter().zip(ours) {
-            samples.push_round(
-                [bare, ours]
-                    .map(|value| vec![Reading::one_us("wall", value)])
-                    .to_vec(),
-            );
-        }
-        let [baseline, contender] = contenders;
+        let (samples, [baseline, contender]) = Samples::of_two("palisade run", bare, ours);
         let watched = Watched {
             measure: "wall".into(),
             contender,

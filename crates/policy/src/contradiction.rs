@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Access,
-    quote::{quote_path, visible},
-    value::MAX_CORES,
+    quote::{quote, quote_path, visible},
+    value::{MAX_CORES, Reason},
 };
 
 /// Two parts of a policy that exclude each other, or one that makes no sense.
@@ -19,6 +19,14 @@ pub enum Contradiction {
     /// A path that did not come through the parser and is relative or has `..`.
     #[error("the path {} is not absolute and free of `..`: write it in full", quote_path(.0))]
     UncleanPath(PathBuf),
+    /// A variable that did not come through the parser and that no environment can hold.
+    #[error("the variable {} cannot be granted: {reason}", quote(name))]
+    Variable {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: Reason,
+    },
     /// A grant inside the domain where only palisade itself puts things.
     #[error(
         "nothing can be granted at {} inside the domain: {advice}",

@@ -25,7 +25,8 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(show).collect())
 }
 
-fn acts_on_terminal(c: char) -> bool {
+/// Control and direction-changing characters.
+pub(crate) fn acts_on_terminal(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -240,6 +240,12 @@ pub enum Reason {
     /// `=VALUE` without a name.
     #[error("there is no name before the `=`")]
     NoName,
+    /// An `=` within a name, which ends it.
+    #[error("the name has an `=` in it")]
+    EqualsInName,
+    /// White space or a control character within a name.
+    #[error("the name has a space or an unprintable character in it")]
+    BlankInName,
     /// Not one of the known names.
     #[error("there is no such name")]
     UnknownName,

@@ -35,7 +35,7 @@ pub enum DomainError {
 pub enum Event {
     /// The guest was stopped by this signal and waits for SIGCONT.
     Stopped(i32),
-    /// The guest has ended; [`Domain::wait`] gives the report at once.
+    /// The guest has ended; [`Domain::wait`] gives the report at once, or says why there is none.
     Ended,
 }
 
@@ -151,7 +151,7 @@ impl Domain {
     ///
     /// # Errors
     ///
-    /// When the domain was ended from outside.
+    /// When init cannot be talked to.
     pub fn next_event(&mut self) -> Result<Event, DomainError> {
         if self.last_words.is_some() {
             return Ok(Event::Ended);
@@ -169,7 +169,8 @@ impl Domain {
                 }
                 Ok(Event::Ended)
             }
-            _ => Err(DomainError::InitGone),
+            // Init is gone without a word; what became of it shows when the domain is gone too.
+            _ => Ok(Event::Ended),
         }
     }
 
@@ -179,20 +180,15 @@ impl Domain {
     ///
     /// When the domain was ended from outside.
     pub fn wait(mut self) -> Result<Report, DomainError> {
-        let outcome = loop {
-            match self.next_event() {
-                Ok(Event::Stopped(_)) => {}
-                outcome => break outcome,
-            }
-        };
+        while self.next_event()? != Event::Ended {}
         self.finish();
-        let words = match (outcome, self.last_words) {
-            (Ok(_), Some(words)) => words,
-            // The kernel may choose init when the domain is out of memory.
-            (Err(DomainError::InitGone), _) if self.ran_out_of_memory() => killed_words(),
-            (outcome, _) => return Err(outcome.err().unwrap_or(DomainError::InitGone)),
-        };
-        Ok(self.report(&words))
+        match self.last_words {
+            Some(words) => Ok(self.report(&words)),
+            // The kernel ends init too when the domain is out of memory: on version 2 all of its
+            // group, on version 1 whom it chooses.
+            None if self.ran_out_of_memory() => Ok(self.report(&killed_words())),
+            None => Err(DomainError::InitGone),
+        }
     }
 
     /// Waits for the last process and removes what was made on the host.

@@ -175,7 +175,12 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
     }
 }
 
+/// The kernel refuses a ruleset that denies nothing (`ENOMSG`); older ones have no more to deny
+/// beside mounts.
 fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
+    if landlock.denies_nothing() {
+        return;
+    }
     writer
         .u32(op::LANDLOCK)
         .u64(landlock.files)

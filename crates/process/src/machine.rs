@@ -2,7 +2,7 @@
 
 use crate::{cgroup::Survey, sys};
 use rustix::thread::CapabilitySet;
-use std::{io, sync::OnceLock};
+use std::{io, path::Path, sync::OnceLock};
 
 /// How much a domain of this process can be given. The first two are full walls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -28,6 +28,8 @@ pub struct Machine {
     pub gid: u32,
     /// Newest Landlock interface; `None` without Landlock.
     pub landlock_abi: Option<u32>,
+    /// A pid namespace can be kept from executing memory files (`vm.memfd_noexec`, Linux 6.3).
+    pub memfd_noexec: bool,
     /// Processors this process may run on.
     pub processors: usize,
     /// Control groups, looked at only when a limit needs one.
@@ -48,6 +50,7 @@ impl Machine {
             uid,
             gid: rustix::process::getegid().as_raw(),
             landlock_abi: sys::landlock_abi(),
+            memfd_noexec: Path::new("/proc/sys/vm/memfd_noexec").exists(),
             processors: rustix::thread::sched_getaffinity(None)
                 .map_or(1, |set| set.count() as usize),
             cgroups: OnceLock::new(),

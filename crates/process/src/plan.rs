@@ -450,7 +450,7 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
         host_sockets_visible: bare,
         no_named_sockets: bare && !grants_ipc(policy),
         no_executable_memfd: true,
-        memfd_must_be_sealed: machine.tier != Tier::Privileged,
+        memfd_must_be_sealed: machine.tier != Tier::Privileged || !machine.memfd_noexec,
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }

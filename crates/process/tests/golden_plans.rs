@@ -14,16 +14,10 @@ use std::{path::Path, sync::OnceLock};
 #[path = "../src/host/table.rs"]
 #[allow(dead_code, reason = "the crate's own tests use the rest of the table")]
 mod table;
-use table::Table;
-
-/// The folder that palisade is started in.
-const HOME: &str = "/home/ada";
+use table::{HOME, Table};
 
 fn home() -> Table {
-    Table::merged_usr()
-        .folder("/home")
-        .owned_by(1001, 1002)
-        .folder(HOME)
+    Table::with_home()
         .folder("/home/ada/work")
         .folder("/home/ada/work/.git")
         .folder("/home/ada/work/.git/hooks")
@@ -39,6 +33,7 @@ fn user() -> Machine {
         uid: 1001,
         gid: 1002,
         landlock_abi: Some(6),
+        memfd_noexec: true,
         processors: 4,
         cgroups: OnceLock::new(),
     }

@@ -19,6 +19,7 @@ cases![
     policy_that_the_guest_could_rewrite,
     policy_that_the_guest_could_replace,
     report_that_cannot_be_written,
+    variables_without_a_name,
     working_directory_that_is_not_there,
     devices_that_are_none,
 ];
@@ -321,6 +322,25 @@ fn report_that_cannot_be_written(stage: &Stage) {
         &["--report", "no/such/folder/report.json"],
         &["host: ", "report"],
     );
+}
+
+fn variables_without_a_name(stage: &Stage) {
+    let cases = [
+        ("BAD NAME=1", "a space or an unprintable character"),
+        ("BAD\tNAME", "a space or an unprintable character"),
+        ("=1", "no name before the `=`"),
+        ("", "nothing was given"),
+    ];
+    for (grant, word) in cases {
+        refused(stage, &["--env", grant], &["policy: --env: ", word]);
+        stage.write("odd.toml", &format!("[grants]\nenv = [{grant:?}]\n"));
+        let outcome = stage
+            .palisade(["run", "--policy", "odd.toml", "--", "/bin/true"])
+            .run();
+        outcome.says(125, &["policy: ", "is not a valid environment grant"]);
+        assert!(outcome.stderr.contains("odd.toml:2:8"), "{outcome:?}");
+        assert!(outcome.stderr.contains(word), "{outcome:?}");
+    }
 }
 
 fn working_directory_that_is_not_there(stage: &Stage) {

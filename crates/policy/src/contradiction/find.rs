@@ -18,6 +18,7 @@ type Found = Option<Contradiction>;
 pub(crate) fn find_contradiction(policy: &Policy) -> Found {
     let files = &policy.grants.files;
     find_unclean_path(policy)
+        .or_else(|| find_variable(policy))
         .or_else(|| files.iter().find_map(find_reserved))
         .or_else(|| find_double(files))
         .or_else(|| find_rule_without_effect(files))
@@ -38,6 +39,15 @@ fn find_unclean_path(policy: &Policy) -> Found {
         .flatten()
         .find(|path| !is_clean(path))
         .map(|path| Contradiction::UncleanPath(path.clone()))
+}
+
+fn find_variable(policy: &Policy) -> Found {
+    policy.grants.env.iter().find_map(|variable| {
+        Some(Contradiction::Variable {
+            name: variable.name.clone(),
+            reason: variable.fault()?,
+        })
+    })
 }
 
 fn is_clean(path: &Path) -> bool {

@@ -1,7 +1,7 @@
 use std::{path::Path, time::Duration};
 
 use super::*;
-use crate::{DeviceGrant, FileGrant, Limits, Policy, PolicyError};
+use crate::{DeviceGrant, EnvGrant, FileGrant, Limits, Policy, PolicyError};
 
 /// A policy of grants as flags write them, relative to `/p`.
 fn policy(grants: &[(Access, &str)]) -> Policy {
@@ -45,6 +45,20 @@ fn usual_policies_are_fine() {
     ]);
     assert_fine(&[(Read, "/a:/x"), (Read, "/a:/y"), (Read, "/tmp/project")]);
     assert_fine(&[(Read, "/a"), (Read, "/a")]);
+}
+
+#[test]
+fn variables_of_a_hand_made_policy() {
+    let mut policy = policy(&[]);
+    policy.grants.env = vec![EnvGrant {
+        name: "A=B".into(),
+        value: Some("x".into()),
+    }];
+    insta::assert_snapshot!(policy.validate().unwrap_err(), @"the variable `A=B` cannot be granted: the name has an `=` in it");
+    policy.grants.env[0].name = "A".into();
+    assert_eq!(policy.validate(), Ok(()));
+    policy.grants.env[0].value = Some("x\0".into());
+    assert!(policy.validate().is_err());
 }
 
 #[test]

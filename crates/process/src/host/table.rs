@@ -11,6 +11,9 @@ use std::{
 /// More links than any honest path has; the kernel's own bound is 40.
 const MOST_LINKS: usize = 40;
 
+/// The folder of the user whom most plans of tests are for.
+pub(crate) const HOME: &str = "/home/ada";
+
 /// Paths and what lies there. Inodes are numbered in the order in which they were put in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
@@ -56,6 +59,14 @@ impl Table {
             table.link(&format!("/{name}"), &format!("usr/{name}"))
         });
         table.settings()
+    }
+
+    /// The same with a [`HOME`] that belongs to 1001:1002, and all that is put in later.
+    pub(crate) fn with_home() -> Self {
+        Self::merged_usr()
+            .folder("/home")
+            .owned_by(1001, 1002)
+            .folder(HOME)
     }
 
     /// Older and smaller distributions: `/bin` and its like are folders.

@@ -1,16 +1,11 @@
 //! Rules of the layout, on a host that is a table.
 
 use super::*;
-use crate::host::table::Table;
+use crate::host::table::{HOME, Table};
 use palisade_policy::PolicyLayer;
 
-const HOME: &str = "/home/ada";
-
 fn home() -> Table {
-    Table::merged_usr()
-        .folder("/home")
-        .owned_by(1001, 1002)
-        .folder(HOME)
+    Table::with_home()
         .folder("/home/ada/work")
         .folder("/home/ada/work/a")
         .folder("/home/ada/work/a/b")

@@ -137,6 +137,12 @@ fn refer(abi: u32) -> u64 {
 }
 
 impl Landlock {
+    /// Whether there is no right, no port and no scope that it takes away.
+    #[must_use]
+    pub fn denies_nothing(&self) -> bool {
+        self.files | self.network | self.scopes == 0
+    }
+
     /// The domain of a guest with these files for standard streams. What is more than a stream gives
     /// is handled, and allowed in the domain's own root, where no stream lies.
     #[must_use]

@@ -1,16 +1,11 @@
 //! Rules of the plan that are not the layout's.
 
 use super::*;
-use crate::host::table::Table;
+use crate::host::table::{HOME, Table};
 use std::sync::OnceLock;
 
-const HOME: &str = "/home/ada";
-
 fn home() -> Table {
-    Table::merged_usr()
-        .folder("/home")
-        .owned_by(1001, 1002)
-        .folder(HOME)
+    Table::with_home()
         .folder("/home/ada/work")
         .file("/home/ada/script", "")
 }
@@ -21,6 +16,7 @@ fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
         uid,
         gid,
         landlock_abi: Some(6),
+        memfd_noexec: true,
         processors: 2,
         cgroups: OnceLock::new(),
     }
@@ -353,6 +349,53 @@ fn a_stream_that_is_a_file_gives_nothing_more_when_opened_anew() {
         handled(read_only.and(old_output)),
         EXECUTE | WRITE | READ | TRUNCATE | REFER
     );
+}
+
+/// Debian 12's kernel has interface 2: no ports, no scopes.
+#[test]
+fn an_old_kernel_is_sent_no_empty_ruleset() {
+    let made_on = |landlock_abi, text| {
+        let machine = Machine {
+            landlock_abi: Some(landlock_abi),
+            ..user()
+        };
+        let plan = make_plan(
+            &policy(text),
+            &Command::new("x"),
+            &machine,
+            &surroundings(&[]),
+            &home(),
+        )
+        .unwrap();
+        crate::encode::encode_confinement(&plan, &[], StreamFiles::default()).len()
+    };
+    let without_ruleset = made_on(2, "");
+    assert!(made_on(6, "") > without_ruleset, "scopes");
+    assert!(made_on(4, "") > without_ruleset, "ports");
+    assert!(
+        made_on(2, "[grants]\nwrite = ['work']") > without_ruleset,
+        "special files"
+    );
+    assert_eq!(made_on(1, ""), without_ruleset);
+}
+
+#[test]
+fn memory_files_are_never_executable() {
+    let sealed = |tier, memfd_noexec| {
+        let machine = Machine {
+            memfd_noexec,
+            ..machine(tier, 0, 0)
+        };
+        let policy = policy("");
+        let layout = Layout::resolve(&policy, &home()).unwrap();
+        groups(&policy, &machine, &layout).memfd_must_be_sealed
+    };
+    assert!(
+        !sealed(Tier::Privileged, true),
+        "the kernel's own setting holds it"
+    );
+    assert!(sealed(Tier::Privileged, false), "before Linux 6.3");
+    assert!(sealed(Tier::UserNamespace, true), "only root can set it");
 }
 
 /// A guest of an ordinary user's runs as that user, who owns the file.

@@ -49,7 +49,8 @@ pub struct Groups {
     /// executed; together with `vm.memfd_noexec=1`, which changes only the default.
     pub no_executable_memfd: bool,
     /// Refuse memory files that do not ask to be unexecutable (`MFD_NOEXEC_SEAL`). Needed beside
-    /// `no_executable_memfd` where `vm.memfd_noexec` can't be set: only the host's root may.
+    /// `no_executable_memfd` where `vm.memfd_noexec` can't be set: only the host's root may, and
+    /// only since Linux 6.3. An older kernel makes no such files: there are none then.
     pub memfd_must_be_sealed: bool,
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.

@@ -93,13 +93,17 @@ fn ubuntu_24_04_restricts_user_namespaces_by_apparmor() {
             "host: the domain's root cannot be built: SetPropagation: Permission denied (os error 13)",
         ),
         landlock_abi: Some(4),
-        sysctls: Sysctls {
-            apparmor_restrict_unprivileged_userns: Some(1),
-            ..fine().sysctls
-        },
+        sysctls: as_ubuntu_24_04(),
         ..fine()
     };
     insta::assert_snapshot!(diagnose(&facts));
+}
+
+fn as_ubuntu_24_04() -> Sysctls {
+    Sysctls {
+        apparmor_restrict_unprivileged_userns: Some(1),
+        ..fine().sysctls
+    }
 }
 
 #[test]
@@ -107,10 +111,7 @@ fn a_profile_of_its_own_is_not_what_restricts() {
     let facts = Facts {
         trial: failed(Stage::Namespaces, "EPERM"),
         apparmor_profile: Some("palisade".into()),
-        sysctls: Sysctls {
-            apparmor_restrict_unprivileged_userns: Some(1),
-            ..fine().sysctls
-        },
+        sysctls: as_ubuntu_24_04(),
         ..fine()
     };
     let shown = diagnose(&facts).to_string();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::rows::present_on_terminal;
 
 fn phases() -> Vec<Phase> {
     let phase = |name: &str, done_us| Phase {
@@ -100,16 +101,7 @@ fn quiet_machine() -> Samples {
 
 #[test]
 fn the_tables_fit_a_terminal() {
-    let (figures, tables) = Start.present(&quiet_machine());
-    let text: String = tables
-        .iter()
-        .map(|(title, table)| format!("{title}\n{table}\n"))
-        .collect();
-    assert!(
-        text.lines()
-            .all(|line| line.chars().count() <= crate::table::MOST_COLUMNS),
-        "{text}"
-    );
+    let (figures, text) = present_on_terminal(&Start, &quiet_machine());
     insta::assert_snapshot!(text);
     assert_eq!(figures.len(), 9, "what is not shown is kept");
 }

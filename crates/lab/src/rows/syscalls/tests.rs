@@ -1,4 +1,5 @@
 use super::*;
+use crate::rows::present_on_terminal;
 use crate::workloads::Workloads;
 use std::ffi::OsString;
 
@@ -78,16 +79,7 @@ fn quiet_machine() -> Samples {
 
 #[test]
 fn the_table_fits_a_terminal() {
-    let (figures, tables) = Syscalls.present(&quiet_machine());
-    let text: String = tables
-        .iter()
-        .map(|(title, table)| format!("{title}\n{table}\n"))
-        .collect();
-    assert!(
-        text.lines()
-            .all(|line| line.chars().count() <= crate::table::MOST_COLUMNS),
-        "{text}"
-    );
+    let (figures, text) = present_on_terminal(&Syscalls, &quiet_machine());
     insta::assert_snapshot!(text);
     assert_eq!(figures.len(), 4 * OPERATIONS.len() + 3);
 }
