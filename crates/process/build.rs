@@ -33,6 +33,15 @@ fn main() {
             "-C",
             "strip=symbols",
         ])
+        // It is copied into memory at every start: as small as it can be.
+        .args([
+            "-C",
+            "lto=fat",
+            "-C",
+            "codegen-units=1",
+            "-C",
+            "force-unwind-tables=no",
+        ])
         .args([
             "-C",
             "link-arg=-nostartfiles",

@@ -11,7 +11,7 @@ mod say;
 mod usage;
 
 use clap::error::ErrorKind;
-use palisade_process::{Launcher, Machine};
+use palisade_process::Launcher;
 use std::process::ExitCode;
 
 /// Exit code for everything that is palisade's refusal or failure, not the guest's end.
@@ -20,7 +20,7 @@ const FAILED: u8 = 125;
 fn main() -> ExitCode {
     // Not a reason to fail: whoever needs the launcher asks for it again and gets the error.
     let early = starts_a_guest()
-        .then(|| Launcher::for_one_guest(Machine::probe()).ok())
+        .then(|| Launcher::for_one_guest().ok())
         .flatten();
     let arguments = match args::Arguments::read() {
         Ok(arguments) => arguments,

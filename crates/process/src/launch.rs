@@ -72,16 +72,20 @@ impl Launcher {
         self
     }
 
-    /// A launcher for one guest. It starts the keeper and has it make the domain, without waiting for
-    /// either: namespaces are made while the caller still plans. The keeper leaves with the guest.
+    /// A launcher for one guest on this machine. It starts the keeper and has it make the domain,
+    /// without waiting for either: namespaces are made while the caller still plans. The keeper
+    /// leaves with the guest.
     ///
     /// # Errors
     ///
     /// When the keeper can't be started.
-    pub fn for_one_guest(machine: Machine) -> Result<Self, LaunchError> {
+    pub fn for_one_guest() -> Result<Self, LaunchError> {
+        // The keeper first: its start takes longer than looking at the machine.
+        let keeper = Keeper::start()?;
         let launcher = Self {
+            keeper: Mutex::new(Some(Arc::new(keeper))),
             is_for_one: true,
-            ..Self::new(machine)
+            ..Self::new(Machine::probe())
         };
         launcher.order(Prelude::default())?;
         Ok(launcher)

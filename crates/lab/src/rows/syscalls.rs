@@ -263,16 +263,7 @@ fn operation_table(figures: &[Figure]) -> Table {
             .find(|figure| figure.contender.subject == subject && figure.measure == measure)
     };
     let mut table = Table::new([
-        "",
-        "bare ns",
-        "target",
-        "palisade",
-        "95 %",
-        "",
-        "all on",
-        "95 %",
-        "",
-        "bwrap",
+        "", "bare ns", "target", "palisade", "95 %", "", "all on", "95 %", "", "bwrap",
     ]);
     let mean = ("geometric mean", "geometric mean", MOST_MEAN);
     for (measure, title, most) in OPERATIONS.into_iter().chain([mean]) {

@@ -91,7 +91,7 @@ fn run_trial(machine: &Machine, mut policy: Policy) -> anyhow::Result<()> {
         .write(true)
         .open("/dev/null")
         .context("host: cannot open /dev/null")?;
-    let launcher = Launcher::for_one_guest(machine.clone())?;
+    let launcher = Launcher::new(machine.clone());
     let surroundings = Surroundings {
         cwd: Some(PathBuf::from("/")),
         ..Surroundings::default()
