@@ -72,7 +72,7 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
         (case.act)(&Stage::new(user, &installed));
         Ok(())
     });
-    match user.why_not() {
+    match user.why_not().or_else(|| case.why_not()) {
         None => trial,
         Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
     }

@@ -1,5 +1,6 @@
 //! Where a case runs and as whom, and the one way in which it starts palisade.
 
+use palisade_process::Machine;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     process::{Pid, PidfdFlags, Signal},
@@ -46,6 +47,17 @@ macro_rules! cases {
     };
 }
 pub(crate) use cases;
+
+impl Case {
+    /// Why this kernel can't show it: the tier without namespaces needs Landlock's scopes. That
+    /// palisade refuses without them holds everywhere.
+    pub(crate) fn why_not(self) -> Option<&'static str> {
+        const SCOPES_ABI: u32 = 6;
+        let is_bare = self.name.contains("without_namespaces") && !self.name.ends_with("refuses");
+        let abi = Machine::probe().landlock_abi;
+        (is_bare && abi < Some(SCOPES_ABI)).then_some("needs Landlock interface 6, Linux 6.12")
+    }
+}
 
 /// Who starts palisade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
