@@ -3,6 +3,7 @@
 use palisade_process::Machine;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
+    fs::{FileType, Mode},
     process::{Pid, PidfdFlags, Signal},
 };
 use std::{
@@ -178,6 +179,13 @@ impl Stage {
         self.user.own(&path);
     }
 
+    /// Makes a FIFO that belongs to the user.
+    pub(crate) fn make_fifo(&self, name: &str) {
+        let (path, mode) = (self.path(name), Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        self.user.own(&path);
+    }
+
     /// Writes a program.
     pub(crate) fn write_program(&self, name: &str, content: &str) {
         self.write(name, content);
@@ -341,6 +349,18 @@ pub(crate) fn children_of(parent: u32) -> Vec<u32> {
     let names = fs::read_dir("/proc").unwrap().flatten();
     let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(is_child).collect()
+}
+
+/// The first process of the domain, which ends with the guest.
+pub(crate) fn init_of(palisade: u32) -> u32 {
+    let is_first = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mut lines = status.lines();
+        lines.any(|line| line.starts_with("NSpid:") && line.ends_with("\t1"))
+    };
+    let keepers = children_of(palisade);
+    let mut inits = keepers.into_iter().flat_map(children_of).filter(is_first);
+    inits.next().expect("no domain runs")
 }
 
 /// Sends a child a signal.

@@ -124,6 +124,7 @@ pub(crate) const CLONE_NEWNET: u64 = 0x4000_0000;
 pub(crate) const SIGKILL: i32 = 9;
 pub(crate) const SIGPIPE: i32 = 13;
 pub(crate) const SIGCHLD: i32 = 17;
+pub(crate) const SIGCONT: i32 = 18;
 
 pub(crate) const MOUNT_ATTR_RDONLY: u64 = 1;
 pub(crate) const MOUNT_ATTR_NOSUID: u64 = 2;

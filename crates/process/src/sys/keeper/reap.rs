@@ -3,7 +3,7 @@
 use crate::domain::Init;
 use crate::guest::Running;
 use crate::park::Text;
-use crate::{kernel, record_from, send_record, wire};
+use crate::{kernel, record_from, send_record, terminal, wire};
 use kernel::{CStr, Fd, POLLIN, PollFd};
 use wire::{RECORD_WORDS, Record, ended};
 
@@ -50,8 +50,27 @@ fn obey(init: &Init, running: &Running) {
             // The guest leads a group of its own; a signal meant for it reaches its pipeline too.
             let _ = kernel::kill(-running.pid, words[0] as i32);
         }
+        Some(Record {
+            kind: wire::DOMAIN_CONTINUE,
+            words,
+        }) => continue_guest(init, running, words[0]),
         _ => finish(init, 0, wire::REASON_KILLED),
     }
+}
+
+/// With init's own group in front, the guest's is in the background: it is stopped when it reads its
+/// terminal or sets it (SIGTTIN, SIGTTOU).
+fn continue_guest(init: &Init, running: &Running, place: u64) {
+    let group = match place {
+        wire::PLACE_FRONT => Some(running.pid),
+        wire::PLACE_BACKGROUND => Some(kernel::process_id()),
+        _ => None,
+    };
+    if let (Some(slave), Some(group)) = (running.terminal, group) {
+        let _ = terminal::put_in_front(slave, group);
+    }
+    let _ = kernel::kill(-running.pid, kernel::SIGCONT);
+    tell(init, wire::INIT_CONTINUED, 0);
 }
 
 fn reap(init: &Init, running: &Running) {
@@ -62,16 +81,20 @@ fn reap(init: &Init, running: &Running) {
             continue;
         }
         if status & 0xff == 0x7f {
-            let mut record = Record {
-                kind: wire::INIT_STOPPED,
-                ..Record::default()
-            };
-            record.words[0] = u64::from(status >> 8 & 0xff);
-            send_record(init.socket, &record, &[]);
+            tell(init, wire::INIT_STOPPED, u64::from(status >> 8 & 0xff));
         } else {
             finish(init, status, wire::REASON_GUEST);
         }
     }
+}
+
+fn tell(init: &Init, kind: u64, word: u64) {
+    let mut record = Record {
+        kind,
+        ..Record::default()
+    };
+    record.words[0] = word;
+    send_record(init.socket, &record, &[]);
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.
