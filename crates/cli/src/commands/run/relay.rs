@@ -198,16 +198,19 @@ impl Relay<'_> {
                     self.signal(SIGTSTP);
                     self.want_stop(Some(Stop::Palisade));
                 }
-                signal if self.ended && signals::ask_to_end(signal) => self.give_up_output(),
                 SIGHUP => self.pass_hangup_on(),
                 signal => self.signal(signal),
             }
         }
     }
 
-    fn signal(&self, signal: i32) {
-        // The guest may have ended already; its report is on the way then.
-        let _ = self.domain.signal(signal);
+    /// A signal that comes when the guest has ended already is about what it printed and nobody reads.
+    fn signal(&mut self, signal: i32) {
+        let has_ended = self.ended || self.domain.signal(signal).is_err();
+        if has_ended && signals::ask_to_end(signal) {
+            self.console = None;
+            self.output.close();
+        }
     }
 
     /// What is stopped hears of nothing but SIGCONT: the kernel sends it behind the SIGHUP for every
@@ -215,12 +218,6 @@ impl Relay<'_> {
     fn pass_hangup_on(&mut self) {
         self.signal(SIGHUP);
         self.continue_guest(Place::Same);
-    }
-
-    /// The guest has ended, and what it printed finds no reader.
-    fn give_up_output(&mut self) {
-        self.console = None;
-        self.output.close();
     }
 
     fn resize(&self) {

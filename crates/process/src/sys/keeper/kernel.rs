@@ -327,6 +327,7 @@ const SCM_RIGHTS: i32 = 1;
 const CMSG_HEADER_BYTES: usize = 16;
 const MSG_CMSG_CLOEXEC: i32 = 0x4000_0000;
 const MSG_NOSIGNAL: i32 = 0x4000;
+const MSG_DONTWAIT: i32 = 0x40;
 const MSG_CTRUNC: i32 = 8;
 
 pub(crate) fn exit(code: i32) -> ! {
@@ -987,6 +988,15 @@ pub(crate) fn pipe() -> Result<[Fd; 2]> {
 
 /// Sends one message with descriptors attached.
 pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
+    send_message(socket, bytes, fds, MSG_NOSIGNAL)
+}
+
+/// Sends one message if there is room for it.
+pub(crate) fn send_at_once(socket: Fd, bytes: &[u8]) -> Result<usize> {
+    send_message(socket, bytes, &[], MSG_NOSIGNAL | MSG_DONTWAIT)
+}
+
+fn send_message(socket: Fd, bytes: &[u8], fds: &[Fd], flags: i32) -> Result<usize> {
     let mut control = Control {
         length: CMSG_HEADER_BYTES + size_of_val(fds),
         level: SOL_SOCKET,
@@ -1015,7 +1025,7 @@ pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
         flags: 0,
     };
     // SAFETY: the header, the part and the control block outlive the call; sendmsg only reads them.
-    unsafe { call!(number::SENDMSG, socket, &raw const message, MSG_NOSIGNAL) }
+    unsafe { call!(number::SENDMSG, socket, &raw const message, flags) }
 }
 
 /// Receives bytes and the descriptors attached to them. Gives how many of each; 0 bytes is the end.

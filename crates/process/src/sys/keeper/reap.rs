@@ -3,7 +3,7 @@
 use crate::domain::Init;
 use crate::guest::Running;
 use crate::park::Text;
-use crate::{kernel, record_from, send_record, terminal, wire};
+use crate::{kernel, record_bytes, record_from, send_record, terminal, wire};
 use kernel::{CStr, Fd, POLLIN, PollFd};
 use wire::{RECORD_WORDS, Record, ended};
 
@@ -70,7 +70,11 @@ fn continue_guest(init: &Init, running: &Running, place: u64) {
         let _ = terminal::put_in_front(slave, group);
     }
     let _ = kernel::kill(-running.pid, kernel::SIGCONT);
-    tell(init, wire::INIT_CONTINUED, 0);
+    let answer = Record {
+        kind: wire::INIT_CONTINUED,
+        ..Record::default()
+    };
+    send_record(init.socket, &answer, &[]);
 }
 
 fn reap(init: &Init, running: &Running) {
@@ -81,20 +85,23 @@ fn reap(init: &Init, running: &Running) {
             continue;
         }
         if status & 0xff == 0x7f {
-            tell(init, wire::INIT_STOPPED, u64::from(status >> 8 & 0xff));
+            tell_of_stop(init, status >> 8 & 0xff);
         } else {
             finish(init, status, wire::REASON_GUEST);
         }
     }
 }
 
-fn tell(init: &Init, kind: u64, word: u64) {
+/// A guest can stop and go on as often as it likes, also while its supervisor is stopped and reads
+/// nothing. Without room hundreds of stops wait to be read, and one more says nothing new: init, which
+/// keeps time, does not wait for it.
+fn tell_of_stop(init: &Init, signal: u32) {
     let mut record = Record {
-        kind,
+        kind: wire::INIT_STOPPED,
         ..Record::default()
     };
-    record.words[0] = word;
-    send_record(init.socket, &record, &[]);
+    record.words[0] = u64::from(signal);
+    let _ = kernel::send_at_once(init.socket, record_bytes(&record));
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.
