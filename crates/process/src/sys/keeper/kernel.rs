@@ -843,15 +843,29 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
     // kernel writes the pidfd before either side returns.
     let forked = unsafe { call!(number::CLONE3, &raw const arguments, bytes) };
     let pid = match forked {
-        // Container runtimes hide clone3, whose flags their filters cannot read.
-        Err(Errno::NOSYS) if cgroup.is_none() => {
-            let flags = arguments.flags | arguments.exit_signal;
-            // SAFETY: as above. The third argument is where CLONE_PIDFD stores (clone(2)).
-            unsafe { call!(number::CLONE, flags, 0usize, &raw mut pidfd)? }
-        }
+        Err(Errno::NOSYS) => fork_by_clone(namespaces, cgroup, &mut pidfd)?,
         forked => forked?,
     };
     Ok((pid != 0).then_some((pid as i32, pidfd)))
+}
+
+/// Container runtimes hide clone3, whose flags their filters cannot read. Without it the child has
+/// to move itself into the cgroup.
+fn fork_by_clone(namespaces: u64, cgroup: Option<Fd>, pidfd: &mut Fd) -> Result<usize> {
+    let flags = namespaces | CLONE_PIDFD | SIGCHLD as u64;
+    // SAFETY: as in `fork`. The third argument is where CLONE_PIDFD stores (clone(2)).
+    let pid = unsafe { call!(number::CLONE, flags, 0usize, &raw mut *pidfd)? };
+    if pid == 0 && cgroup.is_some_and(|cgroup| enter_cgroup(cgroup).is_err()) {
+        crate::exit(125);
+    }
+    Ok(pid)
+}
+
+fn enter_cgroup(cgroup: Fd) -> Result<()> {
+    let processes = open(cgroup, c!("cgroup.procs"), O_WRONLY, 0)?;
+    let entered = write(processes, b"0");
+    close(processes);
+    entered.map(drop)
 }
 
 /// Runs `run(argument)` in a child that shares this memory, and waits until the child has executed
