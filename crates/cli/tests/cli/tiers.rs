@@ -143,6 +143,8 @@ fn without_namespaces_some_grants_are_refused(stage: &Stage) {
             "protected inside a writable folder",
         ),
         (&["--read", "a", "--write", "a/b"], "executable"),
+        (&["--device", "/dev/zero"], "requests to a device"),
+        (&["--device", "pts"], "a set of terminals"),
     ] {
         let flags = [&ACCEPTED[..], flags].concat();
         run_without_namespaces(stage, &flags, "true")

@@ -176,6 +176,7 @@ fn beyond_streams(files: StreamFiles, abi: u32) -> u64 {
 }
 
 fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
+    refuse_devices(policy)?;
     let granted = layout.without_mounts()?.into_iter().map(|open| {
         let rights = if open.writable { WRITE } else { READ };
         let executable = if open.executable { right::EXECUTE } else { 0 };
@@ -198,6 +199,22 @@ fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>,
         .chain(ipc_rules(policy, layout))
         .chain(machine)
         .collect())
+}
+
+/// A device is of use for its requests, and the filter refuses most of them: it cannot see what they
+/// are made of.
+fn refuse_devices(policy: &Policy) -> Result<(), PlanError> {
+    let Some(device) = policy.grants.devices.first() else {
+        return Ok(());
+    };
+    Err(PlanError::NeedsMounts {
+        path: device.path.clone(),
+        why: if device.is_pts() {
+            "it is a set of terminals of the guest's own"
+        } else {
+            "requests to a device cannot be told from those that change files"
+        },
+    })
 }
 
 fn ipc_grants(policy: &Policy) -> impl Iterator<Item = &FileGrant> {

@@ -35,7 +35,7 @@ pub struct Groups {
     /// Refuse System V IPC and POSIX message queues. Needed without an ipc namespace.
     pub host_ipc_visible: bool,
     /// Refuse to change mode, owner, attributes and, by path, times of files, to read attributes by
-    /// path, and to watch files. Needed without a mount namespace: every path of the host can be
+    /// path, to watch files, and all but a few requests of `ioctl`. Needed without a mount namespace: every path of the host can be
     /// named there, and Landlock has no say over these calls (landlock(7), "LIMITATIONS").
     pub host_files_visible: bool,
     /// Refuse to connect sockets, and those that send without being connected. Needed without
@@ -183,27 +183,31 @@ fn seccomp() -> Check {
 /// compared as 64 bits, `TIOCSTI` with a bit in the upper half passed Flatpak (CVE-2019-10063).
 fn ioctl(groups: &Groups) -> Check {
     let refused = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
-    Check::otherwise(ALLOW)
+    let otherwise = if groups.host_files_visible {
+        EPERM
+    } else {
+        ALLOW
+    };
+    Check::otherwise(otherwise)
         .when([int(1).one_of(refused)], EPERM)
+        .when_if(groups.no_network_sockets, [of_an_interface()], EACCES)
+        .when_if(groups.host_files_visible, [of_a_terminal()], ALLOW)
         .when_if(
             groups.host_files_visible,
-            [int(1).one_of(ATTRIBUTE_REQUESTS)],
-            EPERM,
+            [int(1).one_of(FILE_REQUESTS)],
+            ALLOW,
         )
-        .when_if(groups.no_network_sockets, [of_an_interface()], EACCES)
 }
 
-/// What changes a file through a descriptor that may only read it (linux/fs.h, fscrypt.h, fsverity.h):
-/// flags, project, version, encryption, verity; each in its 64-bit and, if it differs, 32-bit form.
-pub(super) const ATTRIBUTE_REQUESTS: [u64; 7] = [
-    0x4008_6602,
-    0x4004_6602,
-    0x401c_5820,
-    0x4008_7602,
-    0x4004_7602,
-    0x800c_6613,
-    0x4080_6685,
-];
+/// Requests on files that change none but one open for writing: `FICLONE`, `FICLONERANGE`,
+/// `FS_IOC_FIEMAP`, `FS_IOC_GETFLAGS` (linux/fs.h). Others need no more than an open folder to change
+/// flags, or on btrfs to make and remove whole subvolumes, and Landlock is not asked.
+pub(super) const FILE_REQUESTS: [u64; 4] = [0x4004_9409, 0x4020_940d, 0xc020_660b, 0x8008_6601];
+
+/// Everything of ioctl_tty(2), with `FIONREAD`, `FIONBIO` and `FIOCLEX`.
+fn of_a_terminal() -> Test {
+    int(1).masked(0xff00, 0x5400)
+}
 
 /// `SIOCGIFCONF` and its like: any socket will do to ask for interfaces (netdevice(7)).
 fn of_an_interface() -> Test {

@@ -1,7 +1,7 @@
 //! The compiled program against the filter's meaning, and the policy against what it must refuse.
 
 use super::{
-    allow_list::ATTRIBUTE_REQUESTS,
+    allow_list::FILE_REQUESTS,
     filter::{Check, int, long},
     machine::{self, Call, native},
     syscalls::{self, LISTS},
@@ -68,7 +68,7 @@ fn arguments() -> Vec<[u64; 6]> {
         0x40000,
         0x5412,
         0x8912,
-        0x4008_6602,
+        0x4004_9409,
         0x1000_0000,
         0xffff_ffff,
     ] {
@@ -499,10 +499,21 @@ fn metadata_of_the_host_stays_as_it_is() {
         by_default(call, &[0, path, 0], 0);
     }
     with(visible, libc::SYS_fgetxattr, &[0, path], 0);
-    for request in ATTRIBUTE_REQUESTS {
+    let (set_flags, enable_verity, make_btrfs_subvolume) = (0x4008_6602, 0x4080_6685, 0x5000_940e);
+    for request in [set_flags, enable_verity, make_btrfs_subvolume] {
         with(visible, libc::SYS_ioctl, &[0, request], libc::EPERM);
         by_default(libc::SYS_ioctl, &[0, request], 0);
     }
+    let of_terminals = [
+        libc::TCGETS,
+        libc::TIOCGWINSZ,
+        libc::FIONREAD,
+        libc::FIOCLEX,
+    ];
+    for request in of_terminals.into_iter().chain(FILE_REQUESTS) {
+        with(visible, libc::SYS_ioctl, &[0, request], 0);
+    }
+    with(visible, libc::SYS_ioctl, &[0, libc::TIOCSTI], libc::EPERM);
     // The pointer of a path has all its bits: no garbage here.
     let decide_times = |path| {
         let filter = allow_list(&visible);
