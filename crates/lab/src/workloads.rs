@@ -10,6 +10,10 @@ use tempfile::TempDir;
 
 static TRUE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/true"));
 static SYSCALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls"));
+static OPENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/opens"));
+static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks"));
+static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
+static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
 /// own sees what the bare program sees. Dropping it removes everything.
@@ -55,19 +59,66 @@ impl Workloads {
     /// When they cannot be written.
     pub fn add_syscalls(&self) -> anyhow::Result<PathBuf> {
         const FILES: usize = 100;
-        let files = self.files_folder();
-        fs::create_dir(&files).context(FAULT)?;
-        set_mode(&files, 0o755)?;
-        for number in 0..FILES {
-            let path = files.join(number.to_string());
-            fs::write(&path, b"a file that is opened\n").context(FAULT)?;
-            set_mode(&path, 0o644)?;
-        }
+        self.add_files(FILES)?;
         self.add_true()?;
         self.add_program("syscalls", SYSCALLS)
     }
 
-    /// The folder of the files that `syscalls` opens.
+    /// Adds `opens`, which opens files.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written; so it is with the other programs.
+    pub fn add_opens(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("opens", OPENS)
+    }
+
+    /// Adds `blocks`, which reads and writes a large file.
+    pub fn add_blocks(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("blocks", BLOCKS)
+    }
+
+    /// Adds `threads`, which starts threads.
+    pub fn add_threads(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("threads", THREADS)
+    }
+
+    /// Adds `bandwidth`, which reads and writes whole files.
+    pub fn add_bandwidth(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("bandwidth", BANDWIDTH)
+    }
+
+    /// Adds the folder of files with so many of them, named `0` and so on.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_files(&self, number: usize) -> anyhow::Result<()> {
+        let files = self.files_folder();
+        fs::create_dir(&files).context(FAULT)?;
+        set_mode(&files, 0o755)?;
+        for number in 0..number {
+            let path = files.join(number.to_string());
+            fs::write(&path, b"a file that is opened\n").context(FAULT)?;
+            set_mode(&path, 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// Adds one file of this size to the folder of files; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_large_file(&self, bytes: usize) -> anyhow::Result<PathBuf> {
+        self.add_files(0)?;
+        let path = self.files_folder().join("large");
+        fs::write(&path, vec![b'x'; bytes]).context(FAULT)?;
+        set_mode(&path, 0o644)?;
+        Ok(path)
+    }
+
+    /// The folder of the files that programs open, and may write to if they are granted that.
     pub fn files_folder(&self) -> PathBuf {
         self.folder().join("open")
     }
