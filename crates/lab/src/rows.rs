@@ -2,6 +2,7 @@
 
 mod operations;
 mod policies;
+mod programs;
 mod start;
 mod sva;
 mod syscalls;
@@ -41,7 +42,7 @@ pub trait Row: Sync {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 7] {
+pub fn rows() -> [&'static dyn Row; 8] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -50,6 +51,7 @@ pub fn rows() -> [&'static dyn Row; 7] {
         &ukvm::THREADS,
         &ukvm::CHECKED_OPENS,
         &sva::BANDWIDTH,
+        &sva::APPLICATIONS,
     ]
 }
 
