@@ -48,7 +48,7 @@ fn print_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         // Nothing was typed: the whole help says more than a line.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-        _ => eprintln!("palisade: {}", usage::describe(error)),
+        _ => say::line(&usage::describe(error)),
     }
     ExitCode::from(FAILED)
 }

@@ -2,6 +2,13 @@
 
 use palisade_process::LaunchError;
 use palisade_wall::{Ending, Exit, Report};
+use std::io::Write;
+
+/// Prints a line on stderr, if there is still somebody to read it: a terminal that is gone is no
+/// reason to fail.
+pub(crate) fn line(text: &str) {
+    let _ = writeln!(std::io::stderr(), "palisade: {text}");
+}
 
 /// Prints why palisade refused or failed. Causes that are not in the message follow it.
 pub(crate) fn error(error: &anyhow::Error) {
@@ -11,7 +18,7 @@ pub(crate) fn error(error: &anyhow::Error) {
             line = format!("{line}: {cause}");
         }
     }
-    eprintln!("palisade: {line}");
+    self::line(&line);
 }
 
 /// 126 and 127 are the guest's program that can't be executed or found, as in every shell.
@@ -32,7 +39,7 @@ pub(crate) fn ending(report: &Report) {
         Ending::MemoryLimit => "limit: the guest used more memory than --memory allows",
         Ending::Guest | Ending::Supervisor => return by_signal(report),
     };
-    eprintln!("palisade: {line}; raise it if that was meant");
+    self::line(&format!("{line}; raise it if that was meant"));
 }
 
 fn by_signal(report: &Report) {
@@ -46,14 +53,12 @@ fn by_signal(report: &Report) {
     }
     let name = signal_name(signal);
     match signal {
-        31 => eprintln!(
-            "palisade: guest: ended by {name}: it made a system call of another architecture (32-bit)"
-        ),
-        25 => eprintln!("palisade: limit: the guest wrote a file larger than --file-size allows"),
-        24 => {
-            eprintln!("palisade: limit: a process used more processor time than --cpu-time allows");
-        }
-        _ => eprintln!("palisade: guest: ended by {name}"),
+        31 => line(&format!(
+            "guest: ended by {name}: it made a system call of another architecture (32-bit)"
+        )),
+        25 => line("limit: the guest wrote a file larger than --file-size allows"),
+        24 => line("limit: a process used more processor time than --cpu-time allows"),
+        _ => line(&format!("guest: ended by {name}")),
     }
 }
 

@@ -11,7 +11,9 @@ mod cli {
     pub(crate) mod explain;
     pub(crate) mod files;
     pub(crate) mod hints;
+    pub(crate) mod jobs;
     pub(crate) mod limits;
+    pub(crate) mod person;
     pub(crate) mod programs;
     pub(crate) mod report;
     pub(crate) mod schema;
@@ -38,6 +40,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("explain", cli::explain::CASES),
     ("files", cli::files::CASES),
     ("hints", cli::hints::CASES),
+    ("jobs", cli::jobs::CASES),
     ("limits", cli::limits::CASES),
     ("programs", cli::programs::CASES),
     ("report", cli::report::CASES),
@@ -72,7 +75,7 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
         (case.act)(&Stage::new(user, &installed));
         Ok(())
     });
-    match user.why_not() {
+    match user.why_not().or_else(|| case.why_not()) {
         None => trial,
         Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
     }

@@ -35,8 +35,23 @@ pub enum DomainError {
 pub enum Event {
     /// The guest was stopped by this signal and waits for SIGCONT.
     Stopped(i32),
+    /// The guest was continued, as asked by [`Domain::go_on`]. Stops told of since then have been taken
+    /// back, and so is one by a key that reached its terminal earlier.
+    Continued,
     /// The guest has ended; [`Domain::wait`] gives the report at once, or says why there is none.
     Ended,
+}
+
+/// Where the guest's process group is on its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Place {
+    /// Where it was.
+    Same = wire::PLACE_SAME,
+    /// In front: the terminal's keys are its own.
+    Front = wire::PLACE_FRONT,
+    /// In the background, where it is stopped by SIGTTIN or SIGTTOU when it reads or sets the terminal.
+    Background = wire::PLACE_BACKGROUND,
 }
 
 /// A running guest. Dropping it ends the guest and everything the guest started.
@@ -124,6 +139,16 @@ impl Domain {
         self.send(wire::DOMAIN_SIGNAL, number as u64)
     }
 
+    /// Continues the guest's process group, at this place on its terminal from then on.
+    /// [`Event::Continued`] answers.
+    ///
+    /// # Errors
+    ///
+    /// When the domain has ended.
+    pub fn go_on(&self, place: Place) -> Result<(), DomainError> {
+        self.send(wire::DOMAIN_CONTINUE, place as u64)
+    }
+
     /// Ends the guest and everything it started.
     ///
     /// # Errors
@@ -161,6 +186,7 @@ impl Domain {
             Some((record, _)) if record.kind == wire::INIT_STOPPED => {
                 Ok(Event::Stopped(record.words[0] as i32))
             }
+            Some((record, _)) if record.kind == wire::INIT_CONTINUED => Ok(Event::Continued),
             Some((record, _)) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
                 if self.is_last {

@@ -2,21 +2,12 @@
 
 use crate::{
     Tier,
+    launch::Terminal,
     plan::{Landlock, Plan, Step, StreamFiles},
     wire::{self, op},
 };
+use rustix::termios::{SpecialCodeIndex, Termios};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
-
-/// The terminal a guest gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TerminalOrder {
-    pub(crate) rows: u16,
-    pub(crate) columns: u16,
-    /// Bit n: the terminal takes the place of descriptor n.
-    pub(crate) replaces: u32,
-    /// A terminal outside translates line ends already.
-    pub(crate) raw_output: bool,
-}
 
 /// A launch message under construction.
 #[derive(Default)]
@@ -87,22 +78,70 @@ pub(crate) fn encode_guest_ahead() -> [u8; 4] {
 /// Encodes the guest's control groups, by the position of their descriptors, and its terminal.
 pub(crate) fn encode_surroundings(
     tasks: std::ops::Range<u32>,
-    terminal: Option<TerminalOrder>,
+    terminal: Option<&Terminal>,
 ) -> Vec<u8> {
     let mut writer = Writer::default();
     for position in tasks {
         writer.u32(op::JOIN).u32(position);
     }
-    if let Some(order) = terminal {
-        let (rows, columns) = (order.rows.into(), order.columns.into());
-        writer
-            .u32(op::TERMINAL)
-            .u32(rows)
-            .u32(columns)
-            .u32(order.replaces)
-            .u32(order.raw_output.into());
+    if let Some(terminal) = terminal {
+        write_terminal(&mut writer, terminal);
     }
     writer.bytes
+}
+
+fn write_terminal(writer: &mut Writer, terminal: &Terminal) {
+    let replaces = (0..)
+        .zip(terminal.replaces)
+        .map(|(bit, set)| u32::from(set) << bit)
+        .sum();
+    writer
+        .u32(op::TERMINAL)
+        .u32(terminal.rows.into())
+        .u32(terminal.columns.into())
+        .u32(replaces)
+        .u32(terminal.in_front.into())
+        .text(&kernel_termios(&terminal.settings));
+}
+
+/// `struct termios` of the kernel: four words of flags, the line discipline, the special codes. The
+/// C library's has more of them.
+fn kernel_termios(settings: &Termios) -> [u8; wire::TERMIOS_BYTES] {
+    use SpecialCodeIndex as Code;
+    const CODES_FROM: usize = 17;
+    const CODES: [Code; 17] = [
+        Code::VINTR,
+        Code::VQUIT,
+        Code::VERASE,
+        Code::VKILL,
+        Code::VEOF,
+        Code::VTIME,
+        Code::VMIN,
+        Code::VSWTC,
+        Code::VSTART,
+        Code::VSTOP,
+        Code::VSUSP,
+        Code::VEOL,
+        Code::VREPRINT,
+        Code::VDISCARD,
+        Code::VWERASE,
+        Code::VLNEXT,
+        Code::VEOL2,
+    ];
+    let flags = [
+        settings.input_modes.bits(),
+        settings.output_modes.bits(),
+        settings.control_modes.bits(),
+        settings.local_modes.bits(),
+    ];
+    let mut bytes = [0; wire::TERMIOS_BYTES];
+    for (to, word) in bytes.chunks_exact_mut(4).zip(flags) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    for (to, code) in bytes[CODES_FROM..].iter_mut().zip(CODES) {
+        *to = settings.special_codes[code];
+    }
+    bytes
 }
 
 /// Encodes what to execute, and where.

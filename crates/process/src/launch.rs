@@ -13,7 +13,7 @@ pub use streams::{Streams, Terminal};
 use crate::{
     Tier,
     domain::Domain,
-    encode::{self, TerminalOrder},
+    encode,
     keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
     machine::Machine,
     plan::{Plan, StreamFiles},
@@ -97,6 +97,12 @@ impl Launcher {
             *keeper = Some(Arc::new(Keeper::start()?));
         }
         keeper.clone().ok_or(LaunchError::InitGone)
+    }
+
+    /// Whether its keeper runs already. One that is started later has what this process ignores and
+    /// blocks by then, and so have its guests.
+    pub fn has_keeper(&self) -> bool {
+        lock(&self.keeper).is_some()
     }
 
     /// A launcher that makes no namespaces: for a host that refuses them, where the user accepted
@@ -234,9 +240,11 @@ impl Launcher {
             body = encode::encode_steps(plan, attached);
         }
         if !done.has_guest {
-            let terminal = streams.terminal.map(terminal_order);
             let tasks = tasks_from..fds.len() as u32;
-            body.extend(encode::encode_surroundings(tasks, terminal));
+            body.extend(encode::encode_surroundings(
+                tasks,
+                streams.terminal.as_ref(),
+            ));
             body.extend(encode::encode_confinement(plan, &seccomp, files));
         }
         body.extend(encode::encode_program(plan));
@@ -321,19 +329,6 @@ fn park_order(machine: &Machine) -> ParkOrder {
         bare: machine.tier == Tier::Bare,
         uid,
         gid,
-    }
-}
-
-fn terminal_order(terminal: Terminal) -> TerminalOrder {
-    let replaces = (0..)
-        .zip(terminal.replaces)
-        .map(|(bit, set)| u32::from(set) << bit)
-        .sum();
-    TerminalOrder {
-        rows: terminal.rows,
-        columns: terminal.columns,
-        replaces,
-        raw_output: terminal.raw_output,
     }
 }
 

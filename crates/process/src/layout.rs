@@ -69,6 +69,16 @@ pub(crate) struct Arrangement {
     pinned: BTreeSet<PathBuf>,
 }
 
+/// A device node of the host's under its own name.
+fn device(found: Found) -> Place {
+    Place::Host(HostPath {
+        found,
+        writable: true,
+        granted: false,
+        moved: false,
+    })
+}
+
 impl Layout {
     /// Resolves a policy's paths on a host.
     pub(crate) fn resolve(policy: &Policy, host: &dyn Host) -> Result<Self, PlanError> {
@@ -142,17 +152,20 @@ impl Layout {
             if found.kind != Kind::Device {
                 return Err(PlanError::NotADevice { path: path.into() });
             }
-            self.places.insert(
-                path.into(),
-                Place::Host(HostPath {
-                    found,
-                    writable: true,
-                    granted: false,
-                    moved: false,
-                }),
-            );
+            self.places.insert(path.into(), device(found));
         }
         Ok(())
+    }
+
+    /// `/dev/tty`, which is to each process the terminal that it has: one of the domain's. A host
+    /// without it has programs that do without it.
+    pub(crate) fn add_terminal(&mut self, host: &dyn Host) {
+        let path = Path::new("/dev/tty");
+        if let Ok(found) = host.find(path)
+            && found.kind == Kind::Device
+        {
+            self.places.entry(path.into()).or_insert(device(found));
+        }
     }
 
     fn add_grant(&mut self, grant: &FileGrant, host: &dyn Host) -> Result<(), PlanError> {

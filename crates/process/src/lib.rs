@@ -47,7 +47,7 @@ mod wall;
 )]
 mod wire;
 
-pub use domain::{Domain, DomainError, Event};
+pub use domain::{Domain, DomainError, Event, Place};
 pub use host::{Found, Host, Identity, Kind, ThisHost};
 pub use keeper::KeeperError;
 pub use launch::{LaunchError, Launcher, Streams, Terminal};

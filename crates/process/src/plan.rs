@@ -235,6 +235,9 @@ pub fn make_plan(
     }
     let terminals =
         surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
+    if terminals {
+        layout.add_terminal(host);
+    }
     let arrangement = match machine.tier {
         Tier::Bare => Arrangement::default(),
         _ => layout.arrange(host)?,

@@ -24,6 +24,8 @@ pub struct Record {
 pub const RECORD_WORDS: usize = 31;
 /// Size of a [`Record`] on the wire.
 pub const RECORD_BYTES: usize = (RECORD_WORDS + 1) * 8;
+/// Size of the kernel's `struct termios` (asm-generic/termbits.h).
+pub const TERMIOS_BYTES: usize = 36;
 /// Most descriptors in one message (`SCM_MAX_FD` of the kernel is 253).
 pub const MAX_FDS: usize = 250;
 
@@ -79,6 +81,14 @@ pub const CLEAN_PLACEHOLDER_FOLDER: u8 = b'p';
 pub const DOMAIN_SIGNAL: u64 = 32;
 /// End every process of the domain.
 pub const DOMAIN_KILL: u64 = 33;
+/// Continue the guest's group. Words: its place on its terminal from then on, a `PLACE_*` number.
+pub const DOMAIN_CONTINUE: u64 = 34;
+/// Where it was.
+pub const PLACE_SAME: u64 = 0;
+/// In front.
+pub const PLACE_FRONT: u64 = 1;
+/// In the background: init's group is in front.
+pub const PLACE_BACKGROUND: u64 = 2;
 
 // Init to supervisor.
 
@@ -91,6 +101,8 @@ pub const INIT_READY: u64 = 52;
 pub const INIT_FAILED: u64 = 49;
 /// The guest was stopped by a signal. Words: signal.
 pub const INIT_STOPPED: u64 = 50;
+/// The guest was continued as asked.
+pub const INIT_CONTINUED: u64 = 53;
 /// The guest ended and nothing of the domain runs any more. Words: see `ended`.
 pub const INIT_ENDED: u64 = 51;
 
@@ -185,7 +197,8 @@ pub mod op {
     pub const AFFINITY: u32 = 16;
     /// The guest's working directory.
     pub const CWD: u32 = 17;
-    /// The guest gets a terminal: rows, columns, mask of descriptors 0-2 it replaces, output is raw.
+    /// The guest gets a terminal: rows, columns, mask of descriptors 0-2 it replaces, whether the
+    /// guest's group is in front, settings (`struct termios` of the kernel).
     pub const TERMINAL: u32 = 18;
     /// Wall-clock limit in ns (low, high).
     pub const TIME: u32 = 19;

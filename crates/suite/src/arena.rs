@@ -67,6 +67,8 @@ impl Ground {
             fs::create_dir(base.path().join(folder))?;
             open(&base.path().join(folder))?;
         }
+        fs::create_dir(base.path().join("disk"))?;
+        fs::set_permissions(base.path().join("disk"), fs::Permissions::from_mode(0o700))?;
         let built = Path::new(BUILT);
         for guest in ["hostile", "hostile-dynamic", "hostile32"].map(|name| built.join(name)) {
             if guest.is_file() {
@@ -119,6 +121,8 @@ impl Ground {
             .env(TOKEN, random_word()?)
             .stdin(Stdio::null())
             .output()?;
+        // There is one where the stage could not be laid in memory.
+        let _ = fs::remove_dir_all(self.base.path().join("disk").join(&order.nonce));
         let line = String::from_utf8_lossy(&result.stdout);
         serde_json::from_str(line.trim_end()).map_err(|_| {
             io::Error::other(format!(

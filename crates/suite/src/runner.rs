@@ -83,7 +83,7 @@ impl Runner {
         match (&verdict, expected(tool, attack, policy)) {
             (Verdict::Allowed, Expected::Allowed) => Judgement::Holds,
             (Verdict::Allowed, _) => fails("ESCAPE"),
-            (Verdict::Refused(why), _) if is_missing_limit(attack, why) => {
+            (Verdict::Refused(why), _) if is_missing(tool, attack, why) => {
                 Judgement::Ignored(why.clone())
             }
             (Verdict::Refused(why), Expected::Refused) if why.contains(NEEDS_MOUNTS) => {
@@ -173,13 +173,15 @@ fn bare_difference(tool: Tool, attack: &Attack) -> Option<bare::Difference> {
         .flatten()
 }
 
-/// Whether this host cannot hold the attack's limit, and palisade says so and stops.
-fn is_missing_limit(attack: &Attack, why: &str) -> bool {
+/// Whether this host lacks what the attack's limit or the tool's tier takes, and palisade says so
+/// and stops.
+fn is_missing(tool: Tool, attack: &Attack, why: &str) -> bool {
     let is_limited = attack
         .launch
         .iter()
         .any(|grant| matches!(grant, Grant::Limit(..)));
-    is_limited && why.starts_with("palisade: host: a limit on ")
+    (is_limited && why.starts_with("palisade: host: a limit on "))
+        || (tool == Tool::Bare && why.starts_with("palisade: host: without namespaces Landlock "))
 }
 
 fn refused_here(why: &str) -> String {

@@ -8,12 +8,13 @@ mod props;
 mod run;
 
 use std::env;
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::mount::{MountFlags, mount, mount_remount};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
 use crate::attack::{Attack, Policy, Prop, User};
 use crate::attacks;
@@ -107,7 +108,7 @@ pub fn enter_if_asked() {
 fn hold(order: &Order) -> io::Result<Outcome> {
     let stage = stage_of(order)?;
     raise_pids()?;
-    close_off(&stage.path("{case}"))?;
+    close_off(&stage)?;
     order.tool.prepare_arena();
     stage.lay()?;
     if order.attack.props.contains(&Prop::Servers) {
@@ -163,14 +164,38 @@ fn raise_pids() -> io::Result<()> {
 /// Makes the arena's own places writable, and everything else of the host read-only.
 ///
 /// The root mount is this mount namespace's copy: the host's stays as it is.
-fn close_off(case: &Path) -> io::Result<()> {
-    let tmpfs =
-        |path: &Path, options| mount("arena", path, c"tmpfs", MountFlags::empty(), Some(options));
-    tmpfs(case, c"size=256m,mode=755")?;
+fn close_off(stage: &Stage) -> io::Result<()> {
+    lay_ground(stage)?;
     tmpfs(Path::new("/tmp"), c"size=256m,mode=1777")?;
     tmpfs(Path::new("/dev/shm"), c"size=128m,mode=1777")?;
     mount_remount("/", MountFlags::BIND | MountFlags::RDONLY, c"")?;
     Ok(())
+}
+
+fn tmpfs(path: &Path, options: &CStr) -> io::Result<()> {
+    let flags = MountFlags::empty();
+    Ok(mount("arena", path, c"tmpfs", flags, Some(options))?)
+}
+
+/// Where the stage is laid: memory, or a folder of the disk that only its owner can enter from
+/// elsewhere. Root's palisade gives granted files another owner, and a kernel before 6.3 can't do
+/// that on a tmpfs.
+fn lay_ground(stage: &Stage) -> io::Result<()> {
+    let case = stage.path("{case}");
+    if kernel_version() >= (6, 3) {
+        return tmpfs(&case, c"size=256m,mode=755");
+    }
+    let folder = stage.base.join("disk").join(&stage.nonce);
+    fs::create_dir(&folder)?;
+    Ok(mount_bind(&folder, &case)?)
+}
+
+/// `6.1.0-28-amd64` is `(6, 1)`.
+fn kernel_version() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse().ok());
+    (next().unwrap_or(0), next().unwrap_or(0))
 }
 
 fn raise_loopback(stage: &Stage) -> io::Result<()> {

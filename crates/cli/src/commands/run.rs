@@ -1,8 +1,12 @@
 //! `palisade run`: plan, launch, relay, report.
 
+mod console;
 mod hint;
+mod job;
+mod line_ends;
 mod output;
 mod relay;
+mod signals;
 mod terminal;
 
 use crate::{args::RunArgs, say};
@@ -30,7 +34,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let launcher = early
         .filter(|_| !limited)
         .unwrap_or_else(|| Launcher::new(Machine::probe()));
-    let outer = terminal::Outer::find();
+    let outer = find_terminal()?;
     let surroundings = Surroundings::here(outer.is_some());
     let mut plan = make_plan(
         &policy,
@@ -51,11 +55,14 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         refuse_report_in_reach(&plan, path)?;
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
-    let mut outcome = guard(&launcher, &plan, outer);
-    if lacks_namespaces(&outcome) && policy.allow_degraded.contains(&Capability::Namespaces) {
+    let may_fall_back = policy.allow_degraded.contains(&Capability::Namespaces);
+    let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
+        .context("host: cannot catch signals")?;
+    let mut outcome = guard(&launcher, &plan, outer, &mut signals);
+    if may_fall_back && lacks_namespaces(&outcome) {
         let bare = launcher.without_namespaces();
         plan = make_plan(&policy, &command, bare.machine(), &surroundings, &ThisHost)?;
-        outcome = guard(&bare, &plan, terminal::Outer::find());
+        outcome = guard(&bare, &plan, find_terminal()?, &mut signals);
     }
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
@@ -76,7 +83,11 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
 
 /// Whether any standard stream is a terminal; the guest gets one of its own then.
 pub(crate) fn wants_terminal() -> bool {
-    terminal::Outer::find().is_some()
+    terminal::is_wanted()
+}
+
+fn find_terminal() -> anyhow::Result<Option<terminal::Outer>> {
+    terminal::Outer::find().context("host: cannot use the terminal")
 }
 
 fn lacks_namespaces(outcome: &anyhow::Result<Report>) -> bool {
@@ -91,8 +102,8 @@ fn guard(
     launcher: &Launcher,
     plan: &Plan,
     outer: Option<terminal::Outer>,
+    signals: &mut signals::Signals,
 ) -> anyhow::Result<Report> {
-    let signals = relay::Signals::catch().context("host: cannot catch signals")?;
     let mut output =
         output::Counted::for_plan(plan, outer.as_ref()).context("host: cannot make a pipe")?;
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());

@@ -1,7 +1,11 @@
 //! Limits that a guest meets as an error of its own call. Those that end it are in `exit_codes`.
 
-use super::stage::{Outcome, Stage, User, cases};
+use super::stage::{
+    Outcome, Stage, User, cases, children_of, ends_soon, finish, init_of, pidfd_of, signal,
+};
+use rustix::process::Signal;
 use serde_json::Value;
+use std::io::Read;
 
 cases![
     tmp_size,
@@ -17,6 +21,7 @@ cases![
     memory_counts_what_is_in_tmp,
     reserved_memory_does_not_count,
     processor_share,
+    time_runs_while_palisade_is_stopped,
     limits_from_a_file,
 ];
 
@@ -227,6 +232,21 @@ fn processor_share(stage: &Stage) {
             .run()
             .refuses(&["cpu", "--allow-degraded cpu"]);
     }
+}
+
+/// Also if the guest has something to tell palisade all the time: that it was stopped.
+fn time_runs_while_palisade_is_stopped(stage: &Stage) {
+    const GUEST: &str = "$p = $$; if (!fork) { setpgrp; while (1) { for $s (qw(STOP CONT)) { \
+         kill $s, $p; select undef, undef, undef, 1e-4 } } } syswrite STDOUT, qq(up\n); sleep 1 while 1";
+    let words = ["run", "--time", "2", "--", "perl", "-e", GUEST];
+    let mut child = stage.palisade(words).spawn();
+    let mut up = [0; 3];
+    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let guest = pidfd_of(children_of(init_of(child.id()))[0]);
+    signal(&child, Signal::STOP);
+    assert!(ends_soon(&guest));
+    signal(&child, Signal::CONT);
+    finish(child, b"").says(124, &["--time"]);
 }
 
 fn limits_from_a_file(stage: &Stage) {

@@ -127,7 +127,8 @@ fn fields(stage: &Stage) {
         "{report}"
     );
     // Supervisor and init work side by side: only each one's own steps are in order.
-    let of_supervisor = ["plan-sent", "plan-received", "domain-gone"];
+    let of_supervisor = ["plan-sent", "domain-gone"];
+    let of_message = ["plan-received", "program-running"];
     let of_init = [
         "order-received",
         "namespaces",
@@ -138,7 +139,7 @@ fn fields(stage: &Stage) {
         "all-reaped",
         "domain-gone",
     ];
-    for steps in [&of_supervisor[..], &of_init] {
+    for steps in [&of_supervisor[..], &of_message, &of_init] {
         let times: Vec<_> = steps.iter().map(|step| time_of(&report, step)).collect();
         assert!(times[0] > 0.0 && times.is_sorted(), "{steps:?}: {times:?}");
     }

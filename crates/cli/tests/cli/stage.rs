@@ -1,7 +1,9 @@
 //! Where a case runs and as whom, and the one way in which it starts palisade.
 
+use palisade_process::Machine;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
+    fs::{FileType, Mode},
     process::{Pid, PidfdFlags, Signal},
 };
 use std::{
@@ -46,6 +48,17 @@ macro_rules! cases {
     };
 }
 pub(crate) use cases;
+
+impl Case {
+    /// Why this kernel can't show it: the tier without namespaces needs Landlock's scopes. That
+    /// palisade refuses without them holds everywhere.
+    pub(crate) fn why_not(self) -> Option<&'static str> {
+        const SCOPES_ABI: u32 = 6;
+        let is_bare = self.name.contains("without_namespaces") && !self.name.ends_with("refuses");
+        let abi = Machine::probe().landlock_abi;
+        (is_bare && abi < Some(SCOPES_ABI)).then_some("needs Landlock interface 6, Linux 6.12")
+    }
+}
 
 /// Who starts palisade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +176,13 @@ impl Stage {
             self.make_folder(parent.to_str().unwrap());
         }
         fs::write(&path, content).unwrap();
+        self.user.own(&path);
+    }
+
+    /// Makes a FIFO that belongs to the user.
+    pub(crate) fn make_fifo(&self, name: &str) {
+        let (path, mode) = (self.path(name), Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, mode, 0).unwrap();
         self.user.own(&path);
     }
 
@@ -329,6 +349,18 @@ pub(crate) fn children_of(parent: u32) -> Vec<u32> {
     let names = fs::read_dir("/proc").unwrap().flatten();
     let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(is_child).collect()
+}
+
+/// The first process of the domain, which ends with the guest.
+pub(crate) fn init_of(palisade: u32) -> u32 {
+    let is_first = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mut lines = status.lines();
+        lines.any(|line| line.starts_with("NSpid:") && line.ends_with("\t1"))
+    };
+    let keepers = children_of(palisade);
+    let mut inits = keepers.into_iter().flat_map(children_of).filter(is_first);
+    inits.next().expect("no domain runs")
 }
 
 /// Sends a child a signal.

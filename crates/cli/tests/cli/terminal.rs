@@ -1,174 +1,40 @@
-//! The guest on a real terminal: its own one, with keys, sizes and job control as people know them.
+//! The guest on a real terminal: its own one, with keys, settings and sizes as people know them.
+//!
+//! Where a key must have its effect the guest is one process. A shell that forks is none to test
+//! with: dash 0.5.12 loses a Ctrl-C that arrives during its vfork, and a Ctrl-Z then stops its child
+//! and not itself, behind palisade as without it.
 
-use super::stage::{Stage, cases};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    fs::{Mode, OFlags},
-    pty::OpenptFlags,
-    termios::Winsize,
+use super::{
+    person::{PROMPT, Person},
+    stage::{Stage, cases, ends_soon, init_of, pidfd_of},
 };
-use std::{
-    fs::File,
-    io::{Read, Write},
-    path::Path,
-    process::{Child, Stdio},
-    time::{Duration, Instant},
-};
+use rustix::process::{Pid, Signal};
 
 cases![
     the_guest_has_a_terminal_of_its_own,
+    programs_find_it_as_dev_tty,
+    its_settings_are_those_outside,
     the_window_size_follows,
+    a_storm_of_sizes_ends_with_the_last,
     ctrl_c_reaches_the_guest,
-    ctrl_z_stops_palisade_and_fg_goes_on,
-    a_shell_inside_has_job_control,
+    ctrl_c_reaches_a_guest_in_raw_mode_as_a_byte,
+    ctrl_c_ends_a_flood,
+    ctrl_s_holds_a_flood_and_ctrl_q_lets_it_go_on,
+    a_held_screen_keeps_no_key_from_the_guest,
+    a_held_screen_keeps_palisade_from_no_end,
     end_of_file_by_ctrl_d,
+    keys_typed_ahead_reach_the_guest,
     a_pipe_beside_the_terminal_is_left_alone,
+    keys_are_left_to_a_pager,
+    a_pager_as_guest_gets_the_keys,
+    a_guest_may_close_its_terminal_and_open_it_again,
     keys_are_not_pushed_into_the_terminal_outside,
     the_terminal_is_as_before_afterwards,
+    closing_the_window_ends_the_guest,
+    closing_the_window_ends_a_guest_in_the_middle_of_a_fork,
+    closing_the_window_ends_a_stopped_guest,
+    closing_the_window_spares_who_ignores_it,
 ];
-
-/// The outer shell's. What is typed before it appears belongs to the program that runs.
-const PROMPT: &str = "$ ";
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A terminal with an interactive shell in it, as a person would have.
-struct Person {
-    keyboard: File,
-    /// Everything shown so far.
-    shown: String,
-    /// Where to look for what comes next.
-    seen: usize,
-    shell: Child,
-}
-
-impl Person {
-    fn sit_down(stage: &Stage) -> Self {
-        let master =
-            rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-                .unwrap();
-        rustix::pty::grantpt(&master).unwrap();
-        rustix::pty::unlockpt(&master).unwrap();
-        resize(&master, 30, 100);
-        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let slave = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
-        let stream = || Stdio::from(slave.try_clone().unwrap());
-        let shell = [
-            "--ctty",
-            "--wait",
-            // As a login starts it, whatever the suite was started with.
-            "env",
-            "--default-signal",
-            "bash",
-            "--norc",
-            "--noprofile",
-            "-i",
-        ];
-        let mut call = stage.call(Path::new("/usr/bin/setsid"), shell);
-        call.command
-            .env("PS1", "$ ")
-            .env("TERM", "dumb")
-            .env("P", stage.program());
-        let shell = call
-            .command
-            .stdin(stream())
-            .stdout(stream())
-            .stderr(stream())
-            .spawn()
-            .unwrap();
-        let mut person = Self {
-            keyboard: File::from(master),
-            shown: String::new(),
-            seen: 0,
-            shell,
-        };
-        // An ordinary user's shell finds the terminal root's; it says so and goes on.
-        person
-            .types("echo rea''dy\n")
-            .sees("ready\r\n")
-            .sees(PROMPT);
-        person
-    }
-
-    fn types(&mut self, keys: &str) -> &mut Self {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-        self
-    }
-
-    /// Waits until this is shown, behind what was seen before.
-    #[track_caller]
-    fn sees(&mut self, text: &str) -> &mut Self {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(at) = self.shown[self.seen..].find(text) {
-                self.seen += at + text.len();
-                return self;
-            }
-            assert!(
-                self.looks(deadline),
-                "no {text:?} in {:?}",
-                &self.shown[self.seen..]
-            );
-        }
-    }
-
-    /// Presses a key, again after a while as a person would, until this is shown. Right after the
-    /// guest's first output the first press is sometimes lost; see CHANGELOG.md, "Known issues".
-    #[track_caller]
-    fn presses_until(&mut self, key: &str, text: &str) -> &mut Self {
-        const PRESSES: usize = 5;
-        for _ in 0..PRESSES {
-            // A person presses when the screen is still.
-            while self.looks(Instant::now() + PATIENCE / 60) {}
-            self.types(key);
-            let deadline = Instant::now() + PATIENCE / 10;
-            while !self.shown[self.seen..].contains(text) && self.looks(deadline) {}
-            if let Some(at) = self.shown[self.seen..].find(text) {
-                self.seen += at + text.len();
-                return self;
-            }
-        }
-        panic!("no {text:?} in {:?}", &self.shown[self.seen..]);
-    }
-
-    fn looks(&mut self, deadline: Instant) -> bool {
-        let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).unwrap();
-        let mut fds = [PollFd::new(&self.keyboard, PollFlags::IN)];
-        if rustix::event::poll(&mut fds, Some(&left)).unwrap() == 0 {
-            return false;
-        }
-        let mut buffer = [0; 4096];
-        let Ok(length @ 1..) = self.keyboard.read(&mut buffer) else {
-            return false;
-        };
-        self.shown
-            .push_str(&String::from_utf8_lossy(&buffer[..length]));
-        true
-    }
-}
-
-impl Drop for Person {
-    fn drop(&mut self) {
-        let _ = self.keyboard.write_all(b"\x03\nexit\nexit\n");
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
-    }
-}
-
-fn resize(master: impl std::os::fd::AsFd, ws_row: u16, ws_col: u16) {
-    rustix::termios::tcsetwinsize(
-        master,
-        Winsize {
-            ws_row,
-            ws_col,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        },
-    )
-    .unwrap();
-}
 
 fn the_guest_has_a_terminal_of_its_own(stage: &Stage) {
     let mut person = Person::sit_down(stage);
@@ -182,60 +48,130 @@ fn the_guest_has_a_terminal_of_its_own(stage: &Stage) {
         .sees("code 5\r\n");
 }
 
+fn programs_find_it_as_dev_tty(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    person
+        .types("echo in | $P run -- sh -c 'echo seen > /dev/tty' | cat\n")
+        .sees("\nseen\r\n");
+}
+
+fn its_settings_are_those_outside(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    person
+        .types("stty susp ^y erase ^h -ixon\n")
+        .sees(PROMPT)
+        .types("$P run -- stty -a | tr ';' '\\n' | grep -E '^ ?(susp|erase) |-ixon'\n");
+    for setting in ["erase = ^H\r\n", "susp = ^Y\r\n", " -ixon "] {
+        person.sees(setting);
+    }
+    person.sees(PROMPT);
+    person
+        .types("$P run -- sh -c 'echo up; exec cat'\n")
+        .sees("\nup\r\n");
+    person.types("\x19").sees("Stopped").sees(PROMPT);
+}
+
 fn the_window_size_follows(stage: &Stage) {
     let mut person = Person::sit_down(stage);
     person.types("$P run -- bash --norc -i\n").sees("bash");
     person.types("stty size\n").sees("\n30 100\r\n");
-    resize(&person.keyboard, 25, 90);
+    person.resizes(25, 90);
     person
         .types("until stty size | grep 25; do :; done\n")
         .sees("\n25 90\r\n");
 }
 
+fn a_storm_of_sizes_ends_with_the_last(stage: &Stage) {
+    const STORM: &str = "$| = 1; $SIG{WINCH} = sub { $s = `stty size`; print $s; exit if $s eq qq(77 177\\n) }; \
+         print qq(up\\n); sleep 1 while 1";
+    let mut person = Person::sit_down(stage);
+    person
+        .types(&format!("$P run -- perl -e '{STORM}'; echo code $?\n"))
+        .sees("\nup\r\n");
+    for step in 0..2000 {
+        person.resizes(20 + step % 50, 80 + step % 90);
+    }
+    person.resizes(77, 177);
+    person.sees("77 177\r\n").sees("code 0\r\n");
+}
+
 fn ctrl_c_reaches_the_guest(stage: &Stage) {
     let mut person = Person::sit_down(stage);
     person
-        .types("$P run -- sh -c 'echo up; sleep 60'; echo code $?\n")
+        .types("$P run -- sh -c 'echo up; exec sleep 60'; echo code $?\n")
         .sees("\nup\r\n");
-    person.presses_until("\x03", "code 130\r\n");
+    person.types("\x03").sees("code 130\r\n");
 }
 
-fn ctrl_z_stops_palisade_and_fg_goes_on(stage: &Stage) {
+fn ctrl_c_reaches_a_guest_in_raw_mode_as_a_byte(stage: &Stage) {
     let mut person = Person::sit_down(stage);
     person
-        .types("$P run -- sh -c 'echo up; cat; echo over; exit 4'\n")
-        .sees("\nup\r\n");
-    person.presses_until("\x1a", "Stopped").sees(PROMPT);
-    // The outer shell has its terminal back, cooked.
+        .types("$P run -- sh -c 'stty raw -echo; echo up; head -c 3 | od -An -tx1'; echo code $?\n")
+        .sees("up\n");
     person
-        .types("stty -a | grep -o ' icanon'\n")
-        .sees("\n icanon\r\n")
-        .sees(PROMPT);
-    person.types("fg\n").sees("$P run");
-    person.types("again\n").sees("again\r\n").sees("again\r\n");
-    person.types("\x04").sees("over\r\n").sees(PROMPT);
-    person.types("echo code $?\n").sees("code 4\r\n");
+        .types("\x03\x1a\x1c")
+        .sees("03 1a 1c")
+        .sees("code 0\r\n");
 }
 
-fn a_shell_inside_has_job_control(stage: &Stage) {
+fn ctrl_c_ends_a_flood(stage: &Stage) {
     let mut person = Person::sit_down(stage);
-    // Another prompt than the one outside, which is waited for at the end.
     person
-        .types("$P run --env 'PS1=in> ' -- bash --norc -i\n")
-        .sees("in> ");
+        .types("$P run -- yes; echo code $?\n")
+        .sees("\ny\r\ny\r\n");
+    person.types("\x03").sees("code 130\r\n");
+}
+
+fn ctrl_s_holds_a_flood_and_ctrl_q_lets_it_go_on(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
     person
-        .types("seq 3 | sort -r | tr '\\n' -; echo\n")
-        .sees("\n3-2-1-\r\n");
+        .types("$P run -- seq 1000000 1100000; echo code $?\n")
+        .sees("\n1000000\r\n");
+    // Whatever was on its way is shown, and no more.
+    person.types("\x13").sees_no_more();
+    assert!(!person.shown.contains("1100000\r\n"), "nothing was held");
     person
-        .types("sh -c 'echo u''p; exec sleep 60' | cat\n")
-        .sees("up\r\n");
-    person.presses_until("\x1a", "Stopped");
-    person.types("jobs\n").sees("Stopped");
+        .types("\x11")
+        .sees("\n1100000\r\n")
+        .sees("code 0\r\n");
+}
+
+/// A guest that has read and printed a line since the screen is held.
+fn hold_the_screen(stage: &Stage) -> Person {
+    stage.make_folder("w");
+    stage.make_fifo("w/told");
+    let script = "echo up; read line; echo $line; echo printed > w/told; exec sleep 60";
+    let mut person = Person::sit_down(stage);
     person
-        .types("kill -9 %1; while jobs -s | grep -q .; do :; done; echo in''side\n")
-        .sees("inside\r\n");
-    person.types("exit 6\n").sees("exit").sees(PROMPT);
-    person.types("echo code $?\n").sees("code 6\r\n");
+        .types(&format!(
+            "$P run --write w -- sh -c '{script}'; echo code $?\n"
+        ))
+        .sees("\nup\r\n");
+    person.holds_the_screen();
+    person.types("go\n");
+    assert_eq!(stage.read("w/told"), "printed\n");
+    person
+}
+
+fn a_held_screen_keeps_no_key_from_the_guest(stage: &Stage) {
+    let mut person = hold_the_screen(stage);
+    let init = pidfd_of(init_of(person.palisade()));
+    person.types("\x03");
+    assert!(ends_soon(&init));
+    person.lets_the_screen_go_on();
+    person.sees("go\r\n").sees("code 130\r\n");
+}
+
+fn a_held_screen_keeps_palisade_from_no_end(stage: &Stage) {
+    let person = hold_the_screen(stage);
+    let palisade = person.palisade();
+    let (pidfd, init) = (pidfd_of(palisade), pidfd_of(init_of(palisade)));
+    let palisade = Pid::from_raw(palisade.try_into().unwrap()).unwrap();
+    // The first ends the guest, the second says that nobody will see the rest.
+    rustix::process::kill_process(palisade, Signal::TERM).unwrap();
+    assert!(ends_soon(&init));
+    rustix::process::kill_process(palisade, Signal::TERM).unwrap();
+    assert!(ends_soon(&pidfd));
 }
 
 fn end_of_file_by_ctrl_d(stage: &Stage) {
@@ -246,11 +182,57 @@ fn end_of_file_by_ctrl_d(stage: &Stage) {
     person.types("a\nb\n\x04").sees("\n2\r\n");
 }
 
+/// Palisade takes over what the terminal outside has made lines of.
+fn keys_typed_ahead_reach_the_guest(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    person
+        .types("printf 'go\\n'; read line; $P run -- wc -l\n")
+        .sees("\ngo\r\n");
+    person.types("line\na\nb\n\x04").sees("\n2\r\n");
+}
+
 fn a_pipe_beside_the_terminal_is_left_alone(stage: &Stage) {
     let mut person = Person::sit_down(stage);
     person
         .types("$P run -- sh -c 'test -t 0 && test ! -t 1 && test -t 2 && echo as is' | cat\n")
         .sees("\nas is\r\n");
+}
+
+/// `palisade run -- program | less`.
+fn keys_are_left_to_a_pager(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    let pager = "sh -c 'read line; echo $line; read key < /dev/tty; echo got $key'";
+    person
+        .types(&format!(
+            "$P run -- sh -c 'echo up; exec sleep 60' | {pager}\n"
+        ))
+        .sees("\nup\r\n");
+    person.types("k\n").sees("\ngot k\r\n");
+    person.types("\x03").sees(PROMPT);
+}
+
+/// `program | palisade run -- less`.
+fn a_pager_as_guest_gets_the_keys(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    let pager = "read line; echo $line; read key < /dev/tty; echo got $key";
+    person
+        .types(&format!(
+            "echo u''p | $P run -- sh -c '{pager}'; echo code $?\n"
+        ))
+        .sees("\nup\r\n");
+    person.types("k\n").sees("\ngot k\r\n").sees("code 0\r\n");
+}
+
+fn a_guest_may_close_its_terminal_and_open_it_again(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    let script = "exec < /dev/null > /dev/null 2>&1; exec < /dev/tty > /dev/tty; echo back; read l; echo got $l";
+    person
+        .types(&format!("$P run -- sh -c '{script}'; echo code $?\n"))
+        .sees("\nback\r\n");
+    person
+        .types("line\n")
+        .sees("\ngot line\r\n")
+        .sees("code 0\r\n");
 }
 
 fn keys_are_not_pushed_into_the_terminal_outside(stage: &Stage) {
@@ -277,4 +259,54 @@ fn the_terminal_is_as_before_afterwards(stage: &Stage) {
     person
         .types("test \"$a\" = \"$b\" && echo sa''me\n")
         .sees("same\r\n");
+}
+
+fn closing_the_window_ends_the_guest(stage: &Stage) {
+    for guest in [
+        "sh -c 'echo up; exec sleep 60'",
+        "sh -c 'echo up; exec cat' | cat",
+    ] {
+        let mut person = Person::sit_down(stage);
+        person
+            .types(&format!("$P run -- {guest}\n"))
+            .sees("\nup\r\n");
+        assert!(ends_soon(&person.closes_the_window()));
+    }
+}
+
+/// A parent that hears nothing while it waits for a child that is stopped, as a shell in vfork(2).
+fn closing_the_window_ends_a_guest_in_the_middle_of_a_fork(stage: &Stage) {
+    const FORK: &str = "use POSIX; $hup = POSIX::SigSet->new(SIGHUP); sigprocmask(SIG_BLOCK, $hup); \
+         $child = fork; if (!$child) { kill STOP => $$; exit } \
+         waitpid $child, WUNTRACED; syswrite STDOUT, qq(up\\n); waitpid $child, 0; \
+         sigprocmask(SIG_UNBLOCK, $hup); sleep 60";
+    let mut person = Person::sit_down(stage);
+    person
+        .types(&format!("$P run -- perl -e '{FORK}'\n"))
+        .sees("\nup\r\n");
+    assert!(ends_soon(&person.closes_the_window()));
+}
+
+fn closing_the_window_ends_a_stopped_guest(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    person
+        .types("$P run -- sh -c 'echo up; exec sleep 60'\n")
+        .sees("\nup\r\n");
+    person.types("\x1a").sees("Stopped").sees(PROMPT);
+    assert!(ends_soon(&person.closes_the_window()));
+}
+
+/// Who ignores SIGHUP lives on without a terminal, as outside, and palisade with it.
+fn closing_the_window_spares_who_ignores_it(stage: &Stage) {
+    stage.make_folder("w");
+    stage.make_fifo("w/ask");
+    let script = "trap \"\" HUP; echo up; read line < w/ask; echo $line > w/told";
+    let mut person = Person::sit_down(stage);
+    person
+        .types(&format!("$P run --write w -- sh -c '{script}'\n"))
+        .sees("\nup\r\n");
+    let palisade = person.closes_the_window();
+    stage.write("w/ask", "question\n");
+    assert!(ends_soon(&palisade));
+    assert_eq!(stage.read("w/told"), "question\n");
 }

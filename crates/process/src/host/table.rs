@@ -41,7 +41,7 @@ enum Thing {
 impl Table {
     /// Root's folders and device nodes of every Linux host.
     pub(crate) fn bare() -> Self {
-        let devices = ["null", "zero", "full", "random", "urandom", "fuse"];
+        let devices = ["null", "zero", "full", "random", "urandom", "tty", "fuse"];
         let table = Self::default().folder("/").folder("/tmp").folder("/dev");
         devices.into_iter().fold(table, |table, name| {
             table.put(&format!("/dev/{name}"), Thing::Device, 0o666)

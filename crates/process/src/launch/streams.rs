@@ -2,7 +2,10 @@
 
 use super::LaunchError;
 use crate::plan::StreamFiles;
-use rustix::fs::{FileType, OFlags};
+use rustix::{
+    fs::{FileType, OFlags},
+    termios::Termios,
+};
 use std::os::fd::BorrowedFd;
 
 /// What the guest gets as its standard streams.
@@ -19,7 +22,7 @@ pub struct Streams<'a> {
 }
 
 /// A terminal of the guest's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Terminal {
     /// Height in lines.
     pub rows: u16,
@@ -27,8 +30,11 @@ pub struct Terminal {
     pub columns: u16,
     /// Which of stdin, stdout and stderr it replaces.
     pub replaces: [bool; 3],
-    /// Leave line ends alone: what shows the output translates them.
-    pub raw_output: bool,
+    /// How it treats keys and output.
+    pub settings: Termios,
+    /// The guest starts in front. In the background it is stopped by SIGTTIN or SIGTTOU when it
+    /// reads or sets the terminal, and told so by [`crate::Event::Stopped`].
+    pub in_front: bool,
 }
 
 impl Streams<'_> {
@@ -37,6 +43,7 @@ impl Streams<'_> {
     pub(super) fn files(&self) -> Result<StreamFiles, LaunchError> {
         let replaced = self
             .terminal
+            .as_ref()
             .map_or([false; 3], |terminal| terminal.replaces);
         let streams = [
             ("stdin", self.stdin),

@@ -254,9 +254,14 @@ fn setuid_is_guarded_where_files_outlive_the_guest() {
 #[test]
 fn terminals_are_made_where_one_is_wanted() {
     let has_terminals = |plan: &Plan| {
-        plan.steps
-            .iter()
-            .any(|step| matches!(step, Step::MountTerminals { .. }))
+        let targets = plan.steps.iter().filter_map(|step| match step {
+            Step::MountTerminals { target } | Step::Mount { target, .. } => Some(target.as_path()),
+            _ => None,
+        });
+        let targets: Vec<_> = targets.collect();
+        let has = |path| targets.contains(&Path::new(path));
+        assert_eq!(has("/dev/pts"), has("/dev/tty"));
+        has("/dev/pts")
     };
     assert!(!has_terminals(&plan("")));
     assert!(has_terminals(&plan("[grants]\ndevice = ['pts']")));

@@ -1,5 +1,6 @@
 //! A hint for arguments that name host paths the guest can't see.
 
+use crate::say;
 use palisade_process::{
     Host, ThisHost,
     plan::{Plan, Surroundings},
@@ -15,7 +16,9 @@ pub(super) fn print(command: &Command, plan: &Plan, surroundings: &Surroundings)
     let words = std::iter::once(&command.program).chain(&command.arguments);
     for word in words.filter(|word| is_hidden(word, cwd, plan)) {
         let word = word.to_string_lossy();
-        eprintln!("palisade: note: '{word}' exists on the host but is not granted: --read {word}");
+        say::line(&format!(
+            "note: '{word}' exists on the host but is not granted: --read {word}"
+        ));
     }
 }
 

@@ -4,6 +4,7 @@
 use super::terminal::Outer;
 use palisade_process::plan::Plan;
 use rustix::{
+    event::PollFlags,
     io::Errno,
     pipe::{PipeFlags, SpliceFlags},
 };
@@ -26,6 +27,8 @@ struct Stream {
     number: u32,
     guest_end: Option<OwnedFd>,
     our_end: OwnedFd,
+    /// Where it goes to has no room: bytes wait until it has, and so does the guest.
+    waits_for_room: bool,
     /// Some files (opened for appending, some devices) can't be spliced to.
     spliceable: bool,
 }
@@ -76,9 +79,20 @@ impl Counted {
         }
     }
 
-    /// Ends to poll for reading.
-    pub(super) fn ends(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.streams.iter().map(|stream| stream.our_end.as_fd())
+    /// What to wait for on each stream.
+    pub(super) fn waits(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        self.streams.iter().map(|stream| {
+            if stream.waits_for_room {
+                (stream.destination(), PollFlags::OUT)
+            } else {
+                (stream.our_end.as_fd(), PollFlags::IN)
+            }
+        })
+    }
+
+    /// Gives up what has not passed.
+    pub(super) fn close(&mut self) {
+        self.streams.clear();
     }
 
     /// Whether every stream has come to its end.
@@ -124,13 +138,18 @@ impl Counted {
                 }
                 return false;
             }
+            stream.waits_for_room = false;
             match stream.pass_on(left.min(CHUNK_BYTES)) {
                 Ok(0) => false,
                 Ok(moved) => {
                     passed += moved as u64;
                     true
                 }
-                Err(Errno::INTR | Errno::AGAIN) => true,
+                Err(Errno::INTR) => true,
+                Err(Errno::AGAIN) => {
+                    stream.waits_for_room = true;
+                    true
+                }
                 Err(_) => false,
             }
         });
@@ -146,20 +165,17 @@ impl Stream {
             number,
             guest_end: Some(guest_end),
             our_end,
+            waits_for_room: false,
             spliceable: true,
         })
     }
 
     fn pass_on(&mut self, most_bytes: usize) -> rustix::io::Result<usize> {
-        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-        let to = if self.number == 1 {
-            stdout.as_fd()
-        } else {
-            stderr.as_fd()
-        };
+        // A reader that is slow must not keep palisade from hearing signals.
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let to = self.destination();
         if self.spliceable {
-            match rustix::pipe::splice(&self.our_end, None, to, None, most_bytes, SpliceFlags::MOVE)
-            {
+            match rustix::pipe::splice(&self.our_end, None, to, None, most_bytes, flags) {
                 Err(Errno::INVAL) => self.spliceable = false,
                 outcome => return outcome,
             }
@@ -170,12 +186,20 @@ impl Stream {
         Ok(length)
     }
 
+    fn destination(&self) -> BorrowedFd<'static> {
+        if self.number == 1 {
+            rustix::stdio::stdout()
+        } else {
+            rustix::stdio::stderr()
+        }
+    }
+
     fn is_at_end(&self) -> bool {
         rustix::io::ioctl_fionread(&self.our_end).is_ok_and(|bytes| bytes == 0)
     }
 }
 
-pub(super) fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         let written = rustix::io::retry_on_intr(|| rustix::io::write(to, bytes))?;
         bytes = &bytes[written..];

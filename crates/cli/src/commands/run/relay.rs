@@ -1,62 +1,33 @@
 //! The loop between a running guest and the outside: signals, terminal, counted output.
 
 use super::{
-    output::{Counted, Moved, write_all},
+    console::{Console, Events, HungUp},
+    job,
+    output::{Counted, Moved},
+    signals::{self, Signals},
     terminal::Outer,
 };
-use palisade_process::{Domain, Event};
+use palisade_process::{Domain, Event, Place};
 use palisade_wall::Report;
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
     process::Signal,
-    termios::Winsize,
 };
-use signal_hook::{
-    consts::signal::{
-        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2,
-        SIGWINCH,
-    },
-    iterator::{backend::SignalDelivery, exfiltrator::SignalOnly},
-};
-use std::os::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
-    unix::net::UnixStream,
-};
-
-/// Signals that palisade takes for the guest.
-const CAUGHT: [i32; 11] = [
-    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2,
-    SIGWINCH,
-];
-
-/// Caught signals, readable through a descriptor.
-pub(super) struct Signals(SignalDelivery<UnixStream, SignalOnly>);
-
-impl Signals {
-    pub(super) fn catch() -> std::io::Result<Self> {
-        let (read, write) = UnixStream::pair()?;
-        SignalDelivery::with_pipe(read, write, SignalOnly, CAUGHT).map(Self)
-    }
-
-    fn pending(&mut self) -> Vec<i32> {
-        self.0.pending().collect()
-    }
-}
+use signal_hook::consts::signal::{SIGCONT, SIGHUP, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Everything that is relayed.
-struct Relay {
+struct Relay<'a> {
     domain: Domain,
-    outer: Option<Outer>,
-    /// Our end of the guest's terminal.
-    master: Option<OwnedFd>,
+    console: Option<Console>,
     output: Counted,
-    signals: Signals,
-    /// Keys the guest's terminal has no room for yet.
-    keys: Vec<u8>,
-    /// The user asked for a stop. A guest that stops by itself must not stop what started palisade,
-    /// nor palisade, which keeps its limits.
+    signals: &'a mut Signals,
+    /// The user asked for a stop.
     stop_wanted: Option<Stop>,
+    is_stopped: bool,
+    /// How often the guest is to be continued and has not answered.
+    awaited: u32,
     ended: bool,
 }
 
@@ -65,57 +36,48 @@ pub(super) fn relay(
     mut domain: Domain,
     outer: Option<Outer>,
     output: Counted,
-    signals: Signals,
+    signals: &mut Signals,
 ) -> anyhow::Result<Report> {
-    let master = domain.take_terminal();
-    if let Some(master) = &master {
-        rustix::io::ioctl_fionbio(master, true)?;
-    }
+    let terminals = outer.zip(domain.take_terminal());
+    let console = terminals.map(|(outer, master)| Console::new(outer, master));
     let mut relay = Relay {
         domain,
-        outer,
-        master,
+        console: console.transpose()?,
         output,
         signals,
-        keys: Vec::new(),
         stop_wanted: None,
+        is_stopped: false,
+        awaited: 0,
         ended: false,
     };
-    if let Some(outer) = &mut relay.outer {
-        outer.make_raw();
-    }
     while !relay.is_done() {
         relay.turn()?;
     }
     relay.finish()
 }
 
-/// How the user asked for a stop.
+/// Who is to stop with the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// By a key, which only the guest's terminal got.
-    ByKey,
-    /// By a signal, which every process in palisade's group got.
-    BySignal,
+    /// Palisade's process group: only the guest's terminal got the key.
+    Group,
+    /// Palisade alone: whoever else was meant got the signal too.
+    Palisade,
 }
 
-/// Ctrl-Z.
-const SUSPEND_KEY: u8 = 0x1a;
-
 /// What a turn of the loop waits for.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Ready {
     signals: bool,
     domain: bool,
-    screen: bool,
-    room_for_keys: bool,
-    keyboard: bool,
+    terminals: Events,
     output: [bool; 2],
 }
 
-impl Relay {
+impl Relay<'_> {
     fn is_done(&self) -> bool {
-        self.ended && self.output.is_empty() && self.master.is_none()
+        let all_shown = self.console.as_ref().is_none_or(Console::is_done);
+        self.ended && self.output.is_empty() && all_shown
     }
 
     fn turn(&mut self) -> anyhow::Result<()> {
@@ -131,57 +93,35 @@ impl Relay {
         {
             self.domain.end_for_output();
         }
-        if ready.screen {
-            self.show()?;
-        }
-        if ready.keyboard {
-            self.type_in();
-        }
-        if ready.room_for_keys {
-            self.pass_keys_on();
+        if self.pass_bytes_on(ready.terminals) == Err(HungUp) {
+            self.console = None;
+            self.pass_hangup_on();
         }
         Ok(())
     }
 
     fn wait(&self) -> rustix::io::Result<Ready> {
-        let stdin = std::io::stdin();
         let read = |fd| (fd, PollFlags::IN);
-        let master = self.master.as_ref().map(AsFd::as_fd);
-        let keys_flag = if self.keys.is_empty() {
-            PollFlags::empty()
-        } else {
-            PollFlags::OUT
-        };
-        let keyboard = self
-            .outer
-            .as_ref()
-            .filter(|outer| self.wants_keys() && outer.has_keys());
-        let waits: [Option<(BorrowedFd<'_>, PollFlags)>; 4] = [
-            Some(read(self.signals.0.get_read().as_fd())),
+        let terminals = self.console.as_ref();
+        let terminals = terminals.map_or([None; 3], |console| console.waits(self.awaited == 0));
+        let waits = [
+            Some(read(self.signals.as_fd())),
             (!self.ended).then(|| read(self.domain.as_fd())),
-            master.map(|master| (master, PollFlags::IN | keys_flag)),
-            keyboard.map(|_| read(stdin.as_fd())),
+            terminals[0],
+            terminals[1],
+            terminals[2],
         ];
-        let mut fds: Vec<_> = waits
-            .iter()
-            .flatten()
-            .copied()
-            .chain(self.output.ends().map(read))
-            .map(poll_fd)
-            .collect();
+        let flat = waits.iter().flatten().copied().chain(self.output.waits());
+        let mut fds: Vec<_> = flat.map(poll_fd).collect();
         match rustix::event::poll(&mut fds, None) {
             Err(Errno::INTR) => {}
             outcome => drop(outcome?),
         }
         let mut events = fds.iter().map(PollFd::revents);
-        let mut next = |waited: bool| {
-            if waited {
-                events.next().unwrap_or(PollFlags::empty())
-            } else {
-                PollFlags::empty()
-            }
-        };
-        let [signals, domain, terminal, keyboard] = waits.map(|wait| next(wait.is_some()));
+        let [signals, domain, guest, keyboard, screen] = waits.map(|wait| {
+            wait.and_then(|_| events.next())
+                .unwrap_or(PollFlags::empty())
+        });
         let mut output = [false; 2];
         for (ready, event) in output.iter_mut().zip(events) {
             *ready = !event.is_empty();
@@ -189,133 +129,216 @@ impl Relay {
         Ok(Ready {
             signals: !signals.is_empty(),
             domain: !domain.is_empty(),
-            screen: terminal.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
-            room_for_keys: terminal.contains(PollFlags::OUT),
-            keyboard: !keyboard.is_empty(),
+            terminals: Events {
+                guest,
+                keyboard,
+                screen,
+            },
             output,
         })
     }
 
-    /// Keys wait while the guest's terminal is full, or its input would grow here without bound.
-    fn wants_keys(&self) -> bool {
-        self.master.is_some() && self.keys.is_empty() && !self.ended
+    /// Output goes to the screen and keys to the guest.
+    fn pass_bytes_on(&mut self, events: Events) -> Result<(), HungUp> {
+        let Some(console) = &mut self.console else {
+            return Ok(());
+        };
+        if Console::has_hung_up(events) {
+            return Err(HungUp);
+        }
+        console.show_rest()?;
+        console.pass_keys_on();
+        // Palisade may have been stopped since it waited for keys.
+        let takes_keys = self.awaited == 0 && console.takes_keys();
+        if takes_keys && events.keyboard.contains(PollFlags::IN) {
+            let suspends = console.type_in()?;
+            self.want_stop(suspends.then_some(Stop::Group));
+        }
+        if events
+            .guest
+            .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
+        {
+            self.show()?;
+        }
+        Ok(())
+    }
+
+    /// Shows a piece of what the guest printed; tells how long it is.
+    fn show(&mut self) -> Result<usize, HungUp> {
+        let Some(console) = &mut self.console else {
+            return Ok(0);
+        };
+        let most_bytes = self.output.left_bytes();
+        let printed_bytes = console.show(most_bytes)?;
+        self.output.count(printed_bytes.min(most_bytes));
+        if printed_bytes > most_bytes {
+            self.domain.end_for_output();
+        }
+        Ok(printed_bytes)
+    }
+
+    /// What the guest printed before it stopped is seen before palisade stops. Others of its domain
+    /// may print for ever.
+    fn show_before_stop(&mut self) {
+        const MOST_PIECES: usize = 64;
+        for _ in 0..MOST_PIECES {
+            // A terminal that is gone is noticed when palisade goes on.
+            if self.show().unwrap_or(0) == 0 {
+                return;
+            }
+        }
     }
 
     fn pass_signals_on(&mut self) {
         for signal in self.signals.pending() {
             match signal {
                 SIGWINCH => self.resize(),
-                SIGTTOU => {}
                 SIGCONT => self.go_on(),
                 SIGTSTP => {
-                    self.stop_wanted = Some(Stop::BySignal);
-                    let _ = self.domain.signal(SIGTSTP);
+                    self.signal(SIGTSTP);
+                    self.want_stop(Some(Stop::Palisade));
                 }
-                // The guest may have ended already; its report is on the way then.
-                signal => drop(self.domain.signal(signal)),
+                SIGHUP => self.pass_hangup_on(),
+                signal => self.signal(signal),
             }
         }
     }
 
+    /// A signal that comes when the guest has ended already is about what it printed and nobody reads.
+    fn signal(&mut self, signal: i32) {
+        let has_ended = self.ended || self.domain.signal(signal).is_err();
+        if has_ended && signals::ask_to_end(signal) {
+            self.console = None;
+            self.output.close();
+        }
+    }
+
+    /// What is stopped hears of nothing but SIGCONT: the kernel sends it behind the SIGHUP for every
+    /// group that is left behind stopped (setpgid(2)).
+    fn pass_hangup_on(&mut self) {
+        self.signal(SIGHUP);
+        self.continue_guest(Place::Same);
+    }
+
     fn resize(&self) {
-        if let (Some(outer), Some(master)) = (&self.outer, &self.master) {
-            let (ws_row, ws_col) = outer.size();
-            let _ = rustix::termios::tcsetwinsize(
-                master,
-                Winsize {
-                    ws_row,
-                    ws_col,
-                    ws_xpixel: 0,
-                    ws_ypixel: 0,
-                },
-            );
+        if let Some(console) = &self.console {
+            console.resize();
         }
     }
 
     fn hear(&mut self) -> anyhow::Result<()> {
         match self.domain.next_event()? {
-            Event::Stopped(_) => {
-                if let Some(stop) = self.stop_wanted.take() {
-                    self.stop_too(stop);
-                }
-            }
+            Event::Stopped(signal) => self.guest_stopped(signal),
+            Event::Continued => self.awaited = self.awaited.saturating_sub(1),
             Event::Ended => self.ended = true,
         }
         Ok(())
     }
 
-    /// A stopped guest looks like a stopped palisade to the shell that started it.
+    fn guest_stopped(&mut self, signal: i32) {
+        // Perhaps palisade has been continued in the meantime, and the guest with it.
+        self.pass_signals_on();
+        if self.awaited > 0 {
+            return;
+        }
+        self.is_stopped = true;
+        let is_in_front = self.console.as_ref().map(Console::is_in_front);
+        let asks = [SIGTTIN, SIGTTOU].contains(&signal) && is_in_front == Some(false);
+        if let (true, Some(console)) = (asks, &mut self.console) {
+            console.want_front();
+        }
+        if let Some(stop) = self.stop_wanted.take() {
+            self.stop_too(stop);
+        } else if asks {
+            self.ask_for_terminal(signal);
+        } else if is_in_front == Some(true) && job::leads_its_group() {
+            // As `:stop` of an editor. Only the person at the keyboard gets to see it: a guest must
+            // not stop what started palisade, nor a palisade that nobody watches, which keeps its limits.
+            self.stop_too(Stop::Group);
+        } else if signal != SIGSTOP && !job::is_watched() {
+            // Outside the kernel would have ignored it.
+            self.continue_guest(Place::Same);
+        }
+    }
+
+    /// The guest, in the background, was stopped because it read or set its terminal.
+    fn ask_for_terminal(&mut self, signal: i32) {
+        if self.console.as_ref().is_some_and(Console::is_ours) {
+            self.go_on();
+        } else if job::is_watched() {
+            let signal = if signal == SIGTTIN {
+                Signal::TTIN
+            } else {
+                Signal::TTOU
+            };
+            self.show_before_stop();
+            // Stops palisade; it goes on by SIGCONT.
+            let _ = rustix::process::kill_current_process_group(signal);
+        } else {
+            // Nobody can bring it to the foreground; outside it would have got EIO.
+            self.console = None;
+            self.pass_hangup_on();
+        }
+    }
+
+    /// The user wants the guest, and palisade with it, to stop.
+    fn want_stop(&mut self, stop: Option<Stop>) {
+        self.stop_wanted = stop;
+        // One that has stopped by itself does not stop again.
+        if self.is_stopped
+            && let Some(stop) = self.stop_wanted.take()
+        {
+            self.stop_too(stop);
+        }
+    }
+
+    /// A stopped guest looks like a stopped palisade to the shell that started it. Where there is no
+    /// such shell, nobody could ever continue either.
     fn stop_too(&mut self, stop: Stop) {
-        if let Some(outer) = &mut self.outer {
-            outer.restore();
+        if !job::is_watched() {
+            return self.continue_guest(Place::Same);
+        }
+        self.show_before_stop();
+        if let Some(console) = &mut self.console {
+            console.step_back();
         }
         let _ = match stop {
-            Stop::ByKey => rustix::process::kill_current_process_group(Signal::STOP),
-            Stop::BySignal => {
+            Stop::Group => rustix::process::kill_current_process_group(Signal::STOP),
+            Stop::Palisade => {
                 rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)
             }
         };
-        self.go_on();
     }
 
+    /// Palisade was continued, in the foreground or in the background.
     fn go_on(&mut self) {
-        if let Some(outer) = &mut self.outer {
-            outer.make_raw();
-        }
+        self.stop_wanted = None;
         self.resize();
-        let _ = self.domain.signal(SIGCONT);
-    }
-
-    /// Shows what the guest printed to its terminal.
-    fn show(&mut self) -> anyhow::Result<()> {
-        let (Some(master), Some(outer)) = (&self.master, &self.outer) else {
-            return Ok(());
-        };
-        let mut buffer = [0; 16 * 1024];
-        match rustix::io::read(master, &mut buffer) {
-            Ok(length @ 1..) => {
-                let shown = length.min(self.output.left_bytes());
-                // A screen that is gone shows nothing; the guest still runs to its end.
-                let _ = write_all(outer.screen().as_fd(), &buffer[..shown]);
-                self.output.count(shown);
-                if shown < length {
-                    self.domain.end_for_output();
-                }
+        let is_stopped = self.is_stopped;
+        let place = self.console.as_mut().map_or(Place::Same, |console| {
+            let was_in_front = console.is_in_front();
+            let is_in_front = console.look_around();
+            match is_in_front {
+                _ if was_in_front == is_in_front && !is_stopped => Place::Same,
+                true => Place::Front,
+                false => Place::Background,
             }
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            // EIO: the last process that held the terminal is gone (pty(7)).
-            Ok(_) | Err(_) => self.master = None,
-        }
-        Ok(())
+        });
+        self.continue_guest(place);
     }
 
-    fn type_in(&mut self) {
-        let mut buffer = [0; 4096];
-        match rustix::io::read(std::io::stdin(), &mut buffer) {
-            Ok(0) => drop(self.domain.signal(SIGHUP)),
-            Ok(length) => {
-                if buffer[..length].contains(&SUSPEND_KEY) {
-                    self.stop_wanted = Some(Stop::ByKey);
-                }
-                self.keys.extend_from_slice(&buffer[..length]);
-                self.pass_keys_on();
-            }
-            Err(_) => {}
-        }
-    }
-
-    fn pass_keys_on(&mut self) {
-        if let Some(master) = &self.master
-            && let Ok(written) = rustix::io::write(master, &self.keys)
-        {
-            self.keys.drain(..written);
+    /// Keys wait until it has happened: earlier they would be another group's, and a stop would be
+    /// taken back.
+    fn continue_guest(&mut self, place: Place) {
+        self.is_stopped = false;
+        if self.domain.go_on(place).is_ok() {
+            self.awaited += 1;
         }
     }
 
     fn finish(mut self) -> anyhow::Result<Report> {
-        if let Some(outer) = &mut self.outer {
-            outer.restore();
-        }
+        // Puts the terminal back.
+        self.console = None;
         let output_bytes = self.output.passed_bytes();
         let mut report = self.domain.wait()?;
         report.usage.output_bytes = output_bytes;

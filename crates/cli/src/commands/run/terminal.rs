@@ -1,104 +1,198 @@
 //! The terminal palisade was started from, and the guest's own in its place.
 
+use super::job;
 use palisade_process::Terminal;
-use rustix::termios::{OptionalActions, Termios};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    termios::{
+        InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios, Winsize,
+    },
+};
 use std::{
     io::{IsTerminal, stderr, stdin, stdout},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 /// The terminal outside.
 #[derive(Debug)]
 pub(super) struct Outer {
     replaces: [bool; 3],
-    /// Settings to put back, while the terminal is in raw mode.
-    saved: Option<Termios>,
-    /// A descriptor for showing what the guest prints.
+    /// Where keys come from: stdin, or whatever else is the terminal, as programs read it that get
+    /// their input by a pipe.
+    keyboard: OwnedFd,
+    /// Where the guest's output is shown.
     screen: OwnedFd,
+    /// The settings to put back.
+    found: Termios,
+    is_raw: bool,
+    /// So many bytes were typed before the terminal was raw, and not read yet.
+    typed_ahead: usize,
+    start: Start,
+}
+
+/// How palisade was started on this terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// With the keyboard and the screen for itself.
+    Alone,
+    /// In the foreground, in a pipeline that may want the keys, `palisade run -- ls | less`: they are
+    /// left to it until the guest asks for them.
+    Beside,
+    /// In the background, or without job control.
+    Behind,
+}
+
+/// Which standard streams are terminals.
+fn terminals() -> [bool; 3] {
+    [
+        stdin().is_terminal(),
+        stdout().is_terminal(),
+        stderr().is_terminal(),
+    ]
+}
+
+/// Whether any standard stream is a terminal; the guest gets one of its own then.
+pub(crate) fn is_wanted() -> bool {
+    terminals().contains(&true)
 }
 
 impl Outer {
-    /// Looks which standard streams are terminals; `None` if none is.
-    pub(super) fn find() -> Option<Self> {
-        let replaces = [
-            stdin().is_terminal(),
-            stdout().is_terminal(),
-            stderr().is_terminal(),
-        ];
-        let screen = match replaces {
-            [_, true, _] => stdout().as_fd().try_clone_to_owned(),
-            [_, _, true] => stderr().as_fd().try_clone_to_owned(),
-            [true, ..] => stdin().as_fd().try_clone_to_owned(),
-            _ => return None,
+    /// The terminal among the standard streams, if there is one. The guest must never get that one
+    /// itself, so a failure is not the same as none.
+    pub(super) fn find() -> rustix::io::Result<Option<Self>> {
+        let replaces = terminals();
+        let (stdin, stdout, stderr) = (stdin(), stdout(), stderr());
+        let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let first = |order: [usize; 3]| order.into_iter().find(|stream| replaces[*stream]);
+        let (Some(keys_from), Some(shows_on)) = (first([0, 1, 2]), first([1, 2, 0])) else {
+            return Ok(None);
         };
-        Some(Self {
+        let keyboard = open_again(streams[keys_from])?;
+        let screen = open_again(streams[shows_on])?;
+        let found = rustix::termios::tcgetattr(&keyboard)?;
+        let start = match foreground_group(keyboard.as_fd()) {
+            Ok(group) if Some(group) != job::own_group() => Start::Behind,
+            Ok(_) if replaces[0] && replaces[1] => Start::Alone,
+            Ok(_) => Start::Beside,
+            Err(_) => Start::Behind,
+        };
+        Ok(Some(Self {
             replaces,
-            saved: None,
-            screen: screen.ok()?,
-        })
+            keyboard,
+            screen,
+            found,
+            is_raw: false,
+            typed_ahead: 0,
+            start,
+        }))
     }
 
     pub(super) fn replaces(&self) -> [bool; 3] {
         self.replaces
     }
 
-    pub(super) fn screen(&self) -> &OwnedFd {
-        &self.screen
+    pub(super) fn keyboard(&self) -> BorrowedFd<'_> {
+        self.keyboard.as_fd()
     }
 
-    /// The terminal to make for the guest.
+    pub(super) fn screen(&self) -> BorrowedFd<'_> {
+        self.screen.as_fd()
+    }
+
+    pub(super) fn starts_in_front(&self) -> bool {
+        self.start == Start::Alone
+    }
+
+    pub(super) fn starts_behind(&self) -> bool {
+        self.start == Start::Behind
+    }
+
+    /// The terminal to make for the guest: with the same keys and modes.
     pub(super) fn order(&self) -> Terminal {
-        let (rows, columns) = self.size();
+        let size = self.size();
+        let mut settings = self.found.clone();
+        if self.start == Start::Behind {
+            make_cooked(&mut settings);
+        }
         Terminal {
-            rows,
-            columns,
+            rows: size.ws_row,
+            columns: size.ws_col,
             replaces: self.replaces,
-            raw_output: !self.shows_as_is(),
+            settings,
+            in_front: self.starts_in_front(),
         }
     }
 
-    /// Whether the terminal outside leaves output alone while keys go straight to the guest. It
-    /// goes on translating line ends where the rest of a pipeline prints to it too.
-    fn shows_as_is(&self) -> bool {
-        self.replaces[0] && self.replaces[1]
+    /// The settings that were found when the terminal was last made raw.
+    pub(super) fn found(&self) -> &Termios {
+        &self.found
     }
 
-    pub(super) fn size(&self) -> (u16, u16) {
-        rustix::termios::tcgetwinsize(&self.screen)
-            .map_or((24, 80), |size| (size.ws_row, size.ws_col))
+    /// Whether all that is shown comes from the guest. The rest of a pipeline counts on line ends
+    /// being translated.
+    fn shows_the_guest_alone(&self) -> bool {
+        self.replaces[1]
     }
 
-    /// Whether keys typed now are meant for us.
-    pub(super) fn has_keys(&self) -> bool {
-        self.replaces[0] && self.is_in_foreground()
+    pub(super) fn translates_line_ends(&self) -> bool {
+        let leaves_alone = self.is_raw && self.shows_the_guest_alone();
+        !leaves_alone && self.found.output_modes.contains(OutputModes::OPOST)
     }
 
-    fn is_in_foreground(&self) -> bool {
-        rustix::termios::tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
+    pub(super) fn size(&self) -> Winsize {
+        rustix::termios::tcgetwinsize(&self.screen).unwrap_or(Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        })
     }
 
-    /// Passes every key on to the guest's terminal, which gives Ctrl-C and Ctrl-Z their meaning. In
-    /// the background the terminal belongs to somebody else and is left alone.
+    /// Whether keys typed now are meant for this process. A terminal that is not its controlling one
+    /// has no job control for it: it may read (`__tty_check_change` in drivers/tty/tty_jobctrl.c).
+    pub(super) fn is_ours(&self) -> bool {
+        match foreground_group(self.keyboard()) {
+            Ok(group) => Some(group) == job::own_group(),
+            Err(errno) => errno == Errno::NOTTY,
+        }
+    }
+
+    /// Passes every key on to the guest's terminal, which gives Ctrl-C and Ctrl-Z their meaning.
     pub(super) fn make_raw(&mut self) {
-        if self.saved.is_some() || !self.has_keys() {
-            return;
+        if !self.is_raw
+            && let Ok(settings) = rustix::termios::tcgetattr(&self.keyboard)
+        {
+            self.found = settings;
         }
-        if let Ok(settings) = rustix::termios::tcgetattr(stdin()) {
-            let mut raw = settings.clone();
-            raw.make_raw();
-            if !self.shows_as_is() {
-                raw.output_modes = settings.output_modes;
-            }
-            if rustix::termios::tcsetattr(stdin(), OptionalActions::Now, &raw).is_ok() {
-                self.saved = Some(settings);
-            }
+        let mut raw = self.found.clone();
+        raw.make_raw();
+        if !self.shows_the_guest_alone() {
+            raw.output_modes = self.found.output_modes;
         }
+        // Also if it was raw: a shell sets it to its own liking when palisade stops.
+        let set = rustix::termios::tcsetattr(&self.keyboard, OptionalActions::Now, &raw);
+        self.is_raw = set.is_ok();
+        self.typed_ahead = rustix::io::ioctl_fionread(&self.keyboard).unwrap_or(0) as usize;
     }
 
-    /// Puts the terminal back as it was found.
+    /// Reads keys. Those typed ahead are lines already, in which the kernel keeps a 0 where Ctrl-D was
+    /// typed (`n_tty_receive_char_special` in drivers/tty/n_tty.c).
+    pub(super) fn read_keys(&mut self, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        let length = rustix::io::read(&self.keyboard, &mut *buffer)?;
+        let ahead = length.min(self.typed_ahead);
+        self.typed_ahead -= ahead;
+        let end_of_file = self.found.special_codes[SpecialCodeIndex::VEOF];
+        for byte in buffer[..ahead].iter_mut().filter(|byte| **byte == 0) {
+            *byte = end_of_file;
+        }
+        Ok(length)
+    }
+
+    /// Puts the terminal back as it was found, unless it belongs to somebody else by now.
     pub(super) fn restore(&mut self) {
-        if let Some(settings) = self.saved.take() {
-            let _ = rustix::termios::tcsetattr(stdin(), OptionalActions::Now, &settings);
+        if std::mem::take(&mut self.is_raw) && self.is_ours() {
+            let _ = rustix::termios::tcsetattr(&self.keyboard, OptionalActions::Now, &self.found);
         }
     }
 }
@@ -107,4 +201,38 @@ impl Drop for Outer {
     fn drop(&mut self) {
         self.restore();
     }
+}
+
+/// What was found are somebody else's settings, perhaps a shell's at its prompt.
+fn make_cooked(settings: &mut Termios) {
+    settings.input_modes |= InputModes::ICRNL | InputModes::IXON;
+    settings.local_modes |= LocalModes::ISIG
+        | LocalModes::ICANON
+        | LocalModes::IEXTEN
+        | LocalModes::ECHO
+        | LocalModes::ECHOE
+        | LocalModes::ECHOK;
+}
+
+/// The group in the foreground of this process's controlling terminal, 0 if it is of another pid
+/// namespace. ENOTTY for any other terminal.
+fn foreground_group(terminal: BorrowedFd<'_>) -> rustix::io::Result<i32> {
+    match rustix::termios::tcgetpgrp(terminal) {
+        Ok(group) => Ok(group.as_raw_pid()),
+        Err(Errno::OPNOTSUPP) => Ok(0),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The same terminal without its open file description, which others share: O_NONBLOCK would be
+/// theirs too. A screen that stands still must not keep palisade from hearing signals.
+fn open_again(stream: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    let open = |path: &str| {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())
+    };
+    open(&format!("/proc/self/fd/{}", stream.as_raw_fd()))
+        // After su(1) it is another user's, but a controlling terminal is open to its session.
+        .or_else(|_| foreground_group(stream).and_then(|_| open("/dev/tty")))
+        .or_else(|_| rustix::io::fcntl_dupfd_cloexec(stream, 3))
 }

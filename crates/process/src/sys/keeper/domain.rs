@@ -111,12 +111,13 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     }
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(init, &mut setup)?;
-    tell_started(init, &mut setup);
+    tell_started(init, &setup);
     for fd in setup.fds() {
         kernel::close(*fd);
     }
     Ok(guest::Running {
         pid,
+        terminal: setup.terminal.map(|terminal| terminal.slave),
         children,
         supervisor: SUPERVISOR,
         deadline_ns: setup
@@ -136,7 +137,7 @@ pub(crate) fn tell_ready(socket: Fd) {
 }
 
 /// The guest's program runs. Its terminal's master goes to the supervisor.
-fn tell_started(init: &Init, setup: &mut launch::Setup) {
+fn tell_started(init: &Init, setup: &launch::Setup) {
     let mut record = Record {
         kind: wire::INIT_STARTED,
         ..Record::default()
@@ -147,11 +148,10 @@ fn tell_started(init: &Init, setup: &mut launch::Setup) {
         setup.pivot_ns,
         kernel::monotonic_ns(),
     ]);
-    match setup.terminal.take() {
+    match setup.terminal {
         Some(terminal) => {
             send_record(init.socket, &record, &[terminal.master]);
             kernel::close(terminal.master);
-            kernel::close(terminal.slave);
         }
         None => send_record(init.socket, &record, &[]),
     }

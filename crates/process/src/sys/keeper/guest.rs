@@ -13,6 +13,8 @@ pub(crate) const STANDARD_STREAMS: usize = 3;
 /// A guest that runs.
 pub(crate) struct Running {
     pub(crate) pid: i32,
+    /// Its terminal, if it has one.
+    pub(crate) terminal: Option<Fd>,
     /// Readable when a child has changed.
     pub(crate) children: Fd,
     pub(crate) supervisor: Fd,
@@ -65,7 +67,7 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_umask(0o022);
     let cwd = setup.cwd.unwrap_or(c!("/"));
     kernel::change_directory(cwd).during(Step::ChangeDirectory, 0)?;
-    reset_signals(setup.terminal.is_some());
+    reset_signals();
     kernel::set_signal_mask(0).during(Step::Execute, 0)?;
     let program = setup
         .program
@@ -99,26 +101,19 @@ fn await_launch(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-/// On a terminal of its own a guest starts like from a login: keys work although whatever started
-/// palisade ignores their signals, as a shell does for background jobs. Otherwise what is ignored
-/// stays ignored (nohup(1)), but for the two signals that belong to the C library, which
-/// posix_spawn(3) of glibc leaves ignored.
-fn reset_signals(on_terminal: bool) {
+/// What palisade was told to ignore stays ignored (nohup(1)), but for the two signals that belong to
+/// the C library, which posix_spawn(3) of glibc leaves ignored.
+fn reset_signals() {
     const OF_THE_C_LIBRARY: core::ops::RangeInclusive<i32> = 32..=33;
-    let signals = if on_terminal {
-        1..=64
-    } else {
-        OF_THE_C_LIBRARY
-    };
-    for signal in signals {
+    for signal in OF_THE_C_LIBRARY {
         kernel::set_default_action(signal);
     }
 }
 
 /// Gives the guest its standard streams: what came with the message, or its own terminal.
 fn redirect(setup: &Setup) -> kernel::Result<()> {
-    if let Some(terminal) = &setup.terminal {
-        terminal::take_foreground(terminal.slave)?;
+    if let Some(terminal) = setup.terminal.filter(|terminal| terminal.in_front) {
+        terminal::put_in_front(terminal.slave, kernel::process_id())?;
     }
     for stream in 0..STANDARD_STREAMS {
         let from = match &setup.terminal {

@@ -124,6 +124,7 @@ pub(crate) const CLONE_NEWNET: u64 = 0x4000_0000;
 pub(crate) const SIGKILL: i32 = 9;
 pub(crate) const SIGPIPE: i32 = 13;
 pub(crate) const SIGCHLD: i32 = 17;
+pub(crate) const SIGCONT: i32 = 18;
 
 pub(crate) const MOUNT_ATTR_RDONLY: u64 = 1;
 pub(crate) const MOUNT_ATTR_NOSUID: u64 = 2;
@@ -326,6 +327,7 @@ const SCM_RIGHTS: i32 = 1;
 const CMSG_HEADER_BYTES: usize = 16;
 const MSG_CMSG_CLOEXEC: i32 = 0x4000_0000;
 const MSG_NOSIGNAL: i32 = 0x4000;
+const MSG_DONTWAIT: i32 = 0x40;
 const MSG_CTRUNC: i32 = 8;
 
 pub(crate) fn exit(code: i32) -> ! {
@@ -841,15 +843,29 @@ pub(crate) fn fork(namespaces: u64, cgroup: Option<Fd>) -> Result<Option<(i32, F
     // kernel writes the pidfd before either side returns.
     let forked = unsafe { call!(number::CLONE3, &raw const arguments, bytes) };
     let pid = match forked {
-        // Container runtimes hide clone3, whose flags their filters cannot read.
-        Err(Errno::NOSYS) if cgroup.is_none() => {
-            let flags = arguments.flags | arguments.exit_signal;
-            // SAFETY: as above. The third argument is where CLONE_PIDFD stores (clone(2)).
-            unsafe { call!(number::CLONE, flags, 0usize, &raw mut pidfd)? }
-        }
+        Err(Errno::NOSYS) => fork_by_clone(namespaces, cgroup, &mut pidfd)?,
         forked => forked?,
     };
     Ok((pid != 0).then_some((pid as i32, pidfd)))
+}
+
+/// Container runtimes hide clone3, whose flags their filters cannot read. Without it the child has
+/// to move itself into the cgroup.
+fn fork_by_clone(namespaces: u64, cgroup: Option<Fd>, pidfd: &mut Fd) -> Result<usize> {
+    let flags = namespaces | CLONE_PIDFD | SIGCHLD as u64;
+    // SAFETY: as in `fork`. The third argument is where CLONE_PIDFD stores (clone(2)).
+    let pid = unsafe { call!(number::CLONE, flags, 0usize, &raw mut *pidfd)? };
+    if pid == 0 && cgroup.is_some_and(|cgroup| enter_cgroup(cgroup).is_err()) {
+        crate::exit(125);
+    }
+    Ok(pid)
+}
+
+fn enter_cgroup(cgroup: Fd) -> Result<()> {
+    let processes = open(cgroup, c!("cgroup.procs"), O_WRONLY, 0)?;
+    let entered = write(processes, b"0");
+    close(processes);
+    entered.map(drop)
 }
 
 /// Runs `run(argument)` in a child that shares this memory, and waits until the child has executed
@@ -986,6 +1002,15 @@ pub(crate) fn pipe() -> Result<[Fd; 2]> {
 
 /// Sends one message with descriptors attached.
 pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
+    send_message(socket, bytes, fds, MSG_NOSIGNAL)
+}
+
+/// Sends one message if there is room for it.
+pub(crate) fn send_at_once(socket: Fd, bytes: &[u8]) -> Result<usize> {
+    send_message(socket, bytes, &[], MSG_NOSIGNAL | MSG_DONTWAIT)
+}
+
+fn send_message(socket: Fd, bytes: &[u8], fds: &[Fd], flags: i32) -> Result<usize> {
     let mut control = Control {
         length: CMSG_HEADER_BYTES + size_of_val(fds),
         level: SOL_SOCKET,
@@ -1014,7 +1039,7 @@ pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
         flags: 0,
     };
     // SAFETY: the header, the part and the control block outlive the call; sendmsg only reads them.
-    unsafe { call!(number::SENDMSG, socket, &raw const message, MSG_NOSIGNAL) }
+    unsafe { call!(number::SENDMSG, socket, &raw const message, flags) }
 }
 
 /// Receives bytes and the descriptors attached to them. Gives how many of each; 0 bytes is the end.

@@ -3,7 +3,7 @@
 use crate::domain::Init;
 use crate::guest::Running;
 use crate::park::Text;
-use crate::{kernel, record_from, send_record, wire};
+use crate::{kernel, record_bytes, record_from, send_record, terminal, wire};
 use kernel::{CStr, Fd, POLLIN, PollFd};
 use wire::{RECORD_WORDS, Record, ended};
 
@@ -50,8 +50,31 @@ fn obey(init: &Init, running: &Running) {
             // The guest leads a group of its own; a signal meant for it reaches its pipeline too.
             let _ = kernel::kill(-running.pid, words[0] as i32);
         }
+        Some(Record {
+            kind: wire::DOMAIN_CONTINUE,
+            words,
+        }) => continue_guest(init, running, words[0]),
         _ => finish(init, 0, wire::REASON_KILLED),
     }
+}
+
+/// With init's own group in front, the guest's is in the background: it is stopped when it reads its
+/// terminal or sets it (SIGTTIN, SIGTTOU).
+fn continue_guest(init: &Init, running: &Running, place: u64) {
+    let group = match place {
+        wire::PLACE_FRONT => Some(running.pid),
+        wire::PLACE_BACKGROUND => Some(kernel::process_id()),
+        _ => None,
+    };
+    if let (Some(slave), Some(group)) = (running.terminal, group) {
+        let _ = terminal::put_in_front(slave, group);
+    }
+    let _ = kernel::kill(-running.pid, kernel::SIGCONT);
+    let answer = Record {
+        kind: wire::INIT_CONTINUED,
+        ..Record::default()
+    };
+    send_record(init.socket, &answer, &[]);
 }
 
 fn reap(init: &Init, running: &Running) {
@@ -62,16 +85,23 @@ fn reap(init: &Init, running: &Running) {
             continue;
         }
         if status & 0xff == 0x7f {
-            let mut record = Record {
-                kind: wire::INIT_STOPPED,
-                ..Record::default()
-            };
-            record.words[0] = u64::from(status >> 8 & 0xff);
-            send_record(init.socket, &record, &[]);
+            tell_of_stop(init, status >> 8 & 0xff);
         } else {
             finish(init, status, wire::REASON_GUEST);
         }
     }
+}
+
+/// A guest can stop and go on as often as it likes, also while its supervisor is stopped and reads
+/// nothing. Without room hundreds of stops wait to be read, and one more says nothing new: init, which
+/// keeps time, does not wait for it.
+fn tell_of_stop(init: &Init, signal: u32) {
+    let mut record = Record {
+        kind: wire::INIT_STOPPED,
+        ..Record::default()
+    };
+    record.words[0] = u64::from(signal);
+    let _ = kernel::send_at_once(init.socket, record_bytes(&record));
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.

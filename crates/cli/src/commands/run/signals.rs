@@ -1,0 +1,57 @@
+//! The signals that palisade takes for the guest.
+
+use signal_hook::{
+    consts::signal::{
+        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+    },
+    iterator::{backend::SignalDelivery, exfiltrator::SignalOnly},
+};
+use std::os::{
+    fd::{AsFd, BorrowedFd},
+    unix::net::UnixStream,
+};
+
+/// SIGTTIN and SIGTTOU keep their default action: in the background the kernel stops palisade as it
+/// would any program that uses the terminal.
+const CAUGHT: [i32; 10] = [
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+];
+
+/// Whether a signal asks a program to end.
+pub(super) fn ask_to_end(signal: i32) -> bool {
+    [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal)
+}
+
+/// Caught signals, readable through a descriptor.
+pub(super) struct Signals(SignalDelivery<UnixStream, SignalOnly>);
+
+impl Signals {
+    /// A keeper started after this has the default action for what is caught, and so have its guests:
+    /// then what is ignored (nohup(1)) is left alone.
+    pub(super) fn catch(keeper_runs: bool) -> std::io::Result<Self> {
+        let ignored = if keeper_runs { 0 } else { ignored() };
+        let caught = CAUGHT
+            .into_iter()
+            .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        let (read, write) = UnixStream::pair()?;
+        SignalDelivery::with_pipe(read, write, SignalOnly, caught).map(Self)
+    }
+
+    pub(super) fn pending(&mut self) -> Vec<i32> {
+        self.0.pending().collect()
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable when some are pending.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_read().as_fd()
+    }
+}
+
+/// A bit for each, as proc_pid_status(5) shows them.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.map_or(0, |bits| u64::from_str_radix(bits.trim(), 16).unwrap_or(0))
+}
