@@ -23,7 +23,9 @@ fn main() {
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-env-changed=CC");
     compile(&sources.join("true.c"), &FREESTANDING);
-    compile(&sources.join("syscalls.c"), &[]);
+    for program in ["syscalls", "opens", "blocks", "threads", "bandwidth"] {
+        compile(&sources.join(program).with_extension("c"), &[]);
+    }
 }
 
 fn compile(source: &Path, flags: &[&str]) {

@@ -3,54 +3,35 @@
  *
  *     syscalls FOLDER BATCH_US BATCHES
  *
- * FOLDER holds an executable `true` and the files `open/0` to `open/99`. Prints one line per
- * operation: its name and, for each batch, nanoseconds per operation. A batch repeats its operation
- * for about BATCH_US microseconds; the number of repeats is found once, before the first batch. The
- * batches of the operations alternate, so that a slow moment of the machine hits all of them.
- *
- * An operation that fails ends the program: a refused call would be a fast one.
+ * FOLDER holds an executable `true` and the files `open/0` to `open/99`. A batch repeats its operation
+ * for about BATCH_US microseconds; the number of repeats is found once, before the first batch.
  */
 #define _GNU_SOURCE
-#include <errno.h>
+#include "measure.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 64, FILES = 100, MOST_BATCHES = 64 };
+enum { BLOCK = 64, FILES = 100 };
 
 static const char *folder;
 static int zero, null, idle[2], to_echo[2], from_echo[2];
 static volatile sig_atomic_t signals;
 
-static void die(const char *what)
-{
-	fprintf(stderr, "syscalls: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-static double now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1e9 + now.tv_nsec;
-}
-
-/* A function that repeats `operation` `count` times and gives the nanoseconds this took. */
-#define TIMED(name, operation)                                                                     \
-	static double name(long count)                                                             \
+/* A function that repeats `action` `count` times and gives the nanoseconds this took. */
+#define TIMED(name, action)                                                                        \
+	static double name(const struct operation *unused, long count)                             \
 	{                                                                                          \
 		double began_ns = now_ns();                                                        \
+		(void)unused;                                                                      \
 		for (long i = 0; i < count; i++)                                                   \
-			operation;                                                                 \
+			action;                                                                    \
 		return now_ns() - began_ns;                                                        \
 	}
 
@@ -138,21 +119,22 @@ TIMED(time_fork_exec, fork_exec_wait())
 TIMED(time_kill, kill(getpid(), SIGUSR1))
 
 /* A signal to the only thread of a process is handled before kill(2) returns. */
-static double time_signal_handler(long count)
+static double time_signal_handler(const struct operation *operation, long count)
 {
 	signals = 0;
-	double took_ns = time_kill(count);
+	double took_ns = time_kill(operation, count);
 	if (signals != count)
 		die("signal handler");
 	return took_ns;
 }
 
 /* Opens many files that exist and keeps them; closing is not timed. */
-static double time_checked_open(long count)
+static double time_checked_open(const struct operation *unused, long count)
 {
 	static char names[FILES][16];
 	int files[FILES];
 	double took_ns = 0;
+	(void)unused;
 	for (int i = 0; i < FILES; i++)
 		snprintf(names[i], sizeof names[i], "open/%d", i);
 	for (long done = 0; done < count; done += FILES) {
@@ -168,12 +150,7 @@ static double time_checked_open(long count)
 	return took_ns;
 }
 
-static struct {
-	const char *name;
-	double (*time_ns)(long count);
-	long count;
-	double per_operation_ns[MOST_BATCHES];
-} operations[] = {
+static struct operation operations[] = {
 	{ .name = "getpid", .time_ns = time_getpid },
 	{ .name = "open+close", .time_ns = time_open_close },
 	{ .name = "checked-open", .time_ns = time_checked_open },
@@ -226,41 +203,15 @@ static void prepare(void)
 	}
 }
 
-/* The number of repeats that takes about `batch_ns`. */
-static long calibrate(double (*time_ns)(long count), double batch_ns)
-{
-	for (long count = 1;;) {
-		double took_ns = time_ns(count);
-		if (took_ns >= batch_ns)
-			return count;
-		double factor = took_ns > 0 ? 1.2 * batch_ns / took_ns : 10;
-		count = count * (factor > 10 ? 10 : factor) + 1;
-	}
-}
-
 int main(int argc, char **argv)
 {
+	program_name = "syscalls";
 	if (argc != 4) {
 		fprintf(stderr, "usage: syscalls FOLDER BATCH_US BATCHES\n");
 		return 2;
 	}
 	folder = argv[1];
-	double batch_ns = atof(argv[2]) * 1e3;
-	int batches = atoi(argv[3]);
-	if (batches < 1 || batches > MOST_BATCHES)
-		return 2;
 	prepare();
-	for (int i = 0; i < OPERATIONS; i++)
-		operations[i].count = calibrate(operations[i].time_ns, batch_ns);
-	for (int batch = 0; batch < batches; batch++)
-		for (int i = 0; i < OPERATIONS; i++)
-			operations[i].per_operation_ns[batch] =
-				operations[i].time_ns(operations[i].count) / operations[i].count;
-	for (int i = 0; i < OPERATIONS; i++) {
-		printf("%s", operations[i].name);
-		for (int batch = 0; batch < batches; batch++)
-			printf(" %.2f", operations[i].per_operation_ns[batch]);
-		putchar('\n');
-	}
+	measure(operations, OPERATIONS, atof(argv[2]), atoi(argv[3]));
 	return 0;
 }

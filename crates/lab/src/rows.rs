@@ -1,7 +1,12 @@
 //! The rows: what can be measured.
 
+mod operations;
+mod policies;
+mod programs;
 mod start;
+mod sva;
 mod syscalls;
+mod ukvm;
 
 use crate::{
     Trial, Warning,
@@ -37,8 +42,17 @@ pub trait Row: Sync {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 2] {
-    [&start::Start, &syscalls::Syscalls]
+pub fn rows() -> [&'static dyn Row; 8] {
+    [
+        &start::Start,
+        &syscalls::SYSCALLS,
+        &ukvm::OPENS,
+        &ukvm::BLOCKS,
+        &ukvm::THREADS,
+        &ukvm::CHECKED_OPENS,
+        &sva::BANDWIDTH,
+        &sva::APPLICATIONS,
+    ]
 }
 
 /// The row of that name.

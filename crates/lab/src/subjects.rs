@@ -40,7 +40,7 @@ fn version_of(program: &Path) -> Option<String> {
 }
 
 /// An executable of this name in `PATH`.
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders)
         .map(|folder| folder.join(name))

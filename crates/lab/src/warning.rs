@@ -36,6 +36,10 @@ pub enum Warning {
     Degraded {
         mechanisms: Vec<String>,
     },
+    ProgramAbsent {
+        program: &'static str,
+        install: &'static str,
+    },
     PeerAbsent {
         peer: &'static str,
         install: &'static str,
@@ -84,6 +88,12 @@ impl fmt::Display for Warning {
                 "this machine holds only part of what `all on` asks for ({}): measure as root, or see palisade doctor",
                 mechanisms.join("; ")
             ),
+            Self::ProgramAbsent { program, install } => {
+                write!(
+                    formatter,
+                    "{program} was left out, it is not installed: {install}"
+                )
+            }
             Self::PeerAbsent { peer, install } => {
                 write!(formatter, "{peer} is not here to compare with: {install}")
             }

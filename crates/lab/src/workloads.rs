@@ -10,6 +10,10 @@ use tempfile::TempDir;
 
 static TRUE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/true"));
 static SYSCALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls"));
+static OPENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/opens"));
+static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks"));
+static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
+static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
 /// own sees what the bare program sees. Dropping it removes everything.
@@ -55,19 +59,129 @@ impl Workloads {
     /// When they cannot be written.
     pub fn add_syscalls(&self) -> anyhow::Result<PathBuf> {
         const FILES: usize = 100;
-        let files = self.files_folder();
-        fs::create_dir(&files).context(FAULT)?;
-        set_mode(&files, 0o755)?;
-        for number in 0..FILES {
-            let path = files.join(number.to_string());
-            fs::write(&path, b"a file that is opened\n").context(FAULT)?;
-            set_mode(&path, 0o644)?;
-        }
+        self.add_files(FILES)?;
         self.add_true()?;
         self.add_program("syscalls", SYSCALLS)
     }
 
-    /// The folder of the files that `syscalls` opens.
+    /// Adds `opens`, which opens files.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written; so it is with the other programs.
+    pub fn add_opens(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("opens", OPENS)
+    }
+
+    /// Adds `blocks`, which reads and writes a large file.
+    pub fn add_blocks(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("blocks", BLOCKS)
+    }
+
+    /// Adds `threads`, which starts threads.
+    pub fn add_threads(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("threads", THREADS)
+    }
+
+    /// Adds `bandwidth`, which reads and writes whole files.
+    pub fn add_bandwidth(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("bandwidth", BANDWIDTH)
+    }
+
+    /// Adds the folder of files with so many of them, named `0` and so on.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_files(&self, number: usize) -> anyhow::Result<()> {
+        let files = self.files_folder();
+        fs::create_dir(&files).context(FAULT)?;
+        set_mode(&files, 0o755)?;
+        for number in 0..number {
+            let path = files.join(number.to_string());
+            fs::write(&path, b"a file that is opened\n").context(FAULT)?;
+            set_mode(&path, 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// Adds one file of this size to the folder of files; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_large_file(&self, bytes: usize) -> anyhow::Result<PathBuf> {
+        self.add_files(0)?;
+        self.add_file("large", &vec![b'x'; bytes])
+    }
+
+    /// Adds a file of words to the folder of files, the same ones every time; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_text(&self, name: &str, bytes: usize) -> anyhow::Result<PathBuf> {
+        let mut numbers = Numbers::default();
+        let mut text = Vec::with_capacity(bytes + 16);
+        while text.len() < bytes {
+            // Short words are frequent and long ones rare, as in what people write.
+            let word = numbers.next() % (1 << (4 + numbers.next() % 12));
+            let end = if numbers.next().is_multiple_of(12) {
+                "\n"
+            } else {
+                " "
+            };
+            text.extend_from_slice(format!("{word:x}{end}").as_bytes());
+        }
+        text.truncate(bytes);
+        self.add_file(name, &text)
+    }
+
+    /// Adds a file of sound to the folder of files, 16-bit stereo at 44.1 kHz; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_sound(&self, name: &str, bytes: usize) -> anyhow::Result<PathBuf> {
+        const HEADER_BYTES: u32 = 44;
+        const RATE: u32 = 44_100;
+        const FRAME_BYTES: u16 = 4;
+        let data_bytes = bytes as u32 - HEADER_BYTES;
+        let mut sound = Vec::with_capacity(bytes);
+        sound.extend_from_slice(b"RIFF");
+        sound.extend_from_slice(&(bytes as u32 - 8).to_le_bytes());
+        sound.extend_from_slice(b"WAVEfmt ");
+        sound.extend_from_slice(&16u32.to_le_bytes());
+        // PCM, two channels.
+        sound.extend_from_slice(&[1, 0, 2, 0]);
+        sound.extend_from_slice(&RATE.to_le_bytes());
+        sound.extend_from_slice(&(RATE * u32::from(FRAME_BYTES)).to_le_bytes());
+        sound.extend_from_slice(&FRAME_BYTES.to_le_bytes());
+        sound.extend_from_slice(&16u16.to_le_bytes());
+        sound.extend_from_slice(b"data");
+        sound.extend_from_slice(&data_bytes.to_le_bytes());
+        let mut numbers = Numbers::default();
+        for frame in 0..data_bytes / u32::from(FRAME_BYTES) {
+            // A chord that wanders, and a little noise.
+            let time = f64::from(frame) / f64::from(RATE);
+            let tone = |pitch: f64| (time * pitch * (1.0 + 0.01 * (time / 7.0).sin())).sin();
+            let value = 6e3 * (tone(1382.0) + tone(1741.0) + tone(2073.0));
+            let noise = (numbers.next() % 512) as f64;
+            for sample in [value + noise, value - noise] {
+                sound.extend_from_slice(&(sample as i16).to_le_bytes());
+            }
+        }
+        self.add_file(name, &sound)
+    }
+
+    fn add_file(&self, name: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
+        let path = self.files_folder().join(name);
+        fs::write(&path, content).context(FAULT)?;
+        set_mode(&path, 0o644)?;
+        Ok(path)
+    }
+
+    /// The folder of the files that programs open, and may write to if they are granted that.
     pub fn files_folder(&self) -> PathBuf {
         self.folder().join("open")
     }
@@ -77,6 +191,24 @@ impl Workloads {
         fs::write(&path, content).context(FAULT)?;
         set_mode(&path, 0o755)?;
         Ok(path)
+    }
+}
+
+/// Numbers that look like chance and are the same every time: xorshift64 (Marsaglia 2003).
+struct Numbers(u64);
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
     }
 }
 

@@ -1,0 +1,124 @@
+use super::*;
+use crate::rows::{present_on_terminal, sva::BANDWIDTH, syscalls::SYSCALLS, ukvm};
+use std::ffi::OsString;
+
+/// Every row of this kind.
+fn every_row() -> [&'static Operations; 6] {
+    [
+        &SYSCALLS,
+        &ukvm::OPENS,
+        &ukvm::BLOCKS,
+        &ukvm::THREADS,
+        &ukvm::CHECKED_OPENS,
+        &BANDWIDTH,
+    ]
+}
+
+/// The row's program with no wall and little time.
+fn run_bare(row: &Operations, workloads: &Workloads) -> anyhow::Result<String> {
+    let command = (row.lay_out)(workloads)?;
+    let mut words: Vec<OsString> = vec![command.program];
+    words.extend(command.arguments);
+    *words.last_mut().unwrap() = "2".into();
+    Program::new(&words)?.run_for_output()
+}
+
+#[test]
+fn each_workload_measures_every_operation_of_its_row() {
+    for row in every_row() {
+        let output = run_bare(row, &Workloads::new().unwrap()).unwrap();
+        let readings = parse_output(&output, row.unit, row.operations).unwrap();
+        let mut measured: Vec<_> = readings.iter().map(|one| one.measure.as_str()).collect();
+        let mut expected: Vec<_> = row.operations.iter().map(|one| one.key).collect();
+        measured.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(measured, expected, "{}", row.name);
+        let is_whole =
+            |one: &Reading| one.values.len() == 2 && one.values.iter().all(|&it| it > 0.0);
+        assert!(readings.iter().all(is_whole), "{output}");
+    }
+}
+
+#[test]
+fn an_operation_that_is_refused_ends_the_workload() {
+    let workloads = Workloads::new().unwrap();
+    let command = (SYSCALLS.lay_out)(&workloads).unwrap();
+    std::fs::remove_file(workloads.files_folder().join("0")).unwrap();
+    let words: Vec<_> = [command.program]
+        .into_iter()
+        .chain(command.arguments)
+        .collect();
+    let error = Program::new(&words).unwrap().run_for_output().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "exit status: 1: syscalls: open/close: No such file or directory"
+    );
+}
+
+#[test]
+fn output_that_leaves_an_operation_out_is_refused() {
+    let parse = |text: &str| parse_output(text, Unit::Nanoseconds, SYSCALLS.operations);
+    for (text, complaint) in [
+        ("getpid 1 2\n", "it left out open+close"),
+        ("getpid 1 x\n", "it printed \"getpid 1 x\""),
+        ("getpid\n", "it printed \"getpid\""),
+    ] {
+        assert_eq!(parse(text).unwrap_err().to_string(), complaint);
+    }
+}
+
+#[test]
+fn figures_are_in_the_row_s_unit() {
+    let operations = &ukvm::OPENS.operations[..1];
+    let readings =
+        parse_output("open-500 1500\nholding\n", Unit::Microseconds, operations).unwrap();
+    assert_eq!(readings, [Reading::one_us("open-500", 1.5)]);
+}
+
+/// Each operation takes 100 more than the one before; walls cost what filters and mounts cost.
+fn quiet_machine(row: &Operations, subjects: &[&str]) -> Samples {
+    const TIMES: [f64; 4] = [1.0, 1.04, 1.1, 1.002];
+    let contenders = subjects.iter().map(|one| Contender::new(row.name, one));
+    let mut samples = Samples::new(contenders.collect());
+    for round in 0..10 {
+        let of_round = TIMES[..subjects.len()].iter().map(|times| {
+            let reading = |(index, operation): (usize, &Operation)| {
+                let noise = f64::from(round % 3) * times * times;
+                let value = 100.0 * (index + 1) as f64 * times + noise;
+                Reading {
+                    measure: operation.key.to_owned(),
+                    unit: row.unit,
+                    values: vec![value, value, 9e9],
+                }
+            };
+            row.operations.iter().enumerate().map(reading).collect()
+        });
+        samples.push_round(of_round.collect());
+    }
+    samples
+}
+
+fn subjects_of(row: &Operations) -> Vec<&'static str> {
+    let ours = row.walls.iter().map(|wall| wall.subject);
+    [BARE].into_iter().chain(ours).chain([BUBBLEWRAP]).collect()
+}
+
+#[test]
+fn every_table_fits_a_terminal() {
+    for row in every_row() {
+        let subjects = subjects_of(row);
+        let (figures, text) = present_on_terminal(row, &quiet_machine(row, &subjects));
+        let walls = subjects.len() - 1;
+        assert_eq!(figures.len(), subjects.len() * row.operations.len() + walls);
+        insta::assert_snapshot!(row.name, text);
+    }
+}
+
+#[test]
+fn a_peer_that_is_not_there_leaves_its_column_empty() {
+    let samples = quiet_machine(&SYSCALLS, &subjects_of(&SYSCALLS)[..3]);
+    let (_, tables) = SYSCALLS.present(&samples);
+    let text = tables[0].1.to_string();
+    let getpid = text.lines().find(|line| line.starts_with("getpid"));
+    assert!(getpid.unwrap().trim_end().ends_with("pass"), "{text}");
+}

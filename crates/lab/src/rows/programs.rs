@@ -1,0 +1,210 @@
+//! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
+
+use super::{BARE, Prepared, Row, Tools, policies, program, try_peer, watch_all};
+use crate::{
+    Warning,
+    figure::{Figure, Target},
+    measure::Schedule,
+    notation::{four_figures, milliseconds},
+    sample::{Contender, Samples, Unit},
+    subjects::{Bare, Subject},
+    table::Table,
+    trial::TimedProgram,
+    workloads::Workloads,
+};
+use palisade_wall::Command;
+use std::time::Duration;
+
+/// A row of this kind.
+pub(super) struct Programs {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) programs: &'static [Job],
+    /// The most a program may take, as a ratio to bare.
+    pub(super) most: f64,
+    /// Where the figures of [`Job::published`] come from: the title of their column.
+    pub(super) original: &'static str,
+    pub(super) budget: Duration,
+}
+
+/// One line of the table.
+pub(super) struct Job {
+    pub(super) title: &'static str,
+    /// What the original measured.
+    pub(super) published: &'static str,
+    /// Lays out its input; gives its command, or `None` where it is not installed.
+    pub(super) lay_out: fn(&Workloads) -> anyhow::Result<Option<Command>>,
+    /// How to install it.
+    pub(super) install: &'static str,
+}
+
+const PALISADE: &str = "palisade run";
+const BUBBLEWRAP: &str = "bubblewrap";
+const WALL: &str = "wall";
+
+impl Row for Programs {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+        let workloads = Workloads::new()?;
+        workloads.add_files(0)?;
+        let mut prepared = Prepared {
+            trials: Vec::new(),
+            schedule: self.schedule(),
+            warnings: Vec::new(),
+            workloads,
+            pinned: false,
+        };
+        for job in self.programs {
+            match (job.lay_out)(&prepared.workloads)? {
+                Some(command) => add(&mut prepared, tools, job.title, &command)?,
+                None => prepared.warnings.push(Warning::ProgramAbsent {
+                    program: job.title,
+                    install: job.install,
+                }),
+            }
+        }
+        anyhow::ensure!(
+            !prepared.trials.is_empty(),
+            "none of the row's programs is installed"
+        );
+        prepared.schedule.watched =
+            watch_all(prepared.trials.iter().map(|(contender, _)| contender), WALL);
+        Ok(prepared)
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let figures: Vec<Figure> = samples
+            .contenders()
+            .iter()
+            .map(|contender| self.figure(samples, contender))
+            .collect();
+        let title = "ms with no wall, and times as much behind each, with 95 % intervals:";
+        let table = self.table(&figures);
+        (figures, vec![(title.to_owned(), table)])
+    }
+}
+
+fn add(
+    prepared: &mut Prepared,
+    tools: &Tools,
+    workload: &str,
+    command: &Command,
+) -> anyhow::Result<()> {
+    let policy = policies::writing(&prepared.workloads);
+    let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
+    for subject in subjects {
+        let trial = TimedProgram(program(subject, &policy, command)?);
+        let contender = Contender::new(workload, subject.name());
+        prepared.trials.push((contender, Box::new(trial)));
+    }
+    try_peer(
+        prepared,
+        Contender::new(workload, BUBBLEWRAP),
+        tools.bubblewrap.as_ref(),
+        |bubblewrap| {
+            let program = program(bubblewrap, &policy, command)?;
+            Ok(Box::new(TimedProgram(program)))
+        },
+    );
+    Ok(())
+}
+
+impl Programs {
+    /// As the originals did: one priming run, and three at least that count.
+    fn schedule(&self) -> Schedule {
+        Schedule {
+            warm_up_rounds: 1,
+            least_rounds: 3,
+            most_rounds: 50,
+            budget: self.budget,
+            relative_width: 0.005,
+            watched: Vec::new(),
+        }
+    }
+
+    fn figure(&self, samples: &Samples, contender: &Contender) -> Figure {
+        let bare = Contender::new(&contender.workload, BARE);
+        let baseline = (*contender != bare).then_some(&bare);
+        let is_ours = contender.subject == PALISADE;
+        let target = is_ours.then_some(Target::AtMostTimesBare(self.most));
+        Figure::of(
+            samples,
+            contender,
+            baseline,
+            (WALL, Unit::Microseconds),
+            target,
+        )
+    }
+
+    fn table(&self, figures: &[Figure]) -> Table {
+        let mut table = Table::new([
+            "",
+            "bare ms",
+            "target",
+            "palisade",
+            "95 %",
+            "",
+            "bwrap",
+            self.original,
+        ]);
+        for job in self.programs {
+            let find = |subject: &str| {
+                let contender = Contender::new(job.title, subject);
+                figures.iter().find(|figure| figure.contender == contender)
+            };
+            let Some(summary) = find(BARE).and_then(|figure| figure.summary) else {
+                continue;
+            };
+            let ratio = |figure: Option<&Figure>| {
+                figure
+                    .and_then(|figure| figure.ratio)
+                    .map_or_else(String::new, |ratio| four_figures(ratio.value))
+            };
+            let ours = find(PALISADE);
+            table.line([
+                job.title.to_owned(),
+                milliseconds(summary.median),
+                format!("≤ {}", self.most),
+                ratio(ours),
+                ours.map_or_else(String::new, Figure::ratio_interval),
+                ours.map_or_else(String::new, Figure::verdict_cell),
+                ratio(find(BUBBLEWRAP)),
+                job.published.to_owned(),
+            ]);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{present_on_terminal, sva::APPLICATIONS};
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let row = &APPLICATIONS;
+        let titles = row.programs[..2].iter().map(|job| job.title);
+        let contenders: Vec<_> = titles
+            .flat_map(|title| [BARE, PALISADE, BUBBLEWRAP].map(|one| Contender::new(title, one)))
+            .collect();
+        let mut samples = Samples::new(contenders.clone());
+        for round in 0..4 {
+            let of_round = (0..contenders.len()).map(|index| {
+                let value_us = 5e6 + 1e3 * (index * 10 + round) as f64;
+                vec![crate::sample::Reading::one_us(WALL, value_us)]
+            });
+            samples.push_round(of_round.collect());
+        }
+        let (figures, text) = present_on_terminal(row, &samples);
+        assert_eq!(figures.len(), contenders.len());
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,127 @@
+//! Rows of SVA-OS (2009), a kernel compiled to a safe virtual instruction set, beside `syscalls`.
+
+use super::{
+    operations::{Operation, Operations, Wall},
+    policies,
+    programs::{Job, Programs},
+};
+use crate::{sample::Unit, subjects::on_path, workloads::Workloads};
+use palisade_wall::Command;
+use std::{ffi::OsString, time::Duration};
+
+/// A bandwidth of at least 0.99 is a time of at most that much more.
+const MOST: f64 = 1.01;
+
+const fn file(key: &'static str, title: &'static str, published: &'static str) -> Operation {
+    Operation {
+        key,
+        title,
+        most: MOST,
+        published,
+    }
+}
+
+pub(super) static BANDWIDTH: Operations = Operations {
+    name: "sva-f4",
+    about: "read and write whole files of 4 KB to 4 MB (SVA-OS 2009, figure 4)",
+    title: "µs for a whole file with no wall, and times as much behind each, with 95 % intervals:",
+    lay_out,
+    walls: &[Wall {
+        subject: "palisade run",
+        title: "palisade",
+        policy: policies::writing,
+    }],
+    operations: &[
+        file("read-4", "read 4 KB", "+5 … 25 %"),
+        file("read-16", "read 16 KB", "+5 … 25 %"),
+        file("read-64", "read 64 KB", ""),
+        file("read-256", "read 256 KB", ""),
+        file("read-1024", "read 1 MB", ""),
+        file("read-4096", "read 4 MB", ""),
+        file("write-4", "write 4 KB", "+5 … 25 %"),
+        file("write-16", "write 16 KB", "+5 … 25 %"),
+        file("write-64", "write 64 KB", ""),
+        file("write-256", "write 256 KB", ""),
+        file("write-1024", "write 1 MB", ""),
+        file("write-4096", "write 4 MB", ""),
+    ],
+    unit: Unit::Microseconds,
+    most_mean: None,
+    original: Some("SVA-OS"),
+    pinned: true,
+    budget: Duration::from_secs(40),
+};
+
+fn lay_out(workloads: &Workloads) -> anyhow::Result<Command> {
+    workloads.add_files(0)?;
+    Ok(Command {
+        program: workloads.add_bandwidth()?.into(),
+        arguments: vec![workloads.files_folder().into(), "1000".into(), "7".into()],
+    })
+}
+
+/// 1 / 0.995.
+const MOST_TIME: f64 = 1.005;
+
+pub(super) static APPLICATIONS: Programs = Programs {
+    name: "sva-t3",
+    about: "whole programs at work: bzip2, lame, perl (SVA-OS 2009, table 3)",
+    programs: &[
+        Job {
+            title: "bzip2 of 64 MB",
+            published: "~0",
+            lay_out: lay_out_bzip2,
+            install: "apt-get install bzip2",
+        },
+        Job {
+            title: "lame of 206 MB",
+            published: "~0",
+            lay_out: lay_out_lame,
+            install: "apt-get install lame",
+        },
+        Job {
+            title: "perl",
+            published: "~0",
+            lay_out: lay_out_perl,
+            install: "apt-get install perl",
+        },
+    ],
+    most: MOST_TIME,
+    original: "SVA-OS",
+    budget: Duration::from_secs(420),
+};
+
+fn installed(program: &str, arguments: Vec<OsString>) -> Option<Command> {
+    on_path(program).map(|path| Command {
+        program: path.into(),
+        arguments,
+    })
+}
+
+fn lay_out_bzip2(workloads: &Workloads) -> anyhow::Result<Option<Command>> {
+    const BYTES: usize = 64 << 20;
+    let input = workloads.add_text("text", BYTES)?;
+    let arguments = vec!["-k".into(), "-f".into(), input.into()];
+    Ok(installed("bzip2", arguments))
+}
+
+fn lay_out_lame(workloads: &Workloads) -> anyhow::Result<Option<Command>> {
+    const BYTES: usize = 206 << 20;
+    if on_path("lame").is_none() {
+        return Ok(None);
+    }
+    let input = workloads.add_sound("sound.wav", BYTES)?;
+    let output = input.with_extension("mp3");
+    let arguments = vec!["--quiet".into(), input.into(), output.into()];
+    Ok(installed("lame", arguments))
+}
+
+/// Words of a text counted and sorted, the kind of job that perl was made for.
+fn lay_out_perl(workloads: &Workloads) -> anyhow::Result<Option<Command>> {
+    const BYTES: usize = 16 << 20;
+    const COUNT: &str = "while (<>) { $seen{lc $_}++ for /\\w+/g } \
+        print map { \"$seen{$_} $_\\n\" } sort { $seen{$b} <=> $seen{$a} || $a cmp $b } keys %seen;";
+    let input = workloads.add_text("words", BYTES)?;
+    let arguments = vec!["-e".into(), COUNT.into(), input.into()];
+    Ok(installed("perl", arguments))
+}

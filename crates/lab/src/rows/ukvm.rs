@@ -1,0 +1,135 @@
+//! The rows of µKVM (2006), a microkernel Java machine whose libraries reach the system through
+//! connectors only: what opening files, moving blocks and starting threads cost behind the wall.
+
+use super::{
+    operations::{Operation, Operations, Wall},
+    policies,
+};
+use crate::{sample::Unit, workloads::Workloads};
+use palisade_wall::Command;
+use std::time::Duration;
+
+const ORIGINAL: Option<&str> = Some("µKVM");
+const BUDGET: Duration = Duration::from_secs(40);
+
+const READING: Wall = Wall {
+    subject: "palisade run",
+    title: "palisade",
+    policy: policies::reading,
+};
+const WRITING: Wall = Wall {
+    subject: "palisade run",
+    title: "palisade",
+    policy: policies::writing,
+};
+const EVERYTHING_ON: Wall = Wall {
+    subject: "palisade run, all on",
+    title: "all on",
+    policy: policies::everything_on,
+};
+
+const fn operation(
+    key: &'static str,
+    title: &'static str,
+    most: f64,
+    published: &'static str,
+) -> Operation {
+    Operation {
+        key,
+        title,
+        most,
+        published,
+    }
+}
+
+/// Its table compares with plain Java, as all of them do.
+pub(super) static OPENS: Operations = Operations {
+    name: "mk-2",
+    about: "open 500 and 1000 existing files (µKVM 2006, table 2)",
+    title: "µs to open all of them with no wall, and times as much behind each, with 95 % intervals:",
+    lay_out: lay_out_opens,
+    walls: &[READING],
+    operations: &[
+        operation("open-500", "open 500 files", 1.01, "+2.98 %"),
+        operation("open-1000", "open 1000 files", 1.01, "+3.33 %"),
+    ],
+    unit: Unit::Microseconds,
+    most_mean: None,
+    original: ORIGINAL,
+    pinned: true,
+    budget: BUDGET,
+};
+
+/// The same with every mechanism on that palisade has.
+pub(super) static CHECKED_OPENS: Operations = Operations {
+    name: "mk-7",
+    about: "open 500 and 1000 existing files with everything on (µKVM 2006, tables 7 to 9)",
+    walls: &[EVERYTHING_ON],
+    operations: &[
+        operation("open-500", "open 500 files", 1.05, "+68.55 %"),
+        operation("open-1000", "open 1000 files", 1.05, "+39.89 %"),
+    ],
+    ..OPENS
+};
+
+pub(super) static BLOCKS: Operations = Operations {
+    name: "mk-3",
+    about: "read and write 5 MB in small blocks, unbuffered (µKVM 2006, table 3)",
+    title: "µs for 5 MB with no wall, and times as much behind each, with 95 % intervals:",
+    lay_out: lay_out_blocks,
+    walls: &[WRITING],
+    operations: &[
+        operation("read-64", "read by 64 B", 1.05, "−1.41 …"),
+        operation("read-128", "read by 128 B", 1.05, "+0.71 %"),
+        operation("read-256", "read by 256 B", 1.05, "in all"),
+        operation("read-512", "read by 512 B", 1.01, ""),
+        operation("read-1024", "read by 1024 B", 1.01, ""),
+        operation("write-64", "write by 64 B", 1.05, ""),
+        operation("write-128", "write by 128 B", 1.05, ""),
+        operation("write-256", "write by 256 B", 1.05, ""),
+        operation("write-512", "write by 512 B", 1.01, ""),
+        operation("write-1024", "write by 1024 B", 1.01, ""),
+    ],
+    ..OPENS
+};
+
+pub(super) static THREADS: Operations = Operations {
+    name: "mk-6",
+    about: "create and start 10, 30, 60 and 100 threads (µKVM 2006, table 6)",
+    title: "µs until the last one runs with no wall, and times as much behind each, with 95 % intervals:",
+    lay_out: lay_out_threads,
+    operations: &[
+        operation("threads-10", "10 threads", 1.01, "≤ +14.29 %"),
+        operation("threads-30", "30 threads", 1.01, "≤ +14.29 %"),
+        operation("threads-60", "60 threads", 1.01, "≤ +14.29 %"),
+        operation("threads-100", "100 threads", 1.01, "≤ +14.29 %"),
+    ],
+    pinned: false,
+    ..OPENS
+};
+
+fn lay_out_opens(workloads: &Workloads) -> anyhow::Result<Command> {
+    const FILES: usize = 1000;
+    workloads.add_files(FILES)?;
+    Ok(Command {
+        program: workloads.add_opens()?.into(),
+        arguments: vec![workloads.folder().into(), "25".into()],
+    })
+}
+
+fn lay_out_blocks(workloads: &Workloads) -> anyhow::Result<Command> {
+    const FILE_BYTES: usize = 5 << 20;
+    let file = workloads.add_large_file(FILE_BYTES)?;
+    Ok(Command {
+        program: workloads.add_blocks()?.into(),
+        arguments: vec![file.into(), "5".into()],
+    })
+}
+
+fn lay_out_threads(workloads: &Workloads) -> anyhow::Result<Command> {
+    workloads.add_files(0)?;
+    Ok(Command {
+        program: workloads.add_threads()?.into(),
+        arguments: vec!["15".into()],
+    })
+}

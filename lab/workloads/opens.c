@@ -1,0 +1,70 @@
+/*
+ * What it costs to open many files that exist, and to keep them open.
+ *
+ *     opens FOLDER BATCHES
+ *
+ * FOLDER holds the files `open/0` to `open/999`. Each operation opens its number of them, one after the
+ * other, and keeps them; closing is not timed. Afterwards it opens all of them once more, says `holding`
+ * and waits for the end of its input, so that somebody else can see what that takes.
+ */
+#define _GNU_SOURCE
+#include "measure.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MOST_FILES = 1000, NAME_BYTES = 16 };
+
+static char names[MOST_FILES][NAME_BYTES];
+static int files[MOST_FILES];
+
+static void open_all(long number)
+{
+	for (long i = 0; i < number; i++)
+		if ((files[i] = open(names[i], O_RDONLY | O_CLOEXEC)) < 0)
+			die(names[i]);
+}
+
+static double time_opens(const struct operation *operation, long count)
+{
+	double took_ns = 0;
+	for (long done = 0; done < count; done++) {
+		double began_ns = now_ns();
+		open_all(operation->parameter);
+		took_ns += now_ns() - began_ns;
+		for (long i = 0; i < operation->parameter; i++)
+			close(files[i]);
+	}
+	return took_ns;
+}
+
+static struct operation operations[] = {
+	{ .name = "open-500", .time_ns = time_opens, .parameter = 500 },
+	{ .name = "open-1000", .time_ns = time_opens, .parameter = MOST_FILES },
+};
+
+int main(int argc, char **argv)
+{
+	char byte;
+	struct rlimit most = { 0 };
+	program_name = "opens";
+	if (argc != 3) {
+		fprintf(stderr, "usage: opens FOLDER BATCHES\n");
+		return 2;
+	}
+	if (chdir(argv[1]) != 0 || getrlimit(RLIMIT_NOFILE, &most) != 0)
+		die(argv[1]);
+	most.rlim_cur = most.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &most) != 0)
+		die("limit of open files");
+	for (int i = 0; i < MOST_FILES; i++)
+		snprintf(names[i], sizeof names[i], "open/%d", i);
+	measure(operations, sizeof operations / sizeof operations[0], 0, atoi(argv[2]));
+	open_all(MOST_FILES);
+	puts("holding");
+	fflush(stdout);
+	while (read(0, &byte, 1) > 0)
+		;
+	return 0;
+}
