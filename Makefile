@@ -14,7 +14,9 @@ SHELL := /bin/bash
 host = $(shell rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
-.PHONY: help demo test build lint ci
+.PHONY: help demo test build lint ci vm
+
+RELEASE ?= bookworm
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 12
@@ -38,3 +40,6 @@ lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
 
 ci: ## Everything that CI runs
 	@.ci/run
+
+vm: ## Run palisade with an older kernel, in a virtual machine
+	@tools/vm-test $(RELEASE)
