@@ -261,7 +261,7 @@ int attack_fork_flight(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	for (int chain = 0; chain < CHAINS; chain++)
 		if (fork() == 0)
-			flee_until(monotonic_ms() + 2000);
-	sleep(3);
+			flee_until(monotonic_ms() + 10000);
+	sleep(11);
 	_exit(0);
 }
