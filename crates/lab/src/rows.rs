@@ -20,7 +20,7 @@ use crate::{
 };
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_wall::Command;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
 pub trait Row: Sync {
@@ -29,6 +29,10 @@ pub trait Row: Sync {
 
     /// What it runs, in a line.
     fn about(&self) -> &'static str;
+
+    /// How long it takes at most, about, where nothing else was asked for. It replaces the budget of
+    /// [`Prepared::schedule`].
+    fn budget(&self) -> Duration;
 
     /// Lays out the workload and makes everyone ready who will run it.
     ///
@@ -39,6 +43,14 @@ pub trait Row: Sync {
 
     /// What the samples say, and how to show it. Pure.
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>);
+}
+
+/// A row that takes longer than this runs where it is named, or all are.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Whether a row takes so long that it runs only where it is named, or all are.
+pub fn is_long(row: &dyn Row) -> bool {
+    row.budget() > LONG
 }
 
 /// Every row there is.
@@ -67,6 +79,8 @@ pub struct Tools {
     pub palisade: Palisade,
     /// Absent where it is not installed.
     pub bubblewrap: Option<Bubblewrap>,
+    /// A first look is enough: a row may take less input, where its question stays the same.
+    pub quick: bool,
 }
 
 /// A row that can begin.
