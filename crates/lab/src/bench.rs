@@ -5,7 +5,7 @@ use crate::{
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
-    rows::{Prepared, Row, Tools},
+    rows::{self, Prepared, Row, Tools},
     sample::{Run, Samples},
     subjects::{Bubblewrap, Palisade},
     trial::Trials,
@@ -86,7 +86,7 @@ pub struct Outcomes {
 /// # Errors
 ///
 /// When nothing can be kept or shown.
-pub fn bench(rows: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
+pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
         bubblewrap: Bubblewrap::find(),
@@ -99,11 +99,11 @@ pub fn bench(rows: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
     folder.write_readme(&environment, &[])?;
     let began = Instant::now();
     let mut outcomes = Vec::new();
-    for index in 0..rows.len() {
+    for index in 0..chosen.len() {
         if options.interrupted.load(Ordering::Relaxed) {
             break;
         }
-        let place = Place::of(rows, index, began.elapsed(), options);
+        let place = Place::of(chosen, index, began.elapsed(), options);
         let outcome = bench_row(&place, &tools, &environment, &folder, options)?;
         (options.show)(&outcome)?;
         outcomes.push(outcome);
@@ -169,6 +169,7 @@ fn bench_row(
     let outcome = Outcome {
         row: place.row.name().to_owned(),
         about: place.row.about().to_owned(),
+        chart: rows::chart_facts(place.row.name()),
         environment: environment.clone(),
         folder: folder.path().to_owned(),
         ..measured.unwrap_or_else(failed)
@@ -312,7 +313,6 @@ impl Drop for Pin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows;
 
     fn options(budget: Option<Duration>, quick: bool) -> Options {
         Options {

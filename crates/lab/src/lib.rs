@@ -39,6 +39,7 @@ pub mod measure;
 mod notation;
 pub mod order;
 mod outcome;
+pub mod page;
 mod readme;
 pub mod rows;
 pub mod sample;

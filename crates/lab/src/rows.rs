@@ -3,6 +3,7 @@
 mod operations;
 mod policies;
 mod programs;
+mod published;
 mod start;
 mod sva;
 mod syscalls;
@@ -20,6 +21,8 @@ use crate::{
 };
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_wall::Command;
+pub(crate) use published::chart_facts;
+pub use published::{Axis, ChartFacts, Published};
 use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
@@ -148,7 +151,7 @@ fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str)
 }
 
 /// The subject that all others are compared with.
-const BARE: &str = "bare";
+pub(crate) const BARE: &str = "bare";
 
 fn program(subject: &dyn Subject, policy: &Policy, command: &Command) -> anyhow::Result<Program> {
     Program::new(&subject.command_line(policy, command))

@@ -33,6 +33,16 @@ pub enum Unit {
     Nanoseconds,
 }
 
+impl Unit {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Microseconds => "µs",
+            Self::Nanoseconds => "ns",
+        }
+    }
+}
+
 /// What one run tells about one measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
