@@ -1,6 +1,7 @@
 //! Measuring one row, from its contenders to its table.
 
 use crate::{
+    conditions::{Conditions, Moment},
     environment::Environment,
     figure::Figure,
     folder::RunFolder,
@@ -71,6 +72,8 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
     /// Doubts about them.
     pub warnings: Vec<Warning>,
+    /// What else happened meanwhile.
+    pub conditions: Conditions,
     /// The machine.
     pub environment: Environment,
     /// Where the samples are.
@@ -102,9 +105,12 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
     let mut folder = RunFolder::create(&options.out, &date, row.name())?;
     folder.write_environment(&environment)?;
     let watched = prepared.schedule.watched.clone();
+    let before = Moment::now();
     let (samples, took) = take_samples(row, prepared, &mut folder, options)?;
     drop(pin);
+    let conditions = before.until(&Moment::now());
 
+    warnings.extend(warning::about_conditions(&conditions));
     warnings.extend(warning::about_samples(&samples, &watched));
     let (figures, tables) = row.present(&samples);
     let outcome = Outcome {
@@ -114,6 +120,7 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
         took_s: took.as_secs_f64(),
         figures,
         warnings,
+        conditions,
         environment,
         folder: folder.path().to_owned(),
         tables,

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+pub mod conditions;
 mod date;
 pub mod environment;
 pub mod figure;

@@ -1,6 +1,6 @@
 //! Doubts about figures, each with what to do about it.
 
-use crate::{measure::Watched, sample::Samples, statistics};
+use crate::{conditions::Conditions, measure::Watched, sample::Samples, statistics};
 use serde::Serialize;
 use std::fmt;
 
@@ -12,6 +12,10 @@ const FEW_ROUNDS: usize = 10;
 const SLOW_FIRST: f64 = 1.5;
 /// A processor that is busy for more than this part before the measuring begins.
 const BUSY: f64 = 0.25;
+/// More of the processors' time than this given to other machines shows in medians.
+const STOLEN: f64 = 0.01;
+/// A frequency that changed by more than this part shows in every figure.
+const OTHER_FREQUENCY: f64 = 0.05;
 
 /// Why a figure may mislead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,6 +35,18 @@ pub enum Warning {
     MachineBusy {
         load: f64,
         processors: usize,
+    },
+    TimeStolen {
+        part: f64,
+    },
+    Swapped {
+        pages: u64,
+    },
+    FrequencyChanged {
+        part: f64,
+    },
+    Throttled {
+        times: u64,
     },
     DebugBuild,
     Degraded {
@@ -79,6 +95,24 @@ impl fmt::Display for Warning {
             Self::MachineBusy { load, processors } => write!(
                 formatter,
                 "the machine was busy before it began (load {load:.2} on {processors} processors): stop other programs first"
+            ),
+            Self::TimeStolen { part } => write!(
+                formatter,
+                "{:.1} % of the processors' time went to other virtual machines: measure again, at another time or on a machine of your own",
+                part * 100.0
+            ),
+            Self::Swapped { pages } => write!(
+                formatter,
+                "{pages} pages moved from or to swap meanwhile: stop what uses the memory and measure again"
+            ),
+            Self::FrequencyChanged { part } => write!(
+                formatter,
+                "a processor's frequency changed by {:.0} % from the beginning to the end: set a fixed one (cpupower frequency-set -g performance) and measure again",
+                part * 100.0
+            ),
+            Self::Throttled { times } => write!(
+                formatter,
+                "processors were slowed down for heat {times} times: let the machine cool down and measure again"
             ),
             Self::DebugBuild => formatter.write_str(
                 "this palisade is a debug build: its figures mean nothing; build with --release",
@@ -129,6 +163,22 @@ pub(crate) fn about_machine(load: Option<f64>, processors: usize) -> Vec<Warning
     let busy = busy.map(|load| Warning::MachineBusy { load, processors });
     busy.into_iter()
         .chain(cfg!(debug_assertions).then_some(Warning::DebugBuild))
+        .collect()
+}
+
+/// Doubts about what happened on the machine during the measuring.
+pub(crate) fn about_conditions(conditions: &Conditions) -> Vec<Warning> {
+    let stolen = conditions.stolen.filter(|part| *part > STOLEN);
+    let swapped = conditions.swapped_pages.filter(|pages| *pages > 0);
+    let changed = conditions.frequency_change;
+    let changed = changed.filter(|part| *part > OTHER_FREQUENCY);
+    let times = conditions.throttlings;
+    stolen
+        .map(|part| Warning::TimeStolen { part })
+        .into_iter()
+        .chain(swapped.map(|pages| Warning::Swapped { pages }))
+        .chain(changed.map(|part| Warning::FrequencyChanged { part }))
+        .chain((times > 0).then_some(Warning::Throttled { times }))
         .collect()
 }
 
@@ -224,6 +274,28 @@ mod tests {
             doubts(&[1.0; 3], &[3.0; 3]),
             ["only 3 rounds: p10, p90 and p99 say little; give more --time"]
         );
+    }
+
+    #[test]
+    fn what_happened_meanwhile_is_told_with_advice() {
+        let noisy = Conditions {
+            stolen: Some(0.034),
+            swapped_pages: Some(12),
+            frequency_change: Some(0.21),
+            throttlings: 2,
+        };
+        let doubts = about_conditions(&noisy)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
+        insta::assert_snapshot!(doubts.join("\n"));
+        let quiet = Conditions {
+            stolen: Some(0.004),
+            swapped_pages: Some(0),
+            frequency_change: Some(0.02),
+            throttlings: 0,
+        };
+        assert_eq!(about_conditions(&quiet), []);
     }
 
     #[test]
