@@ -8,7 +8,7 @@ use crate::{
     measure::{Executor, Observer, measure},
     rows::{Prepared, Row, Tools},
     sample::{Run, Samples},
-    subjects::{Bubblewrap, Palisade},
+    subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     table::Table,
     trial::Trials,
     warning::{self, Warning},
@@ -34,6 +34,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for the row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
+    /// Who to compare with, where installed; `None` is everybody the lab knows.
+    pub peers: Option<Vec<&'static Peer>>,
     /// The command that makes the figures again.
     pub command_line: Vec<String>,
     /// Set from outside to stop after the current run and keep what was measured.
@@ -89,9 +91,11 @@ pub struct Outcome {
 ///
 /// When palisade does not run here, a run fails, or the samples can't be kept.
 pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
+    let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
-        bubblewrap: Bubblewrap::find(),
+        peers,
+        absent,
     };
     let mut environment = environment(&tools, options);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
@@ -150,16 +154,11 @@ fn take_samples(
 }
 
 fn environment(tools: &Tools, options: &Options) -> Environment {
-    let versions = [
-        ("palisade", tools.palisade.version()),
-        (
-            "bubblewrap",
-            tools.bubblewrap.as_ref().and_then(Bubblewrap::version),
-        ),
-    ];
+    let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
+    let versions = tools.peers.iter().map(version);
     Environment {
         tools: versions
-            .into_iter()
+            .chain([("palisade", tools.palisade.version())])
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
         command_line: options.command_line.clone(),
@@ -251,13 +250,14 @@ impl Outcome {
             .as_deref()
             .and_then(|kernel| kernel.split(' ').next())
             .unwrap_or("?");
-        let tools: Vec<_> = machine.tools.values().map(String::as_str).collect();
+        let tools = machine.tools.values();
+        let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
         format!(
             "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
             self.rounds,
             self.took_s,
             machine.processors,
-            tools.join(" · ")
+            wrapped("", &tools.join(" · "))
         )
     }
 }
@@ -273,7 +273,8 @@ fn wrapped(lead: &str, text: &str) -> String {
             lines.push(" ".repeat(lead.len()));
         }
         if let Some(line) = lines.last_mut() {
-            line.push(' ');
+            let gap = if line.is_empty() { "" } else { " " };
+            line.push_str(gap);
             line.push_str(word);
         }
     }

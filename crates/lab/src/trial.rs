@@ -1,7 +1,12 @@
 //! Running a contender once.
 
-use crate::sample::{Contender, Reading};
+use crate::{
+    sample::{Contender, Reading},
+    subjects::Subject,
+    workloads,
+};
 use anyhow::{Context, bail};
+use palisade_policy::Policy;
 use std::{
     ffi::OsString,
     fs::File,
@@ -9,6 +14,7 @@ use std::{
     process::{Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
 
 /// Something that can be run again and again.
 pub trait Trial {
@@ -60,12 +66,28 @@ impl crate::Executor for Trials {
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Command,
+    /// What the command line names; see [`Subject::command_line`].
+    _room: Option<TempDir>,
     /// What it says on stderr. A pipe: behind the wall a file would be a file of the host's, which costs
     /// a check on every open.
     errors: PipeReader,
 }
 
 impl Program {
+    /// Prepares `subject` to run `command`, with nothing on stdin and an empty environment.
+    pub(crate) fn in_subject(
+        subject: &dyn Subject,
+        policy: &Policy,
+        command: &palisade_wall::Command,
+    ) -> anyhow::Result<Self> {
+        let room = workloads::new_room()?;
+        let line = subject.command_line(policy, command, room.path())?;
+        Ok(Self {
+            _room: Some(room),
+            ..Self::new(&line)?
+        })
+    }
+
     /// Prepares `command_line`, with nothing on stdin and an empty environment.
     pub(crate) fn new(command_line: &[OsString]) -> anyhow::Result<Self> {
         let [program, arguments @ ..] = command_line else {
@@ -83,7 +105,11 @@ impl Program {
             .stdin(null.try_clone()?)
             .stdout(null)
             .stderr(into_errors);
-        Ok(Self { command, errors })
+        Ok(Self {
+            command,
+            _room: None,
+            errors,
+        })
     }
 
     /// Runs it; gives the time from before its spawn until it has been waited for.
@@ -111,8 +137,7 @@ impl Program {
         if status.success() {
             return Ok(());
         }
-        let last = errors.lines().last().unwrap_or("it said nothing");
-        bail!("{status}: {last}")
+        bail!("{status}: {}", cause_in(&errors))
     }
 
     fn said_on_stderr(&mut self) -> String {
@@ -124,6 +149,15 @@ impl Program {
         }
         String::from_utf8_lossy(&said).into_owned()
     }
+}
+
+/// The line of `said` that tells why it failed: the last one, unless one calls itself an error.
+fn cause_in(said: &str) -> &str {
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines.clone().find(|line| line.starts_with("Error"));
+    error
+        .or_else(|| lines.next_back())
+        .unwrap_or("it said nothing")
 }
 
 /// A program whose time from start to end is what counts.
@@ -155,6 +189,16 @@ mod tests {
             program.run().unwrap_err().to_string(),
             "exit status: 3: no such thing"
         );
+    }
+
+    #[test]
+    fn a_cause_is_found_among_advice() {
+        assert_eq!(
+            cause_in("Error: not for you.\nSee the manual.\n\n"),
+            "Error: not for you."
+        );
+        assert_eq!(cause_in("a\nb\n\n"), "b");
+        assert_eq!(cause_in(" \n"), "it said nothing");
     }
 
     #[test]

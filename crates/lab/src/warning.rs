@@ -1,6 +1,12 @@
 //! Doubts about figures, each with what to do about it.
 
-use crate::{conditions::Conditions, measure::Watched, sample::Samples, statistics};
+use crate::{
+    conditions::Conditions,
+    measure::Watched,
+    sample::{Contender, Samples},
+    statistics,
+    subjects::{PEERS, Peer},
+};
 use serde::Serialize;
 use std::fmt;
 
@@ -56,18 +62,37 @@ pub enum Warning {
         program: &'static str,
         install: &'static str,
     },
-    PeerAbsent {
-        peer: &'static str,
-        install: &'static str,
+    PeersAbsent {
+        peers: Vec<&'static str>,
     },
     PeerFailed {
         peer: &'static str,
         reason: String,
     },
-    PeerLacks {
-        peer: &'static str,
-        lacks: &'static str,
+    PeersLack {
+        peers: Vec<Lack>,
     },
+}
+
+/// What a peer leaves out of what palisade holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lack {
+    /// Which.
+    pub peer: &'static str,
+    /// In words.
+    pub lacks: &'static str,
+}
+
+impl Warning {
+    /// Whether only one of the two should be said.
+    pub(crate) fn is_about_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::PeerFailed { peer, .. }, Self::PeerFailed { peer: other, .. }) => peer == other,
+            (Self::PeersAbsent { .. }, Self::PeersAbsent { .. })
+            | (Self::PeersLack { .. }, Self::PeersLack { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Warning {
@@ -128,17 +153,22 @@ impl fmt::Display for Warning {
                     "{program} was left out, it is not installed: {install}"
                 )
             }
-            Self::PeerAbsent { peer, install } => {
-                write!(formatter, "{peer} is not here to compare with: {install}")
-            }
+            Self::PeersAbsent { peers } => write!(
+                formatter,
+                "not installed, so not compared with: {} (`palisade bench --list` says how to get them)",
+                peers.join(", ")
+            ),
             Self::PeerFailed { peer, reason } => write!(
                 formatter,
                 "{peer} was left out, it does not run here: {reason}"
             ),
-            Self::PeerLacks { peer, lacks } => write!(
-                formatter,
-                "{peer} holds less than palisade in this comparison: {lacks}"
-            ),
+            Self::PeersLack { peers } => {
+                formatter.write_str("peers hold less than palisade in this comparison: ")?;
+                let each = peers
+                    .iter()
+                    .map(|one| format!("{}: {}", one.peer, one.lacks));
+                formatter.write_str(&each.collect::<Vec<_>>().join("; "))
+            }
         }
     }
 }
@@ -180,6 +210,23 @@ pub(crate) fn about_conditions(conditions: &Conditions) -> Vec<Warning> {
         .chain(changed.map(|part| Warning::FrequencyChanged { part }))
         .chain((times > 0).then_some(Warning::Throttled { times }))
         .collect()
+}
+
+/// What is to know of a comparison with these, in one doubt each.
+pub(crate) fn about_peers<'a>(
+    contenders: impl Iterator<Item = &'a Contender> + Clone,
+    absent: impl Iterator<Item = &'a &'static Peer>,
+) -> Vec<Warning> {
+    let takes_part = |peer: &&Peer| contenders.clone().any(|one| one.subject == peer.name);
+    let lacks = PEERS.into_iter().filter(takes_part).map(|peer| Lack {
+        peer: peer.name,
+        lacks: peer.lacks,
+    });
+    let lacks: Vec<_> = lacks.collect();
+    let absent: Vec<_> = absent.map(|peer| peer.name).collect();
+    let lacks = (!lacks.is_empty()).then_some(Warning::PeersLack { peers: lacks });
+    let absent = (!absent.is_empty()).then_some(Warning::PeersAbsent { peers: absent });
+    lacks.into_iter().chain(absent).collect()
 }
 
 /// Doubts about the samples themselves.

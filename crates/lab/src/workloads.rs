@@ -29,13 +29,9 @@ impl Workloads {
     ///
     /// When there is no room for temporary files.
     pub fn new() -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("palisade-lab-")
-            .tempdir()
-            .context(FAULT)?;
-        set_mode(folder.path(), 0o755)?;
-        // A grant names the folder by the path it really has.
-        Ok(Self { folder })
+        Ok(Self {
+            folder: new_room()?,
+        })
     }
 
     /// Where it is.
@@ -210,6 +206,20 @@ impl Numbers {
         self.0 ^= self.0 << 17;
         self.0
     }
+}
+
+/// An empty folder that anybody may read, for as long as the value lives.
+///
+/// # Errors
+///
+/// When there is no room for temporary files.
+pub(crate) fn new_room() -> anyhow::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("palisade-lab-")
+        .tempdir()
+        .context(FAULT)?;
+    set_mode(folder.path(), 0o755)?;
+    Ok(folder)
 }
 
 const FAULT: &str = "host: cannot lay out the workload programs; set TMPDIR to a folder with room that is not mounted noexec";

@@ -7,6 +7,7 @@ use palisade_lab::{
     figure::Figure,
     rows::{self, rows},
     sample::Run,
+    subjects::PEERS,
 };
 use std::{
     env, fs,
@@ -40,6 +41,7 @@ fn run(row: &str, out: &Path, interrupted: bool) -> anyhow::Result<Outcome> {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
+        peers: None,
         command_line: vec!["a test".to_owned()],
         interrupted: Arc::new(AtomicBool::new(interrupted)),
         progress: Box::new(|_| {}),
@@ -76,18 +78,21 @@ fn assert_complete(outcome: &Outcome, runs_each_round: usize) {
     );
 }
 
-fn has_bubblewrap(outcome: &Outcome) -> bool {
-    outcome
-        .figures
-        .iter()
-        .any(|figure| figure.contender.subject == "bubblewrap")
+/// How many peers ran a workload.
+fn peers(outcome: &Outcome, workload: &str) -> usize {
+    let measures = |name: &str| {
+        let mut contenders = outcome.figures.iter().map(|figure| &figure.contender);
+        contenders.any(|one| one.subject == name && one.workload == workload)
+    };
+    PEERS.iter().filter(|peer| measures(peer.name)).count()
 }
 
 #[test]
 fn start() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("start", out.path(), false).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 10 } else { 8 });
+    let peers = peers(&outcome, "static true") + peers(&outcome, "/usr/bin/true");
+    assert_complete(&outcome, 8 + peers);
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
             outcome
@@ -105,7 +110,7 @@ fn start() {
 fn syscalls() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("syscalls", out.path(), false).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
+    assert_complete(&outcome, 3 + peers(&outcome, "syscalls"));
     assert!(outcome.environment.pinned_to.is_some());
 }
 
@@ -114,7 +119,7 @@ fn rows_of_operations() {
     let out = tempfile::tempdir().unwrap();
     for row in ["mk-2", "mk-3", "mk-6", "mk-7", "sva-f4"] {
         let outcome = run(row, out.path(), false).unwrap();
-        assert_complete(&outcome, if has_bubblewrap(&outcome) { 3 } else { 2 });
+        assert_complete(&outcome, 2 + peers(&outcome, row));
     }
 }
 
@@ -135,6 +140,7 @@ fn without_palisade_the_first_run_says_so() {
         palisade: "/nowhere/palisade".into(),
         out: out.path().to_owned(),
         budget: Some(Duration::ZERO),
+        peers: None,
         command_line: Vec::new(),
         interrupted: Arc::default(),
         progress: Box::new(|_| {}),

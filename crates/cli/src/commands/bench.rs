@@ -1,10 +1,12 @@
 //! `palisade bench`: what the wall costs on this machine.
 
+use crate::peer_args::PeerArgs;
 use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     Options, Outcome, Progress, bench as bench_row,
     rows::{Row, row, rows},
+    subjects::{PEERS, Peer, find_peers},
 };
 use palisade_policy::value;
 use std::{
@@ -23,7 +25,7 @@ pub(crate) struct BenchArgs {
     /// What to measure; without a name, all that --list shows
     #[arg(value_name = "ROW", value_parser = PossibleValuesParser::new(rows().map(Row::name)))]
     rows: Vec<String>,
-    /// Print what can be measured, and stop
+    /// Print what can be measured and what it can be compared with, and stop
     #[arg(long)]
     list: bool,
     /// Print figures, machine and warnings as JSON
@@ -32,6 +34,8 @@ pub(crate) struct BenchArgs {
     /// Take about this long for each row, as 30s
     #[arg(long, value_name = "TIME", value_parser = value::parse_duration)]
     time: Option<Duration>,
+    #[command(flatten)]
+    peers: PeerArgs,
     /// Keep samples below this folder, one folder a row
     #[arg(long, value_name = "DIR", default_value = "runs", value_hint = ValueHint::DirPath)]
     out: PathBuf,
@@ -53,6 +57,7 @@ pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
         palisade: args.palisade.map_or_else(own_program, Ok)?,
         out: args.out,
         budget: args.time,
+        peers: args.peers.resolve()?,
         command_line: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
@@ -85,8 +90,18 @@ fn chosen(names: &[String]) -> Vec<&'static dyn Row> {
 }
 
 fn list() -> String {
-    let lines = rows().map(|row| format!("{:<10} {}\n", row.name(), row.about()));
-    lines.concat()
+    let rows = rows().map(|row| format!("{:<10} {}\n", row.name(), row.about()));
+    let peers = PEERS.map(|peer| presence(peer) + "\n");
+    format!("{}\nTo compare with:\n{}", rows.concat(), peers.concat())
+}
+
+/// Its version here, or how to get it.
+fn presence(peer: &'static Peer) -> String {
+    let (installed, _) = find_peers([peer]);
+    match installed.first() {
+        Some(here) => here.version().unwrap_or_else(|| peer.name.to_owned()),
+        None => format!("{} is not installed: {}", peer.name, peer.install),
+    }
 }
 
 fn json(outcomes: &[Outcome]) -> anyhow::Result<String> {

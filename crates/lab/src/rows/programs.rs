@@ -1,15 +1,18 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
-use super::{BARE, Prepared, Row, Tools, policies, program, try_peer, watch_all};
+use super::{
+    BARE, OTHER_PEERS, Prepared, Row, Tools, peers_among, policies, ratio_cell, tables_of_peers,
+    try_peers, watch_all,
+};
 use crate::{
     Warning,
     figure::{Figure, Target},
     measure::Schedule,
-    notation::{four_figures, milliseconds},
+    notation::milliseconds,
     sample::{Contender, Samples, Unit},
-    subjects::{Bare, Subject},
+    subjects::{Bare, Peer, Subject},
     table::Table,
-    trial::TimedProgram,
+    trial::{Program, TimedProgram},
     workloads::Workloads,
 };
 use palisade_wall::Command;
@@ -39,7 +42,6 @@ pub(super) struct Job {
 }
 
 const PALISADE: &str = "palisade run";
-const BUBBLEWRAP: &str = "bubblewrap";
 const WALL: &str = "wall";
 
 impl Row for Programs {
@@ -86,8 +88,15 @@ impl Row for Programs {
             .map(|contender| self.figure(samples, contender))
             .collect();
         let title = "ms with no wall, and times as much behind each, with 95 % intervals:";
-        let table = self.table(&figures);
-        (figures, vec![(title.to_owned(), table)])
+        let (table, others) = tables_of_peers(
+            &peers_among(samples.contenders()),
+            |peers| self.table(&figures, peers),
+            |peers| self.table_of_others(&figures, peers),
+        );
+        let others = others.map(|table| (OTHER_PEERS.to_owned(), table));
+        let tables = [(title.to_owned(), table)].into_iter().chain(others);
+        let tables = tables.collect();
+        (figures, tables)
     }
 }
 
@@ -100,19 +109,13 @@ fn add(
     let policy = policies::writing(&prepared.workloads);
     let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
     for subject in subjects {
-        let trial = TimedProgram(program(subject, &policy, command)?);
+        let trial = TimedProgram(Program::in_subject(subject, &policy, command)?);
         let contender = Contender::new(workload, subject.name());
         prepared.trials.push((contender, Box::new(trial)));
     }
-    try_peer(
-        prepared,
-        Contender::new(workload, BUBBLEWRAP),
-        tools.bubblewrap.as_ref(),
-        |bubblewrap| {
-            let program = program(bubblewrap, &policy, command)?;
-            Ok(Box::new(TimedProgram(program)))
-        },
-    );
+    try_peers(prepared, tools, workload, command, |peer| {
+        Program::in_subject(peer, &policy, command).map(TimedProgram)
+    });
     Ok(())
 }
 
@@ -143,44 +146,57 @@ impl Programs {
         )
     }
 
-    fn table(&self, figures: &[Figure]) -> Table {
-        let mut table = Table::new([
-            "",
-            "bare ms",
-            "target",
-            "palisade",
-            "95 %",
-            "",
-            "bwrap",
-            self.original,
-        ]);
-        for job in self.programs {
-            let find = |subject: &str| {
-                let contender = Contender::new(job.title, subject);
-                figures.iter().find(|figure| figure.contender == contender)
-            };
-            let Some(summary) = find(BARE).and_then(|figure| figure.summary) else {
-                continue;
-            };
-            let ratio = |figure: Option<&Figure>| {
-                figure
-                    .and_then(|figure| figure.ratio)
-                    .map_or_else(String::new, |ratio| four_figures(ratio.value))
-            };
-            let ours = find(PALISADE);
-            table.line([
+    fn table(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
+        let headings = ["", "bare ms", "target", "palisade", "95 %", ""].into_iter();
+        let headings = headings.chain(peers.iter().map(|peer| peer.title));
+        let mut table = Table::new(headings.chain([self.original]));
+        for (job, bare_us) in self.measured(figures) {
+            let ours = find(figures, job, PALISADE);
+            let lead = [
                 job.title.to_owned(),
-                milliseconds(summary.median),
+                milliseconds(bare_us),
                 format!("≤ {}", self.most),
-                ratio(ours),
+                ratio_cell(ours),
                 ours.map_or_else(String::new, Figure::ratio_interval),
                 ours.map_or_else(String::new, Figure::verdict_cell),
-                ratio(find(BUBBLEWRAP)),
-                job.published.to_owned(),
-            ]);
+            ];
+            let peers = peer_cells(figures, job, peers);
+            table.line(
+                lead.into_iter()
+                    .chain(peers)
+                    .chain([job.published.to_owned()]),
+            );
         }
         table
     }
+
+    fn table_of_others(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
+        let titles = peers.iter().map(|peer| peer.title);
+        let mut table = Table::new(["", "bare ms"].into_iter().chain(titles));
+        for (job, bare_us) in self.measured(figures) {
+            let lead = [job.title.to_owned(), milliseconds(bare_us)];
+            table.line(lead.into_iter().chain(peer_cells(figures, job, peers)));
+        }
+        table
+    }
+
+    /// The programs that are installed, and what each takes with no wall.
+    fn measured<'a>(&'a self, figures: &'a [Figure]) -> impl Iterator<Item = (&'a Job, f64)> {
+        self.programs.iter().filter_map(|job| {
+            let summary = find(figures, job, BARE)?.summary?;
+            Some((job, summary.median))
+        })
+    }
+}
+
+fn find<'a>(figures: &'a [Figure], job: &Job, subject: &str) -> Option<&'a Figure> {
+    let contender = Contender::new(job.title, subject);
+    figures.iter().find(|figure| figure.contender == contender)
+}
+
+fn peer_cells(figures: &[Figure], job: &Job, peers: &[&'static Peer]) -> Vec<String> {
+    let cell = |peer: &&Peer| ratio_cell(find(figures, job, peer.name));
+    peers.iter().map(cell).collect()
 }
 
 #[cfg(test)]
@@ -193,7 +209,7 @@ mod tests {
         let row = &APPLICATIONS;
         let titles = row.programs[..2].iter().map(|job| job.title);
         let contenders: Vec<_> = titles
-            .flat_map(|title| [BARE, PALISADE, BUBBLEWRAP].map(|one| Contender::new(title, one)))
+            .flat_map(|title| [BARE, PALISADE, "bubblewrap"].map(|one| Contender::new(title, one)))
             .collect();
         let mut samples = Samples::new(contenders.clone());
         for round in 0..4 {

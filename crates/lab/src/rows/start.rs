@@ -3,7 +3,7 @@
 //! Two workloads: a static `true` behind an otherwise empty root, which is all wall and no guest, and
 //! the system's `true` with the system's files visible, which is what people do.
 
-use super::{BARE, Prepared, Row, Tools, grant, program, try_peer, watch_all};
+use super::{BARE, Prepared, Row, Tools, grant, try_peers, watch_all};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -32,7 +32,6 @@ const STATIC: &str = "static true";
 const SYSTEM: &str = SYSTEM_TRUE;
 const PALISADE: &str = "palisade run";
 const REPORTING: &str = "palisade run --report";
-const BUBBLEWRAP: &str = "bubblewrap";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),
     ("library, keeper up", Readiness::KeeperUp),
@@ -134,21 +133,14 @@ fn add_programs(
 ) -> anyhow::Result<()> {
     let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
     for subject in subjects {
-        let trial = TimedProgram(program(subject, policy, command)?);
+        let trial = TimedProgram(Program::in_subject(subject, policy, command)?);
         prepared
             .trials
             .push((Contender::new(workload, subject.name()), Box::new(trial)));
     }
-    try_peer(
-        prepared,
-        Contender::new(workload, BUBBLEWRAP),
-        tools.bubblewrap.as_ref(),
-        |bubblewrap| {
-            Ok(Box::new(TimedProgram(program(
-                bubblewrap, policy, command,
-            )?)))
-        },
-    );
+    try_peers(prepared, tools, workload, command, |peer| {
+        Program::in_subject(peer, policy, command).map(TimedProgram)
+    });
     Ok(())
 }
 
@@ -162,7 +154,7 @@ fn add_reporting(
 ) -> anyhow::Result<()> {
     let report = prepared.workloads.folder().join("report.json");
     let subject = palisade.with_report(report.clone());
-    let program = program(&subject, policy, command)?;
+    let program = Program::in_subject(&subject, policy, command)?;
     prepared.trials.push((
         Contender::new(STATIC, REPORTING),
         Box::new(ReportingProgram { program, report }),
