@@ -21,7 +21,7 @@ use crate::{
 };
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
 pub trait Row: Sync {
@@ -30,6 +30,10 @@ pub trait Row: Sync {
 
     /// What it runs, in a line.
     fn about(&self) -> &'static str;
+
+    /// How long it takes at most, about, where nothing else was asked for. It replaces the budget of
+    /// [`Prepared::schedule`].
+    fn budget(&self) -> Duration;
 
     /// Lays out the workload and makes everyone ready who will run it.
     ///
@@ -40,6 +44,14 @@ pub trait Row: Sync {
 
     /// What the samples say, and how to show it. Pure.
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>);
+}
+
+/// A row that takes longer than this runs where it is named, or all are.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Whether a row takes so long that it runs only where it is named, or all are.
+pub fn is_long(row: &dyn Row) -> bool {
+    row.budget() > LONG
 }
 
 /// Every row there is.
@@ -70,6 +82,8 @@ pub struct Tools {
     pub peers: Vec<InstalledPeer>,
     /// What it would be compared with too, were it installed.
     pub absent: Vec<&'static Peer>,
+    /// A first look is enough: a row may take less input, where its question stays the same.
+    pub quick: bool,
 }
 
 /// A row that can begin.

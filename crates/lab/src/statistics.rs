@@ -3,7 +3,7 @@
 //! Percentiles interpolate between neighbours (Hyndman and Fan's type 7, as in R, NumPy and Julia). Of
 //! no values, everything is NaN.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How often an interval's samples are drawn again.
 const RESAMPLES: usize = 2000;
@@ -11,17 +11,21 @@ const RESAMPLES: usize = 2000;
 const TAIL: f64 = 0.025;
 
 /// What a list of values looks like, in their unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many values.
     pub count: usize,
     /// Half of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub median: f64,
     /// A tenth of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub p10: f64,
     /// Nine tenths of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub p90: f64,
     /// All but a hundredth of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub p99: f64,
 }
 
@@ -42,13 +46,16 @@ impl Summary {
 }
 
 /// A statistic of the samples, and the interval that holds the true one in 95 cases of 100.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Of the samples as they are.
+    #[serde(deserialize_with = "number_or_nan")]
     pub value: f64,
     /// Lower end of the interval.
+    #[serde(deserialize_with = "number_or_nan")]
     pub low: f64,
     /// Upper end of the interval.
+    #[serde(deserialize_with = "number_or_nan")]
     pub high: f64,
 }
 
@@ -57,6 +64,11 @@ impl Estimate {
     pub fn relative_width(&self) -> f64 {
         (self.high - self.low) / self.value
     }
+}
+
+/// JSON has no word for NaN: it is written as `null`.
+fn number_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// The median of `values`, which need not be sorted.

@@ -74,6 +74,10 @@ impl Row for Operations {
         self.about
     }
 
+    fn budget(&self) -> Duration {
+        self.budget
+    }
+
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = (self.lay_out)(&workloads)?;

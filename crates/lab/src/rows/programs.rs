@@ -53,6 +53,10 @@ impl Row for Programs {
         self.about
     }
 
+    fn budget(&self) -> Duration {
+        self.budget
+    }
+
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
