@@ -5,7 +5,7 @@ use crate::{
     figure::Figure,
     folder::RunFolder,
     measure::{Executor, Observer, measure},
-    rows::{Prepared, Row, Tools},
+    rows::{Extent, Prepared, Row, Tools},
     sample::{Run, Samples},
     subjects::{Bubblewrap, Palisade},
     table::Table,
@@ -33,6 +33,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for the row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
+    /// How much of its work the row does.
+    pub extent: Extent,
     /// The command that makes the figures again.
     pub command_line: Vec<String>,
     /// Set from outside to stop after the current run and keep what was measured.
@@ -89,6 +91,7 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
         bubblewrap: Bubblewrap::find(),
+        extent: options.extent,
     };
     let mut environment = environment(&tools, options);
     let mut warnings = warning::about_machine(environment.load, environment.processors);

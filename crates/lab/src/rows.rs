@@ -60,6 +60,19 @@ pub fn row(name: &str) -> Option<&'static dyn Row> {
     rows().into_iter().find(|row| row.name() == name)
 }
 
+/// How much of its work a row does. Less is the same work on smaller inputs, and tables say what was
+/// run: figures of different extents are figures of different things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// What the original did.
+    #[default]
+    Full,
+    /// In a minute at most.
+    Quick,
+    /// As little as shows that the row runs here: for tests.
+    Tiny,
+}
+
 /// What rows run workloads in.
 #[derive(Clone, Debug)]
 pub struct Tools {
@@ -67,6 +80,8 @@ pub struct Tools {
     pub palisade: Palisade,
     /// Absent where it is not installed.
     pub bubblewrap: Option<Bubblewrap>,
+    /// How much is asked of them.
+    pub extent: Extent,
 }
 
 /// A row that can begin.

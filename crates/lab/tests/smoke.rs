@@ -5,7 +5,7 @@
 use palisade_lab::{
     Options, Outcome, bench, environment,
     figure::Figure,
-    rows::{self, rows},
+    rows::{self, Extent, rows},
     sample::Run,
 };
 use std::{
@@ -40,6 +40,7 @@ fn run(row: &str, out: &Path, interrupted: bool) -> anyhow::Result<Outcome> {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
+        extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
         interrupted: Arc::new(AtomicBool::new(interrupted)),
         progress: Box::new(|_| {}),
@@ -119,6 +120,18 @@ fn rows_of_operations() {
 }
 
 #[test]
+fn rows_of_whole_programs() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("sva-t3", out.path(), false).unwrap();
+    let contenders = if has_bubblewrap(&outcome) { 3 } else { 2 };
+    assert_complete(&outcome, 3 * contenders);
+    let text = outcome.to_string();
+    for program in ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"] {
+        assert!(text.contains(program), "{text}");
+    }
+}
+
+#[test]
 fn an_interruption_leaves_no_figures_of_an_unfinished_round() {
     let out = tempfile::tempdir().unwrap();
     let error = run("start", out.path(), true).unwrap_err();
@@ -135,6 +148,7 @@ fn without_palisade_the_first_run_says_so() {
         palisade: "/nowhere/palisade".into(),
         out: out.path().to_owned(),
         budget: Some(Duration::ZERO),
+        extent: Extent::Tiny,
         command_line: Vec::new(),
         interrupted: Arc::default(),
         progress: Box::new(|_| {}),

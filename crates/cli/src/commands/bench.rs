@@ -4,7 +4,7 @@ use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     Options, Outcome, Progress, bench as bench_row,
-    rows::{Row, row, rows},
+    rows::{Extent, Row, row, rows},
 };
 use palisade_policy::value;
 use std::{
@@ -53,6 +53,7 @@ pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
         palisade: args.palisade.map_or_else(own_program, Ok)?,
         out: args.out,
         budget: args.time,
+        extent: Extent::Full,
         command_line: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),

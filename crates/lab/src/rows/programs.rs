@@ -1,19 +1,19 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
-use super::{BARE, Prepared, Row, Tools, policies, program, try_peer, watch_all};
+use super::{BARE, Extent, Prepared, Row, Tools, policies, program, try_peer, watch_all};
 use crate::{
     Warning,
     figure::{Figure, Target},
     measure::Schedule,
     notation::{four_figures, milliseconds},
     sample::{Contender, Samples, Unit},
-    subjects::{Bare, Subject},
+    subjects::{Bare, Subject, on_path},
     table::Table,
     trial::TimedProgram,
     workloads::Workloads,
 };
 use palisade_wall::Command;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
 /// A row of this kind.
 pub(super) struct Programs {
@@ -29,11 +29,14 @@ pub(super) struct Programs {
 
 /// One line of the table.
 pub(super) struct Job {
-    pub(super) title: &'static str,
+    /// The executable's name.
+    pub(super) program: &'static str,
+    /// What it works on when the row is run in full.
+    pub(super) input_mb: usize,
     /// What the original measured.
     pub(super) published: &'static str,
-    /// Lays out its input; gives its command, or `None` where it is not installed.
-    pub(super) lay_out: fn(&Workloads) -> anyhow::Result<Option<Command>>,
+    /// Lays out an input of so many bytes; gives the arguments.
+    pub(super) lay_out: fn(&Workloads, usize) -> anyhow::Result<Vec<OsString>>,
     /// How to install it.
     pub(super) install: &'static str,
 }
@@ -62,13 +65,18 @@ impl Row for Programs {
             pinned: false,
         };
         for job in self.programs {
-            match (job.lay_out)(&prepared.workloads)? {
-                Some(command) => add(&mut prepared, tools, job.title, &command)?,
-                None => prepared.warnings.push(Warning::ProgramAbsent {
-                    program: job.title,
+            let Some(program) = on_path(job.program) else {
+                prepared.warnings.push(Warning::ProgramAbsent {
+                    program: job.program,
                     install: job.install,
-                }),
-            }
+                });
+                continue;
+            };
+            let command = Command {
+                program: program.into(),
+                arguments: (job.lay_out)(&prepared.workloads, job.input_bytes(tools.extent))?,
+            };
+            add(&mut prepared, tools, &job.title(tools.extent), &command)?;
         }
         anyhow::ensure!(
             !prepared.trials.is_empty(),
@@ -116,6 +124,30 @@ fn add(
     Ok(())
 }
 
+impl Job {
+    /// Less than in full only by a factor: what the program does with each byte stays the same.
+    fn input_bytes(&self, extent: Extent) -> usize {
+        let part = match extent {
+            Extent::Full => 1,
+            Extent::Quick => 16,
+            Extent::Tiny => 256,
+        };
+        (self.input_mb << 20) / part
+    }
+
+    /// What was run: `bzip2 of 64 MB`, or `bzip2 of 256 KB`.
+    fn title(&self, extent: Extent) -> String {
+        match self.input_bytes(extent) {
+            bytes if bytes < 1 << 20 => format!("{} of {} KB", self.program, bytes >> 10),
+            bytes => format!("{} of {} MB", self.program, bytes >> 20),
+        }
+    }
+
+    fn is_what_ran(&self, title: &str) -> bool {
+        title.split(' ').next() == Some(self.program)
+    }
+}
+
 impl Programs {
     /// As the originals did: one priming run, and three at least that count.
     fn schedule(&self) -> Schedule {
@@ -154,14 +186,14 @@ impl Programs {
             "bwrap",
             self.original,
         ]);
-        for job in self.programs {
+        let bare = figures.iter().filter(|one| one.contender.subject == BARE);
+        for (title, summary) in bare.filter_map(|one| Some((&one.contender.workload, one.summary?)))
+        {
             let find = |subject: &str| {
-                let contender = Contender::new(job.title, subject);
+                let contender = Contender::new(title, subject);
                 figures.iter().find(|figure| figure.contender == contender)
             };
-            let Some(summary) = find(BARE).and_then(|figure| figure.summary) else {
-                continue;
-            };
+            let job = self.programs.iter().find(|job| job.is_what_ran(title));
             let ratio = |figure: Option<&Figure>| {
                 figure
                     .and_then(|figure| figure.ratio)
@@ -169,14 +201,14 @@ impl Programs {
             };
             let ours = find(PALISADE);
             table.line([
-                job.title.to_owned(),
+                title.clone(),
                 milliseconds(summary.median),
                 format!("≤ {}", self.most),
                 ratio(ours),
                 ours.map_or_else(String::new, Figure::ratio_interval),
                 ours.map_or_else(String::new, Figure::verdict_cell),
                 ratio(find(BUBBLEWRAP)),
-                job.published.to_owned(),
+                job.map_or("", |job| job.published).to_owned(),
             ]);
         }
         table
@@ -191,9 +223,9 @@ mod tests {
     #[test]
     fn the_table_fits_a_terminal() {
         let row = &APPLICATIONS;
-        let titles = row.programs[..2].iter().map(|job| job.title);
+        let titles = row.programs[..2].iter().map(|job| job.title(Extent::Full));
         let contenders: Vec<_> = titles
-            .flat_map(|title| [BARE, PALISADE, BUBBLEWRAP].map(|one| Contender::new(title, one)))
+            .flat_map(|title| [BARE, PALISADE, BUBBLEWRAP].map(|one| Contender::new(&title, one)))
             .collect();
         let mut samples = Samples::new(contenders.clone());
         for round in 0..4 {
@@ -206,5 +238,31 @@ mod tests {
         let (figures, text) = present_on_terminal(row, &samples);
         assert_eq!(figures.len(), contenders.len());
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn titles_say_what_was_run() {
+        let titles = |extent| {
+            APPLICATIONS
+                .programs
+                .iter()
+                .map(move |job| job.title(extent))
+        };
+        let all = [Extent::Full, Extent::Quick, Extent::Tiny].into_iter();
+        let all: Vec<_> = all.flat_map(titles).collect();
+        assert_eq!(
+            all,
+            [
+                "bzip2 of 64 MB",
+                "lame of 206 MB",
+                "perl of 16 MB",
+                "bzip2 of 4 MB",
+                "lame of 12 MB",
+                "perl of 1 MB",
+                "bzip2 of 256 KB",
+                "lame of 824 KB",
+                "perl of 64 KB",
+            ]
+        );
     }
 }
