@@ -34,6 +34,7 @@ pub mod figure;
 pub mod folder;
 pub mod library;
 pub mod measure;
+pub mod memory;
 mod notation;
 pub mod order;
 pub mod rows;

@@ -1,5 +1,6 @@
 //! The rows: what can be measured.
 
+mod memory;
 mod operations;
 mod policies;
 mod programs;
@@ -42,7 +43,7 @@ pub trait Row: Sync {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 8] {
+pub fn rows() -> [&'static dyn Row; 10] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -50,6 +51,8 @@ pub fn rows() -> [&'static dyn Row; 8] {
         &ukvm::BLOCKS,
         &ukvm::THREADS,
         &ukvm::CHECKED_OPENS,
+        &ukvm::MEMORY_500,
+        &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
     ]

@@ -120,6 +120,18 @@ fn rows_of_operations() {
 }
 
 #[test]
+fn rows_of_memory() {
+    let out = tempfile::tempdir().unwrap();
+    for row in ["mk-8", "mk-9"] {
+        let outcome = run(row, out.path(), false).unwrap();
+        assert_complete(&outcome, if has_bubblewrap(&outcome) { 3 } else { 2 });
+        let (_, parts) = outcome.tables.last().expect("who holds it");
+        let keepers = parts.to_string().matches("palisade-keeper").count();
+        assert_eq!(keepers, 2, "a keeper and an init: {parts}");
+    }
+}
+
+#[test]
 fn rows_of_whole_programs() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("sva-t3", out.path(), false).unwrap();
