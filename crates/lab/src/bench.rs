@@ -6,7 +6,7 @@ use crate::{
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
-    rows::{Prepared, Row, Tools},
+    rows::{Extent, Prepared, Row, Tools},
     sample::{Run, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     trial::Trials,
@@ -34,8 +34,8 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// Who to compare with, where installed; `None` is everybody the lab knows.
     pub peers: Option<Vec<&'static Peer>>,
-    /// A first look: a tenth of the time, and rows may take less input.
-    pub quick: bool,
+    /// How much of its work each row does. Less than all takes a tenth of the time.
+    pub extent: Extent,
     /// The command that makes the figures again.
     pub command_line: Vec<String>,
     /// Set from outside to stop after the current run and keep what was measured.
@@ -95,7 +95,7 @@ pub fn bench(rows: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
         palisade: Palisade::new(options.palisade.clone()),
         peers,
         absent,
-        quick: options.quick,
+        extent: options.extent,
     };
     let environment = environment(&tools, options);
     let date = crate::date::format_date(SystemTime::now());
@@ -149,7 +149,7 @@ impl<'a> Place<'a> {
 fn budget_of(row: &dyn Row, options: &Options) -> Duration {
     const LEAST_QUICK: Duration = Duration::from_secs(3);
     let whole = row.budget();
-    let usual = if options.quick {
+    let usual = if options.extent != Extent::Full {
         (whole / 10).max(LEAST_QUICK)
     } else {
         whole
@@ -318,13 +318,13 @@ mod tests {
     use super::*;
     use crate::rows;
 
-    fn options(budget: Option<Duration>, quick: bool) -> Options {
+    fn options(budget: Option<Duration>, extent: Extent) -> Options {
         Options {
             palisade: PathBuf::new(),
             out: PathBuf::new(),
             budget,
             peers: None,
-            quick,
+            extent,
             command_line: Vec::new(),
             interrupted: Arc::default(),
             progress: Box::new(|_| {}),
@@ -337,19 +337,22 @@ mod tests {
         let start = rows::row("start").unwrap();
         let long = rows::row("sva-t3").unwrap();
         let seconds = |row, budget, quick| budget_of(row, &options(budget, quick)).as_secs_f64();
-        assert_eq!(seconds(start, None, false), 20.0);
-        assert_eq!(seconds(start, None, true), 3.0, "never less");
+        assert_eq!(seconds(start, None, Extent::Full), 20.0);
+        assert_eq!(seconds(start, None, Extent::Quick), 3.0, "never less");
         assert_eq!(
-            seconds(long, None, true),
+            seconds(long, None, Extent::Quick),
             long.budget().as_secs_f64() / 10.0
         );
-        assert_eq!(seconds(long, Some(Duration::from_secs(1)), true), 1.0);
+        assert_eq!(
+            seconds(long, Some(Duration::from_secs(1)), Extent::Quick),
+            1.0
+        );
     }
 
     #[test]
     fn what_is_left_of_all_shrinks_with_each_row() {
         let rows = ["start", "start", "start"].map(|name| rows::row(name).unwrap());
-        let minute = options(Some(Duration::from_secs(60)), false);
+        let minute = options(Some(Duration::from_secs(60)), Extent::Full);
         let at = |index, elapsed| Place::of(&rows, index, Duration::from_secs(elapsed), &minute);
         assert_eq!(at(0, 0).budget_in_all.as_secs(), 180);
         let last = at(2, 70);

@@ -37,6 +37,7 @@ pub mod kept;
 pub mod library;
 pub mod markdown;
 pub mod measure;
+pub mod memory;
 mod notation;
 pub mod order;
 mod outcome;

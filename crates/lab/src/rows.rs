@@ -1,5 +1,6 @@
 //! The rows: what can be measured.
 
+mod memory;
 mod operations;
 mod policies;
 mod programs;
@@ -55,7 +56,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 8] {
+pub fn rows() -> [&'static dyn Row; 10] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -63,6 +64,8 @@ pub fn rows() -> [&'static dyn Row; 8] {
         &ukvm::BLOCKS,
         &ukvm::THREADS,
         &ukvm::CHECKED_OPENS,
+        &ukvm::MEMORY_500,
+        &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
     ]
@@ -71,6 +74,19 @@ pub fn rows() -> [&'static dyn Row; 8] {
 /// The row of that name.
 pub fn row(name: &str) -> Option<&'static dyn Row> {
     rows().into_iter().find(|row| row.name() == name)
+}
+
+/// How much of its work a row does. Less is the same work on smaller inputs, and tables say what was
+/// run: figures of different extents are figures of different things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// What the original did.
+    #[default]
+    Full,
+    /// In a minute at most.
+    Quick,
+    /// As little as shows that the row runs here: for tests.
+    Tiny,
 }
 
 /// What rows run workloads in.
@@ -82,8 +98,8 @@ pub struct Tools {
     pub peers: Vec<InstalledPeer>,
     /// What it would be compared with too, were it installed.
     pub absent: Vec<&'static Peer>,
-    /// A first look is enough: a row may take less input, where its question stays the same.
-    pub quick: bool,
+    /// How much is asked of them.
+    pub extent: Extent,
 }
 
 /// A row that can begin.

@@ -31,6 +31,9 @@ pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
 }
 
 /// What one run tells about one measure.
@@ -51,6 +54,15 @@ impl Reading {
             measure: measure.to_owned(),
             unit: Unit::Microseconds,
             values: vec![value_us],
+        }
+    }
+
+    /// A reading of one value in bytes.
+    pub fn one_bytes(measure: &str, bytes: u64) -> Self {
+        Self {
+            measure: measure.to_owned(),
+            unit: Unit::Bytes,
+            values: vec![bytes as f64],
         }
     }
 }

@@ -5,7 +5,7 @@
 use palisade_lab::{
     KeptRun, Options, Outcome, bench, environment,
     figure::Figure,
-    rows::{self, Row, rows},
+    rows::{self, Extent, Row, rows},
     subjects::PEERS,
 };
 use std::{
@@ -44,7 +44,7 @@ fn options(out: &Path, interrupted: bool) -> Options {
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
         peers: None,
-        quick: true,
+        extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
         interrupted: Arc::new(AtomicBool::new(interrupted)),
         progress: Box::new(|_| {}),
@@ -146,6 +146,31 @@ fn rows_of_operations() {
     for row in ["mk-2", "mk-3", "mk-6", "mk-7", "sva-f4"] {
         let outcome = run(row, out.path()).unwrap();
         assert_complete(&outcome, 2 + peers(&outcome, row));
+    }
+}
+
+#[test]
+fn rows_of_memory() {
+    let out = tempfile::tempdir().unwrap();
+    for row in ["mk-8", "mk-9"] {
+        let outcome = run(row, out.path()).unwrap();
+        assert_complete(&outcome, 2 + peers(&outcome, row));
+        let (_, parts) = outcome.tables.last().expect("who holds it");
+        let keepers = parts.to_string().matches("palisade-keeper").count();
+        assert_eq!(keepers, 2, "a keeper and an init: {parts}");
+    }
+}
+
+#[test]
+fn rows_of_whole_programs() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("sva-t3", out.path()).unwrap();
+    let programs = ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"];
+    let peers = programs.map(|program| peers(&outcome, program));
+    assert_complete(&outcome, 3 * 2 + peers.iter().sum::<usize>());
+    let text = outcome.to_string();
+    for program in programs {
+        assert!(text.contains(program), "{text}");
     }
 }
 

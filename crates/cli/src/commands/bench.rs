@@ -6,7 +6,7 @@ use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     KeptRun, Options, Outcome, Outcomes, Progress, bench as bench_rows,
     markdown::markdown,
-    rows::{Row, is_long, row, rows},
+    rows::{Extent, Row, is_long, row, rows},
     subjects::{PEERS, Peer, find_peers},
 };
 use palisade_policy::value;
@@ -82,7 +82,10 @@ fn measure(args: BenchArgs) -> anyhow::Result<u8> {
         out: args.out.clone(),
         budget: args.time,
         peers: args.peers.resolve()?,
-        quick: args.quick,
+        extent: match args.quick {
+            true => Extent::Quick,
+            false => Extent::Full,
+        },
         command_line: command_line(),
         interrupted: Arc::clone(&interrupted),
         progress: progress(),

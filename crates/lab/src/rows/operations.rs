@@ -243,6 +243,7 @@ impl Operations {
         match self.unit {
             Unit::Nanoseconds => "bare ns",
             Unit::Microseconds => "bare µs",
+            Unit::Bytes => "bare B",
         }
     }
 
@@ -336,7 +337,7 @@ fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let values = values.with_context(|| format!("it printed {line:?}"))?;
     ensure!(!values.is_empty(), "it printed {line:?}");
     let in_unit = match unit {
-        Unit::Nanoseconds => 1.0,
+        Unit::Nanoseconds | Unit::Bytes => 1.0,
         Unit::Microseconds => 1e-3,
     };
     Ok(Reading {
