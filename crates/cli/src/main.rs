@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod help;
+mod peer_args;
 mod policy_args;
 mod say;
 mod usage;

@@ -1,13 +1,14 @@
 //! Measuring rows one after the other, from their contenders to their tables.
 
 use crate::{
+    conditions::Moment,
     environment::Environment,
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
-    rows::{self, Prepared, Row, Tools},
+    rows::{self, Extent, Prepared, Row, Tools},
     sample::{Run, Samples},
-    subjects::{Bubblewrap, Palisade},
+    subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     trial::Trials,
     warning,
 };
@@ -31,8 +32,10 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for each row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
-    /// A first look: a tenth of the time, and rows may take less input.
-    pub quick: bool,
+    /// Who to compare with, where installed; `None` is everybody the lab knows.
+    pub peers: Option<Vec<&'static Peer>>,
+    /// How much of its work each row does. Less than all takes a tenth of the time.
+    pub extent: Extent,
     /// The command that makes the figures again.
     pub command_line: Vec<String>,
     /// Set from outside to stop after the current run and keep what was measured.
@@ -87,10 +90,12 @@ pub struct Outcomes {
 ///
 /// When nothing can be kept or shown.
 pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
+    let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
-        bubblewrap: Bubblewrap::find(),
-        quick: options.quick,
+        peers,
+        absent,
+        extent: options.extent,
     };
     let environment = environment(&tools, options);
     let date = crate::date::format_date(SystemTime::now());
@@ -144,7 +149,7 @@ impl<'a> Place<'a> {
 fn budget_of(row: &dyn Row, options: &Options) -> Duration {
     const LEAST_QUICK: Duration = Duration::from_secs(3);
     let whole = row.budget();
-    let usual = if options.quick {
+    let usual = if options.extent != Extent::Full {
         (whole / 10).max(LEAST_QUICK)
     } else {
         whole
@@ -193,9 +198,12 @@ fn measure_row(
     let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
     let pinned_to = pin.as_ref().map(|pin| pin.processor);
     let watched = prepared.schedule.watched.clone();
+    let before = Moment::now();
     let (samples, took) = take_samples(place, prepared, folder, options)?;
     drop(pin);
+    let conditions = before.until(&Moment::now());
 
+    warnings.extend(warning::about_conditions(&conditions));
     warnings.extend(warning::about_samples(&samples, &watched));
     let (figures, tables) = place.row.present(&samples);
     Ok(Outcome {
@@ -204,6 +212,7 @@ fn measure_row(
         pinned_to,
         figures,
         warnings: warnings.iter().map(Doubt::from).collect(),
+        conditions,
         tables,
         ..Outcome::default()
     })
@@ -229,16 +238,11 @@ fn take_samples(
 }
 
 fn environment(tools: &Tools, options: &Options) -> Environment {
-    let versions = [
-        ("palisade", tools.palisade.version()),
-        (
-            "bubblewrap",
-            tools.bubblewrap.as_ref().and_then(Bubblewrap::version),
-        ),
-    ];
+    let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
+    let versions = tools.peers.iter().map(version);
     Environment {
         tools: versions
-            .into_iter()
+            .chain([("palisade", tools.palisade.version())])
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
         command_line: options.command_line.clone(),
@@ -314,12 +318,13 @@ impl Drop for Pin {
 mod tests {
     use super::*;
 
-    fn options(budget: Option<Duration>, quick: bool) -> Options {
+    fn options(budget: Option<Duration>, extent: Extent) -> Options {
         Options {
             palisade: PathBuf::new(),
             out: PathBuf::new(),
             budget,
-            quick,
+            peers: None,
+            extent,
             command_line: Vec::new(),
             interrupted: Arc::default(),
             progress: Box::new(|_| {}),
@@ -332,19 +337,22 @@ mod tests {
         let start = rows::row("start").unwrap();
         let long = rows::row("sva-t3").unwrap();
         let seconds = |row, budget, quick| budget_of(row, &options(budget, quick)).as_secs_f64();
-        assert_eq!(seconds(start, None, false), 20.0);
-        assert_eq!(seconds(start, None, true), 3.0, "never less");
+        assert_eq!(seconds(start, None, Extent::Full), 20.0);
+        assert_eq!(seconds(start, None, Extent::Quick), 3.0, "never less");
         assert_eq!(
-            seconds(long, None, true),
+            seconds(long, None, Extent::Quick),
             long.budget().as_secs_f64() / 10.0
         );
-        assert_eq!(seconds(long, Some(Duration::from_secs(1)), true), 1.0);
+        assert_eq!(
+            seconds(long, Some(Duration::from_secs(1)), Extent::Quick),
+            1.0
+        );
     }
 
     #[test]
     fn what_is_left_of_all_shrinks_with_each_row() {
         let rows = ["start", "start", "start"].map(|name| rows::row(name).unwrap());
-        let minute = options(Some(Duration::from_secs(60)), false);
+        let minute = options(Some(Duration::from_secs(60)), Extent::Full);
         let at = |index, elapsed| Place::of(&rows, index, Duration::from_secs(elapsed), &minute);
         assert_eq!(at(0, 0).budget_in_all.as_secs(), 180);
         let last = at(2, 70);

@@ -1,9 +1,11 @@
 //! The machine that figures were taken on, as far as it shows in them.
 
+use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -31,6 +33,16 @@ pub struct Environment {
     pub swap_used_bytes: Option<u64>,
     /// Whether the processor says that it is a virtual one.
     pub virtual_machine: Option<bool>,
+    /// What the kernel was built with, where it changes timing: its tick, preemption, RCU.
+    pub kernel_build: Vec<String>,
+    /// Settings of RCU, whose grace periods are in the making and ending of namespaces.
+    pub rcu: BTreeMap<String, String>,
+    /// File system that workloads lie on.
+    pub file_system: Option<String>,
+    /// Files in the page cache before the measuring, in bytes.
+    pub page_cache_bytes: Option<u64>,
+    /// What of them is not yet on disk, in bytes.
+    pub dirty_bytes: Option<u64>,
     /// Who sets the processor's frequency, and how.
     pub governor: Option<String>,
     /// What time is read from.
@@ -93,6 +105,11 @@ impl Environment {
             swap_used_bytes: swap.map(|(total, free)| total - free),
             virtual_machine: field(&cpuinfo, "flags")
                 .map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+            kernel_build: files.kernel_build(),
+            rcu: files.rcu(),
+            file_system: files.file_system(&std::env::temp_dir()),
+            page_cache_bytes: field_kib(&meminfo, "Cached"),
+            dirty_bytes: field_kib(&meminfo, "Dirty"),
             governor: files.governor(),
             clock_source: files
                 .line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -182,6 +199,8 @@ impl Environment {
             ),
             ("clock", known(&self.clock_source)),
             ("huge pages", known(&self.huge_pages)),
+            ("kernel build", self.kernel_build.join(" ")),
+            ("file system", known(&self.file_system)),
             ("mitigations", mitigations.join("; ")),
             (
                 "load before",
@@ -300,17 +319,64 @@ impl Files<'_> {
             .collect()
     }
 
-    /// Version 2 has this file in its root, also inside a container; where both are mounted, version
-    /// 1 has the controllers.
-    fn cgroups(&self) -> Option<String> {
-        let root = self.path("sys/fs/cgroup");
-        let has = |name| root.join(name).exists();
-        let version = if has("cgroup.controllers") {
-            Some("2")
-        } else {
-            has("memory").then_some("1")
+    /// From `/proc/config.gz` or the file beside the kernel, whichever there is.
+    fn kernel_build(&self) -> Vec<String> {
+        const TIMING: [&str; 5] = [
+            "CONFIG_HZ=",
+            "CONFIG_NO_HZ_",
+            "CONFIG_PREEMPT",
+            "CONFIG_RCU_",
+            "CONFIG_HARDENED_USERCOPY",
+        ];
+        let text = self.kernel_config().unwrap_or_default();
+        let of_timing = |line: &&str| TIMING.iter().any(|name| line.starts_with(name));
+        text.lines()
+            .filter(of_timing)
+            .map(ToOwned::to_owned)
+            .collect()
+    }
+
+    fn kernel_config(&self) -> Option<String> {
+        let release = self.line("proc/sys/kernel/osrelease")?;
+        let Ok(packed) = fs::File::open(self.path("proc/config.gz")) else {
+            return self.text(&format!("boot/config-{release}"));
         };
-        version.map(ToOwned::to_owned)
+        let mut text = String::new();
+        GzDecoder::new(packed).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    fn rcu(&self) -> BTreeMap<String, String> {
+        let settings = ["rcu_expedited", "rcu_normal"];
+        settings
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), self.line(&format!("sys/kernel/{name}"))?)))
+            .collect()
+    }
+
+    /// Version 2 may be mounted with no controllers beside a version 1 that has them.
+    fn cgroups(&self) -> Option<String> {
+        let unified = self.line("sys/fs/cgroup/cgroup.controllers");
+        if unified.is_some_and(|controllers| !controllers.is_empty()) {
+            return Some("2".to_owned());
+        }
+        let first = self.path("sys/fs/cgroup/memory").is_dir();
+        first.then(|| "1".to_owned())
+    }
+
+    /// Type of the mount that `path` lies below.
+    fn file_system(&self, path: &Path) -> Option<String> {
+        let mounts = self.text("proc/self/mountinfo")?;
+        let of_line = |line: &str| {
+            let (mount, source) = line.split_once(" - ")?;
+            let point = mount.split(' ').nth(4)?.to_owned();
+            Some((point, source.split(' ').next()?.to_owned()))
+        };
+        let above = mounts.lines().filter_map(of_line);
+        above
+            .filter(|(point, _)| path.starts_with(point))
+            .max_by_key(|(point, _)| point.len())
+            .map(|(_, kind)| kind)
     }
 
     fn governor(&self) -> Option<String> {
@@ -379,7 +445,6 @@ mod tests {
     fn a_machine_is_read_from_its_files() {
         let root = tree(&[
             ("proc/sys/kernel/hostname", "box\n"),
-            ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC\n"),
             (
@@ -392,7 +457,17 @@ mod tests {
             ),
             (
                 "proc/meminfo",
-                "MemTotal:  1024 kB\nSwapTotal:  64 kB\nSwapFree:  60 kB\n",
+                "MemTotal:  1024 kB\nCached: 512 kB\nDirty: 4 kB\nSwapTotal:  64 kB\nSwapFree:  60 kB\n",
+            ),
+            (
+                "boot/config-6.12.1",
+                "CONFIG_HZ=250\nCONFIG_NET=y\nCONFIG_PREEMPT_DYNAMIC=y\n",
+            ),
+            ("sys/kernel/rcu_expedited", "0\n"),
+            ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n"),
+            (
+                "proc/self/mountinfo",
+                "1 1 0:1 / / rw - ext4 /dev/vda rw\n2 1 0:2 / /tmp rw - tmpfs tmpfs rw\n",
             ),
             ("proc/loadavg", "0.32 0.47 0.36 1/92 21005\n"),
             (
@@ -425,6 +500,11 @@ mod tests {
                 memory_bytes: Some(1 << 20),
                 swap_used_bytes: Some(4096),
                 virtual_machine: Some(true),
+                kernel_build: vec!["CONFIG_HZ=250".into(), "CONFIG_PREEMPT_DYNAMIC=y".into()],
+                rcu: [("rcu_expedited".into(), "0".into())].into(),
+                file_system: Some("tmpfs".into()),
+                page_cache_bytes: Some(512 << 10),
+                dirty_bytes: Some(4096),
                 governor: Some("performance".into()),
                 huge_pages: Some("madvise".into()),
                 mitigations: [("spectre_v2".into(), "Mitigation: IBPB".into())].into(),

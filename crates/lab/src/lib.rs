@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+pub mod conditions;
 mod date;
 pub mod environment;
 pub mod figure;
@@ -36,6 +37,7 @@ pub mod kept;
 pub mod library;
 pub mod markdown;
 pub mod measure;
+pub mod memory;
 mod notation;
 pub mod order;
 mod outcome;

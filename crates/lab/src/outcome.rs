@@ -2,6 +2,7 @@
 
 use crate::{
     Warning,
+    conditions::Conditions,
     environment::Environment,
     figure::{Figure, Verdict},
     rows::ChartFacts,
@@ -29,6 +30,8 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
     /// Doubts about them.
     pub warnings: Vec<Doubt>,
+    /// What else happened meanwhile.
+    pub conditions: Conditions,
     /// The figures, shown: tables with their titles.
     pub tables: Vec<(String, Table)>,
     /// What its chart shows beside the figures.
@@ -100,13 +103,14 @@ impl Outcome {
             .as_deref()
             .and_then(|kernel| kernel.split(' ').next())
             .unwrap_or("?");
-        let tools: Vec<_> = machine.tools.values().map(String::as_str).collect();
+        let tools = machine.tools.values();
+        let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
         format!(
             "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
             self.rounds,
             self.took_s,
             machine.processors,
-            tools.join(" · ")
+            wrapped("", &tools.join(" · "))
         )
     }
 }
@@ -139,7 +143,8 @@ fn wrapped(lead: &str, text: &str) -> String {
             lines.push(" ".repeat(lead.len()));
         }
         if let Some(line) = lines.last_mut() {
-            line.push(' ');
+            let gap = if line.is_empty() { "" } else { " " };
+            line.push_str(gap);
             line.push_str(word);
         }
     }

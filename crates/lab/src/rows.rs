@@ -1,5 +1,6 @@
 //! The rows: what can be measured.
 
+mod memory;
 mod operations;
 mod policies;
 mod programs;
@@ -13,13 +14,14 @@ use crate::{
     Trial, Warning,
     figure::Figure,
     measure::{Schedule, Watched},
+    notation::four_figures,
     sample::{Contender, Samples},
-    subjects::{Bubblewrap, Palisade, Subject},
-    table::Table,
-    trial::Program,
+    subjects::{InstalledPeer, PEERS, Palisade, Peer, Subject},
+    table::{MOST_COLUMNS, Table},
+    warning,
     workloads::Workloads,
 };
-use palisade_policy::{Access, FileGrant, Policy};
+use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
 pub(crate) use published::chart_facts;
 pub use published::{Axis, ChartFacts, Published};
@@ -57,7 +59,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 8] {
+pub fn rows() -> [&'static dyn Row; 10] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -65,6 +67,8 @@ pub fn rows() -> [&'static dyn Row; 8] {
         &ukvm::BLOCKS,
         &ukvm::THREADS,
         &ukvm::CHECKED_OPENS,
+        &ukvm::MEMORY_500,
+        &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
     ]
@@ -75,15 +79,30 @@ pub fn row(name: &str) -> Option<&'static dyn Row> {
     rows().into_iter().find(|row| row.name() == name)
 }
 
+/// How much of its work a row does. Less is the same work on smaller inputs, and tables say what was
+/// run: figures of different extents are figures of different things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// What the original did.
+    #[default]
+    Full,
+    /// In a minute at most.
+    Quick,
+    /// As little as shows that the row runs here: for tests.
+    Tiny,
+}
+
 /// What rows run workloads in.
 #[derive(Clone, Debug)]
 pub struct Tools {
     /// The `palisade` that is measured.
     pub palisade: Palisade,
-    /// Absent where it is not installed.
-    pub bubblewrap: Option<Bubblewrap>,
-    /// A first look is enough: a row may take less input, where its question stays the same.
-    pub quick: bool,
+    /// What it is compared with.
+    pub peers: Vec<InstalledPeer>,
+    /// What it would be compared with too, were it installed.
+    pub absent: Vec<&'static Peer>,
+    /// How much is asked of them.
+    pub extent: Extent,
 }
 
 /// A row that can begin.
@@ -100,41 +119,37 @@ pub struct Prepared {
     pub pinned: bool,
 }
 
-/// Adds `peer` if it runs here, or the reason why it is left out.
-fn try_peer(
+/// Adds each peer that runs here, or the reason why it is left out.
+fn try_peers<T: Trial + 'static>(
     prepared: &mut Prepared,
-    contender: Contender,
-    peer: Option<&Bubblewrap>,
-    make: impl FnOnce(&Bubblewrap) -> anyhow::Result<Box<dyn Trial>>,
+    tools: &Tools,
+    workload: &str,
+    command: &Command,
+    make: impl Fn(&InstalledPeer) -> anyhow::Result<T>,
 ) {
-    let Some(peer) = peer else {
-        let absent = Warning::PeerAbsent {
-            peer: "bubblewrap",
-            install: Bubblewrap::INSTALL,
-        };
-        if !prepared.warnings.contains(&absent) {
-            prepared.warnings.push(absent);
-        }
-        return;
-    };
-    let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));
-    match ran {
-        Ok(trial) => {
-            prepared.trials.push((contender, trial));
-            let lacks = Warning::PeerLacks {
-                peer: "bubblewrap",
-                lacks: Bubblewrap::LACKS,
-            };
-            if !prepared.warnings.contains(&lacks) {
-                prepared.warnings.push(lacks);
+    let able = |peer: &Peer| peer.takes(command);
+    let mut doubts = Vec::new();
+    for peer in tools.peers.iter().filter(|one| able(one.peer)) {
+        let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));
+        match ran {
+            Ok(trial) => {
+                let contender = Contender::new(workload, peer.name());
+                prepared.trials.push((contender, Box::new(trial)));
             }
-        }
-        Err(error) => {
-            prepared.warnings.push(Warning::PeerFailed {
-                peer: "bubblewrap",
+            Err(error) => doubts.push(Warning::PeerFailed {
+                peer: peer.name(),
                 reason: format!("{error:#}"),
-            });
+            }),
         }
+    }
+    let taking_part = prepared.trials.iter().map(|(contender, _)| contender);
+    let absent = tools.absent.iter().filter(|one| able(one));
+    doubts.extend(warning::about_peers(taking_part, absent));
+    for doubt in doubts {
+        prepared
+            .warnings
+            .retain(|known| !known.is_about_the_same(&doubt));
+        prepared.warnings.push(doubt);
     }
 }
 
@@ -150,11 +165,34 @@ fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str)
         .collect()
 }
 
+/// A ratio to bare, without its interval; empty where there is none.
+fn ratio_cell(figure: Option<&Figure>) -> String {
+    let ratio = figure.and_then(|figure| figure.ratio);
+    ratio.map_or_else(String::new, |ratio| four_figures(ratio.value))
+}
+
+/// The title of a second table, where the first one has no room for all.
+const OTHER_PEERS: &str = "The same beside the other tools, times as much as with no wall:";
+
 /// The subject that all others are compared with.
 pub(crate) const BARE: &str = "bare";
 
-fn program(subject: &dyn Subject, policy: &Policy, command: &Command) -> anyhow::Result<Program> {
-    Program::new(&subject.command_line(policy, command))
+/// The peers among contenders, each once and in the order of [`PEERS`].
+fn peers_among(contenders: &[Contender]) -> Vec<&'static Peer> {
+    let takes_part = |peer: &&Peer| contenders.iter().any(|one| one.subject == peer.name);
+    PEERS.into_iter().filter(takes_part).collect()
+}
+
+/// The table with as many peers as fit beside each other, and one with the others.
+fn tables_of_peers(
+    peers: &[&'static Peer],
+    table: impl Fn(&[&'static Peer]) -> Table,
+    others: impl Fn(&[&'static Peer]) -> Table,
+) -> (Table, Option<Table>) {
+    let fits = |count: &usize| table(&peers[..*count]).width() <= MOST_COLUMNS;
+    let shown = (0..=peers.len()).rev().find(fits).unwrap_or(0);
+    let (first, rest) = peers.split_at(shown);
+    (table(first), (!rest.is_empty()).then(|| others(rest)))
 }
 
 fn grant(access: Access, path: &Path) -> FileGrant {
@@ -173,7 +211,7 @@ fn present_on_terminal(row: &dyn Row, samples: &Samples) -> (Vec<Figure>, String
         .iter()
         .map(|(title, table)| format!("{title}\n{table}\n"));
     let text: String = shown.collect();
-    let fits = |line: &str| line.chars().count() <= crate::table::MOST_COLUMNS;
+    let fits = |line: &str| line.chars().count() <= MOST_COLUMNS;
     assert!(text.lines().all(fits), "{text}");
     (figures, text)
 }

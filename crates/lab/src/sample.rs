@@ -31,6 +31,9 @@ pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
 }
 
 impl Unit {
@@ -39,6 +42,7 @@ impl Unit {
         match self {
             Self::Microseconds => "µs",
             Self::Nanoseconds => "ns",
+            Self::Bytes => "B",
         }
     }
 }
@@ -61,6 +65,15 @@ impl Reading {
             measure: measure.to_owned(),
             unit: Unit::Microseconds,
             values: vec![value_us],
+        }
+    }
+
+    /// A reading of one value in bytes.
+    pub fn one_bytes(measure: &str, bytes: u64) -> Self {
+        Self {
+            measure: measure.to_owned(),
+            unit: Unit::Bytes,
+            values: vec![bytes as f64],
         }
     }
 }

@@ -47,6 +47,12 @@ impl Table {
         self.lines.push(Line::Cells(cells));
     }
 
+    /// How many columns of a terminal it takes.
+    pub fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+    }
+
     /// The headings.
     pub fn headings(&self) -> &[String] {
         &self.headings
@@ -80,9 +86,8 @@ fn width_of(cell: &str) -> usize {
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
-        let line_width = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
         writeln!(formatter, "{}", joined(&self.headings, &widths))?;
-        writeln!(formatter, "{}", "─".repeat(line_width))?;
+        writeln!(formatter, "{}", "─".repeat(self.width()))?;
         for line in &self.lines {
             match line {
                 Line::Section(title) => writeln!(formatter, "{title}")?,

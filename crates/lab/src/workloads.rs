@@ -29,13 +29,9 @@ impl Workloads {
     ///
     /// When there is no room for temporary files.
     pub fn new() -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("palisade-lab-")
-            .tempdir()
-            .context(FAULT)?;
-        set_mode(folder.path(), 0o755)?;
-        // A grant names the folder by the path it really has.
-        Ok(Self { folder })
+        Ok(Self {
+            folder: new_room()?,
+        })
     }
 
     /// Where it is.
@@ -181,6 +177,19 @@ impl Workloads {
         Ok(path)
     }
 
+    /// Adds a copy of somebody else's executable; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or there is no room.
+    pub fn add_copy(&self, name: &str, program: &Path) -> anyhow::Result<PathBuf> {
+        let path = self.folder().join(name);
+        let copied = fs::copy(program, &path);
+        copied.with_context(|| format!("host: cannot copy {}", program.display()))?;
+        set_mode(&path, 0o755)?;
+        Ok(path)
+    }
+
     /// The folder of the files that programs open, and may write to if they are granted that.
     pub fn files_folder(&self) -> PathBuf {
         self.folder().join("open")
@@ -210,6 +219,20 @@ impl Numbers {
         self.0 ^= self.0 << 17;
         self.0
     }
+}
+
+/// An empty folder that anybody may read, for as long as the value lives.
+///
+/// # Errors
+///
+/// When there is no room for temporary files.
+pub(crate) fn new_room() -> anyhow::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("palisade-lab-")
+        .tempdir()
+        .context(FAULT)?;
+    set_mode(folder.path(), 0o755)?;
+    Ok(folder)
 }
 
 const FAULT: &str = "host: cannot lay out the workload programs; set TMPDIR to a folder with room that is not mounted noexec";

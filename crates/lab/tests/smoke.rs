@@ -5,7 +5,8 @@
 use palisade_lab::{
     KeptRun, Options, Outcome, bench, environment,
     figure::Figure,
-    rows::{self, Row, rows},
+    rows::{self, Extent, Row, rows},
+    subjects::PEERS,
 };
 use std::{
     env, fs,
@@ -42,7 +43,8 @@ fn options(out: &Path, interrupted: bool) -> Options {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
-        quick: true,
+        peers: None,
+        extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
         interrupted: Arc::new(AtomicBool::new(interrupted)),
         progress: Box::new(|_| {}),
@@ -102,18 +104,21 @@ fn assert_is_read_again(outcome: &Outcome, runs_each_round: usize) {
     );
 }
 
-fn has_bubblewrap(outcome: &Outcome) -> bool {
-    outcome
-        .figures
-        .iter()
-        .any(|figure| figure.contender.subject == "bubblewrap")
+/// How many peers ran a workload.
+fn peers(outcome: &Outcome, workload: &str) -> usize {
+    let measures = |name: &str| {
+        let mut contenders = outcome.figures.iter().map(|figure| &figure.contender);
+        contenders.any(|one| one.subject == name && one.workload == workload)
+    };
+    PEERS.iter().filter(|peer| measures(peer.name)).count()
 }
 
 #[test]
 fn start() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("start", out.path()).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 10 } else { 8 });
+    let peers = peers(&outcome, "static true") + peers(&outcome, "/usr/bin/true");
+    assert_complete(&outcome, 9 + peers);
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
             outcome
@@ -131,7 +136,7 @@ fn start() {
 fn syscalls() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("syscalls", out.path()).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
+    assert_complete(&outcome, 3 + peers(&outcome, "syscalls"));
     assert!(outcome.pinned_to.is_some());
 }
 
@@ -140,7 +145,32 @@ fn rows_of_operations() {
     let out = tempfile::tempdir().unwrap();
     for row in ["mk-2", "mk-3", "mk-6", "mk-7", "sva-f4"] {
         let outcome = run(row, out.path()).unwrap();
-        assert_complete(&outcome, if has_bubblewrap(&outcome) { 3 } else { 2 });
+        assert_complete(&outcome, 2 + peers(&outcome, row));
+    }
+}
+
+#[test]
+fn rows_of_memory() {
+    let out = tempfile::tempdir().unwrap();
+    for row in ["mk-8", "mk-9"] {
+        let outcome = run(row, out.path()).unwrap();
+        assert_complete(&outcome, 2 + peers(&outcome, row));
+        let (_, parts) = outcome.tables.last().expect("who holds it");
+        let keepers = parts.to_string().matches("palisade-keeper").count();
+        assert_eq!(keepers, 2, "a keeper and an init: {parts}");
+    }
+}
+
+#[test]
+fn rows_of_whole_programs() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("sva-t3", out.path()).unwrap();
+    let programs = ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"];
+    let peers = programs.map(|program| peers(&outcome, program));
+    assert_complete(&outcome, 3 * 2 + peers.iter().sum::<usize>());
+    let text = outcome.to_string();
+    for program in programs {
+        assert!(text.contains(program), "{text}");
     }
 }
 

@@ -1,12 +1,14 @@
 //! `palisade bench`: what the wall costs on this machine.
 
+use crate::peer_args::PeerArgs;
 use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     KeptRun, Options, Outcome, Outcomes, Progress, bench as bench_rows,
     markdown::markdown,
     page::page,
-    rows::{Row, is_long, row, rows},
+    rows::{Extent, Row, is_long, row, rows},
+    subjects::{PEERS, Peer, find_peers},
 };
 use palisade_policy::value;
 use std::{
@@ -31,12 +33,14 @@ pub(crate) struct BenchArgs {
     /// Take a first look, at a tenth of the time; without a name, at every row
     #[arg(long)]
     quick: bool,
-    /// Print what can be measured and how long it takes at most, and stop
+    /// Print what can be measured, how long it takes at most and what it can be compared with, and stop
     #[arg(long)]
     list: bool,
     /// Take about this long for each row, as 30s
     #[arg(long, value_name = "TIME", value_parser = value::parse_duration)]
     time: Option<Duration>,
+    #[command(flatten)]
+    peers: PeerArgs,
     /// Print figures, machine and warnings as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -81,7 +85,11 @@ fn measure(args: BenchArgs) -> anyhow::Result<u8> {
         palisade: args.palisade.clone().map_or_else(own_program, Ok)?,
         out: args.out.clone(),
         budget: args.time,
-        quick: args.quick,
+        peers: args.peers.resolve()?,
+        extent: match args.quick {
+            true => Extent::Quick,
+            false => Extent::Full,
+        },
         command_line: command_line(),
         interrupted: Arc::clone(&interrupted),
         progress: progress(),
@@ -200,7 +208,17 @@ fn list() -> String {
         let when = if is_long(row) { " [--all]" } else { "" };
         format!("{:<10} {time:>6}  {}{when}\n", row.name(), row.about())
     });
-    lines.concat()
+    let peers = PEERS.map(|peer| presence(peer) + "\n");
+    format!("{}\nTo compare with:\n{}", lines.concat(), peers.concat())
+}
+
+/// Its version here, or how to get it.
+fn presence(peer: &'static Peer) -> String {
+    let (installed, _) = find_peers([peer]);
+    match installed.first() {
+        Some(here) => here.version().unwrap_or_else(|| peer.name.to_owned()),
+        None => format!("{} is not installed: {}", peer.name, peer.install),
+    }
 }
 
 fn own_program() -> anyhow::Result<PathBuf> {
