@@ -5,6 +5,7 @@
 
 mod cli {
     pub(crate) mod bad_input;
+    pub(crate) mod bench;
     pub(crate) mod cleanup;
     pub(crate) mod environment;
     pub(crate) mod exit_codes;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
     ("bad_input", cli::bad_input::CASES),
+    ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),
     ("environment", cli::environment::CASES),
     ("exit_codes", cli::exit_codes::CASES),

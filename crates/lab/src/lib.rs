@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+pub mod compare;
 pub mod conditions;
 mod date;
 pub mod environment;

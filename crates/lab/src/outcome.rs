@@ -134,7 +134,7 @@ impl fmt::Display for Outcome {
 }
 
 /// `text` after `lead`, in lines that are no wider than a table.
-fn wrapped(lead: &str, text: &str) -> String {
+pub(crate) fn wrapped(lead: &str, text: &str) -> String {
     let width_of = |text: &str| text.chars().count();
     let mut lines = vec![lead.to_owned()];
     for word in text.split_whitespace() {

@@ -34,6 +34,9 @@ pub enum Unit {
     /// Bytes.
     #[serde(rename = "B")]
     Bytes,
+    /// How many, of whatever is counted.
+    #[serde(rename = "count")]
+    Count,
 }
 
 impl Unit {
@@ -43,6 +46,7 @@ impl Unit {
             Self::Microseconds => "µs",
             Self::Nanoseconds => "ns",
             Self::Bytes => "B",
+            Self::Count => "",
         }
     }
 }

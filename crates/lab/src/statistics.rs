@@ -110,16 +110,39 @@ pub fn estimate_mean_ratio(pairs: &[(Vec<f64>, Vec<f64>)]) -> Estimate {
     })
 }
 
+/// How a ratio of two medians changed from one lot of rounds to another, as the second to the first. The
+/// lots are independent: their rounds are drawn apart.
+pub fn estimate_change(before: (&[f64], &[f64]), after: (&[f64], &[f64])) -> Estimate {
+    let rounds = |(ours, theirs): (&[f64], &[f64])| ours.len().min(theirs.len());
+    let lots = [rounds(before), rounds(after)];
+    let ratio = |(ours, theirs): (&[f64], &[f64]), rounds: &[usize]| {
+        median_of(ours, rounds) / median_of(theirs, rounds)
+    };
+    bootstrap_lots(lots, |[first, second]| {
+        ratio(after, second) / ratio(before, first)
+    })
+}
+
 /// Percentile bootstrap over rounds. A round is drawn whole: what its contenders have in common (a
 /// slow moment of the machine) stays in common, and does not widen the interval of their ratio.
 fn bootstrap(rounds: usize, statistic: impl Fn(&[usize]) -> f64) -> Estimate {
-    let mut drawn: Vec<usize> = (0..rounds).collect();
-    let value = statistic(&drawn);
+    bootstrap_lots([rounds], |[rounds]| statistic(rounds))
+}
+
+/// The same over several lots of rounds.
+fn bootstrap_lots<const LOTS: usize>(
+    rounds: [usize; LOTS],
+    statistic: impl Fn([&[usize]; LOTS]) -> f64,
+) -> Estimate {
+    let mut drawn = rounds.map(|rounds| (0..rounds).collect::<Vec<usize>>());
+    let value = statistic(drawn.each_ref().map(Vec::as_slice));
     let mut random = SplitMix64::new();
     let mut resampled: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            drawn.fill_with(|| random.below(rounds));
-            statistic(&drawn)
+            for (drawn, rounds) in drawn.iter_mut().zip(rounds) {
+                drawn.fill_with(|| random.below(rounds));
+            }
+            statistic(drawn.each_ref().map(Vec::as_slice))
         })
         .collect();
     resampled.sort_by(f64::total_cmp);
@@ -236,6 +259,17 @@ mod tests {
         let mean =
             estimate_mean_ratio(&[(vec![4.0; 5], vec![1.0; 5]), (vec![1.0; 5], vec![1.0; 5])]);
         assert!((mean.value - 2.0).abs() < 1e-12 && mean.low == mean.high);
+    }
+
+    #[test]
+    fn a_change_divides_what_the_lots_divide() {
+        let exact = estimate_change((&[6.0; 4], &[4.0; 4]), (&[9.0; 7], &[3.0; 7]));
+        assert_eq!((exact.value, exact.low, exact.high), (2.0, 2.0, 2.0));
+        // Of two values each, drawn apart: the medians 1, 5 and 9 to the medians 1, 5 and 9.
+        let ones = [1.0, 1.0];
+        let apart = estimate_change((&[1.0, 9.0], &ones), (&[1.0, 9.0], &ones));
+        assert_eq!((apart.value, apart.low, apart.high), (1.0, 1.0 / 9.0, 9.0));
+        assert!(estimate_change((&[], &[]), (&[1.0], &[1.0])).value.is_nan());
     }
 
     #[test]

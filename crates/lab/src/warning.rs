@@ -173,7 +173,8 @@ impl fmt::Display for Warning {
     }
 }
 
-fn list(names: &[String]) -> String {
+/// `one, other, third and 2 more`.
+pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 3;
     let mut text = names
         .iter()

@@ -5,6 +5,7 @@ use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     KeptRun, Options, Outcome, Outcomes, Progress, bench as bench_rows,
+    compare::compare,
     markdown::markdown,
     page::page,
     rows::{Extent, Row, is_long, row, rows},
@@ -57,6 +58,12 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Kept runs",
         conflicts_with_all = ["rows", "all", "quick", "time", "out", "palisade"])]
     from: Option<PathBuf>,
+    /// Say what got faster or slower from one kept run, or row of one, to another; the exit code is 1
+    /// if something of palisade's got slower
+    #[arg(long, num_args = 2, value_names = ["RUN_A", "RUN_B"], value_hint = ValueHint::DirPath,
+        help_heading = "Kept runs", conflicts_with_all = ["from", "html", "markdown", "rows", "all", "quick", "time",
+        "out", "palisade", "peers"])]
+    compare: Vec<PathBuf>,
     /// Measure this palisade rather than the one that is running
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     palisade: Option<PathBuf>,
@@ -64,6 +71,8 @@ pub(crate) struct BenchArgs {
 
 /// Exit code where a row could not be measured.
 const ROW_FAILED: u8 = 1;
+/// Exit code where a comparison found something slower.
+const GOT_WORSE: u8 = 1;
 /// Exit code of a process that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -71,6 +80,9 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
     if args.list {
         return print(&list());
+    }
+    if let [before, after] = &args.compare[..] {
+        return show_comparison(&args, &KeptRun::read(before)?, &KeptRun::read(after)?);
     }
     match &args.from {
         Some(folder) => show_kept(&args, KeptRun::read(folder)?),
@@ -101,6 +113,29 @@ fn measure(args: BenchArgs) -> anyhow::Result<u8> {
         write_page(file, &KeptRun::read(&outcomes.folder)?)?;
     }
     Ok(exit_code(&outcomes, interrupted.load(Ordering::Relaxed)))
+}
+
+/// Two runs with nothing in common are a mistake, unless the machine is the reason.
+fn show_comparison(args: &BenchArgs, before: &KeptRun, after: &KeptRun) -> anyhow::Result<u8> {
+    let comparison = compare(before, after);
+    let is_empty = comparison.compared.is_empty() && comparison.differences.is_empty();
+    anyhow::ensure!(
+        !is_empty,
+        "{} and {} have no figure in common: {}",
+        before.path.display(),
+        after.path.display(),
+        comparison
+            .left_out
+            .iter()
+            .map(|(why, _)| why.as_str())
+            .collect::<Vec<_>>()
+            .join("; ")
+    );
+    match args.json {
+        true => print(&(serde_json::to_string_pretty(&comparison)? + "\n"))?,
+        false => print(&comparison.to_string())?,
+    };
+    Ok(if comparison.is_worse() { GOT_WORSE } else { 0 })
 }
 
 fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
