@@ -90,9 +90,9 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
         palisade: Palisade::new(options.palisade.clone()),
         bubblewrap: Bubblewrap::find(),
     };
-    let mut environment = environment(&tools, options);
+    let mut environment = environment(row, &tools, options);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
-    let mut prepared = row.prepare(&tools)?;
+    let mut prepared = row.prepare_within(&tools, options.budget)?;
     prepared.schedule.budget = options.budget.unwrap_or(prepared.schedule.budget);
     warnings.append(&mut prepared.warnings);
 
@@ -142,7 +142,7 @@ fn take_samples(
     Ok((samples?, took))
 }
 
-fn environment(tools: &Tools, options: &Options) -> Environment {
+fn environment(row: &dyn Row, tools: &Tools, options: &Options) -> Environment {
     let versions = [
         ("palisade", tools.palisade.version()),
         (
@@ -153,6 +153,7 @@ fn environment(tools: &Tools, options: &Options) -> Environment {
     Environment {
         tools: versions
             .into_iter()
+            .chain(row.versions())
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
         command_line: options.command_line.clone(),

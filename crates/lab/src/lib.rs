@@ -32,6 +32,7 @@ mod date;
 pub mod environment;
 pub mod figure;
 pub mod folder;
+pub mod jvm;
 pub mod library;
 pub mod measure;
 mod notation;

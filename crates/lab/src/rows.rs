@@ -1,6 +1,7 @@
 //! The rows: what can be measured.
 
 mod operations;
+pub mod osv;
 mod policies;
 mod programs;
 mod start;
@@ -20,7 +21,7 @@ use crate::{
 };
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_wall::Command;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
 pub trait Row: Sync {
@@ -37,12 +38,26 @@ pub trait Row: Sync {
     /// When palisade does not run here. A peer that does not is left out with a warning.
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared>;
 
+    /// The same for about so much time, by rows whose single runs can be made shorter.
+    ///
+    /// # Errors
+    ///
+    /// As `prepare`.
+    fn prepare_within(&self, tools: &Tools, _budget: Option<Duration>) -> anyhow::Result<Prepared> {
+        self.prepare(tools)
+    }
+
+    /// Versions of what its workloads need and no other row does, by name.
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        Vec::new()
+    }
+
     /// What the samples say, and how to show it. Pure.
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>);
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 8] {
+pub fn rows() -> [&'static dyn Row; 9] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -52,6 +67,7 @@ pub fn rows() -> [&'static dyn Row; 8] {
         &ukvm::CHECKED_OPENS,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
+        &osv::JVM,
     ]
 }
 

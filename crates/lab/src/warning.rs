@@ -40,6 +40,7 @@ pub enum Warning {
         program: &'static str,
         install: &'static str,
     },
+    HugePagesOff,
     PeerAbsent {
         peer: &'static str,
         install: &'static str,
@@ -94,6 +95,9 @@ impl fmt::Display for Warning {
                     "{program} was left out, it is not installed: {install}"
                 )
             }
+            Self::HugePagesOff => formatter.write_str(
+                "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+            ),
             Self::PeerAbsent { peer, install } => {
                 write!(formatter, "{peer} is not here to compare with: {install}")
             }

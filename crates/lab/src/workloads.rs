@@ -38,6 +38,18 @@ impl Workloads {
         Ok(Self { folder })
     }
 
+    /// Adds a copy of `source`; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room, or no `source`.
+    pub fn add_copy(&self, name: &str, source: &Path) -> anyhow::Result<PathBuf> {
+        let path = self.folder().join(name);
+        fs::copy(source, &path).with_context(|| format!("{FAULT} ({})", source.display()))?;
+        set_mode(&path, 0o644)?;
+        Ok(path)
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         self.folder.path()
