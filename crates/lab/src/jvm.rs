@@ -137,7 +137,7 @@ impl Project {
             self.jar().display()
         );
         let output = Command::new(maven)
-            .args(["-q", "-B", "package"])
+            .args(["-q", "-B", "-Dstyle.color=never", "package"])
             .current_dir(&self.folder)
             .output()
             .context("host: cannot run mvn")?;
@@ -165,7 +165,7 @@ fn complaint(output: &Output) -> String {
     let first = text.lines().find_map(|line| line.split_once("[ERROR]"));
     first.map_or_else(
         || output.status.to_string(),
-        |(_, error)| error.trim().to_owned(),
+        |(_, error)| error.replace("-> [Help 1]", "").trim().to_owned(),
     )
 }
 
@@ -234,7 +234,7 @@ mod tests {
             stdout: stdout.into(),
             stderr: Vec::new(),
         };
-        let log = "[INFO] x\n[ERROR] Could not resolve y\n[ERROR] [Help 1]\n";
+        let log = "[INFO] x\n[ERROR] Could not resolve y -> [Help 1]\n[ERROR] z\n";
         assert_eq!(complaint(&output(log)), "Could not resolve y");
         assert_eq!(complaint(&output("")), "exit status: 1");
     }

@@ -91,10 +91,10 @@ fn time_is_spent_on_runs_first_and_then_on_rounds() {
         let pace = Pace::of(Duration::from_secs(seconds), contenders);
         (pace.run_time.as_millis(), pace.most_rounds)
     };
-    assert_eq!(pace(0, 105), (50, 3));
-    assert_eq!(pace(240, 105), (50, 3));
-    assert_eq!(pace(420, 105), (583, 3));
-    assert_eq!(pace(17 * 60, 105), (2488, 3));
+    assert_eq!(pace(0, 105), (50, 4));
+    assert_eq!(pace(240, 105), (50, 4));
+    assert_eq!(pace(420, 105), (250, 4));
+    assert_eq!(pace(17 * 60, 105), (1678, 4));
     assert_eq!(pace(3600, 105), (2500, 10));
 }
 
