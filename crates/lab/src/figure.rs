@@ -104,9 +104,20 @@ impl Figure {
                 samples.series(baseline, measure),
             )
         };
-        let ratio = estimate_mean_ratio(&measures.iter().map(pair).collect::<Vec<_>>());
+        let pairs: Vec<_> = measures.iter().map(pair).collect();
+        Self::mean_of_pairs(contender.clone(), unit, &pairs, most)
+    }
+
+    /// The geometric mean of the ratios of pairs of series, each round by round.
+    pub(crate) fn mean_of_pairs(
+        contender: Contender,
+        unit: Unit,
+        pairs: &[(Vec<f64>, Vec<f64>)],
+        most: Option<f64>,
+    ) -> Self {
+        let ratio = estimate_mean_ratio(pairs);
         Self {
-            contender: contender.clone(),
+            contender,
             measure: "geometric mean".to_owned(),
             unit,
             summary: None,

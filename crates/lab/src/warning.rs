@@ -62,6 +62,7 @@ pub enum Warning {
         program: &'static str,
         install: &'static str,
     },
+    HugePagesOff,
     PeersAbsent {
         peers: Vec<&'static str>,
     },
@@ -153,6 +154,9 @@ impl fmt::Display for Warning {
                     "{program} was left out, it is not installed: {install}"
                 )
             }
+            Self::HugePagesOff => formatter.write_str(
+                "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+            ),
             Self::PeersAbsent { peers } => write!(
                 formatter,
                 "not installed, so not compared with: {} (`palisade bench --list` says how to get them)",
