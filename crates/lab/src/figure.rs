@@ -71,12 +71,13 @@ impl Figure {
         let bare = baseline.map(|baseline| samples.series(baseline, measure));
         let ratio = bare.as_ref().map(|bare| estimate_ratio(&series, bare));
         let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
+        let verdict = |estimate: &Estimate, limit| Verdict::of(estimate, limit, series.len());
         let verdict = target.and_then(|target| match target {
-            Target::AtMost(limit) => Some(Verdict::of(&estimate_median(&series), limit)),
+            Target::AtMost(limit) => Some(verdict(&estimate_median(&series), limit)),
             Target::AtMostOverBare(limit) => {
-                difference.map(|difference| Verdict::of(&difference, limit))
+                difference.map(|difference| verdict(&difference, limit))
             }
-            Target::AtMostTimesBare(limit) => ratio.map(|ratio| Verdict::of(&ratio, limit)),
+            Target::AtMostTimesBare(limit) => ratio.map(|ratio| verdict(&ratio, limit)),
         });
         Self {
             contender: contender.clone(),
@@ -116,6 +117,7 @@ impl Figure {
         most: Option<f64>,
     ) -> Self {
         let ratio = estimate_mean_ratio(pairs);
+        let rounds = pairs.first().map_or(0, |(ours, _)| ours.len());
         Self {
             contender,
             measure: "geometric mean".to_owned(),
@@ -124,7 +126,7 @@ impl Figure {
             ratio: Some(ratio),
             difference: None,
             target: most.map(Target::AtMostTimesBare),
-            verdict: most.map(|most| Verdict::of(&ratio, most)),
+            verdict: most.map(|most| Verdict::of(&ratio, most, rounds)),
         }
     }
 
@@ -143,8 +145,13 @@ impl Figure {
 }
 
 impl Verdict {
-    fn of(estimate: &Estimate, limit: f64) -> Self {
-        if estimate.high <= limit {
+    /// Of so few rounds that chance alone may put all of them on one side, nothing can be said: an
+    /// interval cannot be wider than what was seen.
+    fn of(estimate: &Estimate, limit: f64, rounds: usize) -> Self {
+        const FEWEST_ROUNDS: usize = 4;
+        if rounds < FEWEST_ROUNDS {
+            Self::Unsure
+        } else if estimate.high <= limit {
             Self::Pass
         } else if estimate.low > limit {
             Self::Short
@@ -202,6 +209,14 @@ mod tests {
             verdict(&[400.0; 5], &ours, Target::AtMost(700.0)),
             Some(Verdict::Unsure)
         );
+    }
+
+    #[test]
+    fn three_rounds_decide_nothing() {
+        for (ours, target) in [([100.0; 3], 700.0), ([900.0; 3], 700.0)] {
+            let verdict = verdict(&[400.0; 3], &ours, Target::AtMost(target));
+            assert_eq!(verdict, Some(Verdict::Unsure));
+        }
     }
 
     #[test]

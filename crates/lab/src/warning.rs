@@ -108,7 +108,7 @@ impl fmt::Display for Warning {
             Self::FewRounds { rounds } => {
                 write!(
                     formatter,
-                    "only {rounds} rounds: p10, p90 and p99 say little; give more --time"
+                    "only {rounds} rounds: p10, p90 and p99 say little, and fewer than 4 decide nothing; give more --time"
                 )
             }
             Self::FirstRoundSlow { of } => {
@@ -323,7 +323,9 @@ mod tests {
     fn few_rounds_are_said() {
         assert_eq!(
             doubts(&[1.0; 3], &[3.0; 3]),
-            ["only 3 rounds: p10, p90 and p99 say little; give more --time"]
+            [
+                "only 3 rounds: p10, p90 and p99 say little, and fewer than 4 decide nothing; give more --time"
+            ]
         );
     }
 
