@@ -6,7 +6,7 @@ use crate::{
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
-    rows::{Extent, Prepared, Row, Tools},
+    rows::{self, Extent, Prepared, Row, Tools},
     sample::{Run, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     trial::Trials,
@@ -89,7 +89,7 @@ pub struct Outcomes {
 /// # Errors
 ///
 /// When nothing can be kept or shown.
-pub fn bench(rows: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
+pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
     let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
@@ -97,18 +97,18 @@ pub fn bench(rows: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
         absent,
         extent: options.extent,
     };
-    let environment = environment(rows, &tools, options);
+    let environment = environment(chosen, &tools, options);
     let date = crate::date::format_date(SystemTime::now());
     let folder = RunFolder::create(&options.out, &date, &environment.machine())?;
     folder.write_environment(&environment)?;
     folder.write_readme(&environment, &[])?;
     let began = Instant::now();
     let mut outcomes = Vec::new();
-    for index in 0..rows.len() {
+    for index in 0..chosen.len() {
         if options.interrupted.load(Ordering::Relaxed) {
             break;
         }
-        let place = Place::of(rows, index, began.elapsed(), options);
+        let place = Place::of(chosen, index, began.elapsed(), options);
         let outcome = bench_row(&place, &tools, &environment, &folder, options)?;
         (options.show)(&outcome)?;
         outcomes.push(outcome);
@@ -174,6 +174,7 @@ fn bench_row(
     let outcome = Outcome {
         row: place.row.name().to_owned(),
         about: place.row.about().to_owned(),
+        chart: rows::chart_facts(place.row.name()),
         environment: environment.clone(),
         folder: folder.path().to_owned(),
         ..measured.unwrap_or_else(failed)
@@ -317,7 +318,6 @@ impl Drop for Pin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows;
 
     fn options(budget: Option<Duration>, extent: Extent) -> Options {
         Options {

@@ -214,7 +214,7 @@ impl Environment {
                 self.tools.values().cloned().collect::<Vec<_>>().join(", "),
             ),
             ("build", self.build.clone()),
-            ("measured", self.time.clone()),
+            ("measured", self.time.replace('T', " ").replace('Z', " UTC")),
         ];
         let is_known = |fact: &(&str, String)| !fact.1.is_empty();
         facts.into_iter().filter(is_known).collect()

@@ -19,6 +19,9 @@ pub struct Figure {
     pub contender: Contender,
     /// What was measured.
     pub measure: String,
+    /// What tables and charts call it, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Of the summary and the difference.
     pub unit: Unit,
     /// The runs; `None` of a figure over several measures.
@@ -82,6 +85,7 @@ impl Figure {
         Self {
             contender: contender.clone(),
             measure: measure.to_owned(),
+            title: None,
             unit,
             summary: Some(Summary::of(&series)),
             ratio,
@@ -121,6 +125,7 @@ impl Figure {
         Self {
             contender,
             measure: "geometric mean".to_owned(),
+            title: None,
             unit,
             summary: None,
             ratio: Some(ratio),
@@ -128,6 +133,23 @@ impl Figure {
             target: most.map(Target::AtMostTimesBare),
             verdict: most.map(|most| Verdict::of(&ratio, most, rounds)),
         }
+    }
+
+    /// The same figure, called so in tables and charts.
+    pub fn titled(self, title: &str) -> Self {
+        Self {
+            title: Some(title.to_owned()),
+            ..self
+        }
+    }
+
+    /// What to call it: its title, the workload of a whole run, else the measure.
+    pub(crate) fn title(&self) -> &str {
+        let name = match self.measure.as_str() {
+            "wall" => &self.contender.workload,
+            _ => &self.measure,
+        };
+        self.title.as_ref().unwrap_or(name)
     }
 
     /// `1.108–1.117`, the interval of the ratio.
@@ -142,6 +164,11 @@ impl Figure {
         self.verdict
             .map_or_else(String::new, |verdict| verdict.to_string())
     }
+}
+
+/// Whether a subject is palisade in one of its forms.
+pub(crate) fn is_ours(subject: &str) -> bool {
+    subject.starts_with("palisade") || subject.starts_with("library")
 }
 
 impl Verdict {

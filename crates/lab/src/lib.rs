@@ -42,6 +42,7 @@ pub mod memory;
 mod notation;
 pub mod order;
 mod outcome;
+pub mod page;
 mod readme;
 pub mod rows;
 pub mod sample;

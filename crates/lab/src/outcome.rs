@@ -5,6 +5,7 @@ use crate::{
     conditions::Conditions,
     environment::Environment,
     figure::{Figure, Verdict},
+    rows::ChartFacts,
     table::{MOST_COLUMNS, Table},
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct Outcome {
     pub conditions: Conditions,
     /// The figures, shown: tables with their titles.
     pub tables: Vec<(String, Table)>,
+    /// What its chart shows beside the figures.
+    #[serde(default)]
+    pub chart: ChartFacts,
     /// The machine. It is kept once for all rows of a run.
     #[serde(skip)]
     pub environment: Environment,

@@ -5,6 +5,7 @@ mod operations;
 pub mod osv;
 mod policies;
 mod programs;
+mod published;
 mod start;
 mod sva;
 mod syscalls;
@@ -23,6 +24,8 @@ use crate::{
 };
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
+pub(crate) use published::chart_facts;
+pub use published::{Axis, ChartFacts, Published};
 use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
@@ -198,7 +201,7 @@ fn ratio_cell(figure: Option<&Figure>) -> String {
 const OTHER_PEERS: &str = "The same beside the other tools, times as much as with no wall:";
 
 /// The subject that all others are compared with.
-const BARE: &str = "bare";
+pub(crate) const BARE: &str = "bare";
 
 /// The peers among contenders, each once and in the order of [`PEERS`].
 fn peers_among(contenders: &[Contender]) -> Vec<&'static Peer> {

@@ -36,6 +36,17 @@ pub enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Microseconds => "µs",
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "B",
+        }
+    }
+}
+
 /// What one run tells about one measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {

@@ -6,13 +6,14 @@ use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     KeptRun, Options, Outcome, Outcomes, Progress, bench as bench_rows,
     markdown::markdown,
+    page::page,
     rows::{Extent, Row, is_long, row, rows},
     subjects::{PEERS, Peer, find_peers},
 };
 use palisade_policy::value;
 use std::{
     io::{IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -49,6 +50,9 @@ pub(crate) struct BenchArgs {
     /// Keep samples and figures in a new folder below this one
     #[arg(long, value_name = "DIR", default_value = "runs", value_hint = ValueHint::DirPath, help_heading = "Output")]
     out: PathBuf,
+    /// Write a page with charts of it all to FILE, for a browser
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    html: Option<PathBuf>,
     /// Show a run that was kept in DIR, instead of measuring
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Kept runs",
         conflicts_with_all = ["rows", "all", "quick", "time", "out", "palisade"])]
@@ -93,10 +97,16 @@ fn measure(args: BenchArgs) -> anyhow::Result<u8> {
     };
     let outcomes = bench_rows(&chosen(&args), &options)?;
     form.show_end(&outcomes)?;
+    if let Some(file) = &args.html {
+        write_page(file, &KeptRun::read(&outcomes.folder)?)?;
+    }
     Ok(exit_code(&outcomes, interrupted.load(Ordering::Relaxed)))
 }
 
 fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
+    if let Some(file) = &args.html {
+        write_page(file, &kept)?;
+    }
     let form = Form::of(args);
     let outcomes = Outcomes {
         folder: kept.path,
@@ -108,6 +118,13 @@ fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
     }
     form.show_end(&outcomes)?;
     Ok(exit_code(&outcomes, false))
+}
+
+fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
+    std::fs::write(file, page(run))
+        .with_context(|| format!("host: cannot write {}", file.display()))?;
+    crate::say::line(&format!("bench: the page is {}", file.display()));
+    Ok(())
 }
 
 /// What is printed on stdout.

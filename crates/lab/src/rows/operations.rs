@@ -182,7 +182,7 @@ impl Operations {
             let target = Target::AtMostTimesBare(operation.most);
             let target = self.is_ours(contender).then_some(target);
             let measure = (operation.key, self.unit);
-            Figure::of(samples, contender, baseline, measure, target)
+            Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
         };
         self.operations.iter().map(figure).collect()
     }
