@@ -97,7 +97,7 @@ pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes>
         absent,
         extent: options.extent,
     };
-    let environment = environment(&tools, options);
+    let environment = environment(chosen, &tools, options);
     let date = crate::date::format_date(SystemTime::now());
     let folder = RunFolder::create(&options.out, &date, &environment.machine())?;
     folder.write_environment(&environment)?;
@@ -192,7 +192,7 @@ fn measure_row(
     options: &Options,
 ) -> anyhow::Result<Outcome> {
     let mut warnings = warning::about_machine(environment.load, environment.processors);
-    let mut prepared = place.row.prepare(tools)?;
+    let mut prepared = place.row.prepare_within(tools, place.budget)?;
     prepared.schedule.budget = place.budget;
     warnings.append(&mut prepared.warnings);
     let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
@@ -237,12 +237,13 @@ fn take_samples(
     Ok((samples?, took))
 }
 
-fn environment(tools: &Tools, options: &Options) -> Environment {
+fn environment(rows: &[&dyn Row], tools: &Tools, options: &Options) -> Environment {
     let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
     let versions = tools.peers.iter().map(version);
     Environment {
         tools: versions
             .chain([("palisade", tools.palisade.version())])
+            .chain(rows.iter().flat_map(|row| row.versions()))
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
         command_line: options.command_line.clone(),

@@ -74,12 +74,13 @@ impl Figure {
         let bare = baseline.map(|baseline| samples.series(baseline, measure));
         let ratio = bare.as_ref().map(|bare| estimate_ratio(&series, bare));
         let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
+        let verdict = |estimate: &Estimate, limit| Verdict::of(estimate, limit, series.len());
         let verdict = target.and_then(|target| match target {
-            Target::AtMost(limit) => Some(Verdict::of(&estimate_median(&series), limit)),
+            Target::AtMost(limit) => Some(verdict(&estimate_median(&series), limit)),
             Target::AtMostOverBare(limit) => {
-                difference.map(|difference| Verdict::of(&difference, limit))
+                difference.map(|difference| verdict(&difference, limit))
             }
-            Target::AtMostTimesBare(limit) => ratio.map(|ratio| Verdict::of(&ratio, limit)),
+            Target::AtMostTimesBare(limit) => ratio.map(|ratio| verdict(&ratio, limit)),
         });
         Self {
             contender: contender.clone(),
@@ -108,9 +109,21 @@ impl Figure {
                 samples.series(baseline, measure),
             )
         };
-        let ratio = estimate_mean_ratio(&measures.iter().map(pair).collect::<Vec<_>>());
+        let pairs: Vec<_> = measures.iter().map(pair).collect();
+        Self::mean_of_pairs(contender.clone(), unit, &pairs, most)
+    }
+
+    /// The geometric mean of the ratios of pairs of series, each round by round.
+    pub(crate) fn mean_of_pairs(
+        contender: Contender,
+        unit: Unit,
+        pairs: &[(Vec<f64>, Vec<f64>)],
+        most: Option<f64>,
+    ) -> Self {
+        let ratio = estimate_mean_ratio(pairs);
+        let rounds = pairs.first().map_or(0, |(ours, _)| ours.len());
         Self {
-            contender: contender.clone(),
+            contender,
             measure: "geometric mean".to_owned(),
             title: None,
             unit,
@@ -118,7 +131,7 @@ impl Figure {
             ratio: Some(ratio),
             difference: None,
             target: most.map(Target::AtMostTimesBare),
-            verdict: most.map(|most| Verdict::of(&ratio, most)),
+            verdict: most.map(|most| Verdict::of(&ratio, most, rounds)),
         }
     }
 
@@ -159,8 +172,13 @@ pub(crate) fn is_ours(subject: &str) -> bool {
 }
 
 impl Verdict {
-    fn of(estimate: &Estimate, limit: f64) -> Self {
-        if estimate.high <= limit {
+    /// Of so few rounds that chance alone may put all of them on one side, nothing can be said: an
+    /// interval cannot be wider than what was seen.
+    fn of(estimate: &Estimate, limit: f64, rounds: usize) -> Self {
+        const FEWEST_ROUNDS: usize = 4;
+        if rounds < FEWEST_ROUNDS {
+            Self::Unsure
+        } else if estimate.high <= limit {
             Self::Pass
         } else if estimate.low > limit {
             Self::Short
@@ -218,6 +236,14 @@ mod tests {
             verdict(&[400.0; 5], &ours, Target::AtMost(700.0)),
             Some(Verdict::Unsure)
         );
+    }
+
+    #[test]
+    fn three_rounds_decide_nothing() {
+        for (ours, target) in [([100.0; 3], 700.0), ([900.0; 3], 700.0)] {
+            let verdict = verdict(&[400.0; 3], &ours, Target::AtMost(target));
+            assert_eq!(verdict, Some(Verdict::Unsure));
+        }
     }
 
     #[test]

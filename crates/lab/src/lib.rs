@@ -34,6 +34,7 @@ mod date;
 pub mod environment;
 pub mod figure;
 pub mod folder;
+pub mod jvm;
 pub mod kept;
 pub mod library;
 pub mod markdown;

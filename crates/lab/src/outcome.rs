@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_written_down_is_read_again() {
-        let (samples, [bare, ours]) = Samples::of_two("palisade run", &[4.0; 3], &[5.0; 3]);
+        let (samples, [bare, ours]) = Samples::of_two("palisade run", &[4.0; 5], &[5.0; 5]);
         let unit = crate::sample::Unit::Microseconds;
         let target = Some(crate::figure::Target::AtMostTimesBare(1.5));
         let mut table = Table::new(["", "ms"]);

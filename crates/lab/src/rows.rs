@@ -2,6 +2,7 @@
 
 mod memory;
 mod operations;
+pub mod osv;
 mod policies;
 mod programs;
 mod published;
@@ -46,6 +47,20 @@ pub trait Row: Sync {
     /// When palisade does not run here. A peer that does not is left out with a warning.
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared>;
 
+    /// The same for about so much time, by rows whose single runs can be made shorter.
+    ///
+    /// # Errors
+    ///
+    /// As `prepare`.
+    fn prepare_within(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
+        self.prepare(tools)
+    }
+
+    /// Versions of what its workloads need and no other row does, by name.
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        Vec::new()
+    }
+
     /// What the samples say, and how to show it. Pure.
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>);
 }
@@ -59,7 +74,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 10] {
+pub fn rows() -> [&'static dyn Row; 11] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -71,6 +86,7 @@ pub fn rows() -> [&'static dyn Row; 10] {
         &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
+        &osv::JVM,
     ]
 }
 
@@ -117,6 +133,16 @@ pub struct Prepared {
     pub workloads: Workloads,
     /// Keep everything on one processor.
     pub pinned: bool,
+}
+
+impl Tools {
+    /// The same with one peer at most: for rows whose runs take long.
+    fn with_peer_only(&self, name: &str) -> Self {
+        let mut tools = self.clone();
+        tools.peers.retain(|peer| peer.name() == name);
+        tools.absent.retain(|peer| peer.name == name);
+        tools
+    }
 }
 
 /// Adds each peer that runs here, or the reason why it is left out.

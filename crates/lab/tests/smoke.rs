@@ -5,7 +5,8 @@
 use palisade_lab::{
     KeptRun, Options, Outcome, bench, environment,
     figure::Figure,
-    rows::{self, Extent, Row, rows},
+    jvm,
+    rows::{self, Extent, Row, osv, rows},
     subjects::PEERS,
 };
 use std::{
@@ -56,9 +57,13 @@ fn named(row: &str) -> &'static dyn Row {
     rows::row(row).expect("a row")
 }
 
-/// A row's outcome; its failure is an error.
 fn run(row: &str, out: &Path) -> anyhow::Result<Outcome> {
-    let outcomes = bench(&[named(row)], &options(out, false))?;
+    run_row(named(row), out)
+}
+
+/// A row's outcome; its failure is an error.
+fn run_row(row: &dyn Row, out: &Path) -> anyhow::Result<Outcome> {
+    let outcomes = bench(&[row], &options(out, false))?;
     let outcome = outcomes.rows.into_iter().next().expect("an outcome");
     match &outcome.failed {
         Some(reason) => anyhow::bail!("{reason}"),
@@ -147,6 +152,60 @@ fn rows_of_operations() {
         let outcome = run(row, out.path()).unwrap();
         assert_complete(&outcome, 2 + peers(&outcome, row));
     }
+}
+
+/// Whether there is a JDK and Maven. Where all tests must run, there must be.
+fn has_java() -> bool {
+    let answers = |program: &str| Command::new(program).arg("-version").output().is_ok();
+    let is_there = answers("javac") && answers("mvn");
+    assert!(
+        is_there || env::var_os("CI").is_none(),
+        "CI needs javac and mvn: tools/setup test"
+    );
+    if !is_there {
+        eprintln!("skipped: javac or mvn is missing (apt-get install default-jdk-headless maven)");
+    }
+    is_there
+}
+
+/// Two of the workloads; all of them would take minutes.
+#[test]
+fn osv_jvm() {
+    static ROW: osv::Jvm = osv::Jvm::of(&["compress", "derby"]);
+    if !has_java() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run_row(&ROW, out.path()).unwrap();
+    let is_mean = |figure: &&Figure| figure.contender.workload == "geometric mean";
+    let walls = outcome.figures.iter().filter(is_mean).count();
+    assert!(walls >= 1, "{outcome}");
+    assert_complete(&outcome, 2 * (1 + walls));
+    assert!(outcome.environment.tools.contains_key("java"));
+}
+
+#[test]
+fn every_workload_for_java_is_right_behind_the_wall() {
+    if !has_java() {
+        return;
+    }
+    let jar = jvm::jar().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let output = Command::new(palisade())
+        .args(["run".as_ref(), "--read".as_ref(), jar.as_os_str()])
+        .args(["--write".as_ref(), scratch.path()])
+        .args(["--", "java", "-Xmx1g", "-jar"])
+        .arg(&jar)
+        .args(["check".as_ref(), scratch.path()])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let checked = String::from_utf8(output.stdout).unwrap();
+    let checked: Vec<_> = checked.lines().collect();
+    assert_eq!(checked, osv::JVM.workloads());
+    let left = fs::read_dir(scratch.path()).unwrap().count();
+    assert_eq!(left, 0, "files are left of a database");
 }
 
 #[test]

@@ -331,7 +331,7 @@ pub(super) fn parse_output(
 /// What a program says that keeps what it has until its input ends.
 const HOLDING: &str = "holding";
 
-fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
+pub(super) fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let mut words = line.split(' ');
     let measure = words.next().unwrap_or_default().to_owned();
     let values: Result<Vec<f64>, _> = words.map(str::parse).collect();
