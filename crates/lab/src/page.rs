@@ -64,10 +64,11 @@ fn headline(run: &KeptRun) -> String {
         rows.map(|row| row.outcome.count(verdict)).sum::<usize>()
     };
     let [reached, uncertain, missed] = [Verdict::Pass, Verdict::Unsure, Verdict::Short].map(count);
+    let targets = reached + uncertain + missed;
     let is = |count: usize| if count == 1 { "is" } else { "are" };
     format!(
-        "Of {} targets {reached} {} reached, {uncertain} {} uncertain and {missed} {} missed.",
-        reached + uncertain + missed,
+        "Of {targets} {} {reached} {} reached, {uncertain} {} uncertain and {missed} {} missed.",
+        if targets == 1 { "target" } else { "targets" },
         is(reached),
         is(uncertain),
         is(missed),
@@ -188,7 +189,7 @@ fn circumstances(outcome: &Outcome) -> String {
 fn table_of(title: &str, table: &Table) -> Markup {
     let columns = table.headings().len();
     html! {
-        p.caption { (title) }
+        p.caption { (with_code(title)) }
         div.scroll tabindex="0" role="region" aria-label=(title) {
             table {
                 thead {

@@ -95,11 +95,11 @@ pub(super) struct Panel {
 /// The chart that fits a row; `None` if it has no figures to draw.
 pub(super) fn chart_of(row: &KeptRow) -> Option<Chart> {
     let outcome = &row.outcome;
-    let figures: Vec<&Figure> = outcome
-        .figures
-        .iter()
-        .filter(|figure| figure.summary.is_some_and(|summary| summary.count > 0))
-        .collect();
+    let has_value = |figure: &&Figure| match figure.summary {
+        Some(summary) => summary.count > 0,
+        None => figure.ratio.is_some(),
+    };
+    let figures: Vec<&Figure> = outcome.figures.iter().filter(has_value).collect();
     let has_ratio = figures.iter().any(|figure| figure.ratio.is_some());
     let is_absolute = figures.iter().any(|figure| {
         matches!(
@@ -204,7 +204,7 @@ fn ratios(row: &KeptRow, figures: &[&Figure]) -> Option<Lanes> {
         ratio_group(row, &everybody, &of_group)
     };
     let groups: Vec<Group> = keys.iter().filter_map(group).collect();
-    let scale = scale_of(&groups)?;
+    let scale = scale_of(&groups, 1.0)?;
     Some(Lanes {
         axis: "times as much as with no wall",
         scale,
@@ -277,31 +277,26 @@ fn some_of(values: Vec<f64>) -> Vec<f64> {
     values.into_iter().step_by(every).collect()
 }
 
-/// Holds figures, targets and what was published; peers and single rounds only if they are near.
-fn scale_of(groups: &[Group]) -> Option<Scale> {
+/// Holds figures, targets, what was published and `origin`; others only if they are near.
+fn scale_of(groups: &[Group], origin: f64) -> Option<Scale> {
     let lanes = groups.iter().flat_map(|group| &group.lanes);
     let published = groups.iter().flat_map(|group| &group.published);
     let targets = groups.iter().filter_map(|group| group.target);
+    let is_peer = |lane: &&Lane| matches!(lane.series.kind, Kind::Peer(_));
+    let ends = |lane: &Lane| [lane.span.0, lane.span.1];
     let must: Vec<f64> = published
         .flat_map(|published| [published.low, published.high])
         .chain(targets)
-        .chain(ends_of(lanes.clone(), false))
-        .chain([1.0])
+        .chain(lanes.clone().filter(|lane| !is_peer(lane)).flat_map(ends))
+        .chain([origin])
         .collect();
     let low = must.iter().copied().fold(f64::INFINITY, f64::min);
     let high = must.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let span = high - low;
     let is_near = |value: &f64| (low - span / 2.0..=high + span / 2.0).contains(value);
-    let peers: Vec<f64> = ends_of(lanes, true).into_iter().filter(is_near).collect();
+    let peers = lanes.filter(is_peer).flat_map(ends).filter(is_near);
+    let peers: Vec<f64> = peers.collect();
     Scale::around(must.iter().copied().chain(peers))
-}
-
-fn ends_of<'a>(lanes: impl Iterator<Item = &'a Lane>, of_peers: bool) -> Vec<f64> {
-    let is_wanted = |lane: &&Lane| matches!(lane.series.kind, Kind::Peer(_)) == of_peers;
-    let ends = lanes
-        .filter(is_wanted)
-        .flat_map(|lane| [lane.span.0, lane.span.1]);
-    ends.collect()
 }
 
 /// Times or sizes as they are, a group for each contender. Its title tells it, so that colours only
@@ -324,10 +319,7 @@ fn absolute(row: &KeptRow, figures: &[&Figure]) -> Option<Lanes> {
             groups.push(group);
         }
     }
-    let lanes = groups.iter().flat_map(|group| &group.lanes);
-    let ends = lanes.map(|lane| lane.span.1);
-    let targets = groups.iter().filter_map(|group| group.target);
-    let scale = Scale::around(ends.chain(targets).chain([0.0]).collect::<Vec<_>>())?;
+    let scale = scale_of(&groups, 0.0)?;
     Some(Lanes {
         axis: shown_unit(unit).0,
         scale,

@@ -178,7 +178,7 @@ fn draw_lane(lane: &Lane, scale: &Scale, y: f64) -> Markup {
     html! {
         g.(class_of(lane.series.kind)) {
             title { (lane.hover) }
-            @if !lane.is_minor {
+            @if !lane.is_minor && scale.holds(lane.middle) {
                 @for (index, dot) in lane.dots.iter().enumerate() {
                     circle.dot cx=(at(*dot)) cy=(pixels(y + spread(index, LANE - 6.0))) r="1.5" {}
                 }
@@ -187,7 +187,10 @@ fn draw_lane(lane: &Lane, scale: &Scale, y: f64) -> Markup {
                 line.span x1=(at(lane.span.0)) x2=(at(lane.span.1)) y1=(height) y2=(height) {}
                 (middle(&at(lane.middle), y, lane.series.kind))
             } @else {
-                text.beyond x="100%" y=(pixels(y + 4.0)) { (lane.value) " →" }
+                text.beyond x="100%" y=(pixels(y + 4.0)) {
+                    @if lane.is_minor { (lane.value) " " }
+                    "→"
+                }
             }
         }
     }

@@ -5,7 +5,8 @@ const HOSTILE: &str = "<script>alert('x')</script>\"&`";
 
 /// A run that says something hostile wherever somebody else's words are shown.
 fn hostile_run() -> KeptRun {
-    let (samples, [bare, ours]) = Samples::of_two(HOSTILE, &[4.0, 5.0, 4.0, 5.0], &[8.0, 9.0, 8.0, 9.0]);
+    let (samples, [bare, ours]) =
+        Samples::of_two(HOSTILE, &[4.0, 5.0, 4.0, 5.0], &[8.0, 9.0, 8.0, 9.0]);
     let mut table = Table::new(["", HOSTILE]);
     table.section(HOSTILE);
     table.line([HOSTILE, "pass", HOSTILE]);

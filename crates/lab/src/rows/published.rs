@@ -77,6 +77,11 @@ pub(crate) fn chart_facts(row: &str) -> ChartFacts {
             ],
         ),
         "sva-f4" => (Some(("file size", Some(1024))), small_files()),
+        // 1.76 % faster than a Linux guest.
+        "osv-jvm" => (
+            None,
+            vec![single("geometric mean", "OSv", 1.0 / 1.0176 - 1.0)],
+        ),
         "sva-t3" => (None, vec![(None, "SVA-OS, about", 0.0, 0.0)]),
         _ => (None, Vec::new()),
     };
@@ -133,6 +138,8 @@ mod tests {
         );
         assert_eq!(ratios("sva-f4", "read-16"), [(1.0526, 1.25)]);
         assert_eq!(ratios("sva-f4", "read-64"), []);
+        assert_eq!(ratios("osv-jvm", "geometric mean"), [(0.9827, 0.9827)]);
+        assert_eq!(ratios("osv-jvm", "compress"), []);
         assert_eq!(ratios("start", "wall"), []);
     }
 }

@@ -115,6 +115,43 @@ fn a_peer_far_away_does_not_stretch_the_axis() {
 }
 
 #[test]
+fn the_mean_of_ratios_is_drawn_too() {
+    let target = Target::AtMostTimesBare(1.15);
+    let measures = ["stat"];
+    let mut row = row(
+        samples(&measures, 110.0, 103.0),
+        &measures,
+        target,
+        ChartFacts::default(),
+    );
+    let ours = Contender::new("row", "palisade run");
+    let bare = Contender::new("row", BARE);
+    let mean = Figure::mean_ratio(&row.samples, &ours, &bare, (&measures, US), Some(1.05));
+    row.outcome.figures.push(mean);
+    let lanes = lanes(&row);
+    let mean = lanes.groups.last().expect("the mean");
+    assert_eq!(
+        (mean.title.as_str(), mean.target),
+        ("geometric mean", Some(1.05))
+    );
+    assert_eq!((mean.lanes[0].middle, mean.lanes[0].dots.len()), (1.2, 0));
+}
+
+#[test]
+fn times_far_away_do_not_stretch_the_axis_either() {
+    let target = Target::AtMost(1500.0);
+    let row = row(
+        samples(&["wall"], 1000.0, 90e3),
+        &["wall"],
+        target,
+        ChartFacts::default(),
+    );
+    let lanes = lanes(&row);
+    assert!(lanes.scale.holds(1.5) && !lanes.scale.holds(90.0));
+    assert_eq!(lanes.groups[2].lanes[0].value, "90.00");
+}
+
+#[test]
 fn what_was_published_is_always_on_the_axis() {
     let facts = ChartFacts {
         axis: None,
