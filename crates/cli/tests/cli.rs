@@ -6,6 +6,7 @@
 mod cli {
     pub(crate) mod bad_input;
     pub(crate) mod cleanup;
+    pub(crate) mod cost;
     pub(crate) mod environment;
     pub(crate) mod exit_codes;
     pub(crate) mod explain;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 const MODULES: &[(&str, &[Case])] = &[
     ("bad_input", cli::bad_input::CASES),
     ("cleanup", cleanup::CASES),
+    ("cost", cli::cost::CASES),
     ("environment", cli::environment::CASES),
     ("exit_codes", cli::exit_codes::CASES),
     ("explain", cli::explain::CASES),

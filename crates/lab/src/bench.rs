@@ -97,7 +97,7 @@ pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
         peers,
         absent,
     };
-    let mut environment = environment(&tools, options);
+    let mut environment = environment(&tools, &options.command_line);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
     let mut prepared = row.prepare(&tools)?;
     prepared.schedule.budget = options.budget.unwrap_or(prepared.schedule.budget);
@@ -141,10 +141,11 @@ fn take_samples(
     options: &Options,
 ) -> anyhow::Result<(Samples, Duration)> {
     let mut watcher = Watcher {
-        folder,
+        folder: Some(folder),
         row: row.name(),
         budget: prepared.schedule.budget,
-        options,
+        interrupted: &options.interrupted,
+        progress: &*options.progress,
     };
     let mut trials = Trials::new(prepared.trials);
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
@@ -153,7 +154,8 @@ fn take_samples(
     Ok((samples?, took))
 }
 
-fn environment(tools: &Tools, options: &Options) -> Environment {
+/// The machine, the tools and the command.
+pub(crate) fn environment(tools: &Tools, command_line: &[String]) -> Environment {
     let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
     let versions = tools.peers.iter().map(version);
     Environment {
@@ -161,22 +163,24 @@ fn environment(tools: &Tools, options: &Options) -> Environment {
             .chain([("palisade", tools.palisade.version())])
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
-        command_line: options.command_line.clone(),
+        command_line: command_line.to_owned(),
         ..Environment::of_this_machine()
     }
 }
 
 /// Writes runs down and tells how far it is.
-struct Watcher<'a> {
-    folder: &'a mut RunFolder,
-    row: &'static str,
-    budget: Duration,
-    options: &'a Options,
+pub(crate) struct Watcher<'a> {
+    /// Absent where nothing is kept.
+    pub(crate) folder: Option<&'a mut RunFolder>,
+    pub(crate) row: &'static str,
+    pub(crate) budget: Duration,
+    pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) progress: &'a dyn Fn(Progress),
 }
 
 impl Watcher<'_> {
-    fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
-        (self.options.progress)(Progress {
+    pub(crate) fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
+        (self.progress)(Progress {
             row: self.row,
             round,
             elapsed,
@@ -190,11 +194,14 @@ impl Observer for Watcher<'_> {
     fn record(&mut self, run: &Run) -> anyhow::Result<()> {
         let round = if run.warm_up { 0 } else { run.round + 1 };
         self.tell(round, Duration::from_micros(run.at_us), false);
-        self.folder.record(run)
+        match &mut self.folder {
+            Some(folder) => folder.record(run),
+            None => Ok(()),
+        }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.options.interrupted.load(Ordering::Relaxed)
+        self.interrupted.load(Ordering::Relaxed)
     }
 }
 
@@ -229,7 +236,8 @@ impl Drop for Pin {
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}: {}", self.row, self.about)?;
-        writeln!(formatter, "{}", self.circumstances())?;
+        let circumstances = circumstances(&self.environment, self.rounds, self.took_s);
+        writeln!(formatter, "{circumstances}")?;
         for (title, table) in &self.tables {
             write!(formatter, "\n{title}\n{table}")?;
         }
@@ -241,29 +249,25 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl Outcome {
-    fn circumstances(&self) -> String {
-        let machine = &self.environment;
-        let processor = machine.processor.as_deref().unwrap_or(machine.architecture);
-        let kernel = machine
-            .kernel
-            .as_deref()
-            .and_then(|kernel| kernel.split(' ').next())
-            .unwrap_or("?");
-        let tools = machine.tools.values();
-        let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
-        format!(
-            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
-            self.rounds,
-            self.took_s,
-            machine.processors,
-            wrapped("", &tools.join(" · "))
-        )
-    }
+/// How, where and with what was measured, in two lines or more.
+pub(crate) fn circumstances(machine: &Environment, rounds: usize, took_s: f64) -> String {
+    let processor = machine.processor.as_deref().unwrap_or(machine.architecture);
+    let kernel = machine
+        .kernel
+        .as_deref()
+        .and_then(|kernel| kernel.split(' ').next())
+        .unwrap_or("?");
+    let tools = machine.tools.values();
+    let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
+    format!(
+        "{rounds} rounds in {took_s:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
+        machine.processors,
+        wrapped("", &tools.join(" · "))
+    )
 }
 
 /// `text` after `lead`, in lines that are no wider than a table.
-fn wrapped(lead: &str, text: &str) -> String {
+pub(crate) fn wrapped(lead: &str, text: &str) -> String {
     let width_of = |text: &str| text.chars().count();
     let mut lines = vec![lead.to_owned()];
     for word in text.split(' ') {

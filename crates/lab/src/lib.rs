@@ -29,6 +29,7 @@
 
 mod bench;
 pub mod conditions;
+pub mod cost;
 mod date;
 pub mod environment;
 pub mod figure;

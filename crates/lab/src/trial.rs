@@ -2,19 +2,25 @@
 
 use crate::{
     sample::{Contender, Reading},
-    subjects::Subject,
+    subjects::{Subject, variables},
     workloads,
 };
 use anyhow::{Context, bail};
 use palisade_policy::Policy;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
 use std::{
     ffi::OsString,
     fs::File,
     io::{PipeReader, Read},
     process::{Command, ExitStatus, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use wait4::{ResourceUsage, Wait4};
 
 /// Something that can be run again and again.
 pub trait Trial {
@@ -112,6 +118,67 @@ impl Program {
         })
     }
 
+    /// Gives it a policy's variables and working directory.
+    pub(crate) fn environment(&mut self, policy: &Policy) {
+        self.command.envs(variables(policy));
+        if let Some(cwd) = &policy.grants.cwd {
+            self.command.current_dir(cwd);
+        }
+    }
+
+    /// Runs it and takes away what it says meanwhile, however much that is. Ends it when the flag is
+    /// set and a signal has come.
+    pub(crate) fn run_watched(&mut self, interrupted: &AtomicBool) -> anyhow::Result<Used> {
+        let mut said = Tail::default();
+        let began = Instant::now();
+        let child = self.command.spawn();
+        let child = child.with_context(|| format!("host: cannot run {:?}", self.command))?;
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("host: cannot watch a process")?;
+        let mut asked = 0;
+        loop {
+            let mut fds = [
+                PollFd::new(&pidfd, PollFlags::IN),
+                PollFd::new(&self.errors, PollFlags::IN),
+            ];
+            // Asked to end, it has this long; then it is ended.
+            const GRACE: Timespec = Timespec {
+                tv_sec: 2,
+                tv_nsec: 0,
+            };
+            let patience = (asked > 0).then_some(&GRACE);
+            let came = poll(&mut fds, patience);
+            let [has_ended, has_spoken] = fds.map(|fd| !fd.revents().is_empty());
+            match came {
+                Ok(0) => asked += 1,
+                Err(_) if interrupted.load(Ordering::Relaxed) => asked += 1,
+                _ => {}
+            }
+            if came.is_ok() && has_ended {
+                break;
+            }
+            if came.is_ok() && has_spoken {
+                said.take_from(&mut self.errors);
+            }
+            let signal = match asked {
+                0 => continue,
+                1 => Signal::TERM,
+                _ => Signal::KILL,
+            };
+            // It may have ended by now, which is as good.
+            let _ = pidfd_send_signal(&pidfd, signal);
+        }
+        let took = began.elapsed();
+        let used = child.wait4().context("host: cannot wait for a process")?;
+        said.take_from(&mut self.errors);
+        Ok(Used {
+            took,
+            status: used.status,
+            resources: used.rusage,
+            said: said.text(),
+        })
+    }
+
     /// Runs it; gives the time from before its spawn until it has been waited for.
     pub(crate) fn run(&mut self) -> anyhow::Result<Duration> {
         let began = Instant::now();
@@ -141,18 +208,53 @@ impl Program {
     }
 
     fn said_on_stderr(&mut self) -> String {
-        let mut said = Vec::new();
+        let mut said = Tail::default();
+        said.take_from(&mut self.errors);
+        said.text()
+    }
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct Used {
+    pub(crate) took: Duration,
+    pub(crate) status: ExitStatus,
+    /// Of the process and all that it waited for.
+    pub(crate) resources: ResourceUsage,
+    said: String,
+}
+
+impl Used {
+    /// How it ended, and what it said last.
+    pub(crate) fn failure(&self) -> String {
+        format!("{}: {}", self.status, cause_in(&self.said))
+    }
+}
+
+/// The last of what a program says.
+#[derive(Default)]
+struct Tail(Vec<u8>);
+
+impl Tail {
+    const MOST_BYTES: usize = 8192;
+
+    /// Takes what is there; it ends when there is no more for now: this process holds the other end.
+    fn take_from(&mut self, pipe: &mut PipeReader) {
         let mut part = [0; 4096];
-        // It ends when there is no more for now: this process holds the other end open.
-        while let Ok(length @ 1..) = self.errors.read(&mut part) {
-            said.extend_from_slice(&part[..length]);
+        while let Ok(length @ 1..) = pipe.read(&mut part) {
+            self.0.extend_from_slice(&part[..length]);
+            let surplus = self.0.len().saturating_sub(Self::MOST_BYTES);
+            self.0.drain(..surplus);
         }
-        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
     }
 }
 
 /// The line of `said` that tells why it failed: the last one, unless one calls itself an error.
-fn cause_in(said: &str) -> &str {
+pub(crate) fn cause_in(said: &str) -> &str {
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.starts_with("Error"));
     error

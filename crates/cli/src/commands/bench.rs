@@ -1,16 +1,16 @@
 //! `palisade bench`: what the wall costs on this machine.
 
-use crate::peer_args::PeerArgs;
+use crate::{peer_args::PeerArgs, progress};
 use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
-    Options, Outcome, Progress, bench as bench_row,
+    Options, Outcome, bench as bench_row,
     rows::{Row, row, rows},
     subjects::{PEERS, Peer, find_peers},
 };
 use palisade_policy::value;
 use std::{
-    io::{IsTerminal, Write},
+    io::Write,
     path::PathBuf,
     sync::{
         Arc,
@@ -45,7 +45,7 @@ pub(crate) struct BenchArgs {
 }
 
 /// Exit code of a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Measures rows and prints what came out. A target that is missed is a result, not a failure.
 pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
@@ -62,7 +62,7 @@ pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         interrupted: Arc::clone(&interrupted),
-        progress: progress(),
+        progress: progress::bar(chosen(&args.rows).into_iter().map(Row::name).collect()),
     };
     let mut outcomes = Vec::new();
     for row in chosen(&args.rows) {
@@ -108,12 +108,12 @@ fn json(outcomes: &[Outcome]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(outcomes)? + "\n")
 }
 
-fn own_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn own_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe()
         .context("host: cannot tell where palisade itself lies; name it with --palisade")
 }
 
-fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::default();
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -122,26 +122,7 @@ fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// On a terminal, one line that is written over; nothing elsewhere.
-fn progress() -> Box<dyn Fn(Progress)> {
-    if !std::io::stderr().is_terminal() {
-        return Box::new(|_| {});
-    }
-    Box::new(|progress| {
-        const CLEAR_LINE: &str = "\r\x1b[K";
-        let (elapsed, budget) = (progress.elapsed.as_secs(), progress.budget.as_secs());
-        let line = match progress.is_last {
-            true => String::new(),
-            false => format!(
-                "{}: round {}, {elapsed} s of at most {budget} s",
-                progress.row, progress.round
-            ),
-        };
-        let _ = write!(std::io::stderr(), "{CLEAR_LINE}{line}");
-    })
-}
-
-fn print(text: &str) -> anyhow::Result<u8> {
+pub(crate) fn print(text: &str) -> anyhow::Result<u8> {
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("host: cannot print the figures")?;

@@ -239,6 +239,7 @@ impl Operations {
         match self.unit {
             Unit::Nanoseconds => "bare ns",
             Unit::Microseconds => "bare µs",
+            Unit::Bytes => "bare B",
         }
     }
 
@@ -334,6 +335,7 @@ fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let in_unit = match unit {
         Unit::Nanoseconds => 1.0,
         Unit::Microseconds => 1e-3,
+        Unit::Bytes => 1.0,
     };
     Ok(Reading {
         measure,

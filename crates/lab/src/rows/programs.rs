@@ -1,8 +1,8 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
 use super::{
-    BARE, OTHER_PEERS, Prepared, Row, Tools, peers_among, policies, ratio_cell, tables_of_peers,
-    try_peers, watch_all,
+    BARE, OTHER_PEERS, PALISADE, Prepared, Row, Tools, peers_among, policies, ratio_cell,
+    tables_of_peers, try_peers, watch_all,
 };
 use crate::{
     Warning,
@@ -41,7 +41,6 @@ pub(super) struct Job {
     pub(super) install: &'static str,
 }
 
-const PALISADE: &str = "palisade run";
 const WALL: &str = "wall";
 
 impl Row for Programs {

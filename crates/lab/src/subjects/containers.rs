@@ -37,6 +37,7 @@ pub(super) static CRUN: Peer = Peer {
     program: "crun",
     lacks: LACKS,
     install: "apt-get install crun",
+    waits_for_all: true,
     takes: takes_programs,
     line: crun,
 };
@@ -47,6 +48,7 @@ pub(super) static RUNC: Peer = Peer {
     program: "runc",
     lacks: LACKS,
     install: "apt-get install runc",
+    waits_for_all: true,
     takes: takes_programs,
     line: runc,
 };
@@ -57,6 +59,8 @@ pub(super) static RUNSC: Peer = Peer {
     program: "runsc",
     lacks: "no Landlock; a kernel of its own in user space serves the guest's system calls",
     install: "https://gvisor.dev/docs/user_guide/install",
+    // The sandbox is a child of nobody's.
+    waits_for_all: false,
     takes: takes_programs,
     line: runsc,
 };

@@ -21,6 +21,8 @@ pub struct Peer {
     pub lacks: &'static str,
     /// How to get it.
     pub install: &'static str,
+    /// Whether the process that is started waits for the others: else what they used is not known.
+    pub(super) waits_for_all: bool,
     /// Whether a command is of the kind that it runs.
     pub(super) takes: fn(&Command) -> bool,
     pub(super) line: fn(&Request<'_>) -> anyhow::Result<Vec<OsString>>,
@@ -96,6 +98,10 @@ impl InstalledPeer {
 impl Subject for InstalledPeer {
     fn name(&self) -> &'static str {
         self.peer.name
+    }
+
+    fn waits_for_all(&self) -> bool {
+        self.peer.waits_for_all
     }
 
     fn command_line(

@@ -15,6 +15,7 @@ pub(super) static SANDLOCK: Peer = Peer {
     program: "sandlock",
     lacks: "no namespaces, no private /tmp, no other uid, root keeps its capabilities",
     install: "cargo install sandlock-cli",
+    waits_for_all: true,
     takes: takes_programs,
     line,
 };
