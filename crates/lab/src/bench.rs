@@ -9,7 +9,7 @@ use crate::{
     rows::{Prepared, Row, Tools},
     sample::{Run, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
-    table::Table,
+    table::{MOST_COLUMNS, Table},
     trial::Trials,
     warning::{self, Warning},
 };
@@ -236,7 +236,8 @@ impl Drop for Pin {
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}: {}", self.row, self.about)?;
-        let circumstances = circumstances(&self.environment, self.rounds, self.took_s);
+        let circumstances =
+            circumstances(&self.environment, self.rounds, self.took_s, MOST_COLUMNS);
         writeln!(formatter, "{circumstances}")?;
         for (title, table) in &self.tables {
             write!(formatter, "\n{title}\n{table}")?;
@@ -250,7 +251,12 @@ impl fmt::Display for Outcome {
 }
 
 /// How, where and with what was measured, in two lines or more.
-pub(crate) fn circumstances(machine: &Environment, rounds: usize, took_s: f64) -> String {
+pub(crate) fn circumstances(
+    machine: &Environment,
+    rounds: usize,
+    took_s: f64,
+    columns: usize,
+) -> String {
     let processor = machine.processor.as_deref().unwrap_or(machine.architecture);
     let kernel = machine
         .kernel
@@ -262,17 +268,21 @@ pub(crate) fn circumstances(machine: &Environment, rounds: usize, took_s: f64) -
     format!(
         "{rounds} rounds in {took_s:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
         machine.processors,
-        wrapped("", &tools.join(" · "))
+        wrapped_to(columns, "", &tools.join(" · "))
     )
 }
 
 /// `text` after `lead`, in lines that are no wider than a table.
-pub(crate) fn wrapped(lead: &str, text: &str) -> String {
+fn wrapped(lead: &str, text: &str) -> String {
+    wrapped_to(MOST_COLUMNS, lead, text)
+}
+
+/// `text` after `lead`, in lines of so many columns.
+pub(crate) fn wrapped_to(columns: usize, lead: &str, text: &str) -> String {
     let width_of = |text: &str| text.chars().count();
     let mut lines = vec![lead.to_owned()];
     for word in text.split(' ') {
-        let fits =
-            |line: &String| width_of(line) + 1 + width_of(word) <= crate::table::MOST_COLUMNS;
+        let fits = |line: &String| width_of(line) + 1 + width_of(word) <= columns;
         if !lines.last().is_some_and(fits) {
             lines.push(" ".repeat(lead.len()));
         }

@@ -24,7 +24,7 @@ pub use folder::{MOST_BYTES, MOST_FILES, Workplace};
 pub use grants::CommandError;
 
 use crate::{
-    bench::{Progress, Watcher, circumstances, environment, wrapped},
+    bench::{Progress, Watcher, circumstances, environment, wrapped_to},
     conditions::{Conditions, Moment},
     environment::Environment,
     figure::Figure,
@@ -47,7 +47,10 @@ use std::{
     fmt,
     path::PathBuf,
     rc::Rc,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 use trial::{Circumstances, CommandTrial};
@@ -112,7 +115,11 @@ pub struct Outcome {
     pub table: Table,
 }
 
+/// What this measurement is called among others.
+const ROW: &str = "cost";
 const DEFAULT_BUDGET: Duration = Duration::from_secs(60);
+/// Of everything but a long command: newcomers have not made their terminals wider.
+const COLUMNS: usize = 80;
 const LEAST_ROUNDS: usize = 10;
 const MOST_ROUNDS: usize = 500;
 
@@ -140,7 +147,7 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
 
     let date = crate::date::format_date(SystemTime::now());
     let mut folder = match &options.out {
-        Some(out) => Some(RunFolder::create(out, &date, "cost")?),
+        Some(out) => Some(RunFolder::create(out, &date, ROW)?),
         None => None,
     };
     if let Some(folder) = &folder {
@@ -149,7 +156,7 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     let before = Moment::now();
     let mut watcher = Watcher {
         folder: folder.as_mut(),
-        row: "cost",
+        row: ROW,
         budget: schedule.budget.max(contenders.round_took * 2),
         interrupted: &options.interrupted,
         progress: &*options.progress,
@@ -185,18 +192,29 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
 }
 
 /// Everybody who ran the command once.
-struct Contenders {
+struct Contenders<'a> {
+    /// Told how long it took so far, before each try.
+    progress: Box<dyn Fn(Duration) + 'a>,
     trials: Vec<(Contender, Box<dyn Trial>)>,
     warnings: Vec<Warning>,
     /// How long they took together.
     round_took: Duration,
 }
 
-impl Contenders {
+impl<'a> Contenders<'a> {
     /// A peer that fails is left out; palisade or no wall must not.
-    fn try_all(tools: &Tools, options: &Options, task: &Task) -> anyhow::Result<Self> {
+    fn try_all(tools: &Tools, options: &'a Options, task: &Task) -> anyhow::Result<Self> {
         let circumstances = Rc::new(Circumstances::new(options));
         let mut all = Self {
+            progress: Box::new(|elapsed| {
+                (options.progress)(Progress {
+                    row: ROW,
+                    round: 0,
+                    elapsed,
+                    budget: options.budget.unwrap_or(DEFAULT_BUDGET),
+                    is_last: false,
+                });
+            }),
             trials: Vec::new(),
             warnings: Vec::new(),
             round_took: Duration::ZERO,
@@ -215,7 +233,9 @@ impl Contenders {
         let able = |peer: &Peer| peer.takes(&task.command);
         for peer in tools.peers.iter().filter(|one| able(one.peer)) {
             let trial = CommandTrial::new(peer, &task.theirs, task, &circumstances);
-            if let Err(error) = trial.and_then(|trial| all.try_one(peer, trial, task)) {
+            let tried = trial.and_then(|trial| all.try_one(peer, trial, task));
+            if let Err(error) = tried {
+                anyhow::ensure!(!options.interrupted.load(Ordering::Relaxed), "interrupted");
                 all.warnings.push(Warning::PeerFailed {
                     peer: peer.name(),
                     reason: format!("{error:#}"),
@@ -238,6 +258,7 @@ impl Contenders {
         mut trial: CommandTrial,
         task: &Task,
     ) -> anyhow::Result<()> {
+        (self.progress)(self.round_took);
         let began = Instant::now();
         trial.run_once()?;
         self.round_took += began.elapsed();
@@ -282,10 +303,15 @@ fn peak_of_this_process() -> f64 {
     kib.unwrap_or(0.0) * 1024.0
 }
 
+/// `text` after `lead`, no wider than the table mostly is.
+fn wrapped(lead: &str, text: &str) -> String {
+    wrapped_to(COLUMNS, lead, text)
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", wrapped("cost:", &self.command.join(" ")))?;
-        let circumstances = circumstances(&self.environment, self.rounds, self.took_s);
+        let circumstances = circumstances(&self.environment, self.rounds, self.took_s, COLUMNS);
         writeln!(formatter, "{circumstances}")?;
         for note in &self.notes {
             writeln!(formatter, "{}", wrapped("", note))?;

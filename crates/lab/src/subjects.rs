@@ -40,6 +40,11 @@ pub trait Subject {
         true
     }
 
+    /// What ends what is left of a command line whose process was killed, if anything can be.
+    fn line_to_end(&self, _killed: &[OsString]) -> Option<Vec<OsString>> {
+        None
+    }
+
     /// The command line that runs `command` under as much of `policy` as it can hold. It may name
     /// files that it needs and lays out in `room`, an empty folder that stays as long as the line is
     /// used. The line is to be run in the policy's working directory, with the variables that it

@@ -90,6 +90,8 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
         progress: progress::bar(vec!["cost"]),
     };
     let outcome = cost_of(&options);
+    // With it goes what was drawn of the progress.
+    drop(options);
     let was_interrupted = interrupted.load(Ordering::Relaxed);
     let outcome = match outcome {
         Err(_) if was_interrupted => {

@@ -1,12 +1,14 @@
 //! What the figures come to, in a line, as far as their intervals allow.
 
-use super::present::{START, WALL, subject};
+use super::{
+    COLUMNS,
+    present::{START, WALL, subject},
+    wrapped,
+};
 use crate::{
-    bench::wrapped,
     rows::{BARE, PALISADE},
     sample::{Contender, Samples},
     statistics::{Estimate, estimate_added_part, estimate_difference, median},
-    table::MOST_COLUMNS,
 };
 use serde::Serialize;
 use std::fmt;
@@ -169,7 +171,7 @@ impl fmt::Display for Advice {
             self.running_words()
         );
         let line = format!("{costs}; use: {}", self.command_line);
-        match line.chars().count() <= MOST_COLUMNS {
+        match line.chars().count() <= COLUMNS {
             true => formatter.write_str(&line),
             // Whole, so that it can be copied.
             false => write!(
@@ -201,7 +203,8 @@ mod tests {
     #[test]
     fn what_cannot_be_told_from_nothing_is_called_so() {
         insta::assert_snapshot!(advice((500.9, 1.3), &QUIET), @"
-        palisade costs 0.90 ms to start (0.90–0.90) and nothing measurable while bzip2 runs (at most 0.05 %)
+        palisade costs 0.90 ms to start (0.90–0.90) and nothing measurable while bzip2
+        runs (at most 0.05 %)
           use: palisade run --write . -- bzip2 -k FILE
         ");
     }
@@ -217,7 +220,8 @@ mod tests {
     #[test]
     fn what_is_faster_is_called_so() {
         insta::assert_snapshot!(advice((480.9, 1.3), &QUIET), @"
-        palisade costs 0.90 ms to start (0.90–0.90), and bzip2 then runs 4.0 % faster (3.9–4.1)
+        palisade costs 0.90 ms to start (0.90–0.90), and bzip2 then runs 4.0 % faster
+        (3.9–4.1)
           use: palisade run --write . -- bzip2 -k FILE
         ");
     }
@@ -237,8 +241,8 @@ mod tests {
         let advice = Advice::of(&samples, "bzip2", "palisade run -- bzip2".to_owned()).unwrap();
         assert!(matches!(advice.running, Effect::Unclear(_)), "{advice:?}");
         insta::assert_snapshot!(advice, @"
-        palisade costs 0.90 ms to start (0.90–0.90); what it costs while bzip2 runs cannot be told, from −14
-        to +17 % is possible: give more --time
+        palisade costs 0.90 ms to start (0.90–0.90); what it costs while bzip2 runs
+        cannot be told, from −14 to +17 % is possible: give more --time
           use: palisade run -- bzip2
         ");
     }
@@ -252,7 +256,8 @@ mod tests {
         );
         let advice = Advice::of(&samples, "cat", "palisade run -- cat".to_owned()).unwrap();
         insta::assert_snapshot!(advice, @"
-        palisade costs 2.4 ms to start (2.4–2.4); cat is over too soon to tell what it costs while it runs
+        palisade costs 2.4 ms to start (2.4–2.4); cat is over too soon to tell what it
+        costs while it runs
           use: palisade run -- cat
         ");
     }
@@ -260,8 +265,8 @@ mod tests {
     #[test]
     fn few_rounds_are_no_verdict() {
         insta::assert_snapshot!(advice((520.9, 1.3), &QUIET[..5]), @"
-        palisade costs about 0.90 ms to start; what it costs while bzip2 runs cannot be told from 5 rounds:
-        give more --time or --runs
+        palisade costs about 0.90 ms to start; what it costs while bzip2 runs cannot be
+        told from 5 rounds: give more --time or --runs
           use: palisade run --write . -- bzip2 -k FILE
         ");
     }

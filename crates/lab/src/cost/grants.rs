@@ -114,9 +114,9 @@ impl Task {
         let granted = self.recommended.grants.files.iter().map(|one| {
             let path = shown(&one.guest_path().to_string_lossy(), &self.source);
             match one.access {
-                Access::Write if self.in_a_copy && one.host == self.source => format!(
-                    "write {path} (each run has a fresh copy of it, the folder itself stays as it is)"
-                ),
+                Access::Write if self.in_a_copy && one.host == self.source => {
+                    format!("write {path} (each run has a fresh copy, the folder stays as it is)")
+                }
                 access => format!("{access} {path}"),
             }
         });
@@ -337,9 +337,7 @@ fn notes(workplace: &Workplace, pointed: &[(String, String)], theirs: &Policy) -
     }
     let pointed = pointed.iter();
     notes.extend(pointed.map(|(typed, run)| format!("argument: {typed} is given as {run}")));
-    notes.push(format!(
-        "variables: {names}, as palisade sets them; stdin is empty"
-    ));
+    notes.push(format!("variables: {names} as palisade sets; empty stdin"));
     notes
 }
 

@@ -27,10 +27,12 @@ const MEASURES: [(&str, Unit); 4] = [
 
 /// What the columns are.
 pub(super) const LEGEND: &str = "
-whole    from start to end, the median; × bare is the ratio to no wall, with its 95 % interval
-start    a program that ends at once, under the same rules and in the same rounds
+bare     no wall at all; × bare compares with it, 95 % is the interval of that
+whole    from start to end, the median
+start    a program that ends at once, under the same rules, in the same rounds
 running  whole less start, as far as the two can be told apart
-CPU      processor time of all processes;  MiB  memory of the largest one
+CPU      processor time of all processes
+MiB      memory of the largest process
 ";
 
 /// Whoever runs the command so, if somebody does.

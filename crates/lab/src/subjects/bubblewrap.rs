@@ -17,6 +17,7 @@ pub(super) static BUBBLEWRAP: Peer = Peer {
     waits_for_all: false,
     takes: takes_programs,
     line,
+    line_to_end: None,
 };
 
 /// `--cap-drop ALL` is the default for an ordinary user and asked for here for root's sake.

@@ -21,6 +21,7 @@ pub(super) static FIREJAIL: Peer = Peer {
     waits_for_all: true,
     takes: takes_programs,
     line,
+    line_to_end: None,
 };
 
 const WALL: [&str; 12] = [

@@ -26,7 +26,12 @@ pub struct Peer {
     /// Whether a command is of the kind that it runs.
     pub(super) takes: fn(&Command) -> bool,
     pub(super) line: fn(&Request<'_>) -> anyhow::Result<Vec<OsString>>,
+    /// See [`Subject::line_to_end`].
+    pub(super) line_to_end: Option<LineToEnd>,
 }
+
+/// From a command line to the one that ends what is left of it.
+pub(super) type LineToEnd = fn(&[OsString]) -> Vec<OsString>;
 
 /// What a peer's command line is made of.
 pub(super) struct Request<'a> {
@@ -102,6 +107,10 @@ impl Subject for InstalledPeer {
 
     fn waits_for_all(&self) -> bool {
         self.peer.waits_for_all
+    }
+
+    fn line_to_end(&self, killed: &[OsString]) -> Option<Vec<OsString>> {
+        self.peer.line_to_end.map(|line_to_end| line_to_end(killed))
     }
 
     fn command_line(

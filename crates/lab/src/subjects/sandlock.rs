@@ -18,6 +18,7 @@ pub(super) static SANDLOCK: Peer = Peer {
     waits_for_all: true,
     takes: takes_programs,
     line,
+    line_to_end: None,
 };
 
 /// A path that is not there would be an error, and not every host has all of these.

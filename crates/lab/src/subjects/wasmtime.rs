@@ -18,6 +18,7 @@ pub(super) static WASMTIME: Peer = Peer {
     waits_for_all: true,
     takes: is_wasm,
     line,
+    line_to_end: None,
 };
 
 /// A WebAssembly module or component, by its name.

@@ -53,7 +53,7 @@ fn a_plain_command_gets_the_folder_and_nothing_else() {
     let notes = task.notes();
     assert_eq!(
         notes[0],
-        "granted: write . (each run has a fresh copy of it, the folder itself stays as it is)"
+        "granted: write . (each run has a fresh copy, the folder stays as it is)"
     );
     assert!(
         notes[1].starts_with("variables: HOME, ") && notes.len() == 2,
