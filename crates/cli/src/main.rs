@@ -8,6 +8,7 @@ mod commands;
 mod help;
 mod peer_args;
 mod policy_args;
+mod progress;
 mod say;
 mod usage;
 

@@ -72,6 +72,23 @@ pub struct Progress {
     pub budget_in_all: Duration,
 }
 
+impl Progress {
+    /// At the beginning of a row that is the only one.
+    pub(crate) fn of_one(row: &'static str, budget: Duration) -> Self {
+        Self {
+            row,
+            round: 0,
+            elapsed: Duration::ZERO,
+            budget,
+            is_last: false,
+            number: 1,
+            rows: 1,
+            elapsed_in_all: Duration::ZERO,
+            budget_in_all: budget,
+        }
+    }
+}
+
 /// What came out of all rows.
 #[derive(Debug, Serialize)]
 pub struct Outcomes {
@@ -97,7 +114,7 @@ pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes>
         absent,
         extent: options.extent,
     };
-    let environment = environment(chosen, &tools, options);
+    let environment = environment(chosen, &tools, &options.command_line);
     let date = crate::date::format_date(SystemTime::now());
     let folder = RunFolder::create(&options.out, &date, &environment.machine())?;
     folder.write_environment(&environment)?;
@@ -143,6 +160,16 @@ impl<'a> Place<'a> {
             budget_in_all: elapsed + ahead.sum::<Duration>(),
         }
     }
+
+    fn begun(&self) -> Progress {
+        Progress {
+            number: self.number,
+            rows: self.rows,
+            elapsed_in_all: self.began_after,
+            budget_in_all: self.budget_in_all,
+            ..Progress::of_one(self.row.name(), self.budget)
+        }
+    }
 }
 
 /// The time that a row has at most, about.
@@ -179,7 +206,7 @@ fn bench_row(
         folder: folder.path().to_owned(),
         ..measured.unwrap_or_else(failed)
     };
-    folder.write_summary(&outcome)?;
+    folder.write_summary(&outcome, &outcome.to_string())?;
     Ok(outcome)
 }
 
@@ -226,9 +253,10 @@ fn take_samples(
     options: &Options,
 ) -> anyhow::Result<(Samples, Duration)> {
     let mut watcher = Watcher {
-        folder,
-        place,
-        options,
+        folder: Some(folder),
+        begun: place.begun(),
+        interrupted: &options.interrupted,
+        progress: &*options.progress,
     };
     let mut trials = Trials::new(prepared.trials);
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
@@ -237,7 +265,12 @@ fn take_samples(
     Ok((samples?, took))
 }
 
-fn environment(rows: &[&dyn Row], tools: &Tools, options: &Options) -> Environment {
+/// The machine, the tools and the command.
+pub(crate) fn environment(
+    rows: &[&dyn Row],
+    tools: &Tools,
+    command_line: &[String],
+) -> Environment {
     let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
     let versions = tools.peers.iter().map(version);
     Environment {
@@ -246,31 +279,29 @@ fn environment(rows: &[&dyn Row], tools: &Tools, options: &Options) -> Environme
             .chain(rows.iter().flat_map(|row| row.versions()))
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
-        command_line: options.command_line.clone(),
+        command_line: command_line.to_owned(),
         ..Environment::of_this_machine()
     }
 }
 
 /// Writes runs down and tells how far it is.
-struct Watcher<'a> {
-    folder: &'a mut RowFolder,
-    place: &'a Place<'a>,
-    options: &'a Options,
+pub(crate) struct Watcher<'a> {
+    /// Absent where nothing is kept.
+    pub(crate) folder: Option<&'a mut RowFolder>,
+    /// How far all of it was before the row.
+    pub(crate) begun: Progress,
+    pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) progress: &'a dyn Fn(Progress),
 }
 
 impl Watcher<'_> {
-    fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
-        let place = self.place;
-        (self.options.progress)(Progress {
-            row: place.row.name(),
+    pub(crate) fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
+        (self.progress)(Progress {
             round,
             elapsed,
-            budget: place.budget,
             is_last,
-            number: place.number,
-            rows: place.rows,
-            elapsed_in_all: place.began_after + elapsed,
-            budget_in_all: place.budget_in_all,
+            elapsed_in_all: self.begun.elapsed_in_all + elapsed,
+            ..self.begun
         });
     }
 }
@@ -279,11 +310,14 @@ impl Observer for Watcher<'_> {
     fn record(&mut self, run: &Run) -> anyhow::Result<()> {
         let round = if run.warm_up { 0 } else { run.round + 1 };
         self.tell(round, Duration::from_micros(run.at_us), false);
-        self.folder.record(run)
+        match &mut self.folder {
+            Some(folder) => folder.record(run),
+            None => Ok(()),
+        }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.options.interrupted.load(Ordering::Relaxed)
+        self.interrupted.load(Ordering::Relaxed)
     }
 }
 

@@ -117,14 +117,14 @@ impl RowFolder {
             .with_context(|| fault(&self.path, SAMPLES))
     }
 
-    /// Writes the figures down, for programs and as they were printed.
+    /// Writes the figures down, for programs and as they are `shown`.
     ///
     /// # Errors
     ///
     /// When the disk refuses.
-    pub fn write_summary(&self, outcome: &Outcome) -> anyhow::Result<()> {
+    pub fn write_summary(&self, outcome: &Outcome, shown: &str) -> anyhow::Result<()> {
         write(&self.path, SUMMARY, &json(outcome)?)?;
-        write(&self.path, TABLE, &outcome.to_string())
+        write(&self.path, TABLE, shown)
     }
 }
 

@@ -208,12 +208,12 @@ mod tests {
         folder.write_environment(&Environment::default()).unwrap();
         let mut row = folder.create_row("syscalls").unwrap();
         row.record(&run(0, false, "bare", 1.0)).unwrap();
-        row.write_summary(&Outcome {
+        let outcome = Outcome {
             row: "syscalls".into(),
             rounds: 1,
             ..Outcome::default()
-        })
-        .unwrap();
+        };
+        row.write_summary(&outcome, "shown").unwrap();
         let mut killed = folder.create_row("start").unwrap();
         killed.record(&run(0, false, "bare", 1.0)).unwrap();
         let path = killed.path().join(SAMPLES);

@@ -30,6 +30,7 @@
 mod bench;
 pub mod compare;
 pub mod conditions;
+pub mod cost;
 mod date;
 pub mod environment;
 pub mod figure;

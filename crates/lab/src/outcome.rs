@@ -93,26 +93,29 @@ impl Outcome {
             told.join(", ")
         }
     }
+}
 
-    fn circumstances(&self) -> String {
-        let machine = &self.environment;
-        let processor = machine.processor.as_deref();
-        let processor = processor.unwrap_or(&machine.architecture);
-        let kernel = machine
-            .kernel
-            .as_deref()
-            .and_then(|kernel| kernel.split(' ').next())
-            .unwrap_or("?");
-        let tools = machine.tools.values();
-        let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
-        format!(
-            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
-            self.rounds,
-            self.took_s,
-            machine.processors,
-            wrapped("", &tools.join(" · "))
-        )
-    }
+/// How, where and with what was measured, in two lines or more of so many columns.
+pub(crate) fn circumstances(
+    machine: &Environment,
+    rounds: usize,
+    took_s: f64,
+    columns: usize,
+) -> String {
+    let processor = machine.processor.as_deref();
+    let processor = processor.unwrap_or(&machine.architecture);
+    let kernel = machine
+        .kernel
+        .as_deref()
+        .and_then(|kernel| kernel.split(' ').next())
+        .unwrap_or("?");
+    let tools = machine.tools.values();
+    let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
+    format!(
+        "{rounds} rounds in {took_s:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
+        machine.processors,
+        wrapped_to(columns, "", &tools.join(" · "))
+    )
 }
 
 impl fmt::Display for Outcome {
@@ -120,7 +123,11 @@ impl fmt::Display for Outcome {
         writeln!(formatter, "{}: {}", self.row, self.about)?;
         match &self.failed {
             Some(reason) => writeln!(formatter, "{}", wrapped("failed:", reason))?,
-            None => writeln!(formatter, "{}", self.circumstances())?,
+            None => {
+                let machine = &self.environment;
+                let told = circumstances(machine, self.rounds, self.took_s, MOST_COLUMNS);
+                writeln!(formatter, "{told}")?;
+            }
         }
         for (title, table) in &self.tables {
             write!(formatter, "\n{title}\n{table}")?;
@@ -135,10 +142,15 @@ impl fmt::Display for Outcome {
 
 /// `text` after `lead`, in lines that are no wider than a table.
 pub(crate) fn wrapped(lead: &str, text: &str) -> String {
+    wrapped_to(MOST_COLUMNS, lead, text)
+}
+
+/// `text` after `lead`, in lines of so many columns.
+pub(crate) fn wrapped_to(columns: usize, lead: &str, text: &str) -> String {
     let width_of = |text: &str| text.chars().count();
     let mut lines = vec![lead.to_owned()];
     for word in text.split_whitespace() {
-        let fits = |line: &String| width_of(line) + 1 + width_of(word) <= MOST_COLUMNS;
+        let fits = |line: &String| width_of(line) + 1 + width_of(word) <= columns;
         if !lines.last().is_some_and(fits) {
             lines.push(" ".repeat(lead.len()));
         }

@@ -180,7 +180,10 @@ fn try_peers<T: Trial + 'static>(
 }
 
 /// Watches `measure` of everyone who is not bare.
-fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str) -> Vec<Watched> {
+pub(crate) fn watch_all<'a>(
+    contenders: impl Iterator<Item = &'a Contender>,
+    measure: &str,
+) -> Vec<Watched> {
     contenders
         .filter(|contender| contender.subject != BARE)
         .map(|contender| Watched {
@@ -192,7 +195,7 @@ fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str)
 }
 
 /// A ratio to bare, without its interval; empty where there is none.
-fn ratio_cell(figure: Option<&Figure>) -> String {
+pub(crate) fn ratio_cell(figure: Option<&Figure>) -> String {
     let ratio = figure.and_then(|figure| figure.ratio);
     ratio.map_or_else(String::new, |ratio| four_figures(ratio.value))
 }
@@ -200,6 +203,8 @@ fn ratio_cell(figure: Option<&Figure>) -> String {
 /// The title of a second table, where the first one has no room for all.
 const OTHER_PEERS: &str = "The same beside the other tools, times as much as with no wall:";
 
+/// The subject that is measured.
+pub(crate) const PALISADE: &str = "palisade run";
 /// The subject that all others are compared with.
 pub(crate) const BARE: &str = "bare";
 

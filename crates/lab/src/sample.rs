@@ -173,6 +173,11 @@ impl Samples {
 
 #[cfg(test)]
 impl Samples {
+    /// The readings of a round.
+    pub(crate) fn round(&self, index: usize) -> &[Vec<Reading>] {
+        &self.rounds[index]
+    }
+
     /// Wall-clock times in µs of `bare` and `subject`, one of each a round, for tests of what reads
     /// samples.
     pub(crate) fn of_two(subject: &str, bare: &[f64], ours: &[f64]) -> (Self, [Contender; 2]) {

@@ -95,6 +95,17 @@ pub fn estimate_difference(ours: &[f64], theirs: &[f64]) -> Estimate {
     })
 }
 
+/// What somebody's runs take more than others', as a part of the others' whole: each is a whole and
+/// what of it does not count.
+pub fn estimate_added_part(ours: [&[f64]; 2], theirs: [&[f64]; 2]) -> Estimate {
+    let rounds = ours.iter().chain(&theirs).map(|values| values.len()).min();
+    bootstrap(rounds.unwrap_or(0), |rounds| {
+        let of =
+            |[whole, left_out]: [&[f64]; 2]| median_of(whole, rounds) - median_of(left_out, rounds);
+        (of(ours) - of(theirs)) / median_of(theirs[0], rounds)
+    })
+}
+
 /// The geometric mean of several such ratios over the same rounds.
 pub fn estimate_mean_ratio(pairs: &[(Vec<f64>, Vec<f64>)]) -> Estimate {
     let rounds = pairs
@@ -270,6 +281,14 @@ mod tests {
         let apart = estimate_change((&[1.0, 9.0], &ones), (&[1.0, 9.0], &ones));
         assert_eq!((apart.value, apart.low, apart.high), (1.0, 1.0 / 9.0, 9.0));
         assert!(estimate_change((&[], &[]), (&[1.0], &[1.0])).value.is_nan());
+    }
+
+    #[test]
+    fn what_is_added_counts_without_the_starts() {
+        let (ours, theirs) = ([[115.0; 5], [5.0; 5]], [[101.0; 5], [1.0; 5]]);
+        let added = estimate_added_part([&ours[0], &ours[1]], [&theirs[0], &theirs[1]]);
+        assert!((added.value - 10.0 / 101.0).abs() < 1e-12 && added.low == added.high);
+        assert!(estimate_added_part([&[], &[]], [&[], &[]]).value.is_nan());
     }
 
     #[test]

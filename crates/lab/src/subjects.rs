@@ -16,7 +16,10 @@ mod wasmtime;
 
 pub use bare::Bare;
 pub use palisade::Palisade;
+pub(crate) use palisade::policy_flags;
 pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};
+
+pub(crate) use wasmtime::is_wasm;
 
 use palisade_policy::{EnvGrant, Policy};
 use palisade_wall::Command;
@@ -30,6 +33,17 @@ use std::{
 pub trait Subject {
     /// Its name in tables.
     fn name(&self) -> &'static str;
+
+    /// Whether the process of the command line waits for all that it starts: else nobody can tell
+    /// what they used.
+    fn waits_for_all(&self) -> bool {
+        true
+    }
+
+    /// What ends what is left of a command line whose process was killed, if anything can be.
+    fn line_to_end(&self, _killed: &[OsString]) -> Option<Vec<OsString>> {
+        None
+    }
 
     /// The command line that runs `command` under as much of `policy` as it can hold. It may name
     /// files that it needs and lays out in `room`, an empty folder that stays as long as the line is

@@ -1,10 +1,10 @@
 //! `palisade bench`: what the wall costs on this machine.
 
-use crate::peer_args::PeerArgs;
+use crate::{peer_args::PeerArgs, progress};
 use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
-    KeptRun, Options, Outcome, Outcomes, Progress, bench as bench_rows,
+    KeptRun, Options, Outcome, Outcomes, bench as bench_rows,
     compare::compare,
     markdown::markdown,
     page::page,
@@ -13,7 +13,7 @@ use palisade_lab::{
 };
 use palisade_policy::value;
 use std::{
-    io::{IsTerminal, Write},
+    io::Write,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -74,7 +74,7 @@ const ROW_FAILED: u8 = 1;
 /// Exit code where a comparison found something slower.
 const GOT_WORSE: u8 = 1;
 /// Exit code of a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Measures rows and prints what came out. A target that is missed is a result, not a failure.
 pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
@@ -104,7 +104,7 @@ fn measure(args: BenchArgs) -> anyhow::Result<u8> {
         },
         command_line: command_line(),
         interrupted: Arc::clone(&interrupted),
-        progress: progress(),
+        progress: progress::bar(),
         show: Box::new(move |outcome| form.show(outcome)),
     };
     let outcomes = bench_rows(&chosen(&args), &options)?;
@@ -155,7 +155,7 @@ fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
     Ok(exit_code(&outcomes, false))
 }
 
-fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
+pub(crate) fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
     std::fs::write(file, page(run))
         .with_context(|| format!("host: cannot write {}", file.display()))?;
     crate::say::line(&format!("bench: the page is {}", file.display()));
@@ -265,13 +265,13 @@ fn presence(peer: &'static Peer) -> String {
     }
 }
 
-fn own_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn own_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe()
         .context("host: cannot tell where palisade itself lies; name it with --palisade")
 }
 
 /// What was typed. Where palisade lies says nothing to who reads a published run.
-fn command_line() -> Vec<String> {
+pub(crate) fn command_line() -> Vec<String> {
     let typed = std::env::args_os().skip(1);
     let typed = typed.map(|word| word.to_string_lossy().into_owned());
     std::iter::once("palisade".to_owned())
@@ -279,7 +279,7 @@ fn command_line() -> Vec<String> {
         .collect()
 }
 
-fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::default();
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -288,36 +288,7 @@ fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// On a terminal, one line that is written over; nothing elsewhere.
-fn progress() -> Box<dyn Fn(Progress)> {
-    if !std::io::stderr().is_terminal() {
-        return Box::new(|_| {});
-    }
-    Box::new(|progress| {
-        const CLEAR_LINE: &str = "\r\x1b[K";
-        let line = match progress.is_last {
-            true => String::new(),
-            false => format!(
-                "row {} of {}: {}, round {}; {} of at most {}",
-                progress.number,
-                progress.rows,
-                progress.row,
-                progress.round,
-                clock(progress.elapsed_in_all),
-                clock(progress.budget_in_all.max(progress.elapsed_in_all)),
-            ),
-        };
-        let _ = write!(std::io::stderr(), "{CLEAR_LINE}{line}");
-    })
-}
-
-/// `4:05`, minutes and seconds.
-fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!("{}:{:02}", seconds / 60, seconds % 60)
-}
-
-fn print(text: &str) -> anyhow::Result<u8> {
+pub(crate) fn print(text: &str) -> anyhow::Result<u8> {
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("host: cannot print the figures")?;

@@ -6,7 +6,8 @@
 //! so that no round of the row has to.
 
 use super::{
-    BARE, Prepared, Row, Tools, grant, operations::parse_line, policies, try_peers, watch_all,
+    BARE, PALISADE, Prepared, Row, Tools, grant, operations::parse_line, policies, try_peers,
+    watch_all,
 };
 use crate::{
     Trial, Warning,
@@ -66,7 +67,6 @@ pub struct Jvm {
 
 const NAME: &str = "osv-jvm";
 const UNIT: Unit = Unit::Microseconds;
-const PALISADE: &str = "palisade run";
 const BUBBLEWRAP: &str = "bubblewrap";
 const BARE_HUGE: &str = "bare, huge pages";
 const PALISADE_HUGE: &str = "palisade run, huge pages";

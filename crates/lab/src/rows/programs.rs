@@ -1,7 +1,7 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
 use super::{
-    BARE, Extent, OTHER_PEERS, Prepared, Row, Tools, peers_among, policies, ratio_cell,
+    BARE, Extent, OTHER_PEERS, PALISADE, Prepared, Row, Tools, peers_among, policies, ratio_cell,
     tables_of_peers, try_peers, watch_all,
 };
 use crate::{
@@ -44,7 +44,6 @@ pub(super) struct Job {
     pub(super) install: &'static str,
 }
 
-const PALISADE: &str = "palisade run";
 const WALL: &str = "wall";
 
 impl Row for Programs {

@@ -3,7 +3,7 @@
 //! Two workloads: a static `true` behind an otherwise empty root, which is all wall and no guest, and
 //! the system's `true` with the system's files visible, which is what people do.
 
-use super::{BARE, Prepared, Row, Tools, grant, try_peers, watch_all};
+use super::{BARE, PALISADE, Prepared, Row, Tools, grant, try_peers, watch_all};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -30,7 +30,6 @@ pub(super) struct Start;
 
 const STATIC: &str = "static true";
 const SYSTEM: &str = SYSTEM_TRUE;
-const PALISADE: &str = "palisade run";
 const REPORTING: &str = "palisade run --report";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),

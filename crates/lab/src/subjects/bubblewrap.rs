@@ -13,8 +13,11 @@ pub(super) static BUBBLEWRAP: Peer = Peer {
     program: "bwrap",
     lacks: "no system-call filter, no Landlock, no limits",
     install: "apt-get install bubblewrap",
+    // It learns of the guest's end by a message, and ends first.
+    waits_for_all: false,
     takes: takes_programs,
     line,
+    line_to_end: None,
 };
 
 /// `--cap-drop ALL` is the default for an ordinary user and asked for here for root's sake.

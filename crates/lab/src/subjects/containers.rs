@@ -37,8 +37,10 @@ pub(super) static CRUN: Peer = Peer {
     program: "crun",
     lacks: LACKS,
     install: "apt-get install crun",
+    waits_for_all: true,
     takes: takes_programs,
     line: crun,
+    line_to_end: Some(delete),
 };
 
 pub(super) static RUNC: Peer = Peer {
@@ -47,8 +49,10 @@ pub(super) static RUNC: Peer = Peer {
     program: "runc",
     lacks: LACKS,
     install: "apt-get install runc",
+    waits_for_all: true,
     takes: takes_programs,
     line: runc,
+    line_to_end: Some(delete),
 };
 
 pub(super) static RUNSC: Peer = Peer {
@@ -57,8 +61,11 @@ pub(super) static RUNSC: Peer = Peer {
     program: "runsc",
     lacks: "no Landlock; a kernel of its own in user space serves the guest's system calls",
     install: "https://gvisor.dev/docs/user_guide/install",
+    // The sandbox is a child of nobody's.
+    waits_for_all: false,
     takes: takes_programs,
     line: runsc,
+    line_to_end: Some(delete),
 };
 
 /// Without a limit there is nothing for a control group to hold, and making one takes time.
@@ -102,6 +109,14 @@ fn run(request: &Request<'_>, flags: &[&str]) -> anyhow::Result<Vec<OsString>> {
     words.extend(["run".into(), "--bundle".into(), bundle.into()]);
     words.push(new_id().into());
     Ok(words)
+}
+
+/// A container outlives a runtime that is killed: `PROGRAM --root STATE delete --force ID`.
+fn delete(killed: &[OsString]) -> Vec<OsString> {
+    let mut words: Vec<OsString> = killed.iter().take(3).cloned().collect();
+    words.extend(["delete", "--force"].map(OsString::from));
+    words.extend(killed.last().cloned());
+    words
 }
 
 /// Each command line has an id of its own. One line's runs can share it: a container is gone when its

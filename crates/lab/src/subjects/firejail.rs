@@ -18,8 +18,10 @@ pub(super) static FIREJAIL: Peer = Peer {
     program: "firejail",
     lacks: "no Landlock, no limit for the whole, a deny-list of system calls, the rest of the disk visible",
     install: "apt-get install firejail",
+    waits_for_all: true,
     takes: takes_programs,
     line,
+    line_to_end: None,
 };
 
 const WALL: [&str; 12] = [

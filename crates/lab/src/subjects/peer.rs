@@ -21,10 +21,17 @@ pub struct Peer {
     pub lacks: &'static str,
     /// How to get it.
     pub install: &'static str,
+    /// Whether the process that is started waits for the others: else what they used is not known.
+    pub(super) waits_for_all: bool,
     /// Whether a command is of the kind that it runs.
     pub(super) takes: fn(&Command) -> bool,
     pub(super) line: fn(&Request<'_>) -> anyhow::Result<Vec<OsString>>,
+    /// See [`Subject::line_to_end`].
+    pub(super) line_to_end: Option<LineToEnd>,
 }
+
+/// From a command line to the one that ends what is left of it.
+pub(super) type LineToEnd = fn(&[OsString]) -> Vec<OsString>;
 
 /// What a peer's command line is made of.
 pub(super) struct Request<'a> {
@@ -96,6 +103,14 @@ impl InstalledPeer {
 impl Subject for InstalledPeer {
     fn name(&self) -> &'static str {
         self.peer.name
+    }
+
+    fn waits_for_all(&self) -> bool {
+        self.peer.waits_for_all
+    }
+
+    fn line_to_end(&self, killed: &[OsString]) -> Option<Vec<OsString>> {
+        self.peer.line_to_end.map(|line_to_end| line_to_end(killed))
     }
 
     fn command_line(

@@ -15,8 +15,10 @@ pub(super) static SANDLOCK: Peer = Peer {
     program: "sandlock",
     lacks: "no namespaces, no private /tmp, no other uid, root keeps its capabilities",
     install: "cargo install sandlock-cli",
+    waits_for_all: true,
     takes: takes_programs,
     line,
+    line_to_end: None,
 };
 
 /// A path that is not there would be an error, and not every host has all of these.

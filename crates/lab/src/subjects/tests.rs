@@ -139,6 +139,9 @@ fn runtimes_get_a_bundle() {
         config["linux"][kind][0]["hostID"] = "ours".into();
     }
     insta::assert_snapshot!(serde_json::to_string_pretty(&config).unwrap());
+    let killed = ["crun", "--root", "state", "run", "--bundle", "b", "id"].map(OsString::from);
+    let end = installed("crun").line_to_end(&killed).unwrap();
+    assert_eq!(end, ["crun", "--root", "state", "delete", "--force", "id"]);
     let other = lay_out(
         &installed("crun"),
         &policy,

@@ -15,12 +15,14 @@ pub(super) static WASMTIME: Peer = Peer {
     program: "wasmtime",
     lacks: "one process without namespaces, Landlock or a system-call filter; granted folders are writable",
     install: "cargo install wasmtime-cli",
+    waits_for_all: true,
     takes: is_wasm,
     line,
+    line_to_end: None,
 };
 
 /// A WebAssembly module or component, by its name.
-pub(super) fn is_wasm(command: &Command) -> bool {
+pub(crate) fn is_wasm(command: &Command) -> bool {
     let ending = Path::new(&command.program).extension();
     ending.is_some_and(|ending| ending == "wasm" || ending == "wat")
 }
