@@ -29,6 +29,7 @@ const LOAD_NOTHING: &str =
 /// The page of a run.
 pub fn page(run: &KeptRun) -> String {
     let title = format!("What the wall costs on {}", run.environment.machine());
+    let common = common_warnings(run);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -46,9 +47,10 @@ pub fn page(run: &KeptRun) -> String {
                     p.lead { (headline(run)) }
                     (overview(run))
                     (machine(&run.environment))
+                    (warnings(&common))
                 }
                 main {
-                    @for row in &run.rows { (row_section(row)) }
+                    @for row in &run.rows { (row_section(row, &common)) }
                 }
                 footer { (how_a_number_is_made()) }
             }
@@ -131,8 +133,36 @@ fn machine(environment: &Environment) -> Markup {
     }
 }
 
-fn row_section(row: &KeptRow) -> Markup {
+/// Those that are about every row: told once.
+fn common_warnings(run: &KeptRun) -> Vec<&str> {
+    let [first, second, rest @ ..] = &run.rows[..] else {
+        return Vec::new();
+    };
+    let has = |row: &KeptRow, text: &str| {
+        let mut warnings = row.outcome.warnings.iter();
+        warnings.any(|warning| warning.text == text)
+    };
+    let of_first = first.outcome.warnings.iter();
+    let texts = of_first.map(|warning| warning.text.as_str());
+    texts
+        .filter(|text| has(second, text) && rest.iter().all(|row| has(row, text)))
+        .collect()
+}
+
+fn warnings(texts: &[&str]) -> Markup {
+    html! {
+        @if !texts.is_empty() {
+            ul.warnings {
+                @for text in texts { li { (with_code(text)) } }
+            }
+        }
+    }
+}
+
+fn row_section(row: &KeptRow, common: &[&str]) -> Markup {
     let outcome = &row.outcome;
+    let texts = outcome.warnings.iter().map(|warning| warning.text.as_str());
+    let own: Vec<&str> = texts.filter(|text| !common.contains(text)).collect();
     html! {
         section id=(outcome.row) {
             h2 { (outcome.row) " " (verdict_chips(outcome)) }
@@ -148,11 +178,7 @@ fn row_section(row: &KeptRow) -> Markup {
             @for (title, table) in &outcome.tables {
                 (table_of(title, table))
             }
-            @if !outcome.warnings.is_empty() {
-                ul.warnings {
-                    @for warning in &outcome.warnings { li { (warning.text) } }
-                }
-            }
+            (warnings(&own))
             @if !outcome.figures.is_empty() {
                 details {
                     summary { "Every figure and every round" }

@@ -234,17 +234,26 @@ fn chosen(args: &BenchArgs) -> Vec<&'static dyn Row> {
 }
 
 fn list() -> String {
-    let lines = rows().map(|row| {
-        let seconds = row.budget().as_secs();
-        let time = match seconds {
-            0..=90 => format!("{seconds} s"),
-            _ => format!("{} min", seconds.div_ceil(60)),
-        };
-        let when = if is_long(row) { " [--all]" } else { "" };
-        format!("{:<10} {time:>6}  {}{when}\n", row.name(), row.about())
-    });
+    let (long, short): (Vec<&dyn Row>, Vec<&dyn Row>) =
+        rows().into_iter().partition(|row| is_long(*row));
+    let lines = |rows: Vec<&dyn Row>| rows.into_iter().map(line_of).collect::<String>();
     let peers = PEERS.map(|peer| presence(peer) + "\n");
-    format!("{}\nTo compare with:\n{}", lines.concat(), peers.concat())
+    format!(
+        "{}\nOnly by name, with --all or with --quick:\n{}\nTo compare with:\n{}",
+        lines(short),
+        lines(long),
+        peers.concat()
+    )
+}
+
+/// `start        20 s  run …`, with the time that it takes at most.
+fn line_of(row: &dyn Row) -> String {
+    let seconds = row.budget().as_secs();
+    let time = match seconds {
+        0..=90 => format!("{seconds} s"),
+        _ => format!("{} min", seconds.div_ceil(60)),
+    };
+    format!("{:<10} {time:>6}  {}\n", row.name(), row.about())
 }
 
 /// Its version here, or how to get it.

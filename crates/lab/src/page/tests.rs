@@ -129,6 +129,23 @@ fn the_headline_counts_verdicts() {
 }
 
 #[test]
+fn what_all_rows_warn_of_is_told_once() {
+    let mut run = hostile_run();
+    let few = Warning::FewRounds { rounds: 3 };
+    run.rows[1].outcome.warnings.push(Doubt::from(&few));
+    assert_eq!(common_warnings(&run).len(), 1);
+    let page = page(&run);
+    assert_eq!(page.matches("bubblewrap was left out").count(), 1);
+    assert_eq!(page.matches("only 3 rounds").count(), 1);
+    run.rows.pop();
+    assert_eq!(
+        common_warnings(&run),
+        [""; 0],
+        "of one row there is nothing in common"
+    );
+}
+
+#[test]
 fn what_stands_between_backticks_is_code() {
     let text = with_code("run `true` <b>").into_string();
     assert_eq!(text, "run <code>true</code> &lt;b&gt;");

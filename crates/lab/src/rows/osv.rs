@@ -110,7 +110,7 @@ impl Row for Jvm {
     }
 
     fn about(&self) -> &'static str {
-        "workloads for Java as of SPECjvm2008, two threads (OSv 2013: 1.76 % faster than Linux)"
+        "workloads for Java as of SPECjvm2008 (OSv 2013: 1.76 % faster than Linux)"
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
