@@ -118,7 +118,8 @@ pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes>
     let date = crate::date::format_date(SystemTime::now());
     let folder = RunFolder::create(&options.out, &date, &environment.machine())?;
     folder.write_environment(&environment)?;
-    folder.write_readme(&environment, &[])?;
+    let names: Vec<&str> = chosen.iter().map(|row| row.name()).collect();
+    folder.write_readme(&environment, &[], &names)?;
     let began = Instant::now();
     let mut outcomes = Vec::new();
     for index in 0..chosen.len() {
@@ -129,7 +130,7 @@ pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes>
         let outcome = bench_row(&place, &tools, &environment, &folder, options)?;
         (options.show)(&outcome)?;
         outcomes.push(outcome);
-        folder.write_readme(&environment, &outcomes)?;
+        folder.write_readme(&environment, &outcomes, &names[index + 1..])?;
     }
     Ok(Outcomes {
         folder: folder.path().to_owned(),

@@ -19,6 +19,7 @@ pub(crate) struct Moment {
 
 /// What changed from one moment to a later one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Conditions {
     /// Part of the processors' time that the hypervisor gave to other machines.
     pub stolen: Option<f64>,

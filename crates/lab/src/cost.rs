@@ -193,7 +193,7 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     if let (Some(folder), Some(row)) = (folder, row) {
         let as_row = outcome.as_row();
         row.write_summary(&as_row, &outcome.to_string())?;
-        folder.write_readme(&outcome.environment, &[as_row])?;
+        folder.write_readme(&outcome.environment, &[as_row], &[])?;
     }
     Ok(outcome)
 }

@@ -65,7 +65,7 @@ impl RunFolder {
         write(&self.path, ENVIRONMENT, &json(environment)?)
     }
 
-    /// Says what is in the folder so far.
+    /// Says what is in the folder so far, and which rows are still to come.
     ///
     /// # Errors
     ///
@@ -74,8 +74,10 @@ impl RunFolder {
         &self,
         environment: &Environment,
         outcomes: &[Outcome],
+        to_come: &[&str],
     ) -> anyhow::Result<()> {
-        write(&self.path, README, &readme(environment, outcomes))
+        let text = readme(environment, outcomes, to_come);
+        write(&self.path, README, &text)
     }
 
     /// Begins a row.

@@ -97,7 +97,13 @@ fn row_folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn read_row(folder: &Path, environment: &Environment) -> anyhow::Result<KeptRow> {
     let summary = folder.join(SUMMARY);
     let outcome = if summary.is_file() {
-        read_json(&summary)?
+        let outcome: Outcome = read_json(&summary)?;
+        ensure!(
+            !outcome.row.is_empty(),
+            "{} is not as the lab wrote it: it names no row",
+            summary.display()
+        );
+        outcome
     } else {
         let name = folder.file_name().unwrap_or_default();
         Outcome {
@@ -242,6 +248,19 @@ mod tests {
         let kept = KeptRun::read(&path).unwrap();
         assert_eq!(kept.rows.len(), 1);
         assert_eq!(kept.rows[0].outcome.row, "syscalls");
+    }
+
+    #[test]
+    fn a_summary_of_an_older_palisade_is_read_and_another_file_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder(parent.path());
+        let summary = folder.path().join("syscalls/summary.json");
+        fs::write(&summary, r#"{"row":"syscalls","rounds":7}"#).unwrap();
+        let kept = KeptRun::read(folder.path()).unwrap();
+        assert_eq!(kept.rows[1].outcome.rounds, 7);
+        fs::write(&summary, "{}").unwrap();
+        let error = KeptRun::read(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("it names no row"), "{error}");
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //!   95 % interval, by bootstrap over whole rounds ([`statistics`]). Nothing is subtracted or
 //!   dropped: the cost of starting a process is in every start, ours and theirs.
 //! - Every sample is on disk before the next is taken, with the machine it was taken on
-//!   ([`folder`], [`environment`]); a kept run can be read again ([`kept`]).
+//!   ([`folder`], [`environment`]); a kept run can be read again ([`kept`]), shown as
+//!   a page ([`page`]) or Markdown ([`markdown`]), and compared with another ([`compare`]).
 //! - Doubts are values with advice ([`Warning`]).
 //!
 //! [`rows`] lists what can be measured and [`bench()`] measures some of them. A [`rows::Row`] is data

@@ -13,6 +13,8 @@ use std::{fmt, path::PathBuf};
 
 /// A row's result. Its `Display` is for people, its `Serialize` for programs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+// A run that an older palisade kept lacks what was added since.
+#[serde(default)]
 pub struct Outcome {
     /// The row's name.
     pub row: String,
@@ -35,7 +37,6 @@ pub struct Outcome {
     /// The figures, shown: tables with their titles.
     pub tables: Vec<(String, Table)>,
     /// What its chart shows beside the figures.
-    #[serde(default)]
     pub chart: ChartFacts,
     /// The machine. It is kept once for all rows of a run.
     #[serde(skip)]

@@ -3,8 +3,9 @@
 use crate::{environment::Environment, markdown::cell, outcome::Outcome};
 use std::fmt::Write;
 
-/// What stands in the folder, for who finds it.
-pub(crate) fn readme(environment: &Environment, outcomes: &[Outcome]) -> String {
+/// What stands in the folder, for who finds it. Rows that are still to come never came, where the
+/// measuring was ended.
+pub(crate) fn readme(environment: &Environment, outcomes: &[Outcome], to_come: &[&str]) -> String {
     let mut text = format!(
         "# What the wall cost on {}\n\n\
          Taken by `palisade bench` on {}. Each row has a folder: `samples.jsonl` has every\n\
@@ -28,6 +29,9 @@ pub(crate) fn readme(environment: &Environment, outcomes: &[Outcome]) -> String 
         ["row", "against its targets"],
         rows,
     );
+    if !to_come.is_empty() {
+        let _ = writeln!(text, "Not measured: {}.\n", to_come.join(", "));
+    }
     warnings(&mut text, outcomes);
     text
 }
@@ -105,6 +109,6 @@ mod tests {
             outcome("start", None),
             outcome("sva-t3", Some("no lame | no cry")),
         ];
-        insta::assert_snapshot!(readme(&environment, &outcomes));
+        insta::assert_snapshot!(readme(&environment, &outcomes, &["mk-2"]));
     }
 }

@@ -238,7 +238,8 @@ fn an_interruption_before_the_first_row_measures_nothing() {
     let out = tempfile::tempdir().unwrap();
     let outcomes = bench(&[named("start")], &options(out.path(), true)).unwrap();
     assert!(outcomes.rows.is_empty());
-    assert!(outcomes.folder.join("README.md").is_file());
+    let readme = fs::read_to_string(outcomes.folder.join("README.md")).unwrap();
+    assert!(readme.contains("Not measured: start."), "{readme}");
 }
 
 #[test]

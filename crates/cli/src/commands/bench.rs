@@ -91,6 +91,10 @@ pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
 }
 
 fn measure(args: BenchArgs) -> anyhow::Result<u8> {
+    // Before an hour of measuring, not after it.
+    if let Some(file) = &args.html {
+        write_file(file, "")?;
+    }
     let interrupted = catch_interrupts()?;
     let form = Form::of(&args);
     let options = Options {
@@ -156,10 +160,14 @@ fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
 }
 
 pub(crate) fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
-    std::fs::write(file, page(run))
-        .with_context(|| format!("host: cannot write {}", file.display()))?;
-    crate::say::line(&format!("bench: the page is {}", file.display()));
+    write_file(file, &page(run))?;
+    crate::say::line(&format!("the page is {}", file.display()));
     Ok(())
+}
+
+fn write_file(file: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(file, text)
+        .with_context(|| format!("host: --html: cannot write {}", file.display()))
 }
 
 /// What is printed on stdout.

@@ -12,6 +12,7 @@ cases![
     rows_are_listed_with_their_times,
     what_does_not_fit_together_is_refused,
     a_folder_without_a_run_is_refused,
+    a_page_that_cannot_be_written_is_told_before_anything_is_measured,
 ];
 
 /// Measures two rows, hardly, below `runs`; gives the folder's name.
@@ -181,4 +182,12 @@ fn a_folder_without_a_run_is_refused(stage: &Stage) {
             .run()
             .refuses(&["empty is no folder of a run"]);
     }
+}
+
+fn a_page_that_cannot_be_written_is_told_before_anything_is_measured(stage: &Stage) {
+    stage
+        .palisade(["bench", "mk-2", "--html", "nowhere/page.html"])
+        .run()
+        .refuses(&["--html: cannot write nowhere/page.html"]);
+    assert!(!stage.exists("runs"));
 }

@@ -39,7 +39,8 @@ pub(super) struct Group {
     pub(super) part: Option<String>,
     pub(super) title: String,
     pub(super) lanes: Vec<Lane>,
-    pub(super) target: Option<f64>,
+    /// Of whoever has one; equal ones once.
+    pub(super) targets: Vec<f64>,
     pub(super) published: Vec<Published>,
 }
 
@@ -152,7 +153,7 @@ impl Chart {
     /// Whether it has a target.
     pub(super) fn has_target(&self) -> bool {
         match self {
-            Self::Lanes(lanes) => lanes.groups.iter().any(|group| group.target.is_some()),
+            Self::Lanes(lanes) => lanes.groups.iter().any(|group| !group.targets.is_empty()),
             Self::Curves(panels) => {
                 let mut targets = panels.iter().flat_map(|panel| &panel.targets);
                 targets.any(Option::is_some)
@@ -227,10 +228,10 @@ fn ratio_group(row: &KeptRow, everybody: &[Series], figures: &[&Figure]) -> Opti
         part: None,
         title: first.title().to_owned(),
         lanes: ours_first(figures.iter().filter_map(lane).collect()),
-        target: figures.iter().find_map(|figure| match figure.target {
+        targets: unique(figures.iter().filter_map(|figure| match figure.target {
             Some(Target::AtMostTimesBare(most)) => Some(most),
             _ => None,
-        }),
+        })),
         published: published.filter(about).cloned().collect(),
     };
     (!group.lanes.is_empty()).then_some(group)
@@ -281,7 +282,9 @@ fn some_of(values: Vec<f64>) -> Vec<f64> {
 fn scale_of(groups: &[Group], origin: f64) -> Option<Scale> {
     let lanes = groups.iter().flat_map(|group| &group.lanes);
     let published = groups.iter().flat_map(|group| &group.published);
-    let targets = groups.iter().filter_map(|group| group.target);
+    let targets = groups
+        .iter()
+        .flat_map(|group| group.targets.iter().copied());
     let is_peer = |lane: &&Lane| matches!(lane.series.kind, Kind::Peer(_));
     let ends = |lane: &Lane| [lane.span.0, lane.span.1];
     let must: Vec<f64> = published
@@ -394,7 +397,7 @@ fn absolute_group(
         part: None,
         title,
         lanes: vec![lane],
-        target,
+        targets: target.into_iter().collect(),
         published: Vec::new(),
     })
 }
@@ -430,7 +433,7 @@ fn curves(row: &KeptRow, figures: &[&Figure], axis: &Axis) -> Option<Vec<Panel>>
             scale: lanes.scale,
             targets: groups
                 .iter()
-                .map(|group| group.and_then(|group| group.target))
+                .map(|group| group.and_then(|group| group.targets.first().copied()))
                 .collect(),
             curves: curves_of(&everybody, &groups),
             published: published_of(&groups),

@@ -135,7 +135,7 @@ fn draw_group(group: &Group, lanes: &Lanes, whose: &[String]) -> Markup {
             svg.strip height=(pixels(height)) role="img" aria-label=(spoken(group)) {
                 @for (value, _) in scale.ticks() { (upright("grid", scale, value)) }
                 @if let Some(bare) = lanes.bare { (upright("bare-line", scale, bare)) }
-                @if let Some(target) = group.target { (upright("target", scale, target)) }
+                @for target in &group.targets { (upright("target", scale, *target)) }
                 @for (top, lane) in placed {
                     (draw_lane(lane, scale, top + height_of(lane) / 2.0))
                 }

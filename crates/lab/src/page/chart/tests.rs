@@ -81,7 +81,7 @@ fn ratios_have_a_group_for_each_operation() {
     };
     assert_eq!((stat.title.as_str(), poll.title.as_str()), ("stat", "poll"));
     assert_eq!((stat.published.len(), poll.published.len()), (1, 0));
-    assert_eq!(stat.target, Some(1.15));
+    assert_eq!(stat.targets, [1.15]);
     let [ours, peer] = &stat.lanes[..] else {
         panic!("{stat:?}");
     };
@@ -131,8 +131,8 @@ fn the_mean_of_ratios_is_drawn_too() {
     let lanes = lanes(&row);
     let mean = lanes.groups.last().expect("the mean");
     assert_eq!(
-        (mean.title.as_str(), mean.target),
-        ("geometric mean", Some(1.05))
+        (mean.title.as_str(), mean.targets.clone()),
+        ("geometric mean", vec![1.05])
     );
     assert_eq!((mean.lanes[0].middle, mean.lanes[0].dots.len()), (1.2, 0));
 }
@@ -180,16 +180,16 @@ fn a_target_in_time_makes_a_chart_of_times() {
             (
                 group.title.as_str(),
                 group.lanes[0].value.as_str(),
-                group.target,
+                group.targets.clone(),
             )
         })
         .collect();
     assert_eq!(
         told,
         [
-            ("bare", "0.100", None),
-            ("palisade run", "1.010", Some(0.45)),
-            ("bubblewrap", "3.000", None)
+            ("bare", "0.100", vec![]),
+            ("palisade run", "1.010", vec![0.45]),
+            ("bubblewrap", "3.000", vec![])
         ]
     );
     let ours = &lanes.groups[1].lanes[0];
