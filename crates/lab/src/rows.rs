@@ -1,5 +1,6 @@
 //! The rows: what can be measured.
 
+mod conformance;
 mod memory;
 mod operations;
 mod policies;
@@ -43,10 +44,11 @@ pub trait Row: Sync {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 10] {
+pub fn rows() -> [&'static dyn Row; 11] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
+        &conformance::Conformance,
         &ukvm::OPENS,
         &ukvm::BLOCKS,
         &ukvm::THREADS,
