@@ -23,7 +23,14 @@ fn main() {
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-env-changed=CC");
     compile(&sources.join("true.c"), &FREESTANDING);
-    for program in ["syscalls", "opens", "blocks", "threads", "bandwidth"] {
+    for program in [
+        "syscalls",
+        "opens",
+        "blocks",
+        "threads",
+        "bandwidth",
+        "offline",
+    ] {
         compile(&sources.join(program).with_extension("c"), &[]);
     }
 }

@@ -1,5 +1,6 @@
 //! The rows: what can be measured.
 
+mod conformance;
 mod memory;
 mod operations;
 pub mod osv;
@@ -74,10 +75,11 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 11] {
+pub fn rows() -> [&'static dyn Row; 12] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
+        &conformance::Conformance,
         &ukvm::OPENS,
         &ukvm::BLOCKS,
         &ukvm::THREADS,

@@ -37,6 +37,9 @@ pub enum Unit {
     /// How many, of whatever is counted.
     #[serde(rename = "count")]
     Count,
+    /// How a test ended: 0 passed, 1 skipped, 2 failed.
+    #[serde(rename = "outcome")]
+    Outcome,
 }
 
 impl Unit {
@@ -46,7 +49,7 @@ impl Unit {
             Self::Microseconds => "µs",
             Self::Nanoseconds => "ns",
             Self::Bytes => "B",
-            Self::Count => "",
+            Self::Count | Self::Outcome => "",
         }
     }
 }
@@ -78,6 +81,15 @@ impl Reading {
             measure: measure.to_owned(),
             unit: Unit::Bytes,
             values: vec![bytes as f64],
+        }
+    }
+
+    /// A reading of how many there were.
+    pub fn one_count(measure: &str, count: u64) -> Self {
+        Self {
+            measure: measure.to_owned(),
+            unit: Unit::Count,
+            values: vec![count as f64],
         }
     }
 }
@@ -139,6 +151,13 @@ impl Samples {
     /// How many rounds are complete.
     pub fn rounds(&self) -> usize {
         self.rounds.len()
+    }
+
+    /// Everything that a contender's runs told, round by round.
+    pub fn runs(&self, contender: &Contender) -> impl Iterator<Item = &[Reading]> {
+        let index = self.contenders.iter().position(|known| known == contender);
+        let rounds = self.rounds.iter();
+        rounds.filter_map(move |round| Some(round[index?].as_slice()))
     }
 
     /// A measure of a contender, round by round; empty if it has no such measure. Of a run that

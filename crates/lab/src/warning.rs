@@ -236,9 +236,11 @@ pub(crate) fn about_peers<'a>(
 
 /// Doubts about the samples themselves.
 pub(crate) fn about_samples(samples: &Samples, watched: &[Watched]) -> Vec<Warning> {
-    let few = (samples.rounds() < FEW_ROUNDS).then_some(Warning::FewRounds {
-        rounds: samples.rounds(),
-    });
+    // Without a ratio to watch nothing hangs on percentiles.
+    let few =
+        (!watched.is_empty() && samples.rounds() < FEW_ROUNDS).then_some(Warning::FewRounds {
+            rounds: samples.rounds(),
+        });
     few.into_iter()
         .chain(wide_intervals(samples, watched))
         .chain(slow_first_rounds(samples, watched))

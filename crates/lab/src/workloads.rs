@@ -13,6 +13,7 @@ static SYSCALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls"));
 static OPENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/opens"));
 static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks"));
 static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
+static OFFLINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/offline"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
@@ -82,6 +83,18 @@ impl Workloads {
     /// Adds `bandwidth`, which reads and writes whole files.
     pub fn add_bandwidth(&self) -> anyhow::Result<PathBuf> {
         self.add_program("bandwidth", BANDWIDTH)
+    }
+
+    /// Adds `offline`, which runs a program with no network and no other wall.
+    pub fn add_offline(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("offline", OFFLINE)
+    }
+
+    /// Adds a shell script; gives its path.
+    pub fn add_script(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
+        let is_plain = |one: &char| one.is_ascii_alphanumeric();
+        let name: String = name.chars().filter(is_plain).collect();
+        self.add_program(&format!("{name}.sh"), text.as_bytes())
     }
 
     /// Adds the folder of files with so many of them, named `0` and so on.

@@ -4,9 +4,10 @@
 
 use palisade_lab::{
     KeptRun, Options, Outcome, bench, environment,
-    figure::Figure,
+    figure::{Figure, Verdict},
     jvm,
     rows::{self, Extent, Row, osv, rows},
+    sample::Unit,
     subjects::PEERS,
 };
 use std::{
@@ -76,7 +77,9 @@ fn assert_complete(outcome: &Outcome, runs_each_round: usize) {
     let has_figures = |subject: &str| {
         let of_subject = |figure: &&Figure| figure.contender.subject.starts_with(subject);
         let figures: Vec<_> = outcome.figures.iter().filter(of_subject).collect();
-        let medians = figures.iter().filter_map(|figure| figure.summary);
+        // Of counts, none is a figure too.
+        let measured = figures.iter().filter(|figure| figure.unit != Unit::Count);
+        let medians = measured.filter_map(|figure| figure.summary);
         !figures.is_empty() && medians.into_iter().all(|summary| summary.median > 0.0)
     };
     assert!(has_figures("bare") && has_figures("palisade run"));
@@ -218,6 +221,19 @@ fn rows_of_memory() {
         let keepers = parts.to_string().matches("palisade-keeper").count();
         assert_eq!(keepers, 2, "a keeper and an init: {parts}");
     }
+}
+
+#[test]
+fn a_row_of_conformance() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("mk-1", out.path()).unwrap();
+    assert_complete(&outcome, 2);
+    let differences = outcome
+        .figures
+        .iter()
+        .find(|one| one.measure == "differences");
+    let differences = differences.and_then(|figure| figure.verdict);
+    assert_eq!(differences, Some(Verdict::Pass), "{outcome}");
 }
 
 #[test]

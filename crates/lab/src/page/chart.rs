@@ -348,7 +348,7 @@ fn shown_unit(unit: Unit) -> (&'static str, f64) {
         Unit::Microseconds => ("ms", 1000.0),
         Unit::Nanoseconds => ("ns", 1.0),
         Unit::Bytes => ("KiB", 1024.0),
-        Unit::Count => ("how many", 1.0),
+        Unit::Count | Unit::Outcome => ("how many", 1.0),
     }
 }
 

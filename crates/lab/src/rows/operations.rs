@@ -244,7 +244,7 @@ impl Operations {
             Unit::Nanoseconds => "bare ns",
             Unit::Microseconds => "bare µs",
             Unit::Bytes => "bare B",
-            Unit::Count => "bare",
+            Unit::Count | Unit::Outcome => "bare",
         }
     }
 
@@ -338,7 +338,7 @@ pub(super) fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let values = values.with_context(|| format!("it printed {line:?}"))?;
     ensure!(!values.is_empty(), "it printed {line:?}");
     let in_unit = match unit {
-        Unit::Nanoseconds | Unit::Bytes | Unit::Count => 1.0,
+        Unit::Nanoseconds | Unit::Bytes | Unit::Count | Unit::Outcome => 1.0,
         Unit::Microseconds => 1e-3,
     };
     Ok(Reading {
