@@ -32,7 +32,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for each row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
-    /// Who to compare with, where installed; `None` is everybody the lab knows.
+    /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap alone in
+    /// rows that take long.
     pub peers: Option<Vec<&'static Peer>>,
     /// How much of its work each row does. Less than all takes a tenth of the time.
     pub extent: Extent,
@@ -220,6 +221,11 @@ fn measure_row(
     options: &Options,
 ) -> anyhow::Result<Outcome> {
     let mut warnings = warning::about_machine(environment.load, environment.processors);
+    let few = tools.for_long_row();
+    let tools = match &options.peers {
+        None if rows::is_long(place.row) => &few,
+        _ => tools,
+    };
     let mut prepared = place.row.prepare_within(tools, place.budget)?;
     prepared.schedule.budget = place.budget;
     warnings.append(&mut prepared.warnings);

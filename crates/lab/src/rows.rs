@@ -138,11 +138,12 @@ pub struct Prepared {
 }
 
 impl Tools {
-    /// The same with one peer at most: for rows whose runs take long.
-    fn with_peer_only(&self, name: &str) -> Self {
+    /// The same for a row whose runs take long: compared with the peer that is like palisade the most.
+    pub(crate) fn for_long_row(&self) -> Self {
+        let is_kept = |peer: &Peer| peer.name == "bubblewrap";
         let mut tools = self.clone();
-        tools.peers.retain(|peer| peer.name() == name);
-        tools.absent.retain(|peer| peer.name == name);
+        tools.peers.retain(|peer| is_kept(peer.peer));
+        tools.absent.retain(|peer| is_kept(peer));
         tools
     }
 }

@@ -127,7 +127,7 @@ impl Row for Jvm {
     }
 
     fn prepare_within(&self, tools: &Tools, budget: Duration) -> anyhow::Result<Prepared> {
-        let tools = &tools.with_peer_only(BUBBLEWRAP);
+        let tools = &tools.for_long_row();
         let workloads = Workloads::new()?;
         let kit = Kit::lay_out(&workloads)?;
         let mut prepared = Prepared {
