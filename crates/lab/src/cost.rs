@@ -14,6 +14,7 @@
 //! user has, or there would be nothing to compare with.
 
 mod advice;
+mod contenders;
 mod folder;
 mod grants;
 mod present;
@@ -31,29 +32,25 @@ use crate::{
     folder::RunFolder,
     measure::{Executor, Schedule, measure},
     rows::{BARE, Tools, watch_all},
-    sample::{Contender, Samples},
-    subjects::{Bare, PEERS, Palisade, Peer, Subject, find_peers},
+    sample::Samples,
+    subjects::{PEERS, Palisade, Peer, find_peers, is_wasm},
     table::Table,
-    trial::{Trial, Trials},
+    trial::Trials,
     warning::{self, Warning},
     workloads::Workloads,
 };
-use anyhow::Context;
+use contenders::Contenders;
 use grants::Task;
 use palisade_policy::Policy;
 use palisade_wall::Command;
 use serde::Serialize;
 use std::{
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant, SystemTime},
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, SystemTime},
 };
-use trial::{Circumstances, CommandTrial};
 
 /// What to measure, and how.
 pub struct Options {
@@ -131,41 +128,23 @@ const MOST_ROUNDS: usize = 500;
 /// behind palisade's, or when samples can't be kept.
 pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     let workloads = Workloads::new()?;
-    let ending = workloads.add_true()?;
-    let task = Task::resolve(options, &ending)?;
-    let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
-    let tools = Tools {
-        palisade: Palisade::new(options.palisade.clone()),
-        peers,
-        absent,
+    let ending = match is_wasm(&options.command) {
+        true => workloads.add_wasm_true()?,
+        false => workloads.add_true()?,
     };
+    let task = Task::resolve(options, &ending)?;
+    let tools = tools(options);
     let environment = environment(&tools, &options.command_line);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
-    let contenders = Contenders::try_all(&tools, options, &task)?;
-    warnings.extend(contenders.warnings);
-    let schedule = schedule(options, &contenders.trials, contenders.round_took);
-
-    let date = crate::date::format_date(SystemTime::now());
-    let mut folder = match &options.out {
-        Some(out) => Some(RunFolder::create(out, &date, ROW)?),
-        None => None,
-    };
-    if let Some(folder) = &folder {
-        folder.write_environment(&environment)?;
-    }
+    let mut contenders = Contenders::try_all(&tools, options, &task)?;
+    warnings.append(&mut contenders.warnings);
+    let schedule = schedule(options, &contenders);
+    let folder = options.out.as_deref();
+    let mut folder = folder
+        .map(|out| open_folder(out, &environment))
+        .transpose()?;
     let before = Moment::now();
-    let mut watcher = Watcher {
-        folder: folder.as_mut(),
-        row: ROW,
-        budget: schedule.budget.max(contenders.round_took * 2),
-        interrupted: &options.interrupted,
-        progress: &*options.progress,
-    };
-    let mut trials = Trials::new(contenders.trials);
-    let samples = measure(&mut trials, &schedule, &mut watcher);
-    let took = trials.elapsed();
-    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
-    let samples = samples?;
+    let (samples, took) = take_samples(options, contenders, &schedule, folder.as_mut())?;
     let conditions = before.until(&Moment::now());
 
     warnings.extend(warning::about_conditions(&conditions));
@@ -191,107 +170,68 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Everybody who ran the command once.
-struct Contenders<'a> {
-    /// Told how long it took so far, before each try.
-    progress: Box<dyn Fn(Duration) + 'a>,
-    trials: Vec<(Contender, Box<dyn Trial>)>,
-    warnings: Vec<Warning>,
-    /// How long they took together.
-    round_took: Duration,
-}
-
-impl<'a> Contenders<'a> {
-    /// A peer that fails is left out; palisade or no wall must not.
-    fn try_all(tools: &Tools, options: &'a Options, task: &Task) -> anyhow::Result<Self> {
-        let circumstances = Rc::new(Circumstances::new(options));
-        let mut all = Self {
-            progress: Box::new(|elapsed| {
-                (options.progress)(Progress {
-                    row: ROW,
-                    round: 0,
-                    elapsed,
-                    budget: options.budget.unwrap_or(DEFAULT_BUDGET),
-                    is_last: false,
-                });
-            }),
-            trials: Vec::new(),
-            warnings: Vec::new(),
-            round_took: Duration::ZERO,
-        };
-        if !task.is_wasm() {
-            let bare = CommandTrial::new(&Bare, &task.theirs, task, &circumstances)?;
-            all.try_one(&Bare, bare, task).with_context(|| {
-                format!("guest: {} fails with no wall at all, so there is nothing to compare; --ignore-failure measures it nevertheless", task.name())
-            })?;
-            let palisade = &tools.palisade;
-            let trial = CommandTrial::new(palisade, &task.ours, task, &circumstances)?;
-            all.try_one(palisade, trial, task).with_context(|| {
-                format!("guest: {} runs with no wall and fails behind palisade's; grant what it lacks (--read, --write, --exec, --env)", task.name())
-            })?;
-        }
-        let able = |peer: &Peer| peer.takes(&task.command);
-        for peer in tools.peers.iter().filter(|one| able(one.peer)) {
-            let trial = CommandTrial::new(peer, &task.theirs, task, &circumstances);
-            let tried = trial.and_then(|trial| all.try_one(peer, trial, task));
-            if let Err(error) = tried {
-                anyhow::ensure!(!options.interrupted.load(Ordering::Relaxed), "interrupted");
-                all.warnings.push(Warning::PeerFailed {
-                    peer: peer.name(),
-                    reason: format!("{error:#}"),
-                });
-            }
-        }
-        anyhow::ensure!(
-            !all.trials.is_empty(),
-            "host: a WebAssembly file is run by wasmtime, which is not installed or failed: cargo install wasmtime-cli"
-        );
-        let absent = tools.absent.iter().filter(|one| able(one));
-        let about_peers = warning::about_peers(all.trials.iter().map(|(one, _)| one), absent);
-        all.warnings.extend(about_peers);
-        Ok(all)
-    }
-
-    fn try_one(
-        &mut self,
-        subject: &dyn Subject,
-        mut trial: CommandTrial,
-        task: &Task,
-    ) -> anyhow::Result<()> {
-        (self.progress)(self.round_took);
-        let began = Instant::now();
-        trial.run_once()?;
-        self.round_took += began.elapsed();
-        let contender = Contender::new(&task.name(), subject.name());
-        self.trials.push((contender, Box::new(trial)));
-        Ok(())
+fn tools(options: &Options) -> Tools {
+    let wanted = options.peers.clone();
+    let (peers, absent) = find_peers(wanted.unwrap_or_else(|| PEERS.to_vec()));
+    Tools {
+        palisade: Palisade::new(options.palisade.clone()),
+        peers,
+        absent,
     }
 }
 
-fn schedule(
-    options: &Options,
-    trials: &[(Contender, Box<dyn Trial>)],
-    round_took: Duration,
-) -> Schedule {
-    let watched = watch_all(trials.iter().map(|(one, _)| one), present::WALL);
+fn open_folder(out: &Path, environment: &Environment) -> anyhow::Result<RunFolder> {
+    let date = crate::date::format_date(SystemTime::now());
+    let folder = RunFolder::create(out, &date, ROW)?;
+    folder.write_environment(environment)?;
+    Ok(folder)
+}
+
+fn schedule(options: &Options, contenders: &Contenders) -> Schedule {
+    let all = || contenders.trials.iter().map(|(one, _)| one);
+    let has_bare = all().any(|one| one.subject == BARE);
+    let watched = has_bare.then(|| watch_all(all(), present::WALL));
     // Who asked for a number of rounds gets it, unless there is a time too.
-    let wanted = |rounds: usize| round_took * 4 * u32::try_from(rounds).unwrap_or(u32::MAX / 8);
-    let budget = match (options.budget, options.rounds) {
-        (Some(budget), _) => budget,
-        (None, Some(rounds)) => wanted(rounds).max(DEFAULT_BUDGET),
-        (None, None) => DEFAULT_BUDGET,
+    let unasked = match options.rounds {
+        Some(_) => Duration::MAX,
+        None => DEFAULT_BUDGET,
     };
     Schedule {
         warm_up_rounds: options.warm_up_rounds,
         least_rounds: options.rounds.unwrap_or(LEAST_ROUNDS),
         most_rounds: options.rounds.unwrap_or(MOST_ROUNDS),
-        budget,
+        budget: options.budget.unwrap_or(unasked),
         relative_width: 0.02,
-        watched: match trials.iter().any(|(one, _)| one.subject == BARE) {
-            true => watched,
-            false => Vec::new(),
-        },
+        watched: watched.unwrap_or_default(),
     }
+}
+
+/// Measures by the schedule; gives the time it took too.
+fn take_samples(
+    options: &Options,
+    contenders: Contenders,
+    schedule: &Schedule,
+    folder: Option<&mut RunFolder>,
+) -> anyhow::Result<(Samples, Duration)> {
+    let mut watcher = Watcher {
+        folder,
+        row: ROW,
+        budget: at_most(schedule, contenders.round_took),
+        interrupted: &options.interrupted,
+        progress: &*options.progress,
+    };
+    let mut trials = Trials::new(contenders.trials);
+    let samples = measure(&mut trials, schedule, &mut watcher);
+    let took = trials.elapsed();
+    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    Ok((samples?, took))
+}
+
+/// How long the rounds take, about, by what one round took.
+fn at_most(schedule: &Schedule, round_took: Duration) -> Duration {
+    let rounds = |count: usize| round_took.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    let all = rounds(schedule.warm_up_rounds.saturating_add(schedule.most_rounds));
+    all.min(schedule.budget).max(rounds(2))
 }
 
 /// The largest memory of the lab itself, in bytes. A child's peak begins with that of the process that
@@ -327,5 +267,31 @@ impl fmt::Display for Outcome {
             Some(folder) => writeln!(formatter, "samples: {}", folder.display()),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_told_by_the_first_round() {
+        let schedule = |budget, most_rounds| Schedule {
+            warm_up_rounds: 1,
+            least_rounds: 2,
+            most_rounds,
+            budget,
+            relative_width: 0.02,
+            watched: Vec::new(),
+        };
+        let seconds = Duration::from_secs;
+        let told = |budget, rounds, took| at_most(&schedule(budget, rounds), took);
+        assert_eq!(told(seconds(60), 500, seconds(1)), seconds(60));
+        assert_eq!(told(seconds(60), 9, seconds(1)), seconds(10));
+        assert_eq!(told(seconds(60), 500, seconds(100)), seconds(200));
+        assert_eq!(
+            told(Duration::MAX, usize::MAX, Duration::MAX),
+            Duration::MAX
+        );
     }
 }
