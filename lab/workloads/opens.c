@@ -1,11 +1,12 @@
 /*
  * What it costs to open many files that exist, and to keep them open.
  *
- *     opens FOLDER BATCHES
+ *     opens FOLDER HELD BATCHES
  *
  * FOLDER holds the files `open/0` to `open/999`. Each operation opens its number of them, one after the
- * other, and keeps them; closing is not timed. Afterwards it opens all of them once more, says `holding`
- * and waits for the end of its input, so that somebody else can see what that takes.
+ * other, and keeps them; closing is not timed. With no batches nothing is timed. Afterwards it opens HELD
+ * files once more, says `holding` and waits for the end of its input, so that somebody else can see what
+ * that takes.
  */
 #define _GNU_SOURCE
 #include "measure.h"
@@ -47,12 +48,14 @@ static struct operation operations[] = {
 int main(int argc, char **argv)
 {
 	char byte;
+	int held, batches;
 	struct rlimit most = { 0 };
 	program_name = "opens";
-	if (argc != 3) {
-		fprintf(stderr, "usage: opens FOLDER BATCHES\n");
+	if (argc != 4 || (held = atoi(argv[2])) < 0 || held > MOST_FILES) {
+		fprintf(stderr, "usage: opens FOLDER HELD BATCHES\n");
 		return 2;
 	}
+	batches = atoi(argv[3]);
 	if (chdir(argv[1]) != 0 || getrlimit(RLIMIT_NOFILE, &most) != 0)
 		die(argv[1]);
 	most.rlim_cur = most.rlim_max;
@@ -60,8 +63,9 @@ int main(int argc, char **argv)
 		die("limit of open files");
 	for (int i = 0; i < MOST_FILES; i++)
 		snprintf(names[i], sizeof names[i], "open/%d", i);
-	measure(operations, sizeof operations / sizeof operations[0], 0, atoi(argv[2]));
-	open_all(MOST_FILES);
+	if (batches != 0)
+		measure(operations, sizeof operations / sizeof operations[0], 0, batches);
+	open_all(held);
 	puts("holding");
 	fflush(stdout);
 	while (read(0, &byte, 1) > 0)

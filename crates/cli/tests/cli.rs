@@ -5,6 +5,7 @@
 
 mod cli {
     pub(crate) mod bad_input;
+    pub(crate) mod bench;
     pub(crate) mod cleanup;
     pub(crate) mod cost;
     pub(crate) mod environment;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
     ("bad_input", cli::bad_input::CASES),
+    ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),
     ("cost", cli::cost::CASES),
     ("environment", cli::environment::CASES),

@@ -1,6 +1,6 @@
 //! What else happened on the machine while figures were taken: read before and after, and compared.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
 
 /// Counters of the machine at one moment. What can't be read is absent.
@@ -18,7 +18,7 @@ pub(crate) struct Moment {
 }
 
 /// What changed from one moment to a later one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Part of the processors' time that the hypervisor gave to other machines.
     pub stolen: Option<f64>,

@@ -25,16 +25,15 @@ pub use folder::{MOST_BYTES, MOST_FILES, Workplace};
 pub use grants::CommandError;
 
 use crate::{
-    bench::{Progress, Watcher, circumstances, environment, wrapped_to},
-    conditions::{Conditions, Moment},
+    bench::{Progress, Watcher, environment},
+    conditions::Moment,
     environment::Environment,
-    figure::Figure,
-    folder::RunFolder,
+    folder::{RowFolder, RunFolder},
     measure::{Executor, Schedule, measure},
-    rows::{BARE, Tools, watch_all},
+    outcome::{Doubt, wrapped_to},
+    rows::{BARE, Extent, Tools, watch_all},
     sample::Samples,
     subjects::{PEERS, Palisade, Peer, find_peers, is_wasm},
-    table::Table,
     trial::Trials,
     warning::{self, Warning},
     workloads::Workloads,
@@ -84,32 +83,21 @@ pub struct Options {
     pub progress: Box<dyn Fn(Progress)>,
 }
 
-/// What came out. Its `Display` is for people, its `Serialize` for programs.
+/// What came out. Its `Display` is for people, its `Serialize` for programs; what is kept of it can be
+/// read like a row's.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
+    /// The figures: `wall`, `start`, `cpu` and `memory` of each contender.
+    #[serde(flatten)]
+    pub measured: crate::Outcome,
     /// The command, as it was typed.
     pub command: Vec<String>,
     /// What it was granted, and what else is to know of its runs.
     pub notes: Vec<String>,
-    /// How many rounds were counted.
-    pub rounds: usize,
-    /// How long the measuring took, in s.
-    pub took_s: f64,
-    /// The figures: `wall`, `start`, `cpu` and `memory` of each contender.
-    pub figures: Vec<Figure>,
-    /// What follows from them; absent where nothing ran with no wall or behind palisade.
+    /// What follows from the figures; absent where nothing ran with no wall or behind palisade.
     pub advice: Option<Advice>,
-    /// Doubts about them.
-    pub warnings: Vec<Warning>,
-    /// What else happened meanwhile.
-    pub conditions: Conditions,
     /// The machine.
     pub environment: Environment,
-    /// Where the samples are, if they are kept.
-    pub folder: Option<PathBuf>,
-    /// The figures, shown.
-    #[serde(skip)]
-    pub table: Table,
 }
 
 /// What this measurement is called among others.
@@ -134,7 +122,7 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     };
     let task = Task::resolve(options, &ending)?;
     let tools = tools(options);
-    let environment = environment(&tools, &options.command_line);
+    let environment = environment(&[], &tools, &options.command_line);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
     let mut contenders = Contenders::try_all(&tools, options, &task)?;
     warnings.append(&mut contenders.warnings);
@@ -144,28 +132,43 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
         .map(|out| open_folder(out, &environment))
         .transpose()?;
     let before = Moment::now();
-    let (samples, took) = take_samples(options, contenders, &schedule, folder.as_mut())?;
+    let kept = folder.as_mut().map(|(_, row)| row);
+    let (samples, took) = take_samples(options, contenders, &schedule, kept)?;
     let conditions = before.until(&Moment::now());
 
     warnings.extend(warning::about_conditions(&conditions));
     let doubts = warning::about_samples(&samples, &schedule.watched).into_iter();
     // The advice says so itself.
     warnings.extend(doubts.filter(|doubt| !matches!(doubt, Warning::FewRounds { .. })));
+    let table = present::table(&samples, peak_of_this_process());
+    let command = options.command.words();
     let outcome = Outcome {
-        command: options.command.words(),
+        measured: crate::Outcome {
+            row: ROW.to_owned(),
+            about: command.join(" "),
+            rounds: samples.rounds(),
+            took_s: took.as_secs_f64(),
+            figures: present::figures(&samples),
+            warnings: warnings.iter().map(Doubt::from).collect(),
+            conditions,
+            tables: vec![(present::TITLE.to_owned(), table)],
+            environment: environment.clone(),
+            folder: folder
+                .as_ref()
+                .map_or_else(PathBuf::new, |(run, _)| run.path().to_owned()),
+            ..crate::Outcome::default()
+        },
+        command,
         notes: task.notes(),
-        rounds: samples.rounds(),
-        took_s: took.as_secs_f64(),
-        figures: present::figures(&samples),
         advice: Advice::of(&samples, &task.name(), task.recommended()),
-        warnings,
-        conditions,
         environment,
-        folder: folder.as_ref().map(|folder| folder.path().to_owned()),
-        table: present::table(&samples, peak_of_this_process()),
     };
-    if let Some(folder) = &folder {
-        folder.write_summary(&outcome, &outcome.to_string())?;
+    if let Some((run, row)) = &folder {
+        row.write_summary(&outcome, &outcome.to_string())?;
+        run.write_readme(
+            &outcome.environment,
+            std::slice::from_ref(&outcome.measured),
+        )?;
     }
     Ok(outcome)
 }
@@ -177,14 +180,16 @@ fn tools(options: &Options) -> Tools {
         palisade: Palisade::new(options.palisade.clone()),
         peers,
         absent,
+        extent: Extent::Full,
     }
 }
 
-fn open_folder(out: &Path, environment: &Environment) -> anyhow::Result<RunFolder> {
+fn open_folder(out: &Path, machine: &Environment) -> anyhow::Result<(RunFolder, RowFolder)> {
     let date = crate::date::format_date(SystemTime::now());
-    let folder = RunFolder::create(out, &date, ROW)?;
-    folder.write_environment(environment)?;
-    Ok(folder)
+    let run = RunFolder::create(out, &date, &machine.machine())?;
+    run.write_environment(machine)?;
+    let row = run.create_row(ROW)?;
+    Ok((run, row))
 }
 
 fn schedule(options: &Options, contenders: &Contenders) -> Schedule {
@@ -211,20 +216,34 @@ fn take_samples(
     options: &Options,
     contenders: Contenders,
     schedule: &Schedule,
-    folder: Option<&mut RunFolder>,
+    folder: Option<&mut RowFolder>,
 ) -> anyhow::Result<(Samples, Duration)> {
+    let budget = at_most(schedule, contenders.round_took);
     let mut watcher = Watcher {
         folder,
-        row: ROW,
-        budget: at_most(schedule, contenders.round_took),
         interrupted: &options.interrupted,
-        progress: &*options.progress,
+        tell: &|round, elapsed, is_last| tell(options, round, elapsed, budget, is_last),
     };
     let mut trials = Trials::new(contenders.trials);
     let samples = measure(&mut trials, schedule, &mut watcher);
     let took = trials.elapsed();
-    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
     Ok((samples?, took))
+}
+
+/// The only row there is.
+fn tell(options: &Options, round: usize, elapsed: Duration, budget: Duration, is_last: bool) {
+    (options.progress)(Progress {
+        row: ROW,
+        round,
+        elapsed,
+        budget,
+        is_last,
+        number: 1,
+        rows: 1,
+        elapsed_in_all: elapsed,
+        budget_in_all: budget,
+    });
 }
 
 /// How long the rounds take, about, by what one round took.
@@ -250,22 +269,24 @@ fn wrapped(lead: &str, text: &str) -> String {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", wrapped("cost:", &self.command.join(" ")))?;
-        let circumstances = circumstances(&self.environment, self.rounds, self.took_s, COLUMNS);
-        writeln!(formatter, "{circumstances}")?;
+        let measured = &self.measured;
+        writeln!(formatter, "{}", wrapped("cost:", &measured.about))?;
+        writeln!(formatter, "{}", measured.circumstances(COLUMNS))?;
         for note in &self.notes {
             writeln!(formatter, "{}", wrapped("", note))?;
         }
-        write!(formatter, "\n{}{}\n", self.table, present::LEGEND)?;
+        for (_, table) in &measured.tables {
+            write!(formatter, "\n{table}{}\n", present::LEGEND)?;
+        }
         if let Some(advice) = &self.advice {
             writeln!(formatter, "{advice}\n")?;
         }
-        for warning in &self.warnings {
-            writeln!(formatter, "{}", wrapped("warning:", &warning.to_string()))?;
+        for warning in &measured.warnings {
+            writeln!(formatter, "{}", wrapped("warning:", &warning.text))?;
         }
-        match &self.folder {
-            Some(folder) => writeln!(formatter, "samples: {}", folder.display()),
-            None => Ok(()),
+        match measured.folder.as_os_str().is_empty() {
+            true => Ok(()),
+            false => writeln!(formatter, "samples: {}", measured.folder.display()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The machine that figures were taken on, as far as it shows in them.
 
 use flate2::read::GzDecoder;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs,
@@ -10,16 +10,19 @@ use std::{
 };
 
 /// A machine and what was measured on it. What can't be found out is absent, not guessed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Environment {
     /// When the measuring began, in UTC.
     pub time: String,
+    /// What the machine is called.
+    pub host: Option<String>,
     /// Release and build of the kernel.
     pub kernel: Option<String>,
     /// What the kernel was started with, where it changes timing: mitigations, clocks, RCU.
     pub kernel_options: Vec<String>,
     /// Architecture of the lab itself.
-    pub architecture: &'static str,
+    pub architecture: String,
     /// Model of the processor.
     pub processor: Option<String>,
     /// How many processors are on line.
@@ -34,8 +37,6 @@ pub struct Environment {
     pub kernel_build: Vec<String>,
     /// Settings of RCU, whose grace periods are in the making and ending of namespaces.
     pub rcu: BTreeMap<String, String>,
-    /// Version of the control groups that have controllers here.
-    pub control_groups: Option<u32>,
     /// File system that workloads lie on.
     pub file_system: Option<String>,
     /// Files in the page cache before the measuring, in bytes.
@@ -55,10 +56,12 @@ pub struct Environment {
     pub load: Option<f64>,
     /// Effective user id.
     pub uid: u32,
-    /// The processor that everything was kept on, where the row does that.
-    pub pinned_to: Option<usize>,
+    /// What a domain of this user can have: the full wall of root or of an ordinary user, or less.
+    pub tier: Option<String>,
+    /// Version of the control groups, `1` or `2`.
+    pub cgroups: Option<String>,
     /// How the lab was built: `release` or `debug`.
-    pub build: &'static str,
+    pub build: String,
     /// Version of each tool.
     pub tools: BTreeMap<String, String>,
     /// The command that makes these figures again.
@@ -70,12 +73,13 @@ impl Environment {
     pub fn of_this_machine() -> Self {
         Self {
             time: crate::date::format_time(std::time::SystemTime::now()),
-            architecture: std::env::consts::ARCH,
+            architecture: std::env::consts::ARCH.to_owned(),
             uid: rustix::process::geteuid().as_raw(),
+            tier: Some(tier()),
             build: if cfg!(debug_assertions) {
-                "debug"
+                "debug".to_owned()
             } else {
-                "release"
+                "release".to_owned()
             },
             ..Self::of_files(Path::new("/"))
         }
@@ -88,6 +92,8 @@ impl Environment {
         let meminfo = files.text("proc/meminfo").unwrap_or_default();
         let swap = field_kib(&meminfo, "SwapTotal").zip(field_kib(&meminfo, "SwapFree"));
         Self {
+            host: files.line("proc/sys/kernel/hostname"),
+            cgroups: files.cgroups(),
             kernel: files.kernel(),
             kernel_options: files.kernel_options(),
             processor: field(&cpuinfo, "model name"),
@@ -101,7 +107,6 @@ impl Environment {
                 .map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             kernel_build: files.kernel_build(),
             rcu: files.rcu(),
-            control_groups: files.control_groups(),
             file_system: files.file_system(&std::env::temp_dir()),
             page_cache_bytes: field_kib(&meminfo, "Cached"),
             dirty_bytes: field_kib(&meminfo, "Dirty"),
@@ -118,6 +123,157 @@ impl Environment {
             ..Self::default()
         }
     }
+}
+
+/// What `palisade doctor` calls the tier.
+fn tier() -> String {
+    let tier = palisade::Machine::probe().tier;
+    serde_json::to_value(tier)
+        .ok()
+        .and_then(|name| name.as_str().map(ToOwned::to_owned))
+        .unwrap_or_default()
+}
+
+/// What says nothing about a machine: names that installers, containers and images give.
+const EVERYBODYS_NAMES: [&str; 10] = [
+    "localhost",
+    "debian",
+    "ubuntu",
+    "fedora",
+    "linux",
+    "vm",
+    "host",
+    "builder",
+    "runner",
+    "none",
+];
+
+impl Environment {
+    /// A name for a folder of this machine's runs: the host's, or the processor's where that says
+    /// nothing. Small letters, digits and dashes.
+    pub fn machine(&self) -> String {
+        let host = self.host.as_deref().unwrap_or_default();
+        let host = path_word(host.split('.').next().unwrap_or_default());
+        let is_number = host
+            .chars()
+            .all(|letter| letter.is_ascii_hexdigit() || letter == '-');
+        if !is_number && !EVERYBODYS_NAMES.contains(&host.as_str()) {
+            return host;
+        }
+        let processor = self.processor.as_deref().unwrap_or(&self.architecture);
+        path_word(&short_processor(processor))
+    }
+
+    /// What a reader of figures wants to know of the machine, each with its name.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not known".to_owned());
+        let processor = self.processor.as_deref().unwrap_or(&self.architecture);
+        let virtual_machine = match self.virtual_machine {
+            Some(true) => " (a virtual machine)",
+            _ => "",
+        };
+        let mitigations = self.mitigations.iter();
+        let mitigations: Vec<_> = mitigations
+            .map(|(name, state)| format!("{name}: {state}"))
+            .collect();
+        let facts = [
+            (
+                "processor",
+                format!("{} × {processor}{virtual_machine}", self.processors),
+            ),
+            (
+                "memory",
+                self.memory_bytes.map_or_else(|| known(&None), gibibytes),
+            ),
+            (
+                "swap in use",
+                self.swap_used_bytes.map_or_else(|| known(&None), gibibytes),
+            ),
+            ("kernel", format!("Linux {}", known(&self.kernel))),
+            ("kernel options", self.kernel_options.join(" ")),
+            (
+                "frequency",
+                self.governor
+                    .clone()
+                    .unwrap_or_else(|| "not ours to see".to_owned()),
+            ),
+            ("clock", known(&self.clock_source)),
+            ("huge pages", known(&self.huge_pages)),
+            ("kernel build", self.kernel_build.join(" ")),
+            ("file system", known(&self.file_system)),
+            ("mitigations", mitigations.join("; ")),
+            (
+                "load before",
+                self.load
+                    .map_or_else(|| known(&None), |load| format!("{load:.2}")),
+            ),
+            ("user", self.user()),
+            ("control groups", known(&self.cgroups)),
+            (
+                "tools",
+                self.tools.values().cloned().collect::<Vec<_>>().join(", "),
+            ),
+            ("build", self.build.clone()),
+            ("measured", self.time.replace('T', " ").replace('Z', " UTC")),
+        ];
+        let is_known = |fact: &(&str, String)| !fact.1.is_empty();
+        facts.into_iter().filter(is_known).collect()
+    }
+
+    fn user(&self) -> String {
+        let who = if self.uid == 0 {
+            "root"
+        } else {
+            "an ordinary user"
+        };
+        let tier = self.tier.as_deref().unwrap_or("not known");
+        format!("{who} (wall: {tier})")
+    }
+
+    /// The command that makes the figures again, as a shell takes it.
+    pub fn command(&self) -> String {
+        let words = self.command_line.iter().map(|word| quoted(word));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn gibibytes(bytes: u64) -> String {
+    const GIB: f64 = (1u64 << 30) as f64;
+    format!("{:.1} GiB", bytes as f64 / GIB)
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+%@".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// `Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz` is `Intel Core i7-8650U`.
+fn short_processor(model: &str) -> String {
+    let name = model.split('@').next().unwrap_or(model);
+    let name = name
+        .replace("(R)", " ")
+        .replace("(TM)", " ")
+        .replace("(tm)", " ");
+    let says_much = |word: &&str| !["CPU", "Processor"].contains(word) && !word.ends_with("-Core");
+    name.split_whitespace()
+        .filter(says_much)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// In small letters, digits and single dashes.
+fn path_word(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower.split(|letter: char| !letter.is_ascii_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join("-")
 }
 
 /// Files of the kernel's, below some root.
@@ -199,13 +355,13 @@ impl Files<'_> {
     }
 
     /// Version 2 may be mounted with no controllers beside a version 1 that has them.
-    fn control_groups(&self) -> Option<u32> {
+    fn cgroups(&self) -> Option<String> {
         let unified = self.line("sys/fs/cgroup/cgroup.controllers");
         if unified.is_some_and(|controllers| !controllers.is_empty()) {
-            return Some(2);
+            return Some("2".to_owned());
         }
         let first = self.path("sys/fs/cgroup/memory").is_dir();
-        first.then_some(1)
+        first.then(|| "1".to_owned())
     }
 
     /// Type of the mount that `path` lies below.
@@ -288,6 +444,7 @@ mod tests {
     #[test]
     fn a_machine_is_read_from_its_files() {
         let root = tree(&[
+            ("proc/sys/kernel/hostname", "box\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC\n"),
             (
@@ -334,6 +491,8 @@ mod tests {
         assert_eq!(
             environment,
             Environment {
+                host: Some("box".into()),
+                cgroups: Some("2".into()),
                 kernel: Some("6.12.1 #1 SMP PREEMPT_DYNAMIC".into()),
                 kernel_options: vec!["mitigations=off".into(), "rcupdate.rcu_expedited=1".into()],
                 processor: Some("EPYC".into()),
@@ -343,7 +502,6 @@ mod tests {
                 virtual_machine: Some(true),
                 kernel_build: vec!["CONFIG_HZ=250".into(), "CONFIG_PREEMPT_DYNAMIC=y".into()],
                 rcu: [("rcu_expedited".into(), "0".into())].into(),
-                control_groups: Some(2),
                 file_system: Some("tmpfs".into()),
                 page_cache_bytes: Some(512 << 10),
                 dirty_bytes: Some(4096),
@@ -353,6 +511,44 @@ mod tests {
                 load: Some(0.32),
                 ..Environment::default()
             }
+        );
+    }
+
+    #[test]
+    fn a_machine_is_called_by_its_host_or_its_processor() {
+        let machine = |host: &str, processor: &str| {
+            let environment = Environment {
+                host: Some(host.to_owned()),
+                processor: Some(processor.to_owned()),
+                ..Environment::default()
+            };
+            environment.machine()
+        };
+        let intel = "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz";
+        assert_eq!(machine("Anna's T480.example.org", intel), "anna-s-t480");
+        assert_eq!(machine("../../etc", intel), "intel-core-i7-8650u");
+        assert_eq!(
+            machine("localhost.localdomain", intel),
+            "intel-core-i7-8650u"
+        );
+        assert_eq!(
+            machine("4f2e91ab03cd", "AMD EPYC 7B13 64-Core Processor"),
+            "amd-epyc-7b13"
+        );
+        assert_eq!(machine("", "AMD EPYC"), "amd-epyc");
+    }
+
+    #[test]
+    fn the_command_can_be_pasted() {
+        let environment = Environment {
+            command_line: ["palisade", "bench", "--out", "my runs", "it's"]
+                .map(ToOwned::to_owned)
+                .to_vec(),
+            ..Environment::default()
+        };
+        assert_eq!(
+            environment.command(),
+            r"palisade bench --out 'my runs' 'it'\''s'"
         );
     }
 

@@ -5,6 +5,11 @@ pub(crate) fn milliseconds(us: f64) -> String {
     four_figures(us / 1000.0)
 }
 
+/// Bytes as whole KiB: `3076`.
+pub(crate) fn kibibytes(bytes: f64) -> String {
+    format!("{:.0}", bytes / 1024.0)
+}
+
 /// `118`, `3.4`: whole from 100 on.
 pub(crate) fn short(value: f64) -> String {
     if value.abs() < 99.95 {
@@ -39,6 +44,7 @@ mod tests {
             [392.4, 12_346.0, 140_220.0].map(milliseconds),
             ["0.392", "12.35", "140.2"]
         );
+        assert_eq!([0.0, 3_149_824.0].map(kibibytes), ["0", "3076"]);
         assert_eq!([3.44, 99.96, 4021.3].map(short), ["3.4", "100", "4021"]);
         assert_eq!(
             [-10.0, 0.0, 920.0].map(signed_milliseconds),

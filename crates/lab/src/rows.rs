@@ -1,8 +1,11 @@
 //! The rows: what can be measured.
 
+mod memory;
 mod operations;
+pub mod osv;
 mod policies;
 mod programs;
+mod published;
 mod start;
 mod sva;
 mod syscalls;
@@ -21,7 +24,9 @@ use crate::{
 };
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
-use std::path::Path;
+pub(crate) use published::chart_facts;
+pub use published::{Axis, ChartFacts, Published};
+use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
 pub trait Row: Sync {
@@ -31,6 +36,10 @@ pub trait Row: Sync {
     /// What it runs, in a line.
     fn about(&self) -> &'static str;
 
+    /// How long it takes at most, about, where nothing else was asked for. It replaces the budget of
+    /// [`Prepared::schedule`].
+    fn budget(&self) -> Duration;
+
     /// Lays out the workload and makes everyone ready who will run it.
     ///
     /// # Errors
@@ -38,12 +47,34 @@ pub trait Row: Sync {
     /// When palisade does not run here. A peer that does not is left out with a warning.
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared>;
 
+    /// The same for about so much time, by rows whose single runs can be made shorter.
+    ///
+    /// # Errors
+    ///
+    /// As `prepare`.
+    fn prepare_within(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
+        self.prepare(tools)
+    }
+
+    /// Versions of what its workloads need and no other row does, by name.
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        Vec::new()
+    }
+
     /// What the samples say, and how to show it. Pure.
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>);
 }
 
+/// A row that takes longer than this runs where it is named, or all are.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Whether a row takes so long that it runs only where it is named, or all are.
+pub fn is_long(row: &dyn Row) -> bool {
+    row.budget() > LONG
+}
+
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 8] {
+pub fn rows() -> [&'static dyn Row; 11] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -51,14 +82,30 @@ pub fn rows() -> [&'static dyn Row; 8] {
         &ukvm::BLOCKS,
         &ukvm::THREADS,
         &ukvm::CHECKED_OPENS,
+        &ukvm::MEMORY_500,
+        &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
+        &osv::JVM,
     ]
 }
 
 /// The row of that name.
 pub fn row(name: &str) -> Option<&'static dyn Row> {
     rows().into_iter().find(|row| row.name() == name)
+}
+
+/// How much of its work a row does. Less is the same work on smaller inputs, and tables say what was
+/// run: figures of different extents are figures of different things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// What the original did.
+    #[default]
+    Full,
+    /// In a minute at most.
+    Quick,
+    /// As little as shows that the row runs here: for tests.
+    Tiny,
 }
 
 /// What rows run workloads in.
@@ -70,6 +117,8 @@ pub struct Tools {
     pub peers: Vec<InstalledPeer>,
     /// What it would be compared with too, were it installed.
     pub absent: Vec<&'static Peer>,
+    /// How much is asked of them.
+    pub extent: Extent,
 }
 
 /// A row that can begin.
@@ -84,6 +133,16 @@ pub struct Prepared {
     pub workloads: Workloads,
     /// Keep everything on one processor.
     pub pinned: bool,
+}
+
+impl Tools {
+    /// The same with one peer at most: for rows whose runs take long.
+    fn with_peer_only(&self, name: &str) -> Self {
+        let mut tools = self.clone();
+        tools.peers.retain(|peer| peer.name() == name);
+        tools.absent.retain(|peer| peer.name == name);
+        tools
+    }
 }
 
 /// Adds each peer that runs here, or the reason why it is left out.

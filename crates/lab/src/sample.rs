@@ -34,6 +34,21 @@ pub enum Unit {
     /// Bytes.
     #[serde(rename = "B")]
     Bytes,
+    /// How many, of whatever is counted.
+    #[serde(rename = "count")]
+    Count,
+}
+
+impl Unit {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Microseconds => "µs",
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "B",
+            Self::Count => "",
+        }
+    }
 }
 
 /// What one run tells about one measure.
@@ -54,6 +69,15 @@ impl Reading {
             measure: measure.to_owned(),
             unit: Unit::Microseconds,
             values: vec![value_us],
+        }
+    }
+
+    /// A reading of one value in bytes.
+    pub fn one_bytes(measure: &str, bytes: u64) -> Self {
+        Self {
+            measure: measure.to_owned(),
+            unit: Unit::Bytes,
+            values: vec![bytes as f64],
         }
     }
 }

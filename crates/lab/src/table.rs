@@ -1,5 +1,6 @@
 //! Tables for a terminal of 100 columns.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The widest a table of the lab may become.
@@ -8,15 +9,19 @@ pub const MOST_COLUMNS: usize = 100;
 const GAP: &str = "  ";
 
 /// Rows of cells under headings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     headings: Vec<String>,
     lines: Vec<Line>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
+/// A line below the headings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// The title of a part.
     Section(String),
+    /// A cell for each heading.
     Cells(Vec<String>),
 }
 
@@ -46,6 +51,16 @@ impl Table {
     pub fn width(&self) -> usize {
         let widths = self.widths();
         widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+    }
+
+    /// The headings.
+    pub fn headings(&self) -> &[String] {
+        &self.headings
+    }
+
+    /// What stands below them.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     fn widths(&self) -> Vec<usize> {

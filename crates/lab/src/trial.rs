@@ -15,7 +15,7 @@ use rustix::{
 use std::{
     ffi::OsString,
     fs::File,
-    io::{PipeReader, Read},
+    io::{BufRead, BufReader, PipeReader, Read},
     os::fd::OwnedFd,
     process::{Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -222,6 +222,29 @@ impl Program {
         String::from_utf8(stdout).context("the output is not text")
     }
 
+    /// Runs it until it says `word` on a line of its own, has `look` look at its process and what
+    /// belongs to it, and then lets it end, by the end of its input.
+    pub(crate) fn run_and_look<T>(
+        &mut self,
+        word: &str,
+        look: impl FnOnce(u32) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let spawned = self
+            .command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = spawned.with_context(|| format!("host: cannot run {:?}", self.command))?;
+        let said = child.stdout.take().map(BufReader::new);
+        let mut lines = said.into_iter().flat_map(BufRead::lines);
+        let has_said = lines.any(|line| line.is_ok_and(|line| line == word));
+        let seen = has_said.then(|| look(child.id()));
+        drop(child.stdin.take());
+        let status = child.wait().context("host: cannot wait for a program")?;
+        self.check(status)?;
+        seen.with_context(|| format!("it never said {word:?}"))?
+    }
+
     /// Empties the pipe too, which the next run writes into.
     fn check(&mut self, status: ExitStatus) -> anyhow::Result<()> {
         let errors = self.said_on_stderr();
@@ -354,6 +377,20 @@ mod tests {
         let mut program = shell("trap '' TERM; exec sleep 600");
         let used = program.run_watched(&AtomicBool::new(true)).unwrap();
         assert!(!used.status.success() && used.took < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_program_is_looked_at_while_it_holds_what_it_has() {
+        let mut program = shell("echo first; echo holding; read line; exit 0");
+        let looked = program.run_and_look("holding", Ok);
+        assert!(looked.is_ok_and(|process| process > 1));
+        let error = shell("exit 0").run_and_look("holding", |_| Ok(()));
+        assert_eq!(error.unwrap_err().to_string(), "it never said \"holding\"");
+        let error = shell("exit 4").run_and_look("holding", |_| Ok(()));
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "exit status: 4: it said nothing"
+        );
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub enum Warning {
         program: &'static str,
         install: &'static str,
     },
+    HugePagesOff,
     PeersAbsent {
         peers: Vec<&'static str>,
     },
@@ -107,7 +108,7 @@ impl fmt::Display for Warning {
             Self::FewRounds { rounds } => {
                 write!(
                     formatter,
-                    "only {rounds} rounds: p10, p90 and p99 say little; give more --time"
+                    "only {rounds} rounds: p10, p90 and p99 say little, and fewer than 4 decide nothing; give more --time"
                 )
             }
             Self::FirstRoundSlow { of } => {
@@ -153,6 +154,9 @@ impl fmt::Display for Warning {
                     "{program} was left out, it is not installed: {install}"
                 )
             }
+            Self::HugePagesOff => formatter.write_str(
+                "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+            ),
             Self::PeersAbsent { peers } => write!(
                 formatter,
                 "not installed, so not compared with: {} (`palisade bench --list` says how to get them)",
@@ -173,7 +177,8 @@ impl fmt::Display for Warning {
     }
 }
 
-fn list(names: &[String]) -> String {
+/// `one, other, third and 2 more`.
+pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 3;
     let mut text = names
         .iter()
@@ -319,7 +324,9 @@ mod tests {
     fn few_rounds_are_said() {
         assert_eq!(
             doubts(&[1.0; 3], &[3.0; 3]),
-            ["only 3 rounds: p10, p90 and p99 say little; give more --time"]
+            [
+                "only 3 rounds: p10, p90 and p99 say little, and fewer than 4 decide nothing; give more --time"
+            ]
         );
     }
 

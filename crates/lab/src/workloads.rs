@@ -193,6 +193,19 @@ impl Workloads {
         Ok(path)
     }
 
+    /// Adds a copy of somebody else's executable or archive; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or there is no room.
+    pub fn add_copy(&self, name: &str, source: &Path) -> anyhow::Result<PathBuf> {
+        let path = self.folder().join(name);
+        let copied = fs::copy(source, &path);
+        copied.with_context(|| format!("host: cannot copy {}", source.display()))?;
+        set_mode(&path, 0o755)?;
+        Ok(path)
+    }
+
     /// The folder of the files that programs open, and may write to if they are granted that.
     pub fn files_folder(&self) -> PathBuf {
         self.folder().join("open")

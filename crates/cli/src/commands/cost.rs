@@ -1,6 +1,6 @@
 //! `palisade cost`: what the wall costs on a command of the user's own.
 
-use super::bench::{INTERRUPTED, catch_interrupts, own_program, print};
+use super::bench::{INTERRUPTED, catch_interrupts, command_line, own_program, print};
 use crate::{args::GuestArgs, peer_args::PeerArgs, policy_args::GrantArgs, progress};
 use anyhow::Context;
 use clap::{Args, ValueHint};
@@ -83,11 +83,9 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
         rounds: args.runs,
         budget: args.time,
         out: args.out,
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command_line: command_line(),
         interrupted: Arc::clone(&interrupted),
-        progress: progress::bar(vec!["cost"]),
+        progress: progress::bar(),
     };
     let outcome = cost_of(&options);
     // With it goes what was drawn of the progress.

@@ -102,18 +102,20 @@ fn figures_as_json(stage: &Stage) {
     assert_eq!(all["advice"]["running"]["too-few"]["rounds"], 2);
 }
 
+/// As those of rows are, so that they can be read again.
 fn samples_are_kept_where_asked(stage: &Stage) {
     let outcome = cost(stage, &["--out", "kept"], &["true"]);
     shows(&outcome, &["samples: kept/"]);
-    let folder = fs::read_dir(stage.path("kept"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap();
-    let samples = fs::read_to_string(folder.path().join("samples.jsonl")).unwrap();
-    assert_eq!(samples.lines().count(), 4);
-    let table = fs::read_to_string(folder.path().join("table.txt")).unwrap();
-    assert_eq!(table, outcome.text());
+    let mut runs = fs::read_dir(stage.path("kept")).unwrap();
+    let run = runs.next().unwrap().unwrap().path();
+    let kept = |name: &str| fs::read_to_string(run.join("cost").join(name)).unwrap();
+    assert_eq!(kept("samples.jsonl").lines().count(), 4);
+    assert_eq!(kept("table.txt"), outcome.text());
+    let shown = ["bench", "--from", run.to_str().unwrap()];
+    shows(
+        &stage.palisade(shown).run(),
+        &["cost: true", "\npalisade run "],
+    );
 }
 
 fn a_command_that_fails(stage: &Stage) {

@@ -1,12 +1,12 @@
 //! Who can run the command here: everybody tries once.
 
 use super::{
-    DEFAULT_BUDGET, Options, ROW,
+    DEFAULT_BUDGET, Options,
     grants::Task,
+    tell,
     trial::{Circumstances, CommandTrial, HookError},
 };
 use crate::{
-    bench::Progress,
     rows::Tools,
     sample::Contender,
     subjects::{Bare, Peer, Subject, is_wasm},
@@ -39,7 +39,8 @@ impl Contenders {
             round_took: Duration::ZERO,
         };
         let mut try_one = |subject: &dyn Subject, policy: &Policy| {
-            tell(options, all.round_took);
+            let budget = options.budget.unwrap_or(DEFAULT_BUDGET);
+            tell(options, 0, all.round_took, budget, false);
             let mut trial = CommandTrial::new(subject, policy, task, &circumstances)?;
             let began = Instant::now();
             trial.run_once()?;
@@ -90,14 +91,4 @@ fn blame(error: anyhow::Error, fault: &str) -> anyhow::Error {
         true => error,
         false => error.context(fault.to_owned()),
     }
-}
-
-fn tell(options: &Options, elapsed: Duration) {
-    (options.progress)(Progress {
-        row: ROW,
-        round: 0,
-        elapsed,
-        budget: options.budget.unwrap_or(DEFAULT_BUDGET),
-        is_last: false,
-    });
 }

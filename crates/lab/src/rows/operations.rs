@@ -74,6 +74,10 @@ impl Row for Operations {
         self.about
     }
 
+    fn budget(&self) -> Duration {
+        self.budget
+    }
+
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = (self.lay_out)(&workloads)?;
@@ -178,7 +182,7 @@ impl Operations {
             let target = Target::AtMostTimesBare(operation.most);
             let target = self.is_ours(contender).then_some(target);
             let measure = (operation.key, self.unit);
-            Figure::of(samples, contender, baseline, measure, target)
+            Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
         };
         self.operations.iter().map(figure).collect()
     }
@@ -240,6 +244,7 @@ impl Operations {
             Unit::Nanoseconds => "bare ns",
             Unit::Microseconds => "bare µs",
             Unit::Bytes => "bare B",
+            Unit::Count => "bare",
         }
     }
 
@@ -326,16 +331,15 @@ pub(super) fn parse_output(
 /// What a program says that keeps what it has until its input ends.
 const HOLDING: &str = "holding";
 
-fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
+pub(super) fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let mut words = line.split(' ');
     let measure = words.next().unwrap_or_default().to_owned();
     let values: Result<Vec<f64>, _> = words.map(str::parse).collect();
     let values = values.with_context(|| format!("it printed {line:?}"))?;
     ensure!(!values.is_empty(), "it printed {line:?}");
     let in_unit = match unit {
-        Unit::Nanoseconds => 1.0,
+        Unit::Nanoseconds | Unit::Bytes | Unit::Count => 1.0,
         Unit::Microseconds => 1e-3,
-        Unit::Bytes => 1.0,
     };
     Ok(Reading {
         measure,

@@ -1,7 +1,7 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
 use super::{
-    BARE, OTHER_PEERS, PALISADE, Prepared, Row, Tools, peers_among, policies, ratio_cell,
+    BARE, Extent, OTHER_PEERS, PALISADE, Prepared, Row, Tools, peers_among, policies, ratio_cell,
     tables_of_peers, try_peers, watch_all,
 };
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
     measure::Schedule,
     notation::milliseconds,
     sample::{Contender, Samples, Unit},
-    subjects::{Bare, Peer, Subject},
+    subjects::{Bare, Peer, Subject, on_path},
     table::Table,
     trial::{Program, TimedProgram},
     workloads::Workloads,
 };
 use palisade_wall::Command;
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
 /// A row of this kind.
 pub(super) struct Programs {
@@ -32,11 +32,14 @@ pub(super) struct Programs {
 
 /// One line of the table.
 pub(super) struct Job {
-    pub(super) title: &'static str,
+    /// The executable's name.
+    pub(super) program: &'static str,
+    /// What it works on when the row is run in full.
+    pub(super) input_mb: usize,
     /// What the original measured.
     pub(super) published: &'static str,
-    /// Lays out its input; gives its command, or `None` where it is not installed.
-    pub(super) lay_out: fn(&Workloads) -> anyhow::Result<Option<Command>>,
+    /// Lays out an input of so many bytes; gives the arguments.
+    pub(super) lay_out: fn(&Workloads, usize) -> anyhow::Result<Vec<OsString>>,
     /// How to install it.
     pub(super) install: &'static str,
 }
@@ -52,6 +55,10 @@ impl Row for Programs {
         self.about
     }
 
+    fn budget(&self) -> Duration {
+        self.budget
+    }
+
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
@@ -63,13 +70,18 @@ impl Row for Programs {
             pinned: false,
         };
         for job in self.programs {
-            match (job.lay_out)(&prepared.workloads)? {
-                Some(command) => add(&mut prepared, tools, job.title, &command)?,
-                None => prepared.warnings.push(Warning::ProgramAbsent {
-                    program: job.title,
+            let Some(program) = on_path(job.program) else {
+                prepared.warnings.push(Warning::ProgramAbsent {
+                    program: job.program,
                     install: job.install,
-                }),
-            }
+                });
+                continue;
+            };
+            let command = Command {
+                program: program.into(),
+                arguments: (job.lay_out)(&prepared.workloads, job.input_bytes(tools.extent))?,
+            };
+            add(&mut prepared, tools, &job.title(tools.extent), &command)?;
         }
         anyhow::ensure!(
             !prepared.trials.is_empty(),
@@ -90,7 +102,7 @@ impl Row for Programs {
         let (table, others) = tables_of_peers(
             &peers_among(samples.contenders()),
             |peers| self.table(&figures, peers),
-            |peers| self.table_of_others(&figures, peers),
+            |peers| Self::table_of_others(&figures, peers),
         );
         let others = others.map(|table| (OTHER_PEERS.to_owned(), table));
         let tables = [(title.to_owned(), table)].into_iter().chain(others);
@@ -118,12 +130,36 @@ fn add(
     Ok(())
 }
 
+impl Job {
+    /// Less than in full only by a factor: what the program does with each byte stays the same.
+    fn input_bytes(&self, extent: Extent) -> usize {
+        let part = match extent {
+            Extent::Full => 1,
+            Extent::Quick => 16,
+            Extent::Tiny => 256,
+        };
+        (self.input_mb << 20) / part
+    }
+
+    /// What was run: `bzip2 of 64 MB`, or `bzip2 of 256 KB`.
+    fn title(&self, extent: Extent) -> String {
+        match self.input_bytes(extent) {
+            bytes if bytes < 1 << 20 => format!("{} of {} KB", self.program, bytes >> 10),
+            bytes => format!("{} of {} MB", self.program, bytes >> 20),
+        }
+    }
+
+    fn is_what_ran(&self, title: &str) -> bool {
+        title.split(' ').next() == Some(self.program)
+    }
+}
+
 impl Programs {
-    /// As the originals did: one priming run, and three at least that count.
+    /// As the originals did: one priming run; four at least that count, where they took three.
     fn schedule(&self) -> Schedule {
         Schedule {
             warm_up_rounds: 1,
-            least_rounds: 3,
+            least_rounds: 4,
             most_rounds: 50,
             budget: self.budget,
             relative_width: 0.005,
@@ -149,52 +185,48 @@ impl Programs {
         let headings = ["", "bare ms", "target", "palisade", "95 %", ""].into_iter();
         let headings = headings.chain(peers.iter().map(|peer| peer.title));
         let mut table = Table::new(headings.chain([self.original]));
-        for (job, bare_us) in self.measured(figures) {
-            let ours = find(figures, job, PALISADE);
+        for (title, bare_us) in measured(figures) {
+            let job = self.programs.iter().find(|job| job.is_what_ran(title));
+            let ours = find(figures, title, PALISADE);
             let lead = [
-                job.title.to_owned(),
+                title.to_owned(),
                 milliseconds(bare_us),
                 format!("≤ {}", self.most),
                 ratio_cell(ours),
                 ours.map_or_else(String::new, Figure::ratio_interval),
                 ours.map_or_else(String::new, Figure::verdict_cell),
             ];
-            let peers = peer_cells(figures, job, peers);
-            table.line(
-                lead.into_iter()
-                    .chain(peers)
-                    .chain([job.published.to_owned()]),
-            );
+            let peers = peer_cells(figures, title, peers);
+            let published = job.map_or("", |job| job.published).to_owned();
+            table.line(lead.into_iter().chain(peers).chain([published]));
         }
         table
     }
 
-    fn table_of_others(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
+    fn table_of_others(figures: &[Figure], peers: &[&'static Peer]) -> Table {
         let titles = peers.iter().map(|peer| peer.title);
         let mut table = Table::new(["", "bare ms"].into_iter().chain(titles));
-        for (job, bare_us) in self.measured(figures) {
-            let lead = [job.title.to_owned(), milliseconds(bare_us)];
-            table.line(lead.into_iter().chain(peer_cells(figures, job, peers)));
+        for (title, bare_us) in measured(figures) {
+            let lead = [title.to_owned(), milliseconds(bare_us)];
+            table.line(lead.into_iter().chain(peer_cells(figures, title, peers)));
         }
         table
-    }
-
-    /// The programs that are installed, and what each takes with no wall.
-    fn measured<'a>(&'a self, figures: &'a [Figure]) -> impl Iterator<Item = (&'a Job, f64)> {
-        self.programs.iter().filter_map(|job| {
-            let summary = find(figures, job, BARE)?.summary?;
-            Some((job, summary.median))
-        })
     }
 }
 
-fn find<'a>(figures: &'a [Figure], job: &Job, subject: &str) -> Option<&'a Figure> {
-    let contender = Contender::new(job.title, subject);
+/// What was run, and what it takes with no wall.
+fn measured(figures: &[Figure]) -> impl Iterator<Item = (&str, f64)> {
+    let bare = figures.iter().filter(|one| one.contender.subject == BARE);
+    bare.filter_map(|one| Some((one.contender.workload.as_str(), one.summary?.median)))
+}
+
+fn find<'a>(figures: &'a [Figure], workload: &str, subject: &str) -> Option<&'a Figure> {
+    let contender = Contender::new(workload, subject);
     figures.iter().find(|figure| figure.contender == contender)
 }
 
-fn peer_cells(figures: &[Figure], job: &Job, peers: &[&'static Peer]) -> Vec<String> {
-    let cell = |peer: &&Peer| ratio_cell(find(figures, job, peer.name));
+fn peer_cells(figures: &[Figure], workload: &str, peers: &[&'static Peer]) -> Vec<String> {
+    let cell = |peer: &&Peer| ratio_cell(find(figures, workload, peer.name));
     peers.iter().map(cell).collect()
 }
 
@@ -206,9 +238,9 @@ mod tests {
     #[test]
     fn the_table_fits_a_terminal() {
         let row = &APPLICATIONS;
-        let titles = row.programs[..2].iter().map(|job| job.title);
+        let titles = row.programs[..2].iter().map(|job| job.title(Extent::Full));
         let contenders: Vec<_> = titles
-            .flat_map(|title| [BARE, PALISADE, "bubblewrap"].map(|one| Contender::new(title, one)))
+            .flat_map(|title| [BARE, PALISADE, "bubblewrap"].map(|one| Contender::new(&title, one)))
             .collect();
         let mut samples = Samples::new(contenders.clone());
         for round in 0..4 {
@@ -221,5 +253,31 @@ mod tests {
         let (figures, text) = present_on_terminal(row, &samples);
         assert_eq!(figures.len(), contenders.len());
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn titles_say_what_was_run() {
+        let titles = |extent| {
+            APPLICATIONS
+                .programs
+                .iter()
+                .map(move |job| job.title(extent))
+        };
+        let all = [Extent::Full, Extent::Quick, Extent::Tiny].into_iter();
+        let all: Vec<_> = all.flat_map(titles).collect();
+        assert_eq!(
+            all,
+            [
+                "bzip2 of 64 MB",
+                "lame of 206 MB",
+                "perl of 16 MB",
+                "bzip2 of 4 MB",
+                "lame of 12 MB",
+                "perl of 1 MB",
+                "bzip2 of 256 KB",
+                "lame of 824 KB",
+                "perl of 64 KB",
+            ]
+        );
     }
 }

@@ -53,6 +53,10 @@ impl Row for Start {
         "run `true` to its end, everything isolated"
     }
 
+    fn budget(&self) -> Duration {
+        Duration::from_secs(20)
+    }
+
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_true()?);
@@ -117,7 +121,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 3,
         least_rounds: 50,
         most_rounds: 2000,
-        budget: Duration::from_secs(20),
+        budget: Start.budget(),
         relative_width: 0.02,
         watched: Vec::new(),
     }

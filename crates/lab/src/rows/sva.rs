@@ -5,7 +5,7 @@ use super::{
     policies,
     programs::{Job, Programs},
 };
-use crate::{sample::Unit, subjects::on_path, workloads::Workloads};
+use crate::{sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
 use std::{ffi::OsString, time::Duration};
 
@@ -68,19 +68,22 @@ pub(super) static APPLICATIONS: Programs = Programs {
     about: "whole programs at work: bzip2, lame, perl (SVA-OS 2009, table 3)",
     programs: &[
         Job {
-            title: "bzip2 of 64 MB",
+            program: "bzip2",
+            input_mb: 64,
             published: "~0",
             lay_out: lay_out_bzip2,
             install: "apt-get install bzip2",
         },
         Job {
-            title: "lame of 206 MB",
+            program: "lame",
+            input_mb: 206,
             published: "~0",
             lay_out: lay_out_lame,
             install: "apt-get install lame",
         },
         Job {
-            title: "perl",
+            program: "perl",
+            input_mb: 16,
             published: "~0",
             lay_out: lay_out_perl,
             install: "apt-get install perl",
@@ -88,40 +91,24 @@ pub(super) static APPLICATIONS: Programs = Programs {
     ],
     most: MOST_TIME,
     original: "SVA-OS",
-    budget: Duration::from_secs(420),
+    budget: Duration::from_secs(300),
 };
 
-fn installed(program: &str, arguments: Vec<OsString>) -> Option<Command> {
-    on_path(program).map(|path| Command {
-        program: path.into(),
-        arguments,
-    })
+fn lay_out_bzip2(workloads: &Workloads, bytes: usize) -> anyhow::Result<Vec<OsString>> {
+    let input = workloads.add_text("text", bytes)?;
+    Ok(vec!["-k".into(), "-f".into(), input.into()])
 }
 
-fn lay_out_bzip2(workloads: &Workloads) -> anyhow::Result<Option<Command>> {
-    const BYTES: usize = 64 << 20;
-    let input = workloads.add_text("text", BYTES)?;
-    let arguments = vec!["-k".into(), "-f".into(), input.into()];
-    Ok(installed("bzip2", arguments))
-}
-
-fn lay_out_lame(workloads: &Workloads) -> anyhow::Result<Option<Command>> {
-    const BYTES: usize = 206 << 20;
-    if on_path("lame").is_none() {
-        return Ok(None);
-    }
-    let input = workloads.add_sound("sound.wav", BYTES)?;
+fn lay_out_lame(workloads: &Workloads, bytes: usize) -> anyhow::Result<Vec<OsString>> {
+    let input = workloads.add_sound("sound.wav", bytes)?;
     let output = input.with_extension("mp3");
-    let arguments = vec!["--quiet".into(), input.into(), output.into()];
-    Ok(installed("lame", arguments))
+    Ok(vec!["--quiet".into(), input.into(), output.into()])
 }
 
 /// Words of a text counted and sorted, the kind of job that perl was made for.
-fn lay_out_perl(workloads: &Workloads) -> anyhow::Result<Option<Command>> {
-    const BYTES: usize = 16 << 20;
+fn lay_out_perl(workloads: &Workloads, bytes: usize) -> anyhow::Result<Vec<OsString>> {
     const COUNT: &str = "while (<>) { $seen{lc $_}++ for /\\w+/g } \
         print map { \"$seen{$_} $_\\n\" } sort { $seen{$b} <=> $seen{$a} || $a cmp $b } keys %seen;";
-    let input = workloads.add_text("words", BYTES)?;
-    let arguments = vec!["-e".into(), COUNT.into(), input.into()];
-    Ok(installed("perl", arguments))
+    let input = workloads.add_text("words", bytes)?;
+    Ok(vec!["-e".into(), COUNT.into(), input.into()])
 }

@@ -80,7 +80,8 @@ fn limit_flags(limits: &Limits) -> Vec<OsString> {
     let size = |flag, bytes: Option<u64>| bytes.map(|bytes| joined(flag, format_size(bytes)));
     [
         number("--rlimit-nofile", limits.files),
-        size("--rlimit-fsize", limits.file_size_bytes),
+        // It knows small letters only.
+        size("--rlimit-fsize", limits.file_size_bytes).map(|flag| flag.to_ascii_lowercase()),
         number(
             "--rlimit-cpu",
             limits.cpu_time.map(|time| time.as_secs().max(1)),

@@ -35,6 +35,11 @@ impl Palisade {
         }
     }
 
+    /// Where the executable is.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// What it says its version is.
     pub fn version(&self) -> Option<String> {
         version_of(&self.program)
