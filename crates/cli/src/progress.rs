@@ -9,7 +9,7 @@ use std::{cell::Cell, time::Duration};
 /// Narrower than 80 columns for every row and any time.
 const TEMPLATE: &str = "{prefix:<16} [{bar:20}] {msg}";
 
-/// Draws how far each row is, one after the other.
+/// Draws how far the rows are, one after the other.
 pub(crate) fn bar() -> Box<dyn Fn(Progress)> {
     let current: Cell<Option<ProgressBar>> = Cell::new(None);
     Box::new(move |progress| {
@@ -18,13 +18,17 @@ pub(crate) fn bar() -> Box<dyn Fn(Progress)> {
             bar.finish_and_clear();
             return;
         }
-        let (elapsed, budget) = (progress.elapsed_in_all, progress.budget_in_all);
+        let budget = progress.budget_in_all.max(progress.elapsed_in_all);
         bar.set_prefix(prefix(&progress));
-        bar.set_length(budget.as_millis() as u64);
-        bar.set_position(elapsed.min(budget).as_millis() as u64);
+        bar.set_length(milliseconds(budget));
+        bar.set_position(milliseconds(progress.elapsed_in_all));
         bar.set_message(message(&progress));
         current.set(Some(bar));
     })
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Nothing of it stays when it is dropped.
@@ -44,15 +48,11 @@ fn prefix(progress: &Progress) -> String {
 }
 
 fn message(progress: &Progress) -> String {
-    let (elapsed, budget) = (progress.elapsed_in_all, progress.budget_in_all);
-    let time = format!(
-        "{} of at most {}",
-        clock(elapsed),
-        clock(budget.max(elapsed))
-    );
+    let elapsed = clock(progress.elapsed_in_all);
+    let budget = clock(progress.budget_in_all.max(progress.elapsed_in_all));
     match progress.round {
-        0 => format!("warming up, {time}"),
-        round => format!("round {round}, {time}"),
+        0 => format!("warming up; {elapsed}"),
+        round => format!("round {round}; {elapsed} of at most {budget}"),
     }
 }
 
@@ -71,31 +71,24 @@ mod tests {
         let progress = Progress {
             row: "sva-t3",
             round: 12,
-            elapsed: Duration::from_secs(21),
+            elapsed: Duration::from_secs(61),
             budget: Duration::from_secs(420),
             is_last: false,
             number: 3,
             rows: 8,
-            elapsed_in_all: Duration::from_secs(61),
-            budget_in_all: Duration::from_secs(605),
+            elapsed_in_all: Duration::from_secs(125),
+            budget_in_all: Duration::from_secs(1420),
         };
-        assert_eq!(message(&progress), "round 12, 1:01 of at most 10:05");
-        let warming_up = Progress {
-            round: 0,
-            ..progress
-        };
-        assert_eq!(message(&warming_up), "warming up, 1:01 of at most 10:05");
-        let late = Progress {
-            elapsed_in_all: Duration::from_secs(700),
-            ..progress
-        };
-        assert_eq!(message(&late), "round 12, 11:40 of at most 11:40");
+        assert_eq!(message(&progress), "round 12; 2:05 of at most 23:40");
         assert_eq!(prefix(&progress), "sva-t3 (3 of 8)");
         let alone = Progress {
+            row: "cost",
+            round: 0,
             rows: 1,
             ..progress
         };
-        assert_eq!(prefix(&alone), "sva-t3");
+        assert_eq!(message(&alone), "warming up; 2:05");
+        assert_eq!(prefix(&alone), "cost");
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
     }
 }

@@ -73,23 +73,6 @@ pub struct Progress {
     pub budget_in_all: Duration,
 }
 
-impl Progress {
-    /// At the beginning of a row that is the only one.
-    pub(crate) fn of_one(row: &'static str, budget: Duration) -> Self {
-        Self {
-            row,
-            round: 0,
-            elapsed: Duration::ZERO,
-            budget,
-            is_last: false,
-            number: 1,
-            rows: 1,
-            elapsed_in_all: Duration::ZERO,
-            budget_in_all: budget,
-        }
-    }
-}
-
 /// What came out of all rows.
 #[derive(Debug, Serialize)]
 pub struct Outcomes {
@@ -160,16 +143,6 @@ impl<'a> Place<'a> {
             budget: budget_of(rows[index], options),
             began_after: elapsed,
             budget_in_all: elapsed + ahead.sum::<Duration>(),
-        }
-    }
-
-    fn begun(&self) -> Progress {
-        Progress {
-            number: self.number,
-            rows: self.rows,
-            elapsed_in_all: self.began_after,
-            budget_in_all: self.budget_in_all,
-            ..Progress::of_one(self.row.name(), self.budget)
         }
     }
 }
@@ -261,18 +234,17 @@ fn take_samples(
 ) -> anyhow::Result<(Samples, Duration)> {
     let mut watcher = Watcher {
         folder: Some(folder),
-        begun: place.begun(),
         interrupted: &options.interrupted,
-        progress: &*options.progress,
+        tell: &|round, elapsed, is_last| tell(place, options, round, elapsed, is_last),
     };
     let mut trials = Trials::new(prepared.trials);
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
     let took = trials.elapsed();
-    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
     Ok((samples?, took))
 }
 
-/// The machine, the tools and the command.
+/// The machine, the tools, what the rows are made with, and the command.
 pub(crate) fn environment(
     rows: &[&dyn Row],
     tools: &Tools,
@@ -295,28 +267,29 @@ pub(crate) fn environment(
 pub(crate) struct Watcher<'a> {
     /// Absent where nothing is kept.
     pub(crate) folder: Option<&'a mut RowFolder>,
-    /// How far all of it was before the row.
-    pub(crate) begun: Progress,
     pub(crate) interrupted: &'a AtomicBool,
-    pub(crate) progress: &'a dyn Fn(Progress),
+    /// Takes the round, the time since the measuring began, and whether it is over.
+    pub(crate) tell: &'a dyn Fn(usize, Duration, bool),
 }
 
-impl Watcher<'_> {
-    pub(crate) fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
-        (self.progress)(Progress {
-            round,
-            elapsed,
-            is_last,
-            elapsed_in_all: self.begun.elapsed_in_all + elapsed,
-            ..self.begun
-        });
-    }
+fn tell(place: &Place<'_>, options: &Options, round: usize, elapsed: Duration, is_last: bool) {
+    (options.progress)(Progress {
+        row: place.row.name(),
+        round,
+        elapsed,
+        budget: place.budget,
+        is_last,
+        number: place.number,
+        rows: place.rows,
+        elapsed_in_all: place.began_after + elapsed,
+        budget_in_all: place.budget_in_all,
+    });
 }
 
 impl Observer for Watcher<'_> {
     fn record(&mut self, run: &Run) -> anyhow::Result<()> {
         let round = if run.warm_up { 0 } else { run.round + 1 };
-        self.tell(round, Duration::from_micros(run.at_us), false);
+        (self.tell)(round, Duration::from_micros(run.at_us), false);
         match &mut self.folder {
             Some(folder) => folder.record(run),
             None => Ok(()),

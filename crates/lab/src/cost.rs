@@ -14,6 +14,7 @@
 //! user has, or there would be nothing to compare with.
 
 mod advice;
+mod contenders;
 mod folder;
 mod grants;
 mod present;
@@ -25,22 +26,21 @@ pub use grants::CommandError;
 
 use crate::{
     bench::{Progress, Watcher, environment},
-    conditions::{Conditions, Moment},
+    conditions::Moment,
     environment::Environment,
-    figure::Figure,
-    folder::RunFolder,
+    folder::{RowFolder, RunFolder},
     kept::{KeptRow, KeptRun},
     measure::{Executor, Schedule, measure},
-    outcome::{Doubt, circumstances, wrapped_to},
+    outcome::{Doubt, wrapped_to},
     rows::{BARE, Extent, Tools, watch_all},
-    sample::{Contender, Samples},
-    subjects::{Bare, PEERS, Palisade, Peer, Subject, find_peers},
+    sample::Samples,
+    subjects::{PEERS, Palisade, Peer, find_peers, is_wasm},
     table::Table,
-    trial::{Trial, Trials},
+    trial::Trials,
     warning::{self, Warning},
     workloads::Workloads,
 };
-use anyhow::Context;
+use contenders::Contenders;
 use grants::Task;
 use palisade_policy::Policy;
 use palisade_wall::Command;
@@ -49,13 +49,9 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant, SystemTime},
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, SystemTime},
 };
-use trial::{Circumstances, CommandTrial};
 
 /// What to measure, and how.
 pub struct Options {
@@ -89,32 +85,21 @@ pub struct Options {
     pub progress: Box<dyn Fn(Progress)>,
 }
 
-/// What came out. Its `Display` is for people, its `Serialize` for programs.
+/// What came out. Its `Display` is for people, its `Serialize` for programs; what is kept of it can be
+/// read like a row's.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
+    /// The figures: `wall`, `start`, `cpu` and `memory` of each contender.
+    #[serde(flatten)]
+    pub measured: crate::Outcome,
     /// The command, as it was typed.
     pub command: Vec<String>,
     /// What it was granted, and what else is to know of its runs.
     pub notes: Vec<String>,
-    /// How many rounds were counted.
-    pub rounds: usize,
-    /// How long the measuring took, in s.
-    pub took_s: f64,
-    /// The figures: `wall`, `start`, `cpu` and `memory` of each contender.
-    pub figures: Vec<Figure>,
-    /// What follows from them; absent where nothing ran with no wall or behind palisade.
+    /// What follows from the figures; absent where nothing ran with no wall or behind palisade.
     pub advice: Option<Advice>,
-    /// Doubts about them.
-    pub warnings: Vec<Warning>,
-    /// What else happened meanwhile.
-    pub conditions: Conditions,
     /// The machine.
     pub environment: Environment,
-    /// Where the samples are, if they are kept.
-    pub folder: Option<PathBuf>,
-    /// The figures, shown.
-    #[serde(skip)]
-    pub table: Table,
     #[serde(skip)]
     samples: Samples,
 }
@@ -135,174 +120,143 @@ const MOST_ROUNDS: usize = 500;
 /// behind palisade's, or when samples can't be kept.
 pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     let workloads = Workloads::new()?;
-    let ending = workloads.add_true()?;
-    let task = Task::resolve(options, &ending)?;
-    let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
-    let tools = Tools {
-        palisade: Palisade::new(options.palisade.clone()),
-        peers,
-        absent,
-        extent: Extent::Full,
+    let ending = match is_wasm(&options.command) {
+        true => workloads.add_wasm_true()?,
+        false => workloads.add_true()?,
     };
+    let task = Task::resolve(options, &ending)?;
+    let tools = tools(options);
     let environment = environment(&[], &tools, &options.command_line);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
-    let contenders = Contenders::try_all(&tools, options, &task)?;
-    warnings.extend(contenders.warnings);
-    let schedule = schedule(options, &contenders.trials, contenders.round_took);
-
-    let folder = match &options.out {
-        Some(out) => Some(new_folder(out, &environment)?),
-        None => None,
-    };
-    let mut row = match &folder {
-        Some(folder) => Some(folder.create_row(ROW)?),
-        None => None,
-    };
+    let mut contenders = Contenders::try_all(&tools, options, &task)?;
+    warnings.append(&mut contenders.warnings);
+    let schedule = schedule(options, &contenders);
+    let folder = options.out.as_deref();
+    let mut folder = folder
+        .map(|out| open_folder(out, &environment))
+        .transpose()?;
     let before = Moment::now();
-    let mut watcher = Watcher {
-        folder: row.as_mut(),
-        begun: Progress::of_one(ROW, schedule.budget.max(contenders.round_took * 2)),
-        interrupted: &options.interrupted,
-        progress: &*options.progress,
-    };
-    let mut trials = Trials::new(contenders.trials);
-    let samples = measure(&mut trials, &schedule, &mut watcher);
-    let took = trials.elapsed();
-    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
-    let samples = samples?;
+    let kept = folder.as_mut().map(|(_, row)| row);
+    let (samples, took) = take_samples(options, contenders, &schedule, kept)?;
     let conditions = before.until(&Moment::now());
 
     warnings.extend(warning::about_conditions(&conditions));
     let doubts = warning::about_samples(&samples, &schedule.watched).into_iter();
     // The advice says so itself.
     warnings.extend(doubts.filter(|doubt| !matches!(doubt, Warning::FewRounds { .. })));
+    let table = present::table(&samples, peak_of_this_process());
+    let command = options.command.words();
     let outcome = Outcome {
-        command: options.command.words(),
+        measured: crate::Outcome {
+            row: ROW.to_owned(),
+            about: command.join(" "),
+            rounds: samples.rounds(),
+            took_s: took.as_secs_f64(),
+            figures: present::figures(&samples),
+            warnings: warnings.iter().map(Doubt::from).collect(),
+            conditions,
+            tables: vec![(present::TITLE.to_owned(), table)],
+            environment: environment.clone(),
+            folder: folder
+                .as_ref()
+                .map_or_else(PathBuf::new, |(run, _)| run.path().to_owned()),
+            ..crate::Outcome::default()
+        },
+        command,
         notes: task.notes(),
-        rounds: samples.rounds(),
-        took_s: took.as_secs_f64(),
-        figures: present::figures(&samples),
         advice: Advice::of(&samples, &task.name(), task.recommended()),
-        warnings,
-        conditions,
         environment,
-        folder: row.as_ref().map(|row| row.path().to_owned()),
-        table: present::table(&samples, peak_of_this_process()),
         samples,
     };
-    if let (Some(folder), Some(row)) = (folder, row) {
-        let as_row = outcome.as_row();
-        row.write_summary(&as_row, &outcome.to_string())?;
-        folder.write_readme(&outcome.environment, &[as_row], &[])?;
+    if let Some((run, row)) = &folder {
+        row.write_summary(&outcome, &outcome.to_string())?;
+        run.write_readme(
+            &outcome.environment,
+            std::slice::from_ref(&outcome.measured),
+            &[],
+        )?;
     }
     Ok(outcome)
 }
 
-fn new_folder(out: &Path, environment: &Environment) -> anyhow::Result<RunFolder> {
+fn tools(options: &Options) -> Tools {
+    let wanted = options.peers.clone();
+    let (peers, absent) = find_peers(wanted.unwrap_or_else(|| PEERS.to_vec()));
+    Tools {
+        palisade: Palisade::new(options.palisade.clone()),
+        peers,
+        absent,
+        extent: Extent::Full,
+    }
+}
+
+fn open_folder(out: &Path, machine: &Environment) -> anyhow::Result<(RunFolder, RowFolder)> {
     let date = crate::date::format_date(SystemTime::now());
-    let folder = RunFolder::create(out, &date, &environment.machine())?;
-    folder.write_environment(environment)?;
-    Ok(folder)
+    let run = RunFolder::create(out, &date, &machine.machine())?;
+    run.write_environment(machine)?;
+    let row = run.create_row(ROW)?;
+    Ok((run, row))
 }
 
-/// Everybody who ran the command once.
-struct Contenders<'a> {
-    /// Told how long it took so far, before each try.
-    progress: Box<dyn Fn(Duration) + 'a>,
-    trials: Vec<(Contender, Box<dyn Trial>)>,
-    warnings: Vec<Warning>,
-    /// How long they took together.
-    round_took: Duration,
-}
-
-impl<'a> Contenders<'a> {
-    /// A peer that fails is left out; palisade or no wall must not.
-    fn try_all(tools: &Tools, options: &'a Options, task: &Task) -> anyhow::Result<Self> {
-        let circumstances = Rc::new(Circumstances::new(options));
-        let mut all = Self {
-            progress: Box::new(|elapsed| {
-                (options.progress)(Progress {
-                    elapsed,
-                    ..Progress::of_one(ROW, options.budget.unwrap_or(DEFAULT_BUDGET))
-                });
-            }),
-            trials: Vec::new(),
-            warnings: Vec::new(),
-            round_took: Duration::ZERO,
-        };
-        if !task.is_wasm() {
-            let bare = CommandTrial::new(&Bare, &task.theirs, task, &circumstances)?;
-            all.try_one(&Bare, bare, task).with_context(|| {
-                format!("guest: {} fails with no wall at all, so there is nothing to compare; --ignore-failure measures it nevertheless", task.name())
-            })?;
-            let palisade = &tools.palisade;
-            let trial = CommandTrial::new(palisade, &task.ours, task, &circumstances)?;
-            all.try_one(palisade, trial, task).with_context(|| {
-                format!("guest: {} runs with no wall and fails behind palisade's; grant what it lacks (--read, --write, --exec, --env)", task.name())
-            })?;
-        }
-        let able = |peer: &Peer| peer.takes(&task.command);
-        for peer in tools.peers.iter().filter(|one| able(one.peer)) {
-            let trial = CommandTrial::new(peer, &task.theirs, task, &circumstances);
-            let tried = trial.and_then(|trial| all.try_one(peer, trial, task));
-            if let Err(error) = tried {
-                anyhow::ensure!(!options.interrupted.load(Ordering::Relaxed), "interrupted");
-                all.warnings.push(Warning::PeerFailed {
-                    peer: peer.name(),
-                    reason: format!("{error:#}"),
-                });
-            }
-        }
-        anyhow::ensure!(
-            !all.trials.is_empty(),
-            "host: a WebAssembly file is run by wasmtime, which is not installed or failed: cargo install wasmtime-cli"
-        );
-        let absent = tools.absent.iter().filter(|one| able(one));
-        let about_peers = warning::about_peers(all.trials.iter().map(|(one, _)| one), absent);
-        all.warnings.extend(about_peers);
-        Ok(all)
-    }
-
-    fn try_one(
-        &mut self,
-        subject: &dyn Subject,
-        mut trial: CommandTrial,
-        task: &Task,
-    ) -> anyhow::Result<()> {
-        (self.progress)(self.round_took);
-        let began = Instant::now();
-        trial.run_once()?;
-        self.round_took += began.elapsed();
-        let contender = Contender::new(&task.name(), subject.name());
-        self.trials.push((contender, Box::new(trial)));
-        Ok(())
-    }
-}
-
-fn schedule(
-    options: &Options,
-    trials: &[(Contender, Box<dyn Trial>)],
-    round_took: Duration,
-) -> Schedule {
-    let watched = watch_all(trials.iter().map(|(one, _)| one), present::WALL);
+fn schedule(options: &Options, contenders: &Contenders) -> Schedule {
+    let all = || contenders.trials.iter().map(|(one, _)| one);
+    let has_bare = all().any(|one| one.subject == BARE);
+    let watched = has_bare.then(|| watch_all(all(), present::WALL));
     // Who asked for a number of rounds gets it, unless there is a time too.
-    let wanted = |rounds: usize| round_took * 4 * u32::try_from(rounds).unwrap_or(u32::MAX / 8);
-    let budget = match (options.budget, options.rounds) {
-        (Some(budget), _) => budget,
-        (None, Some(rounds)) => wanted(rounds).max(DEFAULT_BUDGET),
-        (None, None) => DEFAULT_BUDGET,
+    let unasked = match options.rounds {
+        Some(_) => Duration::MAX,
+        None => DEFAULT_BUDGET,
     };
     Schedule {
         warm_up_rounds: options.warm_up_rounds,
         least_rounds: options.rounds.unwrap_or(LEAST_ROUNDS),
         most_rounds: options.rounds.unwrap_or(MOST_ROUNDS),
-        budget,
+        budget: options.budget.unwrap_or(unasked),
         relative_width: 0.02,
-        watched: match trials.iter().any(|(one, _)| one.subject == BARE) {
-            true => watched,
-            false => Vec::new(),
-        },
+        watched: watched.unwrap_or_default(),
     }
+}
+
+/// Measures by the schedule; gives the time it took too.
+fn take_samples(
+    options: &Options,
+    contenders: Contenders,
+    schedule: &Schedule,
+    folder: Option<&mut RowFolder>,
+) -> anyhow::Result<(Samples, Duration)> {
+    let budget = at_most(schedule, contenders.round_took);
+    let mut watcher = Watcher {
+        folder,
+        interrupted: &options.interrupted,
+        tell: &|round, elapsed, is_last| tell(options, round, elapsed, budget, is_last),
+    };
+    let mut trials = Trials::new(contenders.trials);
+    let samples = measure(&mut trials, schedule, &mut watcher);
+    let took = trials.elapsed();
+    (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    Ok((samples?, took))
+}
+
+/// The only row there is.
+fn tell(options: &Options, round: usize, elapsed: Duration, budget: Duration, is_last: bool) {
+    (options.progress)(Progress {
+        row: ROW,
+        round,
+        elapsed,
+        budget,
+        is_last,
+        number: 1,
+        rows: 1,
+        elapsed_in_all: elapsed,
+        budget_in_all: budget,
+    });
+}
+
+/// How long the rounds take, about, by what one round took.
+fn at_most(schedule: &Schedule, round_took: Duration) -> Duration {
+    let rounds = |count: usize| round_took.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    let all = rounds(schedule.warm_up_rounds.saturating_add(schedule.most_rounds));
+    all.min(schedule.budget).max(rounds(2))
 }
 
 /// The largest memory of the lab itself, in bytes. A child's peak begins with that of the process that
@@ -322,55 +276,71 @@ fn wrapped(lead: &str, text: &str) -> String {
 impl Outcome {
     /// The same as a run with one row, for whoever shows runs.
     pub fn as_run(&self) -> KeptRun {
+        let mut outcome = self.measured.clone();
+        let words = self.notes.iter().cloned();
+        let advice = self.advice.iter().flat_map(|advice| {
+            let text = advice.to_string();
+            text.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+        });
+        let words = words.chain(advice).map(|line| (line, Table::default()));
+        outcome.tables.extend(words);
         KeptRun {
-            path: self.folder.clone().unwrap_or_default(),
+            path: self.measured.folder.clone(),
             environment: self.environment.clone(),
             rows: vec![KeptRow {
-                outcome: self.as_row(),
+                outcome,
                 samples: self.samples.clone(),
             }],
-        }
-    }
-
-    fn as_row(&self) -> crate::Outcome {
-        let mut tables = vec![(self.notes.join("\n"), self.table.clone())];
-        if let Some(advice) = &self.advice {
-            tables.push((advice.to_string(), Table::default()));
-        }
-        crate::Outcome {
-            row: ROW.to_owned(),
-            about: self.command.join(" "),
-            rounds: self.rounds,
-            took_s: self.took_s,
-            figures: self.figures.clone(),
-            warnings: self.warnings.iter().map(Doubt::from).collect(),
-            conditions: self.conditions.clone(),
-            tables,
-            environment: self.environment.clone(),
-            folder: self.folder.clone().unwrap_or_default(),
-            ..crate::Outcome::default()
         }
     }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", wrapped("cost:", &self.command.join(" ")))?;
-        let circumstances = circumstances(&self.environment, self.rounds, self.took_s, COLUMNS);
-        writeln!(formatter, "{circumstances}")?;
+        let measured = &self.measured;
+        writeln!(formatter, "{}", wrapped("cost:", &measured.about))?;
+        writeln!(formatter, "{}", measured.circumstances(COLUMNS))?;
         for note in &self.notes {
             writeln!(formatter, "{}", wrapped("", note))?;
         }
-        write!(formatter, "\n{}{}\n", self.table, present::LEGEND)?;
+        for (_, table) in &measured.tables {
+            write!(formatter, "\n{table}{}\n", present::LEGEND)?;
+        }
         if let Some(advice) = &self.advice {
             writeln!(formatter, "{advice}\n")?;
         }
-        for warning in &self.warnings {
-            writeln!(formatter, "{}", wrapped("warning:", &warning.to_string()))?;
+        for warning in &measured.warnings {
+            writeln!(formatter, "{}", wrapped("warning:", &warning.text))?;
         }
-        match &self.folder {
-            Some(folder) => writeln!(formatter, "samples: {}", folder.display()),
-            None => Ok(()),
+        match measured.folder.as_os_str().is_empty() {
+            true => Ok(()),
+            false => writeln!(formatter, "samples: {}", measured.folder.display()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_told_by_the_first_round() {
+        let schedule = |budget, most_rounds| Schedule {
+            warm_up_rounds: 1,
+            least_rounds: 2,
+            most_rounds,
+            budget,
+            relative_width: 0.02,
+            watched: Vec::new(),
+        };
+        let seconds = Duration::from_secs;
+        let told = |budget, rounds, took| at_most(&schedule(budget, rounds), took);
+        assert_eq!(told(seconds(60), 500, seconds(1)), seconds(60));
+        assert_eq!(told(seconds(60), 9, seconds(1)), seconds(10));
+        assert_eq!(told(seconds(60), 500, seconds(100)), seconds(200));
+        assert_eq!(
+            told(Duration::MAX, usize::MAX, Duration::MAX),
+            Duration::MAX
+        );
     }
 }

@@ -124,8 +124,8 @@ impl RowFolder {
     /// # Errors
     ///
     /// When the disk refuses.
-    pub fn write_summary(&self, outcome: &Outcome, shown: &str) -> anyhow::Result<()> {
-        write(&self.path, SUMMARY, &json(outcome)?)?;
+    pub fn write_summary(&self, summary: &impl Serialize, shown: &str) -> anyhow::Result<()> {
+        write(&self.path, SUMMARY, &json(summary)?)?;
         write(&self.path, TABLE, shown)
     }
 }

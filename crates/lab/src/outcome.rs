@@ -94,29 +94,27 @@ impl Outcome {
             told.join(", ")
         }
     }
-}
 
-/// How, where and with what was measured, in two lines or more of so many columns.
-pub(crate) fn circumstances(
-    machine: &Environment,
-    rounds: usize,
-    took_s: f64,
-    columns: usize,
-) -> String {
-    let processor = machine.processor.as_deref();
-    let processor = processor.unwrap_or(&machine.architecture);
-    let kernel = machine
-        .kernel
-        .as_deref()
-        .and_then(|kernel| kernel.split(' ').next())
-        .unwrap_or("?");
-    let tools = machine.tools.values();
-    let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
-    format!(
-        "{rounds} rounds in {took_s:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
-        machine.processors,
-        wrapped_to(columns, "", &tools.join(" · "))
-    )
+    /// How, where and with what was measured, in two lines or more.
+    pub(crate) fn circumstances(&self, columns: usize) -> String {
+        let machine = &self.environment;
+        let processor = machine.processor.as_deref();
+        let processor = processor.unwrap_or(&machine.architecture);
+        let kernel = machine
+            .kernel
+            .as_deref()
+            .and_then(|kernel| kernel.split(' ').next())
+            .unwrap_or("?");
+        let tools = machine.tools.values();
+        let tools: Vec<_> = tools.map(|tool| tool.replace(" version ", " ")).collect();
+        format!(
+            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
+            self.rounds,
+            self.took_s,
+            machine.processors,
+            wrapped_to(columns, "", &tools.join(" · "))
+        )
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -124,11 +122,7 @@ impl fmt::Display for Outcome {
         writeln!(formatter, "{}: {}", self.row, self.about)?;
         match &self.failed {
             Some(reason) => writeln!(formatter, "{}", wrapped("failed:", reason))?,
-            None => {
-                let machine = &self.environment;
-                let told = circumstances(machine, self.rounds, self.took_s, MOST_COLUMNS);
-                writeln!(formatter, "{told}")?;
-            }
+            None => writeln!(formatter, "{}", self.circumstances(MOST_COLUMNS))?,
         }
         for (title, table) in &self.tables {
             write!(formatter, "\n{title}\n{table}")?;

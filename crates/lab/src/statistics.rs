@@ -273,6 +273,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_added_counts_without_the_starts() {
+        let (ours, theirs) = ([[115.0; 5], [5.0; 5]], [[101.0; 5], [1.0; 5]]);
+        let added = estimate_added_part([&ours[0], &ours[1]], [&theirs[0], &theirs[1]]);
+        assert!((added.value - 10.0 / 101.0).abs() < 1e-12 && added.low == added.high);
+        assert!(estimate_added_part([&[], &[]], [&[], &[]]).value.is_nan());
+    }
+
+    #[test]
     fn a_change_divides_what_the_lots_divide() {
         let exact = estimate_change((&[6.0; 4], &[4.0; 4]), (&[9.0; 7], &[3.0; 7]));
         assert_eq!((exact.value, exact.low, exact.high), (2.0, 2.0, 2.0));
@@ -281,14 +289,6 @@ mod tests {
         let apart = estimate_change((&[1.0, 9.0], &ones), (&[1.0, 9.0], &ones));
         assert_eq!((apart.value, apart.low, apart.high), (1.0, 1.0 / 9.0, 9.0));
         assert!(estimate_change((&[], &[]), (&[1.0], &[1.0])).value.is_nan());
-    }
-
-    #[test]
-    fn what_is_added_counts_without_the_starts() {
-        let (ours, theirs) = ([[115.0; 5], [5.0; 5]], [[101.0; 5], [1.0; 5]]);
-        let added = estimate_added_part([&ours[0], &ours[1]], [&theirs[0], &theirs[1]]);
-        assert!((added.value - 10.0 / 101.0).abs() < 1e-12 && added.low == added.high);
-        assert!(estimate_added_part([&[], &[]], [&[], &[]]).value.is_nan());
     }
 
     #[test]

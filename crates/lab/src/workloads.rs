@@ -16,6 +16,13 @@ static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
 static OFFLINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/offline"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
+/// Header, then the sections of types, functions, exports and code.
+static WASM_TRUE: &[u8] = b"\0asm\x01\0\0\0\
+    \x01\x04\x01\x60\0\0\
+    \x03\x02\x01\0\
+    \x07\x0a\x01\x06_start\0\0\
+    \x0a\x04\x01\x02\0\x0b";
+
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
 /// own sees what the bare program sees. Dropping it removes everything.
 #[derive(Debug)]
@@ -47,6 +54,15 @@ impl Workloads {
     /// When it cannot be written.
     pub fn add_true(&self) -> anyhow::Result<PathBuf> {
         self.add_program("true", TRUE)
+    }
+
+    /// Adds the same as a WebAssembly module: `(module (func (export "_start")))`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add_wasm_true(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("true.wasm", WASM_TRUE)
     }
 
     /// Adds `syscalls` and the files it works on.
@@ -268,6 +284,19 @@ mod tests {
                 .unwrap()
                 .success()
         );
+    }
+
+    /// As the specification's binary format has it: each section is its id, its length and that many
+    /// bytes, in the order of the ids.
+    #[test]
+    fn the_module_is_made_of_whole_sections() {
+        let mut rest = WASM_TRUE.strip_prefix(b"\0asm\x01\0\0\0").unwrap();
+        let mut ids = Vec::new();
+        while let [id, length, after @ ..] = rest {
+            ids.push(*id);
+            rest = &after[usize::from(*length)..];
+        }
+        assert_eq!((ids.as_slice(), rest.len()), ([1, 3, 7, 10].as_slice(), 0));
     }
 
     #[test]

@@ -12,6 +12,8 @@ cases![
     figures_as_json,
     samples_are_kept_where_asked,
     a_command_that_fails,
+    a_failure_of_the_walls_own_is_no_run,
+    a_wasm_file_is_for_wasmtime_alone,
     a_command_that_fails_behind_the_wall,
     a_program_that_is_none,
     a_folder_that_is_too_large,
@@ -100,18 +102,20 @@ fn figures_as_json(stage: &Stage) {
     assert_eq!(all["advice"]["running"]["too-few"]["rounds"], 2);
 }
 
+/// As those of rows are, so that they can be read again.
 fn samples_are_kept_where_asked(stage: &Stage) {
     let outcome = cost(stage, &["--out", "kept"], &["true"]);
     shows(&outcome, &["samples: kept/"]);
-    let folder = fs::read_dir(stage.path("kept"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap();
-    let samples = fs::read_to_string(folder.path().join("samples.jsonl")).unwrap();
-    assert_eq!(samples.lines().count(), 4);
-    let table = fs::read_to_string(folder.path().join("table.txt")).unwrap();
-    assert_eq!(table, outcome.text());
+    let mut runs = fs::read_dir(stage.path("kept")).unwrap();
+    let run = runs.next().unwrap().unwrap().path();
+    let kept = |name: &str| fs::read_to_string(run.join("cost").join(name)).unwrap();
+    assert_eq!(kept("samples.jsonl").lines().count(), 4);
+    assert_eq!(kept("table.txt"), outcome.text());
+    let shown = ["bench", "--from", run.to_str().unwrap()];
+    shows(
+        &stage.palisade(shown).run(),
+        &["cost: true", "\npalisade run "],
+    );
 }
 
 fn a_command_that_fails(stage: &Stage) {
@@ -125,6 +129,37 @@ fn a_command_that_fails(stage: &Stage) {
         &cost(stage, &["--ignore-failure"], &["cat", "nothing"]),
         &["\npalisade run "],
     );
+}
+
+/// A refusal of palisade's own is no run of the command.
+fn a_failure_of_the_walls_own_is_no_run(stage: &Stage) {
+    let flags = ["--ignore-failure", "--cwd", "/nowhere"];
+    let outcome = cost(stage, &flags, &["cat", "nothing"]);
+    outcome.is(125);
+    assert!(outcome.stderr.contains("/nowhere"), "{outcome:?}");
+}
+
+/// By a program that only looks like wasmtime, for the command line and the table.
+fn a_wasm_file_is_for_wasmtime_alone(stage: &Stage) {
+    stage.write("filter.wasm", "");
+    cost(stage, &[], &["./filter.wasm"]).refuses(&["host: a WebAssembly file is run by wasmtime"]);
+    stage.write_program(
+        "tools/wasmtime",
+        "#!/bin/sh\n[ \"$1\" = run ] && [ \"$2\" = --dir ]\n",
+    );
+    let words = [
+        "cost",
+        "--runs",
+        "2",
+        "--peers",
+        "wasmtime",
+        "--",
+        "./filter.wasm",
+    ];
+    let path = format!("{}:/usr/bin:/bin", stage.text("tools"));
+    let outcome = stage.palisade(words).env("PATH", &path).run();
+    shows(&outcome, &["\nwasmtime "]);
+    assert!(!outcome.text().contains("palisade costs"), "{outcome:?}");
 }
 
 fn a_command_that_fails_behind_the_wall(stage: &Stage) {
@@ -225,7 +260,7 @@ fn setup_and_cleanup(stage: &Stage) {
         "tried once and two rounds, of two"
     );
     let failing = cost(stage, &["--setup", "echo no >&2; exit 3"], &["true"]);
-    failing.refuses(&["usage: --setup: exit status: 3: no"]);
+    failing.refuses(&["palisade: usage: --setup: exit status: 3: no"]);
 }
 
 fn arguments_that_lead_elsewhere(stage: &Stage) {

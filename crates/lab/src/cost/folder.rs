@@ -105,6 +105,12 @@ impl Workplace {
         }
     }
 
+    /// Where copies are, if that is not the folder's own disk.
+    pub(super) fn is_elsewhere(&self) -> Option<&Path> {
+        let copies = self.copy.as_ref()?.path();
+        (device(copies) != device(&self.source)).then_some(copies)
+    }
+
     /// How many files could not be copied.
     pub(super) fn left_out(&self) -> usize {
         self.left_out.get()
@@ -156,11 +162,14 @@ fn refuse_if_general(source: &Path) -> anyhow::Result<()> {
 /// A place for temporary files, on the folder's own disk if there is one there: another disk would be
 /// another measurement.
 fn place_near(source: &Path) -> PathBuf {
-    let device = |path: &Path| fs::metadata(path).map(|data| data.dev()).ok();
     let first = std::env::temp_dir();
     let places = [first.clone(), "/var/tmp".into()];
     let is_near = |place: &PathBuf| device(place) == device(source);
     places.into_iter().find(is_near).unwrap_or(first)
+}
+
+fn device(path: &Path) -> Option<u64> {
+    fs::metadata(path).map(|data| data.dev()).ok()
 }
 
 /// How much there is to copy.

@@ -105,10 +105,6 @@ impl Task {
         name.to_string_lossy().into_owned()
     }
 
-    pub(super) fn is_wasm(&self) -> bool {
-        is_wasm(&self.command)
-    }
-
     /// What was granted, and what else is to know of the runs.
     pub(super) fn notes(&self) -> Vec<String> {
         let granted = self.recommended.grants.files.iter().map(|one| {
@@ -326,9 +322,15 @@ fn environment(plan: &Plan) -> Vec<EnvGrant> {
 }
 
 fn notes(workplace: &Workplace, pointed: &[(String, String)], theirs: &Policy) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(place) = workplace.is_elsewhere() {
+        notes.push(format!(
+            "copies: in {}, on another disk than the folder (TMPDIR chooses)",
+            place.display()
+        ));
+    }
     let names = theirs.grants.env.iter().map(|one| one.name.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    let mut notes = Vec::new();
     if workplace.left_out() > 0 {
         notes.push(format!(
             "not copied: {} (sockets, FIFOs, devices, or not yours to read)",

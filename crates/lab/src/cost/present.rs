@@ -25,6 +25,8 @@ const MEASURES: [(&str, Unit); 4] = [
     (MEMORY, Unit::Bytes),
 ];
 
+/// What the table is of.
+pub(super) const TITLE: &str = "Medians, and times bare with its 95 % interval:";
 /// What the columns are.
 pub(super) const LEGEND: &str = "
 bare     no wall at all; × bare compares with it, 95 % is the interval of that

@@ -9,7 +9,9 @@ use crate::{
 use anyhow::{Context, bail};
 use palisade_policy::Policy;
 use std::{
-    process::{Command, Stdio},
+    cell::Cell,
+    os::unix::process::ExitStatusExt,
+    process::{Command, ExitStatus, Stdio},
     rc::Rc,
     sync::{
         Arc,
@@ -22,6 +24,8 @@ pub(super) struct Circumstances {
     workplace: Rc<Workplace>,
     around: [Option<String>; 2],
     ignore_failure: bool,
+    /// How the first run of all ended.
+    first_code: Cell<Option<i32>>,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -31,8 +35,17 @@ impl Circumstances {
             workplace: Rc::clone(&options.workplace),
             around: options.around.clone(),
             ignore_failure: options.ignore_failure,
+            first_code: Cell::new(None),
             interrupted: Arc::clone(&options.interrupted),
         }
+    }
+
+    /// Whether a failure counts. These codes of palisade's and many others' mean that the command did
+    /// not even run, unless the command itself ends so with no wall.
+    fn may_end_so(&self, code: i32) -> bool {
+        let first = self.first_code.get().unwrap_or(code);
+        self.first_code.set(Some(first));
+        self.ignore_failure && (first == code || !(125..=127).contains(&code))
     }
 
     /// `--setup` or `--cleanup`: as the user, with no wall and the user's own variables.
@@ -50,11 +63,23 @@ impl Circumstances {
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             let cause = crate::trial::cause_in(&said);
-            bail!("usage: {}: {}: {cause}", FLAGS[index], output.status);
+            let flag = FLAGS[index];
+            return Err(HookError(format!("{flag}: {}: {cause}", output.status)).into());
         }
         Ok(())
     }
 }
+
+/// As a shell shows it.
+fn code_of(status: ExitStatus) -> i32 {
+    let by_signal = || 128 + status.signal().unwrap_or(0);
+    status.code().unwrap_or_else(by_signal)
+}
+
+/// A shell's command around the runs that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("usage: {0}")]
+pub(super) struct HookError(String);
 
 /// One contender.
 pub(super) struct CommandTrial {
@@ -91,7 +116,7 @@ impl Trial for CommandTrial {
         let here = &self.circumstances;
         let start = self.ending.run_watched(&here.interrupted)?;
         if !start.status.success() {
-            bail!("a program that ends at once: {}", start.failure());
+            bail!("{}", start.failure());
         }
         here.workplace.refresh()?;
         here.run_shell(0)?;
@@ -101,7 +126,7 @@ impl Trial for CommandTrial {
         if here.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
-        if !used.status.success() && !here.ignore_failure {
+        if !used.status.success() && !here.may_end_so(code_of(used.status)) {
             bail!("{}", used.failure());
         }
         Ok(self.readings(&start, &used))
