@@ -1,6 +1,6 @@
 //! Starting guests from within this process, as a program that embeds palisade does.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use palisade::{Domain, Launcher, Machine, Policy, Report, Stdio};
 use palisade_wall::Command;
 use std::sync::Arc;
@@ -65,12 +65,20 @@ impl Library {
     /// When the start fails or the guest does.
     pub fn run(&self) -> anyhow::Result<Report> {
         let report = self.builder().spawn()?.wait()?;
-        ensure!(
-            report.exit_code == 0,
-            "the guest ended with {}",
-            report.exit
-        );
+        check(&report)?;
         Ok(report)
+    }
+
+    /// The same; gives what the guest printed.
+    ///
+    /// # Errors
+    ///
+    /// When the start fails or the guest does, or when it printed no text.
+    pub fn run_for_output(&self) -> anyhow::Result<String> {
+        let guest = self.builder().stdout(Stdio::piped()).spawn()?;
+        let output = guest.wait_with_output()?;
+        check(&output.report)?;
+        String::from_utf8(output.stdout).context("the output is not text")
     }
 
     fn builder(&self) -> palisade::Builder {
@@ -82,4 +90,13 @@ impl Library {
             .stderr(Stdio::null())
             .launcher(self.launcher.clone().unwrap_or_else(new))
     }
+}
+
+fn check(report: &Report) -> anyhow::Result<()> {
+    ensure!(
+        report.exit_code == 0,
+        "the guest ended with {}",
+        report.exit
+    );
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The rows: what can be measured.
 
+mod boot;
 mod conformance;
 mod memory;
 mod operations;
@@ -44,7 +45,7 @@ pub trait Row: Sync {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 11] {
+pub fn rows() -> [&'static dyn Row; 12] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -57,6 +58,7 @@ pub fn rows() -> [&'static dyn Row; 11] {
         &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
+        &boot::Boot,
     ]
 }
 

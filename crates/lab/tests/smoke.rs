@@ -105,6 +105,13 @@ fn start() {
 }
 
 #[test]
+fn osv_boot() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("osv-boot", out.path(), false).unwrap();
+    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
+}
+
+#[test]
 fn syscalls() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("syscalls", out.path(), false).unwrap();
