@@ -2,6 +2,7 @@
 
 mod boot;
 mod conformance;
+mod counts;
 mod memory;
 mod operations;
 mod policies;
@@ -45,7 +46,7 @@ pub trait Row: Sync {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 12] {
+pub fn rows() -> [&'static dyn Row; 13] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -59,6 +60,7 @@ pub fn rows() -> [&'static dyn Row; 12] {
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
         &boot::Boot,
+        &counts::Counts,
     ]
 }
 

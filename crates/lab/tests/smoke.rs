@@ -112,6 +112,22 @@ fn osv_boot() {
 }
 
 #[test]
+fn counts() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("counts", out.path(), false).unwrap();
+    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
+    for who in ["command", "keeper", "init", "guest"] {
+        let of_palisade =
+            |one: &&Figure| one.contender.subject == "palisade run" && one.measure == who;
+        let figure = outcome.figures.iter().find(of_palisade).expect(who);
+        assert!(
+            figure.summary.is_some_and(|it| it.median > 0.0),
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
 fn syscalls() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("syscalls", out.path(), false).unwrap();
