@@ -30,6 +30,7 @@ fn main() {
         "threads",
         "bandwidth",
         "offline",
+        "boot",
     ] {
         compile(&sources.join(program).with_extension("c"), &[]);
     }

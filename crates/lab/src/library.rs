@@ -1,6 +1,6 @@
 //! Starting guests from within this process, as a program that embeds palisade does.
 
-use anyhow::ensure;
+use anyhow::{Context, bail, ensure};
 use palisade::{Builder, Domain, Launcher, Machine, Policy, Prepared, Report, Stdio};
 use palisade_wall::Command;
 use std::sync::Arc;
@@ -83,12 +83,24 @@ impl Library {
             }
         };
         let report = domain.wait()?;
-        ensure!(
-            report.exit_code == 0,
-            "the guest ended with {}",
-            report.exit
-        );
+        check(&report)?;
         Ok(report)
+    }
+
+    /// The same; gives what the guest printed.
+    ///
+    /// # Errors
+    ///
+    /// When the start fails or the guest does, when it printed no text, or when it is planned already,
+    /// with nowhere to print.
+    pub fn run_for_output(&self) -> anyhow::Result<String> {
+        let Start::Wanted(policy, command) = &self.start else {
+            bail!("a planned guest prints nothing");
+        };
+        let builder = builder(policy, command, self.launcher.clone());
+        let output = builder.stdout(Stdio::piped()).spawn()?.wait_with_output()?;
+        check(&output.report)?;
+        String::from_utf8(output.stdout).context("the output is not text")
     }
 }
 
@@ -100,4 +112,13 @@ fn builder(policy: &Policy, command: &Command, launcher: Option<Arc<Launcher>>) 
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .launcher(launcher.unwrap_or_else(|| Arc::new(Launcher::new(Machine::probe()))))
+}
+
+fn check(report: &Report) -> anyhow::Result<()> {
+    ensure!(
+        report.exit_code == 0,
+        "the guest ended with {}",
+        report.exit
+    );
+    Ok(())
 }

@@ -1,6 +1,8 @@
 //! The rows: what can be measured.
 
+mod boot;
 mod conformance;
+mod counts;
 mod memory;
 mod operations;
 pub mod osv;
@@ -75,7 +77,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 12] {
+pub fn rows() -> [&'static dyn Row; 14] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -88,6 +90,8 @@ pub fn rows() -> [&'static dyn Row; 12] {
         &ukvm::MEMORY_1000,
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
+        &boot::Boot,
+        &counts::Counts,
         &osv::JVM,
     ]
 }

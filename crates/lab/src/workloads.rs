@@ -13,6 +13,7 @@ static SYSCALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls"));
 static OPENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/opens"));
 static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks"));
 static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
+static BOOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/boot"));
 static OFFLINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/offline"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
@@ -99,6 +100,11 @@ impl Workloads {
     /// Adds `bandwidth`, which reads and writes whole files.
     pub fn add_bandwidth(&self) -> anyhow::Result<PathBuf> {
         self.add_program("bandwidth", BANDWIDTH)
+    }
+
+    /// Adds `boot`, which tells when its `main` began.
+    pub fn add_boot(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("boot", BOOT)
     }
 
     /// Adds `offline`, which runs a program with no network and no other wall.

@@ -8,7 +8,7 @@ use palisade_lab::{
     jvm,
     rows::{self, Extent, Row, osv, rows},
     sample::Unit,
-    subjects::PEERS,
+    subjects::{PEERS, peer},
 };
 use std::{
     env, fs,
@@ -45,7 +45,7 @@ fn options(out: &Path, interrupted: bool) -> Options {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
-        peers: None,
+        peers: Some(peer("bubblewrap").into_iter().collect()),
         extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
         interrupted: Arc::new(AtomicBool::new(interrupted)),
@@ -124,9 +124,15 @@ fn peers(outcome: &Outcome, workload: &str) -> usize {
 #[test]
 fn start() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("start", out.path()).unwrap();
-    let peers = peers(&outcome, "static true") + peers(&outcome, "/usr/bin/true");
-    assert_complete(&outcome, 9 + peers);
+    // Beside everybody who is installed; the other rows take one, for time's sake.
+    let everybody = Options {
+        peers: None,
+        ..options(out.path(), false)
+    };
+    let outcomes = bench(&[named("start")], &everybody).unwrap();
+    let outcome = &outcomes.rows[0];
+    let peers = peers(outcome, "static true") + peers(outcome, "/usr/bin/true");
+    assert_complete(outcome, 9 + peers);
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
             outcome
@@ -138,6 +144,29 @@ fn start() {
     }
     let (_, steps) = outcome.tables.last().expect("the steps");
     assert!(steps.to_string().contains("program-running"), "{steps}");
+}
+
+#[test]
+fn osv_boot() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("osv-boot", out.path()).unwrap();
+    assert_complete(&outcome, 3 + peers(&outcome, "main"));
+}
+
+#[test]
+fn counts() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("counts", out.path()).unwrap();
+    assert_complete(&outcome, 3 + peers(&outcome, "static true"));
+    for who in ["command", "keeper", "init", "guest"] {
+        let of_palisade =
+            |one: &&Figure| one.contender.subject == "palisade run" && one.measure == who;
+        let figure = outcome.figures.iter().find(of_palisade).expect(who);
+        assert!(
+            figure.summary.is_some_and(|it| it.median > 0.0),
+            "{outcome}"
+        );
+    }
 }
 
 #[test]

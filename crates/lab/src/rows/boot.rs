@@ -1,0 +1,232 @@
+//! `osv-boot`: from asking for a guest to the first instruction of its `main`.
+//!
+//! The guest takes the time first of all and prints it; the lab takes the same clock before it asks. No
+//! wall here has a clock of its own: a time that does not lie within the run is an error.
+
+use super::{BARE, PALISADE, Prepared, Row, Tools, grant, try_peers, watch_all};
+use crate::{
+    Trial,
+    figure::{Figure, Target},
+    library::{Library, Readiness},
+    measure::Schedule,
+    notation::{four_figures, milliseconds, signed_milliseconds},
+    sample::{Contender, Reading, Samples, Unit},
+    subjects::{Bare, Subject},
+    table::Table,
+    trial::Program,
+    workloads::Workloads,
+};
+use anyhow::{Context, ensure};
+use palisade_policy::{Access, Grants, Policy};
+use palisade_wall::Command;
+use rustix::time::{ClockId, clock_gettime};
+use std::{path::Path, time::Duration};
+
+pub(super) struct Boot;
+
+const WORKLOAD: &str = "main";
+const MAIN: &str = "main";
+const BUDGET: Duration = Duration::from_secs(20);
+const PARKED: &str = "library, parked";
+
+impl Row for Boot {
+    fn name(&self) -> &'static str {
+        "osv-boot"
+    }
+
+    fn about(&self) -> &'static str {
+        "from a start to the first instruction of the guest's main (OSv 2013 and its README)"
+    }
+
+    fn budget(&self) -> Duration {
+        BUDGET
+    }
+
+    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+        let workloads = Workloads::new()?;
+        let command = Command::new(workloads.add_boot()?);
+        let alone = Policy {
+            grants: Grants {
+                files: vec![grant(Access::Read, Path::new(&command.program))],
+                ..Grants::nothing()
+            },
+            ..Policy::default()
+        };
+        let mut prepared = Prepared {
+            trials: Vec::new(),
+            schedule: schedule(),
+            warnings: Vec::new(),
+            workloads,
+            pinned: false,
+        };
+        let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
+        for subject in subjects {
+            let trial = BootingProgram(Program::in_subject(subject, &alone, &command)?);
+            let contender = Contender::new(WORKLOAD, subject.name());
+            prepared.trials.push((contender, Box::new(trial)));
+        }
+        let library = Library::new(Readiness::Parked, alone.clone(), command.clone())?;
+        let contender = Contender::new(WORKLOAD, PARKED);
+        prepared
+            .trials
+            .push((contender, Box::new(BootingLibrary(library))));
+        try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
+            Program::in_subject(peer, &alone, &command).map(BootingProgram)
+        });
+        let contenders = prepared.trials.iter().map(|(contender, _)| contender);
+        prepared.schedule.watched = watch_all(contenders, MAIN);
+        Ok(prepared)
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let contenders = samples.contenders().iter();
+        let figures: Vec<Figure> = contenders.map(|one| figure(samples, one)).collect();
+        let title = "ms from asking for the guest to the first instruction of its main:".to_owned();
+        let table = table(&figures);
+        (figures, vec![(title, table)])
+    }
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        warm_up_rounds: 3,
+        least_rounds: 100,
+        most_rounds: 2000,
+        budget: BUDGET,
+        relative_width: 0.02,
+        watched: Vec::new(),
+    }
+}
+
+/// The time that `run`'s guest printed, counted from before it was asked for.
+fn time_to_main(run: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<Vec<Reading>> {
+    let asked_ns = now_ns();
+    let said = run()?;
+    let over_ns = now_ns();
+    let main_ns: i128 = said
+        .trim()
+        .parse()
+        .with_context(|| format!("it printed {said:?}"))?;
+    ensure!(
+        (asked_ns..over_ns).contains(&main_ns),
+        "the guest's clock is not ours: {main_ns} ns is no time between {asked_ns} and {over_ns}"
+    );
+    let took_us = (main_ns - asked_ns) as f64 / 1000.0;
+    Ok(vec![Reading::one_us(MAIN, took_us)])
+}
+
+fn now_ns() -> i128 {
+    let now = clock_gettime(ClockId::Monotonic);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+}
+
+struct BootingProgram(Program);
+
+impl Trial for BootingProgram {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        time_to_main(|| self.0.run_for_output())
+    }
+}
+
+struct BootingLibrary(Library);
+
+impl Trial for BootingLibrary {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        // As in `start`: a pool is refilled between runs.
+        self.0.get_ready()?;
+        time_to_main(|| self.0.run_for_output())
+    }
+}
+
+fn figure(samples: &Samples, contender: &Contender) -> Figure {
+    let bare = Contender::new(WORKLOAD, BARE);
+    let baseline = (*contender != bare).then_some(&bare);
+    let target = match contender.subject.as_str() {
+        PALISADE => Some(Target::AtMost(1500.0)),
+        PARKED => Some(Target::AtMostOverBare(200.0)),
+        _ => None,
+    };
+    Figure::of(
+        samples,
+        contender,
+        baseline,
+        (MAIN, Unit::Microseconds),
+        target,
+    )
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new([
+        "",
+        "p50",
+        "p99",
+        "× bare",
+        "95 %",
+        "over bare",
+        "target",
+        "",
+    ]);
+    for figure in figures {
+        let quantile = |of: fn(&crate::statistics::Summary) -> f64| {
+            let summary = figure.summary.as_ref();
+            summary.map_or_else(String::new, |summary| milliseconds(of(summary)))
+        };
+        let over = figure.difference;
+        table.line([
+            figure.contender.subject.clone(),
+            quantile(|summary| summary.median),
+            quantile(|summary| summary.p99),
+            figure
+                .ratio
+                .map_or_else(String::new, |ratio| four_figures(ratio.value)),
+            figure.ratio_interval(),
+            over.map_or_else(String::new, |over| signed_milliseconds(over.value)),
+            figure
+                .target
+                .map_or_else(String::new, |target| match target {
+                    Target::AtMostOverBare(us) => format!("≤ +{}", us / 1000.0),
+                    Target::AtMost(us) => format!("≤ {}", us / 1000.0),
+                    Target::AtMostTimesBare(times) => format!("≤ {times} ×"),
+                }),
+            figure.verdict_cell(),
+        ]);
+    }
+    table.line(["OSv, a virtual machine", "about 5"]);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::present_on_terminal;
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let contenders =
+            [BARE, PALISADE, PARKED, "bubblewrap"].map(|one| Contender::new(WORKLOAD, one));
+        let mut samples = Samples::new(contenders.to_vec());
+        for round in 0..20 {
+            let of_round = [150.0, 900.0, 340.0, 1100.0]
+                .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
+            samples.push_round(of_round.to_vec());
+        }
+        let (_, text) = present_on_terminal(&Boot, &samples);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_clock_of_its_own_is_noticed() {
+        for shifted_ns in [-3_600_000_000_000, 3_600_000_000_000] {
+            let error = time_to_main(|| Ok(format!("{}\n", now_ns() + shifted_ns))).unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("the guest's clock is not ours"),
+                "{error}"
+            );
+        }
+        assert!(time_to_main(|| Ok(String::new())).is_err());
+        let readings = time_to_main(|| Ok(format!("{}\n", now_ns()))).unwrap();
+        assert!((0.0..1e6).contains(&readings[0].values[0]));
+    }
+}

@@ -1,0 +1,17 @@
+/*
+ * When the first instruction of main runs: the nanoseconds of CLOCK_MONOTONIC, printed. Who started the
+ * program took the same clock before.
+ */
+#include <stdio.h>
+#include <time.h>
+
+int main(void)
+{
+	struct timespec now;
+	if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
+		perror("boot: clock_gettime");
+		return 1;
+	}
+	printf("%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec);
+	return 0;
+}
