@@ -31,6 +31,9 @@ use std::fmt;
 /// How much the ratio to bare of two runs of the same may differ, as a part of it.
 pub const TOLERANCE: f64 = 0.05;
 
+/// More than this is no count of calls but of instructions, which go with how often a loop goes round.
+const MOST_CALLS: f64 = 100_000.0;
+
 /// What became of a figure from one run to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -303,8 +306,14 @@ fn grown_from_nothing(before: f64, after: f64) -> Option<Estimate> {
 }
 
 fn basis_of(figure: &Figure, before: &Samples, after: &Samples) -> Basis {
+    let is_small = figure
+        .summary
+        .is_none_or(|summary| summary.median < MOST_CALLS);
     if figure.unit == Unit::Count {
-        return Basis::Count;
+        return match is_small {
+            true => Basis::Count,
+            false => Basis::Itself,
+        };
     }
     let bare = bare_of(figure);
     let has_bare = |samples: &Samples| !samples.series(&bare, &figure.measure).is_empty();

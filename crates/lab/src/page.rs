@@ -67,6 +67,9 @@ fn headline(run: &KeptRun) -> String {
     };
     let [reached, uncertain, missed] = [Verdict::Pass, Verdict::Unsure, Verdict::Short].map(count);
     let targets = reached + uncertain + missed;
+    if targets == 0 {
+        return "No targets are set for it.".to_owned();
+    }
     let is = |count: usize| if count == 1 { "is" } else { "are" };
     format!(
         "Of {targets} {} {reached} {} reached, {uncertain} {} uncertain and {missed} {} missed.",
