@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The runtimes are asked for all seven namespaces. Their user namespace maps whoever runs the lab to
-//! root inside, which runc wants without privilege; that root has no capability.
+//! root inside, which runc wants without privilege; that root has no capability. gVisor without
+//! privilege brings one of its own.
 
 use super::{
     bubblewrap::BESIDE_USR,
@@ -25,7 +26,7 @@ use std::{
     ffi::OsString,
     fs,
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -91,24 +92,26 @@ fn runsc(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     if resources(&request.policy.limits) == json!({}) {
         flags.push("--ignore-cgroups");
     }
-    run(request, &flags)
+    lay_out(request, geteuid().is_root())?;
+    Ok(words(request, &flags))
 }
 
 fn run(request: &Request<'_>, flags: &[&str]) -> anyhow::Result<Vec<OsString>> {
-    let bundle = request.room.join("bundle");
-    let fault = || {
-        format!(
-            "host: cannot lay out a bundle in {}",
-            request.room.display()
-        )
-    };
-    lay_out(&bundle, request).with_context(fault)?;
+    lay_out(request, true)?;
+    Ok(words(request, flags))
+}
+
+fn bundle(request: &Request<'_>) -> PathBuf {
+    request.room.join("bundle")
+}
+
+fn words(request: &Request<'_>, flags: &[&str]) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![request.program.into(), "--root".into()];
     words.push(request.room.join("state").into());
     words.extend(flags.iter().map(OsString::from));
-    words.extend(["run".into(), "--bundle".into(), bundle.into()]);
+    words.extend(["run".into(), "--bundle".into(), bundle(request).into()]);
     words.push(new_id().into());
-    Ok(words)
+    words
 }
 
 /// A container outlives a runtime that is killed: `PROGRAM --root STATE delete --force ID`.
@@ -127,22 +130,39 @@ fn new_id() -> String {
     format!("palisade-lab-{}-{line}", std::process::id())
 }
 
-fn lay_out(bundle: &Path, request: &Request<'_>) -> std::io::Result<()> {
-    let root = bundle.join("rootfs");
-    fs::create_dir_all(&root)?;
-    let links = BESIDE_USR
-        .into_iter()
-        .filter(|_| request.policy.grants.system);
-    for folder in links {
-        if let Ok(target) = fs::read_link(folder) {
-            symlink(target, root.join(&folder[1..]))?;
+fn lay_out(request: &Request<'_>, with_users: bool) -> anyhow::Result<()> {
+    let write = || -> std::io::Result<()> {
+        let root = bundle(request).join("rootfs");
+        fs::create_dir_all(&root)?;
+        let is_shown = request.policy.grants.system;
+        for folder in BESIDE_USR.into_iter().filter(|_| is_shown) {
+            if let Ok(target) = fs::read_link(folder) {
+                symlink(target, root.join(&folder[1..]))?;
+            }
         }
+        let mut config = config(request.policy, request.command);
+        if !with_users {
+            leave_users_out(&mut config["linux"]);
+        }
+        let text = serde_json::to_vec_pretty(&config)?;
+        fs::write(bundle(request).join("config.json"), text)
+    };
+    write().with_context(|| {
+        format!(
+            "host: cannot lay out a bundle in {}",
+            request.room.display()
+        )
+    })
+}
+
+/// Without privilege gVisor makes a user namespace of its own, and fails in a second one.
+fn leave_users_out(linux: &mut Value) {
+    if let Some(namespaces) = linux["namespaces"].as_array_mut() {
+        namespaces.retain(|namespace| namespace["type"] != "user");
     }
-    let config = config(request.policy, request.command);
-    fs::write(
-        bundle.join("config.json"),
-        serde_json::to_vec_pretty(&config)?,
-    )
+    if let Some(linux) = linux.as_object_mut() {
+        linux.retain(|key, _| !key.ends_with("Mappings"));
+    }
 }
 
 /// The policy in the words of the runtime specification, version 1.0.2.

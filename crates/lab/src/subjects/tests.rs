@@ -162,6 +162,19 @@ fn the_links_of_a_bundle_are_those_of_the_host() {
 }
 
 #[test]
+fn gvisor_brings_its_own_users_without_privilege() {
+    let room = tempfile::tempdir().unwrap();
+    lay_out(&installed("runsc"), &Policy::default(), room.path());
+    let text = fs::read_to_string(room.path().join("bundle/config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let namespaces = config["linux"]["namespaces"].as_array().unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    let has_users = namespaces.iter().any(|one| one["type"] == "user");
+    assert_eq!(has_users, is_root);
+    assert_eq!(config["linux"]["uidMappings"].is_array(), is_root);
+}
+
+#[test]
 fn gvisor_is_told_to_have_no_network() {
     let words = line(&installed("runsc"), &Policy::default());
     assert!(
