@@ -102,8 +102,8 @@ pub fn row(name: &str) -> Option<&'static dyn Row> {
 }
 
 /// How much of its work a row does. Less is the same work on smaller inputs, and tables say what was
-/// run: figures of different extents are figures of different things.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// run: figures of different extents are figures of different things. The most comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
     /// What the original did.
     #[default]
