@@ -63,6 +63,17 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Measure what the wall costs on this machine
     Bench(crate::commands::bench::BenchArgs),
+    /// Measure what the wall costs a command of yours
+    ///
+    /// Runs the command with no wall, behind palisade's and under other tools that are installed, in
+    /// turn, and says what each takes. The command sees a fresh copy of this folder in each run; the
+    /// folder itself stays as it is. With no wall nothing else holds it: measure commands you trust.
+    #[command(
+        override_usage = help::COST_USAGE,
+        after_help = help::COST_MORE,
+        after_long_help = help::COST_DETAILS
+    )]
+    Cost(crate::commands::cost::CostArgs),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_PLACES)]
     Completions(CompletionsArgs),

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod completions;
+pub(crate) mod cost;
 mod doctor;
 mod explain;
 mod man;
@@ -17,6 +18,7 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Bench(args) => bench::bench(args),
+        Command::Cost(args) => cost::cost(args),
         Command::Completions(args) => completions::completions(args.shell),
         Command::Man => man::man(),
     }

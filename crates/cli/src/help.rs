@@ -4,6 +4,7 @@
 pub(crate) const RUN_USAGE: &str = "palisade run [GRANTS] [LIMITS] [--] PROGRAM [ARGS]...";
 pub(crate) const EXPLAIN_USAGE: &str =
     "palisade explain [GRANTS] [LIMITS] [--json] [--] PROGRAM [ARGS]...";
+pub(crate) const COST_USAGE: &str = "palisade cost [OPTIONS] [GRANTS] [--] PROGRAM [ARGS]...";
 pub(crate) const DOCTOR_USAGE: &str = "palisade doctor [--json]";
 
 /// For who has never used it.
@@ -19,6 +20,8 @@ Examples:
       bound what it may use
   palisade explain --write . --protect .git -- make
       see each step that this would take, without taking it
+  palisade cost -- bzip2 -k FILE
+      measure what the wall costs a command, in a copy of this folder
 
 `palisade run --help` has all grants, limits and exit codes.";
 
@@ -48,6 +51,25 @@ Examples:
   palisade run --write . --protect .git --protect .env -- make test
   palisade run --read data:/data --env MODE=fast -- ./program /data
   palisade run --policy policy.toml --report report.json -- ./program";
+
+/// At the end of `cost -h`.
+pub(crate) const COST_MORE: &str = "`palisade cost --help` has examples and says what is granted.";
+
+/// At the end of `cost --help`.
+pub(crate) const COST_DETAILS: &str = "\
+The command may write in this folder (its copy), read what its arguments name, and execute its own
+program. GRANTS add to that, as with `palisade run`; limits come from a --policy file. Everybody
+gets the variables that palisade gives a guest, an empty stdin, and no network. Output is thrown
+away, but for the last words of a run that fails.
+
+Examples:
+  palisade cost -- bzip2 -k FILE
+  palisade cost --runs 30 -- python3 script.py
+  palisade cost --peers none --time 5m -- make -j2
+  palisade cost --in-place --cleanup 'rm -f out.bin' -- ./build.sh
+
+Exit codes: 0, also when a wall turns out to be dear; 125 if it could not be measured, 126 or 127 if
+there is no such program, 130 after Ctrl-C, which keeps and prints what was measured.";
 
 /// At the end of `completions --help`.
 pub(crate) const COMPLETIONS_PLACES: &str = "\

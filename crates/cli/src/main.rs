@@ -6,7 +6,9 @@
 mod args;
 mod commands;
 mod help;
+mod peer_args;
 mod policy_args;
+mod progress;
 mod say;
 mod usage;
 

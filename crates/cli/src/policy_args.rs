@@ -9,6 +9,7 @@ use palisade_policy::{
 use rustix::fs::{Mode, OFlags};
 use std::{
     cell::LazyCell,
+    collections::BTreeSet,
     ffi::OsString,
     fs,
     io::Read,
@@ -19,6 +20,15 @@ use std::{
 /// Flags that make a policy.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyArgs {
+    #[command(flatten)]
+    pub(crate) grants: GrantArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// Those that allow something, and the file that may say all.
+#[derive(Debug, Default, Args)]
+pub(crate) struct GrantArgs {
     /// Take grants and limits from a TOML file; flags add to it
     #[arg(long, value_name = "FILE", help_heading = "Grants")]
     pub(crate) policy: Option<PathBuf>,
@@ -52,7 +62,11 @@ pub(crate) struct PolicyArgs {
     /// Add what a runtime needs: java, python, node
     #[arg(long, value_name = "NAME", help_heading = "Grants")]
     profile: Vec<Profile>,
+}
 
+/// Those that bound something.
+#[derive(Debug, Default, Args)]
+struct LimitArgs {
     /// Memory of the whole domain, as 512M
     #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
     memory: Option<u64>,
@@ -88,8 +102,23 @@ pub(crate) struct PolicyArgs {
 impl PolicyArgs {
     /// The policy of file and flags together.
     pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
+        let flags = PolicyLayer {
+            limits: self.limits.limits(),
+            allow_degraded: self.limits.allow_degraded.iter().copied().collect(),
+            ..self.grants.layer()?
+        };
+        self.grants.over_file(flags)
+    }
+}
+
+impl GrantArgs {
+    /// The policy of file and grants together.
+    pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
+        self.over_file(self.layer()?)
+    }
+
+    fn over_file(&self, flags: PolicyLayer) -> anyhow::Result<Policy> {
         let file = self.policy.as_deref().map(read_policy_file).transpose()?;
-        let flags = self.layer()?;
         Ok(Policy::from_layers(file.into_iter().chain([flags])))
     }
 
@@ -129,11 +158,13 @@ impl PolicyArgs {
             files,
             env: self.env.clone(),
             devices: self.device.clone(),
-            limits: self.limits(),
-            allow_degraded: self.allow_degraded.iter().copied().collect(),
+            limits: Limits::default(),
+            allow_degraded: BTreeSet::new(),
         })
     }
+}
 
+impl LimitArgs {
     fn limits(&self) -> Limits {
         Limits {
             memory_bytes: self.memory,

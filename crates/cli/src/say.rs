@@ -1,5 +1,6 @@
 //! What palisade says on stderr, and the exit code that goes with it.
 
+use palisade_lab::cost::CommandError;
 use palisade_process::LaunchError;
 use palisade_wall::{Ending, Exit, Report};
 use std::io::Write;
@@ -23,9 +24,12 @@ pub(crate) fn error(error: &anyhow::Error) {
 
 /// 126 and 127 are the guest's program that can't be executed or found, as in every shell.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref::<LaunchError>() {
-        Some(LaunchError::NotFound { .. }) => 127,
-        Some(LaunchError::CannotExecute { .. }) => 126,
+    let launched = error.downcast_ref::<LaunchError>();
+    let looked_up = error.downcast_ref::<CommandError>();
+    match (launched, looked_up) {
+        (Some(LaunchError::NotFound { .. }), _) | (_, Some(CommandError::NotFound { .. })) => 127,
+        (Some(LaunchError::CannotExecute { .. }), _)
+        | (_, Some(CommandError::CannotExecute { .. })) => 126,
         _ => crate::FAILED,
     }
 }

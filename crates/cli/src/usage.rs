@@ -9,8 +9,7 @@ pub(crate) fn describe(error: &clap::Error) -> String {
     match (error.kind(), error.source()) {
         (ErrorKind::ValueValidation, Some(cause)) => format!("policy: {}: {cause}", flag_of(error)),
         (ErrorKind::MissingRequiredArgument, _) => {
-            "usage: there is no PROGRAM to run: name it after the flags, as in `palisade run -- ls`"
-                .into()
+            "usage: there is no PROGRAM to run: name it after the flags, as in `-- ls -l`".into()
         }
         _ => format!("usage: {}; see `palisade --help`", first_sentences(error)),
     }

@@ -5,7 +5,9 @@
 
 mod cli {
     pub(crate) mod bad_input;
+    pub(crate) mod bench;
     pub(crate) mod cleanup;
+    pub(crate) mod cost;
     pub(crate) mod environment;
     pub(crate) mod exit_codes;
     pub(crate) mod explain;
@@ -34,7 +36,9 @@ use std::sync::Arc;
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
     ("bad_input", cli::bad_input::CASES),
+    ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),
+    ("cost", cli::cost::CASES),
     ("environment", cli::environment::CASES),
     ("exit_codes", cli::exit_codes::CASES),
     ("explain", cli::explain::CASES),

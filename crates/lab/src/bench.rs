@@ -1,28 +1,27 @@
-//! Measuring one row, from its contenders to its table.
+//! Measuring rows one after the other, from their contenders to their tables.
 
 use crate::{
+    conditions::Moment,
     environment::Environment,
-    figure::Figure,
-    folder::RunFolder,
+    folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
-    rows::{Extent, Prepared, Row, Tools},
+    outcome::{Doubt, Outcome},
+    rows::{self, Extent, Prepared, Row, Tools},
     sample::{Run, Samples},
-    subjects::{Bubblewrap, Palisade},
-    table::Table,
+    subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     trial::Trials,
-    warning::{self, Warning},
+    warning,
 };
 use anyhow::Context;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::{
-    fmt,
     path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// How to measure.
@@ -31,167 +30,274 @@ pub struct Options {
     pub palisade: PathBuf,
     /// Folders of runs are made below this one.
     pub out: PathBuf,
-    /// Time for the row; `None` takes what the row needs for narrow intervals on a quiet machine.
+    /// Time for each row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
-    /// How much of its work the row does.
+    /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap alone in
+    /// rows that take long.
+    pub peers: Option<Vec<&'static Peer>>,
+    /// How much of its work each row does. Less than all takes a tenth of the time.
     pub extent: Extent,
     /// The command that makes the figures again.
     pub command_line: Vec<String>,
     /// Set from outside to stop after the current run and keep what was measured.
     pub interrupted: Arc<AtomicBool>,
-    /// Called after each run, and once at the end.
+    /// Called after each run, and once at the end of each row.
     pub progress: Box<dyn Fn(Progress)>,
+    /// Called with each row's outcome as soon as it is kept.
+    pub show: Box<Show>,
 }
 
-/// How far a row is.
+/// Shows a row's outcome; an error ends the measuring.
+pub type Show = dyn Fn(&Outcome) -> anyhow::Result<()>;
+
+/// How far a row is, and all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The row's name.
     pub row: &'static str,
     /// The round it is in, counted from 1 on; 0 is the warm-up.
     pub round: usize,
-    /// Time since it began.
+    /// Time since the row began.
     pub elapsed: Duration,
-    /// When it ends at the latest, about.
+    /// When the row ends at the latest, about.
     pub budget: Duration,
-    /// The measuring is over.
+    /// The row's measuring is over.
     pub is_last: bool,
+    /// Which row it is, counted from 1 on.
+    pub number: usize,
+    /// How many rows there are.
+    pub rows: usize,
+    /// Time since the first row began.
+    pub elapsed_in_all: Duration,
+    /// When all rows are over at the latest, about. It shrinks when a row needs less.
+    pub budget_in_all: Duration,
 }
 
-/// What came out. Its `Display` is for people, its `Serialize` for programs.
+/// What came out of all rows.
 #[derive(Debug, Serialize)]
-pub struct Outcome {
-    /// The row's name.
-    pub row: &'static str,
-    /// What it runs.
-    pub about: &'static str,
-    /// How many rounds were counted.
-    pub rounds: usize,
-    /// How long the measuring took, in s.
-    pub took_s: f64,
-    /// The figures.
-    pub figures: Vec<Figure>,
-    /// Doubts about them.
-    pub warnings: Vec<Warning>,
+pub struct Outcomes {
+    /// Where everything is kept.
+    pub folder: PathBuf,
     /// The machine.
     pub environment: Environment,
-    /// Where the samples are.
-    pub folder: PathBuf,
-    /// The figures, shown.
-    #[serde(skip)]
-    pub tables: Vec<(String, Table)>,
+    /// One for each row that was begun.
+    pub rows: Vec<Outcome>,
 }
 
-/// Measures a row.
+/// Measures rows. One that fails does not keep the others from being measured:
+/// [`Outcome::failed`] says why.
 ///
 /// # Errors
 ///
-/// When palisade does not run here, a run fails, or the samples can't be kept.
-pub fn bench(row: &dyn Row, options: &Options) -> anyhow::Result<Outcome> {
+/// When nothing can be kept or shown.
+pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
+    let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
-        bubblewrap: Bubblewrap::find(),
+        peers,
+        absent,
         extent: options.extent,
     };
-    let mut environment = environment(&tools, options);
-    let mut warnings = warning::about_machine(environment.load, environment.processors);
-    let mut prepared = row.prepare(&tools)?;
-    prepared.schedule.budget = options.budget.unwrap_or(prepared.schedule.budget);
-    warnings.append(&mut prepared.warnings);
-
-    let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
-    environment.pinned_to = pin.as_ref().map(|pin| pin.processor);
+    let environment = environment(chosen, &tools, &options.command_line);
     let date = crate::date::format_date(SystemTime::now());
-    let mut folder = RunFolder::create(&options.out, &date, row.name())?;
+    let folder = RunFolder::create(&options.out, &date, &environment.machine())?;
     folder.write_environment(&environment)?;
-    let watched = prepared.schedule.watched.clone();
-    let (samples, took) = take_samples(row, prepared, &mut folder, options)?;
-    drop(pin);
-
-    warnings.extend(warning::about_samples(&samples, &watched));
-    let (figures, tables) = row.present(&samples);
-    let outcome = Outcome {
-        row: row.name(),
-        about: row.about(),
-        rounds: samples.rounds(),
-        took_s: took.as_secs_f64(),
-        figures,
-        warnings,
-        environment,
+    let names: Vec<&str> = chosen.iter().map(|row| row.name()).collect();
+    folder.write_readme(&environment, &[], &names)?;
+    let began = Instant::now();
+    let mut outcomes = Vec::new();
+    for index in 0..chosen.len() {
+        if options.interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let place = Place::of(chosen, index, began.elapsed(), options);
+        let outcome = bench_row(&place, &tools, &environment, &folder, options)?;
+        (options.show)(&outcome)?;
+        outcomes.push(outcome);
+        folder.write_readme(&environment, &outcomes, &names[index + 1..])?;
+    }
+    Ok(Outcomes {
         folder: folder.path().to_owned(),
-        tables,
+        environment,
+        rows: outcomes,
+    })
+}
+
+/// A row among the others, and the time that it and all of them have.
+struct Place<'a> {
+    row: &'a dyn Row,
+    number: usize,
+    rows: usize,
+    budget: Duration,
+    began_after: Duration,
+    budget_in_all: Duration,
+}
+
+impl<'a> Place<'a> {
+    fn of(rows: &[&'a dyn Row], index: usize, elapsed: Duration, options: &Options) -> Self {
+        let ahead = rows[index..].iter().map(|row| budget_of(*row, options));
+        Self {
+            row: rows[index],
+            number: index + 1,
+            rows: rows.len(),
+            budget: budget_of(rows[index], options),
+            began_after: elapsed,
+            budget_in_all: elapsed + ahead.sum::<Duration>(),
+        }
+    }
+}
+
+/// The time that a row has at most, about.
+fn budget_of(row: &dyn Row, options: &Options) -> Duration {
+    const LEAST_QUICK: Duration = Duration::from_secs(3);
+    let whole = row.budget();
+    let usual = if options.extent != Extent::Full {
+        (whole / 10).max(LEAST_QUICK)
+    } else {
+        whole
+    };
+    options.budget.unwrap_or(usual)
+}
+
+/// Measures a row and keeps what came out.
+fn bench_row(
+    place: &Place<'_>,
+    tools: &Tools,
+    environment: &Environment,
+    folder: &RunFolder,
+    options: &Options,
+) -> anyhow::Result<Outcome> {
+    let mut folder = folder.create_row(place.row.name())?;
+    let measured = measure_row(place, tools, environment, &mut folder, options);
+    let failed = |error: anyhow::Error| Outcome {
+        failed: Some(format!("{error:#}")),
+        ..Outcome::default()
+    };
+    let outcome = Outcome {
+        row: place.row.name().to_owned(),
+        about: place.row.about().to_owned(),
+        chart: rows::chart_facts(place.row.name()),
+        environment: environment.clone(),
+        folder: folder.path().to_owned(),
+        ..measured.unwrap_or_else(failed)
     };
     folder.write_summary(&outcome, &outcome.to_string())?;
     Ok(outcome)
 }
 
+/// What the row itself tells.
+fn measure_row(
+    place: &Place<'_>,
+    tools: &Tools,
+    environment: &Environment,
+    folder: &mut RowFolder,
+    options: &Options,
+) -> anyhow::Result<Outcome> {
+    let mut warnings = warning::about_machine(environment.load, environment.processors);
+    let few = tools.for_long_row();
+    let tools = match &options.peers {
+        None if rows::is_long(place.row) => &few,
+        _ => tools,
+    };
+    let mut prepared = place.row.prepare_within(tools, place.budget)?;
+    prepared.schedule.budget = place.budget;
+    warnings.append(&mut prepared.warnings);
+    let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
+    let pinned_to = pin.as_ref().map(|pin| pin.processor);
+    let watched = prepared.schedule.watched.clone();
+    let before = Moment::now();
+    let (samples, took) = take_samples(place, prepared, folder, options)?;
+    drop(pin);
+    let conditions = before.until(&Moment::now());
+
+    warnings.extend(warning::about_conditions(&conditions));
+    warnings.extend(warning::about_samples(&samples, &watched));
+    let (figures, tables) = place.row.present(&samples);
+    Ok(Outcome {
+        rounds: samples.rounds(),
+        took_s: took.as_secs_f64(),
+        pinned_to,
+        figures,
+        warnings: warnings.iter().map(Doubt::from).collect(),
+        conditions,
+        tables,
+        ..Outcome::default()
+    })
+}
+
 /// Measures by the schedule; gives the time it took too. The workload's files are gone afterwards.
 fn take_samples(
-    row: &dyn Row,
+    place: &Place<'_>,
     prepared: Prepared,
-    folder: &mut RunFolder,
+    folder: &mut RowFolder,
     options: &Options,
 ) -> anyhow::Result<(Samples, Duration)> {
     let mut watcher = Watcher {
-        folder,
-        row: row.name(),
-        budget: prepared.schedule.budget,
-        options,
+        folder: Some(folder),
+        interrupted: &options.interrupted,
+        tell: &|round, elapsed, is_last| tell(place, options, round, elapsed, is_last),
     };
     let mut trials = Trials::new(prepared.trials);
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
     let took = trials.elapsed();
-    watcher.tell(samples.as_ref().map_or(0, Samples::rounds), took, true);
+    (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
     Ok((samples?, took))
 }
 
-fn environment(tools: &Tools, options: &Options) -> Environment {
-    let versions = [
-        ("palisade", tools.palisade.version()),
-        (
-            "bubblewrap",
-            tools.bubblewrap.as_ref().and_then(Bubblewrap::version),
-        ),
-    ];
+/// The machine, the tools, what the rows are made with, and the command.
+pub(crate) fn environment(
+    rows: &[&dyn Row],
+    tools: &Tools,
+    command_line: &[String],
+) -> Environment {
+    let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
+    let versions = tools.peers.iter().map(version);
     Environment {
         tools: versions
-            .into_iter()
+            .chain([("palisade", tools.palisade.version())])
+            .chain(rows.iter().flat_map(|row| row.versions()))
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
-        command_line: options.command_line.clone(),
+        command_line: command_line.to_owned(),
         ..Environment::of_this_machine()
     }
 }
 
 /// Writes runs down and tells how far it is.
-struct Watcher<'a> {
-    folder: &'a mut RunFolder,
-    row: &'static str,
-    budget: Duration,
-    options: &'a Options,
+pub(crate) struct Watcher<'a> {
+    /// Absent where nothing is kept.
+    pub(crate) folder: Option<&'a mut RowFolder>,
+    pub(crate) interrupted: &'a AtomicBool,
+    /// Takes the round, the time since the measuring began, and whether it is over.
+    pub(crate) tell: &'a dyn Fn(usize, Duration, bool),
 }
 
-impl Watcher<'_> {
-    fn tell(&self, round: usize, elapsed: Duration, is_last: bool) {
-        (self.options.progress)(Progress {
-            row: self.row,
-            round,
-            elapsed,
-            budget: self.budget,
-            is_last,
-        });
-    }
+fn tell(place: &Place<'_>, options: &Options, round: usize, elapsed: Duration, is_last: bool) {
+    (options.progress)(Progress {
+        row: place.row.name(),
+        round,
+        elapsed,
+        budget: place.budget,
+        is_last,
+        number: place.number,
+        rows: place.rows,
+        elapsed_in_all: place.began_after + elapsed,
+        budget_in_all: place.budget_in_all,
+    });
 }
 
 impl Observer for Watcher<'_> {
     fn record(&mut self, run: &Run) -> anyhow::Result<()> {
         let round = if run.warm_up { 0 } else { run.round + 1 };
-        self.tell(round, Duration::from_micros(run.at_us), false);
-        self.folder.record(run)
+        (self.tell)(round, Duration::from_micros(run.at_us), false);
+        match &mut self.folder {
+            Some(folder) => folder.record(run),
+            None => Ok(()),
+        }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.options.interrupted.load(Ordering::Relaxed)
+        self.interrupted.load(Ordering::Relaxed)
     }
 }
 
@@ -223,70 +329,50 @@ impl Drop for Pin {
     }
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}: {}", self.row, self.about)?;
-        writeln!(formatter, "{}", self.circumstances())?;
-        for (title, table) in &self.tables {
-            write!(formatter, "\n{title}\n{table}")?;
-        }
-        writeln!(formatter)?;
-        for warning in &self.warnings {
-            writeln!(formatter, "{}", wrapped("warning:", &warning.to_string()))?;
-        }
-        writeln!(formatter, "samples: {}", self.folder.display())
-    }
-}
-
-impl Outcome {
-    fn circumstances(&self) -> String {
-        let machine = &self.environment;
-        let processor = machine.processor.as_deref().unwrap_or(machine.architecture);
-        let kernel = machine
-            .kernel
-            .as_deref()
-            .and_then(|kernel| kernel.split(' ').next())
-            .unwrap_or("?");
-        let tools: Vec<_> = machine.tools.values().map(String::as_str).collect();
-        format!(
-            "{} rounds in {:.0} s, in turn · Linux {kernel} · {} × {processor}\n{}",
-            self.rounds,
-            self.took_s,
-            machine.processors,
-            tools.join(" · ")
-        )
-    }
-}
-
-/// `text` after `lead`, in lines that are no wider than a table.
-fn wrapped(lead: &str, text: &str) -> String {
-    let width_of = |text: &str| text.chars().count();
-    let mut lines = vec![lead.to_owned()];
-    for word in text.split(' ') {
-        let fits =
-            |line: &String| width_of(line) + 1 + width_of(word) <= crate::table::MOST_COLUMNS;
-        if !lines.last().is_some_and(fits) {
-            lines.push(" ".repeat(lead.len()));
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push(' ');
-            line.push_str(word);
-        }
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn options(budget: Option<Duration>, extent: Extent) -> Options {
+        Options {
+            palisade: PathBuf::new(),
+            out: PathBuf::new(),
+            budget,
+            peers: None,
+            extent,
+            command_line: Vec::new(),
+            interrupted: Arc::default(),
+            progress: Box::new(|_| {}),
+            show: Box::new(|_| Ok(())),
+        }
+    }
+
     #[test]
-    fn long_warnings_are_wrapped_under_their_lead() {
-        let text = ["word"; 25].join(" ");
-        let wrapped = wrapped("warning:", &text);
-        let widths: Vec<_> = wrapped.lines().map(|line| line.chars().count()).collect();
-        assert_eq!(widths, [98, 43]);
-        assert!(wrapped.lines().all(|line| line[8..].starts_with(" word")));
+    fn a_quick_look_takes_a_tenth() {
+        let start = rows::row("start").unwrap();
+        let long = rows::row("sva-t3").unwrap();
+        let seconds = |row, budget, quick| budget_of(row, &options(budget, quick)).as_secs_f64();
+        assert_eq!(seconds(start, None, Extent::Full), 20.0);
+        assert_eq!(seconds(start, None, Extent::Quick), 3.0, "never less");
+        assert_eq!(
+            seconds(long, None, Extent::Quick),
+            long.budget().as_secs_f64() / 10.0
+        );
+        assert_eq!(
+            seconds(long, Some(Duration::from_secs(1)), Extent::Quick),
+            1.0
+        );
+    }
+
+    #[test]
+    fn what_is_left_of_all_shrinks_with_each_row() {
+        let rows = ["start", "start", "start"].map(|name| rows::row(name).unwrap());
+        let minute = options(Some(Duration::from_secs(60)), Extent::Full);
+        let at = |index, elapsed| Place::of(&rows, index, Duration::from_secs(elapsed), &minute);
+        assert_eq!(at(0, 0).budget_in_all.as_secs(), 180);
+        let last = at(2, 70);
+        assert_eq!(last.budget_in_all.as_secs(), 130);
+        assert_eq!((last.number, last.rows), (3, 3));
     }
 
     #[test]

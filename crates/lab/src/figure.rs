@@ -8,17 +8,20 @@ use crate::{
         estimate_ratio,
     },
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// One measure of one contender.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Whose.
     #[serde(flatten)]
     pub contender: Contender,
     /// What was measured.
     pub measure: String,
+    /// What tables and charts call it, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Of the summary and the difference.
     pub unit: Unit,
     /// The runs; `None` of a figure over several measures.
@@ -35,7 +38,7 @@ pub struct Figure {
 }
 
 /// What a median must reach.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// At most this, in the measure's unit.
@@ -47,7 +50,7 @@ pub enum Target {
 }
 
 /// Whether a target is reached, from good to bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The whole interval is within it.
@@ -71,16 +74,18 @@ impl Figure {
         let bare = baseline.map(|baseline| samples.series(baseline, measure));
         let ratio = bare.as_ref().map(|bare| estimate_ratio(&series, bare));
         let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
+        let verdict = |estimate: &Estimate, limit| Verdict::of(estimate, limit, series.len());
         let verdict = target.and_then(|target| match target {
-            Target::AtMost(limit) => Some(Verdict::of(&estimate_median(&series), limit)),
+            Target::AtMost(limit) => Some(verdict(&estimate_median(&series), limit)),
             Target::AtMostOverBare(limit) => {
-                difference.map(|difference| Verdict::of(&difference, limit))
+                difference.map(|difference| verdict(&difference, limit))
             }
-            Target::AtMostTimesBare(limit) => ratio.map(|ratio| Verdict::of(&ratio, limit)),
+            Target::AtMostTimesBare(limit) => ratio.map(|ratio| verdict(&ratio, limit)),
         });
         Self {
             contender: contender.clone(),
             measure: measure.to_owned(),
+            title: None,
             unit,
             summary: Some(Summary::of(&series)),
             ratio,
@@ -104,17 +109,47 @@ impl Figure {
                 samples.series(baseline, measure),
             )
         };
-        let ratio = estimate_mean_ratio(&measures.iter().map(pair).collect::<Vec<_>>());
+        let pairs: Vec<_> = measures.iter().map(pair).collect();
+        Self::mean_of_pairs(contender.clone(), unit, &pairs, most)
+    }
+
+    /// The geometric mean of the ratios of pairs of series, each round by round.
+    pub(crate) fn mean_of_pairs(
+        contender: Contender,
+        unit: Unit,
+        pairs: &[(Vec<f64>, Vec<f64>)],
+        most: Option<f64>,
+    ) -> Self {
+        let ratio = estimate_mean_ratio(pairs);
+        let rounds = pairs.first().map_or(0, |(ours, _)| ours.len());
         Self {
-            contender: contender.clone(),
+            contender,
             measure: "geometric mean".to_owned(),
+            title: None,
             unit,
             summary: None,
             ratio: Some(ratio),
             difference: None,
             target: most.map(Target::AtMostTimesBare),
-            verdict: most.map(|most| Verdict::of(&ratio, most)),
+            verdict: most.map(|most| Verdict::of(&ratio, most, rounds)),
         }
+    }
+
+    /// The same figure, called so in tables and charts.
+    pub fn titled(self, title: &str) -> Self {
+        Self {
+            title: Some(title.to_owned()),
+            ..self
+        }
+    }
+
+    /// What to call it: its title, the workload of a whole run, else the measure.
+    pub(crate) fn title(&self) -> &str {
+        let name = match self.measure.as_str() {
+            "wall" => &self.contender.workload,
+            _ => &self.measure,
+        };
+        self.title.as_ref().unwrap_or(name)
     }
 
     /// `1.108–1.117`, the interval of the ratio.
@@ -131,9 +166,19 @@ impl Figure {
     }
 }
 
+/// Whether a subject is palisade in one of its forms.
+pub(crate) fn is_ours(subject: &str) -> bool {
+    subject.starts_with("palisade") || subject.starts_with("library")
+}
+
 impl Verdict {
-    fn of(estimate: &Estimate, limit: f64) -> Self {
-        if estimate.high <= limit {
+    /// Of so few rounds that chance alone may put all of them on one side, nothing can be said: an
+    /// interval cannot be wider than what was seen.
+    fn of(estimate: &Estimate, limit: f64, rounds: usize) -> Self {
+        const FEWEST_ROUNDS: usize = 4;
+        if rounds < FEWEST_ROUNDS {
+            Self::Unsure
+        } else if estimate.high <= limit {
             Self::Pass
         } else if estimate.low > limit {
             Self::Short
@@ -191,6 +236,14 @@ mod tests {
             verdict(&[400.0; 5], &ours, Target::AtMost(700.0)),
             Some(Verdict::Unsure)
         );
+    }
+
+    #[test]
+    fn three_rounds_decide_nothing() {
+        for (ours, target) in [([100.0; 3], 700.0), ([900.0; 3], 700.0)] {
+            let verdict = verdict(&[400.0; 3], &ours, Target::AtMost(target));
+            assert_eq!(verdict, Some(Verdict::Unsure));
+        }
     }
 
     #[test]

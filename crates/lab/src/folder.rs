@@ -1,14 +1,18 @@
 //! The folder of a run: everything that is needed to check its figures, or to take them again.
 //!
 //! ```text
-//! runs/2026-01-31-start/
+//! runs/2026-01-31-thinkpad/
+//!   README.md          what this is: the machine, the verdicts, the command that makes it again
 //!   environment.json   the machine, the tools, the command
-//!   samples.jsonl      one run a line, as it was taken
-//!   summary.json       figures and warnings
-//!   table.txt          what was printed
+//!   start/             one folder for each row
+//!     samples.jsonl    one run a line, as it was taken
+//!     summary.json     figures, tables and warnings
+//!     table.txt        what was printed
 //! ```
+//!
+//! It grows row by row: whatever ends the measuring leaves what came before it.
 
-use crate::{environment::Environment, sample::Run};
+use crate::{environment::Environment, outcome::Outcome, readme::readme, sample::Run};
 use anyhow::Context;
 use serde::Serialize;
 use std::{
@@ -17,20 +21,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A folder that samples are being written to.
+pub(crate) const ENVIRONMENT: &str = "environment.json";
+pub(crate) const SAMPLES: &str = "samples.jsonl";
+pub(crate) const SUMMARY: &str = "summary.json";
+const TABLE: &str = "table.txt";
+const README: &str = "README.md";
+
+/// A folder that rows are being written to.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    samples: File,
 }
 
 impl RunFolder {
-    /// Makes `DATE-ROW` below `parent`, or `DATE-ROW-2` and so on: no run is written over.
+    /// Makes `DATE-MACHINE` below `parent`, or `DATE-MACHINE-2` and so on: no run is written over.
     ///
     /// # Errors
     ///
     /// When it cannot be written to.
-    pub fn create(parent: &Path, date: &str, row: &str) -> anyhow::Result<Self> {
+    pub fn create(parent: &Path, date: &str, machine: &str) -> anyhow::Result<Self> {
         let fault = || {
             format!(
                 "host: cannot keep samples below {}; choose another folder with --out",
@@ -38,11 +47,60 @@ impl RunFolder {
             )
         };
         fs::create_dir_all(parent).with_context(fault)?;
-        let path = new_folder(parent, &format!("{date}-{row}")).with_context(fault)?;
-        let samples = File::create_new(path.join("samples.jsonl")).with_context(fault)?;
-        Ok(Self { path, samples })
+        let path = new_folder(parent, &format!("{date}-{machine}")).with_context(fault)?;
+        Ok(Self { path })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the machine down.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn write_environment(&self, environment: &Environment) -> anyhow::Result<()> {
+        write(&self.path, ENVIRONMENT, &json(environment)?)
+    }
+
+    /// Says what is in the folder so far, and which rows are still to come.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses.
+    pub fn write_readme(
+        &self,
+        environment: &Environment,
+        outcomes: &[Outcome],
+        to_come: &[&str],
+    ) -> anyhow::Result<()> {
+        let text = readme(environment, outcomes, to_come);
+        write(&self.path, README, &text)
+    }
+
+    /// Begins a row.
+    ///
+    /// # Errors
+    ///
+    /// When the disk refuses, or the row is there already.
+    pub fn create_row(&self, row: &str) -> anyhow::Result<RowFolder> {
+        let path = self.path.join(row);
+        let samples = fs::create_dir(&path).and_then(|()| File::create_new(path.join(SAMPLES)));
+        let samples = samples.with_context(|| fault(&path, SAMPLES))?;
+        Ok(RowFolder { path, samples })
+    }
+}
+
+/// The folder of one row, that samples are being written to.
+#[derive(Debug)]
+pub struct RowFolder {
+    path: PathBuf,
+    samples: File,
+}
+
+impl RowFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -58,35 +116,26 @@ impl RunFolder {
         line.push(b'\n');
         self.samples
             .write_all(&line)
-            .with_context(|| self.fault("samples.jsonl"))
+            .with_context(|| fault(&self.path, SAMPLES))
     }
 
-    /// Writes the machine down.
+    /// Writes the figures down, for programs and as they are `shown`.
     ///
     /// # Errors
     ///
     /// When the disk refuses.
-    pub fn write_environment(&self, environment: &Environment) -> anyhow::Result<()> {
-        self.write("environment.json", &json(environment)?)
+    pub fn write_summary(&self, summary: &impl Serialize, shown: &str) -> anyhow::Result<()> {
+        write(&self.path, SUMMARY, &json(summary)?)?;
+        write(&self.path, TABLE, shown)
     }
+}
 
-    /// Writes the figures down, for programs and as they were printed.
-    ///
-    /// # Errors
-    ///
-    /// When the disk refuses.
-    pub fn write_summary(&self, summary: &impl Serialize, table: &str) -> anyhow::Result<()> {
-        self.write("summary.json", &json(summary)?)?;
-        self.write("table.txt", table)
-    }
+fn write(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    fs::write(folder.join(name), text).with_context(|| fault(folder, name))
+}
 
-    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        fs::write(self.path.join(name), text).with_context(|| self.fault(name))
-    }
-
-    fn fault(&self, name: &str) -> String {
-        format!("host: cannot write {}", self.path.join(name).display())
-    }
+fn fault(folder: &Path, name: &str) -> String {
+    format!("host: cannot write {}", folder.join(name).display())
 }
 
 fn json(value: &impl Serialize) -> anyhow::Result<String> {
@@ -115,15 +164,15 @@ mod tests {
     fn no_run_is_written_over() {
         let parent = tempfile::tempdir().unwrap();
         let create =
-            || RunFolder::create(&parent.path().join("runs"), "2026-01-31", "start").unwrap();
+            || RunFolder::create(&parent.path().join("runs"), "2026-01-31", "thinkpad").unwrap();
         let names = [create(), create(), create()]
             .map(|folder| folder.path().file_name().unwrap().to_owned());
         assert_eq!(
             names,
             [
-                "2026-01-31-start",
-                "2026-01-31-start-2",
-                "2026-01-31-start-3"
+                "2026-01-31-thinkpad",
+                "2026-01-31-thinkpad-2",
+                "2026-01-31-thinkpad-3"
             ]
         );
     }
@@ -131,7 +180,8 @@ mod tests {
     #[test]
     fn samples_are_on_disk_as_soon_as_they_are_recorded() {
         let parent = tempfile::tempdir().unwrap();
-        let mut folder = RunFolder::create(parent.path(), "2026-01-31", "start").unwrap();
+        let folder = RunFolder::create(parent.path(), "2026-01-31", "thinkpad").unwrap();
+        let mut row = folder.create_row("start").unwrap();
         let run = |round| Run {
             round,
             turn: 0,
@@ -141,9 +191,9 @@ mod tests {
             readings: vec![Reading::one_us("wall", 2.5)],
         };
         for round in 0..2 {
-            folder.record(&run(round)).unwrap();
+            row.record(&run(round)).unwrap();
         }
-        let text = fs::read_to_string(folder.path().join("samples.jsonl")).unwrap();
+        let text = fs::read_to_string(folder.path().join("start/samples.jsonl")).unwrap();
         let runs: Vec<Run> = text
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -152,9 +202,21 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_not_written_over_either() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "2026-01-31", "thinkpad").unwrap();
+        folder.create_row("start").unwrap();
+        let error = folder.create_row("start").unwrap_err();
+        assert!(
+            error.to_string().ends_with("start/samples.jsonl"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_folder_that_cannot_be_made_names_the_way_out() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = RunFolder::create(file.path(), "2026-01-31", "start").unwrap_err();
+        let error = RunFolder::create(file.path(), "2026-01-31", "thinkpad").unwrap_err();
         assert!(
             error
                 .to_string()

@@ -15,10 +15,11 @@
 //!   95 % interval, by bootstrap over whole rounds ([`statistics`]). Nothing is subtracted or
 //!   dropped: the cost of starting a process is in every start, ours and theirs.
 //! - Every sample is on disk before the next is taken, with the machine it was taken on
-//!   ([`folder`], [`environment`]).
+//!   ([`folder`], [`environment`]); a kept run can be read again ([`kept`]), shown as
+//!   a page ([`page`]) or Markdown ([`markdown`]), and compared with another ([`compare`]).
 //! - Doubts are values with advice ([`Warning`]).
 //!
-//! [`rows`] lists what can be measured and [`bench()`] measures one of them. A [`rows::Row`] is data
+//! [`rows`] lists what can be measured and [`bench()`] measures some of them. A [`rows::Row`] is data
 //! and two functions: which contenders there are, and how the samples are shown. Everything between
 //! is common, and a mock [`Executor`] makes it exactly testable.
 //!
@@ -28,15 +29,24 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+pub mod compare;
+pub mod conditions;
+pub mod cost;
 mod date;
 pub mod environment;
 pub mod figure;
 pub mod folder;
+pub mod jvm;
+pub mod kept;
 pub mod library;
+pub mod markdown;
 pub mod measure;
 pub mod memory;
 mod notation;
 pub mod order;
+mod outcome;
+pub mod page;
+mod readme;
 pub mod rows;
 pub mod sample;
 pub mod statistics;
@@ -46,7 +56,9 @@ mod trial;
 mod warning;
 pub mod workloads;
 
-pub use bench::{Options, Outcome, Progress, bench};
+pub use bench::{Options, Outcomes, Progress, Show, bench};
+pub use kept::{KeptRow, KeptRun};
 pub use measure::Executor;
+pub use outcome::{Doubt, Outcome};
 pub use trial::Trial;
 pub use warning::Warning;

@@ -1,7 +1,7 @@
 //! Starting guests from within this process, as a program that embeds palisade does.
 
-use anyhow::{Context, ensure};
-use palisade::{Domain, Launcher, Machine, Policy, Report, Stdio};
+use anyhow::{Context, bail, ensure};
+use palisade::{Builder, Domain, Launcher, Machine, Policy, Prepared, Report, Stdio};
 use palisade_wall::Command;
 use std::sync::Arc;
 
@@ -14,15 +14,23 @@ pub enum Readiness {
     KeeperUp,
     /// Domains are parked ahead: as much as can be done for a plan is done, and they wait for guests.
     Parked,
+    /// The same, and the plan is made once for all guests.
+    Planned,
 }
 
 /// Starts one command again and again.
 #[derive(Debug)]
 pub struct Library {
-    policy: Policy,
-    command: Command,
+    start: Start,
     /// Absent while it is cold.
     launcher: Option<Arc<Launcher>>,
+}
+
+/// What there is of the next guest.
+#[derive(Debug)]
+enum Start {
+    Wanted(Box<Policy>, Command),
+    Planned(Box<Prepared>),
 }
 
 impl Library {
@@ -33,15 +41,19 @@ impl Library {
     /// When this machine can't hold a domain.
     pub fn new(readiness: Readiness, policy: Policy, command: Command) -> anyhow::Result<Self> {
         let launcher = || Launcher::new(Machine::probe());
-        let library = Self {
-            policy,
-            command,
-            launcher: match readiness {
-                Readiness::Cold => None,
-                Readiness::KeeperUp => Some(Arc::new(launcher())),
-                Readiness::Parked => Some(Arc::new(launcher().park_ahead())),
-            },
+        let launcher = match readiness {
+            Readiness::Cold => None,
+            Readiness::KeeperUp => Some(Arc::new(launcher())),
+            Readiness::Parked | Readiness::Planned => Some(Arc::new(launcher().park_ahead())),
         };
+        let start = match readiness {
+            Readiness::Planned => {
+                let builder = builder(&policy, &command, launcher.clone());
+                Start::Planned(Box::new(builder.prepare()?))
+            }
+            _ => Start::Wanted(Box::new(policy), command),
+        };
+        let library = Self { start, launcher };
         library.run()?;
         Ok(library)
     }
@@ -64,7 +76,13 @@ impl Library {
     ///
     /// When the start fails or the guest does.
     pub fn run(&self) -> anyhow::Result<Report> {
-        let report = self.builder().spawn()?.wait()?;
+        let domain = match &self.start {
+            Start::Planned(prepared) => prepared.spawn()?,
+            Start::Wanted(policy, command) => {
+                builder(policy, command, self.launcher.clone()).spawn()?
+            }
+        };
+        let report = domain.wait()?;
         check(&report)?;
         Ok(report)
     }
@@ -73,23 +91,27 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// When the start fails or the guest does, or when it printed no text.
+    /// When the start fails or the guest does, when it printed no text, or when it is planned already,
+    /// with nowhere to print.
     pub fn run_for_output(&self) -> anyhow::Result<String> {
-        let guest = self.builder().stdout(Stdio::piped()).spawn()?;
-        let output = guest.wait_with_output()?;
+        let Start::Wanted(policy, command) = &self.start else {
+            bail!("a planned guest prints nothing");
+        };
+        let builder = builder(policy, command, self.launcher.clone());
+        let output = builder.stdout(Stdio::piped()).spawn()?.wait_with_output()?;
         check(&output.report)?;
         String::from_utf8(output.stdout).context("the output is not text")
     }
+}
 
-    fn builder(&self) -> palisade::Builder {
-        let new = || Arc::new(Launcher::new(Machine::probe()));
-        Domain::builder(&self.command.program)
-            .args(&self.command.arguments)
-            .policy(self.policy.clone())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .launcher(self.launcher.clone().unwrap_or_else(new))
-    }
+/// With a launcher of its own where there is none yet.
+fn builder(policy: &Policy, command: &Command, launcher: Option<Arc<Launcher>>) -> Builder {
+    Domain::builder(&command.program)
+        .args(&command.arguments)
+        .policy(policy.clone())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .launcher(launcher.unwrap_or_else(|| Arc::new(Launcher::new(Machine::probe()))))
 }
 
 fn check(report: &Report) -> anyhow::Result<()> {

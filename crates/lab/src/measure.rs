@@ -79,7 +79,9 @@ pub fn measure(
 ) -> anyhow::Result<Samples> {
     let mut samples = Samples::new(executor.contenders());
     for round in 0..schedule.warm_up_rounds {
-        run_round(executor, round, true, observer)?;
+        if run_round(executor, round, true, observer)?.is_none() {
+            break;
+        }
     }
     let mut next_look = schedule.least_rounds.max(FEWEST_ROUNDS);
     while goes_on(executor.elapsed(), &samples, schedule) {

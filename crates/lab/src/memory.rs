@@ -42,7 +42,16 @@ pub fn tree_of(root: u32) -> anyhow::Result<Vec<Process>> {
         tree.extend(children.map(|(child, _)| *child));
         next += 1;
     }
-    tree.into_iter().map(process).collect()
+    tree.into_iter()
+        .filter(|one| !has_ended(*one))
+        .map(process)
+        .collect()
+}
+
+/// Whether it only waits to be waited for: it holds nothing any more.
+fn has_ended(process: u32) -> bool {
+    let status = text(process, "status").unwrap_or_default();
+    !status.lines().any(|line| line.starts_with("VmRSS:"))
 }
 
 fn process(process: u32) -> anyhow::Result<Process> {
@@ -116,6 +125,19 @@ mod tests {
         assert_eq!(parent("12 (cat) S 3 12 12"), Some(3));
         assert_eq!(parent("12 (a) S 9 (b) R 4 12 12"), Some(4));
         assert_eq!(parent("12"), None);
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_waited_for_holds_nothing() {
+        let mut child = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        // Its end of the pipe closes while it ends; `wait` below is what takes it away.
+        std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
+        while !text(child.id(), "stat").unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(has_ended(child.id()) && !has_ended(std::process::id()));
+        child.wait().unwrap();
     }
 
     #[test]

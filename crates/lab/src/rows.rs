@@ -5,8 +5,10 @@ mod conformance;
 mod counts;
 mod memory;
 mod operations;
+pub mod osv;
 mod policies;
 mod programs;
+mod published;
 mod start;
 mod sva;
 mod syscalls;
@@ -16,15 +18,18 @@ use crate::{
     Trial, Warning,
     figure::Figure,
     measure::{Schedule, Watched},
+    notation::four_figures,
     sample::{Contender, Samples},
-    subjects::{Bubblewrap, Palisade, Subject},
-    table::Table,
-    trial::Program,
+    subjects::{InstalledPeer, PEERS, Palisade, Peer, Subject},
+    table::{MOST_COLUMNS, Table},
+    warning,
     workloads::Workloads,
 };
-use palisade_policy::{Access, FileGrant, Policy};
+use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
-use std::path::Path;
+pub(crate) use published::chart_facts;
+pub use published::{Axis, ChartFacts, Published};
+use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
 pub trait Row: Sync {
@@ -34,6 +39,10 @@ pub trait Row: Sync {
     /// What it runs, in a line.
     fn about(&self) -> &'static str;
 
+    /// How long it takes at most, about, where nothing else was asked for. It replaces the budget of
+    /// [`Prepared::schedule`].
+    fn budget(&self) -> Duration;
+
     /// Lays out the workload and makes everyone ready who will run it.
     ///
     /// # Errors
@@ -41,12 +50,34 @@ pub trait Row: Sync {
     /// When palisade does not run here. A peer that does not is left out with a warning.
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared>;
 
+    /// The same for about so much time, by rows whose single runs can be made shorter.
+    ///
+    /// # Errors
+    ///
+    /// As `prepare`.
+    fn prepare_within(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
+        self.prepare(tools)
+    }
+
+    /// Versions of what its workloads need and no other row does, by name.
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        Vec::new()
+    }
+
     /// What the samples say, and how to show it. Pure.
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>);
 }
 
+/// A row that takes longer than this runs where it is named, or all are.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Whether a row takes so long that it runs only where it is named, or all are.
+pub fn is_long(row: &dyn Row) -> bool {
+    row.budget() > LONG
+}
+
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 13] {
+pub fn rows() -> [&'static dyn Row; 14] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -61,6 +92,7 @@ pub fn rows() -> [&'static dyn Row; 13] {
         &sva::APPLICATIONS,
         &boot::Boot,
         &counts::Counts,
+        &osv::JVM,
     ]
 }
 
@@ -87,8 +119,10 @@ pub enum Extent {
 pub struct Tools {
     /// The `palisade` that is measured.
     pub palisade: Palisade,
-    /// Absent where it is not installed.
-    pub bubblewrap: Option<Bubblewrap>,
+    /// What it is compared with.
+    pub peers: Vec<InstalledPeer>,
+    /// What it would be compared with too, were it installed.
+    pub absent: Vec<&'static Peer>,
     /// How much is asked of them.
     pub extent: Extent,
 }
@@ -107,46 +141,56 @@ pub struct Prepared {
     pub pinned: bool,
 }
 
-/// Adds `peer` if it runs here, or the reason why it is left out.
-fn try_peer(
+impl Tools {
+    /// The same for a row whose runs take long: compared with the peer that is like palisade the most.
+    pub(crate) fn for_long_row(&self) -> Self {
+        let is_kept = |peer: &Peer| peer.name == "bubblewrap";
+        let mut tools = self.clone();
+        tools.peers.retain(|peer| is_kept(peer.peer));
+        tools.absent.retain(|peer| is_kept(peer));
+        tools
+    }
+}
+
+/// Adds each peer that runs here, or the reason why it is left out.
+fn try_peers<T: Trial + 'static>(
     prepared: &mut Prepared,
-    contender: Contender,
-    peer: Option<&Bubblewrap>,
-    make: impl FnOnce(&Bubblewrap) -> anyhow::Result<Box<dyn Trial>>,
+    tools: &Tools,
+    workload: &str,
+    command: &Command,
+    make: impl Fn(&InstalledPeer) -> anyhow::Result<T>,
 ) {
-    let Some(peer) = peer else {
-        let absent = Warning::PeerAbsent {
-            peer: "bubblewrap",
-            install: Bubblewrap::INSTALL,
-        };
-        if !prepared.warnings.contains(&absent) {
-            prepared.warnings.push(absent);
-        }
-        return;
-    };
-    let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));
-    match ran {
-        Ok(trial) => {
-            prepared.trials.push((contender, trial));
-            let lacks = Warning::PeerLacks {
-                peer: "bubblewrap",
-                lacks: Bubblewrap::LACKS,
-            };
-            if !prepared.warnings.contains(&lacks) {
-                prepared.warnings.push(lacks);
+    let able = |peer: &Peer| peer.takes(command);
+    let mut doubts = Vec::new();
+    for peer in tools.peers.iter().filter(|one| able(one.peer)) {
+        let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));
+        match ran {
+            Ok(trial) => {
+                let contender = Contender::new(workload, peer.name());
+                prepared.trials.push((contender, Box::new(trial)));
             }
-        }
-        Err(error) => {
-            prepared.warnings.push(Warning::PeerFailed {
-                peer: "bubblewrap",
+            Err(error) => doubts.push(Warning::PeerFailed {
+                peer: peer.name(),
                 reason: format!("{error:#}"),
-            });
+            }),
         }
+    }
+    let taking_part = prepared.trials.iter().map(|(contender, _)| contender);
+    let absent = tools.absent.iter().filter(|one| able(one));
+    doubts.extend(warning::about_peers(taking_part, absent));
+    for doubt in doubts {
+        prepared
+            .warnings
+            .retain(|known| !known.is_about_the_same(&doubt));
+        prepared.warnings.push(doubt);
     }
 }
 
 /// Watches `measure` of everyone who is not bare.
-fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str) -> Vec<Watched> {
+pub(crate) fn watch_all<'a>(
+    contenders: impl Iterator<Item = &'a Contender>,
+    measure: &str,
+) -> Vec<Watched> {
     contenders
         .filter(|contender| contender.subject != BARE)
         .map(|contender| Watched {
@@ -157,11 +201,36 @@ fn watch_all<'a>(contenders: impl Iterator<Item = &'a Contender>, measure: &str)
         .collect()
 }
 
-/// The subject that all others are compared with.
-const BARE: &str = "bare";
+/// A ratio to bare, without its interval; empty where there is none.
+pub(crate) fn ratio_cell(figure: Option<&Figure>) -> String {
+    let ratio = figure.and_then(|figure| figure.ratio);
+    ratio.map_or_else(String::new, |ratio| four_figures(ratio.value))
+}
 
-fn program(subject: &dyn Subject, policy: &Policy, command: &Command) -> anyhow::Result<Program> {
-    Program::new(&subject.command_line(policy, command))
+/// The title of a second table, where the first one has no room for all.
+const OTHER_PEERS: &str = "The same beside the other tools, times as much as with no wall:";
+
+/// The subject that is measured.
+pub(crate) const PALISADE: &str = "palisade run";
+/// The subject that all others are compared with.
+pub(crate) const BARE: &str = "bare";
+
+/// The peers among contenders, each once and in the order of [`PEERS`].
+fn peers_among(contenders: &[Contender]) -> Vec<&'static Peer> {
+    let takes_part = |peer: &&Peer| contenders.iter().any(|one| one.subject == peer.name);
+    PEERS.into_iter().filter(takes_part).collect()
+}
+
+/// The table with as many peers as fit beside each other, and one with the others.
+fn tables_of_peers(
+    peers: &[&'static Peer],
+    table: impl Fn(&[&'static Peer]) -> Table,
+    others: impl Fn(&[&'static Peer]) -> Table,
+) -> (Table, Option<Table>) {
+    let fits = |count: &usize| table(&peers[..*count]).width() <= MOST_COLUMNS;
+    let shown = (0..=peers.len()).rev().find(fits).unwrap_or(0);
+    let (first, rest) = peers.split_at(shown);
+    (table(first), (!rest.is_empty()).then(|| others(rest)))
 }
 
 fn grant(access: Access, path: &Path) -> FileGrant {
@@ -180,7 +249,7 @@ fn present_on_terminal(row: &dyn Row, samples: &Samples) -> (Vec<Figure>, String
         .iter()
         .map(|(title, table)| format!("{title}\n{table}\n"));
     let text: String = shown.collect();
-    let fits = |line: &str| line.chars().count() <= crate::table::MOST_COLUMNS;
+    let fits = |line: &str| line.chars().count() <= MOST_COLUMNS;
     assert!(text.lines().all(fits), "{text}");
     (figures, text)
 }

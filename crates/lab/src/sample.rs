@@ -34,12 +34,24 @@ pub enum Unit {
     /// Bytes.
     #[serde(rename = "B")]
     Bytes,
-    /// How many.
+    /// How many, of whatever is counted.
     #[serde(rename = "count")]
     Count,
     /// How a test ended: 0 passed, 1 skipped, 2 failed.
     #[serde(rename = "outcome")]
     Outcome,
+}
+
+impl Unit {
+    /// How it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Microseconds => "µs",
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "B",
+            Self::Count | Self::Outcome => "",
+        }
+    }
 }
 
 /// What one run tells about one measure.
@@ -180,6 +192,11 @@ impl Samples {
 
 #[cfg(test)]
 impl Samples {
+    /// The readings of a round.
+    pub(crate) fn round(&self, index: usize) -> &[Vec<Reading>] {
+        &self.rounds[index]
+    }
+
     /// Wall-clock times in µs of `bare` and `subject`, one of each a round, for tests of what reads
     /// samples.
     pub(crate) fn of_two(subject: &str, bare: &[f64], ours: &[f64]) -> (Self, [Contender; 2]) {

@@ -3,7 +3,7 @@
 //! Percentiles interpolate between neighbours (Hyndman and Fan's type 7, as in R, NumPy and Julia). Of
 //! no values, everything is NaN.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How often an interval's samples are drawn again.
 const RESAMPLES: usize = 2000;
@@ -11,17 +11,21 @@ const RESAMPLES: usize = 2000;
 const TAIL: f64 = 0.025;
 
 /// What a list of values looks like, in their unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many values.
     pub count: usize,
     /// Half of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub median: f64,
     /// A tenth of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub p10: f64,
     /// Nine tenths of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub p90: f64,
     /// All but a hundredth of the values are below it.
+    #[serde(deserialize_with = "number_or_nan")]
     pub p99: f64,
 }
 
@@ -42,13 +46,16 @@ impl Summary {
 }
 
 /// A statistic of the samples, and the interval that holds the true one in 95 cases of 100.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Of the samples as they are.
+    #[serde(deserialize_with = "number_or_nan")]
     pub value: f64,
     /// Lower end of the interval.
+    #[serde(deserialize_with = "number_or_nan")]
     pub low: f64,
     /// Upper end of the interval.
+    #[serde(deserialize_with = "number_or_nan")]
     pub high: f64,
 }
 
@@ -57,6 +64,11 @@ impl Estimate {
     pub fn relative_width(&self) -> f64 {
         (self.high - self.low) / self.value
     }
+}
+
+/// JSON has no word for NaN: it is written as `null`.
+fn number_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// The median of `values`, which need not be sorted.
@@ -83,6 +95,17 @@ pub fn estimate_difference(ours: &[f64], theirs: &[f64]) -> Estimate {
     })
 }
 
+/// What somebody's runs take more than others', as a part of the others' whole: each is a whole and
+/// what of it does not count.
+pub fn estimate_added_part(ours: [&[f64]; 2], theirs: [&[f64]; 2]) -> Estimate {
+    let rounds = ours.iter().chain(&theirs).map(|values| values.len()).min();
+    bootstrap(rounds.unwrap_or(0), |rounds| {
+        let of =
+            |[whole, left_out]: [&[f64]; 2]| median_of(whole, rounds) - median_of(left_out, rounds);
+        (of(ours) - of(theirs)) / median_of(theirs[0], rounds)
+    })
+}
+
 /// The geometric mean of several such ratios over the same rounds.
 pub fn estimate_mean_ratio(pairs: &[(Vec<f64>, Vec<f64>)]) -> Estimate {
     let rounds = pairs
@@ -98,16 +121,39 @@ pub fn estimate_mean_ratio(pairs: &[(Vec<f64>, Vec<f64>)]) -> Estimate {
     })
 }
 
+/// How a ratio of two medians changed from one lot of rounds to another, as the second to the first. The
+/// lots are independent: their rounds are drawn apart.
+pub fn estimate_change(before: (&[f64], &[f64]), after: (&[f64], &[f64])) -> Estimate {
+    let rounds = |(ours, theirs): (&[f64], &[f64])| ours.len().min(theirs.len());
+    let lots = [rounds(before), rounds(after)];
+    let ratio = |(ours, theirs): (&[f64], &[f64]), rounds: &[usize]| {
+        median_of(ours, rounds) / median_of(theirs, rounds)
+    };
+    bootstrap_lots(lots, |[first, second]| {
+        ratio(after, second) / ratio(before, first)
+    })
+}
+
 /// Percentile bootstrap over rounds. A round is drawn whole: what its contenders have in common (a
 /// slow moment of the machine) stays in common, and does not widen the interval of their ratio.
 fn bootstrap(rounds: usize, statistic: impl Fn(&[usize]) -> f64) -> Estimate {
-    let mut drawn: Vec<usize> = (0..rounds).collect();
-    let value = statistic(&drawn);
+    bootstrap_lots([rounds], |[rounds]| statistic(rounds))
+}
+
+/// The same over several lots of rounds.
+fn bootstrap_lots<const LOTS: usize>(
+    rounds: [usize; LOTS],
+    statistic: impl Fn([&[usize]; LOTS]) -> f64,
+) -> Estimate {
+    let mut drawn = rounds.map(|rounds| (0..rounds).collect::<Vec<usize>>());
+    let value = statistic(drawn.each_ref().map(Vec::as_slice));
     let mut random = SplitMix64::new();
     let mut resampled: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            drawn.fill_with(|| random.below(rounds));
-            statistic(&drawn)
+            for (drawn, rounds) in drawn.iter_mut().zip(rounds) {
+                drawn.fill_with(|| random.below(rounds));
+            }
+            statistic(drawn.each_ref().map(Vec::as_slice))
         })
         .collect();
     resampled.sort_by(f64::total_cmp);
@@ -224,6 +270,25 @@ mod tests {
         let mean =
             estimate_mean_ratio(&[(vec![4.0; 5], vec![1.0; 5]), (vec![1.0; 5], vec![1.0; 5])]);
         assert!((mean.value - 2.0).abs() < 1e-12 && mean.low == mean.high);
+    }
+
+    #[test]
+    fn what_is_added_counts_without_the_starts() {
+        let (ours, theirs) = ([[115.0; 5], [5.0; 5]], [[101.0; 5], [1.0; 5]]);
+        let added = estimate_added_part([&ours[0], &ours[1]], [&theirs[0], &theirs[1]]);
+        assert!((added.value - 10.0 / 101.0).abs() < 1e-12 && added.low == added.high);
+        assert!(estimate_added_part([&[], &[]], [&[], &[]]).value.is_nan());
+    }
+
+    #[test]
+    fn a_change_divides_what_the_lots_divide() {
+        let exact = estimate_change((&[6.0; 4], &[4.0; 4]), (&[9.0; 7], &[3.0; 7]));
+        assert_eq!((exact.value, exact.low, exact.high), (2.0, 2.0, 2.0));
+        // Of two values each, drawn apart: the medians 1, 5 and 9 to the medians 1, 5 and 9.
+        let ones = [1.0, 1.0];
+        let apart = estimate_change((&[1.0, 9.0], &ones), (&[1.0, 9.0], &ones));
+        assert_eq!((apart.value, apart.low, apart.high), (1.0, 1.0 / 9.0, 9.0));
+        assert!(estimate_change((&[], &[]), (&[1.0], &[1.0])).value.is_nan());
     }
 
     #[test]

@@ -2,17 +2,26 @@
 //! into that tool's command line.
 //!
 //! A peer gets the flags that make it a fair comparison: the same files visible, no network, every
-//! namespace it offers. What it does not offer is said as a warning, never made up for.
+//! namespace it offers, no capabilities, those of the limits that it knows. What it does not offer is
+//! said as a warning, never made up for.
 
 mod bare;
 mod bubblewrap;
+mod containers;
+mod firejail;
 mod palisade;
+mod peer;
+mod sandlock;
+mod wasmtime;
 
 pub use bare::Bare;
-pub use bubblewrap::Bubblewrap;
 pub use palisade::Palisade;
+pub(crate) use palisade::policy_flags;
+pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};
 
-use palisade_policy::Policy;
+pub(crate) use wasmtime::is_wasm;
+
+use palisade_policy::{EnvGrant, Policy};
 use palisade_wall::Command;
 use std::{
     env,
@@ -25,8 +34,43 @@ pub trait Subject {
     /// Its name in tables.
     fn name(&self) -> &'static str;
 
-    /// The command line that runs `command` under as much of `policy` as it can hold.
-    fn command_line(&self, policy: &Policy, command: &Command) -> Vec<OsString>;
+    /// Whether the process of the command line waits for all that it starts: else nobody can tell
+    /// what they used.
+    fn waits_for_all(&self) -> bool {
+        true
+    }
+
+    /// What ends what is left of a command line whose process was killed, if anything can be.
+    fn line_to_end(&self, _killed: &[OsString]) -> Option<Vec<OsString>> {
+        None
+    }
+
+    /// The command line that runs `command` under as much of `policy` as it can hold. It may name
+    /// files that it needs and lays out in `room`, an empty folder that stays as long as the line is
+    /// used. The line is to be run in the policy's working directory, with the variables that it
+    /// grants and nothing else in the environment.
+    ///
+    /// # Errors
+    ///
+    /// When those files can't be written.
+    fn command_line(
+        &self,
+        policy: &Policy,
+        command: &Command,
+        room: &Path,
+    ) -> anyhow::Result<Vec<OsString>>;
+}
+
+/// The environment that a policy's grants make: what has no value is passed on, if it is there.
+pub(crate) fn variables(policy: &Policy) -> Vec<(String, OsString)> {
+    let value = |grant: &EnvGrant| {
+        let given = grant.value.clone().map(OsString::from);
+        Some((
+            grant.name.clone(),
+            given.or_else(|| env::var_os(&grant.name))?,
+        ))
+    };
+    policy.grants.env.iter().filter_map(value).collect()
 }
 
 /// The first line that `program --version` prints.
@@ -53,65 +97,13 @@ fn words_of(command: &Command) -> impl Iterator<Item = OsString> {
         .cloned()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use palisade_policy::{Access, Capability, FileGrant, Grants, Limits};
-    use std::time::Duration;
-
-    fn everything() -> Policy {
-        let grant = |access, path: &str| FileGrant {
-            access,
-            host: path.into(),
-            guest: None,
-        };
-        Policy {
-            grants: Grants {
-                files: vec![
-                    grant(Access::Read, "/tmp/lab"),
-                    grant(Access::Write, "/tmp/lab/open"),
-                    grant(Access::Protect, "/tmp/lab/open/.git"),
-                ],
-                ..Grants::nothing()
-            },
-            limits: Limits {
-                memory_bytes: Some(512 << 20),
-                time: Some(Duration::from_secs(600)),
-                ..Limits::default()
-            },
-            allow_degraded: [Capability::Memory].into(),
-            ..Policy::default()
-        }
-    }
-
-    fn line(subject: &dyn Subject, policy: &Policy) -> String {
-        let command = Command {
-            program: "/tmp/lab/true".into(),
-            arguments: vec!["now".into()],
-        };
-        subject
-            .command_line(policy, &command)
-            .join(" ".as_ref())
-            .into_string()
-            .unwrap()
-    }
-
-    #[test]
-    fn bare_is_the_command_itself() {
-        assert_eq!(line(&Bare, &everything()), "/tmp/lab/true now");
-    }
-
-    #[test]
-    fn palisade_gets_the_policy_as_flags() {
-        let palisade = Palisade::new("/bin/palisade".into());
-        insta::assert_snapshot!(line(&palisade, &everything()), @"/bin/palisade run --no-system --read /tmp/lab --write /tmp/lab/open --protect /tmp/lab/open/.git --memory 512M --time 10m --allow-degraded memory -- /tmp/lab/true now");
-        insta::assert_snapshot!(line(&palisade, &Policy::default()), @"/bin/palisade run -- /tmp/lab/true now");
-    }
-
-    #[test]
-    fn bubblewrap_gets_the_grants_after_its_own_folders() {
-        let bubblewrap = Bubblewrap::new("/bin/bwrap".into());
-        insta::assert_snapshot!(line(&bubblewrap, &everything()), @"/bin/bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL --proc /proc --dev /dev --tmpfs /tmp --ro-bind /tmp/lab /tmp/lab --bind /tmp/lab/open /tmp/lab/open -- /tmp/lab/true now");
-        assert!(line(&bubblewrap, &Policy::default()).contains("--ro-bind /usr /usr"));
-    }
+/// `--flag=VALUE` as one word.
+fn joined(flag: &str, value: impl AsRef<std::ffi::OsStr>) -> OsString {
+    let mut word = OsString::from(flag);
+    word.push("=");
+    word.push(value);
+    word
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Tables for a terminal of 100 columns.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The widest a table of the lab may become.
@@ -8,15 +9,19 @@ pub const MOST_COLUMNS: usize = 100;
 const GAP: &str = "  ";
 
 /// Rows of cells under headings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     headings: Vec<String>,
     lines: Vec<Line>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
+/// A line below the headings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// The title of a part.
     Section(String),
+    /// A cell for each heading.
     Cells(Vec<String>),
 }
 
@@ -42,6 +47,22 @@ impl Table {
         self.lines.push(Line::Cells(cells));
     }
 
+    /// How many columns of a terminal it takes.
+    pub fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+    }
+
+    /// The headings.
+    pub fn headings(&self) -> &[String] {
+        &self.headings
+    }
+
+    /// What stands below them.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
     fn widths(&self) -> Vec<usize> {
         let cells = self.lines.iter().filter_map(|line| match line {
             Line::Cells(cells) => Some(cells),
@@ -65,9 +86,8 @@ fn width_of(cell: &str) -> usize {
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
-        let line_width = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
         writeln!(formatter, "{}", joined(&self.headings, &widths))?;
-        writeln!(formatter, "{}", "─".repeat(line_width))?;
+        writeln!(formatter, "{}", "─".repeat(self.width()))?;
         for line in &self.lines {
             match line {
                 Line::Section(title) => writeln!(formatter, "{title}")?,

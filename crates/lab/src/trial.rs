@@ -1,14 +1,28 @@
 //! Running a contender once.
 
-use crate::sample::{Contender, Reading};
+use crate::{
+    sample::{Contender, Reading},
+    subjects::{Subject, variables},
+    workloads,
+};
 use anyhow::{Context, bail};
+use palisade_policy::Policy;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
 use std::{
     ffi::OsString,
     fs::File,
     io::{BufRead, BufReader, PipeReader, Read},
+    os::fd::OwnedFd,
     process::{Command, ExitStatus, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
+use wait4::{ResourceUsage, Wait4};
 
 /// Something that can be run again and again.
 pub trait Trial {
@@ -60,12 +74,31 @@ impl crate::Executor for Trials {
 #[derive(Debug)]
 pub(crate) struct Program {
     command: Command,
+    /// What ends the rest of it when it was killed.
+    line_to_end: Option<Vec<OsString>>,
+    /// What the command line names; see [`Subject::command_line`].
+    _room: Option<TempDir>,
     /// What it says on stderr. A pipe: behind the wall a file would be a file of the host's, which costs
     /// a check on every open.
     errors: PipeReader,
 }
 
 impl Program {
+    /// Prepares `subject` to run `command`, with nothing on stdin and an empty environment.
+    pub(crate) fn in_subject(
+        subject: &dyn Subject,
+        policy: &Policy,
+        command: &palisade_wall::Command,
+    ) -> anyhow::Result<Self> {
+        let room = workloads::new_room()?;
+        let line = subject.command_line(policy, command, room.path())?;
+        Ok(Self {
+            line_to_end: subject.line_to_end(&line),
+            _room: Some(room),
+            ..Self::new(&line)?
+        })
+    }
+
     /// Prepares `command_line`, with nothing on stdin and an empty environment.
     pub(crate) fn new(command_line: &[OsString]) -> anyhow::Result<Self> {
         let [program, arguments @ ..] = command_line else {
@@ -83,7 +116,91 @@ impl Program {
             .stdin(null.try_clone()?)
             .stdout(null)
             .stderr(into_errors);
-        Ok(Self { command, errors })
+        Ok(Self {
+            command,
+            line_to_end: None,
+            _room: None,
+            errors,
+        })
+    }
+
+    /// Gives it a policy's variables and working directory.
+    pub(crate) fn environment(&mut self, policy: &Policy) {
+        self.command.envs(variables(policy));
+        if let Some(cwd) = &policy.grants.cwd {
+            self.command.current_dir(cwd);
+        }
+    }
+
+    /// Runs it and takes away what it says meanwhile, however much that is. Ends it when the flag is
+    /// set: politely, then with force.
+    pub(crate) fn run_watched(&mut self, interrupted: &AtomicBool) -> anyhow::Result<Used> {
+        const GRACE: Duration = Duration::from_secs(2);
+        let mut said = Tail::default();
+        let began = Instant::now();
+        let child = self.command.spawn();
+        let child = child.with_context(|| format!("host: cannot run {:?}", self.command))?;
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("host: cannot watch a process")?;
+        let mut asked: Option<Instant> = None;
+        let mut was_killed = false;
+        while !self.has_ended(&pidfd, &mut said)? {
+            if !interrupted.load(Ordering::Relaxed) {
+                continue;
+            }
+            let is_first = asked.is_none();
+            was_killed |= asked.get_or_insert_with(Instant::now).elapsed() > GRACE;
+            let signal = if was_killed {
+                Signal::KILL
+            } else {
+                Signal::TERM
+            };
+            if is_first || was_killed {
+                // It may have ended by now, which is as good.
+                let _ = pidfd_send_signal(&pidfd, signal);
+            }
+        }
+        let took = began.elapsed();
+        let used = child.wait4().context("host: cannot wait for a process")?;
+        if was_killed {
+            self.end_the_rest();
+        }
+        said.take_from(&mut self.errors);
+        Ok(Used {
+            took,
+            status: used.status,
+            resources: used.rusage,
+            said: said.text(),
+        })
+    }
+
+    /// Waits for its end or its words, a signal, or a second: a signal may come just before the wait.
+    fn has_ended(&mut self, pidfd: &OwnedFd, said: &mut Tail) -> anyhow::Result<bool> {
+        const SECOND: Timespec = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        let mut fds = [
+            PollFd::new(pidfd, PollFlags::IN),
+            PollFd::new(&self.errors, PollFlags::IN),
+        ];
+        match poll(&mut fds, Some(&SECOND)) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error).context("host: cannot watch a process"),
+        }
+        let [has_ended, has_spoken] = fds.map(|fd| !fd.revents().is_empty());
+        if has_spoken {
+            said.take_from(&mut self.errors);
+        }
+        Ok(has_ended)
+    }
+
+    fn end_the_rest(&self) {
+        if let Some([program, arguments @ ..]) = self.line_to_end.as_deref() {
+            // Nothing to do where it fails: there is nothing left, or nobody can end it.
+            let _ = Command::new(program).args(arguments).output();
+        }
     }
 
     /// Runs it; gives the time from before its spawn until it has been waited for.
@@ -134,19 +251,64 @@ impl Program {
         if status.success() {
             return Ok(());
         }
-        let last = errors.lines().last().unwrap_or("it said nothing");
-        bail!("{status}: {last}")
+        bail!("{status}: {}", cause_in(&errors))
     }
 
     fn said_on_stderr(&mut self) -> String {
-        let mut said = Vec::new();
-        let mut part = [0; 4096];
-        // It ends when there is no more for now: this process holds the other end open.
-        while let Ok(length @ 1..) = self.errors.read(&mut part) {
-            said.extend_from_slice(&part[..length]);
-        }
-        String::from_utf8_lossy(&said).into_owned()
+        let mut said = Tail::default();
+        said.take_from(&mut self.errors);
+        said.text()
     }
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct Used {
+    pub(crate) took: Duration,
+    pub(crate) status: ExitStatus,
+    /// Of the process and all that it waited for.
+    pub(crate) resources: ResourceUsage,
+    said: String,
+}
+
+impl Used {
+    /// How it ended, and what it said last.
+    pub(crate) fn failure(&self) -> String {
+        format!("{}: {}", self.status, cause_in(&self.said))
+    }
+}
+
+/// The last of what a program says.
+#[derive(Default)]
+struct Tail(Vec<u8>);
+
+impl Tail {
+    const MOST_BYTES: usize = 8192;
+
+    /// Takes what is there; it ends when there is no more for now: this process holds the other end.
+    fn take_from(&mut self, pipe: &mut PipeReader) {
+        let mut part = [0; 4096];
+        while let Ok(length @ 1..) = pipe.read(&mut part) {
+            self.0.extend_from_slice(&part[..length]);
+            let surplus = self.0.len().saturating_sub(Self::MOST_BYTES);
+            self.0.drain(..surplus);
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+}
+
+/// The line of `said` that tells why it failed, cut short: the last one, unless one calls itself an
+/// error.
+pub(crate) fn cause_in(said: &str) -> String {
+    const MOST: usize = 300;
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines.clone().find(|line| line.starts_with("Error"));
+    let cause = error.or_else(|| lines.next_back());
+    let shown = cause.unwrap_or("it said nothing").chars();
+    shown.filter(|one| !one.is_control()).take(MOST).collect()
 }
 
 /// A program whose time from start to end is what counts.
@@ -178,6 +340,43 @@ mod tests {
             program.run().unwrap_err().to_string(),
             "exit status: 3: no such thing"
         );
+    }
+
+    #[test]
+    fn a_cause_is_found_among_advice() {
+        assert_eq!(
+            cause_in("Error: not for you.\nSee the manual.\n\n"),
+            "Error: not for you."
+        );
+        assert_eq!(cause_in("a\nb\n\n"), "b");
+        assert_eq!(cause_in(" \n"), "it said nothing");
+        assert_eq!(cause_in("\x1b[1mloud"), "[1mloud");
+        assert_eq!(cause_in(&"x".repeat(1000)).len(), 300);
+    }
+
+    #[test]
+    fn a_program_that_says_much_does_not_wait_for_a_reader() {
+        let mut program = shell(
+            "head -c 300000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo the end >&2; exit 3",
+        );
+        let used = program.run_watched(&AtomicBool::new(false)).unwrap();
+        assert_eq!(used.failure(), "exit status: 3: the end");
+    }
+
+    #[test]
+    fn what_a_program_used_is_known_with_its_children() {
+        let mut program = shell("head -c 30000000 /dev/zero | tr x y | wc -c; :");
+        let used = program.run_watched(&AtomicBool::new(false)).unwrap();
+        assert!(used.status.success());
+        assert!(used.resources.utime + used.resources.stime > Duration::from_millis(1));
+    }
+
+    /// A program that does not heed the polite signal.
+    #[test]
+    fn an_interruption_ends_whatever_runs() {
+        let mut program = shell("trap '' TERM; exec sleep 600");
+        let used = program.run_watched(&AtomicBool::new(true)).unwrap();
+        assert!(!used.status.success() && used.took < Duration::from_secs(60));
     }
 
     #[test]

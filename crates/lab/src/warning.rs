@@ -1,6 +1,12 @@
 //! Doubts about figures, each with what to do about it.
 
-use crate::{measure::Watched, sample::Samples, statistics};
+use crate::{
+    conditions::Conditions,
+    measure::Watched,
+    sample::{Contender, Samples},
+    statistics,
+    subjects::{PEERS, Peer},
+};
 use serde::Serialize;
 use std::fmt;
 
@@ -12,6 +18,10 @@ const FEW_ROUNDS: usize = 10;
 const SLOW_FIRST: f64 = 1.5;
 /// A processor that is busy for more than this part before the measuring begins.
 const BUSY: f64 = 0.25;
+/// More of the processors' time than this given to other machines shows in medians.
+const STOLEN: f64 = 0.01;
+/// A frequency that changed by more than this part shows in every figure.
+const OTHER_FREQUENCY: f64 = 0.05;
 
 /// Why a figure may mislead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +42,18 @@ pub enum Warning {
         load: f64,
         processors: usize,
     },
+    TimeStolen {
+        part: f64,
+    },
+    Swapped {
+        pages: u64,
+    },
+    FrequencyChanged {
+        part: f64,
+    },
+    Throttled {
+        times: u64,
+    },
     DebugBuild,
     Degraded {
         mechanisms: Vec<String>,
@@ -40,18 +62,38 @@ pub enum Warning {
         program: &'static str,
         install: &'static str,
     },
-    PeerAbsent {
-        peer: &'static str,
-        install: &'static str,
+    HugePagesOff,
+    PeersAbsent {
+        peers: Vec<&'static str>,
     },
     PeerFailed {
         peer: &'static str,
         reason: String,
     },
-    PeerLacks {
-        peer: &'static str,
-        lacks: &'static str,
+    PeersLack {
+        peers: Vec<Lack>,
     },
+}
+
+/// What a peer leaves out of what palisade holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lack {
+    /// Which.
+    pub peer: &'static str,
+    /// In words.
+    pub lacks: &'static str,
+}
+
+impl Warning {
+    /// Whether only one of the two should be said.
+    pub(crate) fn is_about_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::PeerFailed { peer, .. }, Self::PeerFailed { peer: other, .. }) => peer == other,
+            (Self::PeersAbsent { .. }, Self::PeersAbsent { .. })
+            | (Self::PeersLack { .. }, Self::PeersLack { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Warning {
@@ -66,7 +108,7 @@ impl fmt::Display for Warning {
             Self::FewRounds { rounds } => {
                 write!(
                     formatter,
-                    "only {rounds} rounds: p10, p90 and p99 say little; give more --time"
+                    "only {rounds} rounds: p10, p90 and p99 say little, and fewer than 4 decide nothing; give more --time"
                 )
             }
             Self::FirstRoundSlow { of } => {
@@ -79,6 +121,24 @@ impl fmt::Display for Warning {
             Self::MachineBusy { load, processors } => write!(
                 formatter,
                 "the machine was busy before it began (load {load:.2} on {processors} processors): stop other programs first"
+            ),
+            Self::TimeStolen { part } => write!(
+                formatter,
+                "{:.1} % of the processors' time went to other virtual machines: measure again, at another time or on a machine of your own",
+                part * 100.0
+            ),
+            Self::Swapped { pages } => write!(
+                formatter,
+                "{pages} pages moved from or to swap meanwhile: stop what uses the memory and measure again"
+            ),
+            Self::FrequencyChanged { part } => write!(
+                formatter,
+                "a processor's frequency changed by {:.0} % from the beginning to the end: set a fixed one (cpupower frequency-set -g performance) and measure again",
+                part * 100.0
+            ),
+            Self::Throttled { times } => write!(
+                formatter,
+                "processors were slowed down for heat {times} times: let the machine cool down and measure again"
             ),
             Self::DebugBuild => formatter.write_str(
                 "this palisade is a debug build: its figures mean nothing; build with --release",
@@ -94,22 +154,31 @@ impl fmt::Display for Warning {
                     "{program} was left out, it is not installed: {install}"
                 )
             }
-            Self::PeerAbsent { peer, install } => {
-                write!(formatter, "{peer} is not here to compare with: {install}")
-            }
+            Self::HugePagesOff => formatter.write_str(
+                "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+            ),
+            Self::PeersAbsent { peers } => write!(
+                formatter,
+                "not installed, so not compared with: {} (`palisade bench --list` says how to get them)",
+                peers.join(", ")
+            ),
             Self::PeerFailed { peer, reason } => write!(
                 formatter,
                 "{peer} was left out, it does not run here: {reason}"
             ),
-            Self::PeerLacks { peer, lacks } => write!(
-                formatter,
-                "{peer} holds less than palisade in this comparison: {lacks}"
-            ),
+            Self::PeersLack { peers } => {
+                formatter.write_str("peers hold less than palisade in this comparison: ")?;
+                let each = peers
+                    .iter()
+                    .map(|one| format!("{}: {}", one.peer, one.lacks));
+                formatter.write_str(&each.collect::<Vec<_>>().join("; "))
+            }
         }
     }
 }
 
-fn list(names: &[String]) -> String {
+/// `one, other, third and 2 more`.
+pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 3;
     let mut text = names
         .iter()
@@ -130,6 +199,39 @@ pub(crate) fn about_machine(load: Option<f64>, processors: usize) -> Vec<Warning
     busy.into_iter()
         .chain(cfg!(debug_assertions).then_some(Warning::DebugBuild))
         .collect()
+}
+
+/// Doubts about what happened on the machine during the measuring.
+pub(crate) fn about_conditions(conditions: &Conditions) -> Vec<Warning> {
+    let stolen = conditions.stolen.filter(|part| *part > STOLEN);
+    let swapped = conditions.swapped_pages.filter(|pages| *pages > 0);
+    let changed = conditions.frequency_change;
+    let changed = changed.filter(|part| *part > OTHER_FREQUENCY);
+    let times = conditions.throttlings;
+    stolen
+        .map(|part| Warning::TimeStolen { part })
+        .into_iter()
+        .chain(swapped.map(|pages| Warning::Swapped { pages }))
+        .chain(changed.map(|part| Warning::FrequencyChanged { part }))
+        .chain((times > 0).then_some(Warning::Throttled { times }))
+        .collect()
+}
+
+/// What is to know of a comparison with these, in one doubt each.
+pub(crate) fn about_peers<'a>(
+    contenders: impl Iterator<Item = &'a Contender> + Clone,
+    absent: impl Iterator<Item = &'a &'static Peer>,
+) -> Vec<Warning> {
+    let takes_part = |peer: &&Peer| contenders.clone().any(|one| one.subject == peer.name);
+    let lacks = PEERS.into_iter().filter(takes_part).map(|peer| Lack {
+        peer: peer.name,
+        lacks: peer.lacks,
+    });
+    let lacks: Vec<_> = lacks.collect();
+    let absent: Vec<_> = absent.map(|peer| peer.name).collect();
+    let lacks = (!lacks.is_empty()).then_some(Warning::PeersLack { peers: lacks });
+    let absent = (!absent.is_empty()).then_some(Warning::PeersAbsent { peers: absent });
+    lacks.into_iter().chain(absent).collect()
 }
 
 /// Doubts about the samples themselves.
@@ -224,8 +326,32 @@ mod tests {
     fn few_rounds_are_said() {
         assert_eq!(
             doubts(&[1.0; 3], &[3.0; 3]),
-            ["only 3 rounds: p10, p90 and p99 say little; give more --time"]
+            [
+                "only 3 rounds: p10, p90 and p99 say little, and fewer than 4 decide nothing; give more --time"
+            ]
         );
+    }
+
+    #[test]
+    fn what_happened_meanwhile_is_told_with_advice() {
+        let noisy = Conditions {
+            stolen: Some(0.034),
+            swapped_pages: Some(12),
+            frequency_change: Some(0.21),
+            throttlings: 2,
+        };
+        let doubts = about_conditions(&noisy)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
+        insta::assert_snapshot!(doubts.join("\n"));
+        let quiet = Conditions {
+            stolen: Some(0.004),
+            swapped_pages: Some(0),
+            frequency_change: Some(0.02),
+            throttlings: 0,
+        };
+        assert_eq!(about_conditions(&quiet), []);
     }
 
     #[test]

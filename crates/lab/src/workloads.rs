@@ -17,6 +17,13 @@ static BOOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/boot"));
 static OFFLINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/offline"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
+/// Header, then the sections of types, functions, exports and code.
+static WASM_TRUE: &[u8] = b"\0asm\x01\0\0\0\
+    \x01\x04\x01\x60\0\0\
+    \x03\x02\x01\0\
+    \x07\x0a\x01\x06_start\0\0\
+    \x0a\x04\x01\x02\0\x0b";
+
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
 /// own sees what the bare program sees. Dropping it removes everything.
 #[derive(Debug)]
@@ -31,13 +38,9 @@ impl Workloads {
     ///
     /// When there is no room for temporary files.
     pub fn new() -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("palisade-lab-")
-            .tempdir()
-            .context(FAULT)?;
-        set_mode(folder.path(), 0o755)?;
-        // A grant names the folder by the path it really has.
-        Ok(Self { folder })
+        Ok(Self {
+            folder: new_room()?,
+        })
     }
 
     /// Where it is.
@@ -52,6 +55,15 @@ impl Workloads {
     /// When it cannot be written.
     pub fn add_true(&self) -> anyhow::Result<PathBuf> {
         self.add_program("true", TRUE)
+    }
+
+    /// Adds the same as a WebAssembly module: `(module (func (export "_start")))`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add_wasm_true(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("true.wasm", WASM_TRUE)
     }
 
     /// Adds `syscalls` and the files it works on.
@@ -200,15 +212,15 @@ impl Workloads {
         Ok(path)
     }
 
-    /// Adds a copy of somebody else's executable; gives its path.
+    /// Adds a copy of somebody else's executable or archive; gives its path.
     ///
     /// # Errors
     ///
     /// When it cannot be read or there is no room.
-    pub fn add_copy(&self, name: &str, program: &Path) -> anyhow::Result<PathBuf> {
+    pub fn add_copy(&self, name: &str, source: &Path) -> anyhow::Result<PathBuf> {
         let path = self.folder().join(name);
-        let copied = fs::copy(program, &path);
-        copied.with_context(|| format!("host: cannot copy {}", program.display()))?;
+        let copied = fs::copy(source, &path);
+        copied.with_context(|| format!("host: cannot copy {}", source.display()))?;
         set_mode(&path, 0o755)?;
         Ok(path)
     }
@@ -244,6 +256,20 @@ impl Numbers {
     }
 }
 
+/// An empty folder that anybody may read, for as long as the value lives.
+///
+/// # Errors
+///
+/// When there is no room for temporary files.
+pub(crate) fn new_room() -> anyhow::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("palisade-lab-")
+        .tempdir()
+        .context(FAULT)?;
+    set_mode(folder.path(), 0o755)?;
+    Ok(folder)
+}
+
 const FAULT: &str = "host: cannot lay out the workload programs; set TMPDIR to a folder with room that is not mounted noexec";
 
 fn set_mode(path: &Path, mode: u32) -> anyhow::Result<()> {
@@ -264,6 +290,19 @@ mod tests {
                 .unwrap()
                 .success()
         );
+    }
+
+    /// As the specification's binary format has it: each section is its id, its length and that many
+    /// bytes, in the order of the ids.
+    #[test]
+    fn the_module_is_made_of_whole_sections() {
+        let mut rest = WASM_TRUE.strip_prefix(b"\0asm\x01\0\0\0").unwrap();
+        let mut ids = Vec::new();
+        while let [id, length, after @ ..] = rest {
+            ids.push(*id);
+            rest = &after[usize::from(*length)..];
+        }
+        assert_eq!((ids.as_slice(), rest.len()), ([1, 3, 7, 10].as_slice(), 0));
     }
 
     #[test]

@@ -3,16 +3,21 @@
 //! not one to measure on.
 
 use palisade_lab::{
-    Options, Outcome, bench, environment,
+    KeptRun, Options, Outcome, bench, environment,
     figure::{Figure, Verdict},
-    rows::{self, Extent, rows},
-    sample::{Run, Unit},
+    jvm,
+    rows::{self, Extent, Row, osv, rows},
+    sample::Unit,
+    subjects::{PEERS, peer},
 };
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -35,17 +40,36 @@ fn palisade() -> PathBuf {
     given.unwrap_or_else(|| BUILT.get_or_init(build).clone())
 }
 
-fn run(row: &str, out: &Path, interrupted: bool) -> anyhow::Result<Outcome> {
-    let options = Options {
+fn options(out: &Path, interrupted: bool) -> Options {
+    Options {
         palisade: palisade(),
         out: out.to_owned(),
         budget: Some(Duration::ZERO),
+        peers: Some(peer("bubblewrap").into_iter().collect()),
         extent: Extent::Tiny,
         command_line: vec!["a test".to_owned()],
         interrupted: Arc::new(AtomicBool::new(interrupted)),
         progress: Box::new(|_| {}),
-    };
-    bench(rows::row(row).expect("a row"), &options)
+        show: Box::new(|_| Ok(())),
+    }
+}
+
+fn named(row: &str) -> &'static dyn Row {
+    rows::row(row).expect("a row")
+}
+
+fn run(row: &str, out: &Path) -> anyhow::Result<Outcome> {
+    run_row(named(row), out)
+}
+
+/// A row's outcome; its failure is an error.
+fn run_row(row: &dyn Row, out: &Path) -> anyhow::Result<Outcome> {
+    let outcomes = bench(&[row], &options(out, false))?;
+    let outcome = outcomes.rows.into_iter().next().expect("an outcome");
+    match &outcome.failed {
+        Some(reason) => anyhow::bail!("{reason}"),
+        None => Ok(outcome),
+    }
 }
 
 fn assert_complete(outcome: &Outcome, runs_each_round: usize) {
@@ -65,32 +89,50 @@ fn assert_complete(outcome: &Outcome, runs_each_round: usize) {
         "{text}"
     );
 
-    let kept = |name: &str| fs::read_to_string(outcome.folder.join(name)).expect(name);
-    assert_eq!(kept("table.txt"), text);
-    assert!(kept("environment.json").contains("\"a test\""));
-    assert!(kept("summary.json").contains("\"figures\""));
-    let runs: Vec<Run> = kept("samples.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a run"))
-        .collect();
+    let text_of = |name: &str| fs::read_to_string(outcome.folder.join(name)).expect(name);
+    assert_eq!(text_of("table.txt"), text);
+    assert!(text_of("../environment.json").contains("\"a test\""));
+    assert!(text_of("../README.md").contains(&format!("| [{0}]({0}) |", outcome.row)));
+    assert_is_read_again(outcome, runs_each_round);
+}
+
+/// What stands in the folder is what was measured.
+fn assert_is_read_again(outcome: &Outcome, runs_each_round: usize) {
+    let kept = KeptRun::read(&outcome.folder).expect("a run");
+    assert_eq!(kept.environment, outcome.environment);
+    let [row] = &kept.rows[..] else {
+        panic!("not one row: {kept:?}");
+    };
+    assert_eq!(row.outcome.figures, outcome.figures);
+    assert_eq!(row.outcome.to_string(), outcome.to_string());
+    let samples = &row.samples;
     assert_eq!(
-        runs.iter().filter(|run| !run.warm_up).count(),
-        2 * runs_each_round
+        (samples.rounds(), samples.contenders().len()),
+        (2, runs_each_round)
     );
 }
 
-fn has_bubblewrap(outcome: &Outcome) -> bool {
-    outcome
-        .figures
-        .iter()
-        .any(|figure| figure.contender.subject == "bubblewrap")
+/// How many peers ran a workload.
+fn peers(outcome: &Outcome, workload: &str) -> usize {
+    let measures = |name: &str| {
+        let mut contenders = outcome.figures.iter().map(|figure| &figure.contender);
+        contenders.any(|one| one.subject == name && one.workload == workload)
+    };
+    PEERS.iter().filter(|peer| measures(peer.name)).count()
 }
 
 #[test]
 fn start() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("start", out.path(), false).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 10 } else { 8 });
+    // Beside everybody who is installed; the other rows take one, for time's sake.
+    let everybody = Options {
+        peers: None,
+        ..options(out.path(), false)
+    };
+    let outcomes = bench(&[named("start")], &everybody).unwrap();
+    let outcome = &outcomes.rows[0];
+    let peers = peers(outcome, "static true") + peers(outcome, "/usr/bin/true");
+    assert_complete(outcome, 9 + peers);
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
             outcome
@@ -107,15 +149,15 @@ fn start() {
 #[test]
 fn osv_boot() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("osv-boot", out.path(), false).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
+    let outcome = run("osv-boot", out.path()).unwrap();
+    assert_complete(&outcome, 3 + peers(&outcome, "main"));
 }
 
 #[test]
 fn counts() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("counts", out.path(), false).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
+    let outcome = run("counts", out.path()).unwrap();
+    assert_complete(&outcome, 3 + peers(&outcome, "static true"));
     for who in ["command", "keeper", "init", "guest"] {
         let of_palisade =
             |one: &&Figure| one.contender.subject == "palisade run" && one.measure == who;
@@ -130,26 +172,80 @@ fn counts() {
 #[test]
 fn syscalls() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("syscalls", out.path(), false).unwrap();
-    assert_complete(&outcome, if has_bubblewrap(&outcome) { 4 } else { 3 });
-    assert!(outcome.environment.pinned_to.is_some());
+    let outcome = run("syscalls", out.path()).unwrap();
+    assert_complete(&outcome, 3 + peers(&outcome, "syscalls"));
+    assert!(outcome.pinned_to.is_some());
 }
 
 #[test]
 fn rows_of_operations() {
     let out = tempfile::tempdir().unwrap();
     for row in ["mk-2", "mk-3", "mk-6", "mk-7", "sva-f4"] {
-        let outcome = run(row, out.path(), false).unwrap();
-        assert_complete(&outcome, if has_bubblewrap(&outcome) { 3 } else { 2 });
+        let outcome = run(row, out.path()).unwrap();
+        assert_complete(&outcome, 2 + peers(&outcome, row));
     }
+}
+
+/// Whether there is a JDK and Maven. Where all tests must run, there must be.
+fn has_java() -> bool {
+    let answers = |program: &str| Command::new(program).arg("-version").output().is_ok();
+    let is_there = answers("javac") && answers("mvn");
+    assert!(
+        is_there || env::var_os("CI").is_none(),
+        "CI needs javac and mvn: tools/setup test"
+    );
+    if !is_there {
+        eprintln!("skipped: javac or mvn is missing (apt-get install default-jdk-headless maven)");
+    }
+    is_there
+}
+
+/// Two of the workloads; all of them would take minutes.
+#[test]
+fn osv_jvm() {
+    static ROW: osv::Jvm = osv::Jvm::of(&["compress", "derby"]);
+    if !has_java() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run_row(&ROW, out.path()).unwrap();
+    let is_mean = |figure: &&Figure| figure.contender.workload == "geometric mean";
+    let walls = outcome.figures.iter().filter(is_mean).count();
+    assert!(walls >= 1, "{outcome}");
+    assert_complete(&outcome, 2 * (1 + walls));
+    assert!(outcome.environment.tools.contains_key("java"));
+}
+
+#[test]
+fn every_workload_for_java_is_right_behind_the_wall() {
+    if !has_java() {
+        return;
+    }
+    let jar = jvm::jar().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let output = Command::new(palisade())
+        .args(["run".as_ref(), "--read".as_ref(), jar.as_os_str()])
+        .args(["--write".as_ref(), scratch.path()])
+        .args(["--", "java", "-Xmx1g", "-jar"])
+        .arg(&jar)
+        .args(["check".as_ref(), scratch.path()])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let checked = String::from_utf8(output.stdout).unwrap();
+    let checked: Vec<_> = checked.lines().collect();
+    assert_eq!(checked, osv::JVM.workloads());
+    let left = fs::read_dir(scratch.path()).unwrap().count();
+    assert_eq!(left, 0, "files are left of a database");
 }
 
 #[test]
 fn rows_of_memory() {
     let out = tempfile::tempdir().unwrap();
     for row in ["mk-8", "mk-9"] {
-        let outcome = run(row, out.path(), false).unwrap();
-        assert_complete(&outcome, if has_bubblewrap(&outcome) { 3 } else { 2 });
+        let outcome = run(row, out.path()).unwrap();
+        assert_complete(&outcome, 2 + peers(&outcome, row));
         let (_, parts) = outcome.tables.last().expect("who holds it");
         let keepers = parts.to_string().matches("palisade-keeper").count();
         assert_eq!(keepers, 2, "a keeper and an init: {parts}");
@@ -159,7 +255,7 @@ fn rows_of_memory() {
 #[test]
 fn a_row_of_conformance() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("mk-1", out.path(), false).unwrap();
+    let outcome = run("mk-1", out.path()).unwrap();
     assert_complete(&outcome, 2);
     let differences = outcome
         .figures
@@ -172,43 +268,67 @@ fn a_row_of_conformance() {
 #[test]
 fn rows_of_whole_programs() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = run("sva-t3", out.path(), false).unwrap();
-    let contenders = if has_bubblewrap(&outcome) { 3 } else { 2 };
-    assert_complete(&outcome, 3 * contenders);
+    let outcome = run("sva-t3", out.path()).unwrap();
+    let programs = ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"];
+    let peers = programs.map(|program| peers(&outcome, program));
+    assert_complete(&outcome, 3 * 2 + peers.iter().sum::<usize>());
     let text = outcome.to_string();
-    for program in ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"] {
+    for program in programs {
         assert!(text.contains(program), "{text}");
     }
 }
 
 #[test]
-fn an_interruption_leaves_no_figures_of_an_unfinished_round() {
+fn an_interruption_before_the_first_row_measures_nothing() {
     let out = tempfile::tempdir().unwrap();
-    let error = run("start", out.path(), true).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "interrupted before the first round was complete"
-    );
+    let outcomes = bench(&[named("start")], &options(out.path(), true)).unwrap();
+    assert!(outcomes.rows.is_empty());
+    let readme = fs::read_to_string(outcomes.folder.join("README.md")).unwrap();
+    assert!(readme.contains("Not measured: start."), "{readme}");
 }
 
 #[test]
-fn without_palisade_the_first_run_says_so() {
+fn an_interruption_within_a_row_keeps_the_rows_before_it() {
+    let out = tempfile::tempdir().unwrap();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let from_progress = Arc::clone(&interrupted);
+    let options = Options {
+        interrupted,
+        progress: Box::new(move |progress| {
+            let is_second = progress.number == 2;
+            from_progress.store(is_second, Ordering::Relaxed);
+        }),
+        ..options(out.path(), false)
+    };
+    let rows = ["start", "syscalls", "mk-2"].map(named);
+    let outcomes = bench(&rows, &options).unwrap();
+    let failed: Vec<_> = outcomes
+        .rows
+        .iter()
+        .map(|row| (row.row.as_str(), row.failed.as_deref()))
+        .collect();
+    let reason = "interrupted before the first round was complete";
+    assert_eq!(failed, [("start", None), ("syscalls", Some(reason))]);
+}
+
+#[test]
+fn a_row_that_fails_does_not_keep_the_others_from_being_measured() {
     let out = tempfile::tempdir().unwrap();
     let options = Options {
         palisade: "/nowhere/palisade".into(),
-        out: out.path().to_owned(),
-        budget: Some(Duration::ZERO),
-        extent: Extent::Tiny,
-        command_line: Vec::new(),
-        interrupted: Arc::default(),
-        progress: Box::new(|_| {}),
+        ..options(out.path(), false)
     };
-    let error = bench(rows::row("syscalls").expect("a row"), &options).unwrap_err();
-    let text = format!("{error:#}");
-    assert!(
-        text.contains("/nowhere/palisade") && text.contains("No such file"),
-        "{text}"
-    );
+    let outcomes = bench(&["syscalls", "mk-2"].map(named), &options).unwrap();
+    assert_eq!(outcomes.rows.len(), 2);
+    for outcome in &outcomes.rows {
+        let reason = outcome.failed.as_deref().expect("a reason");
+        assert!(
+            reason.contains("/nowhere/palisade") && reason.contains("No such file"),
+            "{reason}"
+        );
+    }
+    let kept = KeptRun::read(&outcomes.folder).unwrap();
+    assert!(kept.rows.iter().all(|row| row.outcome.failed.is_some()));
 }
 
 #[test]

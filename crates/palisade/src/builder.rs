@@ -279,8 +279,25 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
+        self.spawn_planned(&self.plan()?)
+    }
+
+    /// Plans once for many starts of the same guest: the policy is checked and its grants are looked
+    /// up now, and [`Prepared::spawn`] does neither again.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Builder::plan`].
+    pub fn prepare(self) -> Result<Prepared, Error> {
+        let plan = self.plan()?;
+        Ok(Prepared {
+            builder: self,
+            plan,
+        })
+    }
+
+    fn spawn_planned(&self, plan: &Plan) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
-        let plan = self.plan_on(launcher.machine())?;
         let (stdin, stdin_pipe) = self.stdin.for_reading()?;
         let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
         let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
@@ -290,7 +307,7 @@ impl Builder {
             stderr: stderr.as_fd(),
             terminal: None,
         };
-        let inner = match launcher.launch(&plan, &streams) {
+        let inner = match launcher.launch(plan, &streams) {
             Err(error) if error.is_for_lack_of_namespaces() && self.may_lack_namespaces() => {
                 let bare = launcher.without_namespaces();
                 bare.launch(&self.plan_on(bare.machine())?, &streams)?
@@ -317,5 +334,40 @@ impl Builder {
             Some(launcher) => launcher,
             None => SHARED.get_or_init(|| Launcher::new(Machine::probe())),
         }
+    }
+}
+
+/// A guest that is planned, to be started again and again.
+///
+/// Each start is a domain of its own. What the plan names is what every one of them gets: a path that
+/// is replaced on the host in the meantime is not looked up anew, and a file that is gone by then
+/// fails the start.
+///
+/// ```no_run
+/// use palisade::{Domain, Launcher, Machine};
+/// use std::sync::Arc;
+///
+/// let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+/// let job = Domain::builder("/srv/jobs/check").read("/srv/jobs").launcher(launcher).prepare()?;
+/// for _ in 0..1000 {
+///     job.spawn()?.wait()?;
+/// }
+/// # Ok::<(), palisade::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing runs until it is spawned"]
+pub struct Prepared {
+    builder: Builder,
+    plan: Plan,
+}
+
+impl Prepared {
+    /// Starts the guest.
+    ///
+    /// # Errors
+    ///
+    /// When a step of the plan fails. Nothing of the domain is left then.
+    pub fn spawn(&self) -> Result<Domain, Error> {
+        self.builder.spawn_planned(&self.plan)
     }
 }

@@ -25,7 +25,7 @@
 //! die. Domains end with their [`Domain`] value.
 //!
 //! Starting many domains of one kind? Keep a [`Launcher`] that parks the next one ahead: see
-//! [`Builder::launcher`].
+//! [`Builder::launcher`], and [`Builder::prepare`] where they differ in nothing.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ mod domain;
 mod error;
 mod stdio;
 
-pub use builder::Builder;
+pub use builder::{Builder, Prepared};
 pub use domain::{Domain, Output};
 pub use error::Error;
 pub use palisade_policy::{Capability, Policy, Profile};

@@ -96,6 +96,49 @@ fn a_launcher_that_parks_ahead_serves_different_plans() {
     }
 }
 
+#[test]
+fn a_prepared_guest_starts_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let tally = folder.path().join("tally");
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let guest = shell(&format!("echo >> {}", tally.display()))
+        .write(folder.path())
+        .launcher(launcher)
+        .prepare()
+        .unwrap();
+    for starts in 1..=5 {
+        assert_eq!(guest.spawn().unwrap().wait().unwrap().exit, Exit::Code(0));
+        assert_eq!(fs::read(&tally).unwrap().len(), starts);
+    }
+}
+
+/// It takes mounts down after the end of a domain was told: behind the caller's back, but at once.
+#[test]
+fn a_keeper_that_keeps_mounts_lets_go_of_them() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let guest = shell("true").launcher(Arc::clone(&launcher));
+    let guest = guest.prepare().unwrap();
+    for _ in 0..20 {
+        guest.spawn().unwrap().wait().unwrap();
+    }
+    launcher.wait_until_parked().unwrap();
+    let keeper = fs::read_to_string("/proc/thread-self/children").unwrap();
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", keeper.trim())).unwrap();
+    let mounts: Vec<_> = descriptors
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
+        .filter(|target| target.to_string_lossy().starts_with("mnt:"))
+        .collect();
+    assert!((1..=2).contains(&mounts.len()), "{mounts:?}");
+}
+
+#[test]
+fn a_prepared_guest_whose_folder_is_gone_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = shell("true").write(folder.path()).prepare().unwrap();
+    folder.close().unwrap();
+    assert!(guest.spawn().is_err());
+}
+
 /// All that a guest can tell about itself and its wall. TCP is refused by Landlock before the empty
 /// network can be unreachable.
 const CONFINEMENT: &str = "

@@ -31,6 +31,8 @@ pub(crate) struct ParkOrder {
     pub(crate) own_uid: bool,
     /// Make no namespaces: held by Landlock and seccomp alone.
     pub(crate) bare: bool,
+    /// Let the domain's end not wait for its mounts to be taken down.
+    pub(crate) keep_mounts: bool,
     /// Uid inside the domain.
     pub(crate) uid: u32,
     /// Gid inside the domain.
@@ -205,9 +207,14 @@ impl Keeper {
             wire::PARK_NETWORK | wire::PARK_CGROUP
         };
         let own = if order.own_uid { wire::PARK_OWN_UID } else { 0 };
+        let keep = if order.keep_mounts {
+            wire::PARK_KEEP_MOUNTS
+        } else {
+            0
+        };
         let (outer_uid, outer_gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let words = [
-            bare | own,
+            bare | own | keep,
             order.uid.into(),
             order.gid.into(),
             outer_uid.as_raw().into(),

@@ -134,9 +134,21 @@ impl Launcher {
     }
 
     fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
-        let ahead = Ahead::order(&*self.keeper()?, &park_order(&self.machine), prelude)?;
+        let ahead = Ahead::order(&*self.keeper()?, &self.park_order(), prelude)?;
         lock(&self.ordered).push_back(ahead);
         Ok(())
+    }
+
+    fn park_order(&self) -> ParkOrder {
+        let tier = self.machine.tier;
+        let (uid, gid) = crate::plan::inside_ids(&self.machine);
+        ParkOrder {
+            own_uid: tier == Tier::Privileged,
+            bare: tier == Tier::Bare,
+            keep_mounts: self.parks_ahead,
+            uid,
+            gid,
+        }
     }
 
     /// The domain ordered longest ago if it suits, else a fresh one.
@@ -194,7 +206,7 @@ impl Launcher {
     /// A domain whose init is born in a control group of version 2: any other way in waits for an
     /// RCU grace period.
     fn order_in(&self, cgroup: BorrowedFd<'_>) -> Result<Ahead, LaunchError> {
-        let order = park_order(&self.machine);
+        let order = self.park_order();
         Ok(Ahead {
             domain: self.keeper()?.order(&order, Some(cgroup), &[])?,
             prelude: Prelude::default(),
@@ -262,7 +274,7 @@ impl Launcher {
         let phases = phases(&parked, (ordered_ns, sent_ns), words);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
-            order: park_order(&self.machine),
+            order: self.park_order(),
             prelude: wanted.clone(),
         });
         let domain = Domain::new(keeper, (socket, parked), plan, held, terminal, phases);
@@ -320,16 +332,6 @@ impl Successor {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere leaves the queue whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn park_order(machine: &Machine) -> ParkOrder {
-    let (uid, gid) = crate::plan::inside_ids(machine);
-    ParkOrder {
-        own_uid: machine.tier == Tier::Privileged,
-        bare: machine.tier == Tier::Bare,
-        uid,
-        gid,
-    }
 }
 
 fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {

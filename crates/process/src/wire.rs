@@ -64,6 +64,8 @@ pub const PARK_NETWORK: u64 = 2;
 pub const PARK_CGROUP: u64 = 4;
 /// Make no namespace at all: the guest is held by Landlock and seccomp alone.
 pub const PARK_BARE: u64 = 8;
+/// Let go of the domain's mounts after its end has been told, not before.
+pub const PARK_KEEP_MOUNTS: u64 = 16;
 
 /// First host uid for domains of root: systemd's table of uid ranges leaves 0x70000000 and up free.
 pub const OWN_UID_BASE: u64 = 0x7000_0000;

@@ -1,15 +1,20 @@
 //! `palisade bench`: what the wall costs on this machine.
 
+use crate::{peer_args::PeerArgs, progress};
 use anyhow::Context;
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
-    Options, Outcome, Progress, bench as bench_row,
-    rows::{Extent, Row, row, rows},
+    KeptRun, Options, Outcome, Outcomes, bench as bench_rows,
+    compare::compare,
+    markdown::markdown,
+    page::page,
+    rows::{Extent, Row, is_long, row, rows},
+    subjects::{PEERS, Peer, find_peers},
 };
 use palisade_policy::value;
 use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
+    io::Write,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,86 +25,269 @@ use std::{
 /// `palisade bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure; without a name, all that --list shows
-    #[arg(value_name = "ROW", value_parser = PossibleValuesParser::new(rows().map(Row::name)))]
+    /// What to measure; without a name, every row that takes no longer than 90 s
+    #[arg(value_name = "ROW", value_parser = PossibleValuesParser::new(rows().map(Row::name)), hide_possible_values = true)]
     rows: Vec<String>,
-    /// Print what can be measured, and stop
+    /// Measure every row, also those that take minutes
+    #[arg(long, conflicts_with = "rows")]
+    all: bool,
+    /// Take a first look, at a tenth of the time; without a name, at every row
+    #[arg(long)]
+    quick: bool,
+    /// Print what can be measured, how long it takes at most and what it can be compared with, and stop
     #[arg(long)]
     list: bool,
-    /// Print figures, machine and warnings as JSON
-    #[arg(long)]
-    json: bool,
     /// Take about this long for each row, as 30s
     #[arg(long, value_name = "TIME", value_parser = value::parse_duration)]
     time: Option<Duration>,
-    /// Keep samples below this folder, one folder a row
-    #[arg(long, value_name = "DIR", default_value = "runs", value_hint = ValueHint::DirPath)]
+    #[command(flatten)]
+    peers: PeerArgs,
+    /// Print figures, machine and warnings as JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Print the tables as Markdown
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
+    markdown: bool,
+    /// Keep samples and figures in a new folder below this one
+    #[arg(long, value_name = "DIR", default_value = "runs", value_hint = ValueHint::DirPath, help_heading = "Output")]
     out: PathBuf,
+    /// Write a page with charts of it all to FILE, for a browser
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    html: Option<PathBuf>,
+    /// Show a run that was kept in DIR, instead of measuring
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Kept runs",
+        conflicts_with_all = ["rows", "all", "quick", "time", "out", "palisade"])]
+    from: Option<PathBuf>,
+    /// Say what got faster or slower from one kept run, or row of one, to another; the exit code is 1
+    /// if something of palisade's got slower
+    #[arg(long, num_args = 2, value_names = ["RUN_A", "RUN_B"], value_hint = ValueHint::DirPath,
+        help_heading = "Kept runs", conflicts_with_all = ["from", "html", "markdown", "rows", "all", "quick", "time",
+        "out", "palisade", "peers"])]
+    compare: Vec<PathBuf>,
     /// Measure this palisade rather than the one that is running
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     palisade: Option<PathBuf>,
 }
 
+/// Exit code where a row could not be measured.
+const ROW_FAILED: u8 = 1;
+/// Exit code where a comparison found something slower.
+const GOT_WORSE: u8 = 1;
 /// Exit code of a process that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Measures rows and prints what came out. A target that is missed is a result, not a failure.
 pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
     if args.list {
         return print(&list());
     }
-    let interrupted = catch_interrupts()?;
-    let options = Options {
-        palisade: args.palisade.map_or_else(own_program, Ok)?,
-        out: args.out,
-        budget: args.time,
-        extent: Extent::Full,
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        interrupted: Arc::clone(&interrupted),
-        progress: progress(),
-    };
-    let mut outcomes = Vec::new();
-    for row in chosen(&args.rows) {
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        let outcome = bench_row(row, &options)?;
-        if !args.json {
-            print(&format!("{outcome}\n"))?;
-        }
-        outcomes.push(outcome);
+    if let [before, after] = &args.compare[..] {
+        return show_comparison(&args, &KeptRun::read(before)?, &KeptRun::read(after)?);
     }
-    if args.json {
-        print(&json(&outcomes)?)?;
+    match &args.from {
+        Some(folder) => show_kept(&args, KeptRun::read(folder)?),
+        None => measure(args),
     }
-    let is_whole = !interrupted.load(Ordering::Relaxed);
-    Ok(if is_whole { 0 } else { INTERRUPTED })
 }
 
-fn chosen(names: &[String]) -> Vec<&'static dyn Row> {
-    match names {
-        [] => rows().to_vec(),
-        names => names.iter().filter_map(|name| row(name)).collect(),
+fn measure(args: BenchArgs) -> anyhow::Result<u8> {
+    // Before an hour of measuring, not after it.
+    if let Some(file) = &args.html {
+        write_file(file, "")?;
+    }
+    let interrupted = catch_interrupts()?;
+    let form = Form::of(&args);
+    let options = Options {
+        palisade: args.palisade.clone().map_or_else(own_program, Ok)?,
+        out: args.out.clone(),
+        budget: args.time,
+        peers: args.peers.resolve()?,
+        extent: match args.quick {
+            true => Extent::Quick,
+            false => Extent::Full,
+        },
+        command_line: command_line(),
+        interrupted: Arc::clone(&interrupted),
+        progress: progress::bar(),
+        show: Box::new(move |outcome| form.show(outcome)),
+    };
+    let outcomes = bench_rows(&chosen(&args), &options)?;
+    form.show_end(&outcomes)?;
+    if let Some(file) = &args.html {
+        write_page(file, &KeptRun::read(&outcomes.folder)?)?;
+    }
+    Ok(exit_code(&outcomes, interrupted.load(Ordering::Relaxed)))
+}
+
+/// Two runs with nothing in common are a mistake, unless the machine is the reason.
+fn show_comparison(args: &BenchArgs, before: &KeptRun, after: &KeptRun) -> anyhow::Result<u8> {
+    let comparison = compare(before, after);
+    let is_empty = comparison.compared.is_empty() && comparison.differences.is_empty();
+    anyhow::ensure!(
+        !is_empty,
+        "{} and {} have no figure in common: {}",
+        before.path.display(),
+        after.path.display(),
+        comparison
+            .left_out
+            .iter()
+            .map(|(why, _)| why.as_str())
+            .collect::<Vec<_>>()
+            .join("; ")
+    );
+    match args.json {
+        true => print(&(serde_json::to_string_pretty(&comparison)? + "\n"))?,
+        false => print(&comparison.to_string())?,
+    };
+    Ok(if comparison.is_worse() { GOT_WORSE } else { 0 })
+}
+
+fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
+    if let Some(file) = &args.html {
+        write_page(file, &kept)?;
+    }
+    let form = Form::of(args);
+    let outcomes = Outcomes {
+        folder: kept.path,
+        environment: kept.environment,
+        rows: kept.rows.into_iter().map(|row| row.outcome).collect(),
+    };
+    for outcome in &outcomes.rows {
+        form.show(outcome)?;
+    }
+    form.show_end(&outcomes)?;
+    Ok(exit_code(&outcomes, false))
+}
+
+pub(crate) fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
+    write_file(file, &page(run))?;
+    crate::say::line(&format!("the page is {}", file.display()));
+    Ok(())
+}
+
+fn write_file(file: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(file, text)
+        .with_context(|| format!("host: --html: cannot write {}", file.display()))
+}
+
+/// What is printed on stdout.
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    Markdown,
+    Json,
+}
+
+impl Form {
+    fn of(args: &BenchArgs) -> Self {
+        match (args.json, args.markdown) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Markdown,
+            (false, false) => Self::Text,
+        }
+    }
+
+    /// A row as soon as it is measured; JSON is one value at the end.
+    fn show(self, outcome: &Outcome) -> anyhow::Result<()> {
+        match self {
+            Self::Text => print(&format!("{outcome}\n")).map(drop),
+            Self::Markdown => print(&format!("{}\n", markdown(outcome))).map(drop),
+            Self::Json => Ok(()),
+        }
+    }
+
+    fn show_end(self, outcomes: &Outcomes) -> anyhow::Result<()> {
+        match self {
+            Self::Json => print(&(serde_json::to_string_pretty(outcomes)? + "\n")).map(drop),
+            Self::Text | Self::Markdown => Ok(()),
+        }
+    }
+}
+
+/// Says on stderr which rows failed: their words may be far up by now.
+fn exit_code(outcomes: &Outcomes, is_interrupted: bool) -> u8 {
+    if is_interrupted {
+        return INTERRUPTED;
+    }
+    let failed = outcomes.rows.iter().filter_map(|row| {
+        let reason = row.failed.as_ref()?;
+        Some((&row.row, reason))
+    });
+    let mut code = 0;
+    for (row, reason) in failed {
+        crate::say::line(&format!("bench: {row} failed: {reason}"));
+        code = ROW_FAILED;
+    }
+    code
+}
+
+/// The rows to measure, in the order of the list.
+fn chosen(args: &BenchArgs) -> Vec<&'static dyn Row> {
+    let is_every = args.all || args.quick;
+    match &args.rows[..] {
+        [] => rows()
+            .into_iter()
+            .filter(|row| is_every || !is_long(*row))
+            .collect(),
+        names => {
+            let mut rows: Vec<&dyn Row> = Vec::new();
+            for row in names.iter().filter_map(|name| row(name)) {
+                if !rows.iter().any(|known| known.name() == row.name()) {
+                    rows.push(row);
+                }
+            }
+            rows
+        }
     }
 }
 
 fn list() -> String {
-    let lines = rows().map(|row| format!("{:<10} {}\n", row.name(), row.about()));
-    lines.concat()
+    let (long, short): (Vec<&dyn Row>, Vec<&dyn Row>) =
+        rows().into_iter().partition(|row| is_long(*row));
+    let lines = |rows: Vec<&dyn Row>| rows.into_iter().map(line_of).collect::<String>();
+    let peers = PEERS.map(|peer| presence(peer) + "\n");
+    format!(
+        "{}\nOnly by name, with --all or with --quick:\n{}\nTo compare with:\n{}",
+        lines(short),
+        lines(long),
+        peers.concat()
+    )
 }
 
-fn json(outcomes: &[Outcome]) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(outcomes)? + "\n")
+/// `start        20 s  run …`, with the time that it takes at most.
+fn line_of(row: &dyn Row) -> String {
+    let seconds = row.budget().as_secs();
+    let time = match seconds {
+        0..=90 => format!("{seconds} s"),
+        _ => format!("{} min", seconds.div_ceil(60)),
+    };
+    format!("{:<10} {time:>6}  {}\n", row.name(), row.about())
 }
 
-fn own_program() -> anyhow::Result<PathBuf> {
+/// Its version here, or how to get it.
+fn presence(peer: &'static Peer) -> String {
+    let (installed, _) = find_peers([peer]);
+    match installed.first() {
+        Some(here) => here.version().unwrap_or_else(|| peer.name.to_owned()),
+        None => format!("{} is not installed: {}", peer.name, peer.install),
+    }
+}
+
+pub(crate) fn own_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe()
         .context("host: cannot tell where palisade itself lies; name it with --palisade")
 }
 
-fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
+/// What was typed. Where palisade lies says nothing to who reads a published run.
+pub(crate) fn command_line() -> Vec<String> {
+    let typed = std::env::args_os().skip(1);
+    let typed = typed.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("palisade".to_owned())
+        .chain(typed)
+        .collect()
+}
+
+pub(crate) fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::default();
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -108,26 +296,7 @@ fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// On a terminal, one line that is written over; nothing elsewhere.
-fn progress() -> Box<dyn Fn(Progress)> {
-    if !std::io::stderr().is_terminal() {
-        return Box::new(|_| {});
-    }
-    Box::new(|progress| {
-        const CLEAR_LINE: &str = "\r\x1b[K";
-        let (elapsed, budget) = (progress.elapsed.as_secs(), progress.budget.as_secs());
-        let line = match progress.is_last {
-            true => String::new(),
-            false => format!(
-                "{}: round {}, {elapsed} s of at most {budget} s",
-                progress.row, progress.round
-            ),
-        };
-        let _ = write!(std::io::stderr(), "{CLEAR_LINE}{line}");
-    })
-}
-
-fn print(text: &str) -> anyhow::Result<u8> {
+pub(crate) fn print(text: &str) -> anyhow::Result<u8> {
     std::io::stdout()
         .write_all(text.as_bytes())
         .context("host: cannot print the figures")?;

@@ -43,7 +43,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         &surroundings,
         &ThisHost,
     )?;
-    if let Some(file) = &args.policy.policy {
+    if let Some(file) = &args.policy.grants.policy {
         refuse_writable_policy(&plan, file)?;
     }
     // Opened before the guest runs: later it could have put a link in its place.

@@ -3,7 +3,7 @@
 //! The guest takes the time first of all and prints it; the lab takes the same clock before it asks. No
 //! wall here has a clock of its own: a time that does not lie within the run is an error.
 
-use super::{BARE, Prepared, Row, Tools, grant, program, try_peer, watch_all};
+use super::{BARE, PALISADE, Prepared, Row, Tools, grant, try_peers, watch_all};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -26,9 +26,8 @@ pub(super) struct Boot;
 
 const WORKLOAD: &str = "main";
 const MAIN: &str = "main";
-const PALISADE: &str = "palisade run";
+const BUDGET: Duration = Duration::from_secs(20);
 const PARKED: &str = "library, parked";
-const BUBBLEWRAP: &str = "bubblewrap";
 
 impl Row for Boot {
     fn name(&self) -> &'static str {
@@ -37,6 +36,10 @@ impl Row for Boot {
 
     fn about(&self) -> &'static str {
         "from a start to the first instruction of the guest's main (OSv 2013 and its README)"
+    }
+
+    fn budget(&self) -> Duration {
+        BUDGET
     }
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
@@ -58,7 +61,7 @@ impl Row for Boot {
         };
         let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
         for subject in subjects {
-            let trial = BootingProgram(program(subject, &alone, &command)?);
+            let trial = BootingProgram(Program::in_subject(subject, &alone, &command)?);
             let contender = Contender::new(WORKLOAD, subject.name());
             prepared.trials.push((contender, Box::new(trial)));
         }
@@ -67,15 +70,9 @@ impl Row for Boot {
         prepared
             .trials
             .push((contender, Box::new(BootingLibrary(library))));
-        try_peer(
-            &mut prepared,
-            Contender::new(WORKLOAD, BUBBLEWRAP),
-            tools.bubblewrap.as_ref(),
-            |bubblewrap| {
-                let program = program(bubblewrap, &alone, &command)?;
-                Ok(Box::new(BootingProgram(program)))
-            },
-        );
+        try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
+            Program::in_subject(peer, &alone, &command).map(BootingProgram)
+        });
         let contenders = prepared.trials.iter().map(|(contender, _)| contender);
         prepared.schedule.watched = watch_all(contenders, MAIN);
         Ok(prepared)
@@ -95,7 +92,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 3,
         least_rounds: 100,
         most_rounds: 2000,
-        budget: Duration::from_secs(20),
+        budget: BUDGET,
         relative_width: 0.02,
         watched: Vec::new(),
     }
@@ -206,7 +203,7 @@ mod tests {
     #[test]
     fn the_table_fits_a_terminal() {
         let contenders =
-            [BARE, PALISADE, PARKED, BUBBLEWRAP].map(|one| Contender::new(WORKLOAD, one));
+            [BARE, PALISADE, PARKED, "bubblewrap"].map(|one| Contender::new(WORKLOAD, one));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..20 {
             let of_round = [150.0, 900.0, 340.0, 1100.0]

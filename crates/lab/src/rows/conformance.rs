@@ -8,14 +8,14 @@
 mod results;
 mod suites;
 
-use super::{BARE, Prepared, Row, Tools, grant, program};
+use super::{BARE, PALISADE, Prepared, Row, Tools, grant};
 use crate::{
     Trial, Warning,
     figure::{Figure, Target, Verdict},
     measure::Schedule,
     sample::{Contender, Reading, Samples, Unit},
     statistics::Summary,
-    subjects::{Bare, Palisade, Subject},
+    subjects::{Bare, Palisade},
     table::Table,
     trial::Program,
     workloads::Workloads,
@@ -37,7 +37,6 @@ use suites::{SAID, SUITES, Suite};
 
 pub(super) struct Conformance;
 
-const PALISADE: &str = "palisade run";
 const TESTS: &str = "tests";
 const PASSED: &str = "passed";
 const DIFFERENCES: &str = "differences";
@@ -45,6 +44,7 @@ const UNSTABLE: &str = "unstable";
 /// Before the name of a test, in samples.
 const TEST: &str = "test: ";
 
+const BUDGET: Duration = Duration::from_secs(360);
 /// A run that takes longer than that hangs.
 const MOST_SECONDS: &str = "120";
 
@@ -58,6 +58,10 @@ impl Row for Conformance {
 
     fn about(&self) -> &'static str {
         "test suites inside and outside: equal lists of results (µKVM 2006, table 1)"
+    }
+
+    fn budget(&self) -> Duration {
+        BUDGET
     }
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
@@ -142,7 +146,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 0,
         least_rounds: 2,
         most_rounds: 2,
-        budget: Duration::from_secs(360),
+        budget: BUDGET,
         relative_width: 0.0,
         watched: Vec::new(),
     }
@@ -165,8 +169,10 @@ impl Trial for SuiteRun {
         self.number += 1;
         let home = self.make_home()?;
         let mut program = match &self.wall {
-            None => program(&Bare, &Policy::default(), &self.offline_command(&home))?,
-            Some(palisade) => behind(palisade, &self.policy(&home), &self.command(&home))?,
+            None => Program::in_subject(&Bare, &Policy::default(), &self.offline_command(&home))?,
+            Some(palisade) => {
+                Program::in_subject(palisade, &self.policy(&home), &self.command(&home))?
+            }
         };
         program.run()?;
         let results = (self.suite.results)(&home).with_context(|| last_words(&home))?;
@@ -174,13 +180,6 @@ impl Trial for SuiteRun {
         let _ = fs::remove_dir_all(&home);
         Ok(readings(&results))
     }
-}
-
-fn behind(palisade: &Palisade, policy: &Policy, command: &Command) -> anyhow::Result<Program> {
-    let mut words = palisade.command_line(policy, command);
-    // Terminals are no grant that other rows use.
-    words.splice(2..2, ["--device".into(), "pts".into()]);
-    Program::new(&words)
 }
 
 impl SuiteRun {
@@ -295,6 +294,7 @@ fn comparison_figures(contender: &Contender, comparison: &Comparison) -> [Figure
     let figure = |measure: &str, count: usize| Figure {
         contender: contender.clone(),
         measure: measure.to_owned(),
+        title: None,
         unit: Unit::Count,
         summary: Some(Summary::of(&[count as f64])),
         ratio: None,

@@ -6,7 +6,7 @@
 
 mod trace;
 
-use super::{BARE, Prepared, Row, Tools, grant, policies, try_peer};
+use super::{BARE, PALISADE, Prepared, Row, Tools, grant, policies, try_peers};
 use crate::{
     Trial,
     figure::Figure,
@@ -32,13 +32,13 @@ use trace::{Role, read_trace};
 pub(super) struct Counts;
 
 const WORKLOAD: &str = "static true";
-const DEFAULT: &str = "palisade run";
+const BUDGET: Duration = Duration::from_secs(20);
 const ALL_ON: &str = "palisade run, all on";
 const BUBBLEWRAP: &str = "bubblewrap";
 /// Each with the title of its column.
 const COLUMNS: [(&str, &str); 4] = [
     (BARE, "bare"),
-    (DEFAULT, "palisade"),
+    (PALISADE, "palisade"),
     (ALL_ON, "all on"),
     (BUBBLEWRAP, "bwrap"),
 ];
@@ -61,6 +61,10 @@ impl Row for Counts {
         "how many system calls a start of `true` takes, until nothing of it is left"
     }
 
+    fn budget(&self) -> Duration {
+        BUDGET
+    }
+
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let strace = on_path("strace")
             .context("host: strace is not installed, which counts: apt-get install strace")?;
@@ -81,28 +85,29 @@ impl Row for Counts {
             // Fewer races between the wall's own processes.
             pinned: true,
         };
-        let traced = |subject: &dyn Subject, policy: &Policy| TracedProgram {
-            strace: strace.clone().into(),
-            perf: perf.clone(),
-            command_line: subject.command_line(policy, &command),
-            traces: traces.clone(),
+        let room = prepared.workloads.folder().to_owned();
+        let traced = |subject: &dyn Subject, policy: &Policy| -> anyhow::Result<_> {
+            Ok(TracedProgram {
+                strace: strace.clone().into(),
+                perf: perf.clone(),
+                command_line: subject.command_line(policy, &command, &room)?,
+                traces: traces.clone(),
+            })
         };
         let ours: [(&str, &dyn Subject, &Policy); 3] = [
             (BARE, &Bare, &default),
-            (DEFAULT, &tools.palisade, &default),
+            (PALISADE, &tools.palisade, &default),
             (ALL_ON, &tools.palisade, &all_on),
         ];
         for (name, subject, policy) in ours {
             let contender = Contender::new(WORKLOAD, name);
-            let trial = traced(subject, policy);
+            let trial = traced(subject, policy)?;
             prepared.trials.push((contender, Box::new(trial)));
         }
-        try_peer(
-            &mut prepared,
-            Contender::new(WORKLOAD, BUBBLEWRAP),
-            tools.bubblewrap.as_ref(),
-            |bubblewrap| Ok(Box::new(traced(bubblewrap, &default))),
-        );
+        let tools = &tools.for_long_row();
+        try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
+            traced(peer, &default)
+        });
         Ok(prepared)
     }
 
@@ -132,7 +137,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 7,
         most_rounds: 7,
-        budget: Duration::from_secs(20),
+        budget: BUDGET,
         relative_width: 0.0,
         watched: Vec::new(),
     }
@@ -266,7 +271,7 @@ fn call_table(figures: &[Figure]) -> Table {
     let mut table = new_table(&columns);
     let of_palisade = figures
         .iter()
-        .filter(|figure| figure.contender.subject == DEFAULT);
+        .filter(|figure| figure.contender.subject == PALISADE);
     let mut calls: Vec<(f64, &str)> = of_palisade
         .filter_map(|figure| Some((figure.summary?.median, figure.measure.strip_prefix(CALL)?)))
         .collect();

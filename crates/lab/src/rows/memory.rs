@@ -1,7 +1,7 @@
 //! Rows of memory: what a program holds that has many files open, and what the wall around it holds
 //! meanwhile. Walls go down the table.
 
-use super::{BARE, Prepared, Row, Tools, policies, program, try_peer};
+use super::{BARE, Prepared, Row, Tools, policies, try_peers};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -37,7 +37,6 @@ const PRIVATE: &str = "wall, private";
 const PART: &str = "wall: ";
 
 const PALISADE: &str = "palisade run, all on";
-const BUBBLEWRAP: &str = "bubblewrap";
 
 /// The most that the program may hold behind a wall, as a ratio to bare. What the wall holds beside it has
 /// no target: it does not grow with the program.
@@ -55,6 +54,10 @@ impl Row for Memory {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn budget(&self) -> Duration {
+        Duration::from_secs(10)
     }
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
@@ -75,12 +78,9 @@ impl Row for Memory {
             let contender = Contender::new(self.name, name);
             prepared.trials.push((contender, Box::new(trial)));
         }
-        try_peer(
-            &mut prepared,
-            Contender::new(self.name, BUBBLEWRAP),
-            tools.bubblewrap.as_ref(),
-            |bubblewrap| Ok(Box::new(Holding::new(bubblewrap, &policy, &command)?)),
-        );
+        try_peers(&mut prepared, tools, self.name, &command, |peer| {
+            Holding::new(peer, &policy, &command)
+        });
         Ok(prepared)
     }
 
@@ -119,7 +119,7 @@ impl Memory {
             warm_up_rounds: 1,
             least_rounds: 10,
             most_rounds: 50,
-            budget: Duration::from_secs(10),
+            budget: self.budget(),
             relative_width: 0.02,
             watched: vec![Watched {
                 measure: GUEST.to_owned(),
@@ -196,7 +196,7 @@ struct Holding(Program);
 
 impl Holding {
     fn new(subject: &dyn Subject, policy: &Policy, command: &Command) -> anyhow::Result<Self> {
-        Ok(Self(program(subject, policy, command)?))
+        Ok(Self(Program::in_subject(subject, policy, command)?))
     }
 }
 

@@ -1,14 +1,16 @@
 //! Rows of operations: one program measures each of them, batch by batch in turn, and the programs of
 //! the contenders take turns too. Operations go down the table, walls across.
 
-use super::{BARE, Prepared, Row, Tools, program, try_peer};
+use super::{
+    BARE, OTHER_PEERS, Prepared, Row, Tools, peers_among, ratio_cell, tables_of_peers, try_peers,
+};
 use crate::{
     Trial, Warning,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
-    notation::{four_figures, short},
+    notation::short,
     sample::{Contender, Reading, Samples, Unit},
-    subjects::{Bare, Subject},
+    subjects::{Bare, Peer, Subject},
     table::Table,
     trial::Program,
     workloads::Workloads,
@@ -27,7 +29,7 @@ pub(super) struct Operations {
     pub(super) title: &'static str,
     /// Lays out the program and what it works on; gives its command.
     pub(super) lay_out: fn(&Workloads) -> anyhow::Result<Command>,
-    /// What it runs in, besides no wall and bubblewrap.
+    /// What it runs in, besides no wall and peers.
     pub(super) walls: &'static [Wall],
     pub(super) operations: &'static [Operation],
     /// Of all figures.
@@ -61,7 +63,6 @@ pub(super) struct Wall {
     pub(super) policy: fn(&Workloads) -> Policy,
 }
 
-const BUBBLEWRAP: &str = "bubblewrap";
 const MEAN: &str = "geometric mean";
 
 impl Row for Operations {
@@ -71,6 +72,10 @@ impl Row for Operations {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn budget(&self) -> Duration {
+        self.budget
     }
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
@@ -91,12 +96,9 @@ impl Row for Operations {
             let subject = &tools.palisade;
             self.add(&mut prepared, wall.subject, subject, &policy, &command)?;
         }
-        try_peer(
-            &mut prepared,
-            Contender::new(self.name, BUBBLEWRAP),
-            tools.bubblewrap.as_ref(),
-            |bubblewrap| Ok(Box::new(self.trial(bubblewrap, &first_policy, &command)?)),
-        );
+        try_peers(&mut prepared, tools, self.name, &command, |peer| {
+            self.trial(peer, &first_policy, &command)
+        });
         Ok(prepared)
     }
 
@@ -108,8 +110,15 @@ impl Row for Operations {
             .collect();
         let walls = contenders.iter().filter(|one| one.subject != BARE);
         figures.extend(walls.map(|wall| self.mean_figure(samples, wall)));
-        let table = self.table(&figures);
-        (figures, vec![(self.title.to_owned(), table)])
+        let (table, others) = tables_of_peers(
+            &peers_among(contenders),
+            |peers| self.table(&figures, peers),
+            |peers| self.table_of_others(&figures, peers),
+        );
+        let others = others.map(|table| (OTHER_PEERS.to_owned(), table));
+        let tables = [(self.title.to_owned(), table)].into_iter().chain(others);
+        let tables = tables.collect();
+        (figures, tables)
     }
 }
 
@@ -135,7 +144,7 @@ impl Operations {
         command: &Command,
     ) -> anyhow::Result<MeasuringProgram> {
         Ok(MeasuringProgram {
-            program: program(subject, policy, command)?,
+            program: Program::in_subject(subject, policy, command)?,
             row: self.name,
             unit: self.unit,
             operations: self.operations,
@@ -173,7 +182,7 @@ impl Operations {
             let target = Target::AtMostTimesBare(operation.most);
             let target = self.is_ours(contender).then_some(target);
             let measure = (operation.key, self.unit);
-            Figure::of(samples, contender, baseline, measure, target)
+            Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
         };
         self.operations.iter().map(figure).collect()
     }
@@ -185,8 +194,8 @@ impl Operations {
         Figure::mean_ratio(samples, wall, &bare, (&keys, self.unit), most)
     }
 
-    fn table(&self, figures: &[Figure]) -> Table {
-        let mut table = Table::new(self.columns());
+    fn table(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
+        let mut table = Table::new(self.columns(peers));
         let most = |most: Option<f64>| most.map_or_else(String::new, |most| format!("≤ {most}"));
         for operation in self.operations {
             let lead = [
@@ -194,31 +203,49 @@ impl Operations {
                 self.bare_cell(figures, operation.key),
                 most(Some(operation.most)),
             ];
-            let published = self.original.map(|_| operation.published.to_owned());
             let cells = self.wall_cells(figures, operation.key);
-            table.line(lead.into_iter().chain(cells).chain(published));
+            let peers = peer_cells(figures, operation.key, peers);
+            let published = self.original.map(|_| operation.published.to_owned());
+            table.line(lead.into_iter().chain(cells).chain(peers).chain(published));
         }
         let lead = [MEAN.to_owned(), String::new(), most(self.most_mean)];
-        let published = self.original.map(|_| String::new());
         let cells = self.wall_cells(figures, MEAN);
-        table.line(lead.into_iter().chain(cells).chain(published));
+        table.line(
+            lead.into_iter()
+                .chain(cells)
+                .chain(peer_cells(figures, MEAN, peers)),
+        );
         table
     }
 
-    fn columns(&self) -> Vec<&'static str> {
-        let bare = match self.unit {
+    fn table_of_others(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
+        let titles = peers.iter().map(|peer| peer.title);
+        let mut table = Table::new(["", self.bare_title()].into_iter().chain(titles));
+        let lines = self.operations.iter().map(|one| (one.title, one.key));
+        for (title, key) in lines.chain([(MEAN, MEAN)]) {
+            let lead = [title.to_owned(), self.bare_cell(figures, key)];
+            table.line(lead.into_iter().chain(peer_cells(figures, key, peers)));
+        }
+        table
+    }
+
+    fn columns(&self, peers: &[&'static Peer]) -> Vec<&'static str> {
+        let walls = self.walls.iter().flat_map(|wall| [wall.title, "95 %", ""]);
+        ["", self.bare_title(), "target"]
+            .into_iter()
+            .chain(walls)
+            .chain(peers.iter().map(|peer| peer.title))
+            .chain(self.original)
+            .collect()
+    }
+
+    fn bare_title(&self) -> &'static str {
+        match self.unit {
             Unit::Nanoseconds => "bare ns",
             Unit::Microseconds => "bare µs",
             Unit::Bytes => "bare B",
             Unit::Count | Unit::Outcome => "bare",
-        };
-        let walls = self.walls.iter().flat_map(|wall| [wall.title, "95 %", ""]);
-        ["", bare, "target"]
-            .into_iter()
-            .chain(walls)
-            .chain(["bwrap"])
-            .chain(self.original)
-            .collect()
+        }
     }
 
     fn bare_cell(&self, figures: &[Figure], measure: &str) -> String {
@@ -228,22 +255,21 @@ impl Operations {
     }
 
     fn wall_cells(&self, figures: &[Figure], measure: &str) -> Vec<String> {
-        let ratio = |figure: Option<&Figure>| {
-            figure
-                .and_then(|figure| figure.ratio)
-                .map_or_else(String::new, |ratio| four_figures(ratio.value))
-        };
         let ours = self.walls.iter().flat_map(|wall| {
             let figure = find(figures, wall.subject, measure);
             [
-                ratio(figure),
+                ratio_cell(figure),
                 figure.map_or_else(String::new, Figure::ratio_interval),
                 figure.map_or_else(String::new, Figure::verdict_cell),
             ]
         });
-        ours.chain([ratio(find(figures, BUBBLEWRAP, measure))])
-            .collect()
+        ours.collect()
     }
+}
+
+fn peer_cells(figures: &[Figure], measure: &str, peers: &[&'static Peer]) -> Vec<String> {
+    let cell = |peer: &&Peer| ratio_cell(find(figures, peer.name, measure));
+    peers.iter().map(cell).collect()
 }
 
 fn find<'a>(figures: &'a [Figure], subject: &str, measure: &str) -> Option<&'a Figure> {
@@ -305,7 +331,7 @@ pub(super) fn parse_output(
 /// What a program says that keeps what it has until its input ends.
 const HOLDING: &str = "holding";
 
-fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
+pub(super) fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let mut words = line.split(' ');
     let measure = words.next().unwrap_or_default().to_owned();
     let values: Result<Vec<f64>, _> = words.map(str::parse).collect();

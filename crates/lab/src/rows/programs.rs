@@ -1,15 +1,18 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
-use super::{BARE, Extent, Prepared, Row, Tools, policies, program, try_peer, watch_all};
+use super::{
+    BARE, Extent, OTHER_PEERS, PALISADE, Prepared, Row, Tools, peers_among, policies, ratio_cell,
+    tables_of_peers, try_peers, watch_all,
+};
 use crate::{
     Warning,
     figure::{Figure, Target},
     measure::Schedule,
-    notation::{four_figures, milliseconds},
+    notation::milliseconds,
     sample::{Contender, Samples, Unit},
-    subjects::{Bare, Subject, on_path},
+    subjects::{Bare, Peer, Subject, on_path},
     table::Table,
-    trial::TimedProgram,
+    trial::{Program, TimedProgram},
     workloads::Workloads,
 };
 use palisade_wall::Command;
@@ -41,8 +44,6 @@ pub(super) struct Job {
     pub(super) install: &'static str,
 }
 
-const PALISADE: &str = "palisade run";
-const BUBBLEWRAP: &str = "bubblewrap";
 const WALL: &str = "wall";
 
 impl Row for Programs {
@@ -52,6 +53,10 @@ impl Row for Programs {
 
     fn about(&self) -> &'static str {
         self.about
+    }
+
+    fn budget(&self) -> Duration {
+        self.budget
     }
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
@@ -94,8 +99,15 @@ impl Row for Programs {
             .map(|contender| self.figure(samples, contender))
             .collect();
         let title = "ms with no wall, and times as much behind each, with 95 % intervals:";
-        let table = self.table(&figures);
-        (figures, vec![(title.to_owned(), table)])
+        let (table, others) = tables_of_peers(
+            &peers_among(samples.contenders()),
+            |peers| self.table(&figures, peers),
+            |peers| Self::table_of_others(&figures, peers),
+        );
+        let others = others.map(|table| (OTHER_PEERS.to_owned(), table));
+        let tables = [(title.to_owned(), table)].into_iter().chain(others);
+        let tables = tables.collect();
+        (figures, tables)
     }
 }
 
@@ -108,19 +120,13 @@ fn add(
     let policy = policies::writing(&prepared.workloads);
     let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
     for subject in subjects {
-        let trial = TimedProgram(program(subject, &policy, command)?);
+        let trial = TimedProgram(Program::in_subject(subject, &policy, command)?);
         let contender = Contender::new(workload, subject.name());
         prepared.trials.push((contender, Box::new(trial)));
     }
-    try_peer(
-        prepared,
-        Contender::new(workload, BUBBLEWRAP),
-        tools.bubblewrap.as_ref(),
-        |bubblewrap| {
-            let program = program(bubblewrap, &policy, command)?;
-            Ok(Box::new(TimedProgram(program)))
-        },
-    );
+    try_peers(prepared, tools, workload, command, |peer| {
+        Program::in_subject(peer, &policy, command).map(TimedProgram)
+    });
     Ok(())
 }
 
@@ -149,11 +155,11 @@ impl Job {
 }
 
 impl Programs {
-    /// As the originals did: one priming run, and three at least that count.
+    /// As the originals did: one priming run; four at least that count, where they took three.
     fn schedule(&self) -> Schedule {
         Schedule {
             warm_up_rounds: 1,
-            least_rounds: 3,
+            least_rounds: 4,
             most_rounds: 50,
             budget: self.budget,
             relative_width: 0.005,
@@ -175,44 +181,53 @@ impl Programs {
         )
     }
 
-    fn table(&self, figures: &[Figure]) -> Table {
-        let mut table = Table::new([
-            "",
-            "bare ms",
-            "target",
-            "palisade",
-            "95 %",
-            "",
-            "bwrap",
-            self.original,
-        ]);
-        let bare = figures.iter().filter(|one| one.contender.subject == BARE);
-        for (title, summary) in bare.filter_map(|one| Some((&one.contender.workload, one.summary?)))
-        {
-            let find = |subject: &str| {
-                let contender = Contender::new(title, subject);
-                figures.iter().find(|figure| figure.contender == contender)
-            };
+    fn table(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
+        let headings = ["", "bare ms", "target", "palisade", "95 %", ""].into_iter();
+        let headings = headings.chain(peers.iter().map(|peer| peer.title));
+        let mut table = Table::new(headings.chain([self.original]));
+        for (title, bare_us) in measured(figures) {
             let job = self.programs.iter().find(|job| job.is_what_ran(title));
-            let ratio = |figure: Option<&Figure>| {
-                figure
-                    .and_then(|figure| figure.ratio)
-                    .map_or_else(String::new, |ratio| four_figures(ratio.value))
-            };
-            let ours = find(PALISADE);
-            table.line([
-                title.clone(),
-                milliseconds(summary.median),
+            let ours = find(figures, title, PALISADE);
+            let lead = [
+                title.to_owned(),
+                milliseconds(bare_us),
                 format!("≤ {}", self.most),
-                ratio(ours),
+                ratio_cell(ours),
                 ours.map_or_else(String::new, Figure::ratio_interval),
                 ours.map_or_else(String::new, Figure::verdict_cell),
-                ratio(find(BUBBLEWRAP)),
-                job.map_or("", |job| job.published).to_owned(),
-            ]);
+            ];
+            let peers = peer_cells(figures, title, peers);
+            let published = job.map_or("", |job| job.published).to_owned();
+            table.line(lead.into_iter().chain(peers).chain([published]));
         }
         table
     }
+
+    fn table_of_others(figures: &[Figure], peers: &[&'static Peer]) -> Table {
+        let titles = peers.iter().map(|peer| peer.title);
+        let mut table = Table::new(["", "bare ms"].into_iter().chain(titles));
+        for (title, bare_us) in measured(figures) {
+            let lead = [title.to_owned(), milliseconds(bare_us)];
+            table.line(lead.into_iter().chain(peer_cells(figures, title, peers)));
+        }
+        table
+    }
+}
+
+/// What was run, and what it takes with no wall.
+fn measured(figures: &[Figure]) -> impl Iterator<Item = (&str, f64)> {
+    let bare = figures.iter().filter(|one| one.contender.subject == BARE);
+    bare.filter_map(|one| Some((one.contender.workload.as_str(), one.summary?.median)))
+}
+
+fn find<'a>(figures: &'a [Figure], workload: &str, subject: &str) -> Option<&'a Figure> {
+    let contender = Contender::new(workload, subject);
+    figures.iter().find(|figure| figure.contender == contender)
+}
+
+fn peer_cells(figures: &[Figure], workload: &str, peers: &[&'static Peer]) -> Vec<String> {
+    let cell = |peer: &&Peer| ratio_cell(find(figures, workload, peer.name));
+    peers.iter().map(cell).collect()
 }
 
 #[cfg(test)]
@@ -225,7 +240,7 @@ mod tests {
         let row = &APPLICATIONS;
         let titles = row.programs[..2].iter().map(|job| job.title(Extent::Full));
         let contenders: Vec<_> = titles
-            .flat_map(|title| [BARE, PALISADE, BUBBLEWRAP].map(|one| Contender::new(&title, one)))
+            .flat_map(|title| [BARE, PALISADE, "bubblewrap"].map(|one| Contender::new(&title, one)))
             .collect();
         let mut samples = Samples::new(contenders.clone());
         for round in 0..4 {

@@ -137,7 +137,7 @@ fn lay_out_blocks(workloads: &Workloads) -> anyhow::Result<Command> {
     let file = workloads.add_large_file(FILE_BYTES)?;
     Ok(Command {
         program: workloads.add_blocks()?.into(),
-        arguments: vec![file.into(), "5".into()],
+        arguments: vec![file.into(), "1".into()],
     })
 }
 

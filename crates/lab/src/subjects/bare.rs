@@ -3,7 +3,7 @@
 use super::{Subject, words_of};
 use palisade_policy::Policy;
 use palisade_wall::Command;
-use std::ffi::OsString;
+use std::{ffi::OsString, path::Path};
 
 /// The program itself.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,12 @@ impl Subject for Bare {
         "bare"
     }
 
-    fn command_line(&self, _policy: &Policy, command: &Command) -> Vec<OsString> {
-        words_of(command).collect()
+    fn command_line(
+        &self,
+        _policy: &Policy,
+        command: &Command,
+        _room: &Path,
+    ) -> anyhow::Result<Vec<OsString>> {
+        Ok(words_of(command).collect())
     }
 }

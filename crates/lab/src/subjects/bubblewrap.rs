@@ -1,12 +1,23 @@
 //! bubblewrap, with every namespace it knows, a session of its own and no capabilities.
 
-use super::{Subject, on_path, version_of, words_of};
-use palisade_policy::{Access, FileGrant, Policy};
-use palisade_wall::Command;
-use std::{
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
+use super::{
+    peer::{Peer, Request, takes_programs},
+    words_of,
+};
+use palisade_policy::{Access, FileGrant};
+use std::{ffi::OsString, fs, path::Path};
+
+pub(super) static BUBBLEWRAP: Peer = Peer {
+    name: "bubblewrap",
+    title: "bwrap",
+    program: "bwrap",
+    lacks: "no system-call filter, no Landlock, no limits",
+    install: "apt-get install bubblewrap",
+    // It learns of the guest's end by a message, and ends first.
+    waits_for_all: false,
+    takes: takes_programs,
+    line,
+    line_to_end: None,
 };
 
 /// `--cap-drop ALL` is the default for an ordinary user and asked for here for root's sake.
@@ -25,52 +36,22 @@ const WALL: [&str; 11] = [
 ];
 
 /// Links into `/usr` where this host has merged it, folders elsewhere.
-const BESIDE_USR: [&str; 4] = ["/bin", "/sbin", "/lib", "/lib64"];
+pub(super) const BESIDE_USR: [&str; 4] = ["/bin", "/sbin", "/lib", "/lib64"];
 
-/// A `bwrap` executable.
-#[derive(Clone, Debug)]
-pub struct Bubblewrap {
-    program: PathBuf,
-}
-
-impl Bubblewrap {
-    /// What it leaves out of what palisade holds.
-    pub const LACKS: &str = "no system-call filter, no Landlock, no limits";
-    /// How to get it.
-    pub const INSTALL: &str = "apt-get install bubblewrap";
-
-    /// The executable at `program`.
-    pub fn new(program: PathBuf) -> Self {
-        Self { program }
+fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
+    let grants = &request.policy.grants;
+    let mut words: Vec<OsString> = vec![request.program.into()];
+    words.extend(WALL.map(OsString::from));
+    if grants.system {
+        words.extend(system_view());
     }
-
-    /// The one in `PATH`.
-    pub fn find() -> Option<Self> {
-        on_path("bwrap").map(Self::new)
+    words.extend(grants.files.iter().flat_map(bind));
+    if let Some(cwd) = &grants.cwd {
+        words.extend(["--chdir".into(), cwd.into()]);
     }
-
-    /// What it says its version is.
-    pub fn version(&self) -> Option<String> {
-        version_of(&self.program)
-    }
-}
-
-impl Subject for Bubblewrap {
-    fn name(&self) -> &'static str {
-        "bubblewrap"
-    }
-
-    fn command_line(&self, policy: &Policy, command: &Command) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec![self.program.clone().into()];
-        words.extend(WALL.map(OsString::from));
-        if policy.grants.system {
-            words.extend(system_view());
-        }
-        words.extend(policy.grants.files.iter().flat_map(bind));
-        words.push("--".into());
-        words.extend(words_of(command));
-        words
-    }
+    words.push("--".into());
+    words.extend(words_of(request.command));
+    Ok(words)
 }
 
 fn system_view() -> Vec<OsString> {

@@ -1,6 +1,6 @@
 //! `palisade run`.
 
-use super::{Subject, version_of, words_of};
+use super::{Subject, joined, version_of, words_of};
 use palisade_policy::{
     Access, FileGrant, Limits, Policy,
     value::{format_duration, format_size},
@@ -55,23 +55,52 @@ impl Subject for Palisade {
         }
     }
 
-    fn command_line(&self, policy: &Policy, command: &Command) -> Vec<OsString> {
+    fn command_line(
+        &self,
+        policy: &Policy,
+        command: &Command,
+        _room: &Path,
+    ) -> anyhow::Result<Vec<OsString>> {
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "run".into()];
-        if !policy.grants.system {
-            words.push("--no-system".into());
-        }
-        words.extend(policy.grants.files.iter().flat_map(grant_flag));
-        words.extend(limit_flags(&policy.limits));
-        for capability in &policy.allow_degraded {
-            words.extend(["--allow-degraded".into(), capability.to_string().into()]);
-        }
+        words.extend(policy_flags(policy));
         if let Some(report) = &self.report {
             words.extend(["--report".into(), report.into()]);
         }
         words.push("--".into());
         words.extend(words_of(command));
-        words
+        Ok(words)
     }
+}
+
+/// A policy as the flags of `palisade run`.
+pub(crate) fn policy_flags(policy: &Policy) -> Vec<OsString> {
+    let grants = &policy.grants;
+    let mut words: Vec<OsString> = Vec::new();
+    if !grants.system {
+        words.push("--no-system".into());
+    }
+    words.extend(grants.files.iter().flat_map(grant_flag));
+    for grant in &grants.env {
+        let value = grant.value.as_ref().map(|value| joined(&grant.name, value));
+        words.extend([
+            "--env".into(),
+            value.unwrap_or_else(|| grant.name.clone().into()),
+        ]);
+    }
+    for device in &grants.devices {
+        words.extend(["--device".into(), device.path.clone().into()]);
+    }
+    for profile in &grants.profiles {
+        words.extend(["--profile".into(), profile.to_string().into()]);
+    }
+    if let Some(cwd) = &grants.cwd {
+        words.extend(["--cwd".into(), cwd.clone().into()]);
+    }
+    words.extend(limit_flags(&policy.limits));
+    for capability in &policy.allow_degraded {
+        words.extend(["--allow-degraded".into(), capability.to_string().into()]);
+    }
+    words
 }
 
 fn grant_flag(grant: &FileGrant) -> [OsString; 2] {
@@ -82,7 +111,12 @@ fn grant_flag(grant: &FileGrant) -> [OsString; 2] {
         Access::Ipc => "--ipc",
         Access::Protect => "--protect",
     };
-    [flag.into(), path_text(&grant.host)]
+    let mut paths = path_text(&grant.host);
+    if let Some(guest) = &grant.guest {
+        paths.push(":");
+        paths.push(path_text(guest));
+    }
+    [flag.into(), paths]
 }
 
 /// A path as grants are typed: `:` begins the guest's path, `\:` is a colon.

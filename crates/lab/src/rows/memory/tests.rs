@@ -54,7 +54,7 @@ fn a_program_out_of_sight_is_no_memory_of_none() {
 #[test]
 fn the_tables_fit_a_terminal() {
     let row = &MEMORY_500;
-    let subjects = [BARE, PALISADE, BUBBLEWRAP];
+    let subjects = [BARE, PALISADE, "bubblewrap"];
     let mut samples = Samples::new(subjects.map(|one| Contender::new(row.name, one)).to_vec());
     let trees = [
         vec![process("opens", "opens", 116)],

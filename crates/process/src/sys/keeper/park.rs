@@ -17,6 +17,9 @@ struct Entry {
     pid: i32,
     /// Its init ends the domain by itself when the supervisor is gone.
     bare: bool,
+    /// Its mount namespace. Whoever holds it last waits for an RCU grace period (`namespace_unlock` in
+    /// fs/namespace.c): with this that is the keeper, and the domain's end is told before.
+    mounts: Option<Fd>,
     clean: Option<(*mut u8, usize)>,
 }
 
@@ -71,7 +74,11 @@ impl Table {
     /// Takes an entry out; what it remembered goes with it.
     fn forget(&mut self, pid: i32) {
         if let Some(position) = self.position(pid) {
-            forget_paths(&mut self.entries()[position]);
+            let entry = &mut self.entries()[position];
+            forget_paths(entry);
+            if let Some(mounts) = entry.mounts.take() {
+                kernel::close(mounts);
+            }
             let last = self.length - 1;
             self.entries().swap(position, last);
             self.length = last;
@@ -204,9 +211,14 @@ fn make_domain(
     } else {
         write_maps(pid, [uid, gid], outer, !own_uid)
     };
+    let keeps_mounts = flags & wire::PARK_KEEP_MOUNTS != 0 && !bare;
     let entry = Entry {
         pid,
         bare,
+        // Without it the end is told later, no more.
+        mounts: keeps_mounts
+            .then(|| open_namespace(pid, b"mnt").ok())
+            .flatten(),
         clean: None,
     };
     let outcome = mapped.and_then(|()| table.push(entry));
@@ -287,7 +299,7 @@ fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
         }
     };
     let opened = write_maps(pid, [disk_uid, disk_gid], [host_uid; 2], false)
-        .and_then(|()| open_user_namespace(pid));
+        .and_then(|()| open_namespace(pid, b"user"));
     kernel::pidfd_kill(pidfd);
     kernel::close(pidfd);
     let namespace = opened.during(Step::MapIds, 1)?;
@@ -303,9 +315,13 @@ fn map_ids(request: &Record) -> core::result::Result<(), Failure> {
     Ok(())
 }
 
-fn open_user_namespace(pid: i32) -> Result<Fd> {
+fn open_namespace(pid: i32, kind: &[u8]) -> Result<Fd> {
     let mut path = Text::default();
-    path.text(b"/proc/").number(pid as u64).text(b"/ns/user\0");
+    path.text(b"/proc/")
+        .number(pid as u64)
+        .text(b"/ns/")
+        .text(kind)
+        .text(b"\0");
     let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
     kernel::open(kernel::AT_FDCWD, path, 0, 0)
 }
@@ -324,6 +340,7 @@ fn remember(
         .push(Entry {
             pid: not_a_process(request),
             bare: false,
+            mounts: None,
             clean,
         })
         .during(Step::Remember, 1)?;

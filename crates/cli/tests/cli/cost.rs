@@ -1,0 +1,347 @@
+//! `palisade cost`, on commands that take no time: that it runs and what it says, not what it measures.
+
+use super::stage::{Outcome, Stage, cases, finish, signal};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{fs, io::Read};
+
+cases![
+    a_command_that_works_only_once,
+    a_script_of_python,
+    a_script_in_the_folder,
+    figures_as_json,
+    samples_are_kept_where_asked,
+    a_command_that_fails,
+    a_failure_of_the_walls_own_is_no_run,
+    a_wasm_file_is_for_wasmtime_alone,
+    a_command_that_fails_behind_the_wall,
+    a_program_that_is_none,
+    a_folder_that_is_too_large,
+    folders_that_are_not_copied,
+    in_the_folder_itself,
+    setup_and_cleanup,
+    arguments_that_lead_elsewhere,
+    flags_that_mean_nothing,
+    peers_by_name,
+    an_interruption_keeps_what_was_measured,
+    an_interruption_before_that_keeps_nothing,
+];
+
+/// With little to do and nobody else.
+fn cost(stage: &Stage, flags: &[&str], command: &[&str]) -> Outcome {
+    let few = ["cost", "--runs", "2", "--peers", "none"];
+    let words = few.iter().chain(flags).chain(&["--"]).chain(command);
+    stage.palisade(words.copied()).run()
+}
+
+#[track_caller]
+fn shows(outcome: &Outcome, words: &[&str]) {
+    outcome.is_silent(0);
+    let text = outcome.text();
+    // The command to copy is never cut.
+    let mut lines = text.lines().filter(|line| !line.starts_with("  use: "));
+    assert!(lines.all(|line| line.chars().count() <= 100), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} in {text}");
+    }
+}
+
+/// The second `bzip2 -k` in one folder would fail.
+fn a_command_that_works_only_once(stage: &Stage) {
+    stage.write("file", "some text\n");
+    let outcome = cost(stage, &[], &["bzip2", "-k", "file"]);
+    let words = [
+        "cost: bzip2 -k file",
+        "2 rounds",
+        "granted: write . (each run has a fresh copy",
+        "\nbare ",
+        "\npalisade run ",
+        "palisade run --write . -- bzip2 -k file\n",
+    ];
+    shows(&outcome, &words);
+    let left = fs::read_dir(stage.path("")).unwrap().count();
+    assert_eq!(left, 1, "the folder stays as it is");
+}
+
+fn a_script_of_python(stage: &Stage) {
+    stage.write("numbers", "1\n2\n");
+    stage.write(
+        "add.py",
+        "open('sum', 'w').write(str(sum(map(int, open('numbers')))))\n",
+    );
+    let outcome = cost(stage, &[], &["python3", "add.py"]);
+    shows(&outcome, &["palisade run --write . -- python3 add.py"]);
+    assert!(!stage.exists("sum"));
+}
+
+fn a_script_in_the_folder(stage: &Stage) {
+    stage.write_program("job.sh", "#!/bin/sh\necho done > result\n");
+    let outcome = cost(stage, &[], &["./job.sh"]);
+    shows(
+        &outcome,
+        &["exec job.sh", "--write . --exec job.sh -- ./job.sh"],
+    );
+}
+
+fn figures_as_json(stage: &Stage) {
+    let outcome = cost(stage, &["--json"], &["true"]);
+    outcome.is_silent(0);
+    let all: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let figures = all["figures"].as_array().unwrap();
+    for measure in ["wall", "start", "cpu", "memory"] {
+        let of = |subject: &str| {
+            let mut found = figures.iter().filter(|one| one["measure"] == measure);
+            found.any(|one| one["subject"] == subject && one["median"].as_f64() > Some(0.0))
+        };
+        assert!(of("bare") && of("palisade run"), "{measure} in {all}");
+    }
+    assert_eq!(
+        all["advice"]["command_line"],
+        "palisade run --write . -- true"
+    );
+    assert_eq!(all["advice"]["running"]["too-few"]["rounds"], 2);
+}
+
+/// As those of rows are, so that they can be read again.
+fn samples_are_kept_where_asked(stage: &Stage) {
+    let outcome = cost(stage, &["--out", "kept"], &["true"]);
+    shows(&outcome, &["samples: kept/"]);
+    let mut runs = fs::read_dir(stage.path("kept")).unwrap();
+    let run = runs.next().unwrap().unwrap().path();
+    let kept = |name: &str| fs::read_to_string(run.join("cost").join(name)).unwrap();
+    assert_eq!(kept("samples.jsonl").lines().count(), 4);
+    assert_eq!(kept("table.txt"), outcome.text());
+    let shown = ["bench", "--from", run.to_str().unwrap()];
+    shows(
+        &stage.palisade(shown).run(),
+        &["cost: true", "\npalisade run "],
+    );
+}
+
+fn a_command_that_fails(stage: &Stage) {
+    let outcome = cost(stage, &[], &["cat", "nothing"]);
+    outcome.refuses(&[
+        "guest: cat fails with no wall at all",
+        "--ignore-failure",
+        "No such file",
+    ]);
+    shows(
+        &cost(stage, &["--ignore-failure"], &["cat", "nothing"]),
+        &["\npalisade run "],
+    );
+}
+
+/// A refusal of palisade's own is no run of the command.
+fn a_failure_of_the_walls_own_is_no_run(stage: &Stage) {
+    let flags = ["--ignore-failure", "--cwd", "/nowhere"];
+    let outcome = cost(stage, &flags, &["cat", "nothing"]);
+    outcome.is(125);
+    assert!(outcome.stderr.contains("/nowhere"), "{outcome:?}");
+}
+
+/// By a program that only looks like wasmtime, for the command line and the table.
+fn a_wasm_file_is_for_wasmtime_alone(stage: &Stage) {
+    stage.write("filter.wasm", "");
+    cost(stage, &[], &["./filter.wasm"]).refuses(&["host: a WebAssembly file is run by wasmtime"]);
+    stage.write_program(
+        "tools/wasmtime",
+        "#!/bin/sh\n[ \"$1\" = run ] && [ \"$2\" = --dir ]\n",
+    );
+    let words = [
+        "cost",
+        "--runs",
+        "2",
+        "--peers",
+        "wasmtime",
+        "--",
+        "./filter.wasm",
+    ];
+    let path = format!("{}:/usr/bin:/bin", stage.text("tools"));
+    let outcome = stage.palisade(words).env("PATH", &path).run();
+    shows(&outcome, &["\nwasmtime "]);
+    assert!(!outcome.text().contains("palisade costs"), "{outcome:?}");
+}
+
+fn a_command_that_fails_behind_the_wall(stage: &Stage) {
+    stage.make_folder("elsewhere");
+    stage.make_folder("here");
+    let target = stage.text("elsewhere/file");
+    let script = format!("echo x > {target}");
+    let run = |flags: &[&str]| {
+        let few = ["cost", "--runs", "2", "--peers", "none"];
+        let command = ["--", "sh", "-c", &script];
+        let words = few.iter().chain(flags).chain(&command);
+        let mut call = stage.palisade(words);
+        call.command.current_dir(stage.path("here"));
+        call.run()
+    };
+    run(&[]).refuses(&[
+        "guest: sh runs with no wall and fails behind palisade's",
+        "--write",
+    ]);
+    let granted = stage.text("elsewhere");
+    shows(
+        &run(&["--write", &granted]),
+        &[&format!("--write {granted} --write .")],
+    );
+}
+
+fn a_program_that_is_none(stage: &Stage) {
+    stage.make_folder("folder");
+    stage.write("plain", "text");
+    let says = |program: &str, code: i32, words: &[&str]| {
+        cost(stage, &[], &[program]).says(code, words);
+    };
+    says(
+        "no-such-program",
+        127,
+        &["guest: no-such-program was not found"],
+    );
+    says("./nothing", 127, &["guest: ./nothing was not found"]);
+    says("plain", 127, &["write ./plain"]);
+    says(
+        "./plain",
+        126,
+        &["guest: ./plain cannot be executed", "chmod +x"],
+    );
+    says(
+        "./folder",
+        126,
+        &["guest: ./folder cannot be executed: it is a folder"],
+    );
+    let nothing = stage.palisade(["cost"]).run();
+    nothing.refuses(&["usage: ", "PROGRAM"]);
+}
+
+fn a_folder_that_is_too_large(stage: &Stage) {
+    stage.write("large", "");
+    let file = fs::File::options().write(true).open(stage.path("large"));
+    file.unwrap().set_len(2 << 30).unwrap();
+    cost(stage, &[], &["true"]).refuses(&["usage: ", "more than 1024 MiB", "--in-place"]);
+    shows(
+        &cost(stage, &["--in-place"], &["true"]),
+        &["granted: write .\n"],
+    );
+}
+
+fn folders_that_are_not_copied(stage: &Stage) {
+    let run = |folder: &str, home: &str| {
+        let mut call = stage.palisade(["cost", "--peers", "none", "--", "true"]);
+        call.command.current_dir(folder).env("HOME", home);
+        call.run()
+    };
+    run("/usr", "/nowhere").refuses(&["usage: /usr is a folder of the system", "--in-place"]);
+    let here = stage.text("");
+    run(&here, &here).refuses(&["usage: ", "is your home", "--cleanup"]);
+}
+
+fn in_the_folder_itself(stage: &Stage) {
+    stage.write("file", "some text\n");
+    let twice = cost(stage, &["--in-place"], &["bzip2", "-k", "file"]);
+    twice.refuses(&["guest: bzip2 runs with no wall and fails", "already exists"]);
+    fs::remove_file(stage.path("file.bz2")).unwrap();
+    let flags = ["--in-place", "--cleanup", "rm file.bz2"];
+    shows(
+        &cost(stage, &flags, &["bzip2", "-k", "file"]),
+        &["granted: write .\n"],
+    );
+    assert!(!stage.exists("file.bz2"));
+}
+
+fn setup_and_cleanup(stage: &Stage) {
+    let log = stage.text("log");
+    let note = |word: &str| format!("echo {word} >> {log}");
+    let flags = ["--setup", &note("before"), "--cleanup", &note("after")];
+    shows(&cost(stage, &flags, &["true"]), &[]);
+    let said = stage.read("log");
+    assert_eq!(
+        said,
+        "before\nafter\n".repeat(6),
+        "tried once and two rounds, of two"
+    );
+    let failing = cost(stage, &["--setup", "echo no >&2; exit 3"], &["true"]);
+    failing.refuses(&["palisade: usage: --setup: exit status: 3: no"]);
+}
+
+fn arguments_that_lead_elsewhere(stage: &Stage) {
+    stage.write("other/file", "text");
+    stage.make_folder("here");
+    let words = [
+        "cost",
+        "--runs",
+        "2",
+        "--peers",
+        "none",
+        "--",
+        "cat",
+        "../other/file",
+    ];
+    let mut call = stage.palisade(words);
+    call.command.current_dir(stage.path("here"));
+    let file = stage.text("other/file");
+    let outcome = call.run();
+    outcome.is_silent(0);
+    let (text, granted) = (outcome.text(), format!("--read {file}"));
+    assert!(
+        text.contains(&format!("../other/file is given as {file}").replace('\n', " "))
+            || text.contains("../other/file is given as"),
+        "{text}"
+    );
+    assert!(text.contains(&granted), "{text}");
+}
+
+fn flags_that_mean_nothing(stage: &Stage) {
+    for (flags, words) in [
+        (["--runs", "1"], ["--runs", "2 is the least"]),
+        (["--runs", "many"], ["--runs", "many"]),
+        (["--time", "12 parsecs"], ["--time", "parsecs"]),
+        (["--peers", "docker"], ["--peers", "docker"]),
+        (["--peers", "none,bubblewrap"], ["--peers", "none"]),
+        (["--memory", "1G"], ["--memory", "--help"]),
+        (["--read", "nothing"], ["nothing", "does not exist"]),
+    ] {
+        let all = ["cost"]
+            .iter()
+            .chain(&flags)
+            .chain(&["--", "true"])
+            .copied();
+        stage.palisade(all).run().refuses(&words);
+    }
+}
+
+fn peers_by_name(stage: &Stage) {
+    let words = ["cost", "--runs", "2", "--peers", "bubblewrap", "--", "true"];
+    let outcome = stage.palisade(words).run();
+    shows(&outcome, &["\nbubblewrap "]);
+    assert!(!outcome.text().contains("\nfirejail "));
+}
+
+/// Interrupts when two rounds are over: everybody has been tried once, two have run twice since, and
+/// the next one begins.
+fn interrupted_in_the_third_round(stage: &Stage, flags: &[&str]) -> Outcome {
+    const EVENT: &str = "run\n";
+    stage.make_fifo("events");
+    // Open both ways: no writer waits, and there is no end between two of them.
+    let mut both_ways = fs::File::options();
+    both_ways.read(true).write(true);
+    let mut events = both_ways.open(stage.path("events")).unwrap();
+    let setup = format!("echo run > {}", stage.text("events"));
+    let words = ["cost", "--peers", "none", "--time", "1m", "--setup", &setup];
+    let words = words.iter().chain(flags).chain(&["--", "true"]);
+    let child = stage.palisade(words).spawn();
+    events.read_exact(&mut [0; EVENT.len() * 7]).unwrap();
+    signal(&child, Signal::INT);
+    finish(child, &[])
+}
+
+fn an_interruption_keeps_what_was_measured(stage: &Stage) {
+    let outcome = interrupted_in_the_third_round(stage, &[]);
+    outcome.is(130);
+    assert!(outcome.text().contains("\npalisade run "), "{outcome:?}");
+}
+
+fn an_interruption_before_that_keeps_nothing(stage: &Stage) {
+    let outcome = interrupted_in_the_third_round(stage, &["--warm-up", "1000"]);
+    outcome.says(130, &["interrupted before the first round was complete"]);
+    assert_eq!(outcome.text(), "");
+}

@@ -1,0 +1,484 @@
+//! What a chart shows, as data: lanes along one axis, or curves over sizes. Pure.
+
+use super::scale::Scale;
+use crate::{
+    KeptRow,
+    figure::{Figure, Target, Verdict, is_ours},
+    notation::four_figures,
+    rows::{Axis, BARE, Published},
+    sample::{Contender, Samples, Unit},
+};
+
+/// More dots than these hide each other.
+const MOST_DOTS: usize = 150;
+
+/// A row's chart.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Chart {
+    /// Lanes along a common axis, in groups.
+    Lanes(Lanes),
+    /// A panel of curves for each kind of operation.
+    Curves(Vec<Panel>),
+}
+
+/// Groups of lanes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lanes {
+    /// What the axis measures.
+    pub(super) axis: &'static str,
+    pub(super) scale: Scale,
+    /// Where no wall stands, where that is the same in all groups.
+    pub(super) bare: Option<f64>,
+    pub(super) groups: Vec<Group>,
+}
+
+/// One operation, or one contender.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Group {
+    /// Begins a part of the chart, where there are several.
+    pub(super) part: Option<String>,
+    pub(super) title: String,
+    pub(super) lanes: Vec<Lane>,
+    /// Of whoever has one; equal ones once.
+    pub(super) targets: Vec<f64>,
+    pub(super) published: Vec<Published>,
+}
+
+/// One contender's figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lane {
+    pub(super) series: Series,
+    /// One for each round; not all, where there are many.
+    pub(super) dots: Vec<f64>,
+    /// What the bar spans.
+    pub(super) span: (f64, f64),
+    pub(super) middle: f64,
+    pub(super) value: String,
+    pub(super) verdict: Option<Verdict>,
+    pub(super) hover: String,
+    /// It is only there to compare with, in a group where others matter.
+    pub(super) is_minor: bool,
+}
+
+/// Who it is, and how it is told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+/// What kind of contender; counted from 0 on within the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Bare,
+    Ours(usize),
+    Peer(usize),
+}
+
+/// Whose figures they are, and by size the lowest and the highest.
+pub(super) type PublishedCurve = (String, Vec<Option<(f64, f64)>>);
+
+/// Curves over sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) axis: Axis,
+    /// Of the ratios.
+    pub(super) scale: Scale,
+    pub(super) sizes: Vec<f64>,
+    /// By size, in the order of `sizes`.
+    pub(super) targets: Vec<Option<f64>>,
+    /// A lane for each size.
+    pub(super) curves: Vec<(Series, Vec<Option<Lane>>)>,
+    pub(super) published: Vec<PublishedCurve>,
+}
+
+/// The chart that fits a row; `None` if it has no figures to draw.
+pub(super) fn chart_of(row: &KeptRow) -> Option<Chart> {
+    let outcome = &row.outcome;
+    let has_value = |figure: &&Figure| match figure.summary {
+        Some(summary) => summary.count > 0,
+        None => figure.ratio.is_some(),
+    };
+    let figures: Vec<&Figure> = outcome.figures.iter().filter(has_value).collect();
+    let has_ratio = figures.iter().any(|figure| figure.ratio.is_some());
+    let is_absolute = figures.iter().any(|figure| {
+        matches!(
+            figure.target,
+            Some(Target::AtMost(_) | Target::AtMostOverBare(_))
+        )
+    });
+    if !has_ratio || is_absolute {
+        return absolute(row, &figures).map(Chart::Lanes);
+    }
+    match &outcome.chart.axis {
+        Some(axis) => curves(row, &figures, axis).map(Chart::Curves),
+        None => ratios(row, &figures).map(Chart::Lanes),
+    }
+}
+
+impl Chart {
+    /// Everybody who is told apart by colour and not by a label, once.
+    pub(super) fn series(&self) -> Vec<Series> {
+        let all: Vec<&Series> = match self {
+            Self::Lanes(lanes) if lanes.bare.is_none() => Vec::new(),
+            Self::Lanes(lanes) => {
+                let lanes = lanes.groups.iter().flat_map(|group| &group.lanes);
+                lanes.map(|lane| &lane.series).collect()
+            }
+            Self::Curves(panels) => {
+                let curves = panels.iter().flat_map(|panel| &panel.curves);
+                curves.map(|(series, _)| series).collect()
+            }
+        };
+        unique(all.into_iter().cloned())
+    }
+
+    /// Whose published figures are in it, once each.
+    pub(super) fn published(&self) -> Vec<String> {
+        let all: Vec<&String> = match self {
+            Self::Lanes(lanes) => {
+                let groups = lanes.groups.iter();
+                let published = groups.flat_map(|group| &group.published);
+                published.map(|published| &published.by).collect()
+            }
+            Self::Curves(panels) => {
+                let published = panels.iter().flat_map(|panel| &panel.published);
+                published.map(|(by, _)| by).collect()
+            }
+        };
+        unique(all.into_iter().cloned())
+    }
+
+    /// Whether it has a target.
+    pub(super) fn has_target(&self) -> bool {
+        match self {
+            Self::Lanes(lanes) => lanes.groups.iter().any(|group| !group.targets.is_empty()),
+            Self::Curves(panels) => {
+                let mut targets = panels.iter().flat_map(|panel| &panel.targets);
+                targets.any(Option::is_some)
+            }
+        }
+    }
+}
+
+fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
+/// Everybody of a row, in the order in which they were measured.
+fn everybody(figures: &[&Figure]) -> Vec<Series> {
+    let subjects = unique(figures.iter().map(|figure| &figure.contender.subject));
+    let (mut ours, mut peers) = (0, 0);
+    let next = |count: &mut usize| std::mem::replace(count, *count + 1);
+    let mut kind_of = |subject: &String| match subject.as_str() {
+        BARE => Kind::Bare,
+        subject if is_ours(subject) => Kind::Ours(next(&mut ours)),
+        _ => Kind::Peer(next(&mut peers)),
+    };
+    let kinds: Vec<Kind> = subjects.iter().map(|subject| kind_of(subject)).collect();
+    let series = subjects.into_iter().zip(kinds);
+    series
+        .map(|(name, kind)| Series {
+            name: name.clone(),
+            kind,
+        })
+        .collect()
+}
+
+/// Ratios to no wall, a group for each operation.
+fn ratios(row: &KeptRow, figures: &[&Figure]) -> Option<Lanes> {
+    let everybody = everybody(figures);
+    let keys = unique(figures.iter().map(|figure| key_of(figure)));
+    let group = |key: &(String, String)| {
+        let of_group: Vec<&Figure> = figures
+            .iter()
+            .copied()
+            .filter(|figure| key_of(figure) == *key)
+            .collect();
+        ratio_group(row, &everybody, &of_group)
+    };
+    let groups: Vec<Group> = keys.iter().filter_map(group).collect();
+    let scale = scale_of(&groups, 1.0)?;
+    Some(Lanes {
+        axis: "times as much as with no wall",
+        scale,
+        bare: Some(1.0),
+        groups,
+    })
+}
+
+fn key_of(figure: &Figure) -> (String, String) {
+    (figure.contender.workload.clone(), figure.measure.clone())
+}
+
+fn ratio_group(row: &KeptRow, everybody: &[Series], figures: &[&Figure]) -> Option<Group> {
+    let first = figures.first()?;
+    let lane = |figure: &&Figure| ratio_lane(&row.samples, everybody, figure);
+    let published = row.outcome.chart.published.iter();
+    let about =
+        |published: &&Published| published.is_about(&first.measure, &first.contender.workload);
+    let group = Group {
+        part: None,
+        title: first.title().to_owned(),
+        lanes: ours_first(figures.iter().filter_map(lane).collect()),
+        targets: unique(figures.iter().filter_map(|figure| match figure.target {
+            Some(Target::AtMostTimesBare(most)) => Some(most),
+            _ => None,
+        })),
+        published: published.filter(about).cloned().collect(),
+    };
+    (!group.lanes.is_empty()).then_some(group)
+}
+
+fn ours_first(mut lanes: Vec<Lane>) -> Vec<Lane> {
+    lanes.sort_by_key(|lane| lane.is_minor);
+    lanes
+}
+
+fn ratio_lane(samples: &Samples, everybody: &[Series], figure: &Figure) -> Option<Lane> {
+    let ratio = figure.ratio.filter(|ratio| ratio.value.is_finite())?;
+    let series = series_of(everybody, figure)?;
+    let bare = Contender::new(&figure.contender.workload, BARE);
+    let bare = samples.series(&bare, &figure.measure);
+    let ours = samples.series(&figure.contender, &figure.measure);
+    let rounds = ours.iter().zip(&bare).map(|(ours, bare)| ours / bare);
+    let (low, high) = (four_figures(ratio.low), four_figures(ratio.high));
+    let value = four_figures(ratio.value);
+    Some(Lane {
+        dots: some_of(rounds.collect()),
+        span: (ratio.low, ratio.high),
+        middle: ratio.value,
+        hover: format!(
+            "{}, {}: {value} times bare (95 %: {low} to {high})",
+            figure.title(),
+            series.name
+        ),
+        value,
+        verdict: figure.verdict,
+        is_minor: matches!(series.kind, Kind::Peer(_)),
+        series,
+    })
+}
+
+fn series_of(everybody: &[Series], figure: &Figure) -> Option<Series> {
+    let is_whose = |series: &&Series| series.name == figure.contender.subject;
+    everybody.iter().find(is_whose).cloned()
+}
+
+/// At most so many of them as can be seen, evenly spaced in time.
+fn some_of(values: Vec<f64>) -> Vec<f64> {
+    let every = values.len().div_ceil(MOST_DOTS).max(1);
+    values.into_iter().step_by(every).collect()
+}
+
+/// Holds figures, targets, what was published and `origin`; others only if they are near.
+fn scale_of(groups: &[Group], origin: f64) -> Option<Scale> {
+    let lanes = groups.iter().flat_map(|group| &group.lanes);
+    let published = groups.iter().flat_map(|group| &group.published);
+    let targets = groups
+        .iter()
+        .flat_map(|group| group.targets.iter().copied());
+    let is_peer = |lane: &&Lane| matches!(lane.series.kind, Kind::Peer(_));
+    let ends = |lane: &Lane| [lane.span.0, lane.span.1];
+    let must: Vec<f64> = published
+        .flat_map(|published| [published.low, published.high])
+        .chain(targets)
+        .chain(lanes.clone().filter(|lane| !is_peer(lane)).flat_map(ends))
+        .chain([origin])
+        .collect();
+    let low = must.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = must.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let span = high - low;
+    let is_near = |value: &f64| (low - span / 2.0..=high + span / 2.0).contains(value);
+    let peers = lanes.filter(is_peer).flat_map(ends).filter(is_near);
+    let peers: Vec<f64> = peers.collect();
+    Scale::around(must.iter().copied().chain(peers))
+}
+
+/// Times or sizes as they are, a group for each contender. Its title tells it, so that colours only
+/// tell kinds.
+fn absolute(row: &KeptRow, figures: &[&Figure]) -> Option<Lanes> {
+    let unit = figures.first()?.unit;
+    let everybody = everybody(figures);
+    let workloads = unique(figures.iter().map(|figure| &figure.contender.workload));
+    let mut groups = Vec::new();
+    for workload in &workloads {
+        let mut part = (workloads.len() > 1).then(|| (*workload).clone());
+        let of_workload = figures
+            .iter()
+            .filter(|figure| figure.contender.workload == **workload);
+        for figure in of_workload {
+            let Some(mut group) = absolute_group(row, &everybody, figures, figure) else {
+                continue;
+            };
+            group.part = part.take();
+            groups.push(group);
+        }
+    }
+    let scale = scale_of(&groups, 0.0)?;
+    Some(Lanes {
+        axis: shown_unit(unit).0,
+        scale,
+        bare: None,
+        groups,
+    })
+}
+
+/// One colour for the command, one for the library, one for all peers.
+fn by_kind(series: Series) -> Series {
+    let kind = match series.kind {
+        Kind::Bare => Kind::Bare,
+        Kind::Ours(_) if series.name.starts_with("library") => Kind::Ours(1),
+        Kind::Ours(_) => Kind::Ours(0),
+        Kind::Peer(_) => Kind::Peer(0),
+    };
+    Series { kind, ..series }
+}
+
+/// What a chart shows a unit in, and how many of ours one is.
+fn shown_unit(unit: Unit) -> (&'static str, f64) {
+    match unit {
+        Unit::Microseconds => ("ms", 1000.0),
+        Unit::Nanoseconds => ("ns", 1.0),
+        Unit::Bytes => ("KiB", 1024.0),
+        Unit::Count | Unit::Outcome => ("how many", 1.0),
+    }
+}
+
+fn absolute_group(
+    row: &KeptRow,
+    everybody: &[Series],
+    figures: &[&Figure],
+    figure: &Figure,
+) -> Option<Group> {
+    let (unit, size) = shown_unit(figure.unit);
+    let summary = figure.summary?;
+    let bare = figures.iter().find(|other| {
+        other.contender.subject == BARE && other.contender.workload == figure.contender.workload
+    });
+    let bare = bare.and_then(|bare| bare.summary);
+    let target = figure.target.and_then(|target| match target {
+        Target::AtMost(most) => Some(most / size),
+        Target::AtMostOverBare(more) => bare.map(|bare| (bare.median + more) / size),
+        Target::AtMostTimesBare(times) => bare.map(|bare| bare.median * times / size),
+    });
+    let series = by_kind(series_of(everybody, figure)?);
+    let rounds = row.samples.series(&figure.contender, &figure.measure);
+    let at = |value: f64| four_figures(value / size);
+    let lane = Lane {
+        dots: some_of(rounds.into_iter().map(|value| value / size).collect()),
+        span: (summary.p10 / size, summary.p90 / size),
+        middle: summary.median / size,
+        hover: format!(
+            "{}: median {} {unit} (p10 {}, p90 {}, p99 {})",
+            series.name,
+            at(summary.median),
+            at(summary.p10),
+            at(summary.p90),
+            at(summary.p99)
+        ),
+        value: at(summary.median),
+        verdict: figure.verdict,
+        is_minor: false,
+        series,
+    };
+    let title = match figure.measure.as_str() {
+        "wall" => figure.contender.subject.clone(),
+        measure => format!("{}: {measure}", figure.contender.subject),
+    };
+    Some(Group {
+        part: None,
+        title,
+        lanes: vec![lane],
+        targets: target.into_iter().collect(),
+        published: Vec::new(),
+    })
+}
+
+/// Ratios over sizes, a panel for each kind of operation. Operations whose names end in no number are
+/// in no panel.
+fn curves(row: &KeptRow, figures: &[&Figure], axis: &Axis) -> Option<Vec<Panel>> {
+    let lanes = ratios(row, figures)?;
+    let everybody = everybody(figures);
+    let sized: Vec<(&Figure, &str, f64)> = figures
+        .iter()
+        .filter_map(|figure| {
+            let (kind, size) = kind_and_size(&figure.measure)?;
+            Some((*figure, kind, size))
+        })
+        .collect();
+    let panels = unique(sized.iter().map(|(_, kind, _)| *kind)).into_iter();
+    let panel = |kind: &str| {
+        let of_kind = sized.iter().filter(|(_, other, _)| *other == kind);
+        let sizes = unique(of_kind.map(|(_, _, size)| *size));
+        let group_at = |size: f64| {
+            let mut of_kind = sized.iter().filter(|(_, other, _)| *other == kind);
+            let (figure, _, _) = of_kind.find(|(_, _, other)| *other == size)?;
+            lanes
+                .groups
+                .iter()
+                .find(|group| group.title == figure.title())
+        };
+        let groups: Vec<Option<&Group>> = sizes.iter().map(|size| group_at(*size)).collect();
+        Panel {
+            title: kind.to_owned(),
+            axis: axis.clone(),
+            scale: lanes.scale,
+            targets: groups
+                .iter()
+                .map(|group| group.and_then(|group| group.targets.first().copied()))
+                .collect(),
+            curves: curves_of(&everybody, &groups),
+            published: published_of(&groups),
+            sizes,
+        }
+    };
+    let panels: Vec<Panel> = panels.map(panel).collect();
+    (!panels.is_empty()).then_some(panels)
+}
+
+fn curves_of(everybody: &[Series], groups: &[Option<&Group>]) -> Vec<(Series, Vec<Option<Lane>>)> {
+    let curve = |series: &Series| {
+        let lane = |group: &Option<&Group>| {
+            let lanes = group.map_or(&[][..], |group| &group.lanes);
+            lanes.iter().find(|lane| lane.series == *series).cloned()
+        };
+        let lanes: Vec<Option<Lane>> = groups.iter().map(lane).collect();
+        lanes
+            .iter()
+            .any(Option::is_some)
+            .then(|| (series.clone(), lanes))
+    };
+    everybody.iter().filter_map(curve).collect()
+}
+
+fn published_of(groups: &[Option<&Group>]) -> Vec<PublishedCurve> {
+    let all = groups.iter().flatten().flat_map(|group| &group.published);
+    let whose = unique(all.map(|published| published.by.clone()));
+    let of = |by: &String| {
+        let at = |group: &Option<&Group>| {
+            let mut published = group.iter().flat_map(|group| &group.published);
+            let found = published.find(|published| published.by == *by)?;
+            Some((found.low, found.high))
+        };
+        groups.iter().map(at).collect()
+    };
+    whose.into_iter().map(|by| (by.clone(), of(&by))).collect()
+}
+
+/// `read-64` is `read` at 64.
+fn kind_and_size(measure: &str) -> Option<(&str, f64)> {
+    let (kind, size) = measure.rsplit_once('-')?;
+    let size: u32 = size.parse().ok()?;
+    (size > 0).then_some((kind, size.into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+use super::*;
+use crate::{
+    Outcome,
+    rows::ChartFacts,
+    sample::{Reading, Samples},
+};
+
+const US: Unit = Unit::Microseconds;
+
+/// Three rounds of bare (100 µs), palisade and a peer, all of which measure the same.
+fn samples(measures: &[&str], ours_us: f64, peer_us: f64) -> Samples {
+    let contenders = [BARE, "palisade run", "bubblewrap"].map(|one| Contender::new("row", one));
+    let mut samples = Samples::new(contenders.to_vec());
+    for more in [0.0, 10.0, 20.0] {
+        let round = [100.0, ours_us + more, peer_us].map(|value_us| {
+            let readings = measures.iter();
+            readings.map(|one| Reading::one_us(one, value_us)).collect()
+        });
+        samples.push_round(round.to_vec());
+    }
+    samples
+}
+
+fn row(samples: Samples, measures: &[&str], target: Target, chart: ChartFacts) -> KeptRow {
+    let bare = Contender::new("row", BARE);
+    let figure = |contender: &Contender, measure: &str| {
+        let baseline = (*contender != bare).then_some(&bare);
+        let target = is_ours(&contender.subject).then_some(target);
+        Figure::of(&samples, contender, baseline, (measure, US), target)
+    };
+    let figures = samples.contenders().iter();
+    let figures = figures.flat_map(|contender| measures.iter().map(move |one| (contender, *one)));
+    KeptRow {
+        outcome: Outcome {
+            figures: figures
+                .map(|(contender, one)| figure(contender, one))
+                .collect(),
+            chart,
+            ..Outcome::default()
+        },
+        samples,
+    }
+}
+
+fn lanes(row: &KeptRow) -> Lanes {
+    match chart_of(row) {
+        Some(Chart::Lanes(lanes)) => lanes,
+        other => panic!("no lanes: {other:?}"),
+    }
+}
+
+fn published(of: Option<&str>, low: f64, high: f64) -> Published {
+    Published {
+        of: of.map(ToOwned::to_owned),
+        by: "µKVM".into(),
+        low,
+        high,
+    }
+}
+
+#[test]
+fn ratios_have_a_group_for_each_operation() {
+    let facts = ChartFacts {
+        axis: None,
+        published: vec![published(Some("stat"), 1.3, 1.3)],
+    };
+    let measures = ["stat", "poll"];
+    let row = row(
+        samples(&measures, 110.0, 103.0),
+        &measures,
+        Target::AtMostTimesBare(1.15),
+        facts,
+    );
+    let lanes = lanes(&row);
+    assert_eq!(
+        (lanes.axis, lanes.bare),
+        ("times as much as with no wall", Some(1.0))
+    );
+    let [stat, poll] = &lanes.groups[..] else {
+        panic!("{lanes:?}");
+    };
+    assert_eq!((stat.title.as_str(), poll.title.as_str()), ("stat", "poll"));
+    assert_eq!((stat.published.len(), poll.published.len()), (1, 0));
+    assert_eq!(stat.targets, [1.15]);
+    let [ours, peer] = &stat.lanes[..] else {
+        panic!("{stat:?}");
+    };
+    assert_eq!(
+        (ours.series.kind, peer.series.kind),
+        (Kind::Ours(0), Kind::Peer(0))
+    );
+    assert_eq!(ours.dots, [1.1, 1.2, 1.3], "round by round");
+    assert_eq!((ours.middle, ours.value.as_str()), (1.2, "1.200"));
+    assert_eq!(
+        ours.hover,
+        "stat, palisade run: 1.200 times bare (95 %: 1.100 to 1.300)"
+    );
+    assert_eq!((peer.middle, peer.verdict), (1.03, None));
+}
+
+#[test]
+fn a_peer_far_away_does_not_stretch_the_axis() {
+    let target = Target::AtMostTimesBare(1.15);
+    let at = |peer_us| {
+        let row = row(
+            samples(&["stat"], 110.0, peer_us),
+            &["stat"],
+            target,
+            ChartFacts::default(),
+        );
+        lanes(&row).scale
+    };
+    assert!(at(140.0).holds(1.4), "near enough");
+    assert!(!at(3000.0).holds(30.0) && at(3000.0).holds(1.3));
+}
+
+#[test]
+fn the_mean_of_ratios_is_drawn_too() {
+    let target = Target::AtMostTimesBare(1.15);
+    let measures = ["stat"];
+    let mut row = row(
+        samples(&measures, 110.0, 103.0),
+        &measures,
+        target,
+        ChartFacts::default(),
+    );
+    let ours = Contender::new("row", "palisade run");
+    let bare = Contender::new("row", BARE);
+    let mean = Figure::mean_ratio(&row.samples, &ours, &bare, (&measures, US), Some(1.05));
+    row.outcome.figures.push(mean);
+    let lanes = lanes(&row);
+    let mean = lanes.groups.last().expect("the mean");
+    assert_eq!(
+        (mean.title.as_str(), mean.targets.clone()),
+        ("geometric mean", vec![1.05])
+    );
+    assert_eq!((mean.lanes[0].middle, mean.lanes[0].dots.len()), (1.2, 0));
+}
+
+#[test]
+fn times_far_away_do_not_stretch_the_axis_either() {
+    let target = Target::AtMost(1500.0);
+    let row = row(
+        samples(&["wall"], 1000.0, 90e3),
+        &["wall"],
+        target,
+        ChartFacts::default(),
+    );
+    let lanes = lanes(&row);
+    assert!(lanes.scale.holds(1.5) && !lanes.scale.holds(90.0));
+    assert_eq!(lanes.groups[2].lanes[0].value, "90.00");
+}
+
+#[test]
+fn what_was_published_is_always_on_the_axis() {
+    let facts = ChartFacts {
+        axis: None,
+        published: vec![published(None, 2.3645, 2.3645)],
+    };
+    let target = Target::AtMostTimesBare(1.15);
+    let row = row(samples(&["stat"], 110.0, 103.0), &["stat"], target, facts);
+    assert!(lanes(&row).scale.holds(2.3645));
+}
+
+#[test]
+fn a_target_in_time_makes_a_chart_of_times() {
+    let target = Target::AtMostOverBare(350.0);
+    let row = row(
+        samples(&["wall"], 1000.0, 3000.0),
+        &["wall"],
+        target,
+        ChartFacts::default(),
+    );
+    let lanes = lanes(&row);
+    assert_eq!((lanes.axis, lanes.bare), ("ms", None));
+    let told: Vec<_> = lanes
+        .groups
+        .iter()
+        .map(|group| {
+            (
+                group.title.as_str(),
+                group.lanes[0].value.as_str(),
+                group.targets.clone(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("bare", "0.100", vec![]),
+            ("palisade run", "1.010", vec![0.45]),
+            ("bubblewrap", "3.000", vec![])
+        ]
+    );
+    let ours = &lanes.groups[1].lanes[0];
+    assert_eq!(ours.span, (1.002, 1.018), "p10 and p90");
+    assert_eq!(
+        ours.hover,
+        "palisade run: median 1.010 ms (p10 1.002, p90 1.018, p99 1.020)"
+    );
+}
+
+#[test]
+fn sizes_make_curves_in_a_panel_for_each_operation() {
+    let axis = Axis {
+        title: "file size".into(),
+        bytes: Some(1024),
+    };
+    let facts = ChartFacts {
+        axis: Some(axis),
+        published: vec![published(Some("read-4"), 1.05, 1.25)],
+    };
+    let measures = ["read-4", "read-16", "write-4"];
+    let target = Target::AtMostTimesBare(1.01);
+    let row = row(samples(&measures, 110.0, 103.0), &measures, target, facts);
+    let Some(Chart::Curves(panels)) = chart_of(&row) else {
+        panic!("no curves");
+    };
+    let told: Vec<_> = panels
+        .iter()
+        .map(|panel| (panel.title.as_str(), panel.sizes.clone()))
+        .collect();
+    assert_eq!(told, [("read", vec![4.0, 16.0]), ("write", vec![4.0])]);
+    let read = &panels[0];
+    assert_eq!(read.targets, [Some(1.01), Some(1.01)]);
+    assert_eq!(
+        read.published,
+        [("µKVM".to_owned(), vec![Some((1.05, 1.25)), None])]
+    );
+    let (series, curve) = &read.curves[0];
+    assert_eq!(series.name, "palisade run");
+    let middles: Vec<_> = curve.iter().flatten().map(|lane| lane.middle).collect();
+    assert_eq!(middles, [1.2, 1.2]);
+}
+
+#[test]
+fn many_rounds_are_thinned_evenly() {
+    let values: Vec<f64> = (0..1000).map(f64::from).collect();
+    let some = some_of(values);
+    assert_eq!(some.len(), 143);
+    assert_eq!(some[..3], [0.0, 7.0, 14.0]);
+}
+
+#[test]
+fn names_of_measures_end_in_a_size() {
+    assert_eq!(kind_and_size("read-64"), Some(("read", 64.0)));
+    assert_eq!(kind_and_size("open+close"), None);
+    assert_eq!(kind_and_size("signal-handler"), None);
+}
+
+#[test]
+fn without_figures_there_is_no_chart() {
+    let row = KeptRow {
+        outcome: Outcome::default(),
+        samples: Samples::default(),
+    };
+    assert_eq!(chart_of(&row), None);
+}

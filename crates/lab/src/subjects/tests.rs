@@ -1,0 +1,183 @@
+use super::*;
+use palisade_policy::{Access, Capability, FileGrant, Grants, Limits};
+use std::{fs, time::Duration};
+
+fn everything() -> Policy {
+    let grant = |access, path: &str| FileGrant {
+        access,
+        host: path.into(),
+        guest: None,
+    };
+    Policy {
+        grants: Grants {
+            files: vec![
+                grant(Access::Read, "/tmp/lab"),
+                grant(Access::Write, "/tmp/lab/open"),
+                grant(Access::Protect, "/tmp/lab/open/.git"),
+            ],
+            env: vec![EnvGrant {
+                name: "MODE".into(),
+                value: Some("fast".into()),
+            }],
+            cwd: Some("/tmp/lab/open".into()),
+            ..Grants::nothing()
+        },
+        limits: Limits {
+            memory_bytes: Some(512 << 20),
+            files: Some(64),
+            time: Some(Duration::from_secs(600)),
+            ..Limits::default()
+        },
+        allow_degraded: [Capability::Memory].into(),
+        ..Policy::default()
+    }
+}
+
+fn lay_out(subject: &dyn Subject, policy: &Policy, room: &Path) -> String {
+    let command = Command {
+        program: "/tmp/lab/true".into(),
+        arguments: vec!["now".into()],
+    };
+    let line = subject.command_line(policy, &command, room).unwrap();
+    let line = line.join(" ".as_ref()).into_string().unwrap();
+    line.replace(room.to_str().unwrap(), "ROOM")
+}
+
+fn line(subject: &dyn Subject, policy: &Policy) -> String {
+    lay_out(subject, policy, tempfile::tempdir().unwrap().path())
+}
+
+fn installed(name: &str) -> InstalledPeer {
+    let peer = peer(name).unwrap();
+    InstalledPeer::new(peer, Path::new("/bin").join(peer.program))
+}
+
+#[test]
+fn bare_is_the_command_itself() {
+    assert_eq!(line(&Bare, &everything()), "/tmp/lab/true now");
+}
+
+#[test]
+fn palisade_gets_the_policy_as_flags() {
+    let palisade = Palisade::new("/bin/palisade".into());
+    insta::assert_snapshot!(line(&palisade, &everything()), @"/bin/palisade run --no-system --read /tmp/lab --write /tmp/lab/open --protect /tmp/lab/open/.git --env MODE=fast --cwd /tmp/lab/open --memory 512M --files 64 --time 10m --allow-degraded memory -- /tmp/lab/true now");
+    insta::assert_snapshot!(line(&palisade, &Policy::default()), @"/bin/palisade run -- /tmp/lab/true now");
+}
+
+#[test]
+fn a_path_that_is_another_one_inside_is_shown_there() {
+    let mut policy = Policy::default();
+    policy.grants.files.push(FileGrant {
+        access: Access::Read,
+        host: "/srv/a:b".into(),
+        guest: Some("/data".into()),
+    });
+    let palisade = Palisade::new("/bin/palisade".into());
+    assert!(line(&palisade, &policy).contains(r"--read /srv/a\:b:/data"));
+    assert!(line(&installed("bubblewrap"), &policy).contains("--ro-bind /srv/a:b /data"));
+}
+
+#[test]
+fn bubblewrap_gets_the_grants_after_its_own_folders() {
+    let bubblewrap = installed("bubblewrap");
+    insta::assert_snapshot!(line(&bubblewrap, &everything()), @"/bin/bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL --proc /proc --dev /dev --tmpfs /tmp --ro-bind /tmp/lab /tmp/lab --bind /tmp/lab/open /tmp/lab/open --chdir /tmp/lab/open -- /tmp/lab/true now");
+    assert!(line(&bubblewrap, &Policy::default()).contains("--ro-bind /usr /usr"));
+}
+
+#[test]
+fn firejail_hides_what_was_not_granted() {
+    insta::assert_snapshot!(line(&installed("firejail"), &everything()), @"/bin/firejail --quiet --noprofile --deterministic-exit-code --deterministic-shutdown --net=none --ipc-namespace --noroot --caps.drop=all --nonewprivs --nogroups --seccomp --private-dev --private --blacklist=/boot --blacklist=/media --blacklist=/mnt --blacklist=/opt --blacklist=/srv --blacklist=/sys --blacklist=/var --whitelist=/tmp/lab --read-only=/tmp/lab --whitelist=/tmp/lab/open --read-write=/tmp/lab/open --rlimit-nofile=64 -- /tmp/lab/true now");
+    let alone = line(&installed("firejail"), &Policy::default());
+    assert!(alone.contains("--private --private-tmp"), "{alone}");
+}
+
+#[test]
+fn sandlock_gets_the_grants_as_rules() {
+    insta::assert_snapshot!(line(&installed("sandlock"), &everything()), @"/bin/sandlock run --clean-env --env MODE=fast --fs-read /proc --fs-read /dev --fs-write /dev/null --fs-write /dev/zero --fs-read /tmp/lab --fs-read /tmp/lab/open --fs-write /tmp/lab/open --max-memory 512M --max-open-files 64 --timeout 600 --cwd /tmp/lab/open -- /tmp/lab/true now");
+    assert!(line(&installed("sandlock"), &Policy::default()).contains("--fs-read /usr"));
+}
+
+#[test]
+fn a_wasm_file_gets_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut policy = everything();
+    policy.grants.files[0].host = folder.path().into();
+    let text = line(&installed("wasmtime"), &policy);
+    let text = text.replace(folder.path().to_str().unwrap(), "FOLDER");
+    insta::assert_snapshot!(text, @"/bin/wasmtime run --dir FOLDER::FOLDER --env MODE=fast -W max-memory-size=536870912 -W timeout=600s /tmp/lab/true now");
+}
+
+#[test]
+fn wasm_files_are_for_wasmtime_alone() {
+    for (program, expected) in [("/w/filter.wasm", vec!["wasmtime"]), ("/bin/ls", vec![])] {
+        let command = Command::new(program);
+        let takers = PEERS.into_iter().filter(|peer| peer.takes(&command));
+        let names: Vec<_> = takers.map(|peer| peer.name).collect();
+        match expected.is_empty() {
+            true => assert!(
+                names.len() == 6 && !names.contains(&"wasmtime"),
+                "{names:?}"
+            ),
+            false => assert_eq!(names, expected),
+        }
+    }
+}
+
+/// The command line of a runtime, and what it says about the bundle.
+#[test]
+fn runtimes_get_a_bundle() {
+    let mut policy = everything();
+    policy.limits.memory_bytes = None;
+    let room = tempfile::tempdir().unwrap();
+    let words = lay_out(&installed("crun"), &policy, room.path());
+    let (words, id) = words.rsplit_once(' ').unwrap();
+    assert!(id.starts_with("palisade-lab-"));
+    insta::assert_snapshot!(words, @"/bin/crun --root ROOM/state --cgroup-manager=disabled run --bundle ROOM/bundle");
+    let text = fs::read_to_string(room.path().join("bundle/config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for kind in ["uidMappings", "gidMappings"] {
+        config["linux"][kind][0]["hostID"] = "ours".into();
+    }
+    insta::assert_snapshot!(serde_json::to_string_pretty(&config).unwrap());
+    let killed = ["crun", "--root", "state", "run", "--bundle", "b", "id"].map(OsString::from);
+    let end = installed("crun").line_to_end(&killed).unwrap();
+    assert_eq!(end, ["crun", "--root", "state", "delete", "--force", "id"]);
+    let other = lay_out(
+        &installed("crun"),
+        &policy,
+        tempfile::tempdir().unwrap().path(),
+    );
+    assert!(!other.ends_with(id), "each line has an id of its own");
+}
+
+#[test]
+fn the_links_of_a_bundle_are_those_of_the_host() {
+    let room = tempfile::tempdir().unwrap();
+    let words = lay_out(&installed("runc"), &Policy::default(), room.path());
+    assert!(words.starts_with("/bin/runc --root ROOM/state run --bundle ROOM/bundle "));
+    for folder in bubblewrap::BESIDE_USR {
+        let inside = room.path().join("bundle/rootfs").join(&folder[1..]);
+        assert_eq!(fs::read_link(folder).ok(), fs::read_link(inside).ok());
+    }
+}
+
+#[test]
+fn gvisor_is_told_to_have_no_network() {
+    let words = line(&installed("runsc"), &Policy::default());
+    assert!(
+        words.starts_with("/bin/runsc --root ROOM/state --network=none"),
+        "{words}"
+    );
+}
+
+#[test]
+fn peers_have_names_of_their_own() {
+    assert!(
+        PEERS
+            .iter()
+            .all(|one| peer(one.name).is_some_and(|found| found.name == one.name))
+    );
+    assert!(peer("docker").is_none());
+    let (installed, absent) = find_peers(PEERS);
+    assert_eq!(installed.len() + absent.len(), PEERS.len());
+}
