@@ -1,6 +1,7 @@
 //! Measuring rows one after the other, from their contenders to their tables.
 
 use crate::{
+    Warning,
     conditions::Moment,
     environment::Environment,
     folder::{RowFolder, RunFolder},
@@ -206,10 +207,11 @@ fn measure_row(
     let pinned_to = pin.as_ref().map(|pin| pin.processor);
     let watched = prepared.schedule.watched.clone();
     let before = Moment::now();
-    let (samples, took) = take_samples(place, prepared, folder, options)?;
+    let (samples, took, left_out) = take_samples(place, prepared, folder, options)?;
     drop(pin);
     let conditions = before.until(&Moment::now());
 
+    warnings.extend(left_out);
     warnings.extend(warning::about_conditions(&conditions));
     warnings.extend(warning::about_samples(&samples, &watched));
     let (figures, tables) = place.row.present(&samples);
@@ -225,13 +227,13 @@ fn measure_row(
     })
 }
 
-/// Measures by the schedule; gives the time it took too. The workload's files are gone afterwards.
+/// Measures by the schedule; gives the time it took and who was left out too. The workload's files are gone afterwards.
 fn take_samples(
     place: &Place<'_>,
     prepared: Prepared,
     folder: &mut RowFolder,
     options: &Options,
-) -> anyhow::Result<(Samples, Duration)> {
+) -> anyhow::Result<(Samples, Duration, Vec<Warning>)> {
     let mut watcher = Watcher {
         folder: Some(folder),
         interrupted: &options.interrupted,
@@ -241,7 +243,7 @@ fn take_samples(
     let samples = measure(&mut trials, &prepared.schedule, &mut watcher);
     let took = trials.elapsed();
     (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
-    Ok((samples?, took))
+    Ok((samples?, took, trials.left_out()))
 }
 
 /// The machine, the tools, what the rows are made with, and the command.

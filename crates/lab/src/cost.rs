@@ -137,9 +137,10 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
         .transpose()?;
     let before = Moment::now();
     let kept = folder.as_mut().map(|(_, row)| row);
-    let (samples, took) = take_samples(options, contenders, &schedule, kept)?;
+    let (samples, took, left_out) = take_samples(options, contenders, &schedule, kept)?;
     let conditions = before.until(&Moment::now());
 
+    warnings.extend(left_out);
     warnings.extend(warning::about_conditions(&conditions));
     let doubts = warning::about_samples(&samples, &schedule.watched).into_iter();
     // The advice says so itself.
@@ -217,13 +218,13 @@ fn schedule(options: &Options, contenders: &Contenders) -> Schedule {
     }
 }
 
-/// Measures by the schedule; gives the time it took too.
+/// Measures by the schedule; gives the time it took and who was left out too.
 fn take_samples(
     options: &Options,
     contenders: Contenders,
     schedule: &Schedule,
     folder: Option<&mut RowFolder>,
-) -> anyhow::Result<(Samples, Duration)> {
+) -> anyhow::Result<(Samples, Duration, Vec<Warning>)> {
     let budget = at_most(schedule, contenders.round_took);
     let mut watcher = Watcher {
         folder,
@@ -234,7 +235,7 @@ fn take_samples(
     let samples = measure(&mut trials, schedule, &mut watcher);
     let took = trials.elapsed();
     (watcher.tell)(samples.as_ref().map_or(0, Samples::rounds), took, true);
-    Ok((samples?, took))
+    Ok((samples?, took, trials.left_out()))
 }
 
 /// The only row there is.

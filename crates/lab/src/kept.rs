@@ -150,7 +150,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("host: cannot read {}", path.display()))
 }
 
-/// The rounds that have a run of every contender, without the warm-up.
+/// The rounds that have a run of every contender who was there to the end, without the warm-up.
 fn complete_rounds(runs: &[Run]) -> Samples {
     let mut contenders = Vec::new();
     for run in runs {
@@ -168,9 +168,18 @@ fn complete_rounds(runs: &[Run]) -> Samples {
             rounds[run.round][place] = Some(run.readings.clone());
         }
     }
+    // Whoever is missing in a round with another one after it failed and was left out.
+    let earlier = &rounds[..rounds.len().saturating_sub(1)];
+    let stayed: Vec<bool> = (0..contenders.len())
+        .map(|place| earlier.iter().all(|round| round[place].is_some()))
+        .collect();
+    let mut is_staying = stayed.iter();
+    contenders.retain(|_| is_staying.next() == Some(&true));
     let mut samples = Samples::new(contenders);
     for round in rounds {
-        if let Some(readings) = round.into_iter().collect() {
+        let readings = round.into_iter().zip(&stayed);
+        let readings = readings.filter(|(_, stayed)| **stayed);
+        if let Some(readings) = readings.map(|(readings, _)| readings).collect() {
             samples.push_round(readings);
         }
     }

@@ -19,6 +19,9 @@ pub trait Executor {
     /// When the run failed: its time would mean nothing.
     fn run_once(&mut self, contender: usize) -> anyhow::Result<Vec<Reading>>;
 
+    /// Takes one out that has failed, for good, if the others can go on without it.
+    fn leave_out(&mut self, contender: usize, why: &anyhow::Error) -> bool;
+
     /// Time since the measuring began.
     fn elapsed(&self) -> Duration;
 }
@@ -71,7 +74,8 @@ const FEWEST_ROUNDS: usize = 2;
 ///
 /// # Errors
 ///
-/// When a run fails or cannot be recorded, or when there was no time for a single round.
+/// When a run fails of somebody who cannot be left out, when one cannot be recorded, or when there was
+/// no time for a single round.
 pub fn measure(
     executor: &mut dyn Executor,
     schedule: &Schedule,
@@ -79,13 +83,14 @@ pub fn measure(
 ) -> anyhow::Result<Samples> {
     let mut samples = Samples::new(executor.contenders());
     for round in 0..schedule.warm_up_rounds {
-        if run_round(executor, round, true, observer)?.is_none() {
+        if next_round(executor, &mut samples, (round, true), observer)?.is_none() {
             break;
         }
     }
     let mut next_look = schedule.least_rounds.max(FEWEST_ROUNDS);
     while goes_on(executor.elapsed(), &samples, schedule) {
-        let Some(round) = run_round(executor, samples.rounds(), false, observer)? else {
+        let number = samples.rounds();
+        let Some(round) = next_round(executor, &mut samples, (number, false), observer)? else {
             break;
         };
         samples.push_round(round);
@@ -109,13 +114,39 @@ fn goes_on(elapsed: Duration, samples: &Samples, schedule: &Schedule) -> bool {
     rounds < FEWEST_ROUNDS || (rounds < schedule.most_rounds && elapsed < schedule.budget)
 }
 
-/// The readings of each contender; `None` if it was interrupted.
-fn run_round(
+/// A round without those who fail in it; `None` if it was interrupted.
+fn next_round(
     executor: &mut dyn Executor,
-    round: usize,
-    warm_up: bool,
+    samples: &mut Samples,
+    round: (usize, bool),
     observer: &mut dyn Observer,
 ) -> anyhow::Result<Option<Vec<Vec<Reading>>>> {
+    loop {
+        match run_round(executor, round, observer)? {
+            Round::Complete(readings) => return Ok(Some(readings)),
+            Round::Interrupted => return Ok(None),
+            Round::Failed(contender, why) if executor.leave_out(contender, &why) => {
+                samples.leave_out(contender);
+            }
+            Round::Failed(_, why) => return Err(why),
+        }
+    }
+}
+
+/// How a round ended.
+enum Round {
+    /// The readings of each contender.
+    Complete(Vec<Vec<Reading>>),
+    Interrupted,
+    /// Whose run failed, and why.
+    Failed(usize, anyhow::Error),
+}
+
+fn run_round(
+    executor: &mut dyn Executor,
+    (round, warm_up): (usize, bool),
+    observer: &mut dyn Observer,
+) -> anyhow::Result<Round> {
     let contenders = executor.contenders();
     let mut readings = vec![Vec::new(); contenders.len()];
     for (turn, index) in order_of_round(round, contenders.len())
@@ -125,29 +156,33 @@ fn run_round(
         let outcome = executor.run_once(index);
         // Ctrl-C reaches the contender too: how it ended then tells nothing about it.
         if observer.is_interrupted() {
-            return Ok(None);
+            return Ok(Round::Interrupted);
         }
         let (contender, at_us) = (
             contenders[index].clone(),
             executor.elapsed().as_micros() as u64,
         );
-        let run = Run {
-            round,
-            turn,
-            warm_up,
-            contender,
-            at_us,
-            readings: outcome?,
+        let run = match outcome {
+            Ok(readings) => Run {
+                round,
+                turn,
+                warm_up,
+                contender,
+                at_us,
+                readings,
+            },
+            Err(why) => return Ok(Round::Failed(index, why)),
         };
         observer.record(&run)?;
         readings[index] = run.readings;
     }
-    Ok(Some(readings))
+    Ok(Round::Complete(readings))
 }
 
 /// Whether every watched ratio is known well enough.
 fn is_certain(samples: &Samples, schedule: &Schedule) -> bool {
-    schedule.watched.iter().all(|watched| {
+    let takes_part = |watched: &&Watched| samples.contenders().contains(&watched.contender);
+    schedule.watched.iter().filter(takes_part).all(|watched| {
         let series = |contender| samples.series(contender, &watched.measure);
         let ratio = estimate_ratio(&series(&watched.contender), &series(&watched.baseline));
         ratio.relative_width() <= schedule.relative_width

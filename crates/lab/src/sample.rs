@@ -143,6 +143,14 @@ impl Samples {
         self.rounds.push(round);
     }
 
+    /// Forgets a contender, by its place among them.
+    pub(crate) fn leave_out(&mut self, contender: usize) {
+        self.contenders.remove(contender);
+        for round in &mut self.rounds {
+            round.remove(contender);
+        }
+    }
+
     /// Who was measured.
     pub fn contenders(&self) -> &[Contender] {
         &self.contenders

@@ -1,7 +1,8 @@
 //! Medians, percentiles and bootstrap intervals. Pure: the same values always give the same figures.
 //!
-//! Percentiles interpolate between neighbours (Hyndman and Fan's type 7, as in R, NumPy and Julia). Of
-//! no values, everything is NaN.
+//! Its own, for no crate of note draws whole rounds again: a bootstrap of single values would break the
+//! pairs that a round is made of. Percentiles interpolate between neighbours (Hyndman and Fan's type 7,
+//! as in R, NumPy and Julia). Of no values, everything is NaN.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -1,8 +1,9 @@
 //! Running a contender once.
 
 use crate::{
+    Warning,
     sample::{Contender, Reading},
-    subjects::{Subject, variables},
+    subjects::{Subject, peer, variables},
     workloads,
 };
 use anyhow::{Context, bail};
@@ -38,6 +39,7 @@ pub trait Trial {
 pub(crate) struct Trials {
     trials: Vec<(Contender, Box<dyn Trial>)>,
     began: Instant,
+    left_out: Vec<Warning>,
 }
 
 impl Trials {
@@ -45,7 +47,13 @@ impl Trials {
         Self {
             trials,
             began: Instant::now(),
+            left_out: Vec::new(),
         }
+    }
+
+    /// Who failed on the way, and why.
+    pub(crate) fn left_out(self) -> Vec<Warning> {
+        self.left_out
     }
 }
 
@@ -62,6 +70,19 @@ impl crate::Executor for Trials {
         trial
             .run_once()
             .with_context(|| format!("{} with {}", contender.workload, contender.subject))
+    }
+
+    /// Another tool may fail; what it is compared with may not.
+    fn leave_out(&mut self, contender: usize, why: &anyhow::Error) -> bool {
+        let Some(peer) = peer(&self.trials[contender].0.subject) else {
+            return false;
+        };
+        self.trials.remove(contender);
+        self.left_out.push(Warning::PeerFailed {
+            peer: peer.name,
+            reason: format!("{why:#}"),
+        });
+        true
     }
 
     fn elapsed(&self) -> Duration {

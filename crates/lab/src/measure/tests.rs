@@ -43,6 +43,15 @@ impl Executor for Mock {
         Ok(vec![Reading::one_us("wall", value_us)])
     }
 
+    /// The last of three is a tool to compare with.
+    fn leave_out(&mut self, contender: usize, _why: &anyhow::Error) -> bool {
+        let is_peer = contender == 2;
+        if is_peer {
+            self.scripts.remove(contender);
+        }
+        is_peer
+    }
+
     fn elapsed(&self) -> Duration {
         Duration::from_nanos((self.elapsed_us * 1000.0) as u64)
     }
@@ -210,4 +219,19 @@ fn a_run_that_fails_ends_everything() {
     let mut mock = Mock::new(&[&[1.0], &[2.0, 2.0, f64::NAN]]);
     let error = measure(&mut mock, &schedule(), &mut Notebook::default()).unwrap_err();
     assert_eq!(error.to_string(), "broken");
+}
+
+#[test]
+fn a_tool_that_fails_on_the_way_is_left_out_of_all_rounds() {
+    let mut mock = Mock::new(&[&[1.0], &[2.0], &[3.0, 3.0, 3.0, f64::NAN]]);
+    let mut notebook = Notebook::default();
+    let samples = measure(&mut mock, &schedule(), &mut notebook).unwrap();
+    assert_eq!(samples.contenders(), [contender(0), contender(1)]);
+    assert_eq!(samples.series(&contender(1), "wall"), [2.0; 4]);
+    assert_eq!(samples.series(&contender(2), "wall"), [0.0; 0]);
+    let of_tool = notebook
+        .runs
+        .iter()
+        .filter(|run| run.contender == contender(2));
+    assert_eq!(of_tool.count(), 3, "what it did is kept");
 }

@@ -27,7 +27,7 @@ pub(super) struct Suite {
 pub(super) static SUITES: [Suite; 3] = [
     Suite {
         title: "CPython: os, io, threads",
-        install: "apt-get install libpython3-testsuite",
+        install: "apt-get install libpython3.11-testsuite",
         script: python,
         results: |home| junit_results(&[home.join("results.xml")]),
         least: Extent::Tiny,
