@@ -35,7 +35,7 @@ impl Row for Boot {
     }
 
     fn about(&self) -> &'static str {
-        "from a start to the first instruction of the guest's main (OSv 2013 and its README)"
+        "from a start to the first instruction of main (OSv 2013 and its README)"
     }
 
     fn budget(&self) -> Duration {
