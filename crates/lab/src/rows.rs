@@ -141,6 +141,19 @@ pub struct Prepared {
     pub pinned: bool,
 }
 
+impl Prepared {
+    /// A row in which nobody takes part yet.
+    fn new(schedule: Schedule, workloads: Workloads) -> Self {
+        Self {
+            trials: Vec::new(),
+            schedule,
+            warnings: Vec::new(),
+            workloads,
+            pinned: false,
+        }
+    }
+}
+
 impl Tools {
     /// The same for a row whose runs take long: compared with the peer that is like palisade the most.
     pub(crate) fn for_long_row(&self) -> Self {

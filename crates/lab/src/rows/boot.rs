@@ -3,7 +3,9 @@
 //! The guest takes the time first of all and prints it; the lab takes the same clock before it asks. No
 //! wall here has a clock of its own: a time that does not lie within the run is an error.
 
-use super::{BARE, PALISADE, Prepared, Row, Tools, grant, try_peers, watch_all};
+use super::{
+    BARE, PALISADE, Prepared, Row, Tools, policies, start::target_cell, try_peers, watch_all,
+};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -17,10 +19,9 @@ use crate::{
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
-use palisade_policy::{Access, Grants, Policy};
 use palisade_wall::Command;
 use rustix::time::{ClockId, clock_gettime};
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 pub(super) struct Boot;
 
@@ -45,20 +46,8 @@ impl Row for Boot {
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_boot()?);
-        let alone = Policy {
-            grants: Grants {
-                files: vec![grant(Access::Read, Path::new(&command.program))],
-                ..Grants::nothing()
-            },
-            ..Policy::default()
-        };
-        let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: schedule(),
-            warnings: Vec::new(),
-            workloads,
-            pinned: false,
-        };
+        let alone = policies::alone(&command);
+        let mut prepared = Prepared::new(schedule(), workloads);
         let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
         for subject in subjects {
             let trial = BootingProgram(Program::in_subject(subject, &alone, &command)?);
@@ -181,13 +170,7 @@ fn table(figures: &[Figure]) -> Table {
                 .map_or_else(String::new, |ratio| four_figures(ratio.value)),
             figure.ratio_interval(),
             over.map_or_else(String::new, |over| signed_milliseconds(over.value)),
-            figure
-                .target
-                .map_or_else(String::new, |target| match target {
-                    Target::AtMostOverBare(us) => format!("≤ +{}", us / 1000.0),
-                    Target::AtMost(us) => format!("≤ {}", us / 1000.0),
-                    Target::AtMostTimesBare(times) => format!("≤ {times} ×"),
-                }),
+            figure.target.map_or_else(String::new, target_cell),
             figure.verdict_cell(),
         ]);
     }

@@ -65,13 +65,7 @@ impl Row for Conformance {
     }
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
-        let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: schedule(),
-            warnings: Vec::new(),
-            workloads: Workloads::new()?,
-            pinned: false,
-        };
+        let mut prepared = Prepared::new(schedule(), Workloads::new()?);
         let offline = Rc::new(prepared.workloads.add_offline()?);
         let in_time = |suite: &&Suite| tools.extent <= suite.least;
         for suite in SUITES.iter().filter(in_time) {

@@ -78,12 +78,9 @@ impl Row for Counts {
         default.grants.files = vec![grant(Access::Read, workloads.folder())];
         let all_on = policies::everything_on(&workloads);
         let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: schedule(),
-            warnings: Vec::new(),
-            workloads,
             // Fewer races between the wall's own processes.
             pinned: true,
+            ..Prepared::new(schedule(), workloads)
         };
         let room = prepared.workloads.folder().to_owned();
         let traced = |subject: &dyn Subject, policy: &Policy| -> anyhow::Result<_> {

@@ -66,13 +66,7 @@ impl Row for Memory {
         let policy = policies::everything_on(&workloads);
         // The lab may be the same executable: a copy shares no page with it.
         let palisade = Palisade::new(workloads.add_copy("palisade", tools.palisade.program())?);
-        let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: self.schedule(),
-            warnings: Vec::new(),
-            workloads,
-            pinned: false,
-        };
+        let mut prepared = Prepared::new(self.schedule(), workloads);
         for (name, subject) in [(BARE, &Bare as &dyn Subject), (PALISADE, &palisade)] {
             let trial = Holding::new(subject, &policy, &command)?;
             let contender = Contender::new(self.name, name);

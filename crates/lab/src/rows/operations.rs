@@ -82,11 +82,8 @@ impl Row for Operations {
         let workloads = Workloads::new()?;
         let command = (self.lay_out)(&workloads)?;
         let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: self.schedule(),
-            warnings: Vec::new(),
-            workloads,
             pinned: self.pinned,
+            ..Prepared::new(self.schedule(), workloads)
         };
         let first_policy = (self.walls[0].policy)(&prepared.workloads);
         self.add(&mut prepared, BARE, &Bare, &first_policy, &command)?;

@@ -130,13 +130,7 @@ impl Row for Jvm {
         let tools = &tools.for_long_row();
         let workloads = Workloads::new()?;
         let kit = Kit::lay_out(&workloads)?;
-        let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: schedule(),
-            warnings: Vec::new(),
-            workloads,
-            pinned: false,
-        };
+        let mut prepared = Prepared::new(schedule(), workloads);
         let with_peer = self.try_peer(&mut prepared, &kit, tools)?;
         let with_huge_pages = offers_huge_pages(&Environment::of_this_machine());
         if !with_huge_pages {

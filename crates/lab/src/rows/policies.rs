@@ -1,9 +1,21 @@
-//! The policies that rows of operations are measured under.
+//! The policies that rows are measured under.
 
 use super::grant;
 use crate::workloads::Workloads;
-use palisade_policy::{Access, Capability, Limits, Policy};
-use std::time::Duration;
+use palisade_policy::{Access, Capability, Grants, Limits, Policy};
+use palisade_wall::Command;
+use std::{path::Path, time::Duration};
+
+/// A static program and nothing else: all wall and no guest.
+pub(super) fn alone(command: &Command) -> Policy {
+    Policy {
+        grants: Grants {
+            files: vec![grant(Access::Read, Path::new(&command.program))],
+            ..Grants::nothing()
+        },
+        ..Policy::default()
+    }
+}
 
 /// What people get who grant one folder and nothing else.
 pub(super) fn reading(workloads: &Workloads) -> Policy {

@@ -62,13 +62,7 @@ impl Row for Programs {
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
-        let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: self.schedule(),
-            warnings: Vec::new(),
-            workloads,
-            pinned: false,
-        };
+        let mut prepared = Prepared::new(self.schedule(), workloads);
         for job in self.programs {
             let Some(program) = on_path(job.program) else {
                 prepared.warnings.push(Warning::ProgramAbsent {

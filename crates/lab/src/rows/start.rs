@@ -3,7 +3,7 @@
 //! Two workloads: a static `true` behind an otherwise empty root, which is all wall and no guest, and
 //! the system's `true` with the system's files visible, which is what people do.
 
-use super::{BARE, PALISADE, Prepared, Row, Tools, grant, try_peers, watch_all};
+use super::{BARE, PALISADE, Prepared, Row, Tools, policies, try_peers, watch_all};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -18,7 +18,7 @@ use crate::{
     workloads::Workloads,
 };
 use anyhow::Context;
-use palisade_policy::{Access, Grants, Policy};
+use palisade_policy::Policy;
 use palisade_wall::{Command, Phase, Report};
 use std::{
     fs,
@@ -60,20 +60,8 @@ impl Row for Start {
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_true()?);
-        let alone = Policy {
-            grants: Grants {
-                files: vec![grant(Access::Read, Path::new(&command.program))],
-                ..Grants::nothing()
-            },
-            ..Policy::default()
-        };
-        let mut prepared = Prepared {
-            trials: Vec::new(),
-            schedule: schedule(),
-            warnings: Vec::new(),
-            workloads,
-            pinned: false,
-        };
+        let alone = policies::alone(&command);
+        let mut prepared = Prepared::new(schedule(), workloads);
         add_programs(&mut prepared, tools, STATIC, &alone, &command)?;
         add_reporting(&mut prepared, &tools.palisade, &alone, &command)?;
         for (name, readiness) in LIBRARY {
@@ -300,7 +288,7 @@ fn wall_cells(figure: &Figure) -> Vec<String> {
 }
 
 /// A limit in ms; with a plus sign, one on what comes on top of bare.
-fn target_cell(target: Target) -> String {
+pub(super) fn target_cell(target: Target) -> String {
     match target {
         Target::AtMost(us) => format!("≤ {}", us / 1000.0),
         Target::AtMostOverBare(0.0) => "≤ bare".to_owned(),
