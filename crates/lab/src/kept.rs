@@ -50,7 +50,7 @@ impl KeptRun {
         let whole = whole.unwrap_or_default();
         ensure!(
             whole.join(ENVIRONMENT).is_file(),
-            "{} is no folder of a run: it has no {ENVIRONMENT}; `palisade bench` makes such folders below runs",
+            "usage: {} is no folder of a run: it has no {ENVIRONMENT}; `palisade bench` makes such folders below runs",
             path.display()
         );
         let environment: Environment = read_json(&whole.join(ENVIRONMENT))?;

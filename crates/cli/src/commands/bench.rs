@@ -13,6 +13,7 @@ use palisade_lab::{
 };
 use palisade_policy::value;
 use std::{
+    fs::{self, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
     sync::{
@@ -91,10 +92,7 @@ pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
 }
 
 fn measure(args: BenchArgs) -> anyhow::Result<u8> {
-    // Before an hour of measuring, not after it.
-    if let Some(file) = &args.html {
-        write_file(file, "")?;
-    }
+    try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let form = Form::of(&args);
     let options = Options {
@@ -159,15 +157,22 @@ fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
     Ok(exit_code(&outcomes, false))
 }
 
+/// That the page can be written shows before an hour of measuring, not after it. One that is there
+/// stays until then.
+pub(crate) fn try_page(file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map(drop).with_context(|| page_fault(file))
+}
+
 pub(crate) fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
-    write_file(file, &page(run))?;
+    fs::write(file, page(run)).with_context(|| page_fault(file))?;
     crate::say::line(&format!("the page is {}", file.display()));
     Ok(())
 }
 
-fn write_file(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text)
-        .with_context(|| format!("host: --html: cannot write {}", file.display()))
+fn page_fault(file: &Path) -> String {
+    format!("host: --html: cannot write {}", file.display())
 }
 
 /// What is printed on stdout.

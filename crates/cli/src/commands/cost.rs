@@ -1,6 +1,8 @@
 //! `palisade cost`: what the wall costs on a command of the user's own.
 
-use super::bench::{INTERRUPTED, catch_interrupts, command_line, own_program, print, write_page};
+use super::bench::{
+    INTERRUPTED, catch_interrupts, command_line, own_program, print, try_page, write_page,
+};
 use crate::{args::GuestArgs, peer_args::PeerArgs, policy_args::GrantArgs, progress};
 use anyhow::Context;
 use clap::{Args, ValueHint};
@@ -42,7 +44,7 @@ pub(crate) struct CostArgs {
     /// Print figures, machine and warnings as JSON
     #[arg(long)]
     json: bool,
-    /// Write one self-contained page with charts to FILE
+    /// Write a page with charts of it all to FILE, for a browser
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
     /// Keep samples in a folder below this one; without it, nothing is kept
@@ -69,6 +71,7 @@ fn parse_runs(text: &str) -> anyhow::Result<usize> {
 
 /// Measures a command and prints what came out.
 pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
+    try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
     let options = Options {

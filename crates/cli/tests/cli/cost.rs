@@ -23,6 +23,8 @@ cases![
     arguments_that_lead_elsewhere,
     flags_that_mean_nothing,
     peers_by_name,
+    a_page_with_charts,
+    a_page_that_cannot_be_written_is_told_before_anything_runs,
     an_interruption_keeps_what_was_measured,
     an_interruption_before_that_keeps_nothing,
 ];
@@ -344,4 +346,22 @@ fn an_interruption_before_that_keeps_nothing(stage: &Stage) {
     let outcome = interrupted_in_the_third_round(stage, &["--warm-up", "1000"]);
     outcome.says(130, &["interrupted before the first round was complete"]);
     assert_eq!(outcome.text(), "");
+}
+
+fn a_page_with_charts(stage: &Stage) {
+    let outcome = cost(stage, &["--html", "page.html"], &["echo", "<b>"]);
+    assert!(
+        outcome.stderr.contains("the page is page.html"),
+        "{outcome:?}"
+    );
+    let page = stage.read("page.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"));
+    assert!(page.contains("echo &lt;b&gt;") && !page.contains("<b>echo"));
+}
+
+fn a_page_that_cannot_be_written_is_told_before_anything_runs(stage: &Stage) {
+    let flags = ["--in-place", "--html", "nowhere/page.html"];
+    let outcome = cost(stage, &flags, &["touch", "ran"]);
+    outcome.refuses(&["host: --html: cannot write nowhere/page.html"]);
+    assert!(!stage.exists("ran"));
 }
