@@ -4,14 +4,15 @@
 //! wall here has a clock of its own: a time that does not lie within the run is an error.
 
 use super::{
-    BARE, PALISADE, Prepared, Row, Tools, policies, start::target_cell, try_peers, watch_all,
+    BARE, PALISADE, Prepared, Row, Tools, policies, ratio_cell, start::target_cell, try_peers,
+    watch_all,
 };
 use crate::{
     Trial,
     figure::{Figure, Target},
     library::{Library, Readiness},
     measure::Schedule,
-    notation::{four_figures, milliseconds, signed_milliseconds},
+    notation::{milliseconds, signed_milliseconds},
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
@@ -165,9 +166,7 @@ fn table(figures: &[Figure]) -> Table {
             figure.contender.subject.clone(),
             quantile(|summary| summary.median),
             quantile(|summary| summary.p99),
-            figure
-                .ratio
-                .map_or_else(String::new, |ratio| four_figures(ratio.value)),
+            ratio_cell(Some(figure)),
             figure.ratio_interval(),
             over.map_or_else(String::new, |over| signed_milliseconds(over.value)),
             figure.target.map_or_else(String::new, target_cell),

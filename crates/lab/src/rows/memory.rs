@@ -1,13 +1,13 @@
 //! Rows of memory: what a program holds that has many files open, and what the wall around it holds
 //! meanwhile. Walls go down the table.
 
-use super::{BARE, Prepared, Row, Tools, policies, try_peers};
+use super::{BARE, Prepared, Row, Tools, policies, ratio_cell, try_peers};
 use crate::{
     Trial,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
     memory::{Held, Process, tree_of},
-    notation::{four_figures, kibibytes},
+    notation::kibibytes,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Palisade, Subject},
     table::Table,
@@ -149,9 +149,7 @@ fn table(figures: &[Figure]) -> Table {
         table.line([
             guest.contender.subject.clone(),
             median_cell(Some(guest)),
-            guest
-                .ratio
-                .map_or_else(String::new, |it| four_figures(it.value)),
+            ratio_cell(Some(guest)),
             guest.ratio_interval(),
             guest
                 .target

@@ -6,8 +6,8 @@
 //! so that no round of the row has to.
 
 use super::{
-    BARE, PALISADE, Prepared, Row, Tools, grant, operations::parse_line, policies, try_peers,
-    watch_all,
+    BARE, PALISADE, Prepared, Row, Tools, grant, operations::parse_line, policies, ratio_cell,
+    try_peers, watch_all,
 };
 use crate::{
     Trial, Warning,
@@ -15,7 +15,7 @@ use crate::{
     figure::{Figure, Target},
     jvm::{self, Java},
     measure::Schedule,
-    notation::{four_figures, short},
+    notation::short,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
@@ -235,10 +235,10 @@ impl Jvm {
             workload.to_owned(),
             bare.to_owned(),
             format!("≤ {most:.2}"),
-            ratio(ours),
+            ratio_cell(ours),
             interval(ours),
             ours.map_or_else(String::new, Figure::verdict_cell),
-            ratio(find(figures, workload, BUBBLEWRAP)),
+            ratio_cell(find(figures, workload, BUBBLEWRAP)),
         ]
     }
 
@@ -253,10 +253,10 @@ impl Jvm {
             };
             table.line([
                 (*workload).to_owned(),
-                ratio(bare),
+                ratio_cell(bare),
                 interval(bare),
                 target,
-                ratio(ours),
+                ratio_cell(ours),
                 interval(ours),
                 ours.map_or_else(String::new, Figure::verdict_cell),
             ]);
@@ -278,12 +278,6 @@ fn find<'a>(figures: &'a [Figure], workload: &str, subject: &str) -> Option<&'a 
     let is_it =
         |one: &&Figure| one.contender.workload == workload && one.contender.subject == subject;
     figures.iter().find(is_it)
-}
-
-fn ratio(figure: Option<&Figure>) -> String {
-    figure
-        .and_then(|figure| figure.ratio)
-        .map_or_else(String::new, |ratio| four_figures(ratio.value))
 }
 
 fn interval(figure: Option<&Figure>) -> String {

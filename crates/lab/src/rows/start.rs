@@ -3,13 +3,13 @@
 //! Two workloads: a static `true` behind an otherwise empty root, which is all wall and no guest, and
 //! the system's `true` with the system's files visible, which is what people do.
 
-use super::{BARE, PALISADE, Prepared, Row, Tools, policies, try_peers, watch_all};
+use super::{BARE, PALISADE, Prepared, Row, Tools, policies, ratio_cell, try_peers, watch_all};
 use crate::{
     Trial,
     figure::{Figure, Target},
     library::{Library, Readiness},
     measure::Schedule,
-    notation::{four_figures, milliseconds, signed_milliseconds},
+    notation::{milliseconds, signed_milliseconds},
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
     subjects::{Bare, Palisade, Subject},
@@ -273,11 +273,7 @@ fn wall_cells(figure: &Figure) -> Vec<String> {
     if let Some(summary) = figure.summary {
         cells.extend([summary.median, summary.p10, summary.p90, summary.p99].map(milliseconds));
     }
-    cells.push(
-        figure
-            .ratio
-            .map_or_else(String::new, |ratio| four_figures(ratio.value)),
-    );
+    cells.push(ratio_cell(Some(figure)));
     cells.push(figure.ratio_interval());
     cells.push(figure.difference.map_or_else(String::new, |difference| {
         signed_milliseconds(difference.value)
