@@ -3,16 +3,17 @@
 use anyhow::Context;
 use clap::Args;
 use palisade_policy::{
-    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Limits, Policy, PolicyLayer, Profile,
-    value,
+    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Limits, ListenGrant,
+    Policy, PolicyLayer, Profile, value,
 };
 use rustix::fs::{Mode, OFlags};
 use std::{
     cell::LazyCell,
     collections::BTreeSet,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     io::Read,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -56,6 +57,12 @@ pub(crate) struct GrantArgs {
     /// Let the guest use a device node, or `pts` for terminals of its own
     #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
     device: Vec<DeviceGrant>,
+    /// Let the guest connect to a host (also udp://, and unix:PATH for a socket file)
+    #[arg(long, value_name = "tcp://HOST:PORT", help_heading = "Grants")]
+    connect: Vec<OsString>,
+    /// Let the guest listen at an address of the host's (also udp://)
+    #[arg(long, value_name = "tcp://ADDR:PORT", help_heading = "Grants")]
+    listen: Vec<ListenGrant>,
     /// Hide the system's programs and libraries (for static programs)
     #[arg(long, help_heading = "Grants")]
     no_system: bool,
@@ -146,6 +153,11 @@ impl GrantArgs {
             let grant = FileGrant::parse(access, path, base()?);
             files.push(grant.with_context(|| format!("policy: --{access}"))?);
         }
+        let mut connect = Vec::new();
+        for target in &self.connect {
+            let grant = parse_connect(target, base);
+            connect.push(grant.context("policy: --connect")?);
+        }
         let cwd = match &self.cwd {
             Some(cwd) => Some(value::parse_cwd(cwd, base()?).context("policy: --cwd")?),
             None => None,
@@ -158,6 +170,8 @@ impl GrantArgs {
             files,
             env: self.env.clone(),
             devices: self.device.clone(),
+            connect,
+            listen: self.listen.clone(),
             limits: Limits::default(),
             allow_degraded: BTreeSet::new(),
         })
@@ -178,6 +192,16 @@ impl LimitArgs {
             output_bytes: self.output,
         }
     }
+}
+
+/// Only a socket file's path may start at the working directory.
+fn parse_connect<'a>(
+    target: &OsStr,
+    base: impl FnOnce() -> anyhow::Result<&'a Path>,
+) -> anyhow::Result<ConnectGrant> {
+    let is_path = target.as_bytes().starts_with(b"unix:");
+    let base = if is_path { base()? } else { Path::new("/") };
+    Ok(ConnectGrant::parse(target, base)?)
 }
 
 fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {

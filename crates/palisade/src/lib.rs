@@ -37,7 +37,7 @@ mod stdio;
 pub use builder::{Builder, Prepared};
 pub use domain::{Domain, Output};
 pub use error::Error;
-pub use palisade_policy::{Capability, Policy, Profile};
+pub use palisade_policy::{Capability, ConnectGrant, ListenGrant, Policy, Profile};
 pub use palisade_process::{Launcher, Machine};
 pub use palisade_wall::{Denial, Ending, Enforcement, Exit, Level, Phase, Report, Usage};
 pub use stdio::Stdio;

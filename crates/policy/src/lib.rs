@@ -46,7 +46,10 @@ pub mod value;
 mod word;
 
 pub use contradiction::Contradiction;
-pub use grant::{Access, DeviceGrant, EnvGrant, FileGrant, Grants, Profile};
+pub use grant::{
+    Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Grants, HostName, HostPattern,
+    IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport, UnixGrant,
+};
 pub use layer::PolicyLayer;
 pub use limit::Limits;
 pub use policy::{Capability, Policy, PolicyError, WallKind};

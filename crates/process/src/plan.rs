@@ -22,7 +22,7 @@ use crate::{
     machine::{Machine, Tier},
     seccomp::Groups,
 };
-use palisade_policy::{Access, Capability, Limits, Policy};
+use palisade_policy::{Access, Capability, Grants, Limits, Policy};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -228,6 +228,7 @@ pub fn make_plan(
     host: &dyn Host,
 ) -> Result<Plan, PlanError> {
     policy.validate()?;
+    refuse_network(&policy.grants)?;
     let mut layout = Layout::resolve(policy, host)?;
     let (uid, gid) = inside_ids(machine);
     if machine.tier != Tier::Bare {
@@ -285,6 +286,21 @@ pub fn make_plan(
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
+}
+
+fn refuse_network(grants: &Grants) -> Result<(), PlanError> {
+    let connect = grants
+        .connect
+        .iter()
+        .map(|grant| format!("--connect {grant}"));
+    let listen = grants
+        .listen
+        .iter()
+        .map(|grant| format!("--listen {grant}"));
+    match connect.chain(listen).next() {
+        Some(grant) => Err(PlanError::NoNetwork { grant }),
+        None => Ok(()),
+    }
 }
 
 /// What files of the host's are among the guest's standard streams. They are known at the launch only.

@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 pub enum PlanError {
     #[error("policy: {0}")]
     Policy(#[from] PolicyError),
+    #[error(
+        "policy: {grant} cannot be granted: the process wall has no network yet; leave the grant out"
+    )]
+    NoNetwork { grant: String },
     #[error("policy: {} does not exist on the host: correct the path or leave the grant out", path.display())]
     Missing { path: PathBuf },
     #[error("policy: {} cannot be looked up on the host: {errno}", path.display())]

@@ -289,6 +289,30 @@ fn the_host_is_left_after_everything_is_mounted() {
 }
 
 #[test]
+fn network_grants_that_nothing_would_hold_have_no_plan() {
+    for (text, flag) in [
+        (
+            "grants.connect = ['tcp://localhost:80']",
+            "--connect tcp://localhost:80",
+        ),
+        ("grants.listen = ['inherited']", "--listen inherited"),
+    ] {
+        let error = make_plan(
+            &policy(text),
+            &Command::new("x"),
+            &user(),
+            &surroundings(&[]),
+            &home(),
+        )
+        .unwrap_err();
+        assert!(
+            matches!(&error, PlanError::NoNetwork { grant } if grant == flag),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_policy_that_contradicts_itself_has_no_plan() {
     let policy = policy("[grants]\nread = ['work']\nprotect = ['work/x']");
     let error = make_plan(
