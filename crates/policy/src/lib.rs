@@ -45,7 +45,7 @@ mod quote;
 pub mod value;
 mod word;
 
-pub use contradiction::Contradiction;
+pub use contradiction::{Contradiction, NetworkContradiction};
 pub use grant::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Grants, HostName, HostPattern,
     IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport, UnixGrant,

@@ -93,6 +93,11 @@ impl HostName {
         self.0 == "localhost"
     }
 
+    /// Whether this is `localhost` or a name below it, which is the loopback too (RFC 6761, 6.3).
+    pub(crate) fn is_of_localhost(&self) -> bool {
+        self.is_localhost() || self.0.ends_with(".localhost")
+    }
+
     /// Whether `other` lies below this name: `api.example.com` below `example.com`.
     pub fn is_above(&self, other: &Self) -> bool {
         let head = other.0.strip_suffix(&self.0);

@@ -291,7 +291,7 @@ impl fmt::Display for ListenAddress {
                 write_address(f, *address, zone.as_deref())?;
                 f.write_str("]")
             }
-            Self::Address { address, .. } => address.fmt(f),
+            Self::Address { address, zone } => write_address(f, *address, zone.as_deref()),
         }
     }
 }

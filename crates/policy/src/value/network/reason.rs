@@ -72,6 +72,9 @@ pub enum NetworkReason {
     /// Not a name of an interface.
     #[error("{} is not the name of a network interface", quote(.0))]
     BadZone(String),
+    /// A zone that was not parsed and would not be read back.
+    #[error("the interface's name cannot be told from what stands beside it")]
+    AmbiguousZone,
     /// A zone on an address that means the same on every link.
     #[error("only a link-local IPv6 address takes `%` and an interface")]
     ZoneElsewhere,
