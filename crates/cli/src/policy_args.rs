@@ -1,22 +1,24 @@
 //! Grants and limits as flags.
 
+use crate::read;
 use anyhow::Context;
 use clap::Args;
 use palisade_policy::{
     Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Limits, ListenGrant,
     Policy, PolicyLayer, Profile, value,
 };
-use rustix::fs::{Mode, OFlags};
 use std::{
     cell::LazyCell,
     collections::BTreeSet,
     ffi::{OsStr, OsString},
     fs,
-    io::Read,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
+
+/// A policy file is written by hand.
+const MOST_POLICY_BYTES: u64 = 1 << 20;
 
 /// Flags that make a policy.
 #[derive(Debug, Default, Args)]
@@ -206,23 +208,10 @@ fn parse_connect<'a>(
 
 fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {
     let cannot_read = || format!("policy: cannot read {}", path.display());
-    let text = read_regular_file(path).with_context(cannot_read)?;
+    let bytes = read::read_regular_file(path, MOST_POLICY_BYTES).with_context(cannot_read)?;
+    let text = read::text_of(bytes).with_context(cannot_read)?;
     let canonical = fs::canonicalize(path).with_context(cannot_read)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
     PolicyLayer::from_toml(&text, &path.to_string_lossy(), base)
         .map_err(|error| anyhow::anyhow!("policy: {error}"))
-}
-
-/// Reads a file without waiting for anybody: a FIFO in its place would hold palisade up for ever.
-fn read_regular_file(path: &Path) -> anyhow::Result<String> {
-    const MOST_BYTES: u64 = 1 << 20;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    anyhow::ensure!(metadata.is_file(), "it is not a regular file");
-    anyhow::ensure!(
-        metadata.len() <= MOST_BYTES,
-        "it is larger than {MOST_BYTES} bytes"
-    );
-    Ok(std::io::read_to_string(file.take(MOST_BYTES))?)
 }

@@ -39,5 +39,5 @@ pub use domain::{Domain, Output};
 pub use error::Error;
 pub use palisade_policy::{Capability, ConnectGrant, ListenGrant, Policy, Profile};
 pub use palisade_process::{Launcher, Machine};
-pub use palisade_wall::{Denial, Ending, Enforcement, Exit, Level, Phase, Report, Usage};
+pub use palisade_wall::{Denial, Ending, Enforcement, Exit, Level, Phase, Process, Report, Usage};
 pub use stdio::Stdio;

@@ -54,4 +54,5 @@ pub use layer::PolicyLayer;
 pub use limit::Limits;
 pub use policy::{Capability, Policy, PolicyError, WallKind};
 pub use policy_file::{NotUnicode, Place, TomlError, TomlProblem};
+pub use quote::visible;
 pub use value::ValueError;

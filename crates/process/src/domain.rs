@@ -386,8 +386,8 @@ fn is_killed(words: &[u64; wire::RECORD_WORDS]) -> bool {
 fn denials(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
     let denial = |what: &str, grant: Option<&str>| Denial {
         what: what.into(),
-        count: None,
         grant: grant.map(Into::into),
+        ..Denial::default()
     };
     let by_exit = match exit {
         Exit::Signal(31) => Some(denial(
