@@ -18,12 +18,14 @@ pub use landlock::{Landlock, LandlockRule};
 use crate::{
     cgroup,
     host::{Host, Identity},
+    keeper,
     layout::{Arrangement, Layout},
     machine::{Machine, Tier},
     seccomp::{Groups, HostNetwork},
+    sys,
 };
 use palisade_network::{Network, Uses};
-use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Transport};
+use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Profile, Transport};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -391,6 +393,9 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
         ("/dev/ptmx", "pts/ptmx"),
     ] {
         layout.add_symlink(path, target);
+    }
+    if policy.grants.profiles.contains(&Profile::Palisade) {
+        layout.add_file(keeper::PROGRAM_INSIDE, 0o555, sys::KEEPER.to_vec());
     }
     let names = network.hosts_file();
     if policy.grants.system || names.is_some() {
