@@ -222,45 +222,38 @@ fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
 
 /// Connects, and waits only if the guest's socket is one that blocks.
 fn connect_now(socket: OwnedFd, to: SocketAddr) -> Outcome {
-    let (begun, blocks) = begin_connect(&socket, to)?;
-    let under_way = matches!(begun, Err(Errno::INPROGRESS | Errno::ALREADY));
-    match begun {
-        // On loopback a connection that was begun is there by now.
-        Err(_) if under_way && blocks && is_writable(&socket) => match connect_again(&socket, to) {
-            Some(result) => Ok(Answer::Result(result)),
-            None => wait_for_connection(socket, to),
-        },
-        Err(_) if under_way && blocks => wait_for_connection(socket, to),
-        begun => begun.map(|()| Answer::Result(Ok(0))),
+    match try_connect(&socket, to)? {
+        (Err(Errno::INPROGRESS | Errno::ALREADY), true) => Ok(Answer::Later(Wait {
+            deadline: send_deadline(&socket, Errno::INPROGRESS)?,
+            socket,
+            until: PollFlags::OUT,
+            again: Box::new(move |socket| connect_again(socket, to)),
+        })),
+        (begun, _) => begun.map(|()| Answer::Result(Ok(0))),
     }
 }
 
 /// Calls connect(2) without waiting; tells also whether the guest would wait. The socket does not block
-/// while the call begins, and is as it was before anybody can tell: one that is not connected has no
-/// other use for the flag.
-fn begin_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
+/// meanwhile, and is as it was before anybody can tell: one that is not connected has no other use for
+/// the flag.
+fn try_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
     let flags = rustix::fs::fcntl_getfl(socket)?;
     if flags.contains(OFlags::NONBLOCK) {
         return Ok((rustix::net::connect(socket, &to), false));
     }
     rustix::fs::fcntl_setfl(socket, flags | OFlags::NONBLOCK)?;
-    let begun = rustix::net::connect(socket, &to);
+    let mut begun = rustix::net::connect(socket, &to);
+    // On loopback a connection that was begun is there by now, and the second call tells how it went
+    // (`__inet_stream_connect`).
+    if begun == Err(Errno::INPROGRESS) && is_writable(socket) {
+        begun = rustix::net::connect(socket, &to);
+    }
     rustix::fs::fcntl_setfl(socket, flags)?;
     Ok((begun, true))
 }
 
-fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
-    Ok(Answer::Later(Wait {
-        deadline: send_deadline(&socket, Errno::INPROGRESS)?,
-        socket,
-        until: PollFlags::OUT,
-        again: Box::new(move |socket| connect_again(socket, to)),
-    }))
-}
-
-/// The second call on a socket whose connection is decided tells how (`__inet_stream_connect`).
 fn connect_again(socket: &OwnedFd, to: SocketAddr) -> Option<Result<i64, Errno>> {
-    match begin_connect(socket, to) {
+    match try_connect(socket, to) {
         // Or another thread was told already.
         Ok((Ok(()) | Err(Errno::ISCONN), _)) => Some(Ok(0)),
         Ok((Err(Errno::INPROGRESS | Errno::ALREADY), _)) => None,
