@@ -51,13 +51,14 @@ pub(crate) mod tests {
     /// What the broker denies: `name` tried `call` with `address`.
     pub(crate) fn refused(call: &str, address: &str, flag: &str) -> Denial {
         let noun = match call {
-            "listen" | "bind" => "listening at",
+            "listen" | "bind" => "a listener at",
             _ => "a connection to",
         };
         Denial {
             what: format!("{noun} {address}"),
             call: Some(call.into()),
             address: Some(address.into()),
+            reason: Some("no grant covers it".into()),
             process: Some(Process::new(1234, b"curl")),
             count: Some(1),
             grant: Some(format!("{flag} {address}")),
