@@ -1,12 +1,15 @@
 //! A running guest, and the report of its end.
 
 use crate::{
-    Tier, cgroup,
+    Tier,
+    broker::Broker,
+    cgroup,
     keeper::{Keeper, Parked, receive_record, record_bytes},
     launch::{StartTimes, Successor, held::Held, monotonic_ns},
     plan::Plan,
     wire::{self, ended},
 };
+use palisade_network::Observation;
 use palisade_wall::{Denial, Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
 use rustix::{
     event::{PollFd, PollFlags},
@@ -71,6 +74,8 @@ pub struct Domain {
     counted: cgroup::Usage,
     bare: bool,
     successor: Option<Successor>,
+    broker: Option<Broker>,
+    observed: (Vec<Observation>, u64),
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
@@ -99,6 +104,8 @@ impl Domain {
             counted: cgroup::Usage::default(),
             bare: plan.tier == Tier::Bare,
             successor: None,
+            broker: None,
+            observed: Default::default(),
             is_last: false,
             gone: false,
         }
@@ -106,6 +113,11 @@ impl Domain {
 
     pub(crate) fn followed_by(mut self, successor: Option<Successor>) -> Self {
         self.successor = successor;
+        self
+    }
+
+    pub(crate) fn with_broker(mut self, broker: Option<Broker>) -> Self {
+        self.broker = broker;
         self
     }
 
@@ -224,6 +236,9 @@ impl Domain {
         }
         let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
         let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+        if let Some(broker) = &mut self.broker {
+            self.observed = broker.finish();
+        }
         self.counted = self.held.usage();
         self.held.remove();
         if let Some(successor) = self.successor.take() {
@@ -242,10 +257,33 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: denials(exit, ending, &self.counted),
+            denials: self.denials(exit, ending),
             phases: self.phases(words),
             usage: self.usage(words),
         }
+    }
+
+    fn denials(&self, exit: Exit, ending: Ending) -> Vec<Denial> {
+        let (observed, more) = &self.observed;
+        let refused = observed.iter().filter_map(|observation| {
+            let refusal = observation.refusal.as_ref()?;
+            Some(Denial {
+                what: format!("{} {}", observation.call, observation.target),
+                count: Some(observation.count),
+                grant: refusal.grant.clone(),
+            })
+        });
+        let unnamed = (*more > 0).then(|| Denial {
+            what: "more calls on the network, all different".into(),
+            count: Some(*more),
+            grant: None,
+        });
+        let of_kernel = denials(exit, ending, &self.counted);
+        of_kernel
+            .into_iter()
+            .chain(refused)
+            .chain(unnamed)
+            .collect()
     }
 
     fn ending(&self, words: &[u64; wire::RECORD_WORDS]) -> Ending {

@@ -233,7 +233,8 @@ fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
 
 fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
     if !seccomp.is_empty() {
-        writer.u32(op::SECCOMP).text(seccomp);
+        let notifies = plan.is_brokered();
+        writer.u32(op::SECCOMP).text(seccomp).u32(notifies.into());
     }
     for limit in &plan.rlimits {
         writer

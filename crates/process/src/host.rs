@@ -3,6 +3,8 @@
 #[cfg(test)]
 pub(crate) mod table;
 
+use palisade_network::{Answer, Resolve, ResolveError};
+use palisade_policy::HostName;
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -52,8 +54,10 @@ pub enum Kind {
     File,
     /// A character or block device.
     Device,
-    /// A socket or FIFO.
-    Ipc,
+    /// A local socket.
+    Socket,
+    /// A FIFO.
+    Fifo,
 }
 
 /// The host as a plan sees it. Tests put a table in its place.
@@ -70,6 +74,9 @@ pub trait Host {
 
     /// Names in a folder, sorted; none if it can't be read.
     fn names(&self, folder: &Path) -> Vec<OsString>;
+
+    /// Who knows the addresses of names and the numbers of interfaces.
+    fn resolver(&self) -> &dyn Resolve;
 
     /// A file's content, if it is a regular file of at most `most_bytes`.
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>>;
@@ -113,9 +120,23 @@ impl Host for ThisHost {
         names
     }
 
+    fn resolver(&self) -> &dyn Resolve {
+        self
+    }
+
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         let metadata = std::fs::metadata(path).ok()?;
         (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
+    }
+}
+
+impl Resolve for ThisHost {
+    fn addresses(&self, _: &HostName) -> Result<Answer, ResolveError> {
+        Err(ResolveError::NotFound)
+    }
+
+    fn interface(&self, _: &str) -> Option<u32> {
+        None
     }
 }
 
@@ -130,7 +151,8 @@ fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
         rustix::fs::FileType::CharacterDevice | rustix::fs::FileType::BlockDevice => {
             Ok(Kind::Device)
         }
-        rustix::fs::FileType::Socket | rustix::fs::FileType::Fifo => Ok(Kind::Ipc),
+        rustix::fs::FileType::Socket => Ok(Kind::Socket),
+        rustix::fs::FileType::Fifo => Ok(Kind::Fifo),
         _ => Err(Errno::INVAL),
     }
 }

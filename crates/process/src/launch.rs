@@ -11,7 +11,7 @@ pub use error::LaunchError;
 pub use streams::{Streams, Terminal};
 
 use crate::{
-    Tier,
+    Tier, broker,
     domain::Domain,
     encode,
     keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
@@ -270,7 +270,15 @@ impl Launcher {
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
         let (socket, parked) = domain.into_parts()?;
-        let (words, terminal) = await_start(&socket, plan)?;
+        let Started {
+            words,
+            terminal,
+            listener,
+        } = await_start(&socket, plan)?;
+        let broker = listener
+            .map(|listener| broker::start(listener, plan, &socket))
+            .transpose()
+            .map_err(LaunchError::Broker)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
@@ -278,7 +286,7 @@ impl Launcher {
             prelude: wanted.clone(),
         });
         let domain = Domain::new(keeper, (socket, parked), plan, held, terminal, phases);
-        let domain = domain.followed_by(successor);
+        let domain = domain.followed_by(successor).with_broker(broker);
         Ok(if self.is_for_one {
             domain.last_of_keeper()
         } else {
@@ -355,15 +363,28 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
 
 type StartedWords = [u64; wire::RECORD_WORDS];
 
-fn await_start(
-    socket: &OwnedFd,
-    plan: &Plan,
-) -> Result<(StartedWords, Option<OwnedFd>), LaunchError> {
+/// What init says when the guest's program runs.
+struct Started {
+    words: StartedWords,
+    terminal: Option<OwnedFd>,
+    /// Where the guest's calls on the network arrive.
+    listener: Option<OwnedFd>,
+}
+
+fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
     let received = receive_record(socket.as_fd()).map_err(LaunchError::Receive)?;
     let (record, mut fds) = received.ok_or(LaunchError::InitGone)?;
     match record.kind {
         wire::INIT_READY => await_start(socket, plan),
-        wire::INIT_STARTED => Ok((record.words, fds.pop_front())),
+        wire::INIT_STARTED => {
+            let attached = record.words[started::ATTACHED];
+            let mut take = |bit| (attached & bit != 0).then(|| fds.pop_front()).flatten();
+            Ok(Started {
+                words: record.words,
+                terminal: take(wire::ATTACHED_TERMINAL),
+                listener: take(wire::ATTACHED_LISTENER),
+            })
+        }
         wire::INIT_FAILED => {
             let [step, item, errno, ..] = record.words;
             let errno = Errno::from_raw_os_error(errno as i32);

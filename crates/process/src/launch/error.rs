@@ -37,6 +37,8 @@ pub enum LaunchError {
     EnterLeaf(#[from] EnterError),
     #[error("wall: cannot send the launch message: {0}")]
     Send(#[source] Errno),
+    #[error("host: cannot make a thread for the guest's network: {0}")]
+    Broker(#[source] std::io::Error),
     #[error("wall: cannot hear from the domain: {0}")]
     Receive(#[source] Errno),
     #[error(

@@ -2,6 +2,8 @@
 //! the crate.
 #![allow(unsafe_code, reason = "system calls without a wrapper")]
 
+pub(crate) mod message;
+pub(crate) mod notify;
 mod spawn;
 
 pub(crate) use spawn::{Spawned, spawn};

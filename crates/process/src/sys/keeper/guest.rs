@@ -20,6 +20,8 @@ pub(crate) struct Running {
     pub(crate) supervisor: Fd,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) cpu_time_us: Option<u64>,
+    /// The Landlock rules it is under.
+    pub(crate) landlock: Option<Fd>,
 }
 
 /// What the guest's process works on and where it leaves its failure; both processes see it until
@@ -32,14 +34,19 @@ struct Birth<'a> {
 
 /// Starts the guest's program; gives its pid inside the domain. If the prelude asked for it, the
 /// guest's process waits for the launch message itself, with everything done that needs no message.
+///
+/// A filter that leaves calls to the supervisor gives its listener to the process that loads it, and
+/// from then on sendmsg(2) may be such a call. So that process shares init's descriptors until its
+/// filter is loaded, and init, which is under no filter, passes the listener on.
 pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
+    let shares = setup.notifies;
     let mut birth = Birth {
         init,
         setup,
         failure: None,
     };
-    let pid = kernel::spawn(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
+    let pid = kernel::spawn(stack, become_guest, &mut birth, shares).during(Step::CloneGuest, 2)?;
     match birth.failure {
         Some(failure) => Err(failure),
         None => Ok(pid),
@@ -56,11 +63,19 @@ extern "C" fn become_guest(birth: &mut Birth) -> ! {
 
 fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
-    if setup.guest_ahead {
+    let confine_first = setup.guest_ahead || setup.notifies;
+    if confine_first {
         confine::confine(setup)?;
+    }
+    if setup.notifies {
+        kernel::own_descriptors().during(Step::Redirect, 5)?;
+    }
+    if setup.guest_ahead {
         await_launch(init.socket, setup)?;
     } else {
         redirect(setup).during(Step::Redirect, 0)?;
+    }
+    if !confine_first {
         confine::confine(setup)?;
     }
     kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;

@@ -14,6 +14,10 @@ pub(crate) struct Setup {
     pub(crate) terminal_replaces: u32,
     pub(crate) landlock: Option<Fd>,
     pub(crate) seccomp: Option<&'static [u8]>,
+    /// The filter leaves calls to the supervisor.
+    pub(crate) notifies: bool,
+    /// Where the supervisor learns of them, once the filter is loaded.
+    pub(crate) listener: Option<Fd>,
     pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
     pub(crate) rlimit_count: usize,
     pub(crate) affinity: Option<&'static [u8]>,
@@ -51,6 +55,8 @@ impl Default for Setup {
             terminal_replaces: 0,
             landlock: None,
             seccomp: None,
+            notifies: false,
+            listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
             rlimit_count: 0,
             affinity: None,
@@ -234,7 +240,10 @@ fn join_cgroup(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Fail
 /// Instructions for later: limits, and what the guest's own process does to itself.
 fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Result<()> {
     match operation {
-        op::SECCOMP => setup.seccomp = Some(reader.bytes()?),
+        op::SECCOMP => {
+            setup.seccomp = Some(reader.bytes()?);
+            setup.notifies = reader.u32()? != 0;
+        }
         op::RLIMIT => {
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
             *setup
