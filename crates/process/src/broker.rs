@@ -27,6 +27,7 @@
 mod address;
 mod call;
 mod guest;
+mod hosts;
 mod local;
 mod message;
 mod pending;
@@ -37,7 +38,7 @@ use crate::{
 };
 use call::{Answer, Brokered};
 use local::Performer;
-use palisade_network::{Gate, Observation, Observations};
+use palisade_network::{Gate, Observation, Observations, Refresh};
 use pending::Pending;
 use rustix::{
     event::{PollFd, PollFlags},
@@ -56,15 +57,26 @@ use std::{
 pub(crate) struct Broker {
     thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
+    /// Keeps the addresses of names up to date.
+    names: Option<Refresh>,
 }
 
 /// What both threads of a broker work on.
 #[derive(Debug)]
 struct Shared {
     listener: OwnedFd,
-    gate: Gate,
+    gate: Arc<Gate>,
     observations: Observations,
     performer: Performer,
+}
+
+/// What a guest tried.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    /// Each thing once, up to a bound.
+    pub(crate) different: Vec<Observation>,
+    /// Tries beyond it.
+    pub(crate) more: u64,
 }
 
 /// Begins to answer the calls of a guest that has just been started, whose init is at the other end of
@@ -73,14 +85,24 @@ struct Shared {
 /// # Errors
 ///
 /// When no thread can be made.
-pub(crate) fn start(listener: OwnedFd, plan: &Plan, socket: &OwnedFd) -> io::Result<Broker> {
+pub(crate) fn start(
+    listener: OwnedFd,
+    hosts_file: Option<OwnedFd>,
+    plan: &Plan,
+    socket: &OwnedFd,
+) -> io::Result<Broker> {
     let groups = plan.seccomp.unwrap_or_default();
     let refused = local::Refused {
         connect: groups.host_sockets_visible,
         bind: groups.no_named_sockets,
     };
     let performer = Performer::new(socket.try_clone()?, refused);
-    Broker::start(listener, Gate::new(plan.network.clone()), performer)
+    let gate = Arc::new(Gate::new(plan.network.clone()));
+    let mut broker = Broker::start(listener, Arc::clone(&gate), performer)?;
+    if let Some(file) = hosts_file {
+        broker.names = hosts::keep(file, gate)?;
+    }
+    Ok(broker)
 }
 
 impl Broker {
@@ -89,7 +111,7 @@ impl Broker {
     /// # Errors
     ///
     /// When no thread can be made.
-    fn start(listener: OwnedFd, gate: Gate, performer: Performer) -> io::Result<Self> {
+    fn start(listener: OwnedFd, gate: Arc<Gate>, performer: Performer) -> io::Result<Self> {
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
@@ -103,16 +125,19 @@ impl Broker {
         Ok(Self {
             thread: Some(thread),
             shared,
+            names: None,
         })
     }
 
     /// What was tried, once nothing of the domain runs any more.
-    pub(crate) fn finish(&mut self) -> (Vec<Observation>, u64) {
+    pub(crate) fn finish(&mut self) -> Observed {
+        self.names = None;
         if let Some(thread) = self.thread.take() {
             // A panic there has ended the domain's network, and the report tells what it saw until then.
             let _ = thread.join();
         }
-        self.shared.observations.drain()
+        let (different, more) = self.shared.observations.drain();
+        Observed { different, more }
     }
 }
 

@@ -2,15 +2,14 @@
 
 use crate::{
     Tier,
-    broker::Broker,
-    cgroup,
+    broker::{Broker, Observed},
+    cgroup, denials,
     keeper::{Keeper, Parked, receive_record, record_bytes},
     launch::{StartTimes, Successor, held::Held, monotonic_ns},
     plan::Plan,
     wire::{self, ended},
 };
-use palisade_network::Observation;
-use palisade_wall::{Denial, Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
+use palisade_wall::{Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
@@ -75,7 +74,7 @@ pub struct Domain {
     bare: bool,
     successor: Option<Successor>,
     broker: Option<Broker>,
-    observed: (Vec<Observation>, u64),
+    observed: Observed,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
@@ -105,7 +104,7 @@ impl Domain {
             bare: plan.tier == Tier::Bare,
             successor: None,
             broker: None,
-            observed: Default::default(),
+            observed: Observed::default(),
             is_last: false,
             gone: false,
         }
@@ -257,33 +256,10 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: self.denials(exit, ending),
+            denials: denials::of_domain(exit, ending, &self.counted, &self.observed),
             phases: self.phases(words),
             usage: self.usage(words),
         }
-    }
-
-    fn denials(&self, exit: Exit, ending: Ending) -> Vec<Denial> {
-        let (observed, more) = &self.observed;
-        let refused = observed.iter().filter_map(|observation| {
-            let refusal = observation.refusal.as_ref()?;
-            Some(Denial {
-                what: format!("{} {}", observation.call, observation.target),
-                count: Some(observation.count),
-                grant: refusal.grant.clone(),
-            })
-        });
-        let unnamed = (*more > 0).then(|| Denial {
-            what: "more calls on the network, all different".into(),
-            count: Some(*more),
-            grant: None,
-        });
-        let of_kernel = denials(exit, ending, &self.counted);
-        of_kernel
-            .into_iter()
-            .chain(refused)
-            .chain(unnamed)
-            .collect()
     }
 
     fn ending(&self, words: &[u64; wire::RECORD_WORDS]) -> Ending {
@@ -380,48 +356,4 @@ fn is_killed(words: &[u64; wire::RECORD_WORDS]) -> bool {
         Exit::from_wait_status(words[ended::STATUS] as u32),
         Exit::Signal(9) | Exit::Code(137)
     )
-}
-
-/// What the kernel tells about things the guest tried and did not get.
-fn denials(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
-    let denial = |what: &str, grant: Option<&str>| Denial {
-        what: what.into(),
-        grant: grant.map(Into::into),
-        ..Denial::default()
-    };
-    let by_exit = match exit {
-        Exit::Signal(31) => Some(denial(
-            "a system call of another architecture (32-bit)",
-            None,
-        )),
-        Exit::Signal(25) => Some(denial("a file larger than the limit", Some("--file-size"))),
-        Exit::Signal(24) => Some(denial("more processor time", Some("--cpu-time"))),
-        _ => None,
-    };
-    let by_ending = match ending {
-        Ending::TimeLimit => Some(denial("more time", Some("--time"))),
-        Ending::CpuTimeLimit => Some(denial("more processor time", Some("--cpu-time"))),
-        Ending::OutputLimit => Some(denial("more output", Some("--output"))),
-        Ending::Guest | Ending::Supervisor | Ending::MemoryLimit => None,
-    };
-    let by_count = [
-        (
-            "more memory (processes killed)",
-            counted.oom_kills,
-            "--memory",
-        ),
-        ("more processes", counted.pids_rejected, "--processes"),
-    ];
-    let by_count = by_count.into_iter().filter_map(|(what, count, grant)| {
-        let count = count.filter(|count| *count > 0)?;
-        Some(Denial {
-            count: Some(count),
-            ..denial(what, Some(grant))
-        })
-    });
-    by_exit
-        .into_iter()
-        .chain(by_ending)
-        .chain(by_count)
-        .collect()
 }

@@ -52,7 +52,7 @@ pub(crate) fn encode_steps(plan: &Plan, attached: impl Fn(usize) -> Option<u32>)
     let mut writer = Writer::default();
     if plan.tier != Tier::Bare {
         for (index, step) in plan.steps.iter().enumerate() {
-            write_step(&mut writer, step, attached(index));
+            write_step(&mut writer, step, attached(index), plan.keeps(step));
         }
     }
     writer.bytes
@@ -165,7 +165,7 @@ pub(crate) fn header(body_length: usize, fds: usize) -> [u8; 12] {
     header
 }
 
-fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
+fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: bool) {
     match step {
         Step::MakeRoot { size_bytes, inodes } => drop(
             writer
@@ -179,7 +179,10 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
             path,
             mode,
             content,
-        } => drop(writer.u32(op::FILE).path(path).u32(*mode).text(content)),
+        } => {
+            let op = if is_kept { op::KEPT_FILE } else { op::FILE };
+            writer.u32(op).path(path).u32(*mode).text(content);
+        }
         Step::Mount {
             source,
             identity,

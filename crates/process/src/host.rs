@@ -3,8 +3,7 @@
 #[cfg(test)]
 pub(crate) mod table;
 
-use palisade_network::{Answer, Resolve, ResolveError};
-use palisade_policy::HostName;
+use palisade_network::{Resolve, SystemResolver};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -13,6 +12,7 @@ use std::{
     ffi::{OsStr, OsString},
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 /// What lies at a path, after links.
@@ -121,22 +121,13 @@ impl Host for ThisHost {
     }
 
     fn resolver(&self) -> &dyn Resolve {
-        self
+        static RESOLVER: LazyLock<SystemResolver> = LazyLock::new(SystemResolver::default);
+        &*RESOLVER
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         let metadata = std::fs::metadata(path).ok()?;
         (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
-    }
-}
-
-impl Resolve for ThisHost {
-    fn addresses(&self, _: &HostName) -> Result<Answer, ResolveError> {
-        Err(ResolveError::NotFound)
-    }
-
-    fn interface(&self, _: &str) -> Option<u32> {
-        None
     }
 }
 

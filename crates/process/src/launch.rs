@@ -274,9 +274,10 @@ impl Launcher {
             words,
             terminal,
             listener,
+            hosts_file,
         } = await_start(&socket, plan)?;
         let broker = listener
-            .map(|listener| broker::start(listener, plan, &socket))
+            .map(|listener| broker::start(listener, hosts_file, plan, &socket))
             .transpose()
             .map_err(LaunchError::Broker)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);
@@ -369,6 +370,8 @@ struct Started {
     terminal: Option<OwnedFd>,
     /// Where the guest's calls on the network arrive.
     listener: Option<OwnedFd>,
+    /// The domain's own, open for writing, where it has names whose addresses may change.
+    hosts_file: Option<OwnedFd>,
 }
 
 fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
@@ -383,6 +386,7 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
                 words: record.words,
                 terminal: take(wire::ATTACHED_TERMINAL),
                 listener: take(wire::ATTACHED_LISTENER),
+                hosts_file: take(wire::ATTACHED_FILE),
             })
         }
         wire::INIT_FAILED => {

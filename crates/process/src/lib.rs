@@ -29,6 +29,7 @@
 
 mod broker;
 pub mod cgroup;
+mod denials;
 mod domain;
 mod encode;
 mod host;

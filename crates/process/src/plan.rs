@@ -338,6 +338,13 @@ impl Plan {
             .is_some_and(|layout| layout.can_write(path))
     }
 
+    /// Whether this step makes the hosts file of names whose addresses may change.
+    pub(crate) fn keeps(&self, step: &Step) -> bool {
+        let is_hosts = |path: &Path| path == Path::new(HOSTS_FILE);
+        let has_names = !self.network.pins.is_empty();
+        has_names && matches!(step, Step::WriteFile { path, .. } if is_hosts(path))
+    }
+
     /// Whether the supervisor answers calls of the guest's.
     pub(crate) fn is_brokered(&self) -> bool {
         let network = self.seccomp.and_then(|groups| groups.host_network);
@@ -379,7 +386,7 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
     }
     let names = network.hosts_file();
     if policy.grants.system || names.is_some() {
-        layout.add_file("/etc/hosts", 0o444, hosts_file(names).into_bytes());
+        layout.add_file(HOSTS_FILE, 0o444, hosts_file(names).into_bytes());
     }
     if policy.grants.system {
         let users = format!(
@@ -395,6 +402,9 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
         );
     }
 }
+
+/// Where programs look names up.
+const HOSTS_FILE: &str = "/etc/hosts";
 
 /// The only names there are: no question leaves the domain.
 pub(crate) fn hosts_file(granted: Option<String>) -> String {

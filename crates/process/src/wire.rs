@@ -152,6 +152,8 @@ pub mod started {
 pub const ATTACHED_TERMINAL: u64 = 1;
 /// Where the kernel tells of the guest's calls that the supervisor decides (seccomp_unotify(2)).
 pub const ATTACHED_LISTENER: u64 = 2;
+/// The file of `op::KEPT_FILE`, open for writing.
+pub const ATTACHED_FILE: u64 = 4;
 
 /// Positions in the words of [`INIT_ENDED`].
 pub mod ended {
@@ -205,6 +207,8 @@ pub mod op {
     pub const SYMLINK: u32 = 2;
     /// A small file: path, mode, contents.
     pub const FILE: u32 = 3;
+    /// The same, and kept open for the supervisor to write anew.
+    pub const KEPT_FILE: u32 = 25;
     /// Bind a host path: source, device major, device minor, inode low, inode high, attributes, target.
     pub const BIND: u32 = 4;
     /// Attach a detached mount that the supervisor made: descriptor index, attributes, target.

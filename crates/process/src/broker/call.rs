@@ -7,7 +7,7 @@ use super::{
     pending::Wait,
 };
 use crate::sys::notify::Notification;
-use palisade_network::{Call, Process, Refusal, Target};
+use palisade_network::{Call, Refusal, Target};
 use palisade_policy::Transport;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -169,7 +169,7 @@ impl Brokered<'_> {
 
     fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
         // Who it was is asked of a call that was refused only.
-        let (pid, name) = guest::identify(self.call.thread).unwrap_or_default();
+        let process = guest::identify(self.call.thread);
         let call = self.kind();
         let target = match address::canonical(asked) {
             UNBOUND if call == Call::Listen => Target::Unbound(transport),
@@ -179,7 +179,6 @@ impl Brokered<'_> {
         let probe = call == Call::Connect
             && transport == Transport::Udp
             && self.shared.gate.is_granted_for_tcp(asked);
-        let process = Process { pid, name };
         let observations = &self.shared.observations;
         observations.record(call, target, process, Some(refusal), probe);
     }

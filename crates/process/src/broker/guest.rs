@@ -1,6 +1,7 @@
 //! Whose call it is: the guest's threads, their descriptors and their memory.
 
 use crate::sys::notify::{self, Notification};
+use palisade_network::Process;
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, PidfdGetfdFlags},
@@ -80,15 +81,18 @@ fn leader_of(thread: u32) -> Option<Pid> {
     Pid::from_raw(field(&status, "Tgid:")?.parse().ok()?)
 }
 
-/// Who called, for a report: its pid inside the domain and the name it gives itself.
-pub(super) fn identify(thread: u32) -> Option<(u32, String)> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let name = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
-    let pid = field(&status, "NStgid:")?.split_whitespace().last()?;
-    Some((pid.parse().ok()?, name.trim_end_matches('\n').into()))
+/// Who called, for a report: its number on the host and the name it gives itself.
+pub(super) fn identify(thread: u32) -> Process {
+    let name = fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name));
+    Process {
+        pid: leader_of(thread).map_or(thread, |leader| leader.as_raw_nonzero().get() as u32),
+        name: name.into_owned(),
+    }
 }
 
-/// The name stands in a field of its own above and cannot hold a line break that is not escaped.
+/// A line of proc_pid_status(5). The process's own name stands in one of them, with its line breaks
+/// escaped.
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = status.lines();
     lines

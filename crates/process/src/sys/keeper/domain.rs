@@ -137,7 +137,7 @@ pub(crate) fn tell_ready(socket: Fd) {
     send_record(socket, &record, &[]);
 }
 
-/// The guest's program runs. Its terminal's master and its filter's listener go to the supervisor.
+/// The guest's program runs. What the supervisor needs of it goes to the supervisor.
 fn tell_started(init: &Init, setup: &launch::Setup) {
     let mut record = Record {
         kind: wire::INIT_STARTED,
@@ -155,8 +155,9 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
             setup.terminal.map(|terminal| terminal.master),
         ),
         (wire::ATTACHED_LISTENER, setup.listener),
+        (wire::ATTACHED_FILE, setup.kept_file),
     ];
-    let mut fds = [-1; 2];
+    let mut fds = [-1; 3];
     let mut count = 0;
     for (bit, fd) in offered {
         if let Some(fd) = fd {

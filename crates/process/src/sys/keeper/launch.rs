@@ -16,6 +16,8 @@ pub(crate) struct Setup {
     pub(crate) seccomp: Option<&'static [u8]>,
     /// The filter leaves calls to the supervisor.
     pub(crate) notifies: bool,
+    /// A file of the root that the supervisor writes anew now and then.
+    pub(crate) kept_file: Option<Fd>,
     /// Where the supervisor learns of them, once the filter is loaded.
     pub(crate) listener: Option<Fd>,
     pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
@@ -56,6 +58,7 @@ impl Default for Setup {
             landlock: None,
             seccomp: None,
             notifies: false,
+            kept_file: None,
             listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
             rlimit_count: 0,
@@ -205,7 +208,8 @@ fn perform_one(
         op::ROOT => root::make(reader, setup, item),
         op::MAKE_DIR => root::make_dir(reader, setup, item),
         op::SYMLINK => root::symlink(reader, setup, item),
-        op::FILE => root::write_file(reader, setup, item),
+        op::FILE => root::write_file(reader, setup, item).map(drop),
+        op::KEPT_FILE => root::keep_file(reader, setup, item),
         op::BIND => root::bind(reader, setup, item),
         op::ATTACH => root::attach(reader, setup, item),
         op::REMOUNT => root::remount(reader, setup, item),
