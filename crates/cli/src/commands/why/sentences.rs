@@ -70,11 +70,8 @@ fn describe(denial: &Denial) -> String {
              name: nothing is lost by it, and a grant is needed only if the program fails."
         );
     }
-    format!(
-        "{who} wanted {what}{times}: {}; {}.",
-        reason_of(denial),
-        advise(denial)
-    )
+    let advice = advise(denial).map_or_else(String::new, |advice| format!("; {advice}"));
+    format!("{who} wanted {what}{times}: {}{advice}.", reason_of(denial))
 }
 
 /// Where the wall did not say why, the flag tells which rule it was.
@@ -87,14 +84,16 @@ fn reason_of(denial: &Denial) -> String {
     }
 }
 
-fn advise(denial: &Denial) -> String {
-    let Some(flag) = denial::flag(denial) else {
-        return "no flag changes that".to_owned();
+/// What can be done about it, where the reason leaves that open.
+fn advise(denial: &Denial) -> Option<String> {
+    let Some(grant) = &denial.grant else {
+        let is_open = denial.process.is_some() && denial.reason.is_some();
+        return is_open.then(|| "no flag allows it".to_owned());
     };
-    let grant = denial.grant.as_deref().unwrap_or_default();
-    match opens::describe(grant) {
+    let flag = denial::flag(grant);
+    Some(match opens::describe(grant) {
         Some(opened) => format!("`{flag}` would open {opened}"),
         None if grant.contains(' ') => format!("`{flag}` would allow it"),
         None => format!("a larger `{flag}` would allow it"),
-    }
+    })
 }

@@ -121,8 +121,19 @@ fn limits_probes_and_what_nothing_allows() {
         ..Denial::default()
     };
     insta::assert_snapshot!(told(of_nobody("more time", Some("--time"))), @"- The guest wanted more time: it is beyond the limit --time; a larger `--time` would allow it.");
-    insta::assert_snapshot!(told(of_nobody("a socket of AF_ALG", None)), @"- The guest wanted a socket of AF_ALG: no policy can allow it; no flag changes that.");
+    insta::assert_snapshot!(told(of_nobody("a socket of AF_ALG", None)), @"- The guest wanted a socket of AF_ALG: no policy can allow it.");
     insta::assert_snapshot!(told(of_nobody("x", Some("--frobnicate y"))), @"- The guest wanted x: no grant covers it; `--frobnicate y` would allow it.");
+    let rest = Denial {
+        count: Some(12),
+        reason: Some("the report tells only so many apart".into()),
+        ..of_nobody("more on the network", None)
+    };
+    insta::assert_snapshot!(told(rest), @"- The guest wanted more on the network 12 times: the report tells only so many apart.");
+    let unheard_of = Denial {
+        grant: None,
+        ..refused("connect", "tcp://192.0.2.1:0", "--connect")
+    };
+    insta::assert_snapshot!(told(unheard_of), @"- curl (process 1234) wanted a connection to tcp://192.0.2.1:0: no grant covers it; no flag allows it.");
     let because = Denial {
         reason: Some("it is granted at other ports only".into()),
         ..of_nobody(
