@@ -2,6 +2,7 @@
 
 mod error;
 pub(crate) mod held;
+pub(crate) mod listeners;
 mod mounts;
 mod placeholder;
 mod prelude;
@@ -21,6 +22,7 @@ use crate::{
     wire::{self, Step, started},
 };
 use held::Held;
+use listeners::Listeners;
 use prelude::Prelude;
 use rustix::{
     io::Errno,
@@ -240,11 +242,15 @@ impl Launcher {
             mounts::Prepared::default()
         };
         let tasks = held.cgroups_to_join()?;
+        let listeners = Listeners::of(plan)?;
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
         let mounts_from = fds.len() as u32;
         fds.extend(mounts.fds());
         let tasks_from = fds.len() as u32;
         fds.extend(tasks.iter().map(AsFd::as_fd));
+        let tasks = tasks_from..fds.len() as u32;
+        let listeners_from = fds.len() as u32;
+        fds.extend(listeners.fds());
 
         let mut body = Vec::new();
         if done.is_empty() {
@@ -252,14 +258,15 @@ impl Launcher {
             body = encode::encode_steps(plan, attached);
         }
         if !done.has_guest {
-            let tasks = tasks_from..fds.len() as u32;
             body.extend(encode::encode_surroundings(
                 tasks,
                 streams.terminal.as_ref(),
             ));
             body.extend(encode::encode_confinement(plan, &seccomp, files));
         }
-        body.extend(encode::encode_program(plan));
+        let count = listeners.count() as u32;
+        body.extend(encode::encode_listeners(listeners_from, count));
+        body.extend(encode::encode_program(plan, &listeners.environment()));
         // The domain need not exist yet: its socket keeps the message.
         match send_launch(&domain.socket, &body, &fds) {
             // Whatever failed before has left its reason in the socket.

@@ -18,12 +18,14 @@ pub use landlock::{Landlock, LandlockRule};
 use crate::{
     cgroup,
     host::{Host, Identity},
+    keeper,
     layout::{Arrangement, Layout},
     machine::{Machine, Tier},
     seccomp::{Groups, HostNetwork},
+    sys,
 };
 use palisade_network::{Network, Uses};
-use palisade_policy::{Access, Capability, Limits, Policy, Transport};
+use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Profile, Transport};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -80,6 +82,8 @@ pub struct Plan {
     pub seccomp: Option<Groups>,
     /// What the network grants came to.
     pub network: Network,
+    /// The guest finds the sockets open that palisade was started with (`LISTEN_FDS`).
+    pub inherits_listeners: bool,
     /// Resource limits of each process.
     pub rlimits: Vec<Rlimit>,
     /// Run on this many processors at most.
@@ -271,6 +275,7 @@ pub fn make_plan(
             ..groups(policy, machine, &layout, &network)
         }),
         network,
+        inherits_listeners: inherits_listeners(policy),
         rlimits: bounds::rlimits(limits, &share),
         affinity: share.affinity,
         cgroup: share.cgroup,
@@ -345,6 +350,11 @@ impl Plan {
         has_names && matches!(step, Step::WriteFile { path, .. } if is_hosts(path))
     }
 
+    /// Whether the guest finds sockets open beside its streams.
+    pub(crate) fn passes_listeners(&self) -> bool {
+        self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)
+    }
+
     /// Whether the supervisor answers calls of the guest's.
     pub(crate) fn is_brokered(&self) -> bool {
         let network = self.seccomp.and_then(|groups| groups.host_network);
@@ -383,6 +393,9 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
         ("/dev/ptmx", "pts/ptmx"),
     ] {
         layout.add_symlink(path, target);
+    }
+    if policy.grants.profiles.contains(&Profile::Palisade) {
+        layout.add_file(keeper::PROGRAM_INSIDE, 0o555, sys::KEEPER.to_vec());
     }
     let names = network.hosts_file();
     if policy.grants.system || names.is_some() {
@@ -480,7 +493,7 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout, network: &Network
     Groups {
         guard_setuid: layout.writes_to_host(),
         no_network_sockets: bare,
-        host_network: host_network(network),
+        host_network: host_network(policy, machine, network),
         foreign_processes_visible: bare,
         host_ipc_visible: bare,
         host_files_visible: bare,
@@ -495,16 +508,33 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout, network: &Network
 
 /// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's
 /// sake: programs that look names up without connecting.
-fn host_network(network: &Network) -> Option<HostNetwork> {
+///
+/// Where sockets only come in ready-made, no call needs an answer, so that such a guest can run where
+/// another supervisor answers already: inside a domain. That takes Landlock's rules about TCP, which
+/// keep a listening socket from being connected instead.
+fn host_network(policy: &Policy, machine: &Machine, network: &Network) -> Option<HostNetwork> {
+    const TCP_ABI: u32 = 4;
+    let inherits = inherits_listeners(policy);
+    if network.is_empty() && !inherits {
+        return None;
+    }
     let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
-    let some = |uses: Uses| uses != Uses::default();
-    (!network.is_empty()).then(|| HostNetwork {
+    let only_ready = network.listen.iter().all(|rule| rule.ready);
+    let is_connected = tcp.connect || udp.connect;
+    let brokered =
+        is_connected || !only_ready || machine.landlock_abi.is_none_or(|abi| abi < TCP_ABI);
+    let some = |uses: Uses| inherits || uses != Uses::default();
+    Some(HostNetwork {
         tcp: some(tcp),
         udp: some(udp),
-        brokered: true,
-        sends: udp.connect || !udp.listen,
-        messages: udp.connect,
+        brokered,
+        sends: brokered && (udp.connect || !(udp.listen || inherits)),
+        messages: brokered && udp.connect,
     })
+}
+
+fn inherits_listeners(policy: &Policy) -> bool {
+    policy.grants.listen.contains(&ListenGrant::Inherited)
 }
 
 fn grants_ipc(policy: &Policy) -> bool {

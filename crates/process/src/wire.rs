@@ -249,6 +249,9 @@ pub mod op {
     pub const KEYRING: u32 = 22;
     /// Write `0` into an open `tasks` file of a cgroup: descriptor index.
     pub const JOIN: u32 = 23;
+    /// Sockets that the guest finds open from descriptor 3 on: index of the first in the message, how
+    /// many. A variable `LISTEN_PID=` gets the pid of the guest's process.
+    pub const LISTENERS: u32 = 26;
     /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
     /// which then holds no more than `CWD` and `EXEC`, finds it waiting.
     pub const GUEST_AHEAD: u32 = 24;

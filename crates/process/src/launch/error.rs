@@ -7,8 +7,9 @@ use crate::{
     seccomp::CompileError,
     wire::Step,
 };
+use palisade_policy::Transport;
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// A step of a launch failed. Nothing of the domain is left.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,20 @@ pub enum LaunchError {
     Send(#[source] Errno),
     #[error("host: cannot make a thread for the guest's network: {0}")]
     Broker(#[source] std::io::Error),
+    #[error("host: cannot listen at {transport}://{address}: {errno}")]
+    Listen {
+        transport: Transport,
+        address: SocketAddr,
+        #[source]
+        errno: Errno,
+    },
+    #[error(
+        "host: no socket was passed to this process (LISTEN_FDS, LISTEN_PID), and --listen inherited passes it on; \
+         start palisade by socket activation"
+    )]
+    NothingInherited,
+    #[error("host: what LISTEN_FDS names is no open socket: {0}")]
+    Inherit(#[source] Errno),
     #[error("wall: cannot hear from the domain: {0}")]
     Receive(#[source] Errno),
     #[error(
@@ -89,6 +104,11 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
+    #[error(
+        "host: another supervisor around palisade answers network calls already, and the kernel allows one; leave \
+         --connect and --listen out, or pass sockets in ready-made (--listen ADDRESS,ready, --listen inherited)"
+    )]
+    AnsweredOutside,
     #[error(
         "host: the guest cannot be confined ({step:?}): {errno}; `palisade doctor` says what this machine lacks"
     )]
@@ -176,6 +196,7 @@ impl LaunchError {
                     errno,
                 }
             }
+            Step::Seccomp if errno == Errno::BUSY => Self::AnsweredOutside,
             step => Self::Confine { step, errno },
         }
     }

@@ -16,6 +16,8 @@ pub(crate) struct Setup {
     pub(crate) seccomp: Option<&'static [u8]>,
     /// The filter leaves calls to the supervisor.
     pub(crate) notifies: bool,
+    /// Descriptors of the message that the guest finds open: first index, how many.
+    pub(crate) listeners: (usize, usize),
     /// A file of the root that the supervisor writes anew now and then.
     pub(crate) kept_file: Option<Fd>,
     /// Where the supervisor learns of them, once the filter is loaded.
@@ -58,6 +60,7 @@ impl Default for Setup {
             landlock: None,
             seccomp: None,
             notifies: false,
+            listeners: (0, 0),
             kept_file: None,
             listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
@@ -261,6 +264,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         op::CWD => setup.cwd = Some(reader.text()?),
         op::TIME => setup.time_ns = Some(reader.u64()?),
         op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
+        op::LISTENERS => setup.listeners = (reader.u32()? as usize, reader.u32()? as usize),
         op::GUEST_AHEAD => setup.guest_ahead = true,
         op::EXEC => setup.program = Some(program(reader)?),
         _ => return Err(Errno::NOSYS),
