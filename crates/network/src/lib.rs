@@ -25,7 +25,7 @@ mod proxy;
 mod refusal;
 
 pub use gate::Gate;
-pub use names::{Answer, Resolve, ResolveError};
+pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver};
 pub use network::{
     AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, ReadyListener,
     Uses, WildcardRule,

@@ -132,6 +132,7 @@ impl Network {
                 addresses,
                 former: Vec::new(),
                 withheld,
+                ttl_s: answer.ttl.as_secs(),
             });
         }
         Ok(())

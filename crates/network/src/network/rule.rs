@@ -78,6 +78,8 @@ pub struct Pins {
     /// Addresses of the answer that no name may stand for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<IpAddr>,
+    /// How long the answer holds, in seconds.
+    pub ttl_s: u64,
 }
 
 impl Pins {
