@@ -25,12 +25,14 @@
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
 mod address;
+pub mod boundary;
 mod call;
 mod guest;
 mod hosts;
 mod local;
 mod message;
 mod pending;
+mod request;
 
 use crate::{
     plan::Plan,

@@ -5,6 +5,7 @@ use super::{
     address::{self, Address},
     guest::{self, Threads},
     pending::Wait,
+    request::Source,
 };
 use crate::sys::notify::Notification;
 use palisade_network::{Call, Refusal, Target};
@@ -152,7 +153,7 @@ impl Brokered<'_> {
         if length > address::MOST_BYTES {
             return Err(Errno::INVAL);
         }
-        guest::read(self.call, address, length)
+        self.call.read(address, length)
     }
 
     /// The open socket behind the first argument. Memory is read before it, never after: the thread
