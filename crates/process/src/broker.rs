@@ -26,6 +26,7 @@
 
 mod address;
 pub mod boundary;
+mod budget;
 mod call;
 mod guest;
 mod hosts;
@@ -38,6 +39,7 @@ use crate::{
     plan::Plan,
     sys::notify::{self, Notification},
 };
+use budget::Budget;
 use call::{Answer, Brokered};
 use local::Performer;
 use palisade_network::{Gate, Observation, Observations, Proxy, Refresh, SystemResolver};
@@ -144,7 +146,7 @@ impl Prepared {
             proxy: self.proxy,
             performer: Performer::new(socket.try_clone()?, local::Refused::of(plan)),
         });
-        let answers = Answers::new(Arc::clone(&shared))?;
+        let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
         let thread = small_thread("palisade-broker", move || answers.run())?;
         let gate = Arc::clone(&shared.gate);
         Ok(Broker {
@@ -194,22 +196,27 @@ struct Answers {
     threads: guest::Threads,
     pending: Pending,
     unheard: Unheard,
+    budget: Budget,
 }
 
 impl Answers {
-    fn new(shared: Arc<Shared>) -> io::Result<Self> {
+    fn new(shared: Arc<Shared>, cores: Option<f64>) -> io::Result<Self> {
         Ok(Self {
             pending: Pending::new(Arc::clone(&shared))?,
             shared,
             threads: guest::Threads::default(),
             unheard: Unheard::default(),
+            budget: Budget::new(cores),
         })
     }
 
     fn run(mut self) {
         while self.wait_for_call() {
             match notify::receive(self.shared.listener.as_fd()) {
-                Ok(call) => self.answer(&call),
+                Ok(call) => {
+                    self.answer(&call);
+                    self.budget.keep();
+                }
                 // Taken back before it was read.
                 Err(Errno::NOENT | Errno::INTR) => {}
                 Err(_) => break,
