@@ -55,6 +55,12 @@ pub(crate) enum Command {
     /// Print what `run` would do, without doing it
     #[command(override_usage = help::EXPLAIN_USAGE)]
     Explain(ExplainArgs),
+    /// Explain what a guest was denied, and how it ended
+    ///
+    /// Reads a report that `palisade run --report` wrote. Each denial is told in a sentence: who
+    /// tried what, why it was refused, and what the flag that would allow it would open.
+    #[command(after_help = help::WHY_EXAMPLES)]
+    Why(WhyArgs),
     /// Say what this machine offers a wall, what is missing and how to get it
     ///
     /// Starts a trial domain. The exit code is 0 if `palisade run` works here with the full wall,
@@ -120,6 +126,14 @@ pub(crate) struct GuestArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     command: Vec<OsString>,
+}
+
+/// `palisade why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// A report's file, or `-` for stdin
+    #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
+    pub(crate) report: PathBuf,
 }
 
 /// `palisade doctor`.

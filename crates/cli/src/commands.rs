@@ -7,6 +7,7 @@ mod doctor;
 mod explain;
 mod man;
 mod run;
+mod why;
 
 use crate::args::Command;
 use palisade_process::Launcher;
@@ -19,6 +20,7 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Doctor(args) => doctor::doctor(args),
         Command::Bench(args) => bench::bench(args),
         Command::Cost(args) => cost::cost(args),
+        Command::Why(args) => why::why(&args),
         Command::Completions(args) => completions::completions(args.shell),
         Command::Man => man::man(),
     }

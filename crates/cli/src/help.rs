@@ -71,6 +71,12 @@ Examples:
 Exit codes: 0, also when a wall turns out to be dear; 125 if it could not be measured, 126 or 127 if
 there is no such program, 130 after Ctrl-C, which keeps and prints what was measured.";
 
+/// At the end of `why --help`.
+pub(crate) const WHY_EXAMPLES: &str = "\
+Examples:
+  palisade run --report report.json -- ./program
+  palisade why report.json";
+
 /// At the end of `completions --help`.
 pub(crate) const COMPLETIONS_PLACES: &str = "\
 Examples:

@@ -5,10 +5,12 @@
 
 mod args;
 mod commands;
+mod denial;
 mod help;
 mod peer_args;
 mod policy_args;
 mod progress;
+mod read;
 mod say;
 mod usage;
 

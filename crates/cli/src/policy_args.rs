@@ -1,21 +1,24 @@
 //! Grants and limits as flags.
 
+use crate::read;
 use anyhow::Context;
 use clap::Args;
 use palisade_policy::{
-    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Limits, Policy, PolicyLayer, Profile,
-    value,
+    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Limits, ListenGrant,
+    Policy, PolicyLayer, Profile, value,
 };
-use rustix::fs::{Mode, OFlags};
 use std::{
     cell::LazyCell,
     collections::BTreeSet,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
-    io::Read,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
+
+/// A policy file is written by hand.
+const MOST_POLICY_BYTES: u64 = 1 << 20;
 
 /// Flags that make a policy.
 #[derive(Debug, Default, Args)]
@@ -56,6 +59,12 @@ pub(crate) struct GrantArgs {
     /// Let the guest use a device node, or `pts` for terminals of its own
     #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
     device: Vec<DeviceGrant>,
+    /// Let the guest connect to a host (also udp://, and unix:PATH for a socket file)
+    #[arg(long, value_name = "tcp://HOST:PORT", help_heading = "Grants")]
+    connect: Vec<OsString>,
+    /// Let the guest listen at an address of the host's (also udp://)
+    #[arg(long, value_name = "tcp://ADDR:PORT", help_heading = "Grants")]
+    listen: Vec<ListenGrant>,
     /// Hide the system's programs and libraries (for static programs)
     #[arg(long, help_heading = "Grants")]
     no_system: bool,
@@ -146,6 +155,11 @@ impl GrantArgs {
             let grant = FileGrant::parse(access, path, base()?);
             files.push(grant.with_context(|| format!("policy: --{access}"))?);
         }
+        let mut connect = Vec::new();
+        for target in &self.connect {
+            let grant = parse_connect(target, base);
+            connect.push(grant.context("policy: --connect")?);
+        }
         let cwd = match &self.cwd {
             Some(cwd) => Some(value::parse_cwd(cwd, base()?).context("policy: --cwd")?),
             None => None,
@@ -158,6 +172,8 @@ impl GrantArgs {
             files,
             env: self.env.clone(),
             devices: self.device.clone(),
+            connect,
+            listen: self.listen.clone(),
             limits: Limits::default(),
             allow_degraded: BTreeSet::new(),
         })
@@ -180,25 +196,22 @@ impl LimitArgs {
     }
 }
 
+/// Only a socket file's path may start at the working directory.
+fn parse_connect<'a>(
+    target: &OsStr,
+    base: impl FnOnce() -> anyhow::Result<&'a Path>,
+) -> anyhow::Result<ConnectGrant> {
+    let is_path = target.as_bytes().starts_with(b"unix:");
+    let base = if is_path { base()? } else { Path::new("/") };
+    Ok(ConnectGrant::parse(target, base)?)
+}
+
 fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {
     let cannot_read = || format!("policy: cannot read {}", path.display());
-    let text = read_regular_file(path).with_context(cannot_read)?;
+    let bytes = read::read_regular_file(path, MOST_POLICY_BYTES).with_context(cannot_read)?;
+    let text = read::text_of(bytes).with_context(cannot_read)?;
     let canonical = fs::canonicalize(path).with_context(cannot_read)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
     PolicyLayer::from_toml(&text, &path.to_string_lossy(), base)
         .map_err(|error| anyhow::anyhow!("policy: {error}"))
-}
-
-/// Reads a file without waiting for anybody: a FIFO in its place would hold palisade up for ever.
-fn read_regular_file(path: &Path) -> anyhow::Result<String> {
-    const MOST_BYTES: u64 = 1 << 20;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    anyhow::ensure!(metadata.is_file(), "it is not a regular file");
-    anyhow::ensure!(
-        metadata.len() <= MOST_BYTES,
-        "it is larger than {MOST_BYTES} bytes"
-    );
-    Ok(std::io::read_to_string(file.take(MOST_BYTES))?)
 }

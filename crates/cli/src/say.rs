@@ -66,7 +66,8 @@ fn by_signal(report: &Report) {
     }
 }
 
-fn signal_name(number: u8) -> String {
+/// `SIGSEGV`, or the number where it has no name.
+pub(crate) fn signal_name(number: u8) -> String {
     let name = signal_hook::low_level::signal_name(number.into());
     name.map_or_else(|| format!("signal {number}"), ToOwned::to_owned)
 }

@@ -8,10 +8,23 @@ use std::error::Error;
 pub(crate) fn describe(error: &clap::Error) -> String {
     match (error.kind(), error.source()) {
         (ErrorKind::ValueValidation, Some(cause)) => format!("policy: {}: {cause}", flag_of(error)),
-        (ErrorKind::MissingRequiredArgument, _) => {
+        (ErrorKind::MissingRequiredArgument, _) => describe_missing(error),
+        _ => format!("usage: {}; see `palisade --help`", first_sentences(error)),
+    }
+}
+
+fn describe_missing(error: &clap::Error) -> String {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.first().map_or("", String::as_str),
+        _ => "",
+    };
+    let word = missing.trim_start_matches('<');
+    let end = word.find(|c: char| !c.is_ascii_uppercase());
+    match &word[..end.unwrap_or(word.len())] {
+        "" | "PROGRAM" => {
             "usage: there is no PROGRAM to run: name it after the flags, as in `-- ls -l`".into()
         }
-        _ => format!("usage: {}; see `palisade --help`", first_sentences(error)),
+        word => format!("usage: {word} is missing; see `palisade --help`"),
     }
 }
 
@@ -71,7 +84,15 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_asked_for() {
-        assert!(said(&["run", "--read", "x"]).contains("no PROGRAM"));
+        for verb in ["run", "explain", "cost"] {
+            assert!(said(&[verb, "--read", "x"]).contains("no PROGRAM"));
+        }
+    }
+
+    #[test]
+    fn other_missing_words_are_asked_for() {
+        insta::assert_snapshot!(said(&["why"]), @"usage: REPORT is missing; see `palisade --help`");
+        insta::assert_snapshot!(said(&["completions"]), @"usage: SHELL is missing; see `palisade --help`");
     }
 
     #[test]
@@ -81,6 +102,7 @@ mod tests {
             &["run"],
             &["frob"],
             &["doctor", "x"],
+            &["why"],
             &["completions", "cmd.exe"],
         ] {
             assert!(!said(typed).contains('\n'), "{}", said(typed));

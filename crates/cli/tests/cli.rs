@@ -23,6 +23,7 @@ mod cli {
     pub(crate) mod streams;
     pub(crate) mod terminal;
     pub(crate) mod tiers;
+    pub(crate) mod why;
     pub(crate) mod words;
 }
 
@@ -51,6 +52,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),
+    ("why", cli::why::CASES),
     ("words", cli::words::CASES),
 ];
 

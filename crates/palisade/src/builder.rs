@@ -1,7 +1,9 @@
 //! The builder: a policy and a command, step by step.
 
 use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
-use palisade_policy::{Access, DeviceGrant, EnvGrant, FileGrant, Policy};
+use palisade_policy::{
+    Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
+};
 use palisade_process::{
     Streams, ThisHost,
     plan::{Plan, Surroundings, make_plan},
@@ -139,6 +141,27 @@ impl Builder {
             .grants
             .devices
             .push(DeviceGrant { path: path.into() });
+        self
+    }
+
+    /// Lets the guest connect to a host, by a name, an address or a network, or to a socket file:
+    ///
+    /// ```
+    /// use palisade::Domain;
+    ///
+    /// let guest = Domain::builder("curl")
+    ///     .connect("tcp://example.com:443".parse()?)
+    ///     .connect("unix:/run/postgresql/.s.PGSQL.5432".parse()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn connect(mut self, grant: ConnectGrant) -> Self {
+        self.policy.grants.connect.push(grant);
+        self
+    }
+
+    /// Lets the guest listen at an address of the host's, as `"tcp://127.0.0.1:8080".parse()?`.
+    pub fn listen(mut self, grant: ListenGrant) -> Self {
+        self.policy.grants.listen.push(grant);
         self
     }
 

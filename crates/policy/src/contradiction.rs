@@ -1,8 +1,10 @@
 //! What a policy cannot mean.
 
 mod find;
+mod network;
 
 pub(crate) use find::find_contradiction;
+pub use network::NetworkContradiction;
 
 use std::path::{Path, PathBuf};
 
@@ -97,6 +99,9 @@ pub enum Contradiction {
         /// Its other name there.
         other: PathBuf,
     },
+    /// A network grant, or two.
+    #[error(transparent)]
+    Network(#[from] NetworkContradiction),
     /// A limit under which no program starts, or which no kernel can hold.
     #[error("the limit {limit} = {given} is too small: the least that makes sense is {least}")]
     LimitTooSmall {

@@ -1,5 +1,13 @@
 //! Grants: one permission each.
 
+mod network;
+
+pub use network::{
+    ConnectGrant, HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport,
+    UnixGrant,
+};
+pub(crate) use network::{address_bits, first_address};
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -18,6 +26,10 @@ pub struct Grants {
     pub env: Vec<EnvGrant>,
     /// Device nodes beyond the five harmless ones.
     pub devices: Vec<DeviceGrant>,
+    /// What the guest may connect to.
+    pub connect: Vec<ConnectGrant>,
+    /// Where the guest may listen.
+    pub listen: Vec<ListenGrant>,
     /// The guest's working directory, a path inside the domain.
     pub cwd: Option<PathBuf>,
     /// The read-only view of `/usr`, `/bin`, `/lib*` and what of `/etc` programs need to start.
@@ -42,6 +54,8 @@ impl Default for Grants {
             files: Vec::new(),
             env: Vec::new(),
             devices: Vec::new(),
+            connect: Vec::new(),
+            listen: Vec::new(),
             cwd: None,
             system: true,
             profiles: BTreeSet::new(),

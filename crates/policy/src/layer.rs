@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use crate::{
-    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Grants, Limits, Policy, Profile, WallKind,
+    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Grants, Limits,
+    ListenGrant, Policy, Profile, WallKind,
 };
 
 /// One source of a policy: a policy file, or the flags of one command line.
@@ -25,6 +26,10 @@ pub struct PolicyLayer {
     pub env: Vec<EnvGrant>,
     /// `grants.device`, `--device`.
     pub devices: Vec<DeviceGrant>,
+    /// `grants.connect`, `--connect`.
+    pub connect: Vec<ConnectGrant>,
+    /// `grants.listen`, `--listen`.
+    pub listen: Vec<ListenGrant>,
     /// `[limits]` and their flags.
     pub limits: Limits,
     /// `allow-degraded`, `--allow-degraded`.
@@ -39,6 +44,8 @@ impl PolicyLayer {
         self.files.extend(upper.files);
         self.env.extend(upper.env);
         self.devices.extend(upper.devices);
+        self.connect.extend(upper.connect);
+        self.listen.extend(upper.listen);
         self.allow_degraded.extend(upper.allow_degraded);
         Self {
             wall: upper.wall.or(self.wall),
@@ -59,6 +66,8 @@ impl PolicyLayer {
                 files: without_repetition(without_read_of_writable(self.files)),
                 env: last_of_each_name(self.env),
                 devices: without_repetition(self.devices),
+                connect: without_repetition(self.connect),
+                listen: without_repetition(self.listen),
                 cwd: self.cwd.or(default.cwd),
                 system: self.system.unwrap_or(default.system),
                 profiles: self.profiles,
@@ -86,6 +95,8 @@ impl From<Policy> for PolicyLayer {
             files: grants.files,
             env: grants.env,
             devices: grants.devices,
+            connect: grants.connect,
+            listen: grants.listen,
             limits,
             allow_degraded,
         }
@@ -167,6 +178,28 @@ mod tests {
     }
 
     #[test]
+    fn network_grants_add_up() {
+        let policy = merged(
+            "[grants]\nconnect = ['tcp://a.example:443', 'unix:x']\nlisten = ['inherited']",
+            "[grants]\nconnect = ['tcp://A.example.:443']\nlisten = ['tcp://*:80', 'inherited']",
+        );
+        let connect: Vec<_> = policy
+            .grants
+            .connect
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(connect, ["tcp://a.example:443", "unix:/p/x"]);
+        let listen: Vec<_> = policy
+            .grants
+            .listen
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(listen, ["inherited", "tcp://*:80"]);
+    }
+
+    #[test]
     fn a_single_value_comes_from_the_highest_layer_that_has_one() {
         let file = "wall = 'process'\ncwd = '/a'\n[limits]\nmemory = '1G'\ncpu = 1";
         let policy = merged(file, "cwd = '/b'\n[limits]\nmemory = '2G'");
@@ -207,7 +240,7 @@ mod tests {
     #[test]
     fn a_policy_is_a_layer_too() {
         let policy = merged(
-            "system = false\n[grants]\nwrite = ['a:/b']",
+            "system = false\n[grants]\nwrite = ['a:/b']\nconnect = ['udp://[::1]:53']\nlisten = ['tcp://localhost:80']",
             "[limits]\ncpu = 2",
         );
         assert_eq!(Policy::from_layers([policy.clone().into()]), policy);

@@ -45,10 +45,14 @@ mod quote;
 pub mod value;
 mod word;
 
-pub use contradiction::Contradiction;
-pub use grant::{Access, DeviceGrant, EnvGrant, FileGrant, Grants, Profile};
+pub use contradiction::{Contradiction, NetworkContradiction};
+pub use grant::{
+    Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Grants, HostName, HostPattern,
+    IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport, UnixGrant,
+};
 pub use layer::PolicyLayer;
 pub use limit::Limits;
 pub use policy::{Capability, Policy, PolicyError, WallKind};
 pub use policy_file::{NotUnicode, Place, TomlError, TomlProblem};
+pub use quote::visible;
 pub use value::ValueError;

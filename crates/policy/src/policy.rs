@@ -67,6 +67,7 @@ impl Policy {
     ///
     /// After `Ok`, every path is absolute and free of `..`, each guest path comes from one host
     /// path with one of read and write, each exec, ipc and protect path lies below a writable one,
+    /// each network grant reads back from its text, each of the guest's ports is published once,
     /// and each limit is large enough for a program to start.
     ///
     /// # Errors

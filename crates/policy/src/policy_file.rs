@@ -22,10 +22,9 @@ const TOP_KEYS: &[&str] = &[
 ];
 
 /// Keys of `[grants]`.
-const GRANT_KEYS: &[&str] = &["read", "write", "protect", "exec", "ipc", "env", "device"];
-
-/// Keys of `[grants]` that are kept for grants to come.
-const RESERVED_GRANT_KEYS: &[&str] = &["connect", "listen"];
+const GRANT_KEYS: &[&str] = &[
+    "read", "write", "protect", "exec", "ipc", "env", "device", "connect", "listen",
+];
 
 /// Keys of `[limits]`.
 const LIMIT_KEYS: &[&str] = &[

@@ -13,8 +13,13 @@ pub(crate) fn quote_path(path: &Path) -> String {
     quote(&path.to_string_lossy())
 }
 
-/// `text` with what a terminal would act on made visible.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+/// `text` with what a terminal would act on made visible: control characters and those that change
+/// the direction of writing become `\u{…}`.
+///
+/// ```
+/// assert_eq!(palisade_policy::visible("a\u{1b}[2J"), r"a\u{1b}[2J");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(acts_on_terminal) {
         return Cow::Borrowed(text);
     }
@@ -28,7 +33,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 /// Control and direction-changing characters.
 pub(crate) fn acts_on_terminal(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

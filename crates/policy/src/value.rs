@@ -3,22 +3,25 @@
 //! Every parser here takes the text as typed and returns a value or a [`ValueError`] that says
 //! what was given, why it is refused and what is accepted. Grants have theirs beside them:
 //! [`FileGrant::parse`](crate::FileGrant::parse), and `FromStr` for
-//! [`EnvGrant`](crate::EnvGrant), [`DeviceGrant`](crate::DeviceGrant) and the enums of names.
+//! [`EnvGrant`](crate::EnvGrant), [`DeviceGrant`](crate::DeviceGrant), network grants and the enums
+//! of names.
 
 mod decimal;
 mod duration;
 mod env;
+mod network;
 mod number;
 mod path;
 mod size;
 
 pub use duration::{format_duration, parse_duration};
+pub use network::NetworkReason;
 pub(crate) use number::MAX_CORES;
 pub use number::{parse_cores, parse_count};
 pub use path::parse_cwd;
 pub use size::{format_size, parse_size};
 
-use crate::{Access, Capability, Profile, WallKind, quote::quote, word::nearest};
+use crate::{Access, Capability, Profile, Transport, WallKind, quote::quote, word::nearest};
 
 /// A value that was refused: which kind of value, what was given, why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,6 +108,16 @@ pub enum ValueKind {
     Env,
     /// A [`DeviceGrant`](crate::DeviceGrant).
     Device,
+    /// A [`ConnectGrant`](crate::ConnectGrant).
+    Connect,
+    /// A [`ListenGrant`](crate::ListenGrant).
+    Listen,
+    /// A [`HostName`](crate::HostName).
+    HostName,
+    /// An [`IpNetwork`](crate::IpNetwork).
+    IpNetwork,
+    /// A [`Transport`].
+    Transport,
     /// The guest's working directory.
     Cwd,
     /// A number of bytes.
@@ -137,6 +150,11 @@ impl ValueKind {
             },
             Self::Env => "environment grant",
             Self::Device => "device grant",
+            Self::Connect => "connect grant",
+            Self::Listen => "listen grant",
+            Self::HostName => "host name",
+            Self::IpNetwork => "network",
+            Self::Transport => "transport",
             Self::Cwd => "working directory",
             Self::Size => "size",
             Self::Duration => "length of time",
@@ -159,6 +177,22 @@ impl ValueKind {
             Self::File(_) => Form("one path as the guest sees it", ".git/hooks"),
             Self::Env => Form("NAME or NAME=VALUE", "LANG=C.UTF-8"),
             Self::Device => Form("an absolute path or the word `pts`", "/dev/fuse"),
+            Self::Connect => Form(
+                "tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a \
+                 network, or unix:PATH[:GUEST]",
+                "tcp://example.com:443",
+            ),
+            Self::Listen => Form(
+                "tcp://ADDRESS:PORT or udp://ADDRESS:PORT, after it `,host-port=N` and `,ready` \
+                 where wanted, or the word `inherited`",
+                "tcp://127.0.0.1:8080",
+            ),
+            Self::HostName => Form(
+                "letters, digits, hyphens and underscores between dots",
+                "api.example.com",
+            ),
+            Self::IpNetwork => Form("ADDRESS or ADDRESS/PREFIX", "2001:db8::/32"),
+            Self::Transport => Names(Transport::NAMES),
             Self::Cwd => Form("a folder as the guest sees it", "/work"),
             Self::Size => Form(
                 "a whole number of bytes, or a number with K, M, G or T (powers of 1024, as are \
@@ -249,4 +283,7 @@ pub enum Reason {
     /// Not one of the known names.
     #[error("there is no such name")]
     UnknownName,
+    /// What only a network grant can have wrong.
+    #[error(transparent)]
+    Network(#[from] NetworkReason),
 }

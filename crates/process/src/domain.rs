@@ -1,13 +1,15 @@
 //! A running guest, and the report of its end.
 
 use crate::{
-    Tier, cgroup,
+    Tier,
+    broker::{Broker, Observed},
+    cgroup, denials,
     keeper::{Keeper, Parked, receive_record, record_bytes},
     launch::{StartTimes, Successor, held::Held, monotonic_ns},
     plan::Plan,
     wire::{self, ended},
 };
-use palisade_wall::{Denial, Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
+use palisade_wall::{Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
@@ -71,6 +73,8 @@ pub struct Domain {
     counted: cgroup::Usage,
     bare: bool,
     successor: Option<Successor>,
+    broker: Option<Broker>,
+    observed: Observed,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
@@ -99,6 +103,8 @@ impl Domain {
             counted: cgroup::Usage::default(),
             bare: plan.tier == Tier::Bare,
             successor: None,
+            broker: None,
+            observed: Observed::default(),
             is_last: false,
             gone: false,
         }
@@ -106,6 +112,11 @@ impl Domain {
 
     pub(crate) fn followed_by(mut self, successor: Option<Successor>) -> Self {
         self.successor = successor;
+        self
+    }
+
+    pub(crate) fn with_broker(mut self, broker: Option<Broker>) -> Self {
+        self.broker = broker;
         self
     }
 
@@ -224,6 +235,9 @@ impl Domain {
         }
         let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
         let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+        if let Some(broker) = &mut self.broker {
+            self.observed = broker.finish();
+        }
         self.counted = self.held.usage();
         self.held.remove();
         if let Some(successor) = self.successor.take() {
@@ -242,7 +256,7 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: denials(exit, ending, &self.counted),
+            denials: denials::of_domain(exit, ending, &self.counted, &self.observed),
             phases: self.phases(words),
             usage: self.usage(words),
         }
@@ -342,48 +356,4 @@ fn is_killed(words: &[u64; wire::RECORD_WORDS]) -> bool {
         Exit::from_wait_status(words[ended::STATUS] as u32),
         Exit::Signal(9) | Exit::Code(137)
     )
-}
-
-/// What the kernel tells about things the guest tried and did not get.
-fn denials(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
-    let denial = |what: &str, grant: Option<&str>| Denial {
-        what: what.into(),
-        count: None,
-        grant: grant.map(Into::into),
-    };
-    let by_exit = match exit {
-        Exit::Signal(31) => Some(denial(
-            "a system call of another architecture (32-bit)",
-            None,
-        )),
-        Exit::Signal(25) => Some(denial("a file larger than the limit", Some("--file-size"))),
-        Exit::Signal(24) => Some(denial("more processor time", Some("--cpu-time"))),
-        _ => None,
-    };
-    let by_ending = match ending {
-        Ending::TimeLimit => Some(denial("more time", Some("--time"))),
-        Ending::CpuTimeLimit => Some(denial("more processor time", Some("--cpu-time"))),
-        Ending::OutputLimit => Some(denial("more output", Some("--output"))),
-        Ending::Guest | Ending::Supervisor | Ending::MemoryLimit => None,
-    };
-    let by_count = [
-        (
-            "more memory (processes killed)",
-            counted.oom_kills,
-            "--memory",
-        ),
-        ("more processes", counted.pids_rejected, "--processes"),
-    ];
-    let by_count = by_count.into_iter().filter_map(|(what, count, grant)| {
-        let count = count.filter(|count| *count > 0)?;
-        Some(Denial {
-            count: Some(count),
-            ..denial(what, Some(grant))
-        })
-    });
-    by_exit
-        .into_iter()
-        .chain(by_ending)
-        .chain(by_count)
-        .collect()
 }

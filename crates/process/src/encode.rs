@@ -7,7 +7,11 @@ use crate::{
     wire::{self, op},
 };
 use rustix::termios::{SpecialCodeIndex, Termios};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
 
 /// A launch message under construction.
 #[derive(Default)]
@@ -52,7 +56,7 @@ pub(crate) fn encode_steps(plan: &Plan, attached: impl Fn(usize) -> Option<u32>)
     let mut writer = Writer::default();
     if plan.tier != Tier::Bare {
         for (index, step) in plan.steps.iter().enumerate() {
-            write_step(&mut writer, step, attached(index));
+            write_step(&mut writer, step, attached(index), plan.keeps(step));
         }
     }
     writer.bytes
@@ -144,15 +148,38 @@ fn kernel_termios(settings: &Termios) -> [u8; wire::TERMIOS_BYTES] {
     bytes
 }
 
-/// Encodes what to execute, and where.
-pub(crate) fn encode_program(plan: &Plan) -> Vec<u8> {
+/// Encodes which of the message's descriptors the guest finds open from 3 on.
+pub(crate) fn encode_listeners(from: u32, count: u32) -> Vec<u8> {
+    let mut writer = Writer::default();
+    if count > 0 {
+        writer.u32(op::LISTENERS).u32(from).u32(count);
+    }
+    writer.bytes
+}
+
+/// Encodes what to execute, and where. Variables that the launch adds take the place of the plan's.
+pub(crate) fn encode_program(plan: &Plan, added: &[OsString]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.u32(op::CWD).path(&plan.cwd);
     writer.u32(op::EXEC);
     writer.texts(plan.candidates.iter().map(AsRef::as_ref));
     writer.texts(plan.arguments.iter().map(AsRef::as_ref));
-    writer.texts(plan.environment.iter().map(AsRef::as_ref));
+    let is_replaced = |variable: &&OsString| {
+        let name = name_of(variable);
+        added.iter().any(|other| name_of(other) == name)
+    };
+    let kept = plan
+        .environment
+        .iter()
+        .filter(|variable| !is_replaced(variable));
+    let environment: Vec<&OsStr> = kept.chain(added).map(AsRef::as_ref).collect();
+    writer.texts(environment.into_iter());
     writer.bytes
+}
+
+fn name_of(variable: &OsStr) -> &[u8] {
+    let bytes = variable.as_bytes();
+    bytes.split(|byte| *byte == b'=').next().unwrap_or(bytes)
 }
 
 /// What goes before a body of this length.
@@ -165,7 +192,7 @@ pub(crate) fn header(body_length: usize, fds: usize) -> [u8; 12] {
     header
 }
 
-fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
+fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: bool) {
     match step {
         Step::MakeRoot { size_bytes, inodes } => drop(
             writer
@@ -179,7 +206,10 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>) {
             path,
             mode,
             content,
-        } => drop(writer.u32(op::FILE).path(path).u32(*mode).text(content)),
+        } => {
+            let op = if is_kept { op::KEPT_FILE } else { op::FILE };
+            writer.u32(op).path(path).u32(*mode).text(content);
+        }
         Step::Mount {
             source,
             identity,
@@ -233,7 +263,8 @@ fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
 
 fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
     if !seccomp.is_empty() {
-        writer.u32(op::SECCOMP).text(seccomp);
+        let notifies = plan.is_brokered();
+        writer.u32(op::SECCOMP).text(seccomp).u32(notifies.into());
     }
     for limit in &plan.rlimits {
         writer

@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(crate) mod table;
 
+use palisade_network::{Resolve, SystemResolver};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -11,6 +12,7 @@ use std::{
     ffi::{OsStr, OsString},
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 /// What lies at a path, after links.
@@ -52,8 +54,10 @@ pub enum Kind {
     File,
     /// A character or block device.
     Device,
-    /// A socket or FIFO.
-    Ipc,
+    /// A local socket.
+    Socket,
+    /// A FIFO.
+    Fifo,
 }
 
 /// The host as a plan sees it. Tests put a table in its place.
@@ -70,6 +74,9 @@ pub trait Host {
 
     /// Names in a folder, sorted; none if it can't be read.
     fn names(&self, folder: &Path) -> Vec<OsString>;
+
+    /// Who knows the addresses of names and the numbers of interfaces.
+    fn resolver(&self) -> &dyn Resolve;
 
     /// A file's content, if it is a regular file of at most `most_bytes`.
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>>;
@@ -113,6 +120,11 @@ impl Host for ThisHost {
         names
     }
 
+    fn resolver(&self) -> &dyn Resolve {
+        static RESOLVER: LazyLock<SystemResolver> = LazyLock::new(SystemResolver::default);
+        &*RESOLVER
+    }
+
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         let metadata = std::fs::metadata(path).ok()?;
         (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
@@ -130,7 +142,8 @@ fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
         rustix::fs::FileType::CharacterDevice | rustix::fs::FileType::BlockDevice => {
             Ok(Kind::Device)
         }
-        rustix::fs::FileType::Socket | rustix::fs::FileType::Fifo => Ok(Kind::Ipc),
+        rustix::fs::FileType::Socket => Ok(Kind::Socket),
+        rustix::fs::FileType::Fifo => Ok(Kind::Fifo),
         _ => Err(Errno::INVAL),
     }
 }

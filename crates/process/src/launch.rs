@@ -2,6 +2,7 @@
 
 mod error;
 pub(crate) mod held;
+pub(crate) mod listeners;
 mod mounts;
 mod placeholder;
 mod prelude;
@@ -11,7 +12,7 @@ pub use error::LaunchError;
 pub use streams::{Streams, Terminal};
 
 use crate::{
-    Tier,
+    Tier, broker,
     domain::Domain,
     encode,
     keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
@@ -21,6 +22,7 @@ use crate::{
     wire::{self, Step, started},
 };
 use held::Held;
+use listeners::Listeners;
 use prelude::Prelude;
 use rustix::{
     io::Errno,
@@ -240,11 +242,15 @@ impl Launcher {
             mounts::Prepared::default()
         };
         let tasks = held.cgroups_to_join()?;
+        let listeners = Listeners::of(plan)?;
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
         let mounts_from = fds.len() as u32;
         fds.extend(mounts.fds());
         let tasks_from = fds.len() as u32;
         fds.extend(tasks.iter().map(AsFd::as_fd));
+        let tasks = tasks_from..fds.len() as u32;
+        let listeners_from = fds.len() as u32;
+        fds.extend(listeners.fds());
 
         let mut body = Vec::new();
         if done.is_empty() {
@@ -252,14 +258,15 @@ impl Launcher {
             body = encode::encode_steps(plan, attached);
         }
         if !done.has_guest {
-            let tasks = tasks_from..fds.len() as u32;
             body.extend(encode::encode_surroundings(
                 tasks,
                 streams.terminal.as_ref(),
             ));
             body.extend(encode::encode_confinement(plan, &seccomp, files));
         }
-        body.extend(encode::encode_program(plan));
+        let count = listeners.count() as u32;
+        body.extend(encode::encode_listeners(listeners_from, count));
+        body.extend(encode::encode_program(plan, &listeners.environment()));
         // The domain need not exist yet: its socket keeps the message.
         match send_launch(&domain.socket, &body, &fds) {
             // Whatever failed before has left its reason in the socket.
@@ -270,7 +277,16 @@ impl Launcher {
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
         let (socket, parked) = domain.into_parts()?;
-        let (words, terminal) = await_start(&socket, plan)?;
+        let Started {
+            words,
+            terminal,
+            listener,
+            hosts_file,
+        } = await_start(&socket, plan)?;
+        let broker = listener
+            .map(|listener| broker::start(listener, hosts_file, plan, &socket))
+            .transpose()
+            .map_err(LaunchError::Broker)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
@@ -278,7 +294,7 @@ impl Launcher {
             prelude: wanted.clone(),
         });
         let domain = Domain::new(keeper, (socket, parked), plan, held, terminal, phases);
-        let domain = domain.followed_by(successor);
+        let domain = domain.followed_by(successor).with_broker(broker);
         Ok(if self.is_for_one {
             domain.last_of_keeper()
         } else {
@@ -355,15 +371,31 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
 
 type StartedWords = [u64; wire::RECORD_WORDS];
 
-fn await_start(
-    socket: &OwnedFd,
-    plan: &Plan,
-) -> Result<(StartedWords, Option<OwnedFd>), LaunchError> {
+/// What init says when the guest's program runs.
+struct Started {
+    words: StartedWords,
+    terminal: Option<OwnedFd>,
+    /// Where the guest's calls on the network arrive.
+    listener: Option<OwnedFd>,
+    /// The domain's own, open for writing, where it has names whose addresses may change.
+    hosts_file: Option<OwnedFd>,
+}
+
+fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
     let received = receive_record(socket.as_fd()).map_err(LaunchError::Receive)?;
     let (record, mut fds) = received.ok_or(LaunchError::InitGone)?;
     match record.kind {
         wire::INIT_READY => await_start(socket, plan),
-        wire::INIT_STARTED => Ok((record.words, fds.pop_front())),
+        wire::INIT_STARTED => {
+            let attached = record.words[started::ATTACHED];
+            let mut take = |bit| (attached & bit != 0).then(|| fds.pop_front()).flatten();
+            Ok(Started {
+                words: record.words,
+                terminal: take(wire::ATTACHED_TERMINAL),
+                listener: take(wire::ATTACHED_LISTENER),
+                hosts_file: take(wire::ATTACHED_FILE),
+            })
+        }
         wire::INIT_FAILED => {
             let [step, item, errno, ..] = record.words;
             let errno = Errno::from_raw_os_error(errno as i32);

@@ -9,7 +9,7 @@ use crate::{
     plan::{Attributes, FILE_MODE, FOLDER_MODE, Placeholder, PlanError, Step},
     view::{self, Piece},
 };
-use palisade_policy::{Access, FileGrant, Policy};
+use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, UnixGrant};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -103,6 +103,11 @@ impl Layout {
             .partition(|grant| grant.access != Access::Ipc);
         for grant in first.into_iter().chain(last) {
             layout.add_grant(grant, host)?;
+        }
+        for grant in &policy.grants.connect {
+            if let ConnectGrant::Unix(socket) = grant {
+                layout.add_socket(socket, host)?;
+            }
         }
         layout.yield_to_grants();
         Ok(layout)
@@ -215,6 +220,27 @@ impl Layout {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// A local socket of the host's, mounted: connecting is then the kernel's business alone, and the
+    /// other end sees the guest's own user.
+    fn add_socket(&mut self, grant: &UnixGrant, host: &dyn Host) -> Result<(), PlanError> {
+        let path = &grant.host;
+        let found = host
+            .find(path)
+            .map_err(|errno| PlanError::missing(path, errno))?;
+        if found.kind != Kind::Socket {
+            return Err(PlanError::NotASocket { path: path.clone() });
+        }
+        let place = HostPath {
+            found,
+            writable: false,
+            granted: true,
+            moved: grant.guest_path() != path,
+        };
+        self.places
+            .insert(grant.guest_path().into(), Place::Host(place));
         Ok(())
     }
 
@@ -724,7 +750,7 @@ fn is_placeholder(found: &Found) -> bool {
     match found.kind {
         Kind::File => found.mode == FILE_MODE && found.size_bytes == 0,
         Kind::Folder => found.mode == FOLDER_MODE,
-        Kind::Device | Kind::Ipc => false,
+        Kind::Device | Kind::Socket | Kind::Fifo => false,
     }
 }
 
@@ -739,7 +765,7 @@ fn is_reserved(found: &Found) -> bool {
 fn is_open_to_all(found: &Found, writable: bool) -> bool {
     let needed = match (found.kind, writable) {
         (Kind::File, false) => 0o4,
-        (Kind::File | Kind::Ipc, _) => 0o6,
+        (Kind::File | Kind::Socket | Kind::Fifo, _) => 0o6,
         (Kind::Folder, false) => 0o5,
         (Kind::Folder, true) => 0o7,
         (Kind::Device, _) => 0,

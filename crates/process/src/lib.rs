@@ -27,7 +27,9 @@
 //! ahead of need, is the parent of each domain's first process, and cleans up when the process that
 //! uses this crate dies.
 
+mod broker;
 pub mod cgroup;
+mod denials;
 mod domain;
 mod encode;
 mod host;

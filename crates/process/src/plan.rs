@@ -20,9 +20,10 @@ use crate::{
     host::{Host, Identity},
     layout::{Arrangement, Layout},
     machine::{Machine, Tier},
-    seccomp::Groups,
+    seccomp::{Groups, HostNetwork},
 };
-use palisade_policy::{Access, Capability, Limits, Policy};
+use palisade_network::{Network, Uses};
+use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Transport};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -77,6 +78,10 @@ pub struct Plan {
     pub landlock: Option<Landlock>,
     /// The system-call filter; `None` only where the user wrote `--allow-degraded seccomp`.
     pub seccomp: Option<Groups>,
+    /// What the network grants came to.
+    pub network: Network,
+    /// The guest finds the sockets open that palisade was started with (`LISTEN_FDS`).
+    pub inherits_listeners: bool,
     /// Resource limits of each process.
     pub rlimits: Vec<Rlimit>,
     /// Run on this many processors at most.
@@ -228,10 +233,15 @@ pub fn make_plan(
     host: &dyn Host,
 ) -> Result<Plan, PlanError> {
     policy.validate()?;
+    let network = Network::resolve(
+        &policy.grants.connect,
+        &policy.grants.listen,
+        host.resolver(),
+    )?;
     let mut layout = Layout::resolve(policy, host)?;
     let (uid, gid) = inside_ids(machine);
     if machine.tier != Tier::Bare {
-        add_own_files(&mut layout, policy, uid, gid);
+        add_own_files(&mut layout, policy, &network, uid, gid);
     }
     let terminals =
         surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
@@ -260,8 +270,10 @@ pub fn make_plan(
         landlock: landlock::domain(policy, machine, &layout)?,
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
-            ..groups(policy, machine, &layout)
+            ..groups(policy, machine, &layout, &network)
         }),
+        network,
+        inherits_listeners: inherits_listeners(policy),
         rlimits: bounds::rlimits(limits, &share),
         affinity: share.affinity,
         cgroup: share.cgroup,
@@ -281,6 +293,9 @@ pub fn make_plan(
         layout: Some(std::sync::Arc::new(layout)),
     };
     if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
+        if plan.is_brokered() {
+            return Err(PlanError::NetworkNeedsSeccomp);
+        }
         plan.seccomp = None;
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
@@ -326,6 +341,24 @@ impl Plan {
             .is_some_and(|layout| layout.can_write(path))
     }
 
+    /// Whether this step makes the hosts file of names whose addresses may change.
+    pub(crate) fn keeps(&self, step: &Step) -> bool {
+        let is_hosts = |path: &Path| path == Path::new(HOSTS_FILE);
+        let has_names = !self.network.pins.is_empty();
+        has_names && matches!(step, Step::WriteFile { path, .. } if is_hosts(path))
+    }
+
+    /// Whether the guest finds sockets open beside its streams.
+    pub(crate) fn passes_listeners(&self) -> bool {
+        self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)
+    }
+
+    /// Whether the supervisor answers calls of the guest's.
+    pub(crate) fn is_brokered(&self) -> bool {
+        let network = self.seccomp.and_then(|groups| groups.host_network);
+        network.is_some_and(|network| network.brokered)
+    }
+
     /// The filter of a guest with these files for standard streams. Such a file may belong to the user
     /// that the guest runs as; as root a domain has a user of its own, who owns nothing.
     pub(crate) fn seccomp_groups(&self, files: StreamFiles) -> Option<Groups> {
@@ -349,7 +382,7 @@ pub(crate) fn inside_ids(machine: &Machine) -> (u32, u32) {
 }
 
 /// Accounts and names as the domain sees them: its own user, and nobody else's.
-fn add_own_files(layout: &mut Layout, policy: &Policy, uid: u32, gid: u32) {
+fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u32, gid: u32) {
     for (path, target) in [
         ("/dev/fd", "/proc/self/fd"),
         ("/dev/stdin", "/proc/self/fd/0"),
@@ -359,6 +392,10 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, uid: u32, gid: u32) {
     ] {
         layout.add_symlink(path, target);
     }
+    let names = network.hosts_file();
+    if policy.grants.system || names.is_some() {
+        layout.add_file(HOSTS_FILE, 0o444, hosts_file(names).into_bytes());
+    }
     if policy.grants.system {
         let users = format!(
             "root:x:0:0:root:/:/bin/sh\nguest:x:{uid}:{gid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
@@ -367,16 +404,20 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, uid: u32, gid: u32) {
         layout.add_file("/etc/passwd", 0o444, users.into_bytes());
         layout.add_file("/etc/group", 0o444, groups.into_bytes());
         layout.add_file(
-            "/etc/hosts",
-            0o444,
-            b"127.0.0.1 localhost\n::1 localhost\n".to_vec(),
-        );
-        layout.add_file(
             "/etc/nsswitch.conf",
             0o444,
             b"passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n".to_vec(),
         );
     }
+}
+
+/// Where programs look names up.
+const HOSTS_FILE: &str = "/etc/hosts";
+
+/// The only names there are: no question leaves the domain.
+pub(crate) fn hosts_file(granted: Option<String>) -> String {
+    let granted = granted.unwrap_or_default();
+    format!("127.0.0.1 localhost\n::1 localhost\n{granted}")
 }
 
 /// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks.
@@ -442,11 +483,12 @@ fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -
     steps
 }
 
-fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
+fn groups(policy: &Policy, machine: &Machine, layout: &Layout, network: &Network) -> Groups {
     let bare = machine.tier == Tier::Bare;
     Groups {
         guard_setuid: layout.writes_to_host(),
         no_network_sockets: bare,
+        host_network: host_network(policy, machine, network),
         foreign_processes_visible: bare,
         host_ipc_visible: bare,
         host_files_visible: bare,
@@ -457,6 +499,37 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }
+}
+
+/// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's
+/// sake: programs that look names up without connecting.
+///
+/// Where sockets only come in ready-made, no call needs an answer, so that such a guest can run where
+/// another supervisor answers already: inside a domain. That takes Landlock's rules about TCP, which
+/// keep a listening socket from being connected instead.
+fn host_network(policy: &Policy, machine: &Machine, network: &Network) -> Option<HostNetwork> {
+    const TCP_ABI: u32 = 4;
+    let inherits = inherits_listeners(policy);
+    if network.is_empty() && !inherits {
+        return None;
+    }
+    let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
+    let only_ready = network.listen.iter().all(|rule| rule.ready);
+    let is_connected = tcp.connect || udp.connect;
+    let brokered =
+        is_connected || !only_ready || machine.landlock_abi.is_none_or(|abi| abi < TCP_ABI);
+    let some = |uses: Uses| inherits || uses != Uses::default();
+    Some(HostNetwork {
+        tcp: some(tcp),
+        udp: some(udp),
+        brokered,
+        sends: brokered && (udp.connect || !(udp.listen || inherits)),
+        messages: brokered && udp.connect,
+    })
+}
+
+fn inherits_listeners(policy: &Policy) -> bool {
+    policy.grants.listen.contains(&ListenGrant::Inherited)
 }
 
 fn grants_ipc(policy: &Policy) -> bool {

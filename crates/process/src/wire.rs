@@ -92,10 +92,36 @@ pub const PLACE_FRONT: u64 = 1;
 /// In the background: init's group is in front.
 pub const PLACE_BACKGROUND: u64 = 2;
 
+/// Carry out a call of the guest's on a socket of the domain's own. Words: see `perform`. Descriptors:
+/// the socket, where to write the result (an `i64`, negative for an error number), and what
+/// `perform::ATTACHED` tells of.
+pub const DOMAIN_PERFORM: u64 = 35;
+
+/// Positions in the words of [`DOMAIN_PERFORM`].
+pub mod perform {
+    /// Number of the system call: `connect`, `bind`, `listen`, `sendto`.
+    pub const CALL: usize = 0;
+    /// The backlog of `listen`, the flags of `sendto`.
+    pub const NUMBER: usize = 1;
+    /// The guest's umask, for `bind`.
+    pub const UMASK: usize = 2;
+    /// Bytes of the address.
+    pub const ADDRESS_LENGTH: usize = 3;
+    /// Which descriptors follow the first two, in this order.
+    pub const ATTACHED: usize = 4;
+    /// The guest's working directory.
+    pub const ATTACHED_FOLDER: u64 = 1;
+    /// A memory file with the data of `sendto`.
+    pub const ATTACHED_DATA: u64 = 2;
+    /// The address itself, in this and the following words.
+    pub const ADDRESS: usize = 5;
+    /// Most bytes of it.
+    pub const MOST_ADDRESS: usize = 128;
+}
+
 // Init to supervisor.
 
-/// The guest's program runs. Words: timestamps in ns of the monotonic clock, in the order of
-/// `PHASES`. Descriptor: the master end of the terminal if one was asked for.
+/// The guest's program runs. Words: see `started`. Descriptors: what `started::ATTACHED` tells of.
 pub const INIT_STARTED: u64 = 48;
 /// The prelude is carried out, by the guest's process itself if it asked for one.
 pub const INIT_READY: u64 = 52;
@@ -108,7 +134,7 @@ pub const INIT_CONTINUED: u64 = 53;
 /// The guest ended and nothing of the domain runs any more. Words: see `ended`.
 pub const INIT_ENDED: u64 = 51;
 
-/// Positions in the words of [`INIT_STARTED`].
+/// Positions in the words of [`INIT_STARTED`]: first moments, in ns of the monotonic clock.
 pub mod started {
     /// The launch message had arrived.
     pub const RECEIVED: usize = 0;
@@ -118,7 +144,16 @@ pub mod started {
     pub const PIVOT: usize = 2;
     /// The guest's process was confined and had executed its program.
     pub const EXEC: usize = 3;
+    /// Which descriptors come with the message, in the order of the `ATTACHED_*` bits.
+    pub const ATTACHED: usize = 4;
 }
+
+/// The master end of the guest's terminal.
+pub const ATTACHED_TERMINAL: u64 = 1;
+/// Where the kernel tells of the guest's calls that the supervisor decides (seccomp_unotify(2)).
+pub const ATTACHED_LISTENER: u64 = 2;
+/// The file of `op::KEPT_FILE`, open for writing.
+pub const ATTACHED_FILE: u64 = 4;
 
 /// Positions in the words of [`INIT_ENDED`].
 pub mod ended {
@@ -172,6 +207,8 @@ pub mod op {
     pub const SYMLINK: u32 = 2;
     /// A small file: path, mode, contents.
     pub const FILE: u32 = 3;
+    /// The same, and kept open for the supervisor to write anew.
+    pub const KEPT_FILE: u32 = 25;
     /// Bind a host path: source, device major, device minor, inode low, inode high, attributes, target.
     pub const BIND: u32 = 4;
     /// Attach a detached mount that the supervisor made: descriptor index, attributes, target.
@@ -191,7 +228,7 @@ pub mod op {
     /// Landlock: handled file rights (low, high), handled net rights, scopes, number of rules,
     /// then for each: rights (low, high), path.
     pub const LANDLOCK: u32 = 13;
-    /// Seccomp: the program's bytes.
+    /// Seccomp: the program's bytes; 1 if it leaves calls to the supervisor, else 0.
     pub const SECCOMP: u32 = 14;
     /// One resource limit: resource, soft (low, high), hard (low, high).
     pub const RLIMIT: u32 = 15;
@@ -212,6 +249,9 @@ pub mod op {
     pub const KEYRING: u32 = 22;
     /// Write `0` into an open `tasks` file of a cgroup: descriptor index.
     pub const JOIN: u32 = 23;
+    /// Sockets that the guest finds open from descriptor 3 on: index of the first in the message, how
+    /// many. A variable `LISTEN_PID=` gets the pid of the guest's process.
+    pub const LISTENERS: u32 = 26;
     /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
     /// which then holds no more than `CWD` and `EXEC`, finds it waiting.
     pub const GUEST_AHEAD: u32 = 24;

@@ -11,7 +11,9 @@ pub mod mock;
 mod report;
 
 pub use exit::{Ending, Exit};
-pub use report::{Denial, Enforcement, Level, Phase, REPORT_VERSION, Report, Usage, report_schema};
+pub use report::{
+    Denial, Enforcement, Level, Phase, Process, REPORT_VERSION, Report, Usage, report_schema,
+};
 
 use palisade_policy::Policy;
 use serde::Serialize;

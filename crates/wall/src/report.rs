@@ -1,10 +1,11 @@
 //! The account of a domain: how it ended, what was enforced, what it used.
 
 use crate::{Ending, Exit};
+use palisade_policy::visible;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Version of the report's shape; a field that changes its meaning raises it.
+/// Version of the report's shape; a field that changes its meaning raises it, a new one does not.
 pub const REPORT_VERSION: u32 = 1;
 
 /// How a domain ended, what was enforced and what it used.
@@ -60,15 +61,54 @@ pub enum Level {
 }
 
 /// Something the guest tried and did not get.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+///
+/// Tries that differ in nothing but their time are one denial with a count. Text that a guest chose
+/// can be anything: whoever shows it on a terminal makes it visible first
+/// ([`palisade_policy::visible`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Denial {
-    /// What was tried.
+    /// What was tried, as a noun: `a connection to tcp://192.0.2.1:443`, `more time`.
     pub what: String,
+    /// The system call that was refused, by the kernel's name, where it was one.
+    #[serde(default)]
+    pub call: Option<String>,
+    /// The address in that call, written as a grant has it: `tcp://192.0.2.1:443`.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Who tried it first, where the mechanism tells.
+    #[serde(default)]
+    pub process: Option<Process>,
     /// How often, where the mechanism counts.
     pub count: Option<u64>,
-    /// The flag that would have allowed it.
+    /// The flag that would have allowed it, with its value where it has one.
     pub grant: Option<String>,
+    /// Whether nothing was lost by it: getaddrinfo(3) tries the routes to a name's addresses by
+    /// connecting without sending, and goes on with the others.
+    #[serde(default)]
+    pub probe: bool,
+}
+
+/// A process of a domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Its number on the host.
+    pub pid: u32,
+    /// Its name, which it can choose (`PR_SET_NAME`): characters that a terminal acts on are
+    /// written as `\u{…}`, bytes that are not UTF-8 as `�`.
+    pub name: String,
+}
+
+impl Process {
+    /// A process by the name the kernel has for it (`/proc/PID/comm` without its end of line).
+    #[doc(alias = "comm")]
+    pub fn new(pid: u32, name: &[u8]) -> Self {
+        Self {
+            pid,
+            name: visible(&String::from_utf8_lossy(name)).into_owned(),
+        }
+    }
 }
 
 /// One step of the start or the end.
@@ -116,4 +156,27 @@ pub struct Usage {
 /// The JSON schema of [`Report`].
 pub fn report_schema() -> serde_json::Value {
     schemars::schema_for!(Report).to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_cannot_name_itself_what_a_terminal_acts_on() {
+        let process = Process::new(7, b"a\x1b[2J\n\xff\xe2\x80\xae");
+        assert_eq!(process.name, "a\\u{1b}[2J\\n\u{fffd}\\u{202e}");
+        assert_eq!(Process::new(7, "grün b".as_bytes()).name, "grün b");
+    }
+
+    #[test]
+    fn denials_of_older_reports_are_read() {
+        let text = r#"{"what": "more time", "count": null, "grant": "--time"}"#;
+        let expected = Denial {
+            what: "more time".into(),
+            grant: Some("--time".into()),
+            ..Denial::default()
+        };
+        assert_eq!(serde_json::from_str::<Denial>(text).unwrap(), expected);
+    }
 }

@@ -1,6 +1,7 @@
 //! `palisade run`: plan, launch, relay, report.
 
 mod console;
+mod denials;
 mod hint;
 mod job;
 mod line_ends;
@@ -72,6 +73,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
             if report.exit_code != 0 {
                 hint::print(&command, &plan, &surroundings);
             }
+            denials::print(report, args.report.is_some());
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }

@@ -22,6 +22,7 @@ cases![
     variables_without_a_name,
     working_directory_that_is_not_there,
     devices_that_are_none,
+    network_grants_that_are_none,
 ];
 
 #[track_caller]
@@ -249,7 +250,7 @@ fn broken_policy_files(stage: &Stage) {
         ("[limits]\nmemory = 0\n", "memory"),
         (
             "[grants]\nconnect = ['example.org:443']\n",
-            "not available yet",
+            "does not say by which transport",
         ),
         ("[grants]\nread = 'src'\n", "must be"),
         ("read = ['src']\n", "belongs"),
@@ -364,4 +365,23 @@ fn devices_that_are_none(stage: &Stage) {
         &["policy: ", "does not exist"],
     );
     refused(stage, &["--device", "null"], &["policy: --device: "]);
+}
+
+fn network_grants_that_are_none(stage: &Stage) {
+    for (flags, word) in [
+        (["--connect", "example.com:443"], "by which transport"),
+        (["--connect", "tcp://0177.1:80"], "`0177.1`"),
+        (["--connect", "tcp://2130706433:80"], "`2130706433`"),
+        (
+            ["--connect", "tcp://[::ffff:10.0.0.1]:80"],
+            "write `10.0.0.1`",
+        ),
+        (["--connect", "tcp://10.0.0.1/8:80"], "`10.0.0.0/8`"),
+        (["--connect", "tcp://a\u{1b}[2J:80"], r"`\u{1b}`"),
+        (["--connect", "unix:a/../b"], "`..`"),
+        (["--listen", "tcp://example.com:80"], "not at a name"),
+        (["--listen", "tcp://*:80,redy"], "`redy`"),
+    ] {
+        refused(stage, &flags, &[&format!("policy: {}: ", flags[0]), word]);
+    }
 }

@@ -26,6 +26,7 @@ fn help_for_newcomers(stage: &Stage) {
             "palisade run",
             "palisade doctor",
             "explain",
+            "why",
             "completions",
             "man",
         ] {
@@ -60,7 +61,14 @@ fn completions_are_scripts(stage: &Stage) {
             .run()
             .is_silent(0)
             .text();
-        for word in ["run", "explain", "doctor", "protect", "allow-degraded"] {
+        for word in [
+            "run",
+            "explain",
+            "why",
+            "doctor",
+            "protect",
+            "allow-degraded",
+        ] {
             assert!(text.contains(word), "{shell}: {word}");
         }
     }

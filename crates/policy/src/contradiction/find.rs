@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::Contradiction;
+use super::{Contradiction, network::find_in_network};
 use crate::{
-    Access, FileGrant, Policy,
+    Access, ConnectGrant, FileGrant, Policy, UnixGrant,
     value::{MAX_CORES, format_duration, format_size},
 };
 
@@ -20,10 +20,25 @@ pub(crate) fn find_contradiction(policy: &Policy) -> Found {
     find_unclean_path(policy)
         .or_else(|| find_variable(policy))
         .or_else(|| files.iter().find_map(find_reserved))
+        .or_else(|| sockets(policy).find_map(find_reserved_socket))
         .or_else(|| find_double(files))
+        .or_else(|| find_double_socket(policy))
         .or_else(|| find_rule_without_effect(files))
         .or_else(|| find_second_name(files))
+        .or_else(|| find_in_network(policy).map(Contradiction::Network))
         .or_else(|| find_small_limit(policy))
+}
+
+/// The socket files that the guest may connect to.
+fn sockets(policy: &Policy) -> impl Iterator<Item = &UnixGrant> {
+    policy
+        .grants
+        .connect
+        .iter()
+        .filter_map(|grant| match grant {
+            ConnectGrant::Unix(socket) => Some(socket),
+            ConnectGrant::Internet { .. } => None,
+        })
 }
 
 fn find_unclean_path(policy: &Policy) -> Found {
@@ -33,8 +48,10 @@ fn find_unclean_path(policy: &Policy) -> Found {
         .iter()
         .flat_map(|file| [Some(&file.host), file.guest.as_ref()]);
     let devices = grants.devices.iter().filter(|device| !device.is_pts());
+    let sockets = sockets(policy).flat_map(|socket| [Some(&socket.host), socket.guest.as_ref()]);
     files
         .chain(devices.map(|device| Some(&device.path)))
+        .chain(sockets)
         .chain([grants.cwd.as_ref()])
         .flatten()
         .find(|path| !is_clean(path))
@@ -59,14 +76,30 @@ fn find_reserved(file: &FileGrant) -> Found {
     if !file.access.maps_host_path() {
         return None;
     }
-    let guest_advice =
-        advise_reserved(file.guest_path()).map(|advice| Contradiction::ReservedGuest {
-            guest: file.guest_path().to_path_buf(),
-            advice,
-        });
+    find_reserved_mapping(&file.host, file.guest_path(), advise_reserved)
+}
+
+/// `/dev/log` and the like are sockets, and no devices.
+fn find_reserved_socket(socket: &UnixGrant) -> Found {
+    find_reserved_mapping(&socket.host, socket.guest_path(), |path| {
+        let advice = advise_reserved(path)?;
+        let is_device = path.starts_with("/dev") && path != Path::new("/dev");
+        (!is_device).then_some(advice)
+    })
+}
+
+fn find_reserved_mapping(
+    host: &Path,
+    guest: &Path,
+    advise: impl Fn(&Path) -> Option<&'static str>,
+) -> Found {
+    let guest_advice = advise(guest).map(|advice| Contradiction::ReservedGuest {
+        guest: guest.to_path_buf(),
+        advice,
+    });
     guest_advice.or_else(|| {
-        advise_reserved(&file.host).map(|advice| Contradiction::ReservedHost {
-            host: file.host.clone(),
+        advise(host).map(|advice| Contradiction::ReservedHost {
+            host: host.to_path_buf(),
             advice,
         })
     })
@@ -105,6 +138,23 @@ fn describe_double(one: &FileGrant, other: &FileGrant) -> Contradiction {
         first: one.host.clone(),
         second: other.host.clone(),
     }
+}
+
+/// A socket at the guest path of another file.
+fn find_double_socket(policy: &Policy) -> Found {
+    let files = policy.grants.files.iter();
+    let mapped = files.filter(|file| file.access.maps_host_path());
+    let mapped = mapped.map(|file| (file.guest_path(), &file.host));
+    let all = mapped.chain(sockets(policy).map(|socket| (socket.guest_path(), &socket.host)));
+    let mut by_guest = BTreeMap::new();
+    all.into_iter().find_map(|(guest, host)| {
+        let earlier: &PathBuf = by_guest.insert(guest, host)?;
+        (earlier != host).then(|| Contradiction::TwoHosts {
+            guest: guest.to_path_buf(),
+            first: earlier.clone(),
+            second: host.clone(),
+        })
+    })
 }
 
 /// Exec, ipc and protect at a place where nothing may be written, and protect of a whole grant.

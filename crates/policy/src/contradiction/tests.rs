@@ -161,6 +161,8 @@ fn protection_covers_every_name_of_a_path() {
     assert_fine(&[(Write, "/h:/a"), (Read, "/h:/b"), (Protect, "/a/.env")]);
 }
 
+mod network;
+
 #[test]
 fn limits_have_a_least() {
     let with = |limits: Limits| {

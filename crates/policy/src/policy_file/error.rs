@@ -85,9 +85,6 @@ pub enum TomlProblem {
         /// The table it stands in.
         place: Place,
     },
-    /// A key that is kept for a later version.
-    #[error("the grant `{0}` is not available yet")]
-    NotAvailable(&'static str),
     /// A value of another TOML type.
     #[error("{what} must be {expected}, not {found}")]
     WrongType {
@@ -116,7 +113,6 @@ impl TomlProblem {
     fn advice(&self) -> Option<String> {
         match self {
             Self::UnknownKey { key, place } => Some(place.advise(key)),
-            Self::NotAvailable(_) => Some("remove it; a domain has no network".to_owned()),
             Self::Value(error) => Some(error.advice()),
             Self::Syntax(_) | Self::WrongType { .. } => None,
         }

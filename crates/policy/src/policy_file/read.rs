@@ -11,12 +11,9 @@ use toml::{
     de::{DeInteger, DeString, DeTable, DeValue},
 };
 
-use super::{
-    RESERVED_GRANT_KEYS,
-    error::{Located, Place, TomlError, TomlProblem},
-};
+use super::error::{Located, Place, TomlError, TomlProblem};
 use crate::{
-    Access, FileGrant, Limits, PolicyLayer, ValueError,
+    Access, ConnectGrant, FileGrant, Limits, PolicyLayer, ValueError,
     quote::quote,
     value::{parse_cores, parse_count, parse_cwd, parse_duration, parse_size},
 };
@@ -88,6 +85,11 @@ fn read_grants(layer: &mut PolicyLayer, key: &Key, value: &Value, base_dir: &Pat
     match name {
         "env" => layer.env = list(key, value, str::parse)?,
         "device" => layer.devices = list(key, value, str::parse)?,
+        "connect" => {
+            let parse = |text: &str| ConnectGrant::parse(text, base_dir);
+            layer.connect = list(key, value, parse)?;
+        }
+        "listen" => layer.listen = list(key, value, str::parse)?,
         _ => return Err(unknown_key(key, Place::Grants)),
     }
     Ok(())
@@ -112,18 +114,12 @@ fn read_limit(limits: &mut Limits, key: &Key, value: &Value) -> Read<()> {
 }
 
 fn unknown_key(key: &Key, place: Place) -> Located {
-    let name = key.get_ref().as_ref();
-    let reserved = RESERVED_GRANT_KEYS.iter().find(|word| **word == name);
-    let problem = match reserved {
-        Some(word) if place == Place::Grants => TomlProblem::NotAvailable(word),
-        _ => TomlProblem::UnknownKey {
-            key: name.to_owned(),
-            place,
-        },
-    };
     Located {
         span: key.span(),
-        problem,
+        problem: TomlProblem::UnknownKey {
+            key: key.get_ref().as_ref().to_owned(),
+            place,
+        },
     }
 }
 

@@ -1,5 +1,6 @@
 use std::{
     ffi::OsStr,
+    net::Ipv4Addr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -7,7 +8,8 @@ use std::{
 
 use super::*;
 use crate::{
-    Access, Capability, DeviceGrant, EnvGrant, FileGrant, Policy, PolicyLayer, Profile, WallKind,
+    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, HostPattern, ListenAddress,
+    ListenGrant, Policy, PolicyLayer, Ports, Profile, Transport, UnixGrant, WallKind,
 };
 
 mod mutation;
@@ -30,6 +32,8 @@ ipc = ["/tmp/sockets"]
 protect = ["../out/.env"]
 env = ["LANG", "MODE=a=b \"c\"\t"]
 device = ["/dev/fuse", "pts"]
+connect = ["tcp://*.Example.com:443", "udp://[2001:db8::/32]:*", 'unix:run/a\:b:/c']
+listen = ["tcp://*:8000-8099", "udp://127.0.0.1:0", "tcp://localhost:80,ready", "inherited"]
 
 [limits]
 memory = "512M"
@@ -56,6 +60,16 @@ fn file(access: Access, host: &str, guest: Option<&str>) -> FileGrant {
         access,
         host: host.into(),
         guest: guest.map(PathBuf::from),
+    }
+}
+
+fn listen(transport: Transport, address: ListenAddress, ports: Ports) -> ListenGrant {
+    ListenGrant::At {
+        transport,
+        address,
+        ports,
+        host_port: None,
+        ready: false,
     }
 }
 
@@ -88,6 +102,45 @@ fn every_key_is_read() {
         devices: ["/dev/fuse", "pts"]
             .map(|path| DeviceGrant { path: path.into() })
             .into(),
+        connect: vec![
+            ConnectGrant::Internet {
+                transport: Transport::Tcp,
+                host: HostPattern::Wildcard("example.com".parse().unwrap()),
+                ports: Ports::one(443),
+            },
+            ConnectGrant::Internet {
+                transport: Transport::Udp,
+                host: HostPattern::Network("2001:db8::/32".parse().unwrap()),
+                ports: Ports::ANY,
+            },
+            ConnectGrant::Unix(UnixGrant {
+                host: "/srv/app/run/a:b".into(),
+                guest: Some("/c".into()),
+            }),
+        ],
+        listen: vec![
+            listen(
+                Transport::Tcp,
+                ListenAddress::Every,
+                Ports::new(8000..=8099).unwrap(),
+            ),
+            listen(
+                Transport::Udp,
+                ListenAddress::Address {
+                    address: Ipv4Addr::LOCALHOST.into(),
+                    zone: None,
+                },
+                Ports::KERNEL_PICKS,
+            ),
+            ListenGrant::At {
+                transport: Transport::Tcp,
+                address: ListenAddress::Localhost,
+                ports: Ports::one(80),
+                host_port: None,
+                ready: true,
+            },
+            ListenGrant::Inherited,
+        ],
         limits: crate::Limits {
             memory_bytes: Some(512 << 20),
             cpu_cores: Some(1.5),
@@ -174,23 +227,8 @@ fn unknown_keys_are_shown_with_their_line() {
     2 | "🦀\n" = 1
       | ^^^^^^
       |
-      = help: known: read, write, protect, exec, ipc, env, device
+      = help: known: read, write, protect, exec, ipc, env, device, connect, listen
     "#);
-}
-
-#[test]
-fn reserved_grants_are_not_available_yet() {
-    insta::assert_snapshot!(message("[grants]\nconnect = ['example.org:443']"), @r"
-    the grant `connect` is not available yet
-     --> policy.toml:2:1
-      |
-    2 | connect = ['example.org:443']
-      | ^^^^^^^
-      |
-      = help: remove it; a domain has no network
-    ");
-    let listen = read("[grants]\nlisten = []").unwrap_err();
-    assert_eq!(*listen.problem(), TomlProblem::NotAvailable("listen"));
 }
 
 #[test]
@@ -352,6 +390,8 @@ fn a_policy_is_written_in_the_order_of_the_reference() {
     ipc = ["/tmp/sockets"]
     env = ["LANG", "MODE=a=b \"c\"\u0009"]
     device = ["/dev/fuse", "pts"]
+    connect = ["tcp://*.example.com:443", "udp://[2001:db8::/32]:*", "unix:/srv/app/run/a\\:b:/c"]
+    listen = ["tcp://*:8000-8099", "udp://127.0.0.1:0", "tcp://localhost:80,ready", "inherited"]
 
     [limits]
     memory = "512M"
@@ -394,6 +434,15 @@ fn awkward_paths_are_written_and_read_back() {
 #[test]
 fn a_path_that_is_not_unicode_cannot_be_written() {
     let path = PathBuf::from(OsStr::from_bytes(b"/a\xff"));
+    let socket = UnixGrant {
+        host: path.clone(),
+        guest: None,
+    };
+    let connecting = PolicyLayer {
+        connect: vec![ConnectGrant::Unix(socket)],
+        ..PolicyLayer::default()
+    };
+    assert!(connecting.to_toml().is_err());
     let policy = PolicyLayer {
         cwd: Some(path.clone()),
         ..PolicyLayer::default()

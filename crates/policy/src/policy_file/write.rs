@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Access, Limits, PolicyLayer,
+    Access, ConnectGrant, Limits, PolicyLayer,
     quote::quote_path,
     value::{format_duration, format_size},
 };
@@ -50,7 +50,15 @@ impl PolicyLayer {
             .iter()
             .flat_map(|file| [Some(&file.host), file.guest.as_ref()]);
         let devices = self.devices.iter().map(|device| Some(&device.path));
-        let mut paths = files.chain(devices).chain([self.cwd.as_ref()]).flatten();
+        let sockets = self.connect.iter().flat_map(|grant| match grant {
+            ConnectGrant::Unix(socket) => [Some(&socket.host), socket.guest.as_ref()],
+            ConnectGrant::Internet { .. } => [None, None],
+        });
+        let mut paths = files
+            .chain(devices)
+            .chain(sockets)
+            .chain([self.cwd.as_ref()])
+            .flatten();
         match paths.find(|path| path.to_str().is_none()) {
             Some(path) => Err(NotUnicode { path: path.clone() }),
             None => Ok(()),
@@ -78,6 +86,8 @@ impl PolicyLayer {
         }
         entries.list("env", &self.env);
         entries.list("device", &self.devices);
+        entries.list("connect", &self.connect);
+        entries.list("listen", &self.listen);
         entries.text
     }
 }

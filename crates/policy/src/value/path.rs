@@ -35,18 +35,30 @@ fn refuse(kind: ValueKind, text: &OsStr, reason: Reason) -> ValueError {
 }
 
 fn parse_file(access: Access, text: &OsStr, base: &Path) -> Result<FileGrant, Reason> {
+    if !access.maps_host_path() && split_colons(text).len() == 2 {
+        return Err(Reason::UnexpectedGuest);
+    }
+    let (host, guest) = parse_mapping(text, base)?;
+    Ok(FileGrant {
+        access,
+        host,
+        guest,
+    })
+}
+
+/// Parses `PATH[:GUEST]` into a host path and the guest's where it is another.
+pub(super) fn parse_mapping(
+    text: &OsStr,
+    base: &Path,
+) -> Result<(PathBuf, Option<PathBuf>), Reason> {
     let (host, guest) = match split_colons(text).as_slice() {
         [host] => (absolute(host, base)?, None),
-        [_, _] if !access.maps_host_path() => return Err(Reason::UnexpectedGuest),
         [host, guest] if host.is_empty() || guest.is_empty() => return Err(Reason::EmptyPart),
         [host, guest] => (absolute(host, base)?, Some(parse_guest(guest)?)),
         _ => return Err(Reason::TooManyColons),
     };
-    Ok(FileGrant {
-        access,
-        guest: guest.filter(|guest| *guest != host),
-        host,
-    })
+    let guest = guest.filter(|guest| *guest != host);
+    Ok((host, guest))
 }
 
 fn parse_guest(guest: &OsStr) -> Result<PathBuf, Reason> {
@@ -118,11 +130,20 @@ pub fn parse_cwd(text: impl AsRef<OsStr>, base: &Path) -> Result<PathBuf, ValueE
 /// Writes the grant as its flag takes it; bytes that are not UTF-8 become `�`.
 impl fmt::Display for FileGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&escape_colons(&self.host.to_string_lossy()))?;
-        match &self.guest {
-            Some(guest) => write!(f, ":{}", escape_colons(&guest.to_string_lossy())),
-            None => Ok(()),
-        }
+        write_mapping(f, &self.host, self.guest.as_deref())
+    }
+}
+
+/// Writes `PATH[:GUEST]`.
+pub(super) fn write_mapping(
+    f: &mut fmt::Formatter<'_>,
+    host: &Path,
+    guest: Option<&Path>,
+) -> fmt::Result {
+    f.write_str(&escape_colons(&host.to_string_lossy()))?;
+    match guest {
+        Some(guest) => write!(f, ":{}", escape_colons(&guest.to_string_lossy())),
+        None => Ok(()),
     }
 }
 

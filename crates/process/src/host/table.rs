@@ -1,11 +1,15 @@
 //! A host that is a table: what a plan asks is answered without a machine.
 
 use super::{Found, Host, Identity, Kind};
+use palisade_network::{Answer, Resolve, ResolveError};
+use palisade_policy::HostName;
 use rustix::io::Errno;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    net::{IpAddr, Ipv4Addr},
     path::{Component, Path, PathBuf},
+    time::Duration,
 };
 
 /// More links than any honest path has; the kernel's own bound is 40.
@@ -158,6 +162,22 @@ fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     })
 }
 
+/// Every name below `example.com` has the same address; the loopback interface is the first.
+impl Resolve for Table {
+    fn addresses(&self, name: &HostName) -> Result<Answer, ResolveError> {
+        let is_known = name.as_str().ends_with("example.com");
+        let answer = is_known.then(|| Answer {
+            addresses: vec![IpAddr::V4(Ipv4Addr::new(93, 184, 216, 34))],
+            ttl: Duration::from_secs(300),
+        });
+        answer.ok_or(ResolveError::NotFound)
+    }
+
+    fn interface(&self, zone: &str) -> Option<u32> {
+        (zone == "lo").then_some(1)
+    }
+}
+
 impl Host for Table {
     fn find(&self, path: &Path) -> rustix::io::Result<Found> {
         let canonical = self.resolve(path)?;
@@ -167,7 +187,7 @@ impl Host for Table {
                 Thing::Folder | Thing::Link(_) => Kind::Folder,
                 Thing::File(_) => Kind::File,
                 Thing::Device => Kind::Device,
-                Thing::Fifo => Kind::Ipc,
+                Thing::Fifo => Kind::Fifo,
             },
             identity: Identity {
                 device_major: 8,
@@ -190,6 +210,10 @@ impl Host for Table {
             Thing::Link(target) => Some(target.clone()),
             _ => None,
         }
+    }
+
+    fn resolver(&self) -> &dyn Resolve {
+        self
     }
 
     fn names(&self, folder: &Path) -> Vec<OsString> {

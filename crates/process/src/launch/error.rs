@@ -7,8 +7,9 @@ use crate::{
     seccomp::CompileError,
     wire::Step,
 };
+use palisade_policy::Transport;
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// A step of a launch failed. Nothing of the domain is left.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,22 @@ pub enum LaunchError {
     EnterLeaf(#[from] EnterError),
     #[error("wall: cannot send the launch message: {0}")]
     Send(#[source] Errno),
+    #[error("host: cannot make a thread for the guest's network: {0}")]
+    Broker(#[source] std::io::Error),
+    #[error("host: cannot listen at {transport}://{address}: {errno}")]
+    Listen {
+        transport: Transport,
+        address: SocketAddr,
+        #[source]
+        errno: Errno,
+    },
+    #[error(
+        "host: no socket was passed to this process (LISTEN_FDS, LISTEN_PID), and --listen inherited passes it on; \
+         start palisade by socket activation"
+    )]
+    NothingInherited,
+    #[error("host: what LISTEN_FDS names is no open socket: {0}")]
+    Inherit(#[source] Errno),
     #[error("wall: cannot hear from the domain: {0}")]
     Receive(#[source] Errno),
     #[error(

@@ -28,8 +28,10 @@ impl Prelude {
             return Self::default();
         }
         let mut bytes = encode_steps(plan, |_| None);
-        let has_guest =
-            !plan.terminal && plan.cgroup.placements.is_empty() && files == StreamFiles::default();
+        let has_guest = !plan.terminal
+            && !plan.passes_listeners()
+            && plan.cgroup.placements.is_empty()
+            && files == StreamFiles::default();
         if has_guest {
             bytes.extend(encode_confinement(plan, seccomp, files));
             bytes.extend(encode_guest_ahead());

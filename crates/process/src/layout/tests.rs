@@ -313,7 +313,7 @@ fn who_may_use_a_file_shows_in_its_mode() {
         (Kind::Folder, false, 0o711, false),
         (Kind::Folder, true, 0o755, false),
         (Kind::Folder, true, 0o1777, true),
-        (Kind::Ipc, false, 0o622, false),
+        (Kind::Socket, false, 0o622, false),
         (Kind::Device, true, 0o600, true),
     ] {
         assert_eq!(

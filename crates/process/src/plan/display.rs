@@ -24,6 +24,9 @@ impl fmt::Display for Plan {
         for step in &self.steps {
             writeln!(formatter, "{step}")?;
         }
+        for rule in self.network.to_string().lines() {
+            writeln!(formatter, "network   {rule}")?;
+        }
         self.write_confinement(formatter)?;
         for row in &self.enforcement {
             let level = match row.actual {

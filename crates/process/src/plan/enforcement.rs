@@ -52,15 +52,15 @@ fn namespaces(plan: &Plan) -> Enforcement {
 
 fn network(plan: &Plan) -> Enforcement {
     let name = Capability::Network.to_string();
-    match plan.tier {
-        Tier::Bare => row(
-            &name,
-            "none",
-            Level::Degraded,
-            "seccomp refuses internet sockets",
-        ),
-        _ => row(&name, "none", Level::Full, "an empty network namespace"),
+    let (actual, wall) = match plan.tier {
+        Tier::Bare => (Level::Degraded, "seccomp refuses internet sockets"),
+        _ => (Level::Full, "an empty network namespace"),
+    };
+    if plan.is_brokered() {
+        let mechanism = format!("a broker answers each call on an address; {wall} else");
+        return row(&name, "as granted", actual, mechanism);
     }
+    row(&name, "none", actual, wall)
 }
 
 fn landlock(plan: &Plan) -> Enforcement {

@@ -11,6 +11,13 @@ use std::path::{Path, PathBuf};
 pub enum PlanError {
     #[error("policy: {0}")]
     Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Network(#[from] palisade_network::NetworkError),
+    #[error(
+        "host: this kernel has no seccomp filters, and a network grant is nothing without: its calls would not be seen; \
+         leave --connect and --listen out"
+    )]
+    NetworkNeedsSeccomp,
     #[error("policy: {} does not exist on the host: correct the path or leave the grant out", path.display())]
     Missing { path: PathBuf },
     #[error("policy: {} cannot be looked up on the host: {errno}", path.display())]
@@ -21,6 +28,8 @@ pub enum PlanError {
     },
     #[error("policy: {} is a device: grant it with --device {}", path.display(), path.display())]
     IsADevice { path: PathBuf },
+    #[error("policy: {} is not a socket: --connect unix:PATH takes the path of one that a server listens at", path.display())]
+    NotASocket { path: PathBuf },
     #[error("policy: {} is not a device node: --device takes a path such as /dev/fuse, or pts", path.display())]
     NotADevice { path: PathBuf },
     #[error(

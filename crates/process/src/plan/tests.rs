@@ -289,6 +289,61 @@ fn the_host_is_left_after_everything_is_mounted() {
 }
 
 #[test]
+fn a_network_grant_decides_which_calls_the_supervisor_answers() {
+    let network = |text| {
+        let plan = plan(text);
+        plan.seccomp.and_then(|groups| groups.host_network)
+    };
+    assert_eq!(network(""), None);
+    let tcp = HostNetwork {
+        tcp: true,
+        brokered: true,
+        sends: true,
+        ..HostNetwork::default()
+    };
+    assert_eq!(network("grants.connect = ['tcp://10.0.0.1:80']"), Some(tcp));
+    let udp = HostNetwork {
+        udp: true,
+        brokered: true,
+        ..HostNetwork::default()
+    };
+    assert_eq!(network("grants.listen = ['udp://127.0.0.1:53']"), Some(udp));
+    let sending = HostNetwork {
+        sends: true,
+        messages: true,
+        ..udp
+    };
+    assert_eq!(
+        network("grants.connect = ['udp://10.0.0.1:53']"),
+        Some(sending)
+    );
+}
+
+#[test]
+fn a_granted_name_is_in_the_domains_own_hosts_file() {
+    let plan = plan("grants.connect = ['tcp://api.example.com:443']");
+    let hosts = plan.steps.iter().find_map(|step| match step {
+        Step::WriteFile { path, content, .. } if path == Path::new("/etc/hosts") => Some(content),
+        _ => None,
+    });
+    let hosts = String::from_utf8_lossy(hosts.unwrap());
+    assert!(hosts.contains("93.184.216.34 api.example.com\n"), "{hosts}");
+}
+
+#[test]
+fn a_name_that_nobody_knows_has_no_plan() {
+    let error = make_plan(
+        &policy("grants.connect = ['tcp://nowhere.test:443']"),
+        &Command::new("x"),
+        &user(),
+        &surroundings(&[]),
+        &home(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, PlanError::Network(_)), "{error}");
+}
+
+#[test]
 fn a_policy_that_contradicts_itself_has_no_plan() {
     let policy = policy("[grants]\nread = ['work']\nprotect = ['work/x']");
     let error = make_plan(
@@ -393,7 +448,7 @@ fn memory_files_are_never_executable() {
         };
         let policy = policy("");
         let layout = Layout::resolve(&policy, &home()).unwrap();
-        groups(&policy, &machine, &layout).memfd_must_be_sealed
+        groups(&policy, &machine, &layout, &Network::default()).memfd_must_be_sealed
     };
     assert!(
         !sealed(Tier::Privileged, true),

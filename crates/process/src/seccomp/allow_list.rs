@@ -8,7 +8,9 @@ use serde::Serialize;
 
 use super::{
     filter::{Action, Check, Filter, Rule, Test, int, long},
-    prctl, syscalls,
+    prctl,
+    sockets::{self, HostNetwork},
+    syscalls,
 };
 
 /// What the plan needs of the filter beyond the fixed part. The default is for a domain with all
@@ -26,6 +28,8 @@ pub struct Groups {
     /// Refuse internet sockets altogether. Needed without a network namespace of one's own, because
     /// Landlock alone passes UDP, MPTCP and TCP Fast Open.
     pub no_network_sockets: bool,
+    /// Internet sockets of the host's network come into the guest's hands.
+    pub host_network: Option<HostNetwork>,
     /// Allow `AF_NETLINK` for `NETLINK_ROUTE`, through which programs list network interfaces
     /// (`getifaddrs`, `os.networkInterfaces`).
     pub netlink_route: bool,
@@ -68,14 +72,12 @@ impl Groups {
     }
 }
 
-const ALLOW: Action = Action::Allow;
-const EPERM: Action = Action::Errno(libc::EPERM as u16);
-const EACCES: Action = Action::Errno(libc::EACCES as u16);
+pub(super) const ALLOW: Action = Action::Allow;
+pub(super) const EPERM: Action = Action::Errno(libc::EPERM as u16);
+pub(super) const EACCES: Action = Action::Errno(libc::EACCES as u16);
 const EBUSY: Action = Action::Errno(libc::EBUSY as u16);
 const ENOMEM: Action = Action::Errno(libc::ENOMEM as u16);
 const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
-const EAFNOSUPPORT: Action = Action::Errno(libc::EAFNOSUPPORT as u16);
-const EPROTONOSUPPORT: Action = Action::Errno(libc::EPROTONOSUPPORT as u16);
 
 /// The filter for a domain.
 #[must_use]
@@ -92,7 +94,7 @@ pub fn allow_list(groups: &Groups) -> Filter {
     decide_metadata(&mut filter, groups);
     decide_memory(&mut filter, groups);
     decide_ipc(&mut filter, groups);
-    decide_sockets(&mut filter, groups);
+    sockets::decide(&mut filter, groups);
     set(&mut filter, libc::SYS_ioctl, ioctl(groups));
     filter
 }
@@ -117,7 +119,7 @@ fn times_by_descriptor() -> Check {
     Check::otherwise(EPERM).when([long(1).is(0)], ALLOW)
 }
 
-fn set(filter: &mut Filter, call: libc::c_long, rule: impl Into<Rule>) {
+pub(super) fn set(filter: &mut Filter, call: libc::c_long, rule: impl Into<Rule>) {
     filter.set(call as u32, rule);
 }
 
@@ -190,7 +192,16 @@ fn ioctl(groups: &Groups) -> Check {
     };
     Check::otherwise(otherwise)
         .when([int(1).one_of(refused)], EPERM)
-        .when_if(groups.no_network_sockets, [of_an_interface()], EACCES)
+        .when_if(
+            groups.host_network.is_some(),
+            [sockets::own_request()],
+            ALLOW,
+        )
+        .when_if(
+            groups.no_network_sockets || groups.host_network.is_some(),
+            [sockets::interface_request()],
+            EACCES,
+        )
         .when_if(groups.host_files_visible, [of_a_terminal()], ALLOW)
         .when_if(
             groups.host_files_visible,
@@ -207,74 +218,6 @@ pub(super) const FILE_REQUESTS: [u64; 4] = [0x4004_9409, 0x4020_940d, 0xc020_660
 /// Everything of ioctl_tty(2), with `FIONREAD`, `FIONBIO` and `FIOCLEX`.
 fn of_a_terminal() -> Test {
     int(1).masked(0xff00, 0x5400)
-}
-
-/// `SIOCGIFCONF` and its like: any socket will do to ask for interfaces (netdevice(7)).
-fn of_an_interface() -> Test {
-    int(1).masked(0xff00, 0x8900)
-}
-
-/// Local sockets of every kind; internet sockets for TCP and UDP only, so that neither MPTCP, SCTP
-/// nor UDP-Lite walk round a rule about TCP and UDP, nor raw and ping sockets.
-fn socket(groups: &Groups) -> Check {
-    let family = |family: libc::c_int| int(0).is(family as u64);
-    let route = [family(libc::AF_NETLINK), protocol([libc::NETLINK_ROUTE])];
-    let tcp = protocol([libc::IPPROTO_IP, libc::IPPROTO_TCP]);
-    let udp = protocol([libc::IPPROTO_IP, libc::IPPROTO_UDP]);
-    Check::otherwise(EAFNOSUPPORT)
-        .when_if(
-            groups.host_sockets_visible,
-            [family(libc::AF_UNIX), unconnected()],
-            EACCES,
-        )
-        .when([family(libc::AF_UNIX)], ALLOW)
-        .when_if(groups.netlink_route, route, ALLOW)
-        .when_if(groups.no_network_sockets, [internet()], EACCES)
-        .when([internet(), socket_type(libc::SOCK_STREAM), tcp], ALLOW)
-        .when([internet(), socket_type(libc::SOCK_DGRAM), udp], ALLOW)
-        .when([internet()], EPROTONOSUPPORT)
-}
-
-fn internet() -> Test {
-    int(0).one_of([libc::AF_INET as u64, libc::AF_INET6 as u64])
-}
-
-/// The kernel's `SOCK_TYPE_MASK`; flags such as `SOCK_CLOEXEC` stand above it.
-fn socket_type(socket_type: libc::c_int) -> Test {
-    int(1).masked(0xf, socket_type as u64)
-}
-
-fn protocol<const N: usize>(protocols: [libc::c_int; N]) -> Test {
-    int(2).one_of(protocols.map(|protocol| protocol as u64))
-}
-
-fn decide_sockets(filter: &mut Filter, groups: &Groups) {
-    set(filter, libc::SYS_socket, socket(groups));
-    set(filter, libc::SYS_socketpair, socketpair(groups));
-    let unless = |refused| if refused { EACCES } else { ALLOW };
-    set(
-        filter,
-        libc::SYS_connect,
-        unless(groups.host_sockets_visible),
-    );
-    set(filter, libc::SYS_bind, unless(groups.no_named_sockets));
-}
-
-fn socketpair(groups: &Groups) -> Check {
-    let local = int(0).is(libc::AF_UNIX as u64);
-    Check::otherwise(EAFNOSUPPORT)
-        .when_if(
-            groups.host_sockets_visible,
-            [local.clone(), unconnected()],
-            EACCES,
-        )
-        .when([local], ALLOW)
-}
-
-/// `SOCK_DGRAM` (2) and `SOCK_RAW` (3), which is the same among local sockets (`unix_create`): even
-/// one of a pair can send to any name.
-fn unconnected() -> Test {
-    int(1).masked(0xe, 2)
 }
 
 /// With foreign processes in sight only the calling thread may be named, as 0.

@@ -354,6 +354,7 @@ fn return_value(action: Action) -> u32 {
     match action {
         Action::Allow => libc::SECCOMP_RET_ALLOW,
         Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | u32::from(errno),
+        Action::Notify => libc::SECCOMP_RET_USER_NOTIF,
         Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
     }
 }

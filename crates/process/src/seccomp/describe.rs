@@ -16,6 +16,8 @@ pub struct Description {
     pub refused: usize,
     /// Names of the calls whose arguments decide.
     pub checked: Vec<&'static str>,
+    /// Names of the calls that the supervisor answers whatever their arguments.
+    pub answered: Vec<&'static str>,
 }
 
 impl Filter {
@@ -26,6 +28,7 @@ impl Filter {
         for (number, rule) in self.rules() {
             match rule {
                 Rule::Always(Action::Allow) => description.allowed += 1,
+                Rule::Always(Action::Notify) => description.answered.push(name(number)),
                 Rule::Always(action) if *action == self.otherwise() => {}
                 Rule::Always(_) => description.refused += 1,
                 Rule::Check(_) => description.checked.push(name(number)),
@@ -43,11 +46,16 @@ impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} calls allowed, {} refused (EPERM), {} checked by argument ({}), rest ENOSYS",
+            "{} calls allowed, {} refused (EPERM), {} checked by argument ({}), ",
             self.allowed,
             self.refused,
             self.checked.len(),
             self.checked.join(" ")
-        )
+        )?;
+        if !self.answered.is_empty() {
+            let (count, names) = (self.answered.len(), self.answered.join(" "));
+            write!(f, "{count} answered by the supervisor ({names}), ")?;
+        }
+        f.write_str("rest ENOSYS")
     }
 }

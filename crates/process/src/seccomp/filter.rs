@@ -18,6 +18,8 @@ pub enum Action {
     Allow,
     /// The kernel skips it and returns this error number, at most 4095.
     Errno(u16),
+    /// The supervisor answers it (seccomp_unotify(2)).
+    Notify,
     /// The kernel ends the process with `SIGSYS`.
     Kill,
 }

@@ -99,6 +99,7 @@ fn action(value: u32) -> Action {
     match value & 0xffff_0000 {
         libc::SECCOMP_RET_ALLOW => Action::Allow,
         libc::SECCOMP_RET_ERRNO => Action::Errno(value as u16),
+        libc::SECCOMP_RET_USER_NOTIF => Action::Notify,
         libc::SECCOMP_RET_KILL_PROCESS => Action::Kill,
         other => panic!("action {other:#x}"),
     }

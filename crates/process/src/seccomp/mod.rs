@@ -30,6 +30,7 @@ mod instruction;
 #[cfg(test)]
 mod machine;
 mod prctl;
+mod sockets;
 mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -39,4 +40,5 @@ pub use compile::{CompileError, compile};
 pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};
 pub use instruction::Instruction;
+pub use sockets::HostNetwork;
 pub use syscalls::call_name;

@@ -94,8 +94,7 @@ pub(super) const ALLOWED: &[Call] = calls![
     SYS_eventfd2 SYS_io_setup SYS_io_destroy SYS_io_submit SYS_io_cancel SYS_io_getevents
     SYS_io_pgetevents
     // Sockets, once made. Which kinds can be made is checked.
-    SYS_listen SYS_accept SYS_accept4 SYS_getsockname SYS_getpeername
-    SYS_getsockopt SYS_setsockopt SYS_sendto SYS_sendmsg SYS_sendmmsg SYS_recvfrom SYS_recvmsg
+    SYS_accept SYS_accept4 SYS_getsockname SYS_getpeername SYS_getsockopt SYS_recvfrom SYS_recvmsg
     SYS_recvmmsg SYS_shutdown
     // Limits that a process sets on itself.
     SYS_getrlimit SYS_setrlimit
@@ -197,7 +196,8 @@ pub(super) const DECIDED: &[Call] = calls![
     SYS_openat SYS_openat2 SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_mknodat
     SYS_mmap SYS_memfd_create SYS_shmget SYS_move_pages
     SYS_clone SYS_unshare SYS_personality SYS_prctl SYS_seccomp SYS_ioctl
-    SYS_socket SYS_socketpair SYS_connect SYS_bind
+    SYS_socket SYS_socketpair SYS_connect SYS_bind SYS_listen SYS_sendto SYS_sendmsg SYS_sendmmsg
+    SYS_setsockopt
     SYS_prlimit64 SYS_setpriority SYS_ioprio_set SYS_sched_setaffinity SYS_sched_setattr
     SYS_sched_setparam SYS_sched_setscheduler
 ];

@@ -18,9 +18,18 @@ const HOLES: &[u32] = &[
     139, 156, 174, 177, 178, 181, 182, 183, 184, 185, 205, 211, 214, 215, 236,
 ];
 
+/// Sockets of both transports, and every send looked at.
+const BROKERED: HostNetwork = HostNetwork {
+    tcp: true,
+    udp: true,
+    brokered: true,
+    sends: true,
+    messages: true,
+};
+
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 13] = [
+    let alone: [fn(&mut Groups); 14] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -34,6 +43,7 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.no_executable_memfd = true,
         |groups| groups.memfd_must_be_sealed = true,
         |groups| groups.no_huge_pages = true,
+        |groups| groups.host_network = Some(BROKERED),
     ];
     let mut together = Groups::default();
     let mut all = vec![together];
@@ -124,12 +134,16 @@ fn hot_calls_never_carry_a_check() {
             libc::SYS_newfstatat,
             libc::SYS_epoll_pwait,
             libc::SYS_getpid,
-            libc::SYS_sendto,
             libc::SYS_recvfrom,
             libc::SYS_munmap,
         ] {
             let rule = filter.rules().find(|rule| rule.0 == number as u32);
             assert_eq!(rule.unwrap().1, &Rule::Always(ALLOW), "{number}");
+        }
+        for number in [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_setsockopt] {
+            let rule = filter.rules().find(|rule| rule.0 == number as u32);
+            let is_free = rule.unwrap().1 == &Rule::Always(ALLOW);
+            assert_eq!(is_free, groups.host_network.is_none(), "{number}");
         }
     }
 }
@@ -355,6 +369,105 @@ fn socket_groups() {
         libc::SYS_socket,
         &[netlink, 3, netfilter],
         libc::EAFNOSUPPORT,
+    );
+}
+
+fn brokered(call: libc::c_long, arguments: &[u64]) -> Action {
+    let groups = Groups {
+        host_network: Some(BROKERED),
+        ..Groups::default()
+    };
+    decided(groups, call, arguments)
+}
+
+fn decided(groups: Groups, call: libc::c_long, arguments: &[u64]) -> Action {
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    allow_list(&groups).decide(call as u32, &all)
+}
+
+#[test]
+fn calls_that_name_an_address_are_the_supervisors() {
+    for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen] {
+        assert_eq!(brokered(call, &[3, 4, 5]), Action::Notify);
+    }
+    let inet6 = libc::AF_INET6 as u64;
+    let dgram = (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC) as u64;
+    assert_eq!(
+        brokered(libc::SYS_socket, &[inet6, dgram, 0]),
+        Action::Notify
+    );
+    assert_eq!(
+        brokered(libc::SYS_socket, &[libc::AF_UNIX as u64, 1, 0]),
+        ALLOW
+    );
+    assert_eq!(
+        brokered(libc::SYS_sendto, &[3, 1, 1, 0, 0x10, 16]),
+        Action::Notify
+    );
+    assert_eq!(
+        brokered(libc::SYS_sendto, &[3, 1, 1, 0, 1 << 40, 16]),
+        Action::Notify
+    );
+    assert_eq!(brokered(libc::SYS_sendto, &[3, 1, 1, 0, 0, 0]), ALLOW);
+    assert_eq!(brokered(libc::SYS_sendmsg, &[3, 1, 0]), Action::Notify);
+}
+
+#[test]
+fn no_socket_of_the_hosts_is_rerouted_or_turned_into_another_kind() {
+    let eopnotsupp = Action::Errno(libc::EOPNOTSUPP as u16);
+    let fast_open = (libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL) as u64;
+    assert_eq!(
+        brokered(libc::SYS_sendto, &[3, 1, 1, fast_open, 1, 16]),
+        eopnotsupp
+    );
+    assert_eq!(brokered(libc::SYS_sendmsg, &[3, 1, fast_open]), eopnotsupp);
+    assert_eq!(
+        brokered(libc::SYS_sendmmsg, &[3, 1, 1, fast_open]),
+        eopnotsupp
+    );
+    let option = |level: libc::c_int, option: libc::c_int| {
+        brokered(libc::SYS_setsockopt, &[3, level as u64, option as u64])
+    };
+    assert_eq!(option(libc::IPPROTO_IP, libc::IP_OPTIONS), EPERM);
+    assert_eq!(option(libc::IPPROTO_IPV6, libc::IPV6_RTHDR), EPERM);
+    assert_eq!(option(libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP), EPERM);
+    assert_eq!(
+        option(libc::IPPROTO_TCP, 31),
+        Action::Errno(libc::ENOENT as u16)
+    );
+    assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), ALLOW);
+    assert_eq!(option(libc::SOL_SOCKET, libc::SO_REUSEADDR), ALLOW);
+}
+
+#[test]
+fn a_socket_of_the_hosts_tells_nothing_of_its_interfaces() {
+    let request = |request: u64| brokered(libc::SYS_ioctl, &[3, request]);
+    let refused = Action::Errno(libc::EACCES as u16);
+    const SIOCGIFCONF: u64 = 0x8912;
+    const SIOCGIWNAME: u64 = 0x8b01;
+    const SIOCATMARK: u64 = 0x8905;
+    assert_eq!(request(SIOCGIFCONF), refused);
+    assert_eq!(request(SIOCGIWNAME), refused);
+    assert_eq!(request(SIOCATMARK), ALLOW);
+    assert_eq!(request(libc::FIONREAD), ALLOW);
+}
+
+#[test]
+fn sockets_that_are_only_passed_in_are_guarded_without_a_broker() {
+    let groups = Groups {
+        host_network: Some(HostNetwork {
+            tcp: true,
+            ..HostNetwork::default()
+        }),
+        ..Groups::default()
+    };
+    let fast_open = libc::MSG_FASTOPEN as u64;
+    let eopnotsupp = Action::Errno(libc::EOPNOTSUPP as u16);
+    assert_eq!(decided(groups, libc::SYS_connect, &[3, 4, 5]), ALLOW);
+    assert_eq!(
+        decided(groups, libc::SYS_sendto, &[3, 1, 1, fast_open]),
+        eopnotsupp
     );
 }
 

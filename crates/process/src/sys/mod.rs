@@ -2,12 +2,14 @@
 //! the crate.
 #![allow(unsafe_code, reason = "system calls without a wrapper")]
 
+pub(crate) mod message;
+pub(crate) mod notify;
 mod spawn;
 
 pub(crate) use spawn::{Spawned, spawn};
 
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// The keeper program, built by `build.rs` from the folder beside this file.
 pub(crate) static KEEPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keeper"));
@@ -72,6 +74,31 @@ pub(crate) fn set_mount_attributes(
     } else {
         Err(last_errno())
     }
+}
+
+/// Copies of the descriptors that this process was started with by socket activation, and their names
+/// (sd_listen_fds(3)); none if they are meant for another process.
+pub(crate) fn inherited_descriptors() -> rustix::io::Result<Vec<(OwnedFd, String)>> {
+    const FIRST: i32 = 3;
+    let number = |name| std::env::var(name).ok()?.parse::<i32>().ok();
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    if number("LISTEN_PID") != Some(own) {
+        return Ok(Vec::new());
+    }
+    let count = number("LISTEN_FDS")
+        .unwrap_or(0)
+        .clamp(0, crate::wire::MAX_FDS as i32 / 2);
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':').filter(|name| !name.is_empty());
+    (FIRST..FIRST + count)
+        .map(|number| {
+            // SAFETY: by the protocol the descriptor was opened for this process and nobody else in it
+            // closes it; one that is not open gives EBADF below.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            let copy = rustix::io::fcntl_dupfd_cloexec(fd, FIRST + count)?;
+            Ok((copy, names.next().unwrap_or("unknown").to_owned()))
+        })
+        .collect()
 }
 
 fn last_errno() -> Errno {

@@ -45,6 +45,12 @@ const PIECES: &[&str] = &[
     "grants",
     "limits",
     "read",
+    "connect",
+    "tcp://",
+    "[::1]",
+    "/0",
+    "*.",
+    "%",
 ];
 
 /// `xorshift64*` (Vigna 2016): a sequence of numbers that is the same everywhere.

@@ -48,7 +48,7 @@ fn the_complete_example_has_every_key() {
 
 #[test]
 fn every_key_and_name_is_explained() {
-    let keys = [TOP_KEYS, GRANT_KEYS, RESERVED_GRANT_KEYS, LIMIT_KEYS];
+    let keys = [TOP_KEYS, GRANT_KEYS, LIMIT_KEYS];
     let names = [Capability::NAMES, Profile::NAMES, WallKind::NAMES];
     for word in keys.into_iter().chain(names).flatten() {
         let named = REFERENCE.contains(&format!("`{word}`"));

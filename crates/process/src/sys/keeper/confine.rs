@@ -59,7 +59,7 @@ fn allow_streams_again(ruleset: kernel::Fd, handled: u64, setup: &Setup) {
 
 /// Everything but the program itself, in the only order that works: privileges are given up after
 /// what needs them, seccomp comes last because it forbids what the others use.
-pub(crate) fn confine(setup: &Setup) -> Result<(), Failure> {
+pub(crate) fn confine(setup: &mut Setup) -> Result<(), Failure> {
     if setup.new_keyring {
         join_keyring().during(Step::Keyring, 0)?;
     }
@@ -69,7 +69,7 @@ pub(crate) fn confine(setup: &Setup) -> Result<(), Failure> {
         kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
     }
     if let Some(program) = setup.seccomp {
-        kernel::seccomp(program).during(Step::Seccomp, 0)?;
+        setup.listener = kernel::seccomp(program, setup.notifies).during(Step::Seccomp, 0)?;
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ fn limit(setup: &Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-fn drop_privileges() -> Result<(), Failure> {
+pub(crate) fn drop_privileges() -> Result<(), Failure> {
     kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 0)?;
     // Both need CAP_SETPCAP, which a process without a user namespace of its own may lack; with no
     // capabilities and no_new_privs they are a second line only.

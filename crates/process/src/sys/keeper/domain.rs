@@ -124,6 +124,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
             .time_ns
             .map(|limit| setup.received_ns.saturating_add(limit)),
         cpu_time_us: setup.cpu_time_us,
+        landlock: setup.landlock,
     })
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn tell_ready(socket: Fd) {
     send_record(socket, &record, &[]);
 }
 
-/// The guest's program runs. Its terminal's master goes to the supervisor.
+/// The guest's program runs. What the supervisor needs of it goes to the supervisor.
 fn tell_started(init: &Init, setup: &launch::Setup) {
     let mut record = Record {
         kind: wire::INIT_STARTED,
@@ -148,11 +149,25 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
         setup.pivot_ns,
         kernel::monotonic_ns(),
     ]);
-    match setup.terminal {
-        Some(terminal) => {
-            send_record(init.socket, &record, &[terminal.master]);
-            kernel::close(terminal.master);
+    let offered = [
+        (
+            wire::ATTACHED_TERMINAL,
+            setup.terminal.map(|terminal| terminal.master),
+        ),
+        (wire::ATTACHED_LISTENER, setup.listener),
+        (wire::ATTACHED_FILE, setup.kept_file),
+    ];
+    let mut fds = [-1; 3];
+    let mut count = 0;
+    for (bit, fd) in offered {
+        if let Some(fd) = fd {
+            record.words[wire::started::ATTACHED] |= bit;
+            fds[count] = fd;
+            count += 1;
         }
-        None => send_record(init.socket, &record, &[]),
+    }
+    send_record(init.socket, &record, &fds[..count]);
+    for fd in &fds[..count] {
+        kernel::close(*fd);
     }
 }

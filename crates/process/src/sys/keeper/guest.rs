@@ -1,10 +1,11 @@
 //! The guest's process, from its creation to its program.
 
 use crate::wire::{self, Step};
-use crate::{During, Failure, confine, domain, kernel, launch, terminal};
+use crate::{During, Failure, confine, domain, kernel, launch, park, terminal};
 use domain::Init;
 use kernel::{CStr, Errno, Fd, c};
 use launch::{Program, Setup};
+use park::Text;
 
 /// Stack of the guest's process until its program has one of its own.
 const STACK_BYTES: usize = 32 * 1024;
@@ -20,6 +21,8 @@ pub(crate) struct Running {
     pub(crate) supervisor: Fd,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) cpu_time_us: Option<u64>,
+    /// The Landlock rules it is under.
+    pub(crate) landlock: Option<Fd>,
 }
 
 /// What the guest's process works on and where it leaves its failure; both processes see it until
@@ -32,14 +35,19 @@ struct Birth<'a> {
 
 /// Starts the guest's program; gives its pid inside the domain. If the prelude asked for it, the
 /// guest's process waits for the launch message itself, with everything done that needs no message.
+///
+/// A filter that leaves calls to the supervisor gives its listener to the process that loads it, and
+/// from then on sendmsg(2) may be such a call. So that process shares init's descriptors until its
+/// filter is loaded, and init, which is under no filter, passes the listener on.
 pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
+    let shares = setup.notifies;
     let mut birth = Birth {
         init,
         setup,
         failure: None,
     };
-    let pid = kernel::spawn(stack, become_guest, &mut birth).during(Step::CloneGuest, 2)?;
+    let pid = kernel::spawn(stack, become_guest, &mut birth, shares).during(Step::CloneGuest, 2)?;
     match birth.failure {
         Some(failure) => Err(failure),
         None => Ok(pid),
@@ -56,14 +64,23 @@ extern "C" fn become_guest(birth: &mut Birth) -> ! {
 
 fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
-    if setup.guest_ahead {
+    let confine_first = setup.guest_ahead || setup.notifies;
+    if confine_first {
         confine::confine(setup)?;
+    }
+    if setup.notifies {
+        kernel::own_descriptors().during(Step::Redirect, 5)?;
+    }
+    if setup.guest_ahead {
         await_launch(init.socket, setup)?;
     } else {
         redirect(setup).during(Step::Redirect, 0)?;
+    }
+    if !confine_first {
         confine::confine(setup)?;
     }
-    kernel::close_from(STANDARD_STREAMS as Fd).during(Step::Redirect, 1)?;
+    let (_, listeners) = setup.listeners;
+    kernel::close_from((STANDARD_STREAMS + listeners) as Fd).during(Step::Redirect, 1)?;
     kernel::set_umask(0o022);
     let cwd = setup.cwd.unwrap_or(c!("/"));
     kernel::change_directory(cwd).during(Step::ChangeDirectory, 0)?;
@@ -74,6 +91,9 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
         .as_mut()
         .ok_or(Errno::INVAL)
         .during(Step::DecodeLaunch, u32::MAX)?;
+    if listeners > 0 {
+        tell_pid(program).during(Step::Execute, 1)?;
+    }
     Err(Failure {
         step: Step::Execute,
         item: 0,
@@ -121,6 +141,31 @@ fn redirect(setup: &Setup) -> kernel::Result<()> {
             _ => *setup.fds().get(stream).ok_or(Errno::INVAL)?,
         };
         kernel::duplicate_to(from, stream as Fd)?;
+    }
+    // In ascending order: each comes from further up than it goes to.
+    let (first, count) = setup.listeners;
+    let listeners = setup.fds().get(first..first + count).ok_or(Errno::INVAL)?;
+    for (from, to) in listeners.iter().zip(STANDARD_STREAMS as Fd..) {
+        kernel::duplicate_to(*from, to)?;
+    }
+    Ok(())
+}
+
+/// Whom the open sockets are for: sd_listen_fds(3) takes them only under its own pid.
+fn tell_pid(program: &mut Program) -> kernel::Result<()> {
+    const NAME: &[u8] = b"LISTEN_PID=";
+    const MOST_BYTES: usize = 32;
+    let mut text = Text::default();
+    text.text(NAME)
+        .number(kernel::process_id() as u64)
+        .text(b"\0");
+    let memory = kernel::allocate(MOST_BYTES)?;
+    let room = memory.get_mut(..text.bytes().len()).ok_or(Errno::INVAL)?;
+    room.copy_from_slice(text.bytes());
+    // The launch adds the variables last.
+    match program.environment {
+        [.., pid, null] if null.is_null() => *pid = memory.as_ptr(),
+        _ => return Err(Errno::INVAL),
     }
     Ok(())
 }

@@ -37,9 +37,14 @@ mod number {
     pub(super) const RT_SIGACTION: usize = 13;
     pub(super) const RT_SIGPROCMASK: usize = 14;
     pub(super) const IOCTL: usize = 16;
+    pub(super) const PREAD64: usize = 17;
     pub(super) const GETPID: usize = 39;
+    pub(super) const CONNECT: usize = 42;
+    pub(super) const SENDTO: usize = 44;
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
+    pub(super) const BIND: usize = 49;
+    pub(super) const LISTEN: usize = 50;
     pub(super) const CLONE: usize = 56;
     pub(super) const EXECVE: usize = 59;
     pub(super) const WAIT4: usize = 61;
@@ -63,6 +68,7 @@ mod number {
     pub(super) const FUTEX: usize = 202;
     pub(super) const SCHED_SETAFFINITY: usize = 203;
     pub(super) const GETDENTS64: usize = 217;
+    pub(super) const UNSHARE: usize = 272;
     pub(super) const CLOCK_GETTIME: usize = 228;
     pub(super) const EXIT_GROUP: usize = 231;
     pub(super) const KEYCTL: usize = 250;
@@ -110,6 +116,7 @@ pub(crate) const O_CLOEXEC: u32 = 0o2_000_000;
 pub(crate) const O_PATH: u32 = 0o10_000_000;
 
 pub(crate) const CLONE_VM: u64 = 0x100;
+pub(crate) const CLONE_FILES: u64 = 0x400;
 pub(crate) const CLONE_PIDFD: u64 = 0x1000;
 pub(crate) const CLONE_CHILD_CLEARTID: u64 = 0x0020_0000;
 pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -340,6 +347,19 @@ pub(crate) fn exit(code: i32) -> ! {
 pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     // SAFETY: the kernel writes at most `len` bytes into a buffer borrowed for the call.
     unsafe { call!(number::READ, fd, buffer.as_mut_ptr(), buffer.len()) }
+}
+
+pub(crate) fn read_at(fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    // SAFETY: as in `read`.
+    unsafe {
+        call!(
+            number::PREAD64,
+            fd,
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            offset
+        )
+    }
 }
 
 pub(crate) fn write(fd: Fd, bytes: &[u8]) -> Result<usize> {
@@ -775,9 +795,12 @@ pub(crate) fn landlock_restrict_self(ruleset: Fd) -> Result<()> {
     unsafe { call!(number::LANDLOCK_RESTRICT_SELF, ruleset, 0).map(drop) }
 }
 
-/// Loads a classic BPF program of 8-byte instructions as a seccomp filter.
-pub(crate) fn seccomp(program: &[u8]) -> Result<()> {
+/// Loads a classic BPF program of 8-byte instructions as a seccomp filter. Gives its listener if it
+/// leaves calls to one.
+pub(crate) fn seccomp(program: &[u8], notifies: bool) -> Result<Option<Fd>> {
     const SECCOMP_SET_MODE_FILTER: usize = 1;
+    const NEW_LISTENER: usize = 1 << 3;
+    let flags = if notifies { NEW_LISTENER } else { 0 };
     #[repr(C)]
     struct Program {
         length: u16,
@@ -793,11 +816,11 @@ pub(crate) fn seccomp(program: &[u8]) -> Result<()> {
         call!(
             number::SECCOMP,
             SECCOMP_SET_MODE_FILTER,
-            0,
+            flags,
             &raw const program
         )
-        .map(drop)
     }
+    .map(|listener| notifies.then_some(listener as Fd))
 }
 
 /// # Safety
@@ -868,8 +891,8 @@ fn enter_cgroup(cgroup: Fd) -> Result<()> {
     entered.map(drop)
 }
 
-/// Runs `run(argument)` in a child that shares this memory, and waits until the child has executed
-/// a program or ended. Gives the child's pid.
+/// Runs `run(argument)` in a child that shares this memory, and this process's descriptors too if it
+/// says so, and waits until the child has executed a program or ended. Gives the child's pid.
 ///
 /// It is vfork(2) but for the wait, which counts as sleep: a parent in vfork adds to the load
 /// average of the machine, and this one may wait for hours.
@@ -877,9 +900,11 @@ pub(crate) fn spawn<T>(
     stack: &mut [u8],
     run: extern "C" fn(&mut T) -> !,
     argument: &mut T,
+    share_descriptors: bool,
 ) -> Result<i32> {
     let top = (stack.as_mut_ptr() as usize + stack.len()) & !15;
-    let flags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD as u64;
+    let files = if share_descriptors { CLONE_FILES } else { 0 };
+    let flags = CLONE_VM | CLONE_CHILD_CLEARTID | files | SIGCHLD as u64;
     let sharing = AtomicU32::new(1);
     // SAFETY: the child runs on `stack` and clears `sharing`; both are there until this returns, and
     // that is after the child has stopped using this memory: the kernel clears the word when the
@@ -900,6 +925,12 @@ pub(crate) fn spawn<T>(
         wait_while(&sharing, 1);
     }
     Ok(result as i32)
+}
+
+/// From here on this process's descriptors are its own: a copy of those it shared.
+pub(crate) fn own_descriptors() -> Result<()> {
+    // SAFETY: takes a number only.
+    unsafe { call!(number::UNSHARE, CLONE_FILES).map(drop) }
 }
 
 /// Sleeps while the word has this value; may wake for no reason.
@@ -1040,6 +1071,55 @@ fn send_message(socket: Fd, bytes: &[u8], fds: &[Fd], flags: i32) -> Result<usiz
     };
     // SAFETY: the header, the part and the control block outlive the call; sendmsg only reads them.
     unsafe { call!(number::SENDMSG, socket, &raw const message, flags) }
+}
+
+/// A call on a socket that names an address.
+pub(crate) enum SocketCall {
+    Connect,
+    Bind,
+    Listen,
+    SendTo,
+}
+
+impl SocketCall {
+    /// By its number in the native table.
+    pub(crate) fn from_number(call: u64) -> Option<Self> {
+        match call as usize {
+            number::CONNECT => Some(Self::Connect),
+            number::BIND => Some(Self::Bind),
+            number::LISTEN => Some(Self::Listen),
+            number::SENDTO => Some(Self::SendTo),
+            _ => None,
+        }
+    }
+}
+
+/// Makes the call. `extra` is the backlog of listen(2) and the flags of sendto(2), whose data comes last.
+pub(crate) fn call_socket(
+    call: SocketCall,
+    socket: Fd,
+    address: &[u8],
+    extra: i32,
+    data: &[u8],
+) -> Result<usize> {
+    let (name, length) = (address.as_ptr(), address.len());
+    // SAFETY: the kernel reads `length` bytes of an address and of data that are borrowed for the call.
+    unsafe {
+        match call {
+            SocketCall::Connect => call!(number::CONNECT, socket, name, length),
+            SocketCall::Bind => call!(number::BIND, socket, name, length),
+            SocketCall::Listen => call!(number::LISTEN, socket, extra),
+            SocketCall::SendTo => call!(
+                number::SENDTO,
+                socket,
+                data.as_ptr(),
+                data.len(),
+                extra | MSG_NOSIGNAL,
+                name,
+                length
+            ),
+        }
+    }
 }
 
 /// Receives bytes and the descriptors attached to them. Gives how many of each; 0 bytes is the end.

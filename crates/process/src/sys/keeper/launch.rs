@@ -14,6 +14,14 @@ pub(crate) struct Setup {
     pub(crate) terminal_replaces: u32,
     pub(crate) landlock: Option<Fd>,
     pub(crate) seccomp: Option<&'static [u8]>,
+    /// The filter leaves calls to the supervisor.
+    pub(crate) notifies: bool,
+    /// Descriptors of the message that the guest finds open: first index, how many.
+    pub(crate) listeners: (usize, usize),
+    /// A file of the root that the supervisor writes anew now and then.
+    pub(crate) kept_file: Option<Fd>,
+    /// Where the supervisor learns of them, once the filter is loaded.
+    pub(crate) listener: Option<Fd>,
     pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
     pub(crate) rlimit_count: usize,
     pub(crate) affinity: Option<&'static [u8]>,
@@ -51,6 +59,10 @@ impl Default for Setup {
             terminal_replaces: 0,
             landlock: None,
             seccomp: None,
+            notifies: false,
+            listeners: (0, 0),
+            kept_file: None,
+            listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
             rlimit_count: 0,
             affinity: None,
@@ -199,7 +211,8 @@ fn perform_one(
         op::ROOT => root::make(reader, setup, item),
         op::MAKE_DIR => root::make_dir(reader, setup, item),
         op::SYMLINK => root::symlink(reader, setup, item),
-        op::FILE => root::write_file(reader, setup, item),
+        op::FILE => root::write_file(reader, setup, item).map(drop),
+        op::KEPT_FILE => root::keep_file(reader, setup, item),
         op::BIND => root::bind(reader, setup, item),
         op::ATTACH => root::attach(reader, setup, item),
         op::REMOUNT => root::remount(reader, setup, item),
@@ -234,7 +247,10 @@ fn join_cgroup(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Fail
 /// Instructions for later: limits, and what the guest's own process does to itself.
 fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Result<()> {
     match operation {
-        op::SECCOMP => setup.seccomp = Some(reader.bytes()?),
+        op::SECCOMP => {
+            setup.seccomp = Some(reader.bytes()?);
+            setup.notifies = reader.u32()? != 0;
+        }
         op::RLIMIT => {
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
             *setup
@@ -248,6 +264,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         op::CWD => setup.cwd = Some(reader.text()?),
         op::TIME => setup.time_ns = Some(reader.u64()?),
         op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
+        op::LISTENERS => setup.listeners = (reader.u32()? as usize, reader.u32()? as usize),
         op::GUEST_AHEAD => setup.guest_ahead = true,
         op::EXEC => setup.program = Some(program(reader)?),
         _ => return Err(Errno::NOSYS),

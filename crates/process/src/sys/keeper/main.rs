@@ -31,6 +31,7 @@ mod guest;
 mod kernel;
 mod launch;
 mod park;
+mod perform;
 mod reap;
 mod root;
 mod terminal;

@@ -3,7 +3,7 @@
 use crate::domain::Init;
 use crate::guest::Running;
 use crate::park::Text;
-use crate::{kernel, record_bytes, record_from, send_record, terminal, wire};
+use crate::{kernel, perform, record_bytes, record_from, send_record, terminal, wire};
 use kernel::{CStr, Fd, POLLIN, PollFd};
 use wire::{RECORD_WORDS, Record, ended};
 
@@ -41,7 +41,8 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
 /// Carries out one request of the supervisor.
 fn obey(init: &Init, running: &Running) {
     let mut buffer = [0u8; wire::RECORD_BYTES];
-    let length = kernel::read(init.socket, &mut buffer).unwrap_or(0);
+    let mut fds = [-1; wire::MAX_FDS];
+    let (length, fd_count) = kernel::receive(init.socket, &mut buffer, &mut fds).unwrap_or((0, 0));
     match record_from(&buffer[..length]) {
         Some(Record {
             kind: wire::DOMAIN_SIGNAL,
@@ -54,6 +55,10 @@ fn obey(init: &Init, running: &Running) {
             kind: wire::DOMAIN_CONTINUE,
             words,
         }) => continue_guest(init, running, words[0]),
+        Some(Record {
+            kind: wire::DOMAIN_PERFORM,
+            words,
+        }) => perform::begin(running, &words, &fds[..fd_count]),
         _ => finish(init, 0, wire::REASON_KILLED),
     }
 }

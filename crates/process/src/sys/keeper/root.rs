@@ -89,7 +89,12 @@ pub(crate) fn symlink(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(
     kernel::symlink(target, root_of(setup, item)?, relative(path)).during(Step::Symlink, item)
 }
 
-pub(crate) fn write_file(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+/// Makes a file; gives its path.
+pub(crate) fn write_file(
+    reader: &mut Reader,
+    setup: &Setup,
+    item: u32,
+) -> Result<CStr<'static>, Failure> {
     let path = reader.text().during(Step::DecodeLaunch, item)?;
     let mode = reader.u32().during(Step::DecodeLaunch, item)?;
     let mut content = reader.bytes().during(Step::DecodeLaunch, item)?;
@@ -101,6 +106,18 @@ pub(crate) fn write_file(reader: &mut Reader, setup: &Setup, item: u32) -> Resul
         content = &content[written..];
     }
     kernel::close(fd);
+    Ok(path)
+}
+
+/// Makes a file and opens it again through a mount of its own: the root's mount becomes read-only,
+/// which the kernel refuses while anything on that mount is open for writing.
+pub(crate) fn keep_file(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    let path = write_file(reader, setup, item)?;
+    let root = kernel::open_tree(root_of(setup, item)?, 0).during(Step::CloneMount, item)?;
+    let flags = kernel::O_WRONLY | kernel::O_NOFOLLOW;
+    let opened = kernel::open(root, relative(path), flags, 0).during(Step::WriteFile, item);
+    kernel::close(root);
+    setup.kept_file = Some(opened?);
     Ok(())
 }
 

@@ -1,0 +1,93 @@
+//! What the guest was denied, for a person at a terminal. The report has all of it.
+
+use crate::{denial, say};
+use palisade_wall::{Denial, Report};
+use std::io::{IsTerminal, stderr};
+
+/// As many lines as a person reads.
+const MOST_LINES: usize = 5;
+
+/// Prints the last denials, each with the flag to add. Nothing if no person reads it.
+pub(super) fn print(report: &Report, is_kept: bool) {
+    if stderr().is_terminal() {
+        lines(report, is_kept)
+            .iter()
+            .for_each(|text| say::line(text));
+    }
+}
+
+fn lines(report: &Report, is_kept: bool) -> Vec<String> {
+    let told: Vec<&Denial> = report
+        .denials
+        .iter()
+        .filter(|denial| is_news(denial))
+        .collect();
+    let more = told.len().saturating_sub(MOST_LINES);
+    let last = told[more..]
+        .iter()
+        .map(|denial| format!("denied: {}", denial::line(denial)));
+    let rest = (more > 0).then(|| match is_kept {
+        true => format!("denied: and {more} more, which are in the report"),
+        false => format!("denied: and {more} more; --report FILE lists them all"),
+    });
+    last.chain(rest).collect()
+}
+
+/// Limits are told when the guest ends by one, and a probe costs the guest nothing.
+fn is_news(denial: &Denial) -> bool {
+    denial.call.is_some() && !denial.probe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::denial::tests::refused;
+    use palisade_policy::Policy;
+    use palisade_wall::{Command, Domain, Exit, Wall, mock::MockWall};
+
+    fn report(denials: Vec<Denial>) -> Report {
+        let wall = MockWall::new(Exit::Code(7));
+        let plan = wall
+            .plan(&Policy::nothing(), &Command::new("guest"))
+            .unwrap();
+        let report = wall.launch(&plan).unwrap().wait().unwrap();
+        Report { denials, ..report }
+    }
+
+    fn refused_ports(ports: std::ops::Range<u16>) -> Vec<Denial> {
+        let refused = |port| refused("connect", &format!("tcp://192.0.2.1:{port}"), "--connect");
+        ports.map(refused).collect()
+    }
+
+    #[test]
+    fn the_last_few_are_printed() {
+        assert_eq!(lines(&report(Vec::new()), false), [""; 0]);
+        let five = lines(&report(refused_ports(1..6)), false);
+        assert_eq!(five.len(), 5);
+        let eight = lines(&report(refused_ports(1..9)), false);
+        insta::assert_snapshot!(eight.join("\n"), @r"
+        denied: a connection to tcp://192.0.2.1:4 (curl): --connect tcp://192.0.2.1:4
+        denied: a connection to tcp://192.0.2.1:5 (curl): --connect tcp://192.0.2.1:5
+        denied: a connection to tcp://192.0.2.1:6 (curl): --connect tcp://192.0.2.1:6
+        denied: a connection to tcp://192.0.2.1:7 (curl): --connect tcp://192.0.2.1:7
+        denied: a connection to tcp://192.0.2.1:8 (curl): --connect tcp://192.0.2.1:8
+        denied: and 3 more; --report FILE lists them all
+        ");
+        let kept = lines(&report(refused_ports(1..9)), true);
+        assert_eq!(kept[5], "denied: and 3 more, which are in the report");
+    }
+
+    #[test]
+    fn limits_and_probes_are_not() {
+        let mut denials = refused_ports(1..3);
+        denials[0].probe = true;
+        denials.push(Denial {
+            what: "more time".into(),
+            grant: Some("--time".into()),
+            ..Denial::default()
+        });
+        let lines = lines(&report(denials), false);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains("192.0.2.1:2"), "{lines:?}");
+    }
+}

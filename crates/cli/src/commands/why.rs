@@ -1,0 +1,66 @@
+//! `palisade why`: a report in sentences.
+
+mod opens;
+mod sentences;
+
+use crate::{args::WhyArgs, read};
+use anyhow::{Context, bail};
+use palisade_policy::visible;
+use palisade_wall::{REPORT_VERSION, Report};
+use serde_json::Value;
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+/// More than any report has, and little enough to be held.
+const MOST_REPORT_BYTES: u64 = 64 << 20;
+
+/// Explains the end and each denial of a report.
+pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
+    let report = read_report(&args.report)?;
+    io::stdout()
+        .write_all(sentences::explain(&report).as_bytes())
+        .context("host: cannot print the explanation")?;
+    Ok(0)
+}
+
+fn read_report(path: &Path) -> anyhow::Result<Report> {
+    let is_stdin = path == Path::new("-");
+    let shown = match is_stdin {
+        true => "stdin".to_owned(),
+        false => visible(&path.to_string_lossy()).into_owned(),
+    };
+    let bytes = match is_stdin {
+        true => read::read_at_most(io::stdin(), MOST_REPORT_BYTES),
+        false => read::read_regular_file(path, MOST_REPORT_BYTES),
+    };
+    let bytes = bytes.with_context(|| {
+        format!(
+            "usage: cannot read {shown} (`palisade run --report` writes a report; `-` is stdin)"
+        )
+    })?;
+    parse(&bytes, &shown)
+}
+
+/// The version is looked at first: what a later one has besides may be unknown here.
+fn parse(bytes: &[u8], shown: &str) -> anyhow::Result<Report> {
+    let refuse = |error: serde_json::Error| {
+        let error = error.to_string();
+        anyhow::anyhow!(
+            "usage: {shown} is not a report of `palisade run --report`: {}",
+            visible(&error)
+        )
+    };
+    let value: Value = serde_json::from_slice(bytes).map_err(refuse)?;
+    match value.get("version").and_then(Value::as_u64) {
+        Some(version) if version > u64::from(REPORT_VERSION) => bail!(
+            "usage: {shown} is a report of version {version}, and this palisade reads up to \
+             {REPORT_VERSION}: use the one that wrote it, or a newer one"
+        ),
+        _ => serde_json::from_value(value).map_err(refuse),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What a network grant opens, in words.
+
+use palisade_policy::{
+    ConnectGrant, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport, UnixGrant,
+    visible,
+};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where clouds answer questions about a machine, its keys among them: AWS and those who do as AWS
+/// does; its IPv6 form is AWS's alone.
+const METADATA: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Whether a cloud's metadata service answers there.
+pub(super) fn is_metadata(address: IpAddr) -> bool {
+    METADATA.contains(&address)
+}
+
+/// What `--connect GRANT` or `--listen GRANT` opens; `None` for another flag.
+pub(super) fn describe(grant: &str) -> Option<String> {
+    match grant.split_once(' ')? {
+        ("--connect", text) => Some(describe_connect(&text.parse().ok()?)),
+        ("--listen", text) => Some(describe_listen(&text.parse().ok()?)),
+        _ => None,
+    }
+}
+
+fn describe_connect(grant: &ConnectGrant) -> String {
+    match grant {
+        ConnectGrant::Unix(socket) => describe_socket(socket),
+        ConnectGrant::Internet {
+            transport,
+            host,
+            ports,
+        } => format!(
+            "{} of {}",
+            name_ports(*transport, *ports),
+            describe_host(host)
+        ),
+    }
+}
+
+fn describe_socket(socket: &UnixGrant) -> String {
+    let path = socket.host.to_string_lossy();
+    format!(
+        "the socket {} and all that the service behind it does for who connects",
+        visible(&path)
+    )
+}
+
+fn name_ports(transport: Transport, ports: Ports) -> String {
+    let (first, last) = ports.range().into_inner();
+    match ports.single() {
+        Some(0) => format!("a {transport} port that the kernel picks"),
+        Some(port) => format!("{transport} port {port}"),
+        None if ports == Ports::ANY => format!("every {transport} port"),
+        None => format!("{transport} ports {first} to {last}"),
+    }
+}
+
+fn describe_host(host: &HostPattern) -> String {
+    match host {
+        HostPattern::Name(name) if name.is_localhost() => OF_LOOPBACK.to_owned(),
+        HostPattern::Name(name) => format!("{name}, at the public addresses that it has"),
+        HostPattern::Wildcard(name) => format!("every host below {name}, by way of a proxy"),
+        HostPattern::Network(network) => describe_network(network),
+    }
+}
+
+const OF_LOOPBACK: &str =
+    "this machine's own loopback, where services may trust whoever reaches them";
+
+fn describe_network(network: &IpNetwork) -> String {
+    match network.is_single() {
+        true if is_metadata(network.address) => {
+            format!("{network}, where a cloud may hand out this machine's credentials")
+        }
+        _ if network.address.is_loopback() => OF_LOOPBACK.to_owned(),
+        true => format!("{network} and nothing else"),
+        false => format!("every address in {network}"),
+    }
+}
+
+fn describe_listen(grant: &ListenGrant) -> String {
+    match grant {
+        ListenGrant::Inherited => "the sockets that palisade itself was given".to_owned(),
+        ListenGrant::At {
+            transport,
+            address,
+            ports,
+            host_port,
+            ..
+        } => {
+            let ports = name_ports(*transport, host_port.map_or(*ports, Ports::one));
+            format!("{ports} of this machine {}", describe_callers(address))
+        }
+    }
+}
+
+/// Who can reach a socket that listens there.
+fn describe_callers(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Every => TO_EVERYBODY.to_owned(),
+        ListenAddress::Localhost => TO_THIS_MACHINE.to_owned(),
+        ListenAddress::Address { address, .. } if address.is_unspecified() => {
+            TO_EVERYBODY.to_owned()
+        }
+        ListenAddress::Address { address, .. } if address.is_loopback() => {
+            TO_THIS_MACHINE.to_owned()
+        }
+        ListenAddress::Address { .. } => format!("to whoever reaches {address}"),
+    }
+}
+
+const TO_EVERYBODY: &str = "to whoever reaches it, on every interface";
+const TO_THIS_MACHINE: &str = "to programs on this machine alone";

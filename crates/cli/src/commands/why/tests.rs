@@ -1,0 +1,159 @@
+use super::{sentences::explain, *};
+use crate::denial::tests::refused;
+use palisade_policy::Policy;
+use palisade_wall::{Command, Denial, Domain, Ending, Exit, Process, Wall, mock::MockWall};
+
+fn report(exit: Exit, denials: Vec<Denial>) -> Report {
+    let wall = MockWall::new(exit);
+    let mut command = Command::new("curl");
+    command.arguments = ["-s".into(), "http://a b/".into()].into();
+    let plan = wall.plan(&Policy::nothing(), &command).unwrap();
+    let report = wall.launch(&plan).unwrap().wait().unwrap();
+    Report { denials, ..report }
+}
+
+fn bytes(report: &Report) -> Vec<u8> {
+    serde_json::to_vec(report).unwrap()
+}
+
+fn refusal(text: &str) -> String {
+    parse(text.as_bytes(), "x.json").unwrap_err().to_string()
+}
+
+/// The sentence of one denial.
+fn told(denial: Denial) -> String {
+    let text = explain(&report(Exit::Code(0), vec![denial]));
+    text.lines().nth(1).unwrap().to_owned()
+}
+
+fn told_of(address: &str) -> String {
+    told(refused("connect", address, "--connect"))
+}
+
+#[test]
+fn a_report_reads_back() {
+    let report = report(
+        Exit::Code(7),
+        vec![refused("connect", "tcp://[::1]:80", "--connect")],
+    );
+    assert_eq!(parse(&bytes(&report), "x").unwrap(), report);
+}
+
+#[test]
+fn ends() {
+    let end = |exit, ending| {
+        let report = report(exit, Vec::new());
+        let exit_code = ending_code(ending, exit);
+        explain(&Report {
+            ending,
+            exit_code,
+            ..report
+        })
+    };
+    fn ending_code(ending: Ending, exit: Exit) -> u8 {
+        ending.shell_code(exit)
+    }
+    let all = [
+        end(Exit::Code(0), Ending::Guest),
+        end(Exit::Code(7), Ending::Guest),
+        end(Exit::Signal(11), Ending::Guest),
+        end(Exit::Signal(9), Ending::TimeLimit),
+        end(Exit::Signal(9), Ending::CpuTimeLimit),
+        end(Exit::Signal(9), Ending::OutputLimit),
+        end(Exit::Signal(9), Ending::MemoryLimit),
+        end(Exit::Signal(15), Ending::Supervisor),
+    ];
+    let first_lines: Vec<_> = all.iter().filter_map(|text| text.lines().next()).collect();
+    insta::assert_snapshot!(first_lines.join("\n"), @r"
+    `curl -s 'http://a b/'` ended well.
+    `curl -s 'http://a b/'` ended itself with exit code 7.
+    `curl -s 'http://a b/'` was ended by SIGSEGV; palisade answered with exit code 139.
+    `curl -s 'http://a b/'` was ended, for it ran longer than --time allows; palisade answered with exit code 124.
+    `curl -s 'http://a b/'` was ended, for it used more processor time than --cpu-time allows; palisade answered with exit code 152.
+    `curl -s 'http://a b/'` was ended, for it wrote more than --output allows; palisade answered with exit code 153.
+    `curl -s 'http://a b/'` was ended by the kernel, for it used more memory than --memory allows; palisade answered with exit code 137.
+    `curl -s 'http://a b/'` was ended by whoever had started it; palisade answered with exit code 143.
+    ");
+    assert!(
+        all.iter()
+            .all(|text| text.ends_with("Nothing was denied that the wall could tell of.\n"))
+    );
+}
+
+#[test]
+fn connections() {
+    let mut often = refused("connect", "tcp://192.0.2.1:443", "--connect");
+    often.count = Some(3);
+    insta::assert_snapshot!(told(often), @"- curl (process 1234) wanted a connection to tcp://192.0.2.1:443 3 times, which no grant covers; `--connect tcp://192.0.2.1:443` would open tcp port 443 of 192.0.2.1 and nothing else.");
+    insta::assert_snapshot!(told_of("tcp://127.0.0.1:5432"), @"- curl (process 1234) wanted a connection to tcp://127.0.0.1:5432, this machine's own loopback, which only a grant that names it opens; `--connect tcp://127.0.0.1:5432` would open tcp port 5432 of this machine's own loopback, where services may trust whoever reaches them.");
+    insta::assert_snapshot!(told_of("tcp://169.254.169.254:80"), @"- curl (process 1234) wanted a connection to tcp://169.254.169.254:80, a cloud's metadata service, which only a grant of that very address opens; `--connect tcp://169.254.169.254:80` would open tcp port 80 of 169.254.169.254, where a cloud may hand out this machine's credentials.");
+    insta::assert_snapshot!(told_of("tcp://[fd00:ec2::254]:80"), @"- curl (process 1234) wanted a connection to tcp://[fd00:ec2::254]:80, a cloud's metadata service, which only a grant of that very address opens; `--connect 'tcp://[fd00:ec2::254]:80'` would open tcp port 80 of fd00:ec2::254, where a cloud may hand out this machine's credentials.");
+    insta::assert_snapshot!(told_of("udp://[fe80::1%eth0]:53"), @"- curl (process 1234) wanted a connection to udp://[fe80::1%eth0]:53, a link-local address, which only a grant within that range opens; `--connect 'udp://[fe80::1%eth0]:53'` would open udp port 53 of fe80::1%eth0 and nothing else.");
+    insta::assert_snapshot!(told_of("tcp://10.1.2.3:80"), @"- curl (process 1234) wanted a connection to tcp://10.1.2.3:80, a private address, which no grant covers (a granted name does not lead to one); `--connect tcp://10.1.2.3:80` would open tcp port 80 of 10.1.2.3 and nothing else.");
+    insta::assert_snapshot!(told_of("udp://224.0.0.251:5353"), @"- curl (process 1234) wanted a connection to udp://224.0.0.251:5353, the address of a group, which only a grant within that range opens; `--connect udp://224.0.0.251:5353` would open udp port 5353 of 224.0.0.251 and nothing else.");
+    insta::assert_snapshot!(told_of("tcp://a.example.com:443"), @"- curl (process 1234) wanted a connection to tcp://a.example.com:443, which no grant covers; `--connect tcp://a.example.com:443` would open tcp port 443 of a.example.com, at the public addresses that it has.");
+    insta::assert_snapshot!(told_of("unix:/run/docker.sock"), @"- curl (process 1234) wanted a connection to unix:/run/docker.sock, which no grant covers; `--connect unix:/run/docker.sock` would open the socket /run/docker.sock and all that the service behind it does for who connects.");
+    assert!(told_of("tcp://100.64.0.1:80").contains("a private address"));
+    assert!(told_of("tcp://100.128.0.1:80").contains("which no grant covers"));
+    assert!(told_of("tcp://[fc00::1]:80").contains("a private address"));
+    assert!(told_of("tcp://localhost:80").contains("own loopback"));
+    assert!(told_of("udp://255.255.255.255:67").contains("of a group"));
+}
+
+#[test]
+fn places_to_listen_at() {
+    let told_of = |address: &str| told(refused("listen", address, "--listen"));
+    insta::assert_snapshot!(told_of("tcp://*:8080"), @"- curl (process 1234) wanted listening at tcp://*:8080, which no --listen grant covers; `--listen 'tcp://*:8080'` would open tcp port 8080 of this machine to whoever reaches it, on every interface.");
+    insta::assert_snapshot!(told_of("tcp://127.0.0.1:8080"), @"- curl (process 1234) wanted listening at tcp://127.0.0.1:8080, which no --listen grant covers; `--listen tcp://127.0.0.1:8080` would open tcp port 8080 of this machine to programs on this machine alone.");
+    insta::assert_snapshot!(told_of("udp://192.0.2.1:0"), @"- curl (process 1234) wanted listening at udp://192.0.2.1:0, which no --listen grant covers; `--listen udp://192.0.2.1:0` would open a udp port that the kernel picks of this machine to whoever reaches 192.0.2.1.");
+}
+
+#[test]
+fn limits_probes_and_what_nothing_allows() {
+    let of_nobody = |what: &str, grant: Option<&str>| Denial {
+        what: what.into(),
+        grant: grant.map(str::to_owned),
+        ..Denial::default()
+    };
+    insta::assert_snapshot!(told(of_nobody("more time", Some("--time"))), @"- The guest wanted more time, which is beyond the limit --time; a larger `--time` would allow it.");
+    insta::assert_snapshot!(told(of_nobody("a socket of AF_ALG", None)), @"- The guest wanted a socket of AF_ALG, which no policy can allow; no flag changes that.");
+    insta::assert_snapshot!(told(of_nobody("x", Some("--frobnicate y"))), @"- The guest wanted x, which no grant covers; `--frobnicate y` would allow it.");
+    let probe = Denial {
+        probe: true,
+        ..refused("connect", "udp://192.0.2.1:443", "--connect")
+    };
+    insta::assert_snapshot!(told(probe), @"- curl (process 1234) tried the route for a connection to udp://192.0.2.1:443, as getaddrinfo(3) does with each address of a name: nothing is lost by it, and a grant is needed only if the program fails.");
+}
+
+#[test]
+fn nothing_in_a_report_acts_on_the_terminal() {
+    let mut hostile = report(
+        Exit::Code(1),
+        vec![Denial {
+            process: Some(Process {
+                pid: 1,
+                name: "\x1b[2J\u{202e}".into(),
+            }),
+            ..refused("connect", "unix:/\x1b[2J", "--connect")
+        }],
+    );
+    hostile.command = vec!["\x1b[2J".into(), "x".repeat(10_000)];
+    let text = explain(&hostile);
+    assert!(
+        !text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'),
+        "{text:?}"
+    );
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.lines().next().unwrap().chars().count() < 200, "{text}");
+    let field = "{\"version\": 1, \"\\u001b[2J\": 1}";
+    assert!(!refusal(field).contains('\x1b'));
+}
+
+#[test]
+fn what_is_not_a_report_is_refused() {
+    insta::assert_snapshot!(refusal(""), @"usage: x.json is not a report of `palisade run --report`: EOF while parsing a value at line 1 column 0");
+    insta::assert_snapshot!(refusal("[]"), @"usage: x.json is not a report of `palisade run --report`: invalid length 0, expected struct Report with 10 elements");
+    insta::assert_snapshot!(refusal("{\"version\": 2, \"and\": \"more\"}"), @"usage: x.json is a report of version 2, and this palisade reads up to 1: use the one that wrote it, or a newer one");
+    insta::assert_snapshot!(refusal("{\"version\": 1}"), @"usage: x.json is not a report of `palisade run --report`: missing field `wall`");
+    assert!(refusal(&"[".repeat(100_000)).contains("not a report"));
+}

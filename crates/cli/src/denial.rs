@@ -1,0 +1,103 @@
+//! A denial in words. Guests choose names and addresses: all of it is made visible, and a flag is
+//! quoted so that a shell takes it as the one word it is.
+
+use palisade_policy::visible;
+use palisade_wall::Denial;
+
+/// `a connection to tcp://192.0.2.1:443 (curl, 3 times): --connect tcp://192.0.2.1:443`
+pub(crate) fn line(denial: &Denial) -> String {
+    let name = denial
+        .process
+        .as_ref()
+        .map(|process| visible(&process.name));
+    let around: Vec<_> = name
+        .into_iter()
+        .chain(times(denial).map(Into::into))
+        .collect();
+    let around = match around.as_slice() {
+        [] => String::new(),
+        around => format!(" ({})", around.join(", ")),
+    };
+    let flag = flag(denial).unwrap_or_else(|| "no flag allows it".to_owned());
+    format!("{}{around}: {flag}", visible(&denial.what))
+}
+
+/// How often, where it was more than once.
+pub(crate) fn times(denial: &Denial) -> Option<String> {
+    let count = denial.count.filter(|count| *count > 1)?;
+    Some(format!("{count} times"))
+}
+
+/// The flag that would allow it, as it can be typed.
+pub(crate) fn flag(denial: &Denial) -> Option<String> {
+    let grant = visible(denial.grant.as_deref()?);
+    Some(match grant.split_once(' ') {
+        Some((flag, value)) => format!("{} {}", quote(flag), quote(value)),
+        None => quote(&grant),
+    })
+}
+
+/// `word` as a shell's word.
+pub(crate) fn quote(word: &str) -> String {
+    // Only a NUL byte cannot be quoted, and there is none left in visible text.
+    shlex::try_quote(word).map_or_else(|_| String::from("''"), |quoted| quoted.into_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use palisade_wall::Process;
+
+    /// What the broker denies: `name` tried `call` with `address`.
+    pub(crate) fn refused(call: &str, address: &str, flag: &str) -> Denial {
+        let noun = match call {
+            "listen" | "bind" => "listening at",
+            _ => "a connection to",
+        };
+        Denial {
+            what: format!("{noun} {address}"),
+            call: Some(call.into()),
+            address: Some(address.into()),
+            process: Some(Process::new(1234, b"curl")),
+            count: Some(1),
+            grant: Some(format!("{flag} {address}")),
+            probe: false,
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_flag_as_it_is_typed() {
+        let mut denial = refused("connect", "tcp://192.0.2.1:443", "--connect");
+        insta::assert_snapshot!(line(&denial), @"a connection to tcp://192.0.2.1:443 (curl): --connect tcp://192.0.2.1:443");
+        denial.count = Some(3);
+        insta::assert_snapshot!(line(&denial), @"a connection to tcp://192.0.2.1:443 (curl, 3 times): --connect tcp://192.0.2.1:443");
+        let denial = refused("connect", "tcp://[2001:db8::1]:443", "--connect");
+        insta::assert_snapshot!(line(&denial), @"a connection to tcp://[2001:db8::1]:443 (curl): --connect 'tcp://[2001:db8::1]:443'");
+        let nobody = Denial {
+            what: "a socket of AF_ALG".into(),
+            ..Denial::default()
+        };
+        insta::assert_snapshot!(line(&nobody), @"a socket of AF_ALG: no flag allows it");
+    }
+
+    #[test]
+    fn what_a_guest_chose_acts_on_no_terminal_and_no_shell() {
+        let mut denial = refused("connect", "unix:/tmp/$(rm x);'\x1b[2J\n", "--connect");
+        denial.process = Some(Process {
+            pid: 1,
+            name: "\x1b]0;x\x07\u{202e}".into(),
+        });
+        let line = line(&denial);
+        assert!(
+            !line.contains(|c: char| c.is_control() || c == '\u{202e}'),
+            "{line:?}"
+        );
+        let flag = flag(&denial).unwrap();
+        assert_eq!(
+            shlex::split(&flag).unwrap(),
+            ["--connect", r"unix:/tmp/$(rm x);'\u{1b}[2J\n"]
+        );
+        denial.grant = Some("$(rm x)".into());
+        assert_eq!(super::flag(&denial).unwrap(), "'$(rm' 'x)'");
+    }
+}

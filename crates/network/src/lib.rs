@@ -1,0 +1,35 @@
+//! What network grants come to on a machine, and what they allow.
+//!
+//! A wall asks this crate for each verdict, so that one grant means the same behind every wall. It
+//! makes no socket for a guest: that is the wall's broker's. It looks names up, keeps their
+//! addresses up to date, and has the proxy that a wildcard (`*.example.com`) goes through.
+//!
+//! ```text
+//!  grants ──Network::resolve──▶ Network ──Gate::new──▶ Gate ◀──asks── broker
+//!              │ looks names up                          ▲  ▲
+//!              ▼                                 new pins│  └──asks── Proxy (wildcards)
+//!          Resolve ◀───────────asks again──────────── Refresh
+//! ```
+//!
+//! Every verdict is about the [canonical form](address::canonical) of an address.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+mod flag;
+mod gate;
+mod names;
+mod network;
+mod observation;
+mod proxy;
+mod refusal;
+
+pub use gate::Gate;
+pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver};
+pub use network::{
+    AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, ReadyListener,
+    Uses, WildcardRule,
+};
+pub use observation::{Call, Observation, Observations, Process, Target};
+pub use proxy::ProxyRefusal;
+pub use refusal::{Reason, Refusal};

@@ -1,0 +1,208 @@
+//! What the guest tried on the network.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use palisade_policy::{HostName, Transport};
+use serde::Serialize;
+
+use crate::{Refusal, refusal::as_text};
+
+/// How many different observations are kept; those after them are only counted. A guest that tries
+/// every address must not fill the supervisor's memory.
+const LIMIT: usize = 256;
+
+/// A call on the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// socket(2), or a variant of it.
+    Socket,
+    /// connect(2).
+    Connect,
+    /// A datagram with an address: sendto(2), sendmsg(2), sendmmsg(2).
+    Send,
+    /// bind(2).
+    Bind,
+    /// listen(2).
+    Listen,
+    /// A request to the proxy for wildcards.
+    Proxy,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Socket => "socket",
+            Self::Connect => "connect",
+            Self::Send => "send",
+            Self::Bind => "bind",
+            Self::Listen => "listen",
+            Self::Proxy => "proxy",
+        })
+    }
+}
+
+/// What a call was about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// An internet address, in canonical form.
+    Address(#[serde(serialize_with = "as_text")] Transport, SocketAddr),
+    /// A name and a port, as the proxy was asked for them.
+    Name(#[serde(serialize_with = "as_text")] HostName, u16),
+    /// A socket that is bound to no address.
+    Unbound(#[serde(serialize_with = "as_text")] Transport),
+    /// Something else, in words: `an AF_NETLINK socket`.
+    Other(String),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(transport, address) => write!(f, "{transport}://{address}"),
+            Self::Name(name, port) => write!(f, "tcp://{name}:{port}"),
+            Self::Unbound(transport) => write!(f, "an unbound {transport} socket"),
+            Self::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+/// Who called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Process {
+    /// Its id, as the host sees it.
+    pub pid: u32,
+    /// Its name, as the kernel keeps it: up to 15 bytes.
+    #[doc(alias = "comm")]
+    pub name: String,
+}
+
+/// Something that the guest tried.
+///
+/// Displayed as one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Observation {
+    /// By which call.
+    pub call: Call,
+    /// What it was about.
+    pub target: Target,
+    /// Who was the first to try.
+    pub process: Process,
+    /// Why it was refused; `None` if it was allowed.
+    pub refusal: Option<Refusal>,
+    /// Whether it was only a name lookup that asks for source addresses, and nobody misses it.
+    pub probe: bool,
+    /// How often it was tried.
+    pub count: u64,
+}
+
+impl fmt::Display for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Process { pid, name } = &self.process;
+        write!(f, "{name} ({pid}): {} {}", self.call, self.target)?;
+        if self.count > 1 {
+            write!(f, ", {} times", self.count)?;
+        }
+        match &self.refusal {
+            Some(refusal) => write!(f, ": {refusal}"),
+            None => f.write_str(": allowed"),
+        }
+    }
+}
+
+/// What the guest tried, each thing once, in the order of first tries. May be shared by threads.
+///
+/// Things are told apart by call, target, refusal and the process's name: a shell loop that tries
+/// one address from a thousand processes is one observation.
+#[derive(Debug, Default)]
+pub struct Observations {
+    keeps_allowed: bool,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    places: BTreeMap<Key, usize>,
+    list: Vec<Observation>,
+    more: u64,
+}
+
+type Key = (Call, Target, Option<Refusal>, bool, String);
+
+impl Observations {
+    /// Keeps what was refused.
+    pub fn of_refusals() -> Self {
+        Self::default()
+    }
+
+    /// Keeps what was allowed too.
+    pub fn of_everything() -> Self {
+        Self {
+            keeps_allowed: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether allowed calls are kept: without that, nobody need say who made one.
+    pub fn keeps_allowed(&self) -> bool {
+        self.keeps_allowed
+    }
+
+    /// Takes note of one try.
+    pub fn record(
+        &self,
+        call: Call,
+        target: Target,
+        process: Process,
+        refusal: Option<Refusal>,
+        probe: bool,
+    ) {
+        if refusal.is_none() && !self.keeps_allowed {
+            return;
+        }
+        self.seen().add(Observation {
+            call,
+            target,
+            process,
+            refusal,
+            probe,
+            count: 1,
+        });
+    }
+
+    /// Takes out all that was observed so far: up to 256 different things, and how many tries there
+    /// were beside those.
+    pub fn drain(&self) -> (Vec<Observation>, u64) {
+        let Seen { list, more, .. } = std::mem::take(&mut *self.seen());
+        (list, more)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn add(&mut self, observation: Observation) {
+        let key = (
+            observation.call,
+            observation.target.clone(),
+            observation.refusal.clone(),
+            observation.probe,
+            observation.process.name.clone(),
+        );
+        if let Some(place) = self.places.get(&key) {
+            self.list[*place].count += 1;
+        } else if self.list.len() < LIMIT {
+            self.places.insert(key, self.list.len());
+            self.list.push(observation);
+        } else {
+            self.more += 1;
+        }
+    }
+}

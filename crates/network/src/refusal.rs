@@ -1,0 +1,93 @@
+//! Why the guest was refused, and what would have allowed it.
+
+use std::fmt;
+
+use palisade_policy::{HostName, Transport};
+use serde::Serialize;
+
+use crate::proxy::ProxyRefusal;
+
+/// A call that no grant covers.
+///
+/// Displayed as one clause, without the call and its address: "no grant covers it; `--connect
+/// tcp://192.0.2.1:443` would".
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// The flag that would have allowed it, such as `--connect tcp://127.0.0.1:5432`; `None` where
+    /// no grant can.
+    pub grant: Option<String>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.grant {
+            Some(grant) => write!(f, "{}; `{grant}` would allow it", self.reason),
+            None => write!(f, "{}; no grant can allow it", self.reason),
+        }
+    }
+}
+
+/// Why a call is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// No grant names this address.
+    NotGranted,
+    /// The address is granted, at other ports.
+    OtherPort,
+    /// The address is granted, by another transport than this one.
+    OtherTransport(#[serde(serialize_with = "as_text")] Transport),
+    /// The address is granted, on another network interface.
+    OtherInterface,
+    /// A granted network has the address in it, but such an address must be granted itself.
+    Special(&'static str),
+    /// A granted name stands for the address, which is private or special: who answers for the name
+    /// must not choose what is reached inside (DNS rebinding).
+    #[doc(alias = "rebinding")]
+    BehindName(#[serde(serialize_with = "as_text")] HostName),
+    /// Nobody can connect to port 0.
+    PortZero,
+    /// The guest may not bind this address and port.
+    NotBindable,
+    /// The guest may not listen where this socket is bound.
+    NotListenable,
+    /// The socket is bound nowhere, so that it would listen at every interface.
+    Unbound,
+    /// The proxy for wildcards refused.
+    Proxy(ProxyRefusal),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotGranted => f.write_str("no grant covers it"),
+            Self::OtherPort => f.write_str("it is granted at other ports only"),
+            Self::OtherTransport(asked) => write!(f, "it is not granted for {asked}"),
+            Self::OtherInterface => f.write_str("it is granted on another interface"),
+            Self::Special(range) => write!(
+                f,
+                "no wider network covers a {range} address, which must be granted itself"
+            ),
+            Self::BehindName(name) => write!(
+                f,
+                "`{name}` stands for it, but a name does not grant what is not public"
+            ),
+            Self::PortZero => f.write_str("nobody listens at port 0"),
+            Self::NotBindable => f.write_str("the guest may not bind it"),
+            Self::NotListenable => f.write_str("the guest may not listen there"),
+            Self::Unbound => {
+                f.write_str("the socket is bound to no address and would listen at every interface")
+            }
+            Self::Proxy(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+pub(crate) fn as_text<T: fmt::Display, S: serde::Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

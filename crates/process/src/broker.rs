@@ -1,0 +1,250 @@
+//! The broker: internet sockets of the host's, handed to a guest one granted call at a time.
+//!
+//! The domain's own network is empty. Its filter leaves `socket`, `connect`, `bind`, `listen` and what
+//! sends to an address to the supervisor (seccomp_unotify(2)), where one thread for each domain
+//! answers them:
+//!
+//! ```text
+//!  guest              socket()            connect(fd, address)             read, write, epoll, …
+//!                        │ trap                │ trap                            │
+//!  supervisor    makes it in the       copies the address once,                  │ no trap:
+//!                host's network,       asks the gate, connects the               │ a kernel socket
+//!                injects it            same open socket itself                   ▼
+//! ```
+//!
+//! What the guest holds is the kernel's own socket, so everything after is as without a wall, and
+//! `epoll`, `O_NONBLOCK`, `SO_ERROR`, `dup` and `fork` mean what they always do: a call acts on the open
+//! socket that all its descriptors share.
+//!
+//! - **Nothing is checked in one place and used in another.** An address is copied out of the guest
+//!   once, and the copy is checked and used. No call that has a pointer is ever let through to the kernel
+//!   (`SECCOMP_USER_NOTIF_FLAG_CONTINUE`): another thread could change what it points to, or put another
+//!   socket under the same number.
+//! - **No call waits for another.** What would block is left to a second thread that waits for all such
+//!   calls at once (`pending`).
+//! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
+
+mod address;
+mod call;
+mod guest;
+mod hosts;
+mod local;
+mod message;
+mod pending;
+
+use crate::{
+    plan::Plan,
+    sys::notify::{self, Notification},
+};
+use call::{Answer, Brokered};
+use local::Performer;
+use palisade_network::{Gate, Observation, Observations, Refresh};
+use pending::Pending;
+use rustix::{
+    event::{PollFd, PollFlags},
+    io::Errno,
+};
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+/// Answers the calls of one domain until nothing runs there any more.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    /// Keeps the addresses of names up to date.
+    names: Option<Refresh>,
+}
+
+/// What both threads of a broker work on.
+#[derive(Debug)]
+struct Shared {
+    listener: OwnedFd,
+    gate: Arc<Gate>,
+    observations: Observations,
+    performer: Performer,
+}
+
+/// What a guest tried.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    /// Each thing once, up to a bound.
+    pub(crate) different: Vec<Observation>,
+    /// Tries beyond it.
+    pub(crate) more: u64,
+}
+
+/// Begins to answer the calls of a guest that has just been started, whose init is at the other end of
+/// this socket.
+///
+/// # Errors
+///
+/// When no thread can be made.
+pub(crate) fn start(
+    listener: OwnedFd,
+    hosts_file: Option<OwnedFd>,
+    plan: &Plan,
+    socket: &OwnedFd,
+) -> io::Result<Broker> {
+    let groups = plan.seccomp.unwrap_or_default();
+    let refused = local::Refused {
+        connect: groups.host_sockets_visible,
+        bind: groups.no_named_sockets,
+    };
+    let performer = Performer::new(socket.try_clone()?, refused);
+    let gate = Arc::new(Gate::new(plan.network.clone()));
+    let mut broker = Broker::start(listener, Arc::clone(&gate), performer)?;
+    if let Some(file) = hosts_file {
+        broker.names = hosts::keep(file, gate)?;
+    }
+    Ok(broker)
+}
+
+impl Broker {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be made.
+    fn start(listener: OwnedFd, gate: Arc<Gate>, performer: Performer) -> io::Result<Self> {
+        // Refused by older kernels, where calls take longer.
+        let _ = notify::hand_over_processor(listener.as_fd());
+        let shared = Arc::new(Shared {
+            listener,
+            gate,
+            observations: Observations::default(),
+            performer,
+        });
+        let answers = Answers::new(Arc::clone(&shared))?;
+        let thread = small_thread("palisade-broker", move || answers.run())?;
+        Ok(Self {
+            thread: Some(thread),
+            shared,
+            names: None,
+        })
+    }
+
+    /// What was tried, once nothing of the domain runs any more.
+    pub(crate) fn finish(&mut self) -> Observed {
+        self.names = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has ended the domain's network, and the report tells what it saw until then.
+            let _ = thread.join();
+        }
+        let (different, more) = self.shared.observations.drain();
+        Observed { different, more }
+    }
+}
+
+/// A thread that needs little stack: a host may have thousands of domains.
+fn small_thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    const STACK_BYTES: usize = 128 * 1024;
+    let builder = thread::Builder::new();
+    builder.name(name.into()).stack_size(STACK_BYTES).spawn(run)
+}
+
+/// The thread that answers.
+struct Answers {
+    shared: Arc<Shared>,
+    threads: guest::Threads,
+    pending: Pending,
+    unheard: Unheard,
+}
+
+impl Answers {
+    fn new(shared: Arc<Shared>) -> io::Result<Self> {
+        Ok(Self {
+            pending: Pending::new(Arc::clone(&shared))?,
+            shared,
+            threads: guest::Threads::default(),
+            unheard: Unheard::default(),
+        })
+    }
+
+    fn run(mut self) {
+        while self.wait_for_call() {
+            match notify::receive(self.shared.listener.as_fd()) {
+                Ok(call) => self.answer(&call),
+                // Taken back before it was read.
+                Err(Errno::NOENT | Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// `false` when no process is left that could call.
+    fn wait_for_call(&self) -> bool {
+        let mut fds = [PollFd::new(&self.shared.listener, PollFlags::IN)];
+        let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+        waited.is_ok() && fds[0].revents().contains(PollFlags::IN)
+    }
+
+    fn answer(&mut self, call: &Notification) {
+        if let Some(result) = self.unheard.take(call) {
+            return self.say(call, result);
+        }
+        let mut brokered = Brokered {
+            shared: &self.shared,
+            threads: &mut self.threads,
+            call,
+        };
+        match brokered.decide() {
+            Answer::Result(result) => self.say(call, result),
+            Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
+            Answer::Later(wait) => self.pending.push(call.id, wait),
+        }
+    }
+
+    fn say(&mut self, call: &Notification, result: Result<i64, Errno>) {
+        let said = notify::answer(self.shared.listener.as_fd(), call.id, result);
+        if said == Err(Errno::NOENT) {
+            self.unheard.put(call, result);
+        }
+    }
+
+    /// A socket that nobody waits for any more is closed here.
+    fn hand_over(&self, call: &Notification, socket: &OwnedFd, close_on_exec: bool) {
+        let listener = self.shared.listener.as_fd();
+        let handed =
+            notify::answer_with_descriptor(listener, call.id, socket.as_fd(), close_on_exec);
+        if let Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) = handed {
+            let _ = notify::answer(listener, call.id, Err(errno));
+        }
+    }
+}
+
+/// Results that their callers did not wait for. A signal takes a call back, and if the kernel then
+/// restarts it (signal(7)) it has been carried out already: a second `bind` would fail.
+#[derive(Default)]
+struct Unheard {
+    results: HashMap<u32, (Arguments, Result<i64, Errno>)>,
+}
+
+/// Number and arguments of a call.
+type Arguments = (i32, [u64; 6]);
+
+impl Unheard {
+    const MOST: usize = 64;
+
+    fn put(&mut self, call: &Notification, result: Result<i64, Errno>) {
+        if self.results.len() >= Self::MOST {
+            self.results.clear();
+        }
+        let what = (call.call, call.arguments);
+        self.results.insert(call.thread, (what, result));
+    }
+
+    /// The result of this thread's last call if this is the same again.
+    fn take(&mut self, call: &Notification) -> Option<Result<i64, Errno>> {
+        if self.results.is_empty() {
+            return None;
+        }
+        let (what, result) = self.results.remove(&call.thread)?;
+        (what == (call.call, call.arguments)).then_some(result)
+    }
+}

@@ -1,0 +1,287 @@
+//! One call: what it asks for, whether that is granted, and doing it.
+
+use super::{
+    Shared,
+    address::{self, Address},
+    guest::{self, Threads},
+    pending::Wait,
+};
+use crate::sys::notify::Notification;
+use palisade_network::{Call, Refusal, Target};
+use palisade_policy::Transport;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fs::OFlags,
+    io::Errno,
+    net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt},
+};
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+    time::Instant,
+};
+
+/// What becomes of a call.
+pub(super) enum Answer {
+    /// It returns this.
+    Result(Result<i64, Errno>),
+    /// It returns a descriptor of this socket, close-on-exec or not.
+    Socket(OwnedFd, bool),
+    /// It waits.
+    Later(Wait),
+}
+
+impl From<Result<Answer, Errno>> for Answer {
+    fn from(answer: Result<Answer, Errno>) -> Self {
+        answer.unwrap_or_else(|errno| Self::Result(Err(errno)))
+    }
+}
+
+pub(super) type Outcome = Result<Answer, Errno>;
+
+pub(super) const DONE: Outcome = Ok(Answer::Result(Ok(0)));
+
+/// One call under decision.
+pub(super) struct Brokered<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) threads: &'a mut Threads,
+    pub(super) call: &'a Notification,
+}
+
+impl Brokered<'_> {
+    /// Decides and carries out.
+    pub(super) fn decide(&mut self) -> Answer {
+        match i64::from(self.call.call) {
+            libc::SYS_socket => self.socket(),
+            libc::SYS_connect => self.connect(),
+            libc::SYS_bind => self.bind(),
+            libc::SYS_listen => self.listen(),
+            libc::SYS_sendto => self.sendto(),
+            libc::SYS_sendmsg => self.sendmsg(),
+            libc::SYS_sendmmsg => self.sendmmsg(),
+            _ => Err(Errno::NOSYS),
+        }
+        .into()
+    }
+
+    /// `socket(family, type, protocol)`: the filter lets TCP and UDP through to here only.
+    fn socket(&self) -> Outcome {
+        const TYPE_MASK: u32 = 0xf;
+        let [family, kind, protocol] = [0, 1, 2].map(|at| self.call.arguments[at] as u32);
+        let flags = SocketFlags::from_bits(kind & !TYPE_MASK)
+            .filter(|flags| (SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).contains(*flags))
+            .ok_or(Errno::INVAL)?;
+        let socket = rustix::net::socket_with(
+            AddressFamily::from_raw(family as u16),
+            SocketType::from_raw(kind & TYPE_MASK),
+            flags | SocketFlags::CLOEXEC,
+            std::num::NonZeroU32::new(protocol).map(Protocol::from_raw),
+        )?;
+        Ok(Answer::Socket(socket, flags.contains(SocketFlags::CLOEXEC)))
+    }
+
+    /// `connect(fd, address, length)`.
+    fn connect(&mut self) -> Outcome {
+        let address = self.address(1, 2)?;
+        let socket = self.descriptor()?;
+        match address {
+            Address::Internet(asked) => self.connect_to(socket, asked),
+            Address::Unspecified => {
+                rustix::net::connect_unspec(&socket)?;
+                DONE
+            }
+            Address::Inside(bytes) => self.inside(&socket, &bytes),
+        }
+    }
+
+    fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
+        let transport = transport(&socket)?;
+        let target = self.granted(transport, asked, self.shared.gate.connect(transport, asked))?;
+        connect_now(socket, address::in_family_of(asked, target))
+    }
+
+    /// `bind(fd, address, length)`.
+    fn bind(&mut self) -> Outcome {
+        let address = self.address(1, 2)?;
+        let socket = self.descriptor()?;
+        let asked = match address {
+            Address::Internet(asked) => asked,
+            Address::Unspecified => return Err(Errno::AFNOSUPPORT),
+            Address::Inside(bytes) => return self.inside(&socket, &bytes),
+        };
+        let transport = transport(&socket)?;
+        let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket)?;
+        let verdict = self.shared.gate.bind(transport, asked, one_family);
+        let place = self.granted(transport, asked, verdict)?;
+        rustix::net::bind(&socket, &address::in_family_of(asked, place))?;
+        DONE
+    }
+
+    /// `listen(fd, backlog)`.
+    fn listen(&mut self) -> Outcome {
+        let socket = self.descriptor()?;
+        let backlog = self.call.arguments[1] as i32;
+        let Ok(transport) = transport(&socket) else {
+            return self.inside(&socket, &[]);
+        };
+        let bound = own_address(&socket)?;
+        let verdict = self.shared.gate.listen(bound.map(address::canonical));
+        let shown = bound.unwrap_or(UNBOUND);
+        self.granted(transport, shown, verdict)?;
+        rustix::net::listen(&socket, backlog)?;
+        DONE
+    }
+
+    /// The address that argument `at` points to, `length` bytes of it. An `int` to the kernel.
+    pub(super) fn address(&self, at: usize, length: usize) -> Result<Address, Errno> {
+        let bytes = self.address_bytes(self.call.arguments[at], self.call.arguments[length])?;
+        Address::parse(&bytes)
+    }
+
+    pub(super) fn address_bytes(&self, address: u64, length: u64) -> Result<Vec<u8>, Errno> {
+        let length = usize::try_from(length as i32).map_err(|_| Errno::INVAL)?;
+        if length > address::MOST_BYTES {
+            return Err(Errno::INVAL);
+        }
+        guest::read(self.call, address, length)
+    }
+
+    /// The open socket behind the first argument. Memory is read before it, never after: the thread
+    /// is known to be the caller by then.
+    pub(super) fn descriptor(&mut self) -> Result<OwnedFd, Errno> {
+        let listener = self.shared.listener.as_fd();
+        self.threads
+            .descriptor(listener, self.call, self.call.arguments[0])
+    }
+
+    /// What the gate says, and a refusal remembered.
+    pub(super) fn granted<T>(
+        &self,
+        transport: Transport,
+        asked: SocketAddr,
+        verdict: Result<T, Refusal>,
+    ) -> Result<T, Errno> {
+        verdict.map_err(|refusal| {
+            self.refuse(transport, asked, refusal);
+            Errno::ACCESS
+        })
+    }
+
+    fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
+        // Who it was is asked of a call that was refused only.
+        let process = guest::identify(self.call.thread);
+        let call = self.kind();
+        let target = match address::canonical(asked) {
+            UNBOUND if call == Call::Listen => Target::Unbound(transport),
+            asked => Target::Address(transport, asked),
+        };
+        // getaddrinfo(3) connects datagram sockets to what it found, to learn the routes.
+        let probe = call == Call::Connect
+            && transport == Transport::Udp
+            && self.shared.gate.is_granted_for_tcp(asked);
+        let observations = &self.shared.observations;
+        observations.record(call, target, process, Some(refusal), probe);
+    }
+
+    fn kind(&self) -> Call {
+        match i64::from(self.call.call) {
+            libc::SYS_socket => Call::Socket,
+            libc::SYS_connect => Call::Connect,
+            libc::SYS_bind => Call::Bind,
+            libc::SYS_listen => Call::Listen,
+            _ => Call::Send,
+        }
+    }
+
+    /// A call on a socket of the domain's own is carried out in the domain.
+    pub(super) fn inside(&self, socket: &OwnedFd, address: &[u8]) -> Outcome {
+        self.shared
+            .performer
+            .perform(self.call, socket.as_fd(), address, &[])
+    }
+}
+
+/// What is said of a socket that has no address yet.
+const UNBOUND: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// `EINVAL` is what the kernel says to an internet address on a socket of another family.
+pub(super) fn transport(socket: &OwnedFd) -> Result<Transport, Errno> {
+    match sockopt::socket_protocol(socket)? {
+        Some(rustix::net::ipproto::TCP) => Ok(Transport::Tcp),
+        Some(rustix::net::ipproto::UDP) => Ok(Transport::Udp),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Where an internet socket is bound; `None` while it is not.
+fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
+    let address = SocketAddr::try_from(rustix::net::getsockname(socket)?).ok();
+    Ok(address.filter(|address| address.port() != 0))
+}
+
+/// Connects, and waits only if the guest's socket is one that blocks.
+fn connect_now(socket: OwnedFd, to: SocketAddr) -> Outcome {
+    let (begun, blocks) = begin_connect(&socket, to)?;
+    let under_way = matches!(begun, Err(Errno::INPROGRESS | Errno::ALREADY));
+    match begun {
+        // On loopback a connection that was begun is there by now.
+        Err(_) if under_way && blocks && is_writable(&socket) => match connect_again(&socket, to) {
+            Some(result) => Ok(Answer::Result(result)),
+            None => wait_for_connection(socket, to),
+        },
+        Err(_) if under_way && blocks => wait_for_connection(socket, to),
+        begun => begun.map(|()| Answer::Result(Ok(0))),
+    }
+}
+
+/// Calls connect(2) without waiting; tells also whether the guest would wait. The socket does not block
+/// while the call begins, and is as it was before anybody can tell: one that is not connected has no
+/// other use for the flag.
+fn begin_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
+    let flags = rustix::fs::fcntl_getfl(socket)?;
+    if flags.contains(OFlags::NONBLOCK) {
+        return Ok((rustix::net::connect(socket, &to), false));
+    }
+    rustix::fs::fcntl_setfl(socket, flags | OFlags::NONBLOCK)?;
+    let begun = rustix::net::connect(socket, &to);
+    rustix::fs::fcntl_setfl(socket, flags)?;
+    Ok((begun, true))
+}
+
+fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
+    Ok(Answer::Later(Wait {
+        deadline: send_deadline(&socket, Errno::INPROGRESS)?,
+        socket,
+        until: PollFlags::OUT,
+        again: Box::new(move |socket| connect_again(socket, to)),
+    }))
+}
+
+/// The second call on a socket whose connection is decided tells how (`__inet_stream_connect`).
+fn connect_again(socket: &OwnedFd, to: SocketAddr) -> Option<Result<i64, Errno>> {
+    match begin_connect(socket, to) {
+        // Or another thread was told already.
+        Ok((Ok(()) | Err(Errno::ISCONN), _)) => Some(Ok(0)),
+        Ok((Err(Errno::INPROGRESS | Errno::ALREADY), _)) => None,
+        Ok((Err(errno), _)) | Err(errno) => Some(Err(errno)),
+    }
+}
+
+/// `SO_SNDTIMEO`, which bounds connect(2) too, and what the call says then.
+pub(super) fn send_deadline(
+    socket: &OwnedFd,
+    errno: Errno,
+) -> Result<Option<(Instant, Errno)>, Errno> {
+    let timeout = sockopt::socket_timeout(socket, sockopt::Timeout::Send)?;
+    Ok(timeout.map(|timeout| (Instant::now() + timeout, errno)))
+}
+
+fn is_writable(socket: &OwnedFd) -> bool {
+    const NOT_AT_ALL: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut fds = [PollFd::new(socket, PollFlags::OUT)];
+    rustix::event::poll(&mut fds, Some(&NOT_AT_ALL)).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,136 @@
+//! Whose call it is: the guest's threads, their descriptors and their memory.
+
+use crate::sys::notify::{self, Notification};
+use palisade_network::Process;
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, PidfdGetfdFlags},
+};
+use std::{
+    collections::HashMap,
+    fs,
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+    sync::Arc,
+};
+
+/// How many threads' descriptors are kept for their next call.
+const MOST_KEPT: usize = 64;
+
+/// The threads that have called.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    kept: HashMap<u32, OwnedFd>,
+}
+
+impl Threads {
+    /// The caller's own descriptor of this number: the same open socket, not another one.
+    pub(super) fn descriptor(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        call: &Notification,
+        number: u64,
+    ) -> Result<OwnedFd, Errno> {
+        // The kernel reads an `unsigned int` (struct fd in include/linux/file.h).
+        let number = number as u32 as i32;
+        if let Some(kept) = self.kept.get(&call.thread) {
+            match get(kept, number) {
+                // It has ended, and another thread has its number now.
+                Err(Errno::SRCH) => {}
+                got => return got,
+            }
+        }
+        let thread = open(call.thread)?;
+        let got = get(&thread, number);
+        // The thread was found by its number, which is only surely its own while it waits.
+        if !notify::is_waiting(listener, call.id) {
+            return Err(Errno::SRCH);
+        }
+        self.keep(call.thread, thread);
+        got
+    }
+
+    fn keep(&mut self, number: u32, thread: OwnedFd) {
+        if self.kept.len() >= MOST_KEPT {
+            self.kept.clear();
+        }
+        self.kept.insert(number, thread);
+    }
+}
+
+fn get(thread: &OwnedFd, number: i32) -> Result<OwnedFd, Errno> {
+    rustix::process::pidfd_getfd(thread, number, PidfdGetfdFlags::empty())
+}
+
+/// Before Linux 6.9 only a process has a descriptor; its first thread has the same open files, unless
+/// the guest unshared them.
+fn open(thread: u32) -> Result<OwnedFd, Errno> {
+    match notify::open_thread(thread) {
+        Err(Errno::INVAL) => {
+            let leader = leader_of(thread).ok_or(Errno::SRCH)?;
+            rustix::process::pidfd_open(leader, PidfdFlags::empty())
+        }
+        opened => opened,
+    }
+}
+
+fn leader_of(thread: u32) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    Pid::from_raw(field(&status, "Tgid:")?.parse().ok()?)
+}
+
+/// Who called, for a report: its number on the host and the name it gives itself.
+pub(super) fn identify(thread: u32) -> Process {
+    let name = fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name));
+    Process {
+        pid: leader_of(thread).map_or(thread, |leader| leader.as_raw_nonzero().get() as u32),
+        name: name.into_owned(),
+    }
+}
+
+/// A line of proc_pid_status(5). The process's own name stands in one of them, with its line breaks
+/// escaped.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = status.lines();
+    lines
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+/// The file mode bits that the caller leaves out of what it makes.
+pub(super) fn umask(thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    u32::from_str_radix(field(&status, "Umask:")?, 8).ok()
+}
+
+/// Copies `length` bytes from where the caller says they are.
+pub(super) fn read(call: &Notification, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; length];
+    notify::read_memory(call.thread, address, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The caller's memory, to write to. Opened before the caller's descriptor is taken, it is surely the
+/// caller's, and stays so whoever has its number later.
+#[derive(Clone, Debug)]
+pub(super) struct Memory(Arc<fs::File>);
+
+impl Memory {
+    pub(super) fn of(thread: u32) -> Result<Self, Errno> {
+        let opened = fs::OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{thread}/mem"));
+        opened
+            .map(|file| Self(Arc::new(file)))
+            .map_err(|_| Errno::SRCH)
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.0
+            .write_all_at(bytes, address)
+            .map_err(|_| Errno::FAULT)
+    }
+}

@@ -1,0 +1,48 @@
+//! The domain's `/etc/hosts`, written anew when a granted name has other addresses.
+
+use crate::plan::hosts_file;
+use palisade_network::{Gate, Refresh, SystemResolver};
+use std::{
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    sync::Arc,
+};
+
+/// Keeps the file as the gate has its names.
+pub(super) fn keep(file: OwnedFd, gate: Arc<Gate>) -> io::Result<Option<Refresh>> {
+    let file = File::from(file);
+    let resolver = Arc::new(SystemResolver::default());
+    Refresh::start(gate, resolver, move |lines| {
+        // The domain may be gone, or its root full; what was there before still stands then.
+        let _ = rewrite(&file, &hosts_file(Some(lines.into())));
+    })
+}
+
+/// In one write, and without a moment in which the end of the old text follows the new one: a reader
+/// would take a part of an address for a whole one.
+fn rewrite(file: &File, text: &str) -> io::Result<()> {
+    let length = file.metadata()?.len() as usize;
+    let padding = "\n".repeat(length.saturating_sub(text.len()));
+    file.write_all_at(format!("{text}{padding}").as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_shorter_text_leaves_nothing_of_the_longer_one() {
+        let memory = rustix::fs::memfd_create("hosts", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = File::from(memory);
+        for text in ["10.0.0.1 a\n10.0.0.2 a\n", "10.0.0.3 a\n", ""] {
+            rewrite(&file, text).unwrap();
+            let mut found = String::new();
+            io::Seek::rewind(&mut file).unwrap();
+            file.read_to_string(&mut found).unwrap();
+            assert_eq!(found, text);
+        }
+    }
+}

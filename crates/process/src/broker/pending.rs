@@ -1,0 +1,156 @@
+//! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
+
+use super::{Shared, small_thread};
+use crate::sys::notify;
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec},
+    io::Errno,
+};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How often to ask whether a caller still waits. A signal takes a call back, and nothing tells of
+/// that.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What a call waits for, and what is done then.
+pub(super) struct Wait {
+    /// Becomes ready.
+    pub(super) socket: OwnedFd,
+    /// For this.
+    pub(super) until: PollFlags,
+    /// When the call gives up (`SO_SNDTIMEO`), and its error then.
+    pub(super) deadline: Option<(Instant, Errno)>,
+    pub(super) again: Again,
+}
+
+/// Tries again; `None` to wait on.
+type Again = Box<dyn FnMut(&OwnedFd) -> Option<Result<i64, Errno>> + Send>;
+
+/// The calls that wait.
+pub(super) struct Pending {
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+}
+
+/// Calls on their way to the thread that waits for them.
+struct Queue {
+    arrived: Mutex<Arrived>,
+    /// Readable when there are some.
+    bell: OwnedFd,
+}
+
+#[derive(Default)]
+struct Arrived {
+    calls: Vec<(u64, Wait)>,
+    has_thread: bool,
+}
+
+impl Pending {
+    pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let queue = Queue {
+            arrived: Mutex::default(),
+            bell,
+        };
+        Ok(Self {
+            shared,
+            queue: Arc::new(queue),
+        })
+    }
+
+    /// Has this call answered later.
+    pub(super) fn push(&self, id: u64, wait: Wait) {
+        let mut arrived = self.queue.lock();
+        arrived.calls.push((id, wait));
+        if arrived.has_thread {
+            // It cannot be full: a count of 2^64 - 1.
+            let _ = rustix::io::write(&self.queue.bell, &1u64.to_ne_bytes());
+            return;
+        }
+        let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(&self.queue));
+        match small_thread("palisade-wait", move || wait_for_all(&shared, &queue)) {
+            Ok(_) => arrived.has_thread = true,
+            Err(_) => {
+                for (id, _) in arrived.calls.drain(..) {
+                    let _ = notify::answer(self.shared.listener.as_fd(), id, Err(Errno::AGAIN));
+                }
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        // A panic elsewhere leaves the list whole.
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what has arrived; `false` when there is nothing to wait for and the thread may end.
+    fn take_into(&self, waiting: &mut Vec<(u64, Wait)>) -> bool {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.bell, &mut count);
+        let mut arrived = self.lock();
+        waiting.append(&mut arrived.calls);
+        arrived.has_thread = !waiting.is_empty();
+        arrived.has_thread
+    }
+}
+
+fn wait_for_all(shared: &Shared, queue: &Queue) {
+    let mut waiting = Vec::new();
+    let mut looked = Instant::now();
+    while queue.take_into(&mut waiting) {
+        let ready = wait_for_any(queue, &waiting);
+        let now = Instant::now();
+        let look = now.duration_since(looked) >= LOOK_AGAIN;
+        if look {
+            looked = now;
+        }
+        let mut index = 0;
+        waiting.retain_mut(|(id, wait)| {
+            let is_ready = ready.get(index).copied().unwrap_or(false);
+            index += 1;
+            still_waits(shared, *id, wait, is_ready, now, look)
+        });
+    }
+}
+
+/// Which of the sockets are ready.
+fn wait_for_any(queue: &Queue, waiting: &[(u64, Wait)]) -> Vec<bool> {
+    let mut fds = vec![PollFd::new(&queue.bell, PollFlags::IN)];
+    let waits = waiting.iter().map(|(_, wait)| wait);
+    fds.extend(waits.map(|wait| PollFd::new(&wait.socket, wait.until)));
+    let timeout = Timespec::try_from(LOOK_AGAIN).ok();
+    let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+    let ready = fds[1..].iter().map(|fd| !fd.revents().is_empty());
+    ready.collect()
+}
+
+fn still_waits(
+    shared: &Shared,
+    id: u64,
+    wait: &mut Wait,
+    is_ready: bool,
+    now: Instant,
+    look: bool,
+) -> bool {
+    let listener = shared.listener.as_fd();
+    let result = match wait.deadline {
+        _ if is_ready => (wait.again)(&wait.socket),
+        Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
+        _ => None,
+    };
+    match result {
+        Some(result) => {
+            // Taken back in this very moment: what was done is what a signal would have left too.
+            let _ = notify::answer(listener, id, result);
+            false
+        }
+        None => !look || notify::is_waiting(listener, id),
+    }
+}

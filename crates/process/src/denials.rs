@@ -1,0 +1,99 @@
+//! What a guest tried and did not get.
+
+use crate::{broker::Observed, cgroup};
+use palisade_network::{Call, Observation, Target};
+use palisade_wall::{Denial, Ending, Exit, Process};
+
+/// What is known of it at the domain's end.
+pub(crate) fn of_domain(
+    exit: Exit,
+    ending: Ending,
+    counted: &cgroup::Usage,
+    observed: &Observed,
+) -> Vec<Denial> {
+    let mut denials = of_kernel(exit, ending, counted);
+    denials.extend(observed.different.iter().filter_map(of_network));
+    if observed.more > 0 {
+        denials.push(Denial {
+            what: "more on the network, all different".into(),
+            count: Some(observed.more),
+            ..Denial::default()
+        });
+    }
+    denials
+}
+
+fn of_network(observation: &Observation) -> Option<Denial> {
+    let refusal = observation.refusal.as_ref()?;
+    let target = &observation.target;
+    let what = match observation.call {
+        Call::Socket => target.to_string(),
+        Call::Connect => format!("a connection to {target}"),
+        Call::Send => format!("a datagram to {target}"),
+        Call::Bind => format!("the address {target}"),
+        Call::Listen => format!("listening at {target}"),
+        Call::Proxy => format!("a connection through the proxy to {target}"),
+    };
+    let call = match observation.call {
+        Call::Proxy => None,
+        Call::Send => Some("sendto".into()),
+        call => Some(call.to_string()),
+    };
+    let process = &observation.process;
+    Some(Denial {
+        what,
+        call,
+        address: match target {
+            Target::Address(..) | Target::Name(..) => Some(target.to_string()),
+            Target::Unbound(_) | Target::Other(_) => None,
+        },
+        process: Some(Process::new(process.pid, process.name.as_bytes())),
+        count: Some(observation.count),
+        grant: refusal.grant.clone(),
+        probe: observation.probe,
+    })
+}
+
+/// What the kernel tells about things the guest tried and did not get.
+fn of_kernel(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial> {
+    let denial = |what: &str, grant: Option<&str>| Denial {
+        what: what.into(),
+        grant: grant.map(Into::into),
+        ..Denial::default()
+    };
+    let by_exit = match exit {
+        Exit::Signal(31) => Some(denial(
+            "a system call of another architecture (32-bit)",
+            None,
+        )),
+        Exit::Signal(25) => Some(denial("a file larger than the limit", Some("--file-size"))),
+        Exit::Signal(24) => Some(denial("more processor time", Some("--cpu-time"))),
+        _ => None,
+    };
+    let by_ending = match ending {
+        Ending::TimeLimit => Some(denial("more time", Some("--time"))),
+        Ending::CpuTimeLimit => Some(denial("more processor time", Some("--cpu-time"))),
+        Ending::OutputLimit => Some(denial("more output", Some("--output"))),
+        Ending::Guest | Ending::Supervisor | Ending::MemoryLimit => None,
+    };
+    let by_count = [
+        (
+            "more memory (processes killed)",
+            counted.oom_kills,
+            "--memory",
+        ),
+        ("more processes", counted.pids_rejected, "--processes"),
+    ];
+    let by_count = by_count.into_iter().filter_map(|(what, count, grant)| {
+        let count = count.filter(|count| *count > 0)?;
+        Some(Denial {
+            count: Some(count),
+            ..denial(what, Some(grant))
+        })
+    });
+    by_exit
+        .into_iter()
+        .chain(by_ending)
+        .chain(by_count)
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! Sockets that a guest finds open: sd_listen_fds(3).
+//!
+//! They are its descriptors from 3 on, first those that palisade opens itself (`--listen …,ready`), then
+//! those it was started with (`--listen inherited`).
+
+use super::LaunchError;
+use crate::{plan::Plan, sys};
+use palisade_network::ReadyListener;
+use palisade_policy::Transport;
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, sockopt},
+};
+use std::{
+    ffi::OsString,
+    net::{Ipv4Addr, SocketAddr},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+/// The variables that tell a guest about them.
+pub(crate) const VARIABLES: [&str; 3] = ["LISTEN_FDS=", "LISTEN_FDNAMES=", "LISTEN_PID="];
+
+/// Open sockets and their names.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    sockets: Vec<(OwnedFd, String)>,
+}
+
+impl Listeners {
+    /// Opens and finds those of the plan.
+    pub(super) fn of(plan: &Plan) -> Result<Self, LaunchError> {
+        let mut sockets = Vec::new();
+        for listener in plan.network.ready_listeners() {
+            let name = format!("{}-{}", listener.transport, listener.address.port());
+            let socket = open(&listener).map_err(|errno| LaunchError::Listen {
+                transport: listener.transport,
+                address: listener.address,
+                errno,
+            })?;
+            sockets.push((socket, name));
+        }
+        if plan.inherits_listeners {
+            let inherited = sys::inherited_descriptors().map_err(LaunchError::Inherit)?;
+            if inherited.is_empty() {
+                return Err(LaunchError::NothingInherited);
+            }
+            for (fd, _) in &inherited {
+                sockopt::socket_type(fd).map_err(LaunchError::Inherit)?;
+            }
+            sockets.extend(inherited);
+        }
+        Ok(Self { sockets })
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(|(socket, _)| socket.as_fd())
+    }
+
+    /// How many.
+    pub(super) fn count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// What tells the guest; its process puts its pid in.
+    pub(super) fn environment(&self) -> Vec<OsString> {
+        if self.sockets.is_empty() {
+            return Vec::new();
+        }
+        let names: Vec<_> = self.sockets.iter().map(|(_, name)| name.as_str()).collect();
+        let [count, named, pid] = VARIABLES;
+        vec![
+            format!("{count}{}", self.count()).into(),
+            format!("{named}{}", names.join(":")).into(),
+            pid.into(),
+        ]
+    }
+}
+
+/// A datagram socket is bound only.
+fn open(listener: &ReadyListener) -> Result<OwnedFd, Errno> {
+    match open_at(listener.transport, listener.address) {
+        // A host without IPv6.
+        Err(Errno::AFNOSUPPORT) if listener.address.ip().is_unspecified() => {
+            let port = listener.address.port();
+            open_at(
+                listener.transport,
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            )
+        }
+        opened => opened,
+    }
+}
+
+fn open_at(transport: Transport, address: SocketAddr) -> Result<OwnedFd, Errno> {
+    const BACKLOG: i32 = 4096;
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let kind = match transport {
+        Transport::Tcp => SocketType::STREAM,
+        Transport::Udp => SocketType::DGRAM,
+    };
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+    }
+    if transport == Transport::Tcp {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    if transport == Transport::Tcp {
+        rustix::net::listen(&socket, BACKLOG)?;
+    }
+    Ok(socket)
+}

@@ -1,0 +1,90 @@
+//! A call of the guest's on a socket of the domain's own, carried out by a child of init's.
+//!
+//! The socket is the guest's, shared; user, namespaces and Landlock rules are too. A child, because
+//! such a call can wait as long as it likes.
+
+use crate::guest::Running;
+use crate::wire::{self, perform};
+use crate::{confine, kernel};
+use kernel::{Errno, Fd, Result, SocketCall};
+use wire::RECORD_WORDS;
+
+/// `AF_UNIX`, as it begins an address.
+const LOCAL: [u8; 2] = 1u16.to_ne_bytes();
+
+/// Begins it; the result goes into the second descriptor. None is left open here.
+pub(crate) fn begin(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) {
+    if let [socket, result, ..] = *fds {
+        match kernel::fork(0, None) {
+            Ok(None) => {
+                let outcome = carry_out(running, words, socket, fds);
+                say(result, outcome);
+                crate::exit(0)
+            }
+            Ok(Some((_, pidfd))) => kernel::close(pidfd),
+            Err(errno) => say(result, Err(errno)),
+        }
+    }
+    for fd in fds {
+        kernel::close(*fd);
+    }
+}
+
+fn say(result: Fd, outcome: Result<usize>) {
+    let number = match outcome {
+        Ok(value) => value as i64,
+        Err(errno) => -i64::from(errno.0),
+    };
+    let _ = kernel::write(result, &number.to_ne_bytes());
+}
+
+fn carry_out(
+    running: &Running,
+    words: &[u64; RECORD_WORDS],
+    socket: Fd,
+    fds: &[Fd],
+) -> Result<usize> {
+    let mut attached = fds.iter().skip(2).copied();
+    let mut take = |bit| match words[perform::ATTACHED] & bit {
+        0 => None,
+        _ => attached.next(),
+    };
+    let (folder, data) = (take(perform::ATTACHED_FOLDER), take(perform::ATTACHED_DATA));
+    let mut bytes = [0; perform::MOST_ADDRESS];
+    let address = address(words, &mut bytes)?;
+    confine::drop_privileges().map_err(|failure| failure.errno)?;
+    if let Some(ruleset) = running.landlock.filter(|_| names_path(address)) {
+        kernel::landlock_restrict_self(ruleset)?;
+    }
+    if let Some(folder) = folder {
+        kernel::change_directory_fd(folder)?;
+    }
+    kernel::set_umask(words[perform::UMASK] as u32);
+    let data = data.map(contents).transpose()?.unwrap_or(&[]);
+    let call = SocketCall::from_number(words[perform::CALL]).ok_or(Errno::NOSYS)?;
+    kernel::call_socket(call, socket, address, words[perform::NUMBER] as i32, data)
+}
+
+fn address<'a>(
+    words: &[u64; RECORD_WORDS],
+    bytes: &'a mut [u8; perform::MOST_ADDRESS],
+) -> Result<&'a [u8]> {
+    for (to, word) in bytes.chunks_exact_mut(8).zip(&words[perform::ADDRESS..]) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    let length = words[perform::ADDRESS_LENGTH] as usize;
+    bytes.get(..length).ok_or(Errno::INVAL)
+}
+
+/// Rules about files concern paths. Names without one are the domain's own by its network namespace,
+/// and a second Landlock domain beside the guest's would be denied what the guest's own may.
+fn names_path(address: &[u8]) -> bool {
+    address.starts_with(&LOCAL) && address.get(LOCAL.len()).is_some_and(|first| *first != 0)
+}
+
+fn contents(file: Fd) -> Result<&'static [u8]> {
+    let size = kernel::statx_fd(file)?.size as usize;
+    let memory = kernel::allocate(size.max(1))?;
+    let length = kernel::read_at(file, &mut memory[..size], 0)?;
+    Ok(&memory[..length])
+}
