@@ -18,7 +18,8 @@ pub(crate) fn line(denial: &Denial) -> String {
         [] => String::new(),
         around => format!(" ({})", around.join(", ")),
     };
-    let flag = flag(denial).unwrap_or_else(|| "no flag allows it".to_owned());
+    let flag = denial.grant.as_deref().map(flag);
+    let flag = flag.unwrap_or_else(|| "no flag allows it".to_owned());
     format!("{}{around}: {flag}", visible(&denial.what))
 }
 
@@ -28,13 +29,13 @@ pub(crate) fn times(denial: &Denial) -> Option<String> {
     Some(format!("{count} times"))
 }
 
-/// The flag that would allow it, as it can be typed.
-pub(crate) fn flag(denial: &Denial) -> Option<String> {
-    let grant = visible(denial.grant.as_deref()?);
-    Some(match grant.split_once(' ') {
+/// A flag and its value as they can be typed.
+pub(crate) fn flag(grant: &str) -> String {
+    let grant = visible(grant);
+    match grant.split_once(' ') {
         Some((flag, value)) => format!("{} {}", quote(flag), quote(value)),
         None => quote(&grant),
-    })
+    }
 }
 
 /// `word` as a shell's word.
@@ -51,13 +52,14 @@ pub(crate) mod tests {
     /// What the broker denies: `name` tried `call` with `address`.
     pub(crate) fn refused(call: &str, address: &str, flag: &str) -> Denial {
         let noun = match call {
-            "listen" | "bind" => "listening at",
+            "listen" | "bind" => "a listener at",
             _ => "a connection to",
         };
         Denial {
             what: format!("{noun} {address}"),
             call: Some(call.into()),
             address: Some(address.into()),
+            reason: Some("no grant covers it".into()),
             process: Some(Process::new(1234, b"curl")),
             count: Some(1),
             grant: Some(format!("{flag} {address}")),
@@ -92,12 +94,11 @@ pub(crate) mod tests {
             !line.contains(|c: char| c.is_control() || c == '\u{202e}'),
             "{line:?}"
         );
-        let flag = flag(&denial).unwrap();
+        let flag = flag(denial.grant.as_deref().unwrap());
         assert_eq!(
             shlex::split(&flag).unwrap(),
             ["--connect", r"unix:/tmp/$(rm x);'\u{1b}[2J\n"]
         );
-        denial.grant = Some("$(rm x)".into());
-        assert_eq!(super::flag(&denial).unwrap(), "'$(rm' 'x)'");
+        assert_eq!(super::flag("$(rm x)"), "'$(rm' 'x)'");
     }
 }

@@ -16,6 +16,8 @@ Examples:
       no network, no home, no files but the system's own
   palisade run --read src --write out -- make -C src
       grant one folder for reading and one for writing
+  palisade run --connect tcp://example.com:443 -- curl -sS https://example.com
+      grant one port of one host
   palisade run --memory 512M --processes 64 --time 1m -- ./program
       bound what it may use
   palisade explain --write . --protect .git -- make
@@ -31,9 +33,12 @@ pub(crate) const RUN_MORE: &str = "`palisade run --help` has examples and all ex
 /// At the end of `run --help`.
 pub(crate) const RUN_DETAILS: &str = "\
 A path may be granted under another name, HOST:GUEST. The deepest grant at or above a path
-decides, so a folder may be read-only with one writable file in it, or the reverse. SIZE is bytes,
-or 64K, 512M, 2G; TIME is seconds, or 500ms, 10s, 1h30m. What is left out is not granted, or not
-limited.
+decides, so a folder may be read-only with one writable file in it, or the reverse. HOST is a name,
+*.NAME, an address or a network as 10.0.0.0/8 (IPv6 in brackets), `localhost` is this machine's own
+loopback; PORT may be a range as 8000-8099, or *. After ADDR:PORT may stand `,host-port=N`, the port
+outside, and `,ready`, to get the socket ready-made; `inherited` passes on palisade's own. SIZE is
+bytes, or 64K, 512M, 2G; TIME is seconds, or 500ms, 10s, 1h30m. What is left out is not granted, or
+not limited.
 
 Exit codes:
   any    the guest's own, but for
@@ -50,6 +55,7 @@ Examples:
   palisade run --read script.py -- python3 script.py
   palisade run --write . --protect .git --protect .env -- make test
   palisade run --read data:/data --env MODE=fast -- ./program /data
+  palisade run --connect tcp://localhost:5432 --listen tcp://127.0.0.1:8080 -- ./server
   palisade run --policy policy.toml --report report.json -- ./program";
 
 /// At the end of `cost -h`.

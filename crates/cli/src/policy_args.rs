@@ -68,7 +68,7 @@ pub(crate) struct GrantArgs {
     /// Hide the system's programs and libraries (for static programs)
     #[arg(long, help_heading = "Grants")]
     no_system: bool,
-    /// Add what a runtime needs: java, python, node
+    /// Add what a runtime needs: java, python, node, palisade
     #[arg(long, value_name = "NAME", help_heading = "Grants")]
     profile: Vec<Profile>,
 }

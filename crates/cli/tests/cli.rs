@@ -8,6 +8,7 @@ mod cli {
     pub(crate) mod bench;
     pub(crate) mod cleanup;
     pub(crate) mod cost;
+    pub(crate) mod denials;
     pub(crate) mod environment;
     pub(crate) mod exit_codes;
     pub(crate) mod explain;
@@ -40,6 +41,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),
     ("cost", cli::cost::CASES),
+    ("denials", cli::denials::CASES),
     ("environment", cli::environment::CASES),
     ("exit_codes", cli::exit_codes::CASES),
     ("explain", cli::explain::CASES),

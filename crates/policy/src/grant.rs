@@ -147,10 +147,13 @@ pub enum Profile {
     Python,
     /// Node.js.
     Node,
+    /// Palisade itself, to run guests inside a domain.
+    Palisade,
 }
 
 words!(Profile, ValueKind::Profile, {
     Java => "java",
     Python => "python",
     Node => "node",
+    Palisade => "palisade",
 });

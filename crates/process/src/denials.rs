@@ -16,6 +16,7 @@ pub(crate) fn of_domain(
     if observed.more > 0 {
         denials.push(Denial {
             what: "more on the network, all different".into(),
+            reason: Some("the report tells only so many apart".into()),
             count: Some(observed.more),
             ..Denial::default()
         });
@@ -48,6 +49,7 @@ fn of_network(observation: &Observation) -> Option<Denial> {
             Target::Unbound(_) | Target::Other(_) => None,
         },
         process: Some(Process::new(process.pid, process.name.as_bytes())),
+        reason: Some(refusal.reason.to_string()),
         count: Some(observation.count),
         grant: refusal.grant.clone(),
         probe: observation.probe,

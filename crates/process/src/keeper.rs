@@ -7,7 +7,7 @@ use crate::{
 };
 use rustix::{
     event::{PollFd, PollFlags},
-    fs::{MemfdFlags, Mode, OFlags, SealFlags},
+    fs::{MemfdFlags, Mode, OFlags, SealFlags, StatVfsMountFlags},
     io::Errno,
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -17,7 +17,8 @@ use rustix::{
 };
 use std::{
     collections::VecDeque,
-    io::{IoSlice, IoSliceMut},
+    fs::File,
+    io::{IoSlice, IoSliceMut, Read},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -110,7 +111,10 @@ fn receive_parked(socket: BorrowedFd<'_>) -> Result<Parked, KeeperError> {
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The memory file for the keeper's program.
-    #[error("host: cannot create a memory file for the keeper: {0}; vm.memfd_noexec must not be 2")]
+    #[error(
+        "host: cannot create a memory file for the keeper: {0}; vm.memfd_noexec must not be 2, and a domain that is to \
+         run palisade inside needs `--profile palisade` of the same version"
+    )]
     CreateProgram(#[source] Errno),
     /// Its start.
     #[error(
@@ -153,7 +157,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Starts the keeper. The calling process is not forked: the program is spawned.
     pub(crate) fn start() -> Result<Self, KeeperError> {
-        let program = program_file().map_err(KeeperError::CreateProgram)?;
+        let program = program_file()?;
         let (control, keepers_end) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -334,9 +338,36 @@ fn errno_of(record: &Record) -> Errno {
     Errno::from_raw_os_error(record.words[2] as i32)
 }
 
-/// The keeper's program in a file that nobody can change (CVE-2019-5736 overwrote a runtime through
-/// `/proc/self/exe`).
-fn program_file() -> rustix::io::Result<OwnedFd> {
+/// Where a domain has the keeper's program for a palisade inside (`--profile palisade`): memory files
+/// cannot be executed there.
+pub(crate) const PROGRAM_INSIDE: &str = "/run/palisade/keeper";
+
+/// The keeper's program in a file that nobody can change.
+fn program_file() -> Result<OwnedFd, KeeperError> {
+    memory_file().or_else(|errno| match errno {
+        Errno::ACCESS | Errno::PERM => file_inside().ok_or(KeeperError::CreateProgram(errno)),
+        errno => Err(KeeperError::CreateProgram(errno)),
+    })
+}
+
+/// The file that a palisade outside left, if it is of the same version, byte by byte. It lies on a
+/// read-only mount.
+fn file_inside() -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::open(PROGRAM_INSIDE, flags, Mode::empty()).ok()?;
+    let is_fixed = rustix::fs::fstatvfs(&file)
+        .ok()?
+        .f_flag
+        .contains(StatVfsMountFlags::RDONLY);
+    let mut content = Vec::new();
+    File::from(file.try_clone().ok()?)
+        .read_to_end(&mut content)
+        .ok()?;
+    (is_fixed && content == sys::KEEPER).then_some(file)
+}
+
+/// A sealed memory file (CVE-2019-5736 overwrote a runtime through `/proc/self/exe`).
+fn memory_file() -> rustix::io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = match rustix::fs::memfd_create("palisade-keeper", flags | MemfdFlags::EXEC) {
         // Before Linux 6.3 memory files were always executable and the flag unknown.

@@ -18,12 +18,14 @@ pub use landlock::{Landlock, LandlockRule};
 use crate::{
     cgroup,
     host::{Host, Identity},
+    keeper,
     layout::{Arrangement, Layout},
     machine::{Machine, Tier},
     seccomp::{Groups, HostNetwork},
+    sys,
 };
 use palisade_network::{Network, Uses};
-use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Transport};
+use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Profile, Transport};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -348,6 +350,12 @@ impl Plan {
         has_names && matches!(step, Step::WriteFile { path, .. } if is_hosts(path))
     }
 
+    /// The limit on processors, however it is held.
+    pub(crate) fn processors(&self) -> Option<f64> {
+        let affinity = self.affinity.map(|processors| processors as f64);
+        self.held_by_cgroup.cpu_cores.or(affinity)
+    }
+
     /// Whether the guest finds sockets open beside its streams.
     pub(crate) fn passes_listeners(&self) -> bool {
         self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)
@@ -391,6 +399,9 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
         ("/dev/ptmx", "pts/ptmx"),
     ] {
         layout.add_symlink(path, target);
+    }
+    if policy.grants.profiles.contains(&Profile::Palisade) {
+        layout.add_file(keeper::PROGRAM_INSIDE, 0o555, sys::KEEPER.to_vec());
     }
     let names = network.hosts_file();
     if policy.grants.system || names.is_some() {

@@ -68,7 +68,8 @@ pub enum Level {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Denial {
-    /// What was tried, as a noun: `a connection to tcp://192.0.2.1:443`, `more time`.
+    /// What was tried, as a noun: `a connection to tcp://192.0.2.1:443`, `a listener at tcp://*:80`,
+    /// `more time`.
     pub what: String,
     /// The system call that was refused, by the kernel's name, where it was one.
     #[serde(default)]
@@ -76,6 +77,9 @@ pub struct Denial {
     /// The address in that call, written as a grant has it: `tcp://192.0.2.1:443`.
     #[serde(default)]
     pub address: Option<String>,
+    /// Why it was refused, as a clause: `no grant covers it`.
+    #[serde(default)]
+    pub reason: Option<String>,
     /// Who tried it first, where the mechanism tells.
     #[serde(default)]
     pub process: Option<Process>,

@@ -70,7 +70,7 @@ fn unknown_words(stage: &Stage) {
     refused(
         stage,
         &["--profile", "cobol"],
-        &["policy: --profile: ", "java, python, node"],
+        &["policy: --profile: ", "java, python, node, palisade"],
     );
     refused(
         stage,

@@ -33,7 +33,7 @@ fn a_real_report(stage: &Stage) {
     outcome.is_silent(0);
     for words in [
         "`/bin/sh -c 'sleep 60'` was ended, for it ran longer than --time allows",
-        "\n- The guest wanted more time, which is beyond the limit --time; a larger `--time`",
+        "\n- The guest wanted more time: it is beyond the limit --time; a larger `--time`",
     ] {
         assert!(outcome.text().contains(words), "{words}: {outcome:?}");
     }
@@ -63,7 +63,7 @@ fn a_report_on_stdin(stage: &Stage) {
 
 fn denials_with_their_flags(stage: &Stage) {
     let denial = r#"{"what": "a connection to tcp://[::1]:80", "call": "connect",
-        "address": "tcp://[::1]:80", "process": {"pid": 12, "name": "curl"}, "count": 3,
+        "address": "tcp://[::1]:80", "reason": "no grant covers it", "process": {"pid": 12, "name": "curl"}, "count": 3,
         "grant": "--connect tcp://[::1]:80", "probe": false}"#;
     stage.write("report.json", &report(denial));
     let text = stage
@@ -73,9 +73,9 @@ fn denials_with_their_flags(stage: &Stage) {
         .text();
     assert_eq!(
         text.lines().nth(1).unwrap(),
-        "- curl (process 12) wanted a connection to tcp://[::1]:80 3 times, this machine's own \
-         loopback, which only a grant that names it opens; `--connect 'tcp://[::1]:80'` would open \
-         tcp port 80 of this machine's own loopback, where services may trust whoever reaches them."
+        "- curl (process 12) wanted a connection to tcp://[::1]:80 3 times: no grant covers it; \
+         `--connect 'tcp://[::1]:80'` would open tcp port 80 of this machine's own loopback, where \
+         services may trust whoever reaches them."
     );
 }
 

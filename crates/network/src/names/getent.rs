@@ -7,18 +7,14 @@
 use std::{
     io::{self, Read},
     net::IpAddr,
-    os::fd::AsFd,
+    os::fd::BorrowedFd,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use palisade_policy::HostName;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
-
 use super::ResolveError;
+use crate::wait::until_readable;
+use palisade_policy::HostName;
 
 /// As long as the C library waits for a name server that does not answer, twice.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,25 +53,13 @@ fn read_output(child: &mut Child, deadline: Instant) -> io::Result<String> {
     let mut output = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        wait_readable(&stdout, deadline)?;
+        until_readable(&stdout, None::<&BorrowedFd<'_>>, deadline)?;
         match stdout.read(&mut buffer)? {
             0 => return Ok(String::from_utf8_lossy(&output).into_owned()),
             count if output.len() + count > MAX_OUTPUT_BYTES => {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
             count => output.extend(&buffer[..count]),
-        }
-    }
-}
-
-fn wait_readable(source: &impl AsFd, deadline: Instant) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            Err(Errno::INTR) => {}
-            result => return result.map(drop).map_err(io::Error::from),
         }
     }
 }

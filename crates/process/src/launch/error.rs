@@ -105,6 +105,11 @@ pub enum LaunchError {
         errno: Errno,
     },
     #[error(
+        "host: another supervisor around palisade answers network calls already, and the kernel allows one; leave \
+         --connect and --listen out, or pass sockets in ready-made (--listen ADDRESS,ready, --listen inherited)"
+    )]
+    AnsweredOutside,
+    #[error(
         "host: the guest cannot be confined ({step:?}): {errno}; `palisade doctor` says what this machine lacks"
     )]
     Confine {
@@ -191,6 +196,7 @@ impl LaunchError {
                     errno,
                 }
             }
+            Step::Seccomp if errno == Errno::BUSY => Self::AnsweredOutside,
             step => Self::Confine { step, errno },
         }
     }

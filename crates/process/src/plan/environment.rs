@@ -72,6 +72,6 @@ fn of_profile(profile: Profile, memory_bytes: Option<u64>) -> Vec<(OsString, OsS
             )]
         }
         (Profile::Python, _) => vec![("PYTHONDONTWRITEBYTECODE".into(), "1".into())],
-        (Profile::Java | Profile::Node, None) => Vec::new(),
+        (Profile::Java | Profile::Node, None) | (Profile::Palisade, _) => Vec::new(),
     }
 }

@@ -33,9 +33,10 @@ fn lines(report: &Report, is_kept: bool) -> Vec<String> {
     last.chain(rest).collect()
 }
 
-/// Limits are told when the guest ends by one, and a probe costs the guest nothing.
+/// Limits, which no single process reaches, are told when the guest ends by one; a probe costs the
+/// guest nothing.
 fn is_news(denial: &Denial) -> bool {
-    denial.call.is_some() && !denial.probe
+    denial.process.is_some() && !denial.probe
 }
 
 #[cfg(test)]

@@ -13,11 +13,6 @@ const METADATA: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Whether a cloud's metadata service answers there.
-pub(super) fn is_metadata(address: IpAddr) -> bool {
-    METADATA.contains(&address)
-}
-
 /// What `--connect GRANT` or `--listen GRANT` opens; `None` for another flag.
 pub(super) fn describe(grant: &str) -> Option<String> {
     match grant.split_once(' ')? {
@@ -74,7 +69,7 @@ const OF_LOOPBACK: &str =
 
 fn describe_network(network: &IpNetwork) -> String {
     match network.is_single() {
-        true if is_metadata(network.address) => {
+        true if METADATA.contains(&network.address) => {
             format!("{network}, where a cloud may hand out this machine's credentials")
         }
         _ if network.address.is_loopback() => OF_LOOPBACK.to_owned(),

@@ -2,9 +2,8 @@
 
 use super::opens;
 use crate::{denial, say};
-use palisade_policy::{ConnectGrant, HostPattern, visible};
+use palisade_policy::visible;
 use palisade_wall::{Denial, Ending, Exit, Report};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// A command line longer than this is cut.
 const MOST_COMMAND_CHARS: usize = 120;
@@ -71,85 +70,30 @@ fn describe(denial: &Denial) -> String {
              name: nothing is lost by it, and a grant is needed only if the program fails."
         );
     }
-    format!(
-        "{who} wanted {what}{times}, {}; {}.",
-        reason_of(denial),
-        advise(denial)
-    )
+    let advice = advise(denial).map_or_else(String::new, |advice| format!("; {advice}"));
+    format!("{who} wanted {what}{times}: {}{advice}.", reason_of(denial))
 }
 
+/// Where the wall did not say why, the flag tells which rule it was.
 fn reason_of(denial: &Denial) -> String {
-    let grant = denial.grant.as_deref().unwrap_or_default();
-    match grant.split_once(' ') {
-        None if grant.is_empty() => "which no policy can allow".to_owned(),
-        None => format!("which is beyond the limit {}", visible(grant)),
-        Some(("--listen", _)) => "which no --listen grant covers".to_owned(),
-        Some(_) => match denial.address.as_deref().and_then(single_address) {
-            Some(address) => reason_of_address(address).to_owned(),
-            None => "which no grant covers".to_owned(),
-        },
+    match (&denial.reason, &denial.grant) {
+        (Some(reason), _) => visible(reason).into_owned(),
+        (None, None) => "no policy can allow it".to_owned(),
+        (None, Some(grant)) if grant.contains(' ') => "no grant covers it".to_owned(),
+        (None, Some(limit)) => format!("it is beyond the limit {}", visible(limit)),
     }
 }
 
-/// The one address of `tcp://192.0.2.1:443`.
-fn single_address(address: &str) -> Option<IpAddr> {
-    match address.parse() {
-        Ok(ConnectGrant::Internet {
-            host: HostPattern::Network(network),
-            ..
-        }) if network.is_single() => Some(network.address),
-        _ => None,
-    }
-}
-
-/// The ranges that only a grant of their own opens come first.
-fn reason_of_address(address: IpAddr) -> &'static str {
-    match address {
-        _ if opens::is_metadata(address) => {
-            "a cloud's metadata service, which only a grant of that very address opens"
-        }
-        _ if address.is_loopback() => {
-            "this machine's own loopback, which only a grant that names it opens"
-        }
-        _ if is_link_local(address) => {
-            "a link-local address, which only a grant within that range opens"
-        }
-        _ if address.is_multicast() || address == Ipv4Addr::BROADCAST => {
-            "the address of a group, which only a grant within that range opens"
-        }
-        _ if is_private(address) => {
-            "a private address, which no grant covers (a granted name does not lead to one)"
-        }
-        _ => "which no grant covers",
-    }
-}
-
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
-/// RFC 1918, RFC 6598 (carriers' own), RFC 4193.
-fn is_private(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            let [first, second, ..] = address.octets();
-            address.is_private() || first == 100 && second & 0xc0 == 64
-        }
-        IpAddr::V6(address) => address.is_unique_local(),
-    }
-}
-
-fn advise(denial: &Denial) -> String {
-    let Some(flag) = denial::flag(denial) else {
-        return "no flag changes that".to_owned();
+/// What can be done about it, where the reason leaves that open.
+fn advise(denial: &Denial) -> Option<String> {
+    let Some(grant) = &denial.grant else {
+        let is_open = denial.process.is_some() && denial.reason.is_some();
+        return is_open.then(|| "no flag allows it".to_owned());
     };
-    let grant = denial.grant.as_deref().unwrap_or_default();
-    match opens::describe(grant) {
+    let flag = denial::flag(grant);
+    Some(match opens::describe(grant) {
         Some(opened) => format!("`{flag}` would open {opened}"),
         None if grant.contains(' ') => format!("`{flag}` would allow it"),
         None => format!("a larger `{flag}` would allow it"),
-    }
+    })
 }

@@ -1,0 +1,146 @@
+//! Network calls that were refused, as the person at the terminal and the report are told of them.
+
+use super::{
+    person::{PROMPT, Person},
+    stage::{Stage, cases},
+};
+use serde_json::{Value, json};
+
+cases![
+    a_terminal_shows_the_last_few,
+    a_pipe_gets_none,
+    names_reach_no_terminal,
+    the_flag_that_is_shown_works,
+    the_report_has_them_all,
+    why_explains_them,
+];
+
+/// A grant, so that there is somebody to refuse the rest; nobody listens at tcpmux's port.
+const GRANT: &str = "--connect tcp://127.0.0.1:1";
+
+/// Connects to these ports of the loopback, one after the other, without a name lookup.
+fn connect_to(ports: &str) -> String {
+    format!("for port in {ports}; do (: < /dev/tcp/127.0.0.1/$port) 2> /dev/null; done; exit 3")
+}
+
+fn report(stage: &Stage, script: &str) -> Value {
+    let flags = [
+        "run",
+        "--connect",
+        "tcp://127.0.0.1:1",
+        "--report",
+        "report.json",
+    ];
+    let words = flags.into_iter().chain(["--", "/bin/bash", "-c", script]);
+    stage.palisade(words).run().is(3);
+    serde_json::from_str(&stage.read("report.json")).unwrap()
+}
+
+fn a_terminal_shows_the_last_few(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    let script = connect_to("2 3 4 4 4");
+    person.types(&format!("$P run {GRANT} -- bash -c '{script}'\n"));
+    for line in [
+        "denied: a connection to tcp://127.0.0.1:2 (bash): --connect tcp://127.0.0.1:2\r\n",
+        "denied: a connection to tcp://127.0.0.1:3 (bash): --connect tcp://127.0.0.1:3\r\n",
+        "denied: a connection to tcp://127.0.0.1:4 (bash, 3 times): --connect tcp://127.0.0.1:4\r\n",
+    ] {
+        person.sees(&format!("palisade: {line}"));
+    }
+    person.sees(PROMPT);
+    let script = connect_to("{11..18}");
+    person.types(&format!("$P run {GRANT} -- bash -c '{script}'\n"));
+    person
+        .sees("\npalisade: denied: a connection to tcp://127.0.0.1:14 (bash): ")
+        .sees(
+            "tcp://127.0.0.1:18\r\npalisade: denied: and 3 more; --report FILE lists them all\r\n",
+        )
+        .sees(PROMPT);
+    assert!(
+        !person.shown.contains("to tcp://127.0.0.1:13"),
+        "{}",
+        person.shown
+    );
+}
+
+fn a_pipe_gets_none(stage: &Stage) {
+    let script = connect_to("2");
+    let words = [
+        "run",
+        "--connect",
+        "tcp://127.0.0.1:1",
+        "--",
+        "/bin/bash",
+        "-c",
+        &script,
+    ];
+    stage.palisade(words).run().is_silent(3);
+}
+
+/// A process is called as the file that it was started from, unless it says otherwise.
+fn names_reach_no_terminal(stage: &Stage) {
+    let script = r#"name=$(printf "/tmp/x\033[2J\007"); ln -s /bin/bash "$name";
+        "$name" -c ": < /dev/tcp/127.0.0.1/2" 2> /dev/null; exit 3"#
+        .replace('\n', "");
+    let mut person = Person::sit_down(stage);
+    person.types(&format!("$P run {GRANT} -- bash -c '{script}'\n"));
+    person
+        .sees(r"127.0.0.1:2 (x\u{1b}[2J\u{7}): --connect")
+        .sees(PROMPT);
+    let report = report(stage, &script);
+    assert_eq!(report["denials"][0]["process"]["name"], r"x\u{1b}[2J\u{7}");
+}
+
+fn the_flag_that_is_shown_works(stage: &Stage) {
+    let denied = report(stage, &connect_to("2"));
+    let flag = denied["denials"][0]["grant"].as_str().unwrap();
+    let words = ["run", "--report", "report.json"]
+        .into_iter()
+        .chain(flag.split(' '));
+    let script = connect_to("2");
+    let words = words.chain(["--", "/bin/bash", "-c", &script]);
+    stage.palisade(words).run().is(3);
+    let granted: Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    assert_eq!(granted["denials"], json!([]));
+}
+
+fn the_report_has_them_all(stage: &Stage) {
+    let report = report(stage, &connect_to("{11..18} 18"));
+    let denials = report["denials"].as_array().unwrap();
+    assert_eq!(denials.len(), 8, "{report}");
+    let mut last = denials[7].clone();
+    assert!(last["process"]["pid"].as_u64().unwrap() > 1);
+    last["process"]["pid"] = json!(0);
+    assert_eq!(
+        last,
+        json!({
+            "what": "a connection to tcp://127.0.0.1:18",
+            "call": "connect",
+            "address": "tcp://127.0.0.1:18",
+            "reason": "it is granted at other ports only",
+            "process": {"pid": 0, "name": "bash"},
+            "count": 2,
+            "grant": "--connect tcp://127.0.0.1:18",
+            "probe": false,
+        })
+    );
+}
+
+fn why_explains_them(stage: &Stage) {
+    report(stage, &connect_to("2"));
+    let text = stage
+        .palisade(["why", "report.json"])
+        .run()
+        .is_silent(0)
+        .text();
+    let sentence = text.lines().nth(1).unwrap();
+    assert!(sentence.starts_with("- bash (process "), "{text}");
+    assert!(
+        sentence.ends_with(
+            ") wanted a connection to tcp://127.0.0.1:2: it is granted at other ports only; \
+             `--connect tcp://127.0.0.1:2` would open tcp port 2 of this machine's own loopback, \
+             where services may trust whoever reaches them."
+        ),
+        "{text}"
+    );
+}
