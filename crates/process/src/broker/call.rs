@@ -5,6 +5,7 @@ use super::{
     address::{self, Address},
     guest::{self, Threads},
     pending::Wait,
+    request::Source,
 };
 use crate::sys::notify::Notification;
 use palisade_network::{Call, Refusal, Target};
@@ -97,7 +98,16 @@ impl Brokered<'_> {
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
         let target = self.granted(transport, asked, self.shared.gate.connect(transport, asked))?;
-        connect_now(socket, address::in_family_of(asked, target))
+        let to = address::in_family_of(asked, target);
+        let (begun, blocks) = try_connect(&socket, to)?;
+        if self.shared.gate.proxy() == Some(target) {
+            let from = own_address(&socket)?.map(address::canonical);
+            self.shared.announce(target, from, self.call.thread);
+        }
+        match begun {
+            Err(Errno::INPROGRESS | Errno::ALREADY) if blocks => wait_for_connection(socket, to),
+            begun => begun.map(|()| Answer::Result(Ok(0))),
+        }
     }
 
     /// `bind(fd, address, length)`.
@@ -143,7 +153,7 @@ impl Brokered<'_> {
         if length > address::MOST_BYTES {
             return Err(Errno::INVAL);
         }
-        guest::read(self.call, address, length)
+        self.call.read(address, length)
     }
 
     /// The open socket behind the first argument. Memory is read before it, never after: the thread
@@ -220,17 +230,13 @@ fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
     Ok(address.filter(|address| address.port() != 0))
 }
 
-/// Connects, and waits only if the guest's socket is one that blocks.
-fn connect_now(socket: OwnedFd, to: SocketAddr) -> Outcome {
-    match try_connect(&socket, to)? {
-        (Err(Errno::INPROGRESS | Errno::ALREADY), true) => Ok(Answer::Later(Wait {
-            deadline: send_deadline(&socket, Errno::INPROGRESS)?,
-            socket,
-            until: PollFlags::OUT,
-            again: Box::new(move |socket| connect_again(socket, to)),
-        })),
-        (begun, _) => begun.map(|()| Answer::Result(Ok(0))),
-    }
+fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
+    Ok(Answer::Later(Wait {
+        deadline: send_deadline(&socket, Errno::INPROGRESS)?,
+        socket,
+        until: PollFlags::OUT,
+        again: Box::new(move |socket| connect_again(socket, to)),
+    }))
 }
 
 /// Calls connect(2) without waiting; tells also whether the guest would wait. The socket does not block
