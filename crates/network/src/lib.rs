@@ -21,8 +21,9 @@ mod gate;
 mod names;
 mod network;
 mod observation;
-mod proxy;
+pub mod proxy;
 mod refusal;
+mod wait;
 
 pub use gate::Gate;
 pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver};
@@ -31,5 +32,5 @@ pub use network::{
     Uses, WildcardRule,
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
-pub use proxy::ProxyRefusal;
+pub use proxy::{Proxy, ProxyRefusal};
 pub use refusal::{Reason, Refusal};

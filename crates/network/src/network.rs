@@ -7,6 +7,7 @@ mod verdict;
 
 pub use error::NetworkError;
 pub use rule::{AddressRule, ListenPlace, ListenRule, NameRule, Pins, ReadyListener, WildcardRule};
+pub(crate) use verdict::Route;
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -104,7 +104,14 @@ pub struct Observation {
 impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Process { pid, name } = &self.process;
-        write!(f, "{name} ({pid}): {} {}", self.call, self.target)?;
+        // The guest gives itself its name, and this may go to a terminal.
+        write!(
+            f,
+            "{} ({pid}): {} {}",
+            name.escape_debug(),
+            self.call,
+            self.target
+        )?;
         if self.count > 1 {
             write!(f, ", {} times", self.count)?;
         }
@@ -204,5 +211,108 @@ impl Seen {
         } else {
             self.more += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+
+    fn target(index: u32) -> Target {
+        let address = SocketAddr::new(std::net::Ipv4Addr::from_bits(index).into(), 443);
+        Target::Address(Transport::Tcp, address)
+    }
+
+    fn process(pid: u32, name: &str) -> Process {
+        Process {
+            pid,
+            name: name.into(),
+        }
+    }
+
+    fn refusal() -> Option<Refusal> {
+        Some(Refusal {
+            reason: Reason::NotGranted,
+            grant: Some("--connect tcp://1.2.3.4:443".into()),
+        })
+    }
+
+    #[test]
+    fn what_repeats_itself_is_counted() {
+        let seen = Observations::of_refusals();
+        for pid in 1..=3 {
+            seen.record(
+                Call::Connect,
+                target(0x0102_0304),
+                process(pid, "sh"),
+                refusal(),
+                false,
+            );
+        }
+        seen.record(
+            Call::Connect,
+            target(0x0102_0304),
+            process(9, "curl"),
+            refusal(),
+            false,
+        );
+        seen.record(
+            Call::Connect,
+            target(0x0102_0304),
+            process(9, "curl"),
+            refusal(),
+            true,
+        );
+        seen.record(
+            Call::Connect,
+            target(0x0102_0304),
+            process(9, "curl"),
+            None,
+            false,
+        );
+        let (list, more) = seen.drain();
+        let shown: Vec<String> = list.iter().map(ToString::to_string).collect();
+        let why = "no grant covers it; `--connect tcp://1.2.3.4:443` would allow it";
+        assert_eq!(
+            shown,
+            [
+                format!("sh (1): connect tcp://1.2.3.4:443, 3 times: {why}"),
+                format!("curl (9): connect tcp://1.2.3.4:443: {why}"),
+                format!("curl (9): connect tcp://1.2.3.4:443: {why}"),
+            ]
+        );
+        assert_eq!((list[1].probe, list[2].probe, more), (false, true, 0));
+        assert_eq!(seen.drain(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn allowed_calls_are_kept_on_request() {
+        let seen = Observations::of_everything();
+        let place = Target::Unbound(Transport::Tcp);
+        seen.record(Call::Listen, place, process(7, "nc\u{1b}[2J"), None, false);
+        let (list, _) = seen.drain();
+        assert_eq!(
+            list[0].to_string(),
+            "nc\\u{1b}[2J (7): listen an unbound tcp socket: allowed"
+        );
+    }
+
+    #[test]
+    fn a_guest_that_tries_everything_is_only_counted() {
+        let seen = Observations::of_refusals();
+        for index in 0..1000 {
+            seen.record(
+                Call::Send,
+                target(index),
+                process(1, "scan"),
+                refusal(),
+                false,
+            );
+        }
+        // What is known is still told apart.
+        seen.record(Call::Send, target(0), process(1, "scan"), refusal(), false);
+        let (list, more) = seen.drain();
+        assert_eq!((list.len(), list[0].count, more), (LIMIT, 2, 744));
     }
 }

@@ -25,20 +25,24 @@
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
 mod address;
+pub mod boundary;
+mod budget;
 mod call;
 mod guest;
 mod hosts;
 mod local;
 mod message;
 mod pending;
+mod request;
 
 use crate::{
     plan::Plan,
     sys::notify::{self, Notification},
 };
+use budget::Budget;
 use call::{Answer, Brokered};
 use local::Performer;
-use palisade_network::{Gate, Observation, Observations, Refresh};
+use palisade_network::{Gate, Observation, Observations, Proxy, Refresh, SystemResolver};
 use pending::Pending;
 use rustix::{
     event::{PollFd, PollFlags},
@@ -46,11 +50,21 @@ use rustix::{
 };
 use std::{
     collections::HashMap,
+    ffi::OsString,
     io,
+    net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
     thread::{self, JoinHandle},
 };
+
+/// What a domain's network needs before there is a guest.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    gate: Arc<Gate>,
+    observations: Arc<Observations>,
+    proxy: Option<Proxy>,
+}
 
 /// Answers the calls of one domain until nothing runs there any more.
 #[derive(Debug)]
@@ -61,12 +75,14 @@ pub(crate) struct Broker {
     names: Option<Refresh>,
 }
 
-/// What both threads of a broker work on.
+/// What the threads of a broker work on.
 #[derive(Debug)]
 struct Shared {
     listener: OwnedFd,
     gate: Arc<Gate>,
-    observations: Observations,
+    observations: Arc<Observations>,
+    /// Where the guest finds names below a wildcard.
+    proxy: Option<Proxy>,
     performer: Performer,
 }
 
@@ -79,56 +95,72 @@ pub(crate) struct Observed {
     pub(crate) more: u64,
 }
 
-/// Begins to answer the calls of a guest that has just been started, whose init is at the other end of
-/// this socket.
-///
-/// # Errors
-///
-/// When no thread can be made.
-pub(crate) fn start(
-    listener: OwnedFd,
-    hosts_file: Option<OwnedFd>,
-    plan: &Plan,
-    socket: &OwnedFd,
-) -> io::Result<Broker> {
-    let groups = plan.seccomp.unwrap_or_default();
-    let refused = local::Refused {
-        connect: groups.host_sockets_visible,
-        bind: groups.no_named_sockets,
-    };
-    let performer = Performer::new(socket.try_clone()?, refused);
-    let gate = Arc::new(Gate::new(plan.network.clone()));
-    let mut broker = Broker::start(listener, Arc::clone(&gate), performer)?;
-    if let Some(file) = hosts_file {
-        broker.names = hosts::keep(file, gate)?;
+impl Prepared {
+    /// For a guest of this plan; `None` where its calls are not the supervisor's.
+    ///
+    /// # Errors
+    ///
+    /// When the proxy can't listen.
+    pub(crate) fn of(plan: &Plan) -> io::Result<Option<Self>> {
+        if !plan.is_brokered() {
+            return Ok(None);
+        }
+        let gate = Arc::new(Gate::new(plan.network.clone()));
+        let observations = Arc::new(Observations::of_refusals());
+        let resolver = Arc::new(SystemResolver::default());
+        let proxy = Proxy::start(Arc::clone(&gate), resolver, Arc::clone(&observations))?;
+        Ok(Some(Self {
+            gate,
+            observations,
+            proxy,
+        }))
     }
-    Ok(broker)
-}
 
-impl Broker {
-    /// Begins to answer.
+    /// Variables that tell the guest's programs of the proxy.
+    pub(crate) fn environment(&self) -> Vec<OsString> {
+        let variables = self.proxy.iter().flat_map(Proxy::environment);
+        variables
+            .map(|(name, value)| format!("{name}={value}").into())
+            .collect()
+    }
+
+    /// Begins to answer a guest that has just been started, whose init is at the other end of this
+    /// socket.
     ///
     /// # Errors
     ///
     /// When no thread can be made.
-    fn start(listener: OwnedFd, gate: Arc<Gate>, performer: Performer) -> io::Result<Self> {
+    pub(crate) fn start(
+        self,
+        listener: OwnedFd,
+        hosts_file: Option<OwnedFd>,
+        plan: &Plan,
+        socket: &OwnedFd,
+    ) -> io::Result<Broker> {
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
             listener,
-            gate,
-            observations: Observations::default(),
-            performer,
+            gate: self.gate,
+            observations: self.observations,
+            proxy: self.proxy,
+            performer: Performer::new(socket.try_clone()?, local::Refused::of(plan)),
         });
-        let answers = Answers::new(Arc::clone(&shared))?;
+        let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
         let thread = small_thread("palisade-broker", move || answers.run())?;
-        Ok(Self {
+        let gate = Arc::clone(&shared.gate);
+        Ok(Broker {
             thread: Some(thread),
             shared,
-            names: None,
+            names: hosts_file
+                .map(|file| hosts::keep(file, gate))
+                .transpose()?
+                .flatten(),
         })
     }
+}
 
+impl Broker {
     /// What was tried, once nothing of the domain runs any more.
     pub(crate) fn finish(&mut self) -> Observed {
         self.names = None;
@@ -138,6 +170,16 @@ impl Broker {
         }
         let (different, more) = self.shared.observations.drain();
         Observed { different, more }
+    }
+}
+
+impl Shared {
+    /// Tells the proxy of a connection that was begun for a guest; it serves no others.
+    fn announce(&self, to: SocketAddr, from: Option<SocketAddr>, caller: u32) {
+        let proxy = self.proxy.as_ref().filter(|proxy| proxy.address() == to);
+        if let (Some(proxy), Some(from)) = (proxy, from) {
+            proxy.admit(from, guest::identify(caller));
+        }
     }
 }
 
@@ -154,27 +196,33 @@ struct Answers {
     threads: guest::Threads,
     pending: Pending,
     unheard: Unheard,
+    budget: Budget,
 }
 
 impl Answers {
-    fn new(shared: Arc<Shared>) -> io::Result<Self> {
+    fn new(shared: Arc<Shared>, cores: Option<f64>) -> io::Result<Self> {
         Ok(Self {
             pending: Pending::new(Arc::clone(&shared))?,
             shared,
             threads: guest::Threads::default(),
             unheard: Unheard::default(),
+            budget: Budget::new(cores),
         })
     }
 
     fn run(mut self) {
         while self.wait_for_call() {
             match notify::receive(self.shared.listener.as_fd()) {
-                Ok(call) => self.answer(&call),
+                Ok(call) => {
+                    self.answer(&call);
+                    self.budget.keep();
+                }
                 // Taken back before it was read.
                 Err(Errno::NOENT | Errno::INTR) => {}
-                Err(_) => return,
+                Err(_) => break,
             }
         }
+        self.pending.finish();
     }
 
     /// `false` when no process is left that could call.

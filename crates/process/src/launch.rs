@@ -243,6 +243,7 @@ impl Launcher {
         };
         let tasks = held.cgroups_to_join()?;
         let listeners = Listeners::of(plan)?;
+        let network = broker::Prepared::of(plan).map_err(LaunchError::Broker)?;
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
         let mounts_from = fds.len() as u32;
         fds.extend(mounts.fds());
@@ -266,7 +267,13 @@ impl Launcher {
         }
         let count = listeners.count() as u32;
         body.extend(encode::encode_listeners(listeners_from, count));
-        body.extend(encode::encode_program(plan, &listeners.environment()));
+        let mut variables = network
+            .iter()
+            .flat_map(|network| network.environment())
+            .collect();
+        // The last, as its receiver expects.
+        listeners.add_variables(&mut variables);
+        body.extend(encode::encode_program(plan, &variables));
         // The domain need not exist yet: its socket keeps the message.
         match send_launch(&domain.socket, &body, &fds) {
             // Whatever failed before has left its reason in the socket.
@@ -284,7 +291,8 @@ impl Launcher {
             hosts_file,
         } = await_start(&socket, plan)?;
         let broker = listener
-            .map(|listener| broker::start(listener, hosts_file, plan, &socket))
+            .zip(network)
+            .map(|(listener, network)| network.start(listener, hosts_file, plan, &socket))
             .transpose()
             .map_err(LaunchError::Broker)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);

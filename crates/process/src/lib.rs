@@ -49,6 +49,8 @@ mod wall;
 )]
 mod wire;
 
+#[doc(hidden)]
+pub use broker::boundary;
 pub use domain::{Domain, DomainError, Event, Place};
 pub use host::{Found, Host, Identity, Kind, ThisHost};
 pub use keeper::KeeperError;

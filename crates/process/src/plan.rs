@@ -350,6 +350,12 @@ impl Plan {
         has_names && matches!(step, Step::WriteFile { path, .. } if is_hosts(path))
     }
 
+    /// The limit on processors, however it is held.
+    pub(crate) fn processors(&self) -> Option<f64> {
+        let affinity = self.affinity.map(|processors| processors as f64);
+        self.held_by_cgroup.cpu_cores.or(affinity)
+    }
+
     /// Whether the guest finds sockets open beside its streams.
     pub(crate) fn passes_listeners(&self) -> bool {
         self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)

@@ -7,18 +7,14 @@
 use std::{
     io::{self, Read},
     net::IpAddr,
-    os::fd::AsFd,
+    os::fd::BorrowedFd,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use palisade_policy::HostName;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
-
 use super::ResolveError;
+use crate::wait::until_readable;
+use palisade_policy::HostName;
 
 /// As long as the C library waits for a name server that does not answer, twice.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,10 +22,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Far more addresses than a name has.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// The addresses that the system knows for `name`.
-pub(super) fn look_up(name: &HostName) -> Result<Vec<IpAddr>, ResolveError> {
+/// The addresses that the system knows for `name`, completed by a search domain unless it is whole.
+pub(super) fn look_up(name: &HostName, is_whole: bool) -> Result<Vec<IpAddr>, ResolveError> {
+    let dot = if is_whole { "." } else { "" };
     look_up_by(
-        Command::new("getent").arg("ahosts").arg(name.as_str()),
+        Command::new("getent")
+            .arg("ahosts")
+            .arg(format!("{name}{dot}")),
         TIMEOUT,
     )
 }
@@ -57,25 +56,13 @@ fn read_output(child: &mut Child, deadline: Instant) -> io::Result<String> {
     let mut output = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        wait_readable(&stdout, deadline)?;
+        until_readable(&stdout, None::<&BorrowedFd<'_>>, deadline)?;
         match stdout.read(&mut buffer)? {
             0 => return Ok(String::from_utf8_lossy(&output).into_owned()),
             count if output.len() + count > MAX_OUTPUT_BYTES => {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
             count => output.extend(&buffer[..count]),
-        }
-    }
-}
-
-fn wait_readable(source: &impl AsFd, deadline: Instant) -> io::Result<()> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            Err(Errno::INTR) => {}
-            result => return result.map(drop).map_err(io::Error::from),
         }
     }
 }
@@ -113,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_system_knows_localhost() {
-        let addresses = look_up(&"localhost".parse().unwrap()).unwrap();
+        let addresses = look_up(&"localhost".parse().unwrap(), false).unwrap();
         assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
     }
 

@@ -122,7 +122,8 @@ pub struct ListenRule {
 pub enum ListenPlace {
     /// Every interface.
     Every,
-    /// This address, on the interface of this index (0 where the address needs none).
+    /// This address, on the interface of this index (0 where the address needs none). `0.0.0.0` is
+    /// every one of IPv4, `::` every one of IPv6.
     At(IpAddr, u32),
 }
 
@@ -193,27 +194,37 @@ impl ListenPlace {
         let Self::At(ip, scope) = self else {
             return Some((Nearness::Same, asked));
         };
-        let here = |ip| with_scope(SocketAddr::new(ip, asked.port()), scope);
-        if asked.ip() == ip {
+        if self.has(asked.ip()) {
             return Some((Nearness::Same, with_scope(asked, scope)?));
         }
         if !asked.ip().is_unspecified() {
             return None;
         }
-        let same_family = asked.is_ipv4() == ip.is_ipv4();
-        match (same_family, one_family) {
-            (true, true) => Some((Nearness::Narrowed, here(ip)?)),
-            (true, false) => Some((Nearness::NarrowedToIpv6, here(ip)?)),
-            (false, false) if asked.is_ipv6() => Some((Nearness::Narrowed, here(ip)?)),
-            (false, _) => None,
+        let nearness = match (asked.is_ipv4() == ip.is_ipv4(), one_family) {
+            (true, true) => Nearness::Narrowed,
+            (true, false) => Nearness::NarrowedToIpv6,
+            (false, false) if asked.is_ipv6() => Nearness::Narrowed,
+            (false, _) => return None,
+        };
+        let here = with_scope(SocketAddr::new(ip, asked.port()), scope)?;
+        Some((nearness, here))
+    }
+
+    /// Whether a socket at `address` is within the place; `0.0.0.0` is all of IPv4, `::` of IPv6.
+    fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::Every => true,
+            Self::At(ip, _) if ip.is_unspecified() => ip.is_ipv4() == address.is_ipv4(),
+            Self::At(ip, _) => ip == address,
         }
     }
 
     fn is_at(self, bound: SocketAddr) -> bool {
-        match self {
+        let on_interface = match self {
             Self::Every => true,
-            Self::At(ip, scope) => bound.ip() == ip && with_scope(bound, scope).is_some(),
-        }
+            Self::At(_, scope) => with_scope(bound, scope).is_some(),
+        };
+        on_interface && self.has(bound.ip())
     }
 }
 

@@ -5,7 +5,7 @@ use palisade_policy::{ConnectGrant, ListenGrant};
 use super::*;
 use crate::names::{Answer, Resolve, ResolveError};
 
-/// A resolver of fixed names, and of one interface: `eth0` is 2.
+/// A resolver of fixed names, and of interfaces: `eth0` is 2, and each has its index.
 struct Table(HashMap<&'static str, Vec<IpAddr>>);
 
 impl Resolve for Table {
@@ -20,7 +20,10 @@ impl Resolve for Table {
     }
 
     fn interface(&self, zone: &str) -> Option<u32> {
-        (zone == "eth0").then_some(2)
+        match zone {
+            "eth0" => Some(2),
+            index => index.parse().ok(),
+        }
     }
 }
 
@@ -64,15 +67,45 @@ fn asked(text: &str) -> (Transport, SocketAddr) {
     (transport.parse().unwrap(), address.parse().unwrap())
 }
 
-/// The address to act on, or the refusal in words.
+/// The address to act on, or the refusal in words. The grant in a refusal is one that is taken, and
+/// is enough.
 fn connect(network: &Network, text: &str) -> String {
     let (transport, address) = asked(text);
-    shown(network.connect(transport, address))
+    let verdict = network.connect(transport, address);
+    let more = with_grant(network, verdict.as_ref().err());
+    assert!(
+        more.is_none_or(|more| more.connect(transport, address).is_ok()),
+        "{text}"
+    );
+    shown(verdict)
 }
 
 fn bind(network: &Network, text: &str, one_family: bool) -> String {
     let (transport, address) = asked(text);
-    shown(network.bind(transport, address, one_family))
+    let verdict = network.bind(transport, address, one_family);
+    let more = with_grant(network, verdict.as_ref().err());
+    assert!(
+        more.is_none_or(|more| more.bind(transport, address, one_family).is_ok()),
+        "{text}"
+    );
+    shown(verdict)
+}
+
+/// The network with the grant that a refusal names.
+fn with_grant(network: &Network, refusal: Option<&crate::Refusal>) -> Option<Network> {
+    let grant = refusal?.grant.as_ref()?;
+    let more = match grant.strip_prefix("--connect ") {
+        Some(connect) => Network::resolve(&[connect.parse().unwrap()], &[], &table()).unwrap(),
+        None => {
+            let listen = grant.strip_prefix("--listen ").unwrap();
+            Network::resolve(&[], &[listen.parse().unwrap()], &table()).unwrap()
+        }
+    };
+    let mut network = network.clone();
+    network.addresses.extend(more.addresses);
+    network.names.extend(more.names);
+    network.listen.extend(more.listen);
+    Some(network)
 }
 
 fn shown(verdict: Result<SocketAddr, crate::Refusal>) -> String {
@@ -84,7 +117,13 @@ fn shown(verdict: Result<SocketAddr, crate::Refusal>) -> String {
 
 fn listen(network: &Network, bound: &str) -> String {
     let bound = (!bound.is_empty()).then(|| bound.parse().unwrap());
-    match network.listen(bound) {
+    let verdict = network.listen(bound);
+    let more = with_grant(network, verdict.as_ref().err());
+    assert!(
+        more.is_none_or(|more| more.listen(bound).is_ok()),
+        "{bound:?}"
+    );
+    match verdict {
         Ok(()) => "ok".into(),
         Err(refusal) => format!("{:?} {}", refusal.reason, refusal.grant.unwrap_or_default()),
     }
@@ -402,6 +441,8 @@ fn bind_where_listening_is_granted() {
     let v6 = &["listen tcp://[2001:db8::5]:80"][..];
     let mapped = &["listen tcp://127.0.0.1:80,host-port=8080"][..];
     let kernel = &["listen tcp://127.0.0.1:0"][..];
+    let all_v4 = &["listen tcp://0.0.0.0:80"][..];
+    let all_v6 = &["listen tcp://[::]:80"][..];
     let (one, dual) = (true, false);
     for (grants, call, family, verdict) in [
         (
@@ -500,6 +541,23 @@ fn bind_where_listening_is_granted() {
             one,
             "NotBindable --listen tcp://[fe80::1%3]:80",
         ),
+        (all_v4, "tcp 0.0.0.0:80", one, "0.0.0.0:80"),
+        (all_v4, "tcp 127.0.0.1:80", one, "127.0.0.1:80"),
+        (all_v4, "tcp [::]:80", dual, "0.0.0.0:80"),
+        (
+            all_v4,
+            "tcp [::]:80",
+            one,
+            "NotBindable --listen tcp://*:80",
+        ),
+        (all_v6, "tcp [::]:80", dual, "[::]:80"),
+        (all_v6, "tcp [::1]:80", one, "[::1]:80"),
+        (
+            all_v6,
+            "tcp 0.0.0.0:80",
+            one,
+            "NotBindable --listen tcp://*:80",
+        ),
         // A client's bind.
         (&["tcp://192.0.2.1:443"], "tcp 0.0.0.0:0", one, "0.0.0.0:0"),
         (&["tcp://192.0.2.1:443"], "tcp [::]:0", dual, "[::]:0"),
@@ -573,6 +631,13 @@ fn listen_where_the_socket_is_bound() {
             "[::ffff:127.0.0.1]:80",
             "ok",
         ),
+        (&["listen tcp://0.0.0.0:80"], "127.0.0.1:80", "ok"),
+        (
+            &["listen tcp://0.0.0.0:80"],
+            "[::]:80",
+            "NotListenable --listen tcp://*:80",
+        ),
+        (&["listen tcp://[::]:80"], "[::]:80", "ok"),
         (mapped, "127.0.0.1:8080", "ok"),
         (
             mapped,

@@ -11,6 +11,15 @@ use crate::{
     refusal::{Reason, Refusal},
 };
 
+/// Where the addresses of a name come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// The name is granted: these are pinned for it.
+    Pinned(Vec<IpAddr>),
+    /// A wildcard covers the name, which must be looked up.
+    LookUp,
+}
+
 impl Network {
     /// Whether the guest may connect or send to `address`, and the canonical address to act on.
     ///
@@ -127,6 +136,70 @@ impl Network {
         self.listen
             .iter()
             .any(|rule| rule.covers_bound(Transport::Udp, bound))
+    }
+
+    /// Where the proxy finds the addresses of a name that it is asked for.
+    ///
+    /// # Errors
+    /// When neither a wildcard nor the name itself is granted at this port.
+    pub(crate) fn route(&self, name: &HostName, port: u16) -> Result<Route, Refusal> {
+        let is_name = |rule: &NameRule| {
+            rule.transport == Transport::Tcp && rule.name == *name && rule.ports.contains(port)
+        };
+        if self.names.iter().any(is_name) {
+            let pins = self.pins.iter().find(|pins| pins.name == *name);
+            let addresses = pins.map(|pins| pins.addresses.clone());
+            return Ok(Route::Pinned(addresses.unwrap_or_default()));
+        }
+        let below = || {
+            self.wildcards
+                .iter()
+                .filter(|rule| rule.below.is_above(name))
+        };
+        if below().any(|rule| rule.ports.contains(port)) {
+            return Ok(Route::LookUp);
+        }
+        let named = self.names.iter().any(|rule| rule.name == *name);
+        Err(Refusal {
+            reason: match named || below().next().is_some() {
+                true => Reason::OtherPort,
+                false => Reason::NotGranted,
+            },
+            grant: Some(flag::connect_to_name(Transport::Tcp, name, port)),
+        })
+    }
+
+    /// Those of a name's addresses that it may stand for at this tcp port: what is public, and what
+    /// a grant by address covers.
+    ///
+    /// # Errors
+    /// When none is left.
+    pub(crate) fn allow_behind_name(
+        &self,
+        name: &HostName,
+        addresses: &[IpAddr],
+        port: u16,
+    ) -> Result<Vec<IpAddr>, Refusal> {
+        let target = |address: IpAddr| canonical(SocketAddr::new(address, port));
+        let covers = |address: SocketAddr| {
+            let mut rules = self.addresses.iter();
+            rules.any(|rule| rule.admit(Transport::Tcp, address).is_some())
+        };
+        let allowed: Vec<IpAddr> = addresses
+            .iter()
+            .map(|address| target(*address))
+            .filter(|address| address::is_public(address.ip()) || covers(*address))
+            .map(|address| address.ip())
+            .collect();
+        if !allowed.is_empty() {
+            return Ok(allowed);
+        }
+        Err(Refusal {
+            reason: Reason::BehindName(name.clone()),
+            grant: addresses
+                .first()
+                .map(|address| flag::connect_to(Transport::Tcp, target(*address))),
+        })
     }
 
     #[cold]

@@ -5,6 +5,7 @@ use super::{
     address::{self, Address},
     guest::{self, Threads},
     pending::Wait,
+    request::Source,
 };
 use crate::sys::notify::Notification;
 use palisade_network::{Call, Refusal, Target};
@@ -97,7 +98,16 @@ impl Brokered<'_> {
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
         let target = self.granted(transport, asked, self.shared.gate.connect(transport, asked))?;
-        connect_now(socket, address::in_family_of(asked, target))
+        let to = address::in_family_of(asked, target);
+        let (begun, blocks) = try_connect(&socket, to)?;
+        if self.shared.gate.proxy() == Some(target) {
+            let from = own_address(&socket)?.map(address::canonical);
+            self.shared.announce(target, from, self.call.thread);
+        }
+        match begun {
+            Err(Errno::INPROGRESS | Errno::ALREADY) if blocks => wait_for_connection(socket, to),
+            begun => begun.map(|()| Answer::Result(Ok(0))),
+        }
     }
 
     /// `bind(fd, address, length)`.
@@ -110,7 +120,8 @@ impl Brokered<'_> {
             Address::Inside(bytes) => return self.inside(&socket, &bytes),
         };
         let transport = transport(&socket)?;
-        let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket)?;
+        // A socket of version 4 has no such option; the kernel refuses it an address of version 6.
+        let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket).unwrap_or(true);
         let verdict = self.shared.gate.bind(transport, asked, one_family);
         let place = self.granted(transport, asked, verdict)?;
         rustix::net::bind(&socket, &address::in_family_of(asked, place))?;
@@ -143,7 +154,7 @@ impl Brokered<'_> {
         if length > address::MOST_BYTES {
             return Err(Errno::INVAL);
         }
-        guest::read(self.call, address, length)
+        self.call.read(address, length)
     }
 
     /// The open socket behind the first argument. Memory is read before it, never after: the thread
@@ -215,38 +226,9 @@ pub(super) fn transport(socket: &OwnedFd) -> Result<Transport, Errno> {
 }
 
 /// Where an internet socket is bound; `None` while it is not.
-fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
+pub(super) fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
     let address = SocketAddr::try_from(rustix::net::getsockname(socket)?).ok();
     Ok(address.filter(|address| address.port() != 0))
-}
-
-/// Connects, and waits only if the guest's socket is one that blocks.
-fn connect_now(socket: OwnedFd, to: SocketAddr) -> Outcome {
-    let (begun, blocks) = begin_connect(&socket, to)?;
-    let under_way = matches!(begun, Err(Errno::INPROGRESS | Errno::ALREADY));
-    match begun {
-        // On loopback a connection that was begun is there by now.
-        Err(_) if under_way && blocks && is_writable(&socket) => match connect_again(&socket, to) {
-            Some(result) => Ok(Answer::Result(result)),
-            None => wait_for_connection(socket, to),
-        },
-        Err(_) if under_way && blocks => wait_for_connection(socket, to),
-        begun => begun.map(|()| Answer::Result(Ok(0))),
-    }
-}
-
-/// Calls connect(2) without waiting; tells also whether the guest would wait. The socket does not block
-/// while the call begins, and is as it was before anybody can tell: one that is not connected has no
-/// other use for the flag.
-fn begin_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
-    let flags = rustix::fs::fcntl_getfl(socket)?;
-    if flags.contains(OFlags::NONBLOCK) {
-        return Ok((rustix::net::connect(socket, &to), false));
-    }
-    rustix::fs::fcntl_setfl(socket, flags | OFlags::NONBLOCK)?;
-    let begun = rustix::net::connect(socket, &to);
-    rustix::fs::fcntl_setfl(socket, flags)?;
-    Ok((begun, true))
 }
 
 fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
@@ -258,9 +240,27 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
     }))
 }
 
-/// The second call on a socket whose connection is decided tells how (`__inet_stream_connect`).
+/// Calls connect(2) without waiting; tells also whether the guest would wait. The socket does not block
+/// meanwhile, and is as it was before anybody can tell: one that is not connected has no other use for
+/// the flag.
+fn try_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
+    let flags = rustix::fs::fcntl_getfl(socket)?;
+    if flags.contains(OFlags::NONBLOCK) {
+        return Ok((rustix::net::connect(socket, &to), false));
+    }
+    rustix::fs::fcntl_setfl(socket, flags | OFlags::NONBLOCK)?;
+    let mut begun = rustix::net::connect(socket, &to);
+    // On loopback a connection that was begun is there by now, and the second call tells how it went
+    // (`__inet_stream_connect`).
+    if begun == Err(Errno::INPROGRESS) && is_writable(socket) {
+        begun = rustix::net::connect(socket, &to);
+    }
+    rustix::fs::fcntl_setfl(socket, flags)?;
+    Ok((begun, true))
+}
+
 fn connect_again(socket: &OwnedFd, to: SocketAddr) -> Option<Result<i64, Errno>> {
-    match begin_connect(socket, to) {
+    match try_connect(socket, to) {
         // Or another thread was told already.
         Ok((Ok(()) | Err(Errno::ISCONN), _)) => Some(Ok(0)),
         Ok((Err(Errno::INPROGRESS | Errno::ALREADY), _)) => None,

@@ -1,5 +1,6 @@
 //! Whose call it is: the guest's threads, their descriptors and their memory.
 
+use super::request::Source;
 use crate::sys::notify::{self, Notification};
 use palisade_network::Process;
 use rustix::{
@@ -35,6 +36,9 @@ impl Threads {
     ) -> Result<OwnedFd, Errno> {
         // The kernel reads an `unsigned int` (struct fd in include/linux/file.h).
         let number = number as u32 as i32;
+        if number < 0 {
+            return Err(Errno::BADF);
+        }
         if let Some(kept) = self.kept.get(&call.thread) {
             match get(kept, number) {
                 // It has ended, and another thread has its number now.
@@ -106,11 +110,12 @@ pub(super) fn umask(thread: u32) -> Option<u32> {
     u32::from_str_radix(field(&status, "Umask:")?, 8).ok()
 }
 
-/// Copies `length` bytes from where the caller says they are.
-pub(super) fn read(call: &Notification, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
-    let mut bytes = vec![0; length];
-    notify::read_memory(call.thread, address, &mut bytes)?;
-    Ok(bytes)
+impl Source for Notification {
+    fn read(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; length];
+        notify::read_memory(self.thread, address, &mut bytes)?;
+        Ok(bytes)
+    }
 }
 
 /// The caller's memory, to write to. Opened before the caller's descriptor is taken, it is surely the

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     keeper::record_bytes,
+    plan::Plan,
     sys::notify::Notification,
     wire::{self, perform},
 };
@@ -45,6 +46,17 @@ pub(crate) struct Refused {
     pub(crate) connect: bool,
     /// Taking a name.
     pub(crate) bind: bool,
+}
+
+impl Refused {
+    /// What the filter of such a domain would refuse if it did not leave it to the supervisor.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let groups = plan.seccomp.unwrap_or_default();
+        Self {
+            connect: groups.host_sockets_visible,
+            bind: groups.no_named_sockets,
+        }
+    }
 }
 
 impl Performer {

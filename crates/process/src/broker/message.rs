@@ -5,9 +5,10 @@
 
 use super::{
     address::{self, Address},
-    call::{Answer, Brokered, Outcome, send_deadline, transport},
+    call::{Answer, Brokered, Outcome, own_address, send_deadline, transport},
     guest,
     pending::Wait,
+    request::{Control, MOST_DATA, MOST_PARTS, Message, Source, controls},
 };
 use crate::sys::message::{self, RawMessage};
 use palisade_policy::Transport;
@@ -17,13 +18,6 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
-/// More than any datagram holds, and as much of a stream as goes at once: a local socket's buffer by
-/// default (`net.core.wmem_default`).
-const MOST_DATA: usize = 212_992;
-/// `UIO_MAXIOV`.
-const MOST_PARTS: u64 = 1024;
-/// `net.core.optmem_max` of older kernels: they accept no more.
-const MOST_CONTROL: u64 = 20_480;
 /// Flags that change how one message goes. `MSG_ZEROCOPY` would send from the copy after it is gone.
 const FLAGS: i32 = libc::MSG_CONFIRM
     | libc::MSG_DONTROUTE
@@ -32,16 +26,6 @@ const FLAGS: i32 = libc::MSG_CONFIRM
     | libc::MSG_OOB
     | libc::MSG_DONTWAIT
     | libc::MSG_NOSIGNAL;
-
-/// A message as the guest wrote it, copied once.
-struct Message {
-    name: Option<Address>,
-    data: Vec<u8>,
-    /// How much there was to send.
-    length: u64,
-    control: Vec<u8>,
-    flags: i32,
-}
 
 /// A message that may go.
 struct Granted {
@@ -59,7 +43,9 @@ impl Brokered<'_> {
         let [_, data, length, flags, ..] = self.call.arguments;
         let message = Message {
             name: Some(self.address(4, 5)?),
-            data: guest::read(self.call, data, length.min(MOST_DATA as u64) as usize)?,
+            data: self
+                .call
+                .read(data, length.min(MOST_DATA as u64) as usize)?,
             length,
             control: Vec::new(),
             flags: flags as i32,
@@ -71,7 +57,7 @@ impl Brokered<'_> {
     /// `sendmsg(fd, message, flags)`.
     pub(super) fn sendmsg(&mut self) -> Outcome {
         let [_, at, flags, ..] = self.call.arguments;
-        let message = self.message(at, flags as i32)?;
+        let message = Message::copy(self.call, at, flags as i32)?;
         let socket = self.descriptor()?;
         self.send(socket, message, None)
     }
@@ -86,7 +72,7 @@ impl Brokered<'_> {
         let mut sent = 0;
         for index in 0..u64::from(count as u32).min(MOST_PARTS) {
             let at = list.wrapping_add(index * ENTRY_BYTES);
-            let outcome = self.message(at, flags as i32).and_then(|message| {
+            let outcome = Message::copy(self.call, at, flags as i32).and_then(|message| {
                 let socket = self.descriptor()?;
                 let length_at = at.wrapping_add(LENGTH_AT);
                 self.send(socket, message, Some((memory.clone(), length_at)))
@@ -99,59 +85,6 @@ impl Brokered<'_> {
             }
         }
         Ok(Answer::Result(Ok(sent)))
-    }
-
-    /// Copies a `struct msghdr` and all it points to.
-    fn message(&self, at: u64, flags: i32) -> Result<Message, Errno> {
-        const HEADER_BYTES: usize = 56;
-        let header = guest::read(self.call, at, HEADER_BYTES)?;
-        let word = |index: usize| {
-            let bytes = header[index * 8..].first_chunk();
-            bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
-        };
-        let [
-            name,
-            name_length,
-            parts,
-            part_count,
-            control,
-            control_length,
-        ] = [0, 1, 2, 3, 4, 5].map(word);
-        if part_count > MOST_PARTS {
-            return Err(Errno::MSGSIZE);
-        }
-        if control_length > MOST_CONTROL {
-            return Err(Errno::NOBUFS);
-        }
-        let (data, length) = self.gather(parts, part_count)?;
-        // No name or no length: none. The upper half of the length is padding.
-        let name_length = u64::from(name_length as u32);
-        let name = match (name, name_length) {
-            (0, _) | (_, 0) => None,
-            (name, length) => Some(Address::parse(&self.address_bytes(name, length)?)?),
-        };
-        Ok(Message {
-            name,
-            data,
-            length,
-            control: guest::read(self.call, control, control_length as usize)?,
-            flags,
-        })
-    }
-
-    /// The parts of a message in one piece, and how long it was.
-    fn gather(&self, parts: u64, count: u64) -> Result<(Vec<u8>, u64), Errno> {
-        const PART_BYTES: usize = 16;
-        let list = guest::read(self.call, parts, count as usize * PART_BYTES)?;
-        let (words, _) = list.as_chunks::<8>();
-        let (mut data, mut length) = (Vec::new(), 0u64);
-        for part in words.chunks_exact(2) {
-            let [base, size] = [part[0], part[1]].map(u64::from_ne_bytes);
-            let room = (MOST_DATA - data.len()) as u64;
-            data.extend(guest::read(self.call, base, size.min(room) as usize)?);
-            length = length.saturating_add(size);
-        }
-        Ok((data, length))
     }
 
     /// Sends what is granted. Of one of many messages the guest keeps the length, at this place of its
@@ -225,13 +158,24 @@ impl Brokered<'_> {
         match message.name {
             // A stream goes where it is connected to, whatever the address says (tcp_sendmsg_locked).
             Some(Address::Internet(asked)) if transport == Transport::Udp => {
-                let target = self.granted(transport, asked, self.shared.gate.send(asked))?;
+                let target = self.destination(socket, asked)?;
                 granted.name = raw_address(address::in_family_of(asked, target));
             }
             Some(Address::Unspecified) => return Err(Errno::AFNOSUPPORT),
             _ => {}
         }
         Ok(granted)
+    }
+
+    /// Where a datagram goes. From where the guest may listen it may answer anyone.
+    fn destination(&self, socket: &OwnedFd, asked: SocketAddr) -> Result<SocketAddr, Errno> {
+        let gate = &self.shared.gate;
+        match gate.send(asked) {
+            Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
+                Ok(asked)
+            }
+            verdict => self.granted(Transport::Udp, asked, verdict),
+        }
     }
 
     /// Puts this process's own descriptors of the same open files into the copy of a control block.
@@ -273,61 +217,6 @@ impl Granted {
         let flags = rustix::fs::fcntl_getfl(socket)?;
         Ok(self.flags & libc::MSG_DONTWAIT == 0 && !flags.contains(OFlags::NONBLOCK))
     }
-}
-
-/// One entry of a control block, and where its data stands.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Control {
-    level: i32,
-    kind: i32,
-    data: std::ops::Range<usize>,
-}
-
-impl Control {
-    /// What changes a packet, but not where it goes: `IP_RETOPTS` and `IPV6_RTHDR` carry source routes.
-    fn is_harmless(&self) -> bool {
-        const HARMLESS: [(i32, i32); 8] = [
-            (libc::IPPROTO_IP, libc::IP_TOS),
-            (libc::IPPROTO_IP, libc::IP_TTL),
-            (libc::IPPROTO_IP, libc::IP_PKTINFO),
-            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
-            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO),
-            (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG),
-            (libc::IPPROTO_UDP, libc::UDP_SEGMENT),
-        ];
-        HARMLESS.contains(&(self.level, self.kind))
-    }
-}
-
-/// The entries of a control block: each a `struct cmsghdr` of 16 bytes (length with itself, level,
-/// type), its data, and padding to a multiple of eight.
-///
-/// # Errors
-///
-/// `EINVAL` where one does not fit into what is left: the kernel refuses that too (`CMSG_OK`).
-pub(super) fn controls(block: &[u8]) -> Result<Vec<Control>, Errno> {
-    const HEADER_BYTES: usize = 16;
-    let mut entries = Vec::new();
-    let mut at = 0;
-    while let Some(header) = block
-        .get(at..)
-        .and_then(<[u8]>::first_chunk::<HEADER_BYTES>)
-    {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *header;
-        let length = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-        let length = usize::try_from(length).map_err(|_| Errno::INVAL)?;
-        if length < HEADER_BYTES || length > block.len() - at {
-            return Err(Errno::INVAL);
-        }
-        entries.push(Control {
-            level: i32::from_ne_bytes([i, j, k, l]),
-            kind: i32::from_ne_bytes([m, n, o, p]),
-            data: at + HEADER_BYTES..at + length,
-        });
-        at += length.next_multiple_of(8);
-    }
-    Ok(entries)
 }
 
 fn is_datagram(socket: &OwnedFd) -> Result<bool, Errno> {

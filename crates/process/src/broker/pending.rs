@@ -10,6 +10,7 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -47,7 +48,10 @@ struct Queue {
 #[derive(Default)]
 struct Arrived {
     calls: Vec<(u64, Wait)>,
-    has_thread: bool,
+    /// Waits for what has arrived; `None` once it has nothing left to wait for.
+    thread: Option<JoinHandle<()>>,
+    /// Nobody waits for an answer any more.
+    is_over: bool,
 }
 
 impl Pending {
@@ -67,14 +71,13 @@ impl Pending {
     pub(super) fn push(&self, id: u64, wait: Wait) {
         let mut arrived = self.queue.lock();
         arrived.calls.push((id, wait));
-        if arrived.has_thread {
-            // It cannot be full: a count of 2^64 - 1.
-            let _ = rustix::io::write(&self.queue.bell, &1u64.to_ne_bytes());
+        if arrived.thread.is_some() {
+            self.queue.ring();
             return;
         }
         let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(&self.queue));
         match small_thread("palisade-wait", move || wait_for_all(&shared, &queue)) {
-            Ok(_) => arrived.has_thread = true,
+            Ok(thread) => arrived.thread = Some(thread),
             Err(_) => {
                 for (id, _) in arrived.calls.drain(..) {
                     let _ = notify::answer(self.shared.listener.as_fd(), id, Err(Errno::AGAIN));
@@ -82,9 +85,26 @@ impl Pending {
             }
         }
     }
+
+    /// Lets go of all of them: nothing of the domain is left.
+    pub(super) fn finish(&self) {
+        let mut arrived = self.queue.lock();
+        arrived.is_over = true;
+        let thread = arrived.thread.take();
+        drop(arrived);
+        self.queue.ring();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Queue {
+    fn ring(&self) {
+        // It cannot be full: a count of 2^64 - 1.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
     fn lock(&self) -> MutexGuard<'_, Arrived> {
         // A panic elsewhere leaves the list whole.
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,8 +116,10 @@ impl Queue {
         let _ = rustix::io::read(&self.bell, &mut count);
         let mut arrived = self.lock();
         waiting.append(&mut arrived.calls);
-        arrived.has_thread = !waiting.is_empty();
-        arrived.has_thread
+        if waiting.is_empty() {
+            arrived.thread = None;
+        }
+        arrived.thread.is_some() && !arrived.is_over
     }
 }
 

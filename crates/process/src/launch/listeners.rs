@@ -62,17 +62,15 @@ impl Listeners {
     }
 
     /// What tells the guest; its process puts its pid in.
-    pub(super) fn environment(&self) -> Vec<OsString> {
+    pub(super) fn add_variables(&self, variables: &mut Vec<OsString>) {
         if self.sockets.is_empty() {
-            return Vec::new();
+            return;
         }
         let names: Vec<_> = self.sockets.iter().map(|(_, name)| name.as_str()).collect();
         let [count, named, pid] = VARIABLES;
-        vec![
-            format!("{count}{}", self.count()).into(),
-            format!("{named}{}", names.join(":")).into(),
-            pid.into(),
-        ]
+        variables.push(format!("{count}{}", self.count()).into());
+        variables.push(format!("{named}{}", names.join(":")).into());
+        variables.push(pid.into());
     }
 }
 

@@ -75,6 +75,9 @@ pub(super) fn run_once(
                 run: &run,
                 processes_before,
             });
+            if order.attack.props.contains(&Prop::LauncherDies) {
+                launched.kill()?;
+            }
             launched.stdin = None;
         }
         if run.exit_code.is_some() {
@@ -147,6 +150,11 @@ impl Launched {
     fn next_event(&self) -> Option<Event> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         self.events.recv_timeout(left).ok()
+    }
+
+    /// Ends the launcher without a chance to clean up.
+    fn kill(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::KILL)?)
     }
 
     /// After the launcher's end, or at the deadline: what is left?

@@ -37,6 +37,8 @@ pub enum Effect {
     VictimChanged,
     /// A server received the guest's nonce.
     Received,
+    /// A packet for this address was sent.
+    PacketTo(&'static str),
     /// The arena's host name is the guest's nonce.
     HostName,
     /// The user's keyring holds a key named by the nonce.
@@ -68,6 +70,7 @@ impl Effect {
             Self::Flags(file, bits) => flags_of(&path(file)) & bits == bits,
             Self::LargerThanMb(file, limit) => size_of(&path(file)) > limit << 20,
             Self::Received => scene.props.received(&scene.stage.nonce),
+            Self::PacketTo(address) => scene.props.saw_packet_to(address),
             Self::HostName => host_name() == scene.stage.nonce,
             Self::KeyPlanted => scene.stage.finds_key(),
             Self::VictimRewritten => scene.props.victim_is_rewritten(),
