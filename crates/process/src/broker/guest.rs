@@ -36,6 +36,9 @@ impl Threads {
     ) -> Result<OwnedFd, Errno> {
         // The kernel reads an `unsigned int` (struct fd in include/linux/file.h).
         let number = number as u32 as i32;
+        if number < 0 {
+            return Err(Errno::BADF);
+        }
         if let Some(kept) = self.kept.get(&call.thread) {
             match get(kept, number) {
                 // It has ended, and another thread has its number now.
