@@ -69,6 +69,90 @@ int attack_connect_past_waiting(void)
 	return deliver(V4("tcp4"), SOCK_STREAM, 0);
 }
 
+/* More than a supervisor has descriptors, if it needs one for each. */
+int attack_connect_past_many_waiting(void)
+{
+	wait_in_many(1100);
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
+static void *block_again(void *fd)
+{
+	for (;;) {
+		fcntl(*(int *)fd, F_SETFL, 0);
+		__asm__ volatile("" : : : "memory");
+	}
+	return NULL;
+}
+
+static void *connect_blocking(void *fd)
+{
+	connect_to(*(int *)fd, V4("full"));
+	return NULL;
+}
+
+/*
+ * Whoever connects without waiting, on a socket of the guest's, must say so to the socket; and the
+ * guest says the opposite all the time.
+ */
+int attack_connect_past_unblocked(void)
+{
+	enum { SOCKETS = 200 };
+	static int fds[SOCKETS];
+	for (int i = 0; i < SOCKETS && race_goes_on(); i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		must(fds[i], "socket");
+		if (i % 8 == 0)
+			in_thread(block_again, &fds[i]);
+		in_thread(connect_blocking, &fds[i]);
+	}
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
+static void *close_soon(void *fd)
+{
+	usleep(300);
+	close(*(int *)fd);
+	return NULL;
+}
+
+/* Whose close is the last of such a socket waits, for as long as the guest likes. */
+static int lingering_socket(void)
+{
+	static char block[65536];
+	struct linger for_long = { 1, 20 };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	must(fd, "socket");
+	must(connect_to(fd, V4("deaf")), "connect");
+	while (send(fd, block, sizeof block, MSG_DONTWAIT) > 0)
+		;
+	set(fd, SOL_SOCKET, SO_SNDBUF, 1 << 22);
+	must(setsockopt(fd, SOL_SOCKET, SO_LINGER, &for_long, sizeof for_long), "SO_LINGER");
+	return fd;
+}
+
+/* The guest closes its descriptor while the supervisor has one of the same socket. */
+int attack_connect_past_lingering(void)
+{
+	enum { TRIES = 12, MESSAGES = 1024 };
+	static struct mmsghdr batch[MESSAGES];
+	static int fds[TRIES];
+	struct iovec byte = { "x", 1 };
+	for (int i = 0; i < MESSAGES; i++)
+		batch[i].msg_hdr = (struct msghdr){ .msg_iov = &byte, .msg_iovlen = 1 };
+	for (int i = 0; i < TRIES; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			fds[i] = lingering_socket();
+			in_thread(close_soon, &fds[i]);
+			sendmmsg(fds[i], batch, MESSAGES, MSG_DONTWAIT);
+			raise(SIGKILL);
+		}
+	}
+	usleep(300000); /* by then each has its call under way, or behind it */
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
 /* ---- callers that go away ---- */
 
 int attack_connect_past_killed(void)
@@ -133,6 +217,27 @@ int attack_connect_interrupted(void)
 		else if (errno != EINTR && errno != EALREADY && errno != EINPROGRESS)
 			return refused("connect");
 	return refused("connect");
+}
+
+/*
+ * A call that ended early is followed by the same about another socket: the same number, the same
+ * address, the same thread. What became of the first must not be told of the second.
+ */
+int attack_connect_after_interrupted(void)
+{
+	enum { ROUNDS = 400 };
+	union address door = V4("door-tcp4"), peer;
+	interrupt_often(0);
+	for (int i = 0; i < ROUNDS; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		socklen_t length = sizeof peer;
+		if (fd >= 0 && !connect_to(fd, door) && getpeername(fd, &peer.any, &length))
+			return refused("connect to nobody");
+		close(fd);
+	}
+	struct itimerval never = { 0 };
+	setitimer(ITIMER_REAL, &never, NULL);
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
 }
 
 /* A thread calls while another executes a new program. */
@@ -218,6 +323,46 @@ int attack_outlive_supervisor(void)
 		unstaged("write held");
 	sleep(SECONDS);
 	return DONE;
+}
+
+/* ---- who a message is from ---- */
+
+/* A message that the supervisor sends for the guest must not be the supervisor's. */
+int attack_message_as_supervisor(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct iovec data = { (char *)nonce(), strlen(nonce()) };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	must(fd, "socket");
+	must(connect_to(fd, local(PATH_OF("%s/run/named.dgram", need("scratch")))), "connect");
+	must(sendmsg(fd, &message, 0), "sendmsg");
+	errno = EPERM;
+	return geteuid() ? refused("to be root") : DONE;
+}
+
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+
+/* A message to oneself, and with it a descriptor of the process that sent it. */
+int attack_supervisor_by_message(void)
+{
+	int pair[2], one = 1;
+	char byte, space[256];
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		unstaged("socketpair");
+	/* Without a wall nobody sends in the guest's stead, and the launcher is its parent. */
+	if (argument("naive"))
+		return syscall(SYS_pidfd_open, getppid(), 0) < 0 ? refused("pidfd_open") : held();
+	if (setsockopt(pair[1], SOL_SOCKET, SO_PASSPIDFD, &one, sizeof one))
+		return refused("SO_PASSPIDFD");
+	must(sendmsg(pair[0], &message, 0), "sendmsg");
+	message.msg_control = space;
+	message.msg_controllen = sizeof space;
+	must(recvmsg(pair[1], &message, 0), "recvmsg");
+	return held();
 }
 
 /* ---- another decider ---- */

@@ -213,13 +213,13 @@ int attack_edge_of_page(void)
 	return connect(fd, (void *)edge, sizeof to.v4) ? refused("connect") : say(fd);
 }
 
-/* The address lies in a file, and on a page that is yet to be read from it. */
+/* The address lies in a file that can be changed from elsewhere, and on a page yet to be read. */
 int attack_address_in_file(void)
 {
 	union address to = V4("tcp4");
-	int fd = TCP4(), file = memfd_create("address", MFD_CLOEXEC);
-	if (file < 0 || write(file, &to, sizeof to) != sizeof to)
-		unstaged("memfd_create");
+	int fd = TCP4(), file = open(need("scratch"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	must(file, "O_TMPFILE");
+	must(write(file, &to, sizeof to), "write");
 	struct sockaddr *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
 	if (mapped == MAP_FAILED)
 		unstaged("mmap");

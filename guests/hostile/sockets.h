@@ -7,6 +7,7 @@
  *   udplite4                     a witness of UDP-Lite
  *   door-tcp4 … door-udp6        servers that the policy grants
  *   full                         a listener whose queue is full: who connects, waits
+ *   deaf                         a listener that takes no connection and reads nothing
  *   listen                       a free port that the policy grants to listen at
  *   closed other                 free ports
  */

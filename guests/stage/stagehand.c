@@ -27,10 +27,10 @@
 #include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/keyctl.h>
+#include <linux/rtnetlink.h>
 #include <linux/seccomp.h>
 #include <mqueue.h>
 #include <net/if.h>
-#include <net/route.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -232,15 +232,38 @@ static void add_v6(int fd, const char *text)
 		fail(text);
 }
 
-/* So that groups of IPv6 are reached by the loopback device: ff00::/8. */
-static void add_group_route(int fd)
+/* So that groups of IPv6, ff00::/8, are reached by the loopback device: only local routes may. */
+static void add_group_route(void)
 {
-	struct in6_rtmsg route = { .rtmsg_dst_len = 8,
-				   .rtmsg_metric = 256,
-				   .rtmsg_flags = RTF_UP,
-				   .rtmsg_ifindex = (int)if_nametoindex("lo") };
-	route.rtmsg_dst.s6_addr[0] = 0xff;
-	if (ioctl(fd, SIOCADDRT, &route))
+	struct {
+		struct nlmsghdr head;
+		struct rtmsg route;
+		struct rtattr to_head;
+		struct in6_addr to;
+		struct rtattr by_head;
+		int by;
+	} ask = { .head = { .nlmsg_len = sizeof ask,
+			    .nlmsg_type = RTM_NEWROUTE,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK },
+		  .route = { .rtm_family = AF_INET6,
+			     .rtm_dst_len = 8,
+			     .rtm_table = RT_TABLE_LOCAL,
+			     .rtm_protocol = RTPROT_STATIC,
+			     .rtm_scope = RT_SCOPE_UNIVERSE,
+			     .rtm_type = RTN_LOCAL },
+		  .to_head = { .rta_len = RTA_LENGTH(sizeof ask.to), .rta_type = RTA_DST },
+		  .to = { { { 0xff } } },
+		  .by_head = { .rta_len = RTA_LENGTH(sizeof ask.by), .rta_type = RTA_OIF },
+		  .by = (int)if_nametoindex("lo") };
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr about;
+	} answer;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0 || send(fd, &ask, sizeof ask, 0) < 0 || recv(fd, &answer, sizeof answer, 0) < 0)
+		fail("rtnetlink");
+	errno = -answer.about.error;
+	if (errno)
 		fail("ff00::/8");
 }
 
@@ -254,7 +277,7 @@ static int loopback_up(void)
 		add_v4(fd, i + 1, own_v4[i]);
 	for (int i = 0; i < (int)(sizeof own_v6 / sizeof *own_v6); i++)
 		add_v6(fd6, own_v6[i]);
-	add_group_route(fd6);
+	add_group_route();
 	return 0;
 }
 

@@ -232,6 +232,8 @@ pub struct Attack {
     pub launches: usize,
     /// When the run is cut off.
     pub deadline_ms: u64,
+    /// Why the wall does not hold this yet, or not always: a case that fails counts as ignored.
+    pub pending: Option<&'static str>,
 }
 
 impl Attack {
@@ -251,6 +253,7 @@ impl Attack {
             refusal_counts: false,
             launches: 1,
             deadline_ms: 5_000,
+            pending: None,
         }
     }
 
@@ -342,6 +345,13 @@ impl Attack {
     #[must_use]
     pub const fn within_ms(mut self, deadline_ms: u64) -> Self {
         self.deadline_ms = deadline_ms;
+        self
+    }
+
+    /// The wall does not hold this yet; the reason.
+    #[must_use]
+    pub const fn pending(mut self, reason: &'static str) -> Self {
+        self.pending = Some(reason);
         self
     }
 

@@ -170,6 +170,7 @@ pub const ROWS: &[Row] = &[
         "B",
     ),
     (SOCKETS, "a second decider in front of the wall's", "S"),
+    (SOCKETS, "whom a message comes from", "B"),
 ];
 
 /// Rows without an attack of their own, and why.

@@ -146,8 +146,9 @@ impl Drop for Birthplace {
     }
 }
 
-/// No handler of this process may run in the child, which shares its memory.
-fn with_signals_blocked<T>(run: impl FnOnce() -> T) -> T {
+/// No handler of this process runs in what is started meanwhile: not in a child that shares its memory,
+/// and not in a thread of palisade's, for a host's signals are for its own threads.
+pub(crate) fn with_signals_blocked<T>(run: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are written before they are read.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());

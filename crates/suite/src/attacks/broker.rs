@@ -2,10 +2,10 @@
 //! granted under every policy, and have to succeed in spite of what the guest does beside them.
 
 use crate::attack::Grant::{self, Connect};
-use crate::attack::Prop::{LauncherDies, Servers};
+use crate::attack::Prop::{LauncherDies, LocalServers, Servers};
 use crate::attack::{Attack, Policy};
 use crate::guests::Broker as Guest;
-use crate::guests::Controls::{GrantedConnect, GrantedWrite, OwnEventfd};
+use crate::guests::Controls::{GrantedConnect, GrantedWrite, OwnEventfd, OwnSocket};
 use crate::witness::{Course, Effect, Trace, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];
@@ -13,6 +13,8 @@ const GRANTED: &[Grant] = &[
     Connect("tcp://127.0.0.1:{tcp4}"),
     Connect("tcp://127.0.0.1:{door-tcp4}"),
     Connect("tcp://127.0.0.1:{full}"),
+    Connect("tcp://127.0.0.1:{deaf}"),
+    Connect("udp://127.0.0.1:{door-udp4}"),
 ];
 
 /// The nonce arrives in spite of everything.
@@ -36,6 +38,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
     match guest {
         Guest::ConnectInStorm
         | Guest::ConnectPastWaiting
+        | Guest::ConnectPastManyWaiting
+        | Guest::ConnectPastUnblocked
+        | Guest::ConnectPastLingering
+        | Guest::ConnectAfterInterrupted
         | Guest::ConnectPastKilled
         | Guest::ConnectRestarted
         | Guest::ConnectInterrupted
@@ -48,10 +54,22 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .launched(GRANTED)
             .ungrantable(GrantedWrite),
 
+        Guest::MessageAsSupervisor => Attack::new(90, Witness::Effect(Effect::ReceivedAsRoot))
+            .with(&[Servers, LocalServers])
+            .ungrantable(OwnSocket),
+        Guest::SupervisorByMessage => Attack::new(90, Witness::Trace(Trace::LauncherPidfd))
+            .with(&[Servers])
+            .told_without_wall(&["naive=1"])
+            .ungrantable(OwnEventfd),
+
         Guest::OwnListener => Attack::new(89, Witness::Trace(Trace::Descriptor("seccomp notify")))
             .with(&[Servers])
             .ungrantable(OwnEventfd),
         Guest::ListenerLetsPass => delivered(89).ungrantable(GrantedConnect),
-        Guest::FilterOnTop | Guest::TracedConnect | Guest::TracedIntoConnect => delivered(89),
+        Guest::FilterOnTop => delivered(89),
+        // A domain has no ptrace, granted or not.
+        Guest::TracedConnect | Guest::TracedIntoConnect => {
+            delivered(89).ungrantable(GrantedConnect)
+        }
     }
 }

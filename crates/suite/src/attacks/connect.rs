@@ -4,6 +4,7 @@ use crate::attack::Attack;
 use crate::attack::Grant::{self, Connect, Listen};
 use crate::attack::Prop::{Names, Servers};
 use crate::guests::Connect as Guest;
+use crate::guests::Controls::GrantedConnect;
 use crate::witness::{Effect, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];
@@ -111,13 +112,13 @@ pub(super) const fn row(guest: Guest) -> Attack {
         | Guest::NonblockingConnect => delivered(79, TCP4),
 
         // The 32-bit calls are not there for anybody, granted or not.
-        Guest::Int80Socketcall => {
-            delivered(80, &[]).ungrantable(crate::guests::Controls::GrantedConnect)
-        }
-        Guest::Fastopen6 => delivered(80, TCP6),
-        Guest::FastopenMessage
+        Guest::Int80Socketcall => delivered(80, &[]).ungrantable(GrantedConnect),
+        // Data without a connect is refused to everybody, as where the host has Fast Open switched
+        // off; programs connect then.
+        Guest::Fastopen6
+        | Guest::FastopenMessage
         | Guest::FastopenBatch
-        | Guest::FastopenConnect
-        | Guest::FastopenReconnect => delivered(80, TCP4),
+        | Guest::FastopenReconnect => delivered(80, &[]).ungrantable(GrantedConnect),
+        Guest::FastopenConnect => delivered(80, TCP4),
     }
 }

@@ -1,8 +1,8 @@
 //! Datagrams, each with an address of its own.
 
-use crate::attack::Attack;
 use crate::attack::Grant::{self, Connect};
 use crate::attack::Prop::Servers;
+use crate::attack::{Attack, Policy};
 use crate::guests::Controls::GrantedDatagram;
 use crate::guests::Datagrams as Guest;
 use crate::witness::{Effect, Trace, Witness};
@@ -54,15 +54,17 @@ pub(super) const fn row(guest: Guest) -> Attack {
         | Guest::MessagePastDoor
         | Guest::BatchPastDoor
         | Guest::ForkedPastDoor
-        | Guest::SendUnspecFamily
         | Guest::SendV4OnV6
         | Guest::SendLongAddress
         | Guest::Corked
         | Guest::CorkedByOption
         | Guest::CorkedPastDoor
         | Guest::Segmented
-        | Guest::ZeroCopy
-        | Guest::SendFromBound => delivered(UDP4),
+        | Guest::ZeroCopy => delivered(UDP4),
+        // Who may listen may answer whoever asked, and so anybody.
+        Guest::SendFromBound => delivered(UDP4).granted_by(&[Policy::Generous]),
+        // The kernel takes it for IPv4; no program needs that, and nobody is granted it.
+        Guest::SendUnspecFamily => delivered(&[]).ungrantable(GrantedDatagram),
 
         Guest::Multicast4 | Guest::MulticastConnect => {
             broadcast("239.1.2.3", &[Connect("udp://239.1.2.3:5353")])

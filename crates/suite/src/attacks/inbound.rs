@@ -25,10 +25,11 @@ const LISTEN_EVERYWHERE: &[Grant] = &[Listen("tcp://*:0")];
 
 pub(super) const fn row(guest: Guest) -> Attack {
     match guest {
-        Guest::ListenOtherPort
-        | Guest::ListenOtherMapped
-        | Guest::ListenLongAddress
-        | Guest::BindUnspecFamily => reached(OTHER, LISTEN_OTHER),
+        Guest::ListenOtherPort | Guest::ListenOtherMapped | Guest::ListenLongAddress => {
+            reached(OTHER, LISTEN_OTHER)
+        }
+        // The kernel takes it for IPv4; no program needs that, and nobody is granted it.
+        Guest::BindUnspecFamily => reached(OTHER, &[]).ungrantable(GrantedConnect),
         Guest::ListenMptcp => reached(OTHER, &[]).ungrantable(GrantedConnect),
         Guest::ListenOtherPort6 => reached(
             Trace::TcpAnswers("[::1]:{other}"),
@@ -61,10 +62,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
             &[Listen("udp://*:{listen}")],
         ),
 
-        Guest::ListenAutobind6 | Guest::ListenPortZero => reached(SOMEWHERE, LISTEN_EVERYWHERE),
-        Guest::ListenLoopbackZero | Guest::ListenLatePort => {
-            reached(SOMEWHERE, &[Listen("tcp://127.0.0.1:0")])
+        Guest::ListenAutobind6 | Guest::ListenPortZero | Guest::ListenLatePort => {
+            reached(SOMEWHERE, LISTEN_EVERYWHERE)
         }
+        Guest::ListenLoopbackZero => reached(SOMEWHERE, &[Listen("tcp://127.0.0.1:0")]),
         Guest::ListenAfterConnect => reached(SOMEWHERE, &[]).ungrantable(GrantedConnect),
 
         Guest::ListenFreeBind => reached(SOMEWHERE, &[Listen("tcp://203.0.113.5:{other}")]),

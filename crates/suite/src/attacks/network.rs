@@ -37,7 +37,7 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::Mptcp => delivered(64, &[]).ungrantable(GrantedConnect),
         Guest::Udplite => socket(64, "UDP-Lite"),
         Guest::Sctp => socket(64, "SCTP"),
-        Guest::TcpFastopen => delivered(65, TCP4),
+        Guest::TcpFastopen => delivered(65, &[]).ungrantable(GrantedConnect),
         Guest::ReconnectUnspec => delivered(65, UDP4),
         Guest::ListenAutobind => Attack::new(65, Witness::Trace(Trace::Listener))
             .with(&[Servers])

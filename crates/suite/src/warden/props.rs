@@ -246,6 +246,10 @@ impl Props {
         let listener = UnixListener::bind_addr(&name)?;
         self.inbox
             .serve(move || listener.accept().map(|(stream, _)| stream));
+        let named = stage.path("{scratch}/run/named.dgram");
+        self.inbox
+            .serve_named_datagrams(UnixDatagram::bind(&named)?)?;
+        stage.give_away(&named)?;
         for place in MEETING_PLACES {
             let folder = stage.path(place);
             let socket = folder.join("host.sock");

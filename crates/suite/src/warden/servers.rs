@@ -4,21 +4,23 @@
 //! Beside them a listener sees every packet on the loopback device, whoever it is for.
 
 use std::collections::HashSet;
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
+use std::mem::MaybeUninit;
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket,
 };
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::sockopt::set_ipv6_v6only;
+use rustix::net::sockopt::{set_ipv6_v6only, set_socket_passcred};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, connect, getsockname,
-    ipproto, listen, recv, socket_with,
+    AddressFamily, Protocol, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags,
+    SocketType, bind, connect, getsockname, ipproto, listen, recv, recvmsg, socket_with,
 };
 
 /// `ETH_P_ALL` in network order, linux/if_ether.h.
@@ -40,7 +42,7 @@ pub(super) struct Servers {
     destinations: Arc<Mutex<HashSet<IpAddr>>>,
     /// The guest's names of the ports.
     ports: Vec<(&'static str, u16)>,
-    /// The queue of the listener `full`, which must stay as it is.
+    /// Listeners that nobody takes connections from, and who waits there.
     queue: Vec<OwnedFd>,
 }
 
@@ -72,6 +74,31 @@ impl Inbox {
         });
     }
 
+    /// Keeps each message with the uid of its sender, as the kernel tells it.
+    pub(super) fn serve_named_datagrams(&self, receiver: UnixDatagram) -> io::Result<()> {
+        set_socket_passcred(&receiver, true)?;
+        let inbox = self.clone();
+        thread::spawn(move || {
+            let mut bytes = [0; 256];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+            loop {
+                let mut about = RecvAncillaryBuffer::new(&mut space);
+                let mut parts = [IoSliceMut::new(&mut bytes)];
+                let Ok(got) = recvmsg(&receiver, &mut parts, &mut about, RecvFlags::empty()) else {
+                    return;
+                };
+                let length = got.bytes;
+                for entry in about.drain() {
+                    if let RecvAncillaryMessage::ScmCredentials(who) = entry {
+                        let from = format!(" from uid {};", who.uid.as_raw());
+                        inbox.keep(&[&bytes[..length], from.as_bytes()].concat());
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
     pub(super) fn serve_datagrams(
         &self,
         receive: impl Fn(&mut [u8]) -> io::Result<usize> + Send + 'static,
@@ -96,6 +123,7 @@ impl Servers {
         servers.add_witnesses()?;
         servers.add_doors()?;
         servers.add_full()?;
+        servers.add_deaf()?;
         servers.add_free()?;
         Ok(servers)
     }
@@ -179,6 +207,14 @@ impl Servers {
                 Err(e) => return Err(e.into()),
             }
         }
+        Ok(())
+    }
+
+    /// A listener whose connections nobody takes and reads.
+    fn add_deaf(&mut self) -> io::Result<()> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        self.ports.push(("deaf", listener.local_addr()?.port()));
+        self.queue.push(listener.into());
         Ok(())
     }
 

@@ -18,6 +18,8 @@ pub enum Trace {
     Socket(&'static str),
     /// An internet socket that is neither TCP nor UDP, or a socket of a further family.
     ForeignSocket,
+    /// A descriptor of the launcher's process.
+    LauncherPidfd,
     /// A descriptor that watches a file.
     Watch,
     /// An abstract socket of the arena's network is named by the nonce.
@@ -96,6 +98,7 @@ impl Trace {
             Self::UdpAnswers(address) => scene.props.udp_says(address, &scene.stage.nonce),
             Self::Membership(group) => is_member(group),
             Self::AbstractName => has_abstract_name(&scene.stage.nonce),
+            Self::LauncherPidfd => has_pidfd(&guests, scene.run.launcher),
             Self::TracesStranger => Process::all().into_iter().any(|p| is_traced_by(p, &guests)),
             _ => guests.into_iter().any(|guest| self.seen_of(guest, scene)),
         }
@@ -239,6 +242,14 @@ fn has_abstract_name(nonce: &str) -> bool {
     table
         .lines()
         .any(|line| line.ends_with(&format!("@{nonce}")))
+}
+
+/// `Pid:` of a pidfd's fdinfo is a number of the reader's namespace.
+fn has_pidfd(guests: &[Process], of: i32) -> bool {
+    let descriptors = guests.iter().flat_map(|guest| guest.descriptors());
+    descriptors
+        .filter_map(|descriptor| descriptor.info("Pid")?.parse().ok())
+        .any(|pid: i32| pid == of)
 }
 
 fn is_foreign(protocol: &str) -> bool {
