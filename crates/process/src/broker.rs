@@ -34,6 +34,7 @@ mod local;
 mod message;
 mod pending;
 mod request;
+mod unheard;
 
 use crate::{
     plan::Plan,
@@ -52,14 +53,14 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    collections::HashMap,
     ffi::OsString,
     io,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
+use unheard::{Arrival, Unheard};
 
 /// What a domain's network needs before there is a guest.
 #[derive(Debug)]
@@ -87,6 +88,7 @@ struct Shared {
     /// Where the guest finds names below a wildcard.
     proxy: Option<Proxy>,
     performer: Performer,
+    unheard: Mutex<Unheard>,
 }
 
 /// What a guest tried.
@@ -149,6 +151,7 @@ impl Prepared {
             observations: self.observations,
             proxy: self.proxy,
             performer: Performer::new(socket.try_clone()?, local::Refused::of(plan)),
+            unheard: Mutex::default(),
         });
         let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
         let thread = small_thread("palisade-broker", move || answers.run())?;
@@ -178,6 +181,11 @@ impl Broker {
 }
 
 impl Shared {
+    fn unheard(&self) -> MutexGuard<'_, Unheard> {
+        // A panic elsewhere leaves whole entries.
+        self.unheard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells the proxy of a connection that was begun for a guest; it serves no others.
     fn announce(&self, to: SocketAddr, from: Option<SocketAddr>, caller: u32) {
         let proxy = self.proxy.as_ref().filter(|proxy| proxy.address() == to);
@@ -200,7 +208,6 @@ struct Answers {
     shared: Arc<Shared>,
     threads: guest::Threads,
     pending: Pending,
-    unheard: Unheard,
     budget: Budget,
 }
 
@@ -210,7 +217,6 @@ impl Answers {
             pending: Pending::new(Arc::clone(&shared))?,
             shared,
             threads: guest::Threads::default(),
-            unheard: Unheard::default(),
             budget: Budget::new(cores),
         })
     }
@@ -238,8 +244,11 @@ impl Answers {
     }
 
     fn answer(&mut self, call: &Notification) {
-        if let Some(result) = self.unheard.take(call) {
-            return self.say(call, result);
+        let arrival = self.shared.unheard().arrives(call);
+        match arrival {
+            Arrival::New => {}
+            Arrival::Done(result) => return self.say(call, result),
+            Arrival::UnderWay => return,
         }
         let mut brokered = Brokered {
             shared: &self.shared,
@@ -249,14 +258,14 @@ impl Answers {
         match brokered.decide() {
             Answer::Result(result) => self.say(call, result),
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
-            Answer::Later(wait) => self.pending.push(call.id, wait),
+            Answer::Later(wait) => self.pending.push(call, wait),
         }
     }
 
-    fn say(&mut self, call: &Notification, result: Result<i64, Errno>) {
+    fn say(&self, call: &Notification, result: Result<i64, Errno>) {
         let said = notify::answer(self.shared.listener.as_fd(), call.id, result);
         if said == Err(Errno::NOENT) {
-            self.unheard.put(call, result);
+            self.shared.unheard().put(call, result);
         }
     }
 
@@ -268,36 +277,5 @@ impl Answers {
         if let Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) = handed {
             let _ = notify::answer(listener, call.id, Err(errno));
         }
-    }
-}
-
-/// Results that their callers did not wait for. A signal takes a call back, and if the kernel then
-/// restarts it (signal(7)) it has been carried out already: a second `bind` would fail.
-#[derive(Default)]
-struct Unheard {
-    results: HashMap<u32, (Arguments, Result<i64, Errno>)>,
-}
-
-/// Number and arguments of a call.
-type Arguments = (i32, [u64; 6]);
-
-impl Unheard {
-    const MOST: usize = 64;
-
-    fn put(&mut self, call: &Notification, result: Result<i64, Errno>) {
-        if self.results.len() >= Self::MOST {
-            self.results.clear();
-        }
-        let what = (call.call, call.arguments);
-        self.results.insert(call.thread, (what, result));
-    }
-
-    /// The result of this thread's last call if this is the same again.
-    fn take(&mut self, call: &Notification) -> Option<Result<i64, Errno>> {
-        if self.results.is_empty() {
-            return None;
-        }
-        let (what, result) = self.results.remove(&call.thread)?;
-        (what == (call.call, call.arguments)).then_some(result)
     }
 }

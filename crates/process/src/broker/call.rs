@@ -236,6 +236,8 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
         deadline: send_deadline(&socket, Errno::INPROGRESS)?,
         socket,
         until: PollFlags::OUT,
+        // The socket goes on by itself, and tells whoever calls again.
+        is_begun: false,
         again: Box::new(move |socket| connect_again(socket, to)),
     }))
 }

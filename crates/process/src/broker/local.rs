@@ -116,6 +116,7 @@ impl Performer {
             socket: result,
             until: PollFlags::IN,
             deadline: None,
+            is_begun: true,
             again: Box::new(|result| Some(read_result(result))),
         }))
     }

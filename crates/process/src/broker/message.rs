@@ -113,6 +113,7 @@ impl Brokered<'_> {
                 deadline: send_deadline(&socket, Errno::AGAIN)?,
                 socket,
                 until: PollFlags::OUT,
+                is_begun: false,
                 again: Box::new(move |socket| match granted.send(socket) {
                     Err(Errno::AGAIN) => None,
                     sent => Some(sent.and_then(&done)),

@@ -1,7 +1,7 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
 use super::{Shared, small_thread};
-use crate::sys::notify;
+use crate::sys::notify::{self, Notification};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
     io::Errno,
@@ -26,6 +26,9 @@ pub(super) struct Wait {
     pub(super) until: PollFlags,
     /// When the call gives up (`SO_SNDTIMEO`), and its error then.
     pub(super) deadline: Option<(Instant, Errno)>,
+    /// Something was done already, and what comes of it is waited for. What was not begun is not done
+    /// for a caller that has gone.
+    pub(super) is_begun: bool,
     pub(super) again: Again,
 }
 
@@ -47,7 +50,7 @@ struct Queue {
 
 #[derive(Default)]
 struct Arrived {
-    calls: Vec<(u64, Wait)>,
+    calls: Vec<(Notification, Wait)>,
     /// Waits for what has arrived; `None` once it has nothing left to wait for.
     thread: Option<JoinHandle<()>>,
     /// Nobody waits for an answer any more.
@@ -68,9 +71,10 @@ impl Pending {
     }
 
     /// Has this call answered later.
-    pub(super) fn push(&self, id: u64, wait: Wait) {
+    pub(super) fn push(&self, call: &Notification, wait: Wait) {
+        self.shared.unheard().begin_wait(call, wait.is_begun);
         let mut arrived = self.queue.lock();
-        arrived.calls.push((id, wait));
+        arrived.calls.push((*call, wait));
         if arrived.thread.is_some() {
             self.queue.ring();
             return;
@@ -79,8 +83,10 @@ impl Pending {
         match small_thread("palisade-wait", move || wait_for_all(&shared, &queue)) {
             Ok(thread) => arrived.thread = Some(thread),
             Err(_) => {
-                for (id, _) in arrived.calls.drain(..) {
-                    let _ = notify::answer(self.shared.listener.as_fd(), id, Err(Errno::AGAIN));
+                for (call, _) in arrived.calls.drain(..) {
+                    self.shared.unheard().end_wait(&call);
+                    let listener = self.shared.listener.as_fd();
+                    let _ = notify::answer(listener, call.id, Err(Errno::AGAIN));
                 }
             }
         }
@@ -111,7 +117,7 @@ impl Queue {
     }
 
     /// Takes what has arrived; `false` when there is nothing to wait for and the thread may end.
-    fn take_into(&self, waiting: &mut Vec<(u64, Wait)>) -> bool {
+    fn take_into(&self, waiting: &mut Vec<(Notification, Wait)>) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
         let mut arrived = self.lock();
@@ -134,16 +140,16 @@ fn wait_for_all(shared: &Shared, queue: &Queue) {
             looked = now;
         }
         let mut index = 0;
-        waiting.retain_mut(|(id, wait)| {
+        waiting.retain_mut(|(call, wait)| {
             let is_ready = ready.get(index).copied().unwrap_or(false);
             index += 1;
-            still_waits(shared, *id, wait, is_ready, now, look)
+            still_waits(shared, call, wait, is_ready, now, look)
         });
     }
 }
 
 /// Which of the sockets are ready.
-fn wait_for_any(queue: &Queue, waiting: &[(u64, Wait)]) -> Vec<bool> {
+fn wait_for_any(queue: &Queue, waiting: &[(Notification, Wait)]) -> Vec<bool> {
     let mut fds = vec![PollFd::new(&queue.bell, PollFlags::IN)];
     let waits = waiting.iter().map(|(_, wait)| wait);
     fds.extend(waits.map(|wait| PollFd::new(&wait.socket, wait.until)));
@@ -153,26 +159,36 @@ fn wait_for_any(queue: &Queue, waiting: &[(u64, Wait)]) -> Vec<bool> {
     ready.collect()
 }
 
+/// Nothing arrives from its thread meanwhile: the other thread asks what is unheard first.
 fn still_waits(
     shared: &Shared,
-    id: u64,
+    call: &Notification,
     wait: &mut Wait,
     is_ready: bool,
     now: Instant,
     look: bool,
 ) -> bool {
     let listener = shared.listener.as_fd();
+    let mut unheard = shared.unheard();
+    let Some(id) = unheard.answer_to(call) else {
+        return false;
+    };
+    let is_wanted = || notify::is_waiting(listener, id);
     let result = match wait.deadline {
+        _ if is_ready && !wait.is_begun && !is_wanted() => None,
         _ if is_ready => (wait.again)(&wait.socket),
         Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
         _ => None,
     };
-    match result {
-        Some(result) => {
-            // Taken back in this very moment: what was done is what a signal would have left too.
-            let _ = notify::answer(listener, id, result);
-            false
-        }
-        None => !look || notify::is_waiting(listener, id),
+    let asks = look || (is_ready && !wait.is_begun);
+    let goes_on = result.is_none() && (!asks || is_wanted());
+    if !goes_on {
+        unheard.end_wait(call);
     }
+    if let Some(result) = result
+        && notify::answer(listener, id, result) == Err(Errno::NOENT)
+    {
+        unheard.put(call, result);
+    }
+    goes_on
 }
