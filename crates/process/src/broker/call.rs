@@ -261,6 +261,7 @@ impl Brokered<'_> {
             socket: result,
             until: PollFlags::IN,
             deadline: None,
+            is_begun: true,
             again: Box::new(|result| Some(local::read_result(result))),
         }))
     }
@@ -299,6 +300,8 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
         deadline: send_deadline(&socket, Errno::INPROGRESS)?,
         socket,
         until: PollFlags::OUT,
+        // The socket goes on by itself, and tells whoever calls again.
+        is_begun: false,
         again: Box::new(move |socket| connect_again(socket, to)),
     }))
 }
