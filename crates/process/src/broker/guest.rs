@@ -17,8 +17,9 @@ use std::{
     sync::Arc,
 };
 
-/// How many threads' descriptors are kept for their next call.
-const MOST_KEPT: usize = 64;
+/// How many threads' descriptors are kept for their next call. Few: a host with many domains has only
+/// so many descriptors.
+const MOST_KEPT: usize = 8;
 
 /// The threads that have called.
 #[derive(Debug, Default)]
