@@ -23,7 +23,7 @@ use std::{fs, path::PathBuf, rc::Rc, time::Duration};
 
 pub(in crate::rows) static FILES: Operations = Operations {
     name: "sva-f2",
-    about: "nginx inside (--listen, --write), files of 1 KB to 1 MB by ab (SVA-OS 2009, figure 2)",
+    about: "files of 1 KB to 1 MB from nginx inside (--listen, --write; SVA-OS 2009)",
     title: "MB/s to the client with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(
         lay_out_files,
