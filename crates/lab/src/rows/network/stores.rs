@@ -47,10 +47,10 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     least_times_bridged: Some(1.4),
     original: Some("OSv"),
     pinned: false,
-    budget: Duration::from_secs(120),
+    budget: Duration::from_secs(180),
 };
 
-fn lay_out_memcached(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
+fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
     let program: OsString = server_program("memcached")
         .context("host: memcached is gone")?
         .into();
@@ -63,15 +63,23 @@ fn lay_out_memcached(_workloads: &Workloads, extent: Extent) -> anyhow::Result<E
             arguments: words.map(Into::into).into(),
         })
     };
+    // What it takes by itself, which it would write to the home of whoever runs it.
+    let settings = workloads.folder().join("memcaslap.conf");
+    fs::write(
+        &settings,
+        "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n",
+    )
+    .context("host: cannot write the settings of memcaslap")?;
     // Not by a number of requests: it looks only once a second whether they are done.
     let time = match extent {
-        Extent::Full => "3s",
+        Extent::Full => "2s",
         Extent::Quick | Extent::Tiny => "1s",
     };
     let client = move |place: &Place| {
         let server = format!("{}:{}", place.connects, place.port);
-        let words = ["-s", &server, "-U", "-T", "3", "-c", "60", "-t", time];
-        words.map(OsString::from).to_vec()
+        let words = ["-s", &server, "-U", "-T", "3", "-c", "60", "-t", time, "-F"];
+        let words = words.map(OsString::from).into_iter();
+        words.chain([settings.clone().into()]).collect()
     };
     Ok(Ends {
         inside: Side::Server,
@@ -212,14 +220,7 @@ pub(in crate::rows) static POSTGRES: Operations = Operations {
 /// With nothing synced to the disk, which would be measured otherwise.
 fn lay_out_postgres(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
     add_own_folder(workloads)?;
-    let data = workloads.files_folder().join("data");
-    run_as_guest(
-        "initdb",
-        &["-U", "lab", "-A", "trust", "-N", "--no-instructions", "-D"],
-        &data,
-    )?;
-    trust_everybody(&data)?;
-    let server = postgres(data)?;
+    let server = postgres(workloads.files_folder())?;
     let transactions: u32 = match extent {
         Extent::Full => 20_000,
         Extent::Quick => 4000,
@@ -240,23 +241,23 @@ fn lay_out_postgres(workloads: &Workloads, extent: Extent) -> anyhow::Result<End
     })
 }
 
-/// As initdb has it for loopback; a container's host has an address of its own.
-fn trust_everybody(data: &Path) -> anyhow::Result<()> {
-    let text = "host all all 0.0.0.0/0 trust\n";
-    fs::write(data.join("pg_hba.conf"), text).context("host: cannot write PostgreSQL's settings")
-}
-
 fn asking_pgbench(script: &str, transactions: u32) -> Vec<String> {
     let transactions = transactions.max(25).to_string();
     let words = ["-n", script, "-c", "4", "-j", "1", "-t", &transactions];
     words.map(ToOwned::to_owned).to_vec()
 }
 
-fn postgres(data: PathBuf) -> anyhow::Result<CommandAt> {
+/// Each contender has data of its own: under some tools the server is killed, and the next one would find
+/// what it left.
+fn postgres(folder: PathBuf) -> anyhow::Result<CommandAt> {
     let program: OsString = server_program("postgres")
         .context("host: PostgreSQL is gone")?
         .into();
     let server = move |place: &Place| {
+        let data = folder.join(format!("data-{}", place.port));
+        if !data.exists() {
+            init_data(&data)?;
+        }
         let settings = [
             format!("listen_addresses={}", place.listens),
             format!("port={}", place.port),
@@ -264,7 +265,7 @@ fn postgres(data: PathBuf) -> anyhow::Result<CommandAt> {
             "fsync=off".to_owned(),
             "max_connections=20".to_owned(),
         ];
-        let mut arguments: Vec<OsString> = vec!["-D".into(), data.clone().into()];
+        let mut arguments: Vec<OsString> = vec!["-D".into(), data.into()];
         arguments.extend(
             settings
                 .into_iter()
@@ -295,23 +296,24 @@ fn pgbench(key: Option<&'static str>, flags: Vec<String>) -> anyhow::Result<Clie
     client_of("pgbench", Rc::new(client), Rc::new(read))
 }
 
-/// As whoever the guest is with no wall.
-fn run_as_guest(program: &str, flags: &[&str], path: &Path) -> anyhow::Result<()> {
-    let found = server_program(program).with_context(|| format!("host: {program} is gone"))?;
-    let mut command = process::Command::new(found);
-    command.args(flags).arg(path).current_dir("/");
+/// A database as whoever the guest is with no wall. Everybody who reaches it may use it: a container's host
+/// has no address of loopback.
+fn init_data(data: &Path) -> anyhow::Result<()> {
+    let initdb = server_program("initdb").context("host: initdb is gone")?;
+    let mut command = process::Command::new(initdb);
+    command
+        .args(["-U", "lab", "-A", "trust", "-N", "--no-instructions", "-D"])
+        .arg(data)
+        .current_dir("/");
     if geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
-    let output = command.output();
-    let output = output.with_context(|| format!("host: cannot run {program}"))?;
+    let output = command.output().context("host: cannot run initdb")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "host: {program}: {complaint}");
-    ensure!(
-        fs::exists(path).unwrap_or(false),
-        "host: {program} left nothing"
-    );
-    Ok(())
+    ensure!(output.status.success(), "host: initdb: {complaint}");
+    let everybody = "host all all 0.0.0.0/0 trust\n";
+    fs::write(data.join("pg_hba.conf"), everybody)
+        .context("host: cannot write PostgreSQL's settings")
 }
 
 type Words = Rc<dyn Fn(&Place) -> Vec<OsString>>;
