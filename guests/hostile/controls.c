@@ -2,10 +2,9 @@
  * Controls: acts that every wall grants. They show that the guest runs and that
  * the witness can see through the wall, for attacks that no grant allows.
  */
-#include "hostile.h"
+#include "sockets.h"
 
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 int attack_own_eventfd(void)
 {
@@ -38,4 +37,14 @@ int attack_granted_read(void)
 int attack_granted_write(void)
 {
 	return write_nonce(PATH_OF("%s/planted", need("scratch")));
+}
+
+int attack_granted_connect(void)
+{
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
+int attack_granted_datagram(void)
+{
+	return deliver(v4(ELSEWHERE4, 9), SOCK_DGRAM, 0);
 }

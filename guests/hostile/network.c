@@ -1,41 +1,8 @@
 /* Network: deliver the nonce to a server of the suite, or hold a socket that could. */
-#include "hostile.h"
+#include "sockets.h"
 
-#include <arpa/inet.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-
-union address {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-
-static union address v4(const char *host, long port)
-{
-	union address address = { .v4 = { .sin_family = AF_INET, .sin_port = htons(port) } };
-	inet_pton(AF_INET, host, &address.v4.sin_addr);
-	return address;
-}
-
-static union address v6(const char *host, long port)
-{
-	union address address = { .v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) } };
-	inet_pton(AF_INET6, host, &address.v6.sin6_addr);
-	return address;
-}
-
-static int deliver(union address to, int type, int protocol)
-{
-	int fd = socket(to.any.sa_family, type | SOCK_CLOEXEC, protocol);
-	if (fd < 0)
-		return refused("socket");
-	if (connect(fd, &to.any, sizeof to))
-		return refused("connect");
-	return write(fd, nonce(), strlen(nonce())) > 0 ? DONE : refused("write");
-}
 
 int attack_tcp4(void)
 {

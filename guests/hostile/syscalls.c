@@ -222,17 +222,6 @@ static volatile bool race_over;
 /* Both writes have to happen, in this order. */
 #define BARRIER() __asm__ volatile("" : : : "memory")
 
-static bool race_goes_on(void)
-{
-	enum { RACE_MS = 300 };
-	static struct timespec start;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (start.tv_sec == 0)
-		start = now;
-	return (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < RACE_MS;
-}
-
 static void *rewrite_path(void *unused)
 {
 	const char *granted = need("granted"), *secret = need("secret");

@@ -7,7 +7,8 @@
  *   stagehand flip DIRECTORY OTHER              exchanges the two names until it is killed
  *   stagehand handle FILE                       prints the file's handle
  *   stagehand find-key NONCE                    succeeds if the user keyring holds it
- *   stagehand loopback-up
+ *   stagehand loopback-up                       and gives it the addresses below
+ *   stagehand share-port                        a TCP and a UDP server at a port that others may share
  *   stagehand launch [FLAW…] -- PROGRAM ARGS…   a launcher with flaws, then exec
  *   stagehand supervise -- PROGRAM ARGS…        a launcher that is no wall: forks and waits
  *   stagehand without-namespaces ID -- PROGRAM ARGS…
@@ -18,6 +19,7 @@
  * A flaw may complete one of the guest's arguments, such as `ring=`.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,9 +27,11 @@
 #include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/keyctl.h>
+#include <linux/rtnetlink.h>
 #include <linux/seccomp.h>
 #include <mqueue.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -193,13 +197,109 @@ static int find_key(const char *nonce)
 	return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", nonce, 0) < 0;
 }
 
+/*
+ * Addresses of this host besides 127.0.0.0/8 and ::1: two of the internet at large, one that is
+ * only to be found out, the metadata services of cloud machines, and a link-local one.
+ */
+static const char *const own_v4[] = { "192.0.2.9", "198.51.100.77", "169.254.169.254" };
+static const char *const own_v6[] = { "2001:db8::9", "fd00:ec2::254", "fe80::1" };
+
+static void add_v4(int fd, int number, const char *text)
+{
+	struct ifreq alias;
+	struct sockaddr_in *address = (struct sockaddr_in *)&alias.ifr_addr;
+	memset(&alias, 0, sizeof alias);
+	snprintf(alias.ifr_name, sizeof alias.ifr_name, "lo:%d", number);
+	address->sin_family = AF_INET;
+	inet_pton(AF_INET, text, &address->sin_addr);
+	if (ioctl(fd, SIOCSIFADDR, &alias))
+		fail(text);
+	inet_pton(AF_INET, "255.255.255.255", &address->sin_addr);
+	if (ioctl(fd, SIOCSIFNETMASK, &alias))
+		fail(text);
+}
+
+static void add_v6(int fd, const char *text)
+{
+	/* struct in6_ifreq of linux/ipv6.h, which cannot be included beside netinet/in.h */
+	struct {
+		struct in6_addr address;
+		uint32_t prefix;
+		int index;
+	} added = { .prefix = 128, .index = (int)if_nametoindex("lo") };
+	inet_pton(AF_INET6, text, &added.address);
+	if (ioctl(fd, SIOCSIFADDR, &added))
+		fail(text);
+}
+
+/* So that groups of IPv6, ff00::/8, are reached by the loopback device: only local routes may. */
+static void add_group_route(void)
+{
+	struct {
+		struct nlmsghdr head;
+		struct rtmsg route;
+		struct rtattr to_head;
+		struct in6_addr to;
+		struct rtattr by_head;
+		int by;
+	} ask = { .head = { .nlmsg_len = sizeof ask,
+			    .nlmsg_type = RTM_NEWROUTE,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK },
+		  .route = { .rtm_family = AF_INET6,
+			     .rtm_dst_len = 8,
+			     .rtm_table = RT_TABLE_LOCAL,
+			     .rtm_protocol = RTPROT_STATIC,
+			     .rtm_scope = RT_SCOPE_UNIVERSE,
+			     .rtm_type = RTN_LOCAL },
+		  .to_head = { .rta_len = RTA_LENGTH(sizeof ask.to), .rta_type = RTA_DST },
+		  .to = { { { 0xff } } },
+		  .by_head = { .rta_len = RTA_LENGTH(sizeof ask.by), .rta_type = RTA_OIF },
+		  .by = (int)if_nametoindex("lo") };
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr about;
+	} answer;
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0 || send(fd, &ask, sizeof ask, 0) < 0 || recv(fd, &answer, sizeof answer, 0) < 0)
+		fail("rtnetlink");
+	errno = -answer.about.error;
+	if (errno)
+		fail("ff00::/8");
+}
+
 static int loopback_up(void)
 {
-	struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback))
+	struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_MULTICAST };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), fd6 = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || fd6 < 0 || ioctl(fd, SIOCSIFFLAGS, &loopback))
 		fail("lo up");
+	for (int i = 0; i < (int)(sizeof own_v4 / sizeof *own_v4); i++)
+		add_v4(fd, i + 1, own_v4[i]);
+	for (int i = 0; i < (int)(sizeof own_v6 / sizeof *own_v6); i++)
+		add_v6(fd6, own_v6[i]);
+	add_group_route();
 	return 0;
+}
+
+/* Belongs to the guest's user: SO_REUSEPORT shares among sockets of one user. */
+static int share_port(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof address;
+	int yes = 1, fds[2];
+	for (int i = 0; i < 2; i++) {
+		fds[i] = socket(AF_INET, (i ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+		if (fds[i] < 0 || setsockopt(fds[i], SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes)
+		    || bind(fds[i], (void *)&address, sizeof address)
+		    || getsockname(fds[i], (void *)&address, &length))
+			fail("share-port");
+	}
+	if (listen(fds[0], 64))
+		fail("listen");
+	printf("shared=%d\n", ntohs(address.sin_port));
+	fflush(stdout);
+	for (;;)
+		close(accept(fds[0], NULL, NULL));
 }
 
 /* ---- launchers ---- */
@@ -420,6 +520,8 @@ int main(int count, char **words)
 		return find_key(words[2]);
 	if (!strcmp(role, "loopback-up"))
 		return loopback_up();
+	if (!strcmp(role, "share-port"))
+		return share_port();
 	if (!strcmp(role, "launch"))
 		return launch(words + 2);
 	if (!strcmp(role, "supervise"))

@@ -8,7 +8,8 @@
 //!                                                             process of its own (getent)
 //! ```
 //!
-//! DNS is passed over where /etc/nsswitch.conf has another service before it.
+//! DNS is passed over where /etc/nsswitch.conf has another service before it; the last step, where
+//! that file has no other and the name needs no search domain.
 
 mod dns;
 mod getent;
@@ -130,15 +131,17 @@ impl SystemResolver {
         if let Some(addresses) = hosts::addresses_of(name, &read(&self.hosts)) {
             return Ok(local_answer(addresses));
         }
-        if NameServices::parse(&read(&self.nsswitch_conf)).ask_dns_first(name) {
-            let conf = ResolvConf::parse(&read(&self.resolv_conf), self.dns_port);
+        let services = NameServices::parse(&read(&self.nsswitch_conf));
+        let conf = ResolvConf::parse(&read(&self.resolv_conf), self.dns_port);
+        let is_whole = conf.is_whole(name);
+        if services.ask_dns_first(name) {
             match dns::look_up(name, &conf) {
-                Err(ResolveError::NotFound) => {}
+                Err(ResolveError::NotFound) if !is_whole || services.ask_others(name) => {}
                 answered => return answered,
             }
         }
         // It knows search domains, mDNS and whatever else the machine is set up for.
-        getent::look_up(name).map(local_answer)
+        getent::look_up(name, is_whole).map(local_answer)
     }
 }
 

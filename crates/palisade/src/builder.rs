@@ -284,8 +284,14 @@ impl Builder {
 
     fn plan_on(&self, machine: &Machine) -> Result<Plan, Error> {
         let mut policy = self.policy.clone();
-        for grant in &mut policy.grants.files {
-            grant.host = std::path::absolute(&grant.host)?;
+        let files = policy.grants.files.iter_mut().map(|grant| &mut grant.host);
+        let sockets = policy.grants.connect.iter_mut();
+        let sockets = sockets.filter_map(|grant| match grant {
+            ConnectGrant::Unix(socket) => Some(&mut socket.host),
+            ConnectGrant::Internet { .. } => None,
+        });
+        for path in files.chain(sockets) {
+            *path = std::path::absolute(&path)?;
         }
         Ok(make_plan(
             &policy,

@@ -1,9 +1,11 @@
 //! The library as a host program uses it.
 
-use palisade::{Domain, Ending, Exit, Launcher, Machine, Stdio};
+use palisade::{ConnectGrant, Domain, Ending, Exit, Launcher, Machine, Stdio};
+use palisade_policy::UnixGrant;
 use std::{
     fs,
     io::{Read, Seek, SeekFrom, Write},
+    net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -28,6 +30,83 @@ fn output_and_exit_are_the_guests() {
     );
     assert_eq!(output.report.exit, Exit::Code(7));
     assert_eq!(output.report.ending, Ending::Guest);
+}
+
+/// The server of this process is the witness.
+#[test]
+fn a_guest_connects_where_it_was_granted_and_nowhere_else() {
+    let servers = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [granted, other] = servers.each_ref().map(|server| {
+        server.set_nonblocking(true).unwrap();
+        server.local_addr().unwrap().port()
+    });
+    let script = format!(
+        "for port in {granted} {other}; do (: < /dev/tcp/127.0.0.1/$port) 2> /dev/null; done"
+    );
+    let report = Domain::builder("/bin/bash")
+        .args(["-c", &script])
+        .connect(format!("tcp://localhost:{granted}").parse().unwrap())
+        .spawn()
+        .unwrap()
+        .wait()
+        .unwrap();
+    let reached = servers.each_ref().map(|server| server.accept().is_ok());
+    assert_eq!(reached, [true, false], "{report:?}");
+    let flags: Vec<_> = report
+        .denials
+        .iter()
+        .filter_map(|denial| denial.grant.clone())
+        .collect();
+    assert_eq!(flags, [format!("--connect tcp://127.0.0.1:{other}")]);
+}
+
+#[test]
+fn a_guest_listens_where_it_was_granted() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let server = "import socket; s = socket.socket(); s.bind(('', 80)); s.listen(); \
+                  print('up', flush=True); s.accept()[0].sendall(b'hello')";
+    let mut domain = Domain::builder("python3")
+        .args(["-c", server])
+        .listen(
+            format!("tcp://127.0.0.1:80,host-port={port}")
+                .parse()
+                .unwrap(),
+        )
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut up = [0; 3];
+    domain.stdout.take().unwrap().read_exact(&mut up).unwrap();
+    let mut said = String::new();
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "hello");
+    assert_eq!(domain.wait().unwrap().exit, Exit::Code(0));
+}
+
+#[test]
+fn a_socket_file_may_be_named_from_the_working_directory() {
+    let grant = |host: &str| {
+        ConnectGrant::Unix(UnixGrant {
+            host: host.into(),
+            guest: Some("/socket".into()),
+        })
+    };
+    let plan = |host: &str| {
+        shell("true")
+            .connect(grant(host))
+            .plan()
+            .unwrap_err()
+            .to_string()
+    };
+    let here = std::env::current_dir().unwrap();
+    let absent = here.join("absent").display().to_string();
+    assert!(plan("absent").contains(&absent), "{}", plan("absent"));
+    assert!("unix:absent".parse::<ConnectGrant>().is_err());
 }
 
 #[test]

@@ -37,7 +37,10 @@ mod request;
 
 use crate::{
     plan::Plan,
-    sys::notify::{self, Notification},
+    sys::{
+        notify::{self, Notification},
+        with_signals_blocked,
+    },
 };
 use budget::Budget;
 use call::{Answer, Brokered};
@@ -108,7 +111,8 @@ impl Prepared {
         let gate = Arc::new(Gate::new(plan.network.clone()));
         let observations = Arc::new(Observations::of_refusals());
         let resolver = Arc::new(SystemResolver::default());
-        let proxy = Proxy::start(Arc::clone(&gate), resolver, Arc::clone(&observations))?;
+        let start = || Proxy::start(Arc::clone(&gate), resolver, Arc::clone(&observations));
+        let proxy = with_signals_blocked(start)?;
         Ok(Some(Self {
             gate,
             observations,
@@ -148,14 +152,14 @@ impl Prepared {
         });
         let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
         let thread = small_thread("palisade-broker", move || answers.run())?;
-        let gate = Arc::clone(&shared.gate);
+        let names = match hosts_file {
+            Some(file) => with_signals_blocked(|| hosts::keep(file, Arc::clone(&shared.gate)))?,
+            None => None,
+        };
         Ok(Broker {
             thread: Some(thread),
             shared,
-            names: hosts_file
-                .map(|file| hosts::keep(file, gate))
-                .transpose()?
-                .flatten(),
+            names,
         })
     }
 }
@@ -187,7 +191,8 @@ impl Shared {
 fn small_thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     const STACK_BYTES: usize = 128 * 1024;
     let builder = thread::Builder::new();
-    builder.name(name.into()).stack_size(STACK_BYTES).spawn(run)
+    let builder = builder.name(name.into()).stack_size(STACK_BYTES);
+    with_signals_blocked(|| builder.spawn(run))
 }
 
 /// The thread that answers.

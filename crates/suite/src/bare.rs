@@ -5,7 +5,7 @@
 
 use crate::attack::{Attack, Policy};
 use crate::guests::Controls;
-use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnSocket};
+use crate::guests::Controls::{GrantedDatagram, GrantedRead, GrantedWrite, OwnSocket};
 
 /// How an attack ends without namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,10 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
     (
         &["granted-socket"],
         denied(OwnSocket, "no socket is connected"),
+    ),
+    (
+        &["race-local-datagram", "race-local-send"],
+        denied(GrantedDatagram, "local sockets that send are not made"),
     ),
     (
         &["granted-fifo"],

@@ -10,6 +10,7 @@ const EXEC: &str = "execution";
 const FILES: &str = "files";
 const IPC: &str = "terminal and IPC";
 const NETWORK: &str = "network";
+const SOCKETS: &str = "sockets by grant";
 const RESOURCES: &str = "resources";
 const LEAKS: &str = "leaks";
 const METADATA: &str = "metadata";
@@ -148,6 +149,28 @@ pub const ROWS: &[Row] = &[
     ),
     (METADATA, "mode, times and attributes of files", "N S"),
     (METADATA, "which files and processes there are", "N S"),
+    (SOCKETS, "another host or port than the granted one", "B"),
+    (SOCKETS, "addresses of odd spelling, length or place", "B"),
+    (SOCKETS, "a socket again, or by another process", "B"),
+    (SOCKETS, "connections without connect", "B S"),
+    (SOCKETS, "datagrams with an address of their own", "B"),
+    (SOCKETS, "groups and broadcasts", "B S"),
+    (SOCKETS, "options that send a packet by another host", "B S"),
+    (SOCKETS, "protocols beside TCP and UDP, and upgrades", "S"),
+    (SOCKETS, "ports and addresses to listen at", "B"),
+    (SOCKETS, "the host's interfaces, routes and sockets", "S N"),
+    (
+        SOCKETS,
+        "addresses, messages and descriptors exchanged during a call",
+        "B",
+    ),
+    (
+        SOCKETS,
+        "floods, waits, and the end of callers and of the supervisor",
+        "B",
+    ),
+    (SOCKETS, "a second decider in front of the wall's", "S"),
+    (SOCKETS, "whom a message comes from", "B"),
 ];
 
 /// Rows without an attack of their own, and why.
@@ -158,7 +181,10 @@ pub const WITHOUT_ATTACK: &[(usize, &str)] = &[
         59,
         "the machine needs a session bus; the socket attacks cover its way in",
     ),
-    (62, "no name is resolved: there is no network grant yet"),
+    (
+        62,
+        "no query leaves a domain: the names that are granted stand in its /etc/hosts",
+    ),
     (
         71,
         "the counters of inotify and its like show no trace outside; the guest's uid is its own",

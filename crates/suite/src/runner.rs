@@ -71,8 +71,20 @@ impl Runner {
         }
     }
 
-    /// Behind the wall the attack ends as the table says.
+    /// Behind the wall the attack ends as the table says, or it is known that it does not.
     pub fn judge(&self, tool: Tool, attack: &Attack, policy: Policy, user: User) -> Judgement {
+        match (
+            self.judge_strictly(tool, attack, policy, user),
+            attack.pending,
+        ) {
+            (Judgement::Fails(why), Some(reason)) => {
+                Judgement::Ignored(format!("pending: {reason}: {why}"))
+            }
+            (judgement, _) => judgement,
+        }
+    }
+
+    fn judge_strictly(&self, tool: Tool, attack: &Attack, policy: Policy, user: User) -> Judgement {
         if let Some(reason) = unavailable(attack, user) {
             return Judgement::Ignored(reason);
         }

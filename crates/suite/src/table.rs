@@ -28,8 +28,11 @@ pub fn markdown() -> String {
 fn line(attack: &Attack) -> String {
     let (_, tried, stop) = ROWS[attack.entry - 1];
     format!(
-        "| `{}` | {}. {tried} | {stop} | `{}` | {} | {} | {} |\n",
+        "| `{}`{} | {}. {tried} | {stop} | `{}` | {} | {} | {} |\n",
         attack.name,
+        attack
+            .pending
+            .map_or(String::new(), |reason| format!(" (pending: {reason})")),
         attack.entry,
         format!("{:?}", attack.witness).replace('|', "\\|"),
         granted_by(attack),

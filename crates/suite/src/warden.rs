@@ -6,6 +6,7 @@
 
 mod props;
 mod run;
+mod servers;
 
 use std::env;
 use std::ffi::CStr;
@@ -220,7 +221,7 @@ fn launch_of(order: &Order, stage: &Stage, props: &Props) -> Launch {
     Launch {
         grants: grants
             .into_iter()
-            .map(|grant| Placed::new(grant, stage))
+            .map(|grant| Placed::new(grant, |template| props.fill(&stage.expand(template))))
             .collect(),
         guest_arguments: guest_arguments(order, stage, props),
         bin: stage.path("{bin}"),

@@ -12,6 +12,7 @@ cases![
     names_reach_no_terminal,
     the_flag_that_is_shown_works,
     the_report_has_them_all,
+    probes_are_in_the_report_only,
     why_explains_them,
 ];
 
@@ -124,6 +125,24 @@ fn the_report_has_them_all(stage: &Stage) {
             "probe": false,
         })
     );
+}
+
+/// As getaddrinfo(3) does: a udp socket is connected to an address that is granted for tcp.
+fn probes_are_in_the_report_only(stage: &Stage) {
+    let script = "(: < /dev/udp/127.0.0.1/1) 2> /dev/null; exit 3";
+    let report = report(stage, script);
+    let told: Vec<_> = report["denials"].as_array().unwrap().iter().collect();
+    assert_eq!(told.len(), 1, "{report}");
+    assert_eq!(
+        (&told[0]["address"], &told[0]["probe"]),
+        (&json!("udp://127.0.0.1:1"), &json!(true))
+    );
+    let mut person = Person::sit_down(stage);
+    person.types(&format!(
+        "$P run {GRANT} -- bash -c '{script}'; echo code $?\n"
+    ));
+    person.sees("code 3\r\n").sees(PROMPT);
+    assert!(!person.shown.contains("denied:"), "{}", person.shown);
 }
 
 fn why_explains_them(stage: &Stage) {

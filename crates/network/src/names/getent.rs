@@ -22,10 +22,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Far more addresses than a name has.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// The addresses that the system knows for `name`.
-pub(super) fn look_up(name: &HostName) -> Result<Vec<IpAddr>, ResolveError> {
+/// The addresses that the system knows for `name`, completed by a search domain unless it is whole.
+pub(super) fn look_up(name: &HostName, is_whole: bool) -> Result<Vec<IpAddr>, ResolveError> {
+    let dot = if is_whole { "." } else { "" };
     look_up_by(
-        Command::new("getent").arg("ahosts").arg(name.as_str()),
+        Command::new("getent")
+            .arg("ahosts")
+            .arg(format!("{name}{dot}")),
         TIMEOUT,
     )
 }
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_system_knows_localhost() {
-        let addresses = look_up(&"localhost".parse().unwrap()).unwrap();
+        let addresses = look_up(&"localhost".parse().unwrap(), false).unwrap();
         assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
     }
 

@@ -38,22 +38,62 @@ impl NameServices {
 
     /// Whether DNS is asked for `name`, and nobody but `/etc/hosts` before it.
     pub(super) fn ask_dns_first(&self, name: &HostName) -> bool {
-        let knows = |service: &String| match service.as_str() {
-            "files" => false,
-            // Answers for names of the local link, and for no others.
-            "mdns_minimal" | "mdns4_minimal" | "mdns6_minimal" => name.as_str().ends_with(".local"),
-            _ => true,
-        };
+        self.knowing(name).next().is_some_and(is_dns)
+    }
+
+    /// Whether somebody beside DNS and `/etc/hosts` is asked for `name`.
+    pub(super) fn ask_others(&self, name: &HostName) -> bool {
+        self.knowing(name).any(|service| !is_dns(service))
+    }
+
+    /// The services that may know `name`, without `/etc/hosts`.
+    fn knowing(&self, name: &HostName) -> impl Iterator<Item = &str> {
         self.0
             .iter()
-            .find(|service| knows(service))
-            .is_some_and(|service| service == "dns")
+            .map(String::as_str)
+            .filter(|service| match *service {
+                "files" => false,
+                // Answers for names of the local link, and for no others.
+                "mdns_minimal" | "mdns4_minimal" | "mdns6_minimal" => {
+                    name.as_str().ends_with(".local")
+                }
+                _ => true,
+            })
     }
+}
+
+fn is_dns(service: &str) -> bool {
+    service == "dns"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn others_beside_dns() {
+        for (line, name, others) in [
+            ("", "a.example", false),
+            (
+                "hosts: files mdns4_minimal [NOTFOUND=return] dns",
+                "a.example",
+                false,
+            ),
+            (
+                "hosts: files mdns4_minimal [NOTFOUND=return] dns",
+                "a.local",
+                true,
+            ),
+            ("hosts: files dns mymachines", "a.example", true),
+        ] {
+            let services = NameServices::parse(line);
+            assert_eq!(
+                services.ask_others(&name.parse().unwrap()),
+                others,
+                "{line}: {name}"
+            );
+        }
+    }
 
     #[test]
     fn dns_first_or_somebody_else() {

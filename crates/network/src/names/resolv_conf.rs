@@ -1,12 +1,14 @@
-//! `/etc/resolv.conf`, resolv.conf(5): the name servers and how long to wait for them.
+//! `/etc/resolv.conf`, resolv.conf(5): the name servers, how long to wait for them, and which names
+//! are whole.
 //!
-//! Search domains are not read: a granted name is whole. What needs them is found by the system's
-//! own lookup.
+//! Search domains are not read: a name that needs them is found by the system's own lookup.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6},
     time::Duration,
 };
+
+use palisade_policy::HostName;
 
 /// The name servers and how long to wait for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +19,15 @@ pub(super) struct ResolvConf {
     pub(super) timeout: Duration,
     /// How many times to ask all of them.
     pub(super) attempts: u32,
+    /// A name with fewer dots is completed by a search domain.
+    pub(super) ndots: usize,
 }
 
 /// The C library's own limits.
 const MAX_SERVERS: usize = 3;
 const MAX_TIMEOUT_S: u64 = 30;
 const MAX_ATTEMPTS: u32 = 5;
+const MAX_NDOTS: usize = 15;
 
 impl ResolvConf {
     /// Reads the file's text; `port` is the one that servers are asked at.
@@ -31,6 +36,7 @@ impl ResolvConf {
             servers: Vec::new(),
             timeout: Duration::from_secs(5),
             attempts: 2,
+            ndots: 1,
         };
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -60,8 +66,19 @@ impl ResolvConf {
                     self.attempts = attempts.clamp(1, MAX_ATTEMPTS);
                 }
             }
+            Some(("ndots", value)) => {
+                if let Ok(dots) = value.parse::<usize>() {
+                    self.ndots = dots.min(MAX_NDOTS);
+                }
+            }
             _ => {}
         }
+    }
+
+    /// Whether `name` is taken as it stands. The C library tries search domains for such a name as
+    /// well, once it is not found; here that would make it another host's.
+    pub(super) fn is_whole(&self, name: &HostName) -> bool {
+        name.as_str().matches('.').count() >= self.ndots
     }
 }
 
@@ -90,8 +107,19 @@ mod tests {
             servers,
             timeout,
             attempts,
+            ..
         } = ResolvConf::parse(text, 53);
         format!("{servers:?} {timeout:?} {attempts}")
+    }
+
+    #[test]
+    fn whole_names() {
+        let is_whole =
+            |text: &str, name: &str| ResolvConf::parse(text, 53).is_whole(&name.parse().unwrap());
+        assert!(is_whole("", "a.example") && !is_whole("", "db"));
+        let cluster = "search a.svc.cluster.local\noptions ndots:5\n";
+        assert!(!is_whole(cluster, "db.svc") && is_whole(cluster, "a.b.c.d.e.example"));
+        assert!(is_whole("options ndots:0", "db"));
     }
 
     #[test]

@@ -81,6 +81,12 @@ fn the_system_is_asked_for_what_dns_does_not_know() {
 }
 
 #[test]
+fn a_whole_name_that_dns_does_not_know_is_not_searched_for() {
+    let (resolver, _folder) = resolver("", "", &[]);
+    assert_eq!(shown(&resolver, "nowhere.example"), "NotFound");
+}
+
+#[test]
 fn another_service_before_dns_is_asked_by_the_system() {
     let nsswitch = "hosts: files resolve [!UNAVAIL=return] dns\n";
     let (resolver, _folder) = resolver("", nsswitch, &["localhost"]);

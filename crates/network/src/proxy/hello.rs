@@ -9,8 +9,9 @@ use palisade_policy::HostName;
 use serde::Serialize;
 
 /// The longest ClientHello, with the headers of its records. Those of today, with their
-/// post-quantum keys, have two thousand bytes.
-pub const MAX_HELLO_BYTES: usize = 64 << 10;
+/// post-quantum keys, have two thousand bytes. What a client sends byte by byte is read anew with
+/// each: the limit bounds what that costs.
+pub const MAX_HELLO_BYTES: usize = 16 << 10;
 
 /// The longest name that DNS has.
 const MAX_NAME_CHARS: usize = 255;

@@ -41,7 +41,7 @@ impl Budget {
     pub(super) fn keep(&mut self) {
         let Some(cores) = self.cores else { return };
         self.calls += 1;
-        if self.calls % CALLS != 0 {
+        if !self.calls.is_multiple_of(CALLS) {
             return;
         }
         let (now, used) = (Instant::now(), thread_time());

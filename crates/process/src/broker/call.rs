@@ -120,7 +120,8 @@ impl Brokered<'_> {
             Address::Inside(bytes) => return self.inside(&socket, &bytes),
         };
         let transport = transport(&socket)?;
-        let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket)?;
+        // A socket of version 4 has no such option; the kernel refuses it an address of version 6.
+        let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket).unwrap_or(true);
         let verdict = self.shared.gate.bind(transport, asked, one_family);
         let place = self.granted(transport, asked, verdict)?;
         rustix::net::bind(&socket, &address::in_family_of(asked, place))?;
@@ -225,7 +226,7 @@ pub(super) fn transport(socket: &OwnedFd) -> Result<Transport, Errno> {
 }
 
 /// Where an internet socket is bound; `None` while it is not.
-fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
+pub(super) fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
     let address = SocketAddr::try_from(rustix::net::getsockname(socket)?).ok();
     Ok(address.filter(|address| address.port() != 0))
 }

@@ -17,8 +17,9 @@ use std::{
     sync::Arc,
 };
 
-/// How many threads' descriptors are kept for their next call.
-const MOST_KEPT: usize = 64;
+/// How many threads' descriptors are kept for their next call. Few: a host with many domains has only
+/// so many descriptors.
+const MOST_KEPT: usize = 8;
 
 /// The threads that have called.
 #[derive(Debug, Default)]
@@ -36,6 +37,9 @@ impl Threads {
     ) -> Result<OwnedFd, Errno> {
         // The kernel reads an `unsigned int` (struct fd in include/linux/file.h).
         let number = number as u32 as i32;
+        if number < 0 {
+            return Err(Errno::BADF);
+        }
         if let Some(kept) = self.kept.get(&call.thread) {
             match get(kept, number) {
                 // It has ended, and another thread has its number now.

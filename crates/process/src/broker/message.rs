@@ -5,7 +5,7 @@
 
 use super::{
     address::{self, Address},
-    call::{Answer, Brokered, Outcome, send_deadline, transport},
+    call::{Answer, Brokered, Outcome, own_address, send_deadline, transport},
     guest,
     pending::Wait,
     request::{Control, MOST_DATA, MOST_PARTS, Message, Source, controls},
@@ -158,13 +158,24 @@ impl Brokered<'_> {
         match message.name {
             // A stream goes where it is connected to, whatever the address says (tcp_sendmsg_locked).
             Some(Address::Internet(asked)) if transport == Transport::Udp => {
-                let target = self.granted(transport, asked, self.shared.gate.send(asked))?;
+                let target = self.destination(socket, asked)?;
                 granted.name = raw_address(address::in_family_of(asked, target));
             }
             Some(Address::Unspecified) => return Err(Errno::AFNOSUPPORT),
             _ => {}
         }
         Ok(granted)
+    }
+
+    /// Where a datagram goes. From where the guest may listen it may answer anyone.
+    fn destination(&self, socket: &OwnedFd, asked: SocketAddr) -> Result<SocketAddr, Errno> {
+        let gate = &self.shared.gate;
+        match gate.send(asked) {
+            Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
+                Ok(asked)
+            }
+            verdict => self.granted(Transport::Udp, asked, verdict),
+        }
     }
 
     /// Puts this process's own descriptors of the same open files into the copy of a control block.

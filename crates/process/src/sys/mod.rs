@@ -6,7 +6,7 @@ pub(crate) mod message;
 pub(crate) mod notify;
 mod spawn;
 
-pub(crate) use spawn::{Spawned, spawn};
+pub(crate) use spawn::{Spawned, spawn, with_signals_blocked};
 
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};

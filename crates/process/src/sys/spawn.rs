@@ -88,9 +88,15 @@ impl Spawned {
     /// When it could not be executed.
     pub(crate) fn confirm(&self) -> rustix::io::Result<()> {
         let birth = self.birth.get();
+        let mut waited = false;
         while birth.sharing.load(Ordering::Acquire) == 1 {
-            // The kernel wakes those who wait when it clears the word; not the private kind.
+            // Not the private kind: it is the kernel that wakes when it clears the word.
             let _ = futex::wait(&birth.sharing, futex::Flags::empty(), 1, None);
+            waited = true;
+        }
+        if waited {
+            // The kernel wakes one thread (`mm_release` in kernel/fork.c); who is woken wakes the rest.
+            let _ = futex::wake(&birth.sharing, futex::Flags::empty(), i32::MAX as u32);
         }
         match birth.errno.load(Ordering::Acquire) {
             0 => Ok(()),
@@ -140,8 +146,9 @@ impl Drop for Birthplace {
     }
 }
 
-/// No handler of this process may run in the child, which shares its memory.
-fn with_signals_blocked<T>(run: impl FnOnce() -> T) -> T {
+/// No handler of this process runs in what is started meanwhile: not in a child that shares its memory,
+/// and not in a thread of palisade's, for a host's signals are for its own threads.
+pub(crate) fn with_signals_blocked<T>(run: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are written before they are read.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
@@ -248,6 +255,7 @@ mod tests {
         fs::File,
         io::{PipeReader, Read, pipe},
         os::fd::AsFd,
+        sync::{Barrier, OnceLock},
         thread,
     };
 
@@ -280,6 +288,25 @@ mod tests {
     fn what_cannot_be_executed_is_told() {
         let (_, spawned) = output_of("/etc/passwd");
         assert_eq!(spawned.confirm(), Err(Errno::ACCESS));
+    }
+
+    #[test]
+    fn threads_wait_for_one_program_at_once() {
+        for _ in 0..100 {
+            let start = Barrier::new(5);
+            let spawned = OnceLock::new();
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        let spawned: &super::Spawned = spawned.wait();
+                        assert_eq!(spawned.confirm(), Ok(()));
+                    });
+                }
+                start.wait();
+                let _ = spawned.set(output_of("/usr/bin/true").1);
+            });
+        }
     }
 
     #[test]

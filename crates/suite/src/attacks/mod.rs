@@ -3,19 +3,27 @@
 //! The guests' names come from the C table through the build. Each family is one
 //! exhaustive `match`, so a guest without a row does not compile.
 
+mod broker;
+mod connect;
 mod controls;
+mod datagrams;
 mod exec;
 mod files;
+mod inbound;
 mod ipc;
 mod leaks;
 mod metadata;
 mod network;
+mod protocols;
+mod races;
+mod reroute;
 mod resources;
 mod syscalls;
 
 use crate::attack::Attack;
 use crate::guests::{
-    Controls, Exec, Family, Files, Ipc, Leaks, Metadata, Network, Resources, Syscalls,
+    Broker, Connect, Controls, Datagrams, Exec, Family, Files, Inbound, Ipc, Leaks, Metadata,
+    Network, Protocols, Races, Reroute, Resources, Syscalls,
 };
 
 /// Every attack, in the order of the C table. Controls are not attacks.
@@ -61,6 +69,13 @@ macro_rules! rows {
 
 fn of_family(family: Family) -> Vec<Attack> {
     match family {
+        Family::Broker => rows!(Broker, broker),
+        Family::Connect => rows!(Connect, connect),
+        Family::Datagrams => rows!(Datagrams, datagrams),
+        Family::Inbound => rows!(Inbound, inbound),
+        Family::Protocols => rows!(Protocols, protocols),
+        Family::Races => rows!(Races, races),
+        Family::Reroute => rows!(Reroute, reroute),
         Family::Controls => rows!(Controls, controls),
         Family::Exec => rows!(Exec, exec),
         Family::Files => rows!(Files, files),

@@ -15,7 +15,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::attack::Grant;
-use crate::stage::Stage;
 
 /// A launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,12 +61,13 @@ pub(crate) enum Placed {
     Env(String),
     Cwd(String),
     PolicyFile(String),
+    Connect(String),
+    Listen(String),
     Limit(&'static str, &'static str),
 }
 
 impl Placed {
-    pub(crate) fn new(grant: Grant, stage: &Stage) -> Self {
-        let fill = |template: &str| stage.expand(template);
+    pub(crate) fn new(grant: Grant, fill: impl Fn(&str) -> String) -> Self {
         match grant {
             Grant::NoSystem => Self::NoSystem,
             Grant::Read(path) => Self::Read {
@@ -92,6 +92,8 @@ impl Placed {
             Grant::Env(pair) => Self::Env(fill(pair)),
             Grant::Cwd(path) => Self::Cwd(fill(path)),
             Grant::PolicyFile(path) => Self::PolicyFile(fill(path)),
+            Grant::Connect(address) => Self::Connect(fill(address)),
+            Grant::Listen(address) => Self::Listen(fill(address)),
             Grant::Limit(name, value) => Self::Limit(name, value),
         }
     }

@@ -65,6 +65,8 @@ fn flags(grant: &Placed) -> Vec<String> {
         Placed::Env(entry) => pair("--env", entry),
         Placed::Cwd(path) => pair("--cwd", path),
         Placed::PolicyFile(path) => pair("--policy", path),
+        Placed::Connect(address) => pair("--connect", address),
+        Placed::Listen(address) => pair("--listen", address),
         Placed::Limit(name, value) => pair(&format!("--{name}"), value),
     }
 }

@@ -3,19 +3,19 @@
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
+use super::servers::{Inbox, Servers, tcp_says, udp_says};
 use crate::attack::{Attack, Prop};
 use crate::stage::Stage;
 use crate::witness::process::Process;
@@ -27,6 +27,12 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Folders that hold a socket and a FIFO of the host.
 const MEETING_PLACES: [&str; 3] = ["{outside}", "{fixtures}", "{scratch}/run"];
 
+/// Names of [`Servers::ports`] where nobody listens.
+const FREE_PORTS: [&str; 3] = ["closed", "listen", "other"];
+
+/// The one that the guest is not told of.
+const HIDDEN_PORT: &str = "hidden";
+
 /// Everything that stands ready.
 #[derive(Default)]
 pub(crate) struct Props {
@@ -34,7 +40,10 @@ pub(crate) struct Props {
     namespaced: Option<Victim>,
     /// Where the victim's executable lies, and a copy to compare with.
     rewritable: Vec<(String, String)>,
-    received: Arc<Mutex<Vec<u8>>>,
+    inbox: Inbox,
+    servers: Servers,
+    /// Listens on a port that it shares with whoever belongs to the same user.
+    sharer: Option<Victim>,
     fifos: Vec<RefCell<File>>,
     ports: Vec<u16>,
     arguments: Vec<String>,
@@ -65,6 +74,8 @@ impl Props {
                 Ok(())
             }
             Prop::Servers => self.add_servers(),
+            Prop::SharedPort => self.add_shared_port(stage),
+            Prop::Names(hosts) => name_hosts(stage, hosts),
             Prop::LocalServers => self.add_local_servers(stage),
             Prop::Flip(one, other) => flip(stage, one, other),
             Prop::ReadOnlyFixtures => make_read_only(stage),
@@ -73,7 +84,7 @@ impl Props {
             Prop::KernelLog => fs::write("/dev/kmsg", stage.expand("<7>palisade-suite {secret}\n")),
             Prop::Handle => self.add_handle(stage),
             // Flaws of the launcher: they are part of its command line.
-            Prop::Terminal | Prop::Flaw(_) => Ok(()),
+            Prop::Terminal | Prop::Flaw(_) | Prop::LauncherDies => Ok(()),
         }
     }
 
@@ -90,11 +101,19 @@ impl Props {
             .map(Victim::pid)
     }
 
-    /// Fills in `{victim}` and `{namespaced}`.
-    pub(super) fn fill(&self, flaw: &str) -> String {
+    /// Fills in `{victim}`, `{namespaced}` and every `{KEY}` of [`Props::arguments`].
+    pub(crate) fn fill(&self, template: &str) -> String {
         let pid = |victim: &Option<Victim>| victim.as_ref().map_or(0, Victim::pid).to_string();
-        flaw.replace("{victim}", &pid(&self.victim))
-            .replace("{namespaced}", &pid(&self.namespaced))
+        let text = template
+            .replace("{victim}", &pid(&self.victim))
+            .replace("{namespaced}", &pid(&self.namespaced));
+        let pairs = self
+            .arguments
+            .iter()
+            .filter_map(|pair| pair.split_once('='));
+        pairs.fold(text, |text, (key, value)| {
+            text.replace(&format!("{{{key}}}"), value)
+        })
     }
 
     pub(super) fn knows_port(&self, port: u64) -> bool {
@@ -104,17 +123,43 @@ impl Props {
     /// Whether a server or a FIFO got `nonce`.
     pub(crate) fn received(&self, nonce: &str) -> bool {
         eventually(|| {
-            let mut bytes = self
-                .received
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+            let mut bytes = self.inbox.bytes();
             for fifo in &self.fifos {
                 // EAGAIN ends the read: the FIFO is open at both ends and empty.
                 let _ = fifo.borrow_mut().read_to_end(&mut bytes);
             }
             String::from_utf8_lossy(&bytes).contains(nonce)
         })
+    }
+
+    /// Whether a packet for `address` was sent.
+    pub(crate) fn saw_packet_to(&self, address: &str) -> bool {
+        let address: Option<IpAddr> = address.parse().ok();
+        eventually(|| address.is_some_and(|address| self.servers.saw_packet_to(address)))
+    }
+
+    /// Whether a TCP server at the address, a template, says `nonce`.
+    pub(crate) fn tcp_says(&self, address: &str, nonce: &str) -> bool {
+        self.address(address)
+            .is_some_and(|address| tcp_says(address, nonce))
+    }
+
+    /// The same of a UDP server.
+    pub(crate) fn udp_says(&self, address: &str, nonce: &str) -> bool {
+        self.address(address)
+            .is_some_and(|address| udp_says(address, nonce))
+    }
+
+    fn address(&self, template: &str) -> Option<SocketAddr> {
+        self.fill(template).parse().ok()
+    }
+
+    /// The port of the server that the guest was not told of.
+    pub(crate) fn hidden_port(&self) -> u16 {
+        let mut ports = self.servers.ports().iter();
+        ports
+            .find(|(name, _)| *name == HIDDEN_PORT)
+            .map_or(0, |(_, port)| *port)
     }
 
     pub(crate) fn victim_is_dead(&self) -> bool {
@@ -173,45 +218,51 @@ impl Props {
     }
 
     fn add_servers(&mut self) -> io::Result<()> {
-        for (name, host) in [("tcp4", "127.0.0.1"), ("tcp6", "::1")] {
-            let listener = TcpListener::bind((host, 0))?;
-            self.announce(name, listener.local_addr()?);
-            self.serve(move || listener.accept().map(|(stream, _)| stream));
-        }
-        for (name, host, port) in [
-            ("udp4", "127.0.0.1", 0),
-            ("udp6", "::1", 0),
-            ("dns", "127.0.0.53", 53),
-        ] {
-            // Port 53 takes privileges; without them the attack is refused, and says so.
-            if let Ok(socket) = UdpSocket::bind((host, port)) {
-                self.announce(name, socket.local_addr()?);
-                self.serve_datagrams(move |bytes| socket.recv(bytes));
+        self.servers = Servers::start(&self.inbox)?;
+        for (name, port) in self.servers.ports() {
+            if *name != HIDDEN_PORT {
+                self.arguments.push(format!("{name}={port}"));
             }
         }
+        // What is free is the guest's to take: a listener there is not the suite's.
+        let taken = |name: &str| !FREE_PORTS.contains(&name);
+        let ports = self.servers.ports().iter();
+        self.ports
+            .extend(ports.filter(|(name, _)| taken(name)).map(|(_, port)| port));
         Ok(())
     }
 
-    fn announce(&mut self, name: &str, address: SocketAddr) {
-        self.ports.push(address.port());
-        self.arguments.push(format!("{name}={}", address.port()));
+    fn add_shared_port(&mut self, stage: &Stage) -> io::Result<()> {
+        let executable = stage.expand("{tools}/stagehand");
+        let (sharer, told) = Victim::start(stage, &executable, &["share-port"])?;
+        self.arguments
+            .extend(told.split_whitespace().map(str::to_owned));
+        self.sharer = Some(sharer);
+        Ok(())
     }
 
     fn add_local_servers(&mut self, stage: &Stage) -> io::Result<()> {
         let name = std::os::unix::net::SocketAddr::from_abstract_name(&stage.nonce)?;
         let listener = UnixListener::bind_addr(&name)?;
-        self.serve(move || listener.accept().map(|(stream, _)| stream));
+        self.inbox
+            .serve(move || listener.accept().map(|(stream, _)| stream));
+        let named = stage.path("{scratch}/run/named.dgram");
+        self.inbox
+            .serve_named_datagrams(UnixDatagram::bind(&named)?)?;
+        stage.give_away(&named)?;
         for place in MEETING_PLACES {
             let folder = stage.path(place);
             let socket = folder.join("host.sock");
             let listener = UnixListener::bind(&socket)?;
             stage.give_away(&socket)?;
-            self.serve(move || listener.accept().map(|(stream, _)| stream));
+            self.inbox
+                .serve(move || listener.accept().map(|(stream, _)| stream));
 
             let datagrams = folder.join("host.dgram");
             let receiver = UnixDatagram::bind(&datagrams)?;
             stage.give_away(&datagrams)?;
-            self.serve_datagrams(move |bytes| receiver.recv(bytes));
+            self.inbox
+                .serve_datagrams(move |bytes| receiver.recv(bytes));
 
             let fifo = folder.join("host.fifo");
             rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
@@ -226,32 +277,6 @@ impl Props {
             ));
         }
         Ok(())
-    }
-
-    /// Keeps what every connection sends.
-    fn serve<S: Read + Send + 'static>(&self, accept: impl Fn() -> io::Result<S> + Send + 'static) {
-        let received = Arc::clone(&self.received);
-        thread::spawn(move || {
-            while let Ok(mut stream) = accept() {
-                let received = Arc::clone(&received);
-                thread::spawn(move || {
-                    let mut bytes = [0; 256];
-                    if let Ok(length) = stream.read(&mut bytes) {
-                        keep(&received, &bytes[..length]);
-                    }
-                });
-            }
-        });
-    }
-
-    fn serve_datagrams(&self, receive: impl Fn(&mut [u8]) -> io::Result<usize> + Send + 'static) {
-        let received = Arc::clone(&self.received);
-        thread::spawn(move || {
-            let mut bytes = [0; 256];
-            while let Ok(length) = receive(&mut bytes) {
-                keep(&received, &bytes[..length]);
-            }
-        });
     }
 
     fn add_handle(&mut self, stage: &Stage) -> io::Result<()> {
@@ -310,13 +335,6 @@ impl Victim {
     }
 }
 
-fn keep(received: &Mutex<Vec<u8>>, bytes: &[u8]) {
-    received
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .extend_from_slice(bytes);
-}
-
 fn eventually(mut happened: impl FnMut() -> bool) -> bool {
     for look in 0..LOOKS {
         if look > 0 {
@@ -337,6 +355,13 @@ fn flip(stage: &Stage, one: &str, other: &str) -> io::Result<()> {
         .arg(stage.path(other))
         .spawn()
         .map(drop)
+}
+
+/// Gives the arena, and so the launcher, a table of host names.
+fn name_hosts(stage: &Stage, hosts: &str) -> io::Result<()> {
+    let table = stage.path("{case}/hosts");
+    fs::write(&table, hosts)?;
+    Ok(mount_bind(&table, "/etc/hosts")?)
 }
 
 fn make_read_only(stage: &Stage) -> io::Result<()> {

@@ -31,6 +31,8 @@ const GRACE: Duration = Duration::from_millis(300);
 pub(crate) struct Run {
     output: Vec<u8>,
     pub(crate) output_bytes: usize,
+    /// The launcher's process.
+    pub(crate) launcher: i32,
     output_closed: bool,
     pub(crate) lasted_ms: u64,
     pub(crate) survivors: usize,
@@ -63,7 +65,10 @@ pub(super) fn run_once(
 ) -> io::Result<Outcome> {
     let errors = stage.path("{case}/stderr");
     let mut launched = launch(stage, props, order, words, &errors)?;
-    let mut run = Run::default();
+    let mut run = Run {
+        launcher: launched.pid.as_raw_pid(),
+        ..Run::default()
+    };
     let mut seen = false;
     while let Some(event) = launched.next_event() {
         let was_held = run.held;
@@ -75,6 +80,9 @@ pub(super) fn run_once(
                 run: &run,
                 processes_before,
             });
+            if order.attack.props.contains(&Prop::LauncherDies) {
+                launched.kill()?;
+            }
             launched.stdin = None;
         }
         if run.exit_code.is_some() {
@@ -147,6 +155,11 @@ impl Launched {
     fn next_event(&self) -> Option<Event> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         self.events.recv_timeout(left).ok()
+    }
+
+    /// Ends the launcher without a chance to clean up.
+    fn kill(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::KILL)?)
     }
 
     /// After the launcher's end, or at the deadline: what is left?

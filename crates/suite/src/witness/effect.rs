@@ -37,6 +37,10 @@ pub enum Effect {
     VictimChanged,
     /// A server received the guest's nonce.
     Received,
+    /// A local server received the guest's nonce from somebody who is root to it.
+    ReceivedAsRoot,
+    /// A packet for this address was sent.
+    PacketTo(&'static str),
     /// The arena's host name is the guest's nonce.
     HostName,
     /// The user's keyring holds a key named by the nonce.
@@ -68,6 +72,8 @@ impl Effect {
             Self::Flags(file, bits) => flags_of(&path(file)) & bits == bits,
             Self::LargerThanMb(file, limit) => size_of(&path(file)) > limit << 20,
             Self::Received => scene.props.received(&scene.stage.nonce),
+            Self::ReceivedAsRoot => scene.props.received(&as_root(&scene.stage.nonce)),
+            Self::PacketTo(address) => scene.props.saw_packet_to(address),
             Self::HostName => host_name() == scene.stage.nonce,
             Self::KeyPlanted => scene.stage.finds_key(),
             Self::VictimRewritten => scene.props.victim_is_rewritten(),
@@ -76,6 +82,11 @@ impl Effect {
             Self::VictimChanged => scene.props.victim_is_changed(&scene.stage.secret),
         }
     }
+}
+
+/// What [`crate::warden::Props`] keeps of a message with this word from root.
+fn as_root(word: &str) -> String {
+    format!("{word} from uid 0;")
 }
 
 fn contains(path: &Path, text: &str) -> bool {

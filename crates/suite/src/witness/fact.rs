@@ -12,6 +12,8 @@ pub enum Fact {
     Inode(&'static str),
     /// The arena's host name.
     HostName,
+    /// A port that a server of the arena listens at and that the guest was not told.
+    HiddenPort,
 }
 
 impl Fact {
@@ -21,6 +23,7 @@ impl Fact {
                 let about = scene.stage.path(file).symlink_metadata();
                 format!("inode {}\n", about.map_or(0, |about| about.ino()))
             }
+            Self::HiddenPort => format!("socket at {}\n", scene.props.hidden_port()),
             Self::HostName => format!("host name {}\n", host_name()),
         }
     }

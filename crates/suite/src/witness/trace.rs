@@ -16,6 +16,10 @@ pub enum Trace {
     KernelFile(&'static str),
     /// A socket of this protocol name.
     Socket(&'static str),
+    /// An internet socket that is neither TCP nor UDP, or a socket of a further family.
+    ForeignSocket,
+    /// A descriptor of the launcher's process.
+    LauncherPidfd,
     /// A descriptor that watches a file.
     Watch,
     /// An abstract socket of the arena's network is named by the nonce.
@@ -66,6 +70,12 @@ pub enum Trace {
     OomScoreLowered,
     /// A TCP listener that is not the suite's is in the arena's network.
     Listener,
+    /// A TCP server at this address of the arena's network, a template, says the nonce.
+    TcpAnswers(&'static str),
+    /// A UDP server at this address says it.
+    UdpAnswers(&'static str),
+    /// A socket of the arena's network is in this group, as `/proc/net/igmp` and `igmp6` write it.
+    Membership(&'static str),
 }
 
 /// `f_type` of procfs, sysfs, cgroup v1 and v2, binfmt_misc (linux/magic.h).
@@ -84,7 +94,11 @@ impl Trace {
             Self::Namespaces(kind) => distinct(&guests, &format!("ns/{kind}")) > 1,
             Self::Roots => distinct(&guests, "root") > 1,
             Self::Listener => foreign_listener(scene),
+            Self::TcpAnswers(address) => scene.props.tcp_says(address, &scene.stage.nonce),
+            Self::UdpAnswers(address) => scene.props.udp_says(address, &scene.stage.nonce),
+            Self::Membership(group) => is_member(group),
             Self::AbstractName => has_abstract_name(&scene.stage.nonce),
+            Self::LauncherPidfd => has_pidfd(&guests, scene.run.launcher),
             Self::TracesStranger => Process::all().into_iter().any(|p| is_traced_by(p, &guests)),
             _ => guests.into_iter().any(|guest| self.seen_of(guest, scene)),
         }
@@ -95,6 +109,7 @@ impl Trace {
             Self::Descriptor(_)
             | Self::KernelFile(_)
             | Self::Socket(_)
+            | Self::ForeignSocket
             | Self::Watch
             | Self::BlockDevice
             | Self::DetachedTree => guest
@@ -143,6 +158,7 @@ impl Trace {
                     && is_kernel_file(descriptor)
             }
             Self::Socket(protocol) => descriptor.protocol().is_ok_and(|name| name == protocol),
+            Self::ForeignSocket => descriptor.protocol().is_ok_and(|name| is_foreign(&name)),
             Self::Watch => descriptor.info("inotify wd").is_some(),
             Self::BlockDevice => fs::metadata(descriptor.path())
                 .is_ok_and(|about| about.file_type().is_block_device()),
@@ -228,10 +244,35 @@ fn has_abstract_name(nonce: &str) -> bool {
         .any(|line| line.ends_with(&format!("@{nonce}")))
 }
 
-/// A listening socket in `/proc/net/tcp` whose port the suite's servers do not have.
+/// `Pid:` of a pidfd's fdinfo is a number of the reader's namespace.
+fn has_pidfd(guests: &[Process], of: i32) -> bool {
+    let descriptors = guests.iter().flat_map(|guest| guest.descriptors());
+    descriptors
+        .filter_map(|descriptor| descriptor.info("Pid")?.parse().ok())
+        .any(|pid: i32| pid == of)
+}
+
+fn is_foreign(protocol: &str) -> bool {
+    const ORDINARY: [&str; 4] = ["TCP", "TCPv6", "UDP", "UDPv6"];
+    !protocol.starts_with("UNIX") && !ORDINARY.contains(&protocol)
+}
+
+fn is_member(group: &str) -> bool {
+    ["/proc/self/net/igmp", "/proc/self/net/igmp6"]
+        .iter()
+        .any(|table| fs::read_to_string(table).is_ok_and(|text| text.contains(group)))
+}
+
+/// A listening socket whose port the suite's servers do not have.
 fn foreign_listener(scene: &Scene<'_>) -> bool {
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
+        .iter()
+        .any(|table| foreign_listener_in(table, scene))
+}
+
+fn foreign_listener_in(table: &str, scene: &Scene<'_>) -> bool {
     const LISTEN: &str = "0A";
-    let table = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
+    let table = fs::read_to_string(table).unwrap_or_default();
     table.lines().skip(1).any(|line| {
         let fields: Vec<_> = line.split_whitespace().collect();
         let port = fields

@@ -25,6 +25,10 @@ pub(super) struct Facts {
     pub(super) bare_trial: Option<Trial>,
     /// The same with the working directory granted for writing; `None` if that was not tried.
     pub(super) folder: Option<FolderTrial>,
+    /// A domain with a network grant.
+    pub(super) network: Trial,
+    /// pidfd_getfd(2), by which a guest's socket is taken hold of.
+    pub(super) pidfd_getfd: Call,
     pub(super) landlock_abi: Option<u32>,
     /// Names in `/sys/kernel/security/lsm`, if it can be read.
     pub(super) security_modules: Option<Vec<String>>,

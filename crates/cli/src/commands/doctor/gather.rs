@@ -13,9 +13,11 @@ use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},
     io::Errno,
     mount::OpenTreeFlags,
+    process::{PidfdFlags, PidfdGetfdFlags},
 };
 use std::{
     fs,
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
 };
 
@@ -34,6 +36,8 @@ pub(super) fn facts() -> Facts {
         trial,
         bare_trial: lacks_namespaces.then(|| trial::try_bare_domain(&machine)),
         folder: trial::try_folder(&machine, |folder| file_system_of(folder, &mounts)),
+        network: trial::try_network(&machine, !lacks_namespaces),
+        pidfd_getfd: pidfd_getfd(),
         landlock_abi: machine.landlock_abi,
         security_modules: security_modules(),
         apparmor_profile: apparmor_profile(),
@@ -85,6 +89,16 @@ fn answer<T>(outcome: rustix::io::Result<T>) -> Call {
         Err(Errno::PERM | Errno::ACCESS) => Call::Refused,
         _ => Call::Works,
     }
+}
+
+/// Of this process's own descriptor of its root folder, which is what it may always take.
+fn pidfd_getfd() -> Call {
+    let taken =
+        rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).and_then(|root| {
+            let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+            rustix::process::pidfd_getfd(own, root.as_raw_fd(), PidfdGetfdFlags::empty())
+        });
+    answer(taken)
 }
 
 /// `Seccomp:` in proc_pid_status(5) is 2 under a filter.

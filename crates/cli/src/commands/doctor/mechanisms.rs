@@ -4,12 +4,13 @@ use super::{
     advice::{self, Advice},
     container::Container,
     diagnosis::Finding,
-    facts::{Call, Facts, OLDEST_KERNEL},
+    facts::{Call, Facts, OLDEST_KERNEL, Trial},
 };
 
 /// Everything that can be judged without the namespaces, and what they change about it.
 pub(super) fn others(facts: &Facts) -> impl Iterator<Item = Finding> {
-    let always = [landlock, seccomp, memory_files, terminals, tracing].map(|judge| judge(facts));
+    let always =
+        [landlock, seccomp, network, memory_files, terminals, tracing].map(|judge| judge(facts));
     always
         .into_iter()
         .chain(owners(facts))
@@ -103,6 +104,28 @@ fn seccomp(facts: &Facts) -> Finding {
             "this kernel was built without CONFIG_SECCOMP_FILTER",
         )
         .advise([advice::accept_less("seccomp")]),
+    }
+}
+
+/// What network grants need beyond the wall itself.
+fn network(facts: &Facts) -> Finding {
+    const NAME: &str = "network";
+    let weak = |why: &str| {
+        Finding::weak(
+            NAME,
+            format!("--connect and --listen cannot be granted: {why}"),
+        )
+    };
+    match (&facts.network, facts.pidfd_getfd) {
+        _ if facts.kernel_version() < (5, 14) => weak("Linux 5.14 brought what they need"),
+        (_, Call::Unknown | Call::Refused) => {
+            weak("pidfd_getfd is refused by a system-call filter around palisade")
+        }
+        (Trial::Failed { message, .. }, _) => weak(message),
+        (Trial::Stood, Call::Works) => Finding::ok(
+            NAME,
+            "nothing unless granted; palisade can answer a guest's calls",
+        ),
     }
 }
 

@@ -33,6 +33,8 @@ fn fine() -> Facts {
         trial: Trial::Stood,
         bare_trial: None,
         folder: None,
+        network: Trial::Stood,
+        pidfd_getfd: Call::Works,
         landlock_abi: Some(6),
         security_modules: Some(["lockdown", "yama", "apparmor"].map(Into::into).into()),
         apparmor_profile: Some("unconfined".into()),
@@ -69,6 +71,30 @@ fn level(diagnosis: &Diagnosis, name: &str) -> Level {
         .find(|finding| finding.name == name)
         .unwrap()
         .level
+}
+
+#[test]
+fn network_grants_need_more_than_the_wall() {
+    let answered = failed(
+        Stage::Guest,
+        "host: another supervisor around palisade answers network calls already, and the kernel allows one",
+    );
+    let change: [fn(&mut Facts); 2] = [
+        |facts| facts.pidfd_getfd = Call::Refused,
+        |facts| facts.kernel = "5.13.0".into(),
+    ];
+    for change in change {
+        let mut facts = fine();
+        change(&mut facts);
+        assert_eq!(level(&diagnose(&facts), "network"), Level::Weak);
+    }
+    let inside = Facts {
+        network: answered,
+        ..fine()
+    };
+    let diagnosis = diagnose(&inside);
+    assert_eq!(level(&diagnosis, "network"), Level::Weak);
+    assert!(diagnosis.full_wall, "everything else can be had");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use super::facts::{FolderTrial, Stage, Trial};
 use anyhow::{Context, bail};
-use palisade_policy::{Access, Capability, FileGrant, Policy};
+use palisade_policy::{
+    Access, Capability, ConnectGrant, FileGrant, HostPattern, IpNetwork, Policy, Ports, Transport,
+};
 use palisade_process::{
     KeeperError, LaunchError, LaunchStep, Launcher, Machine, Streams, ThisHost, Tier,
     plan::{Surroundings, make_plan},
@@ -10,6 +12,7 @@ use palisade_process::{
 use palisade_wall::{Command, Ending};
 use std::{
     fs::File,
+    net::Ipv4Addr,
     os::fd::AsFd,
     path::{Path, PathBuf},
     time::Duration,
@@ -41,6 +44,25 @@ pub(super) fn try_bare_domain(machine: &Machine) -> Trial {
         ..machine.clone()
     };
     outcome_of(run_trial(&bare, Policy::default()))
+}
+
+/// Makes one whose network calls palisade answers, in the best tier there is.
+pub(super) fn try_network(machine: &Machine, has_namespaces: bool) -> Trial {
+    let machine = match has_namespaces {
+        true => machine.clone(),
+        false => Machine {
+            tier: Tier::Bare,
+            ..machine.clone()
+        },
+    };
+    let mut policy = Policy::default();
+    // Nobody is asked: the guest does not connect.
+    policy.grants.connect.push(ConnectGrant::Internet {
+        transport: Transport::Tcp,
+        host: HostPattern::Network(IpNetwork::of_address(Ipv4Addr::LOCALHOST.into())),
+        ports: Ports::one(1),
+    });
+    outcome_of(run_trial(&machine, policy))
 }
 
 fn outcome_of(trial: anyhow::Result<()>) -> Trial {

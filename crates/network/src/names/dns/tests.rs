@@ -98,6 +98,7 @@ fn conf(servers: &[SocketAddr]) -> ResolvConf {
         servers: servers.to_vec(),
         timeout: Duration::from_secs(20),
         attempts: 1,
+        ndots: 1,
     }
 }
 

@@ -1,0 +1,124 @@
+//! Connecting where the policy grants another port, host, family, transport or moment.
+
+use crate::attack::Attack;
+use crate::attack::Grant::{self, Connect, Listen};
+use crate::attack::Prop::{Names, Servers};
+use crate::guests::Connect as Guest;
+use crate::guests::Controls::GrantedConnect;
+use crate::witness::{Effect, Witness};
+
+const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];
+const TCP6: &[Grant] = &[Connect("tcp://[::1]:{tcp6}")];
+const UDP4: &[Grant] = &[Connect("udp://127.0.0.1:{udp4}")];
+const WHOLE_INTERNET: &[Grant] = &[Connect("tcp://0.0.0.0/0:*"), Connect("tcp://[::/0]:*")];
+const OTHER_HOST: &[Grant] = &[Connect("tcp://127.0.0.2:{tcp-any}")];
+
+/// The launcher's host names: one elsewhere, and two that have come to mean this host.
+const HOSTS: &str = "\
+127.0.0.1 localhost
+192.0.2.9 named.test
+127.0.0.2 rebound.test
+169.254.169.254 metadata.test
+";
+
+/// The guest's nonce reaches a witness; with `grants` it may.
+const fn delivered(entry: usize, grants: &'static [Grant]) -> Attack {
+    Attack::new(entry, Witness::Effect(Effect::Received))
+        .with(&[Servers])
+        .controlled_by(grants)
+}
+
+/// What is granted already is near, and not it.
+const fn other(granted: &'static [Grant], grants: &'static [Grant]) -> Attack {
+    delivered(77, grants).launched(granted)
+}
+
+/// The grant is of a name.
+const fn named(granted: &'static [Grant], grants: &'static [Grant]) -> Attack {
+    other(granted, grants).with(&[Servers, Names(HOSTS)])
+}
+
+pub(super) const fn row(guest: Guest) -> Attack {
+    match guest {
+        Guest::OtherAddress | Guest::OtherAddressMapped => {
+            other(&[Connect("tcp://127.0.0.1:{tcp-any}")], OTHER_HOST)
+        }
+        Guest::OtherAddressUdp => other(
+            &[Connect("udp://127.0.0.1:{udp-any}")],
+            &[Connect("udp://127.0.0.2:{udp-any}")],
+        ),
+        Guest::OtherFamily => other(
+            &[Connect("tcp://127.0.0.1:{tcp-any}")],
+            &[Connect("tcp://[::1]:{tcp-any}")],
+        ),
+        Guest::TransportTcp => other(&[Connect("udp://127.0.0.1:{tcp4}")], TCP4),
+        Guest::TransportUdp => other(&[Connect("tcp://127.0.0.1:{udp4}")], UDP4),
+
+        Guest::WholeInternet | Guest::WholeInternetAny | Guest::WholeInternetMapped => {
+            other(WHOLE_INTERNET, TCP4)
+        }
+        Guest::WholeInternet6 => other(WHOLE_INTERNET, TCP6),
+        Guest::Metadata4 | Guest::MetadataMapped => other(
+            WHOLE_INTERNET,
+            &[Connect("tcp://169.254.169.254:{tcp-any}")],
+        ),
+        Guest::Metadata6 => other(
+            WHOLE_INTERNET,
+            &[Connect("tcp://[fd00:ec2::254]:{tcp-any}")],
+        ),
+
+        Guest::OtherThanNamed => named(&[Connect("tcp://named.test:{tcp-any}")], OTHER_HOST),
+        // A launcher may also say that nothing is left of the name.
+        Guest::ReboundName => {
+            named(&[Connect("tcp://rebound.test:{tcp-any}")], OTHER_HOST).or_refused()
+        }
+        Guest::ReboundMetadata => named(
+            &[Connect("tcp://metadata.test:{tcp-any}")],
+            &[Connect("tcp://169.254.169.254:{tcp-any}")],
+        )
+        .or_refused(),
+
+        Guest::AnyAddress6 | Guest::ScopedLoopback | Guest::ShortAddress => delivered(78, TCP6),
+        Guest::ScopedLinkLocal | Guest::ScopedByDevice => {
+            delivered(78, &[Connect("tcp://[fe80::1%lo]:{tcp-any}")])
+        }
+        Guest::ConnectV4OnV6 => delivered(78, UDP4),
+        Guest::AnyAddressMapped
+        | Guest::LongAddress
+        | Guest::WideRegisters
+        | Guest::EdgeOfPage
+        | Guest::AddressInFile => delivered(78, TCP4),
+        // Each length is refused by the kernel, or by who reads the address in its stead; the
+        // lengths that only look odd in a register are not.
+        Guest::OddLengths => delivered(78, TCP4),
+
+        Guest::TcpReconnect6 => delivered(79, TCP6),
+        Guest::UdpReconnect | Guest::AddressForm => delivered(79, UDP4),
+        Guest::AfterFailure => delivered(79, TCP4).launched(&[Connect("tcp://127.0.0.1:{closed}")]),
+        Guest::AcceptedReconnect => delivered(79, TCP4).launched(&[
+            Listen("tcp://127.0.0.1:{listen}"),
+            Connect("tcp://127.0.0.1:{listen}"),
+        ]),
+        Guest::TcpReconnect
+        | Guest::ListenerReconnect
+        | Guest::Duplicate
+        | Guest::ForkedConnect
+        | Guest::VforkedConnect
+        | Guest::SharedTable
+        | Guest::PassedConnect
+        | Guest::ExecutedConnect
+        | Guest::LeaderlessConnect
+        | Guest::NamedThread
+        | Guest::NonblockingConnect => delivered(79, TCP4),
+
+        // The 32-bit calls are not there for anybody, granted or not.
+        Guest::Int80Socketcall => delivered(80, &[]).ungrantable(GrantedConnect),
+        // Data without a connect is refused to everybody, as where the host has Fast Open switched
+        // off; programs connect then.
+        Guest::Fastopen6
+        | Guest::FastopenMessage
+        | Guest::FastopenBatch
+        | Guest::FastopenReconnect => delivered(80, &[]).ungrantable(GrantedConnect),
+        Guest::FastopenConnect => delivered(80, TCP4),
+    }
+}

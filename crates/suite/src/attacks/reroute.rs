@@ -1,0 +1,38 @@
+//! A granted destination, and options that send the packet to another host first. No grant
+//! allows them: the control sends a packet that is seen to the same host.
+
+use crate::attack::Attack;
+use crate::attack::Prop::Servers;
+use crate::guests::Controls::GrantedDatagram;
+use crate::guests::Reroute as Guest;
+use crate::witness::{Effect, Witness};
+
+/// `ELSEWHERE4` and `ELSEWHERE6` of `sockets.h`.
+pub(super) const ELSEWHERE4: &str = "192.0.2.9";
+const ELSEWHERE6: &str = "2001:db8::9";
+
+const fn rerouted(by: &'static str) -> Attack {
+    Attack::new(83, Witness::Effect(Effect::PacketTo(by)))
+        .with(&[Servers])
+        .ungrantable(GrantedDatagram)
+}
+
+pub(super) const fn row(guest: Guest) -> Attack {
+    match guest {
+        Guest::LooseRoute
+        | Guest::StrictRoute
+        | Guest::RouteBeforeConnect
+        | Guest::RouteTcp
+        | Guest::RouteMapped
+        | Guest::RouteMessage
+        | Guest::RouteBatch
+        | Guest::RouteAddressedMessage
+        | Guest::RouteSecondMessage => rerouted(ELSEWHERE4),
+        Guest::SegmentsUdp
+        | Guest::SegmentsTcp
+        | Guest::SegmentsSend
+        | Guest::PacketOptions
+        | Guest::RoutingHeaderMessage
+        | Guest::RoutingHeader2292 => rerouted(ELSEWHERE6),
+    }
+}

@@ -1,0 +1,521 @@
+/*
+ * Connecting to a witness where the policy grants a door: the same host at another port, or
+ * another host at the same port. What differs is how the address is spelled, where it lies in
+ * memory, and how the process came by its socket.
+ */
+#include "sockets.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+
+/* ---- another host at a port that is granted for 127.0.0.1 ---- */
+
+int attack_other_address(void)
+{
+	return deliver(v4("127.0.0.2", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+int attack_other_address_mapped(void)
+{
+	return deliver(v6("::ffff:127.0.0.2", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+int attack_other_address_udp(void)
+{
+	return deliver(v4("127.0.0.2", need_number("udp-any")), SOCK_DGRAM, 0);
+}
+
+/* Who grants one family has not granted the other. */
+int attack_other_family(void)
+{
+	return deliver(V6("tcp-any"), SOCK_STREAM, 0);
+}
+
+/* The same port, but of the other transport. */
+int attack_transport_tcp(void)
+{
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
+int attack_transport_udp(void)
+{
+	return deliver(V4("udp4"), SOCK_DGRAM, 0);
+}
+
+/* ---- what a grant of the whole internet does not cover ---- */
+
+int attack_whole_internet(void)
+{
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
+int attack_whole_internet6(void)
+{
+	return deliver(V6("tcp6"), SOCK_STREAM, 0);
+}
+
+int attack_whole_internet_any(void)
+{
+	return deliver(v4("0.0.0.0", need_number("tcp4")), SOCK_STREAM, 0);
+}
+
+int attack_whole_internet_mapped(void)
+{
+	return deliver(v6("::ffff:127.0.0.1", need_number("tcp4")), SOCK_STREAM, 0);
+}
+
+/* The services that hand out a cloud machine's credentials. */
+int attack_metadata4(void)
+{
+	return deliver(v4("169.254.169.254", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+int attack_metadata6(void)
+{
+	return deliver(v6("fd00:ec2::254", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+int attack_metadata_mapped(void)
+{
+	return deliver(v6("::ffff:169.254.169.254", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+/* ---- names ---- */
+
+/* A name is granted; the address of another comes from the guest itself. */
+int attack_other_than_named(void)
+{
+	return deliver(v4("127.0.0.2", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+/* The name that is granted stands for an address of this host: DNS rebinding. */
+int attack_rebound_name(void)
+{
+	return deliver(v4("127.0.0.2", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+int attack_rebound_metadata(void)
+{
+	return deliver(v4("169.254.169.254", need_number("tcp-any")), SOCK_STREAM, 0);
+}
+
+/* ---- spellings ---- */
+
+int attack_any_address6(void)
+{
+	return deliver(v6("::", need_number("tcp6")), SOCK_STREAM, 0);
+}
+
+int attack_any_address_mapped(void)
+{
+	return deliver(v6("::ffff:0.0.0.0", need_number("tcp4")), SOCK_STREAM, 0);
+}
+
+static union address scoped(const char *host, const char *key)
+{
+	union address address = v6(host, need_number(key));
+	address.v6.sin6_scope_id = 1;
+	return address;
+}
+
+/* A scope that the kernel ignores for this address. */
+int attack_scoped_loopback(void)
+{
+	return deliver(scoped("::1", "tcp6"), SOCK_STREAM, 0);
+}
+
+int attack_scoped_link_local(void)
+{
+	return deliver(scoped("fe80::1", "tcp-any"), SOCK_STREAM, 0);
+}
+
+/* The scope comes from the device that the socket is bound to, not from the address. */
+int attack_scoped_by_device(void)
+{
+	int fd = open_socket(AF_INET6, SOCK_STREAM, 0);
+	must(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3), "SO_BINDTODEVICE");
+	return say_to(fd, v6("fe80::1", need_number("tcp-any")));
+}
+
+/* An address of IPv4 on a socket of IPv6: datagram sockets take it. */
+int attack_connect_v4_on_v6(void)
+{
+	return say_to(open_socket(AF_INET6, SOCK_DGRAM, 0), V4("udp4"));
+}
+
+/* A length that the address does not have, and the kernel takes. */
+int attack_long_address(void)
+{
+	union address to = V4("tcp4");
+	int fd = TCP4();
+	return connect(fd, &to.any, sizeof(struct sockaddr_storage)) ? refused("connect") : say(fd);
+}
+
+/* Without its scope: SIN6_LEN_RFC2133. */
+int attack_short_address(void)
+{
+	enum { SIN6_LEN_RFC2133 = 24 };
+	union address to = V6("tcp6");
+	int fd = open_socket(AF_INET6, SOCK_STREAM, 0);
+	return connect(fd, &to.any, SIN6_LEN_RFC2133) ? refused("connect") : say(fd);
+}
+
+/* Lengths that the kernel refuses, and whoever reads the address for it must too. */
+int attack_odd_lengths(void)
+{
+	static const long lengths[] = { 0,	 1,	    2,	     4,		  15,	       17,  127,
+					128,	 129,	    4096,    1L << 20,	  INT_MAX,     -1L, INT_MIN,
+					1L << 32, (1L << 32) | 16 };
+	union address to = V4("tcp4");
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		int fd = TCP4();
+		if (!syscall(SYS_connect, fd, &to, lengths[i]))
+			return say(fd);
+		close(fd);
+	}
+	return refused("connect");
+}
+
+/* Registers are wider than the kernel's ints. */
+int attack_wide_registers(void)
+{
+	const unsigned long garbage = 0xdead00000000;
+	union address to = V4("tcp4");
+	long fd = syscall(SYS_socket, AF_INET | garbage, SOCK_STREAM | garbage, IPPROTO_TCP | garbage);
+	must(fd, "socket");
+	must(syscall(SYS_connect, fd | garbage, &to, sizeof to.v4 | garbage), "connect");
+	return say((int)fd);
+}
+
+/* ---- where the address lies ---- */
+
+static char *two_pages(int second)
+{
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pages == MAP_FAILED || mprotect(pages + 4096, 4096, second))
+		unstaged("mmap");
+	return pages;
+}
+
+/* The address ends where the page does; one more byte cannot be read. */
+int attack_edge_of_page(void)
+{
+	union address to = V4("tcp4");
+	char *edge = two_pages(PROT_NONE) + 4096 - sizeof to.v4;
+	int fd = TCP4();
+	memcpy(edge, &to, sizeof to.v4);
+	connect(fd, (void *)edge, sizeof to.v4 + 1);
+	connect(fd, (void *)(edge + 8), sizeof to.v4);
+	connect(fd, NULL, sizeof to.v4);
+	connect(fd, (void *)-4096L, sizeof to.v4);
+	return connect(fd, (void *)edge, sizeof to.v4) ? refused("connect") : say(fd);
+}
+
+/* The address lies in a file that can be changed from elsewhere, and on a page yet to be read. */
+int attack_address_in_file(void)
+{
+	union address to = V4("tcp4");
+	int fd = TCP4(), file = open(need("scratch"), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	must(file, "O_TMPFILE");
+	must(write(file, &to, sizeof to), "write");
+	struct sockaddr *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+	if (mapped == MAP_FAILED)
+		unstaged("mmap");
+	return connect(fd, mapped, sizeof to.v4) ? refused("connect") : say(fd);
+}
+
+/* ---- again over the same socket ---- */
+
+static int disconnect(int fd)
+{
+	union address nowhere = { .any.sa_family = AF_UNSPEC };
+	return connect(fd, &nowhere.any, sizeof nowhere.any);
+}
+
+int attack_tcp_reconnect(void)
+{
+	int fd = open_door(AF_INET, SOCK_STREAM);
+	must(disconnect(fd), "AF_UNSPEC");
+	return say_to(fd, V4("tcp4"));
+}
+
+int attack_tcp_reconnect6(void)
+{
+	int fd = open_door(AF_INET6, SOCK_STREAM);
+	must(disconnect(fd), "AF_UNSPEC");
+	return say_to(fd, V6("tcp6"));
+}
+
+int attack_udp_reconnect(void)
+{
+	return say_to(open_door(AF_INET, SOCK_DGRAM), V4("udp4"));
+}
+
+/* A connect that is granted and fails, as nobody listens there. */
+int attack_after_failure(void)
+{
+	int fd = TCP4();
+	if (!connect_to(fd, V4("closed")) || errno != ECONNREFUSED)
+		return refused("connect where nobody listens");
+	return say_to(fd, V4("tcp4"));
+}
+
+/* A listener that is shut down can connect. */
+int attack_listener_reconnect(void)
+{
+	int fd = TCP4();
+	must(bind_to(fd, V4("listen")), "bind");
+	must(listen(fd, 4), "listen");
+	must(shutdown(fd, SHUT_RD), "shutdown");
+	return say_to(fd, V4("tcp4"));
+}
+
+/* What accept(2) gives was never made by socket(2). */
+int attack_accepted_reconnect(void)
+{
+	int listener = TCP4(), client = TCP4();
+	must(bind_to(listener, V4("listen")), "bind");
+	must(listen(listener, 4), "listen");
+	must(connect_to(client, V4("listen")), "connect to itself");
+	int fd = accept(listener, NULL, NULL);
+	must(fd, "accept");
+	must(disconnect(fd), "AF_UNSPEC");
+	return say_to(fd, V4("tcp4"));
+}
+
+/* A socket of IPv6 becomes one of IPv4. */
+int attack_address_form(void)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	must(connect_to(fd, v6("::ffff:127.0.0.1", need_number("door-udp4"))), "connect to the door");
+	set(fd, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET);
+	return say_to(fd, V4("udp4"));
+}
+
+/* ---- by another process, thread or descriptor ---- */
+
+int attack_duplicate(void)
+{
+	int fd = TCP4(), copy = dup(fd);
+	must(connect_to(fd, V4("door-tcp4")), "connect to the door");
+	must(disconnect(copy), "AF_UNSPEC");
+	must(connect_to(copy, V4("tcp4")), "connect");
+	return say(fd);
+}
+
+static int ending_of(pid_t child)
+{
+	int status;
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		unstaged("child");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : UNSTAGED;
+}
+
+int attack_forked_connect(void)
+{
+	int fd = TCP4();
+	pid_t child = fork();
+	if (child == 0)
+		_exit(say_to(fd, V4("tcp4")));
+	return ending_of(child);
+}
+
+int attack_vforked_connect(void)
+{
+	union address to = V4("tcp4");
+	int fd = TCP4();
+	pid_t child = vfork();
+	if (child == 0)
+		_exit(connect_to(fd, to) ? REFUSED : DONE);
+	int ending = ending_of(child);
+	errno = EACCES;
+	return ending == DONE ? say(fd) : refused("connect");
+}
+
+/* A process that shares the table of descriptors but no thread group. */
+int attack_shared_table(void)
+{
+	int fd = TCP4();
+	pid_t child = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (child == 0)
+		_exit(say_to(fd, V4("tcp4")));
+	return ending_of(child);
+}
+
+static int send_descriptor(int channel, int fd)
+{
+	char byte = 0, space[CMSG_SPACE(sizeof fd)];
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space
+	};
+	*CMSG_FIRSTHDR(&message) = (struct cmsghdr){
+		.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS
+	};
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &fd, sizeof fd);
+	return sendmsg(channel, &message, 0) == 1 ? 0 : -1;
+}
+
+static int receive_descriptor(int channel)
+{
+	int fd = -1;
+	char byte, space[CMSG_SPACE(sizeof fd)];
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space
+	};
+	if (recvmsg(channel, &message, 0) == 1 && CMSG_FIRSTHDR(&message))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+	return fd;
+}
+
+/* The process that connects never made a socket. */
+int attack_passed_connect(void)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		unstaged("socketpair");
+	pid_t child = fork();
+	if (child == 0)
+		_exit(say_to(receive_descriptor(pair[1]), V4("tcp4")));
+	must(send_descriptor(pair[0], TCP4()), "SCM_RIGHTS");
+	return ending_of(child);
+}
+
+/* The program that connects inherits its socket by execve(2). */
+int attack_executed_connect(void)
+{
+	if (argument("inherited"))
+		return say_to((int)need_number("inherited"), V4("tcp4"));
+	int fd = TCP4();
+	fcntl(fd, F_SETFD, 0);
+	execl(own_path(), own_path(), "executed-connect", nonce(), PATH_OF("inherited=%d", fd),
+	      PATH_OF("tcp4=%ld", need_number("tcp4")), NULL);
+	unstaged("execl");
+}
+
+static void *connect_alone(void *unused)
+{
+	/* The leader becomes a zombie that /proc and pidfd_open(2) still know. */
+	for (int state = 0; state != 'Z';) {
+		char line[256] = "", *after;
+		int file = open(PATH_OF("/proc/self/task/%d/stat", getpid()), O_RDONLY | O_CLOEXEC);
+		read(file, line, sizeof line - 1);
+		close(file);
+		state = (after = strrchr(line, ')')) ? after[2] : 'Z';
+	}
+	(void)unused;
+	_exit(deliver(V4("tcp4"), SOCK_STREAM, 0));
+}
+
+/* The thread that connects has outlived its leader. */
+int attack_leaderless_connect(void)
+{
+	in_thread(connect_alone, NULL);
+	pthread_exit(NULL);
+}
+
+/* A name that says `palisade`: whoever trusts names trusts the guest. */
+int attack_named_thread(void)
+{
+	prctl(PR_SET_NAME, "palisade");
+	return deliver(V4("tcp4"), SOCK_STREAM, 0);
+}
+
+int attack_nonblocking_connect(void)
+{
+	int fd = open_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	if (connect_to(fd, V4("tcp4")) && errno != EINPROGRESS)
+		return refused("connect");
+	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+	poll(&ready, 1, 1000);
+	return say(fd);
+}
+
+/* ---- other ways to the same call ---- */
+
+enum { SYS32_SOCKETCALL = 102, CALL_SOCKET = 1, CALL_CONNECT = 3 };
+
+/* Arguments in memory below 4 GiB, where 32-bit code finds them. */
+static long socketcall(long call, uint32_t *words)
+{
+	long result;
+	__asm__ volatile("int $0x80"
+			 : "=a"(result)
+			 : "a"(SYS32_SOCKETCALL), "b"(call), "c"(words)
+			 : "memory", "r8", "r9", "r10", "r11");
+	if ((int)result >= 0)
+		return (int)result;
+	errno = -(int)result;
+	return -1;
+}
+
+int attack_int80_socketcall(void)
+{
+	union address to = V4("tcp4");
+	uint32_t *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	if (low == MAP_FAILED)
+		unstaged("mmap");
+	memcpy(low, (uint32_t[]){ AF_INET, SOCK_STREAM, 0 }, 12);
+	long fd = socketcall(CALL_SOCKET, low);
+	must(fd, "socketcall socket");
+	memcpy(low + 8, &to, sizeof to.v4);
+	memcpy(low, (uint32_t[]){ (uint32_t)fd, (uint32_t)(uintptr_t)(low + 8), sizeof to.v4 }, 12);
+	must(socketcall(CALL_CONNECT, low), "socketcall connect");
+	return say((int)fd);
+}
+
+/* ---- TCP Fast Open: a connection without connect(2) ---- */
+
+static struct msghdr message_to(union address *to, struct iovec *data)
+{
+	*data = (struct iovec){ (char *)nonce(), strlen(nonce()) };
+	return (struct msghdr){ .msg_name = to, .msg_namelen = size_of(to), .msg_iov = data, .msg_iovlen = 1 };
+}
+
+/* The data may travel after the handshake only. */
+static int sent(long result, const char *call)
+{
+	must(result, call);
+	usleep(50000);
+	return DONE;
+}
+
+int attack_fastopen6(void)
+{
+	return sent(send_to(open_socket(AF_INET6, SOCK_STREAM, 0), V6("tcp6"), MSG_FASTOPEN), "sendto");
+}
+
+int attack_fastopen_message(void)
+{
+	struct iovec data;
+	union address to = V4("tcp4");
+	struct msghdr message = message_to(&to, &data);
+	return sent(sendmsg(TCP4(), &message, MSG_FASTOPEN), "sendmsg");
+}
+
+int attack_fastopen_batch(void)
+{
+	struct iovec data;
+	union address to = V4("tcp4");
+	struct mmsghdr batch = { .msg_hdr = message_to(&to, &data) };
+	return sent(sendmmsg(TCP4(), &batch, 1, MSG_FASTOPEN), "sendmmsg");
+}
+
+/* connect(2) only remembers; the first write connects. */
+int attack_fastopen_connect(void)
+{
+	int fd = TCP4();
+	set(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+	return sent(say_to(fd, V4("tcp4")) == DONE ? 0 : -1, "connect");
+}
+
+/* After a connect that was granted. */
+int attack_fastopen_reconnect(void)
+{
+	int fd = open_door(AF_INET, SOCK_STREAM);
+	must(disconnect(fd), "AF_UNSPEC");
+	return sent(send_to(fd, V4("tcp4"), MSG_FASTOPEN), "sendto");
+}
