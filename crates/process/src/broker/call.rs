@@ -326,7 +326,8 @@ fn connect_again(socket: &OwnedFd, to: SocketAddr) -> Option<Result<i64, Errno>>
     match try_connect(socket, to) {
         // Or another thread was told already.
         Ok((Ok(()) | Err(Errno::ISCONN), _)) => Some(Ok(0)),
-        Ok((Err(Errno::INPROGRESS | Errno::ALREADY), _)) => None,
+        // One that came again with a socket that does not block any more is told so.
+        Ok((Err(Errno::INPROGRESS | Errno::ALREADY), true)) => None,
         Ok((Err(errno), _)) | Err(errno) => Some(Err(errno)),
     }
 }

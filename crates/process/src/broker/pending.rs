@@ -40,6 +40,8 @@ type Again = Box<dyn FnMut(&OwnedFd) -> Option<Result<i64, Errno>> + Send>;
 struct Waiting {
     call: Notification,
     caller: Caller,
+    /// Who waited when it was tried last.
+    tried_for: u64,
     wait: Wait,
 }
 
@@ -94,9 +96,15 @@ impl Pending {
         arrived.calls.push(Waiting {
             caller: self.shared.repeated.waits(call),
             call: *call,
+            tried_for: call.id,
             wait,
         });
         drop(arrived);
+        self.queue.ring();
+    }
+
+    /// One of them has come again, and may not want to wait any more.
+    pub(super) fn look(&self) {
         self.queue.ring();
     }
 
@@ -180,9 +188,13 @@ impl Waiting {
     /// Answers if it can; `true` to wait on.
     fn goes_on(&mut self, shared: &Shared, is_ready: bool, now: Instant, look: bool) -> bool {
         let listener = shared.listener.as_fd();
+        let caller = self.caller.load(Ordering::Acquire);
+        let comes_again = std::mem::replace(&mut self.tried_for, caller) != caller;
         let wait = &mut self.wait;
+        // What is waited for elsewhere is read when it is there.
+        let is_asked = comes_again && wait.until == PollFlags::OUT;
         let result = match wait.deadline {
-            _ if is_ready => (wait.again)(&wait.socket),
+            _ if is_ready || is_asked => (wait.again)(&wait.socket),
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
             _ => None,
         };
