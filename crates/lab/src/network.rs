@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Both ends are on this machine and meet at a port of its loopback that was free. A container's
-//! network has addresses of its own: [`Bridge`].
+//! network has addresses of its own: `bridge`.
 
 mod bridge;
 mod server;

@@ -42,7 +42,8 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     let grants = &request.policy.grants;
     let mut words: Vec<OsString> = vec![request.program.into()];
     words.extend(WALL.map(OsString::from));
-    if request.network.is_some() {
+    let is_granted = !grants.connect.is_empty() || !grants.listen.is_empty();
+    if request.network.is_some() || is_granted {
         // It knows no rules for one: all of the host's, or none.
         words.push("--share-net".into());
     }

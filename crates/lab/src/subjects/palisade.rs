@@ -94,6 +94,12 @@ pub(crate) fn policy_flags(policy: &Policy) -> Vec<OsString> {
             value.unwrap_or_else(|| grant.name.clone().into()),
         ]);
     }
+    for grant in &grants.connect {
+        words.extend(["--connect".into(), grant.to_string().into()]);
+    }
+    for grant in &grants.listen {
+        words.extend(["--listen".into(), grant.to_string().into()]);
+    }
     for device in &grants.devices {
         words.extend(["--device".into(), device.path.clone().into()]);
     }

@@ -152,6 +152,18 @@ fn palisade_gets_the_policy_as_flags() {
     insta::assert_snapshot!(line(&palisade, &Policy::default()), @"/bin/palisade run -- /tmp/lab/true now");
 }
 
+/// A command of somebody's own may have a network too.
+#[test]
+fn granted_connections_are_flags() {
+    let mut policy = Policy::default();
+    let grants = &mut policy.grants;
+    grants.connect = vec!["tcp://example.com:443".parse().unwrap()];
+    grants.listen = vec!["udp://127.0.0.1:53,host-port=5353".parse().unwrap()];
+    let palisade = Palisade::new("/bin/palisade".into());
+    insta::assert_snapshot!(line(&palisade, &policy), @"/bin/palisade run --connect tcp://example.com:443 --listen udp://127.0.0.1:53,host-port=5353 -- /tmp/lab/true now");
+    assert!(line(&installed("bubblewrap"), &policy).contains(" --share-net "));
+}
+
 #[test]
 fn a_path_that_is_another_one_inside_is_shown_there() {
     let mut policy = Policy::default();

@@ -95,7 +95,7 @@ impl Pending {
                 .answer(listener, call, Err(Errno::AGAIN));
         }
         arrived.calls.push(Waiting {
-            caller: self.shared.repeated.waits(call),
+            caller: self.shared.repeated.waits(call, wait.is_begun),
             call: *call,
             wait,
         });

@@ -421,6 +421,55 @@ static void restarted_connect(void)
 	disperse(full);
 }
 
+/* Data before the connection is there would go past connect(2). */
+static void fast_open(void)
+{
+	union address to = v4("127.0.0.1", OPEN);
+	int listening = listener(to, 8), fd = stream(AF_INET), on = 1;
+	tell("fast open by sending", sendto(fd, "x", 1, MSG_FASTOPEN, &to.any, length_of(to)));
+	tell_peer("peer by sending", fd);
+	close(fd);
+	fd = stream(AF_INET);
+	tell("fast open by option", setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &on, sizeof on));
+	tell("connect with it", connect_to(fd, to));
+	tell("write with it", write(fd, "x", 1));
+	close(fd);
+	close(listening);
+}
+
+/* Each call is carried out once, however often a signal takes it back. */
+static void through_signals(const char *path)
+{
+	enum { ROUNDS = 300 };
+	int failed = 0, listening = listener(v4("127.0.0.1", OPEN), ROUNDS);
+	int server = datagram(AF_INET);
+	struct sockaddr_un local = { .sun_family = AF_UNIX };
+	strncpy(local.sun_path, path, sizeof local.sun_path - 1);
+	must("bind", bind_to(server, v4("127.0.0.1", OTHER)));
+	alarm_repeatedly(SA_RESTART, 1);
+	for (int i = 0; i < ROUNDS; i++) {
+		int fd = stream(AF_INET), name = stream(AF_UNIX), sender = datagram(AF_INET);
+		failed += connect_to(fd, v4("127.0.0.1", OPEN)) != 0;
+		failed += bind(name, (void *)&local, sizeof local) != 0 || listen(name, 1) != 0;
+		union address to = v4("127.0.0.1", OTHER);
+		failed += sendto(sender, &i, sizeof i, 0, &to.any, length_of(to)) != sizeof i;
+		int received = -1;
+		failed += recv(server, &received, sizeof received, 0) != sizeof received || received != i;
+		unlink(path);
+		close(fd);
+		close(name);
+		close(sender);
+	}
+	no_alarm();
+	tell("failed through signals", failed);
+	tell("arrived twice", recv(server, &failed, sizeof failed, MSG_DONTWAIT));
+	int next = dup(listening);
+	tell("descriptors were closed", next == server + 1);
+	close(next);
+	close(server);
+	close(listening);
+}
+
 static void wrong_arguments(void)
 {
 	union address to = v4("127.0.0.1", CLOSED);
@@ -948,6 +997,8 @@ int main(int count, char **arguments)
 	nonblocking_connect();
 	slow_connect();
 	restarted_connect();
+	fast_open();
+	through_signals(path);
 	wrong_arguments();
 	forgets_its_peer();
 	ports();
