@@ -31,6 +31,8 @@ fn main() {
         "bandwidth",
         "offline",
         "boot",
+        "stream",
+        "pages",
     ] {
         compile(&sources.join(program).with_extension("c"), &[]);
     }

@@ -7,14 +7,13 @@ use crate::{
     folder::{RowFolder, RunFolder},
     measure::{Executor, Observer, measure},
     outcome::{Doubt, Outcome},
+    pin::Pin,
     rows::{self, Extent, Prepared, Row, Tools},
     sample::{Run, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, find_peers},
     trial::Trials,
     warning,
 };
-use anyhow::Context;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::{
     path::PathBuf,
@@ -33,8 +32,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for each row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
-    /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap alone in
-    /// rows that take long.
+    /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap and
+    /// bridged alone in rows that take long.
     pub peers: Option<Vec<&'static Peer>>,
     /// How much of its work each row does. Less than all takes a tenth of the time.
     pub extent: Extent,
@@ -204,7 +203,7 @@ fn measure_row(
     prepared.schedule.budget = place.budget;
     warnings.append(&mut prepared.warnings);
     let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
-    let pinned_to = pin.as_ref().map(|pin| pin.processor);
+    let pinned_to = pin.as_ref().map(|(_, processor)| *processor);
     let watched = prepared.schedule.watched.clone();
     let before = Moment::now();
     let (samples, took, left_out) = take_samples(place, prepared, folder, options)?;
@@ -303,34 +302,6 @@ impl Observer for Watcher<'_> {
     }
 }
 
-/// Keeps this thread, and what it starts, on one processor until it is dropped.
-struct Pin {
-    processor: usize,
-    before: CpuSet,
-}
-
-impl Pin {
-    /// The last one that this thread may use: the first one takes most interrupts.
-    fn to_last_processor() -> anyhow::Result<Self> {
-        let before = sched_getaffinity(None).context("host: cannot tell the processors")?;
-        let usable = (0..CpuSet::MAX_CPU)
-            .rev()
-            .find(|&processor| before.is_set(processor));
-        let processor = usable.context("host: no processor to run on")?;
-        let mut only = CpuSet::new();
-        only.set(processor);
-        sched_setaffinity(None, &only).context("host: cannot keep to one processor")?;
-        Ok(Self { processor, before })
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // It was allowed before; should it not be now, nothing worse than a slow rest follows.
-        let _ = sched_setaffinity(None, &self.before);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,15 +346,5 @@ mod tests {
         let last = at(2, 70);
         assert_eq!(last.budget_in_all.as_secs(), 130);
         assert_eq!((last.number, last.rows), (3, 3));
-    }
-
-    #[test]
-    fn a_pin_holds_one_processor_and_lets_go() {
-        let before = sched_getaffinity(None).unwrap();
-        let pin = Pin::to_last_processor().unwrap();
-        let during = sched_getaffinity(None).unwrap();
-        assert!(during.count() == 1 && during.is_set(pin.processor));
-        drop(pin);
-        assert!(sched_getaffinity(None).unwrap() == before);
     }
 }

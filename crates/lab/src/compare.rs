@@ -270,7 +270,10 @@ impl Comparison {
             before: of(before),
             after: of(after),
             ratio,
-            change: change_of(&ratio, basis),
+            change: match figure.unit.is_rate() {
+                true => change_of(&ratio, basis).reversed(),
+                false => change_of(&ratio, basis),
+            },
             is_ours: is_ours(&figure.contender.subject),
         });
     }
@@ -357,6 +360,15 @@ fn change_of(ratio: &Estimate, basis: Basis) -> Change {
 }
 
 impl Change {
+    /// Of what is better the more there is of it.
+    fn reversed(self) -> Self {
+        match self {
+            Self::Faster => Self::Slower,
+            Self::Slower => Self::Faster,
+            Self::Same | Self::CannotTell => self,
+        }
+    }
+
     fn in_words(self, basis: Basis) -> &'static str {
         match (self, basis) {
             (Self::Same, _) => "same",

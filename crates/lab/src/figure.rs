@@ -47,6 +47,10 @@ pub enum Target {
     AtMostOverBare(f64),
     /// At most this many times as much as with no wall.
     AtMostTimesBare(f64),
+    /// At least this many times as much as with no wall, of a rate.
+    AtLeastTimesBare(f64),
+    /// At least this many times as much as through a container's network, of a rate.
+    AtLeastTimesBridged(f64),
 }
 
 /// Whether a target is reached, from good to bad.
@@ -74,14 +78,15 @@ impl Figure {
         let bare = baseline.map(|baseline| samples.series(baseline, measure));
         let ratio = bare.as_ref().map(|bare| estimate_ratio(&series, bare));
         let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
-        let verdict = |estimate: &Estimate, limit| Verdict::of(estimate, limit, series.len());
-        let verdict = target.and_then(|target| match target {
-            Target::AtMost(limit) => Some(verdict(&estimate_median(&series), limit)),
-            Target::AtMostOverBare(limit) => {
-                difference.map(|difference| verdict(&difference, limit))
-            }
-            Target::AtMostTimesBare(limit) => ratio.map(|ratio| verdict(&ratio, limit)),
+        let judged = target.and_then(|target| match target {
+            Target::AtMost(_) => Some(estimate_median(&series)),
+            Target::AtMostOverBare(_) => difference,
+            Target::AtMostTimesBare(_)
+            | Target::AtLeastTimesBare(_)
+            | Target::AtLeastTimesBridged(_) => ratio,
         });
+        let verdict = target.zip(judged);
+        let verdict = verdict.map(|(target, judged)| target.verdict(&judged, series.len()));
         Self {
             contender: contender.clone(),
             measure: measure.to_owned(),
@@ -101,7 +106,7 @@ impl Figure {
         contender: &Contender,
         baseline: &Contender,
         (measures, unit): (&[&str], Unit),
-        most: Option<f64>,
+        target: Option<Target>,
     ) -> Self {
         let pair = |measure: &&str| {
             (
@@ -110,7 +115,7 @@ impl Figure {
             )
         };
         let pairs: Vec<_> = measures.iter().map(pair).collect();
-        Self::mean_of_pairs(contender.clone(), unit, &pairs, most)
+        Self::mean_of_pairs(contender.clone(), unit, &pairs, target)
     }
 
     /// The geometric mean of the ratios of pairs of series, each round by round.
@@ -118,7 +123,7 @@ impl Figure {
         contender: Contender,
         unit: Unit,
         pairs: &[(Vec<f64>, Vec<f64>)],
-        most: Option<f64>,
+        target: Option<Target>,
     ) -> Self {
         let ratio = estimate_mean_ratio(pairs);
         let rounds = pairs.first().map_or(0, |(ours, _)| ours.len());
@@ -130,8 +135,8 @@ impl Figure {
             summary: None,
             ratio: Some(ratio),
             difference: None,
-            target: most.map(Target::AtMostTimesBare),
-            verdict: most.map(|most| Verdict::of(&ratio, most, rounds)),
+            target,
+            verdict: target.map(|target| target.verdict(&ratio, rounds)),
         }
     }
 
@@ -171,16 +176,31 @@ pub(crate) fn is_ours(subject: &str) -> bool {
     subject.starts_with("palisade") || subject.starts_with("library")
 }
 
+impl Target {
+    /// Whether an estimate of so many rounds reaches it.
+    fn verdict(self, estimate: &Estimate, rounds: usize) -> Verdict {
+        let (is_within, is_beyond) = match self {
+            Self::AtMost(most) | Self::AtMostOverBare(most) | Self::AtMostTimesBare(most) => {
+                (estimate.high <= most, estimate.low > most)
+            }
+            Self::AtLeastTimesBare(least) | Self::AtLeastTimesBridged(least) => {
+                (estimate.low >= least, estimate.high < least)
+            }
+        };
+        Verdict::of(is_within, is_beyond, rounds)
+    }
+}
+
 impl Verdict {
     /// Of so few rounds that chance alone may put all of them on one side, nothing can be said: an
     /// interval cannot be wider than what was seen.
-    fn of(estimate: &Estimate, limit: f64, rounds: usize) -> Self {
+    fn of(is_within: bool, is_beyond: bool, rounds: usize) -> Self {
         const FEWEST_ROUNDS: usize = 4;
         if rounds < FEWEST_ROUNDS {
             Self::Unsure
-        } else if estimate.high <= limit {
+        } else if is_within {
             Self::Pass
-        } else if estimate.low > limit {
+        } else if is_beyond {
             Self::Short
         } else {
             Self::Unsure
@@ -224,6 +244,9 @@ mod tests {
             (Target::AtMostOverBare(299.0), Verdict::Short),
             (Target::AtMostTimesBare(1.75), Verdict::Pass),
             (Target::AtMostTimesBare(1.7), Verdict::Short),
+            (Target::AtLeastTimesBare(1.75), Verdict::Pass),
+            (Target::AtLeastTimesBare(1.8), Verdict::Short),
+            (Target::AtLeastTimesBridged(1.4), Verdict::Pass),
         ] {
             assert_eq!(verdict(&bare, &ours, target), Some(expected), "{target:?}");
         }

@@ -28,6 +28,12 @@ pub(crate) fn four_figures(value: f64) -> String {
     }
 }
 
+/// `+9.2`, `−0.1`, `+118`.
+pub(crate) fn signed(value: f64) -> String {
+    let sign = if value < 0.0 { '−' } else { '+' };
+    format!("{sign}{}", short(value.abs()))
+}
+
 /// `+0.920`, `−0.010`.
 pub(crate) fn signed_milliseconds(us: f64) -> String {
     let sign = if us < 0.0 { '−' } else { '+' };
@@ -46,6 +52,7 @@ mod tests {
         );
         assert_eq!([0.0, 3_149_824.0].map(kibibytes), ["0", "3076"]);
         assert_eq!([3.44, 99.96, 4021.3].map(short), ["3.4", "100", "4021"]);
+        assert_eq!([-0.14, 9.22, 118.0].map(signed), ["−0.1", "+9.2", "+118"]);
         assert_eq!(
             [-10.0, 0.0, 920.0].map(signed_milliseconds),
             ["−0.010", "+0.000", "+0.920"]

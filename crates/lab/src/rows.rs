@@ -4,6 +4,7 @@ mod boot;
 mod conformance;
 mod counts;
 mod memory;
+mod network;
 mod operations;
 pub mod osv;
 mod policies;
@@ -18,6 +19,7 @@ use crate::{
     Trial, Warning,
     figure::Figure,
     measure::{Schedule, Watched},
+    network::Network,
     notation::four_figures,
     sample::{Contender, Samples},
     subjects::{InstalledPeer, PEERS, Palisade, Peer, Subject},
@@ -77,7 +79,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 14] {
+pub fn rows() -> [&'static dyn Row; 24] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -93,6 +95,16 @@ pub fn rows() -> [&'static dyn Row; 14] {
         &boot::Boot,
         &counts::Counts,
         &osv::JVM,
+        &network::BROKER,
+        &network::BLOCKS,
+        &network::PACKETS,
+        &network::BULK,
+        &network::DOCUMENTS,
+        &network::REDIS,
+        &network::FILES,
+        &network::COPY,
+        &network::MEMCACHED,
+        &network::POSTGRES,
     ]
 }
 
@@ -155,9 +167,10 @@ impl Prepared {
 }
 
 impl Tools {
-    /// The same for a row whose runs take long: compared with the peer that is like palisade the most.
+    /// The same for a row whose runs take long: compared with the peer that is like palisade the most,
+    /// and on rows of the network with that of a container.
     pub(crate) fn for_long_row(&self) -> Self {
-        let is_kept = |peer: &Peer| peer.name == "bubblewrap";
+        let is_kept = |peer: &Peer| ["bubblewrap", "bridged"].contains(&peer.name);
         let mut tools = self.clone();
         tools.peers.retain(|peer| is_kept(peer.peer));
         tools.absent.retain(|peer| is_kept(peer));
@@ -173,7 +186,18 @@ fn try_peers<T: Trial + 'static>(
     command: &Command,
     make: impl Fn(&InstalledPeer) -> anyhow::Result<T>,
 ) {
-    let able = |peer: &Peer| peer.takes(command);
+    try_peers_on(prepared, tools, workload, (command, &Network::None), make);
+}
+
+/// The same of those that can give a command this of the network.
+fn try_peers_on<T: Trial + 'static>(
+    prepared: &mut Prepared,
+    tools: &Tools,
+    workload: &str,
+    (command, network): (&Command, &Network),
+    make: impl Fn(&InstalledPeer) -> anyhow::Result<T>,
+) {
+    let able = |peer: &Peer| peer.takes(command, network);
     let mut doubts = Vec::new();
     for peer in tools.peers.iter().filter(|one| able(one.peer)) {
         let ran = make(peer).and_then(|mut trial| trial.run_once().map(|_| trial));

@@ -40,6 +40,12 @@ pub enum Unit {
     /// How a test ended: 0 passed, 1 skipped, 2 failed.
     #[serde(rename = "outcome")]
     Outcome,
+    /// How many in a second, of whatever is done: more is better.
+    #[serde(rename = "/s")]
+    PerSecond,
+    /// Millions of bytes in a second: more is better.
+    #[serde(rename = "MB/s")]
+    MegabytesPerSecond,
 }
 
 impl Unit {
@@ -50,7 +56,14 @@ impl Unit {
             Self::Nanoseconds => "ns",
             Self::Bytes => "B",
             Self::Count | Self::Outcome => "",
+            Self::PerSecond => "/s",
+            Self::MegabytesPerSecond => "MB/s",
         }
+    }
+
+    /// Whether it is a rate: the more, the better.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Self::PerSecond | Self::MegabytesPerSecond)
     }
 }
 

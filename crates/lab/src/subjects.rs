@@ -6,10 +6,12 @@
 //! said as a warning, never made up for.
 
 mod bare;
+mod bridged;
 mod bubblewrap;
 mod containers;
 mod firejail;
 mod palisade;
+mod pasta;
 mod peer;
 mod sandlock;
 mod wasmtime;
@@ -21,11 +23,13 @@ pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};
 
 pub(crate) use wasmtime::is_wasm;
 
+use crate::network::Network;
 use palisade_policy::{EnvGrant, Policy};
 use palisade_wall::Command;
 use std::{
     env,
     ffi::OsString,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -45,7 +49,23 @@ pub trait Subject {
         None
     }
 
-    /// The command line that runs `command` under as much of `policy` as it can hold. It may name
+    /// Whether it is for ordinary users only.
+    fn refuses_root(&self) -> bool {
+        false
+    }
+
+    /// Whether it is a network that the lab makes for it.
+    fn has_network_of_the_lab(&self) -> bool {
+        false
+    }
+
+    /// Where a guest that must not be root becomes somebody else, if the lab is root.
+    fn leaves_root(&self) -> LeavesRoot {
+        LeavesRoot::First
+    }
+
+    /// The command line that runs `command` under as much of `policy` as it can hold, with no more of
+    /// the network than `network` where it can hold that. It may name
     /// files that it needs and lays out in `room`, an empty folder that stays as long as the line is
     /// used. The line is to be run in the policy's working directory, with the variables that it
     /// grants and nothing else in the environment.
@@ -57,8 +77,20 @@ pub trait Subject {
         &self,
         policy: &Policy,
         command: &Command,
+        network: &Network,
         room: &Path,
     ) -> anyhow::Result<Vec<OsString>>;
+}
+
+/// Where a guest that must not be root becomes somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeavesRoot {
+    /// The command line is that user's already.
+    First,
+    /// Just before the guest: what is before it needs root.
+    Last,
+    /// The wall does it itself for each guest.
+    ByItself,
 }
 
 /// The environment that a policy's grants make: what has no value is passed on, if it is there.
@@ -75,11 +107,20 @@ pub(crate) fn variables(policy: &Policy) -> Vec<(String, OsString)> {
 
 /// The first line that `program --version` prints.
 fn version_of(program: &Path) -> Option<String> {
+    version_by(program, "--version")
+}
+
+/// The same by another flag; some print it on stderr.
+pub(crate) fn version_by(program: &Path, flag: &str) -> Option<String> {
     let output = std::process::Command::new(program)
-        .arg("--version")
+        .arg(flag)
         .output()
         .ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
+    let told = match output.stdout.is_empty() {
+        true => output.stderr,
+        false => output.stdout,
+    };
+    let text = String::from_utf8(told).ok()?;
     text.lines().next().map(ToOwned::to_owned)
 }
 
@@ -89,6 +130,21 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&folders)
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
+}
+
+/// The same of a program that is no user's: servers lie elsewhere.
+pub(crate) fn server_program(name: &str) -> Option<PathBuf> {
+    const POSTGRES: &str = "/usr/lib/postgresql";
+    let versions = fs::read_dir(POSTGRES).into_iter().flatten().flatten();
+    let mut versions: Vec<_> = versions.map(|one| one.path().join("bin")).collect();
+    versions.sort();
+    let newest = versions.pop();
+    let folders = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut places = folders
+        .into_iter()
+        .chain(newest)
+        .map(|folder| folder.join(name));
+    on_path(name).or_else(|| places.find(|path| path.is_file()))
 }
 
 fn words_of(command: &Command) -> impl Iterator<Item = OsString> {

@@ -2,6 +2,7 @@
 
 use crate::{
     Warning,
+    network::Network,
     sample::{Contender, Reading},
     subjects::{Subject, peer, variables},
     workloads,
@@ -111,8 +112,21 @@ impl Program {
         policy: &Policy,
         command: &palisade_wall::Command,
     ) -> anyhow::Result<Self> {
+        Self::with_network(subject, policy, command, &Network::None)
+    }
+
+    /// The same with something of the network.
+    pub(crate) fn with_network(
+        subject: &dyn Subject,
+        policy: &Policy,
+        command: &palisade_wall::Command,
+        network: &Network,
+    ) -> anyhow::Result<Self> {
         let room = workloads::new_room()?;
-        let line = subject.command_line(policy, command, room.path())?;
+        let mut line = subject.command_line(policy, command, network, room.path())?;
+        if network.is_some() {
+            line = ending_with_the_lab(line);
+        }
         Ok(Self {
             line_to_end: subject.line_to_end(&line),
             _room: Some(room),
@@ -197,23 +211,8 @@ impl Program {
 
     /// Waits for its end or its words, a signal, or a second: a signal may come just before the wait.
     fn has_ended(&mut self, pidfd: &OwnedFd, said: &mut Tail) -> anyhow::Result<bool> {
-        const SECOND: Timespec = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
-        let mut fds = [
-            PollFd::new(pidfd, PollFlags::IN),
-            PollFd::new(&self.errors, PollFlags::IN),
-        ];
-        match poll(&mut fds, Some(&SECOND)) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(false),
-            Err(error) => return Err(error).context("host: cannot watch a process"),
-        }
-        let [has_ended, has_spoken] = fds.map(|fd| !fd.revents().is_empty());
-        if has_spoken {
-            said.take_from(&mut self.errors);
-        }
+        let has_ended = wait_for(pidfd, &self.errors)?;
+        said.take_from(&mut self.errors);
         Ok(has_ended)
     }
 
@@ -241,6 +240,41 @@ impl Program {
             output.with_context(|| format!("host: cannot run {:?}", self.command))?;
         self.check(status)?;
         String::from_utf8(stdout).context("the output is not text")
+    }
+
+    /// The same, and ends it where it takes too long: who talks with somebody may wait for ever.
+    pub(crate) fn run_for_output_within(&mut self, limit: Duration) -> anyhow::Result<String> {
+        let (mut said, into_said) = std::io::pipe().context("host: cannot make a pipe")?;
+        rustix::io::ioctl_fionbio(&said, true).context("host: cannot use a pipe")?;
+        let began = Instant::now();
+        let child = self.command.stdout(into_said.try_clone()?).spawn();
+        let mut child = child.with_context(|| format!("host: cannot run {:?}", self.command))?;
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let pidfd = pidfd.context("host: cannot watch a process")?;
+        let mut output = Vec::new();
+        while !wait_for(&pidfd, &said)? {
+            take_all(&mut said, &mut output);
+            if began.elapsed() > limit {
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+                child.wait().context("host: cannot wait for a process")?;
+                self.end_the_rest();
+                let said = self.said_on_stderr();
+                bail!(
+                    "it did not end within {} s: {}",
+                    limit.as_secs(),
+                    cause_in(&said)
+                );
+            }
+        }
+        let status = child.wait().context("host: cannot wait for a process")?;
+        take_all(&mut said, &mut output);
+        self.check(status)?;
+        String::from_utf8(output).context("the output is not text")
+    }
+
+    /// What starts it, for those who do more with that.
+    pub(crate) fn command(&mut self) -> &mut Command {
+        &mut self.command
     }
 
     /// Runs it until it says `word` on a line of its own, has `look` look at its process and what
@@ -282,6 +316,38 @@ impl Program {
     }
 }
 
+/// A command line whose process ends when the lab does, even where the lab is killed: a server would go on
+/// for ever.
+pub(crate) fn ending_with_the_lab(line: Vec<OsString>) -> Vec<OsString> {
+    let lead = ["setpriv", "--pdeathsig", "TERM", "--"];
+    lead.into_iter().map(OsString::from).chain(line).collect()
+}
+
+/// Waits for a process's end, its words, a signal, or a second; whether it has ended.
+fn wait_for(pidfd: &OwnedFd, said: &PipeReader) -> anyhow::Result<bool> {
+    const SECOND: Timespec = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    let mut fds = [
+        PollFd::new(pidfd, PollFlags::IN),
+        PollFd::new(said, PollFlags::IN),
+    ];
+    match poll(&mut fds, Some(&SECOND)) {
+        Ok(_) => Ok(!fds[0].revents().is_empty()),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error).context("host: cannot watch a process"),
+    }
+}
+
+/// Takes what is there.
+fn take_all(pipe: &mut PipeReader, into: &mut Vec<u8>) {
+    let mut part = [0; 4096];
+    while let Ok(length @ 1..) = pipe.read(&mut part) {
+        into.extend_from_slice(&part[..length]);
+    }
+}
+
 /// A run that is over.
 #[derive(Debug)]
 pub(crate) struct Used {
@@ -300,14 +366,14 @@ impl Used {
 }
 
 /// The last of what a program says.
-#[derive(Default)]
-struct Tail(Vec<u8>);
+#[derive(Debug, Default)]
+pub(crate) struct Tail(Vec<u8>);
 
 impl Tail {
     const MOST_BYTES: usize = 8192;
 
     /// Takes what is there; it ends when there is no more for now: this process holds the other end.
-    fn take_from(&mut self, pipe: &mut PipeReader) {
+    pub(crate) fn take_from(&mut self, pipe: &mut PipeReader) {
         let mut part = [0; 4096];
         while let Ok(length @ 1..) = pipe.read(&mut part) {
             self.0.extend_from_slice(&part[..length]);
@@ -316,7 +382,7 @@ impl Tail {
         }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
 }

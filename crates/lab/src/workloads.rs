@@ -15,6 +15,8 @@ static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks"));
 static THREADS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/threads"));
 static BOOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/boot"));
 static OFFLINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/offline"));
+static STREAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stream"));
+static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// Header, then the sections of types, functions, exports and code.
@@ -110,6 +112,16 @@ impl Workloads {
     /// Adds `offline`, which runs a program with no network and no other wall.
     pub fn add_offline(&self) -> anyhow::Result<PathBuf> {
         self.add_program("offline", OFFLINE)
+    }
+
+    /// Adds `stream`, which moves bytes by TCP, and connects.
+    pub fn add_stream(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("stream", STREAM)
+    }
+
+    /// Adds `pages`, a web server and its client.
+    pub fn add_pages(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("pages", PAGES)
     }
 
     /// Adds a shell script; gives its path.

@@ -186,6 +186,65 @@ fn rows_of_operations() {
     }
 }
 
+/// Whether a program is there. Where all tests must run, it must be.
+fn has_program(program: &str, package: &str) -> bool {
+    let places = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map(Path::new);
+    let is_there = places.iter().any(|place| place.join(program).is_file());
+    assert!(
+        is_there || env::var_os("CI").is_none(),
+        "CI needs {program}: tools/setup test"
+    );
+    if !is_there {
+        eprintln!("skipped: {program} is missing (apt-get install {package})");
+    }
+    is_there
+}
+
+/// Programs of ours at both ends.
+#[test]
+fn rows_with_two_ends() {
+    let out = tempfile::tempdir().unwrap();
+    for row in ["broker", "mk-4", "mk-5", "den-f3"] {
+        let outcome = run(row, out.path()).unwrap();
+        assert_complete(&outcome, 2 + peers(&outcome, row));
+    }
+}
+
+/// Servers and clients of others.
+#[test]
+fn rows_of_servers() {
+    let rows = [
+        ("den-tcp", "iperf3", "iperf3"),
+        ("sva-f2", "nginx", "nginx-light apache2-utils"),
+        ("sva-f3", "sshd", "openssh-server"),
+        ("osv-mc", "memcaslap", "memcached libmemcached-tools"),
+        ("redis", "redis-server", "redis-server"),
+        ("pgbench", "pgbench", "postgresql"),
+    ];
+    let out = tempfile::tempdir().unwrap();
+    for (row, program, package) in rows {
+        if has_program(program, package) {
+            let outcome = run(row, out.path()).unwrap();
+            assert_complete(&outcome, 2 + peers(&outcome, row));
+        }
+    }
+}
+
+/// Beside the network of a container, where it can be made.
+#[test]
+fn a_row_beside_a_bridge() {
+    let out = tempfile::tempdir().unwrap();
+    let options = Options {
+        peers: Some(peer("bridged").into_iter().collect()),
+        ..options(out.path(), false)
+    };
+    let outcomes = bench(&[named("den-f3")], &options).unwrap();
+    let outcome = &outcomes.rows[0];
+    assert_eq!(outcome.failed, None);
+    let can = rustix::process::geteuid().is_root() && Path::new("/usr/sbin/nft").is_file();
+    assert_eq!(peers(outcome, "den-f3") == 1, can, "{outcome}");
+}
+
 /// Whether there is a JDK and Maven. Where all tests must run, there must be.
 fn has_java() -> bool {
     let answers = |program: &str| Command::new(program).arg("-version").output().is_ok();

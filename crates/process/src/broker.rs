@@ -260,7 +260,7 @@ impl Answers {
     fn answer(&mut self, call: &Notification) {
         let listener = self.shared.listener.as_fd();
         if self.shared.repeated.takes(listener, call) {
-            return self.pending.look();
+            return;
         }
         let mut brokered = Brokered {
             shared: &self.shared,

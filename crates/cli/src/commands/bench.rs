@@ -273,7 +273,13 @@ fn line_of(row: &dyn Row) -> String {
 fn presence(peer: &'static Peer) -> String {
     let (installed, _) = find_peers([peer]);
     match installed.first() {
-        Some(here) => here.version().unwrap_or_else(|| peer.name.to_owned()),
+        Some(here) => {
+            let version = here.version().unwrap_or_default();
+            match version.starts_with(peer.name) {
+                true => version,
+                false => format!("{}: {version}", peer.name),
+            }
+        }
         None => format!("{} is not installed: {}", peer.name, peer.install),
     }
 }

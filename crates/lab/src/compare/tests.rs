@@ -77,6 +77,21 @@ fn the_tolerance_is_an_end_that_belongs_to_it() {
 }
 
 #[test]
+fn a_rate_that_falls_is_slower() {
+    let rate = |ours: f64| {
+        let unit = Unit::PerSecond;
+        run(vec![row(unit, "palisade run", &[100.0; 9], &[ours; 9])])
+    };
+    let after = |ours_after| {
+        let comparison = compare(&rate(90.0), &rate(ours_after));
+        (ours(&comparison).change, comparison.is_worse())
+    };
+    assert_eq!(after(70.0), (Change::Slower, true));
+    assert_eq!(after(90.0), (Change::Same, false));
+    assert_eq!(after(99.0), (Change::Faster, false));
+}
+
+#[test]
 fn an_interval_over_the_end_of_the_tolerance_tells_nothing() {
     let unit = Unit::Microseconds;
     let noisy = [100.0, 120.0, 100.0, 120.0, 110.0];

@@ -7,6 +7,7 @@ use super::{
     trial::{Circumstances, CommandTrial, HookError},
 };
 use crate::{
+    network::Network,
     rows::Tools,
     sample::Contender,
     subjects::{Bare, Peer, Subject, is_wasm},
@@ -58,7 +59,7 @@ impl Contenders {
                 blame(error, &format!("guest: {name} runs with no wall and fails behind palisade's; grant what it lacks (--read, --write, --exec, --env)"))
             })?;
         }
-        let able = |peer: &Peer| peer.takes(&task.command);
+        let able = |peer: &Peer| peer.takes(&task.command, &Network::None);
         let mut doubts = Vec::new();
         for peer in tools.peers.iter().filter(|one| able(one.peer)) {
             if let Err(error) = try_one(peer, &task.theirs) {

@@ -229,7 +229,7 @@ fn ratio_group(row: &KeptRow, everybody: &[Series], figures: &[&Figure]) -> Opti
         title: first.title().to_owned(),
         lanes: ours_first(figures.iter().filter_map(lane).collect()),
         targets: unique(figures.iter().filter_map(|figure| match figure.target {
-            Some(Target::AtMostTimesBare(most)) => Some(most),
+            Some(Target::AtMostTimesBare(limit) | Target::AtLeastTimesBare(limit)) => Some(limit),
             _ => None,
         })),
         published: published.filter(about).cloned().collect(),
@@ -349,6 +349,7 @@ fn shown_unit(unit: Unit) -> (&'static str, f64) {
         Unit::Nanoseconds => ("ns", 1.0),
         Unit::Bytes => ("KiB", 1024.0),
         Unit::Count | Unit::Outcome => ("how many", 1.0),
+        Unit::PerSecond | Unit::MegabytesPerSecond => (unit.symbol(), 1.0),
     }
 }
 
@@ -367,7 +368,10 @@ fn absolute_group(
     let target = figure.target.and_then(|target| match target {
         Target::AtMost(most) => Some(most / size),
         Target::AtMostOverBare(more) => bare.map(|bare| (bare.median + more) / size),
-        Target::AtMostTimesBare(times) => bare.map(|bare| bare.median * times / size),
+        Target::AtMostTimesBare(times) | Target::AtLeastTimesBare(times) => {
+            bare.map(|bare| bare.median * times / size)
+        }
+        Target::AtLeastTimesBridged(_) => None,
     });
     let series = by_kind(series_of(everybody, figure)?);
     let rounds = row.samples.series(&figure.contender, &figure.measure);

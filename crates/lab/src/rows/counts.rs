@@ -11,6 +11,7 @@ use crate::{
     Trial,
     figure::Figure,
     measure::Schedule,
+    network::Network,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject, on_path},
     table::Table,
@@ -87,7 +88,7 @@ impl Row for Counts {
             Ok(TracedProgram {
                 strace: strace.clone().into(),
                 perf: perf.clone(),
-                command_line: subject.command_line(policy, &command, &room)?,
+                command_line: subject.command_line(policy, &command, &Network::None, &room)?,
                 traces: traces.clone(),
             })
         };

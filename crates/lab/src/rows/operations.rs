@@ -1,21 +1,25 @@
 //! Rows of operations: one program measures each of them, batch by batch in turn, and the programs of
 //! the contenders take turns too. Operations go down the table, walls across.
+//!
+//! With two ends ([`Ends`]) an operation is what a client asks of a server, one of them behind the wall.
 
 use super::{
-    BARE, OTHER_PEERS, Prepared, Row, Tools, peers_among, ratio_cell, tables_of_peers, try_peers,
+    BARE, Extent, OTHER_PEERS, Prepared, Row, Tools,
+    network::{Ends, TwoEnds},
+    peers_among, ratio_cell, tables_of_peers, try_peers, try_peers_on,
 };
 use crate::{
     Trial, Warning,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
-    notation::short,
+    notation::{short, signed},
     sample::{Contender, Reading, Samples, Unit},
-    subjects::{Bare, Peer, Subject},
+    subjects::{Bare, Peer, Subject, server_program, version_by},
     table::Table,
     trial::Program,
     workloads::Workloads,
 };
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use palisade::Domain;
 use palisade_policy::Policy;
 use palisade_wall::{Command, Level};
@@ -27,15 +31,16 @@ pub(super) struct Operations {
     pub(super) about: &'static str,
     /// What the operations are called in common: the title of the table.
     pub(super) title: &'static str,
-    /// Lays out the program and what it works on; gives its command.
-    pub(super) lay_out: fn(&Workloads) -> anyhow::Result<Command>,
+    pub(super) workload: Workload,
     /// What it runs in, besides no wall and peers.
     pub(super) walls: &'static [Wall],
     pub(super) operations: &'static [Operation],
     /// Of all figures.
     pub(super) unit: Unit,
-    /// The most that the geometric mean of the ratios may be.
-    pub(super) most_mean: Option<f64>,
+    /// Of the geometric mean of the ratios.
+    pub(super) mean: Option<Target>,
+    /// The least that each may be of the same through a container's network.
+    pub(super) least_times_bridged: Option<f64>,
     /// Where the figures of [`Operation::published`] come from: the title of their column.
     pub(super) original: Option<&'static str>,
     /// On one processor, so that the scheduler's choice of processors is in no figure.
@@ -43,13 +48,26 @@ pub(super) struct Operations {
     pub(super) budget: Duration,
 }
 
+/// What is run.
+#[derive(Clone, Copy)]
+pub(super) enum Workload {
+    /// Lays out a program and what it works on; gives its command.
+    Alone(fn(&Workloads) -> anyhow::Result<Command>),
+    /// The same of a server and its clients.
+    TwoEnds(fn(&Workloads, Extent) -> anyhow::Result<Ends>, Needs),
+}
+
+/// Programs that are needed: name, Debian package, and the flag that prints a version of interest.
+type Needs = &'static [(&'static str, &'static str, &'static str)];
+
 /// One line of the table.
+#[derive(Debug)]
 pub(super) struct Operation {
     /// What the program calls it.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
-    /// The most it may cost behind a wall, as a ratio to bare.
-    pub(super) most: f64,
+    /// What it may cost behind a wall.
+    pub(super) target: Target,
     /// What the original measured.
     pub(super) published: &'static str,
 }
@@ -63,7 +81,40 @@ pub(super) struct Wall {
     pub(super) policy: fn(&Workloads) -> Policy,
 }
 
+/// An operation that may cost a wall so many times as much as with none.
+pub(super) const fn operation(
+    key: &'static str,
+    title: &'static str,
+    most: f64,
+    published: &'static str,
+) -> Operation {
+    Operation {
+        key,
+        title,
+        target: Target::AtMostTimesBare(most),
+        published,
+    }
+}
+
+/// A rate that must be at least so many times that with no wall.
+pub(super) const fn rate(
+    key: &'static str,
+    title: &'static str,
+    least: f64,
+    published: &'static str,
+) -> Operation {
+    Operation {
+        key,
+        title,
+        target: Target::AtLeastTimesBare(least),
+        published,
+    }
+}
+
 const MEAN: &str = "geometric mean";
+const BRIDGED: &str = "bridged";
+/// After the key of an operation, its rate to that through a container's network.
+const TO_BRIDGED: &str = " to bridged";
 
 impl Row for Operations {
     fn name(&self) -> &'static str {
@@ -80,23 +131,27 @@ impl Row for Operations {
 
     fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
-        let command = (self.lay_out)(&workloads)?;
-        let mut prepared = Prepared {
-            pinned: self.pinned,
-            ..Prepared::new(self.schedule(), workloads)
-        };
-        let first_policy = (self.walls[0].policy)(&prepared.workloads);
-        self.add(&mut prepared, BARE, &Bare, &first_policy, &command)?;
-        for wall in self.walls {
-            let policy = (wall.policy)(&prepared.workloads);
-            prepared.warnings.extend(degraded_parts(&policy, &command)?);
-            let subject = &tools.palisade;
-            self.add(&mut prepared, wall.subject, subject, &policy, &command)?;
+        match self.workload {
+            Workload::Alone(lay_out) => self.prepare_alone(tools, workloads, lay_out),
+            Workload::TwoEnds(lay_out, needs) => {
+                find_all(needs)?;
+                let ends = lay_out(&workloads, tools.extent)?;
+                self.prepare_ends(tools, workloads, &ends)
+            }
         }
-        try_peers(&mut prepared, tools, self.name, &command, |peer| {
-            self.trial(peer, &first_policy, &command)
-        });
-        Ok(prepared)
+    }
+
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        let needs = match self.workload {
+            Workload::Alone(_) => &[],
+            Workload::TwoEnds(_, needs) => needs,
+        };
+        let version = |(program, _, flag): &(&'static str, &str, &str)| {
+            let path = server_program(program);
+            (*program, path.and_then(|path| version_by(&path, flag)))
+        };
+        let is_told = |need: &&(&str, &str, &'static str)| !need.2.is_empty();
+        needs.iter().filter(is_told).map(version).collect()
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
@@ -105,8 +160,11 @@ impl Row for Operations {
             .iter()
             .flat_map(|contender| self.figures_of(samples, contender))
             .collect();
-        let walls = contenders.iter().filter(|one| one.subject != BARE);
-        figures.extend(walls.map(|wall| self.mean_figure(samples, wall)));
+        if self.has_mean() {
+            let walls = contenders.iter().filter(|one| one.subject != BARE);
+            figures.extend(walls.map(|wall| self.mean_figure(samples, wall)));
+        }
+        figures.extend(self.figures_to_bridged(samples));
         let (table, others) = tables_of_peers(
             &peers_among(contenders),
             |peers| self.table(&figures, peers),
@@ -120,32 +178,79 @@ impl Row for Operations {
 }
 
 impl Operations {
-    fn add(
+    fn prepare_alone(
         &self,
-        prepared: &mut Prepared,
-        name: &str,
-        subject: &dyn Subject,
-        policy: &Policy,
-        command: &Command,
-    ) -> anyhow::Result<()> {
-        let trial = self.trial(subject, policy, command)?;
-        let contender = Contender::new(self.name, name);
-        prepared.trials.push((contender, Box::new(trial)));
-        Ok(())
+        tools: &Tools,
+        workloads: Workloads,
+        lay_out: fn(&Workloads) -> anyhow::Result<Command>,
+    ) -> anyhow::Result<Prepared> {
+        let command = lay_out(&workloads)?;
+        let trial = |subject: &dyn Subject, policy: &Policy| {
+            Ok(MeasuringProgram {
+                program: Program::in_subject(subject, policy, &command)?,
+                row: self.name,
+                unit: self.unit,
+                operations: self.operations,
+            })
+        };
+        let walls = |prepared: &mut Prepared, policy: &Policy| {
+            prepared.warnings.extend(degraded_parts(policy, &command)?);
+            Ok(())
+        };
+        let mut prepared = self.prepare_walls(tools, workloads, trial, walls)?;
+        let policy = (self.walls[0].policy)(&prepared.workloads);
+        try_peers(&mut prepared, tools, self.name, &command, |peer| {
+            trial(peer, &policy)
+        });
+        Ok(prepared)
     }
 
-    fn trial(
+    fn prepare_ends(
         &self,
-        subject: &dyn Subject,
-        policy: &Policy,
-        command: &Command,
-    ) -> anyhow::Result<MeasuringProgram> {
-        Ok(MeasuringProgram {
-            program: Program::in_subject(subject, policy, command)?,
-            row: self.name,
-            unit: self.unit,
-            operations: self.operations,
-        })
+        tools: &Tools,
+        workloads: Workloads,
+        ends: &Ends,
+    ) -> anyhow::Result<Prepared> {
+        let trial = |subject: &dyn Subject, policy: &Policy| {
+            let operations = self.operations.iter().map(|one| one.key).collect();
+            TwoEnds::new(ends, subject, policy, operations)
+        };
+        let mut prepared = self.prepare_walls(tools, workloads, trial, |_, _| Ok(()))?;
+        let policy = (self.walls[0].policy)(&prepared.workloads);
+        let (command, network) = ends.inside_for_example()?;
+        let inside = (&command, &network);
+        try_peers_on(&mut prepared, tools, self.name, inside, |peer| {
+            trial(peer, &policy)
+        });
+        Ok(prepared)
+    }
+
+    /// With no wall and behind each of ours.
+    fn prepare_walls<T: Trial + 'static>(
+        &self,
+        tools: &Tools,
+        workloads: Workloads,
+        trial: impl Fn(&dyn Subject, &Policy) -> anyhow::Result<T>,
+        look_at: impl Fn(&mut Prepared, &Policy) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Prepared> {
+        let mut prepared = Prepared {
+            pinned: self.pinned,
+            ..Prepared::new(self.schedule(), workloads)
+        };
+        let add = |prepared: &mut Prepared, name, subject: &dyn Subject, policy: &Policy| {
+            let trial = trial(subject, policy)?;
+            let contender = Contender::new(self.name, name);
+            prepared.trials.push((contender, Box::new(trial)));
+            anyhow::Ok(())
+        };
+        let first_policy = (self.walls[0].policy)(&prepared.workloads);
+        add(&mut prepared, BARE, &Bare, &first_policy)?;
+        for wall in self.walls {
+            let policy = (wall.policy)(&prepared.workloads);
+            look_at(&mut prepared, &policy)?;
+            add(&mut prepared, wall.subject, &tools.palisade, &policy)?;
+        }
+        Ok(prepared)
     }
 
     fn schedule(&self) -> Schedule {
@@ -176,8 +281,7 @@ impl Operations {
         let bare = Contender::new(self.name, BARE);
         let baseline = (*contender != bare).then_some(&bare);
         let figure = |operation: &Operation| {
-            let target = Target::AtMostTimesBare(operation.most);
-            let target = self.is_ours(contender).then_some(target);
+            let target = self.is_ours(contender).then_some(operation.target);
             let measure = (operation.key, self.unit);
             Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
         };
@@ -186,42 +290,88 @@ impl Operations {
 
     fn mean_figure(&self, samples: &Samples, wall: &Contender) -> Figure {
         let keys: Vec<_> = self.operations.iter().map(|one| one.key).collect();
-        let most = self.most_mean.filter(|_| self.is_ours(wall));
+        let target = self.mean.filter(|_| self.is_ours(wall));
         let bare = Contender::new(self.name, BARE);
-        Figure::mean_ratio(samples, wall, &bare, (&keys, self.unit), most)
+        Figure::mean_ratio(samples, wall, &bare, (&keys, self.unit), target)
+    }
+
+    /// One operation is its own mean, and what is judged by a difference has no ratio that counts.
+    fn has_mean(&self) -> bool {
+        let is_ratio = |one: &Operation| !matches!(one.target, Target::AtMostOverBare(_));
+        self.operations.len() > 1 && self.operations.iter().all(is_ratio)
+    }
+
+    /// Ours to those through a container's network, where they were measured.
+    fn figures_to_bridged(&self, samples: &Samples) -> Vec<Figure> {
+        let bridged = Contender::new(self.name, BRIDGED);
+        let Some(least) = self
+            .least_times_bridged
+            .filter(|_| samples.contenders().contains(&bridged))
+        else {
+            return Vec::new();
+        };
+        let ours = samples.contenders().iter().filter(|one| self.is_ours(one));
+        let figure = |ours: &Contender, operation: &Operation| {
+            let target = Some(Target::AtLeastTimesBridged(least));
+            let measure = (operation.key, self.unit);
+            let figure = Figure::of(samples, ours, Some(&bridged), measure, target);
+            Figure {
+                measure: format!("{}{TO_BRIDGED}", operation.key),
+                // It is the other figure's; only the ratio is another one.
+                summary: None,
+                difference: None,
+                ..figure
+            }
+        };
+        ours.flat_map(|ours| self.operations.iter().map(|one| figure(ours, one)))
+            .collect()
     }
 
     fn table(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
         let mut table = Table::new(self.columns(peers));
-        let most = |most: Option<f64>| most.map_or_else(String::new, |most| format!("≤ {most}"));
         for operation in self.operations {
             let lead = [
                 operation.title.to_owned(),
                 self.bare_cell(figures, operation.key),
-                most(Some(operation.most)),
+                target_cell(operation.target),
             ];
             let cells = self.wall_cells(figures, operation.key);
-            let peers = peer_cells(figures, operation.key, peers);
+            let peers = self.peer_cells(figures, operation.key, peers);
             let published = self.original.map(|_| operation.published.to_owned());
             table.line(lead.into_iter().chain(cells).chain(peers).chain(published));
         }
-        let lead = [MEAN.to_owned(), String::new(), most(self.most_mean)];
-        let cells = self.wall_cells(figures, MEAN);
-        table.line(
-            lead.into_iter()
-                .chain(cells)
-                .chain(peer_cells(figures, MEAN, peers)),
-        );
+        if self.has_mean() {
+            let target = self.mean.map_or_else(String::new, target_cell);
+            let lead = [MEAN.to_owned(), String::new(), target];
+            let cells = self.wall_cells(figures, MEAN);
+            let peers = self.peer_cells(figures, MEAN, peers);
+            table.line(lead.into_iter().chain(cells).chain(peers));
+        }
+        self.add_lines_to_bridged(&mut table, figures);
         table
+    }
+
+    fn add_lines_to_bridged(&self, table: &mut Table, figures: &[Figure]) {
+        for operation in self.operations {
+            let key = format!("{}{TO_BRIDGED}", operation.key);
+            let of_key = |figure: &&Figure| figure.measure == key;
+            let Some(target) = figures.iter().find(of_key).and_then(|one| one.target) else {
+                continue;
+            };
+            let title = "× bridged".to_owned();
+            let lead = [title, String::new(), target_cell(target)];
+            table.line(lead.into_iter().chain(self.wall_cells(figures, &key)));
+        }
     }
 
     fn table_of_others(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
         let titles = peers.iter().map(|peer| peer.title);
         let mut table = Table::new(["", self.bare_title()].into_iter().chain(titles));
         let lines = self.operations.iter().map(|one| (one.title, one.key));
-        for (title, key) in lines.chain([(MEAN, MEAN)]) {
+        let mean = self.has_mean().then_some((MEAN, MEAN));
+        for (title, key) in lines.chain(mean) {
             let lead = [title.to_owned(), self.bare_cell(figures, key)];
-            table.line(lead.into_iter().chain(peer_cells(figures, key, peers)));
+            table.line(lead.into_iter().chain(self.peer_cells(figures, key, peers)));
         }
         table
     }
@@ -242,6 +392,8 @@ impl Operations {
             Unit::Microseconds => "bare µs",
             Unit::Bytes => "bare B",
             Unit::Count | Unit::Outcome => "bare",
+            Unit::PerSecond => "bare /s",
+            Unit::MegabytesPerSecond => "bare MB/s",
         }
     }
 
@@ -255,8 +407,8 @@ impl Operations {
         let ours = self.walls.iter().flat_map(|wall| {
             let figure = find(figures, wall.subject, measure);
             [
-                ratio_cell(figure),
-                figure.map_or_else(String::new, Figure::ratio_interval),
+                comparison_cell(figure, self.is_difference(measure)),
+                figure.map_or_else(String::new, |it| self.interval_cell(it)),
                 figure.map_or_else(String::new, Figure::verdict_cell),
             ]
         });
@@ -264,9 +416,69 @@ impl Operations {
     }
 }
 
-fn peer_cells(figures: &[Figure], measure: &str, peers: &[&'static Peer]) -> Vec<String> {
-    let cell = |peer: &&Peer| ratio_cell(find(figures, peer.name, measure));
-    peers.iter().map(cell).collect()
+impl Operations {
+    /// Whether a measure is judged by what it takes over bare.
+    fn is_difference(&self, measure: &str) -> bool {
+        let is_it = |one: &&Operation| one.key == measure;
+        let operation = self.operations.iter().find(is_it);
+        operation.is_some_and(|one| matches!(one.target, Target::AtMostOverBare(_)))
+    }
+
+    fn interval_cell(&self, figure: &Figure) -> String {
+        match figure
+            .difference
+            .filter(|_| self.is_difference(&figure.measure))
+        {
+            Some(over) => format!("{}–{}", signed(over.low), signed(over.high)),
+            None => figure.ratio_interval(),
+        }
+    }
+
+    fn peer_cells(
+        &self,
+        figures: &[Figure],
+        measure: &str,
+        peers: &[&'static Peer],
+    ) -> Vec<String> {
+        let cell = |peer: &&Peer| {
+            let figure = find(figures, peer.name, measure);
+            comparison_cell(figure, self.is_difference(measure))
+        };
+        peers.iter().map(cell).collect()
+    }
+}
+
+/// A ratio to bare, or what comes on top of it.
+fn comparison_cell(figure: Option<&Figure>, is_difference: bool) -> String {
+    let difference = figure.and_then(|figure| figure.difference);
+    match difference.filter(|_| is_difference) {
+        Some(over) => signed(over.value),
+        None => ratio_cell(figure),
+    }
+}
+
+/// `≤ 1.01`, `≤ +12`, `≥ 0.99`.
+fn target_cell(target: Target) -> String {
+    match target {
+        Target::AtMost(most) | Target::AtMostTimesBare(most) => format!("≤ {most}"),
+        Target::AtMostOverBare(most) => format!("≤ +{most}"),
+        Target::AtLeastTimesBare(least) | Target::AtLeastTimesBridged(least) => {
+            format!("≥ {least}")
+        }
+    }
+}
+
+/// Where each program is, or the package of the first one that is not there.
+fn find_all(needs: Needs) -> anyhow::Result<()> {
+    let missing = needs
+        .iter()
+        .find(|(program, ..)| server_program(program).is_none());
+    match missing {
+        Some((program, package, _)) => {
+            bail!("host: {program} is not installed: apt-get install {package}")
+        }
+        None => Ok(()),
+    }
 }
 
 fn find<'a>(figures: &'a [Figure], subject: &str, measure: &str) -> Option<&'a Figure> {
@@ -311,10 +523,7 @@ pub(super) fn parse_output(
     unit: Unit,
     operations: &[Operation],
 ) -> anyhow::Result<Vec<Reading>> {
-    let lines = text.lines().filter(|line| *line != HOLDING);
-    let readings: Vec<Reading> = lines
-        .map(|line| parse_line(line, unit))
-        .collect::<anyhow::Result<_>>()?;
+    let readings = parse_lines(text, unit)?;
     let is_there = |key| readings.iter().any(|reading| reading.measure == key);
     let missing = operations.iter().find(|one| !is_there(one.key));
     ensure!(
@@ -323,6 +532,12 @@ pub(super) fn parse_output(
         missing.map_or("", |one| one.key)
     );
     Ok(readings)
+}
+
+/// The same, whatever the operations are.
+pub(super) fn parse_lines(text: &str, unit: Unit) -> anyhow::Result<Vec<Reading>> {
+    let lines = text.lines().filter(|line| *line != HOLDING);
+    lines.map(|line| parse_line(line, unit)).collect()
 }
 
 /// What a program says that keeps what it has until its input ends.
@@ -335,8 +550,8 @@ pub(super) fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
     let values = values.with_context(|| format!("it printed {line:?}"))?;
     ensure!(!values.is_empty(), "it printed {line:?}");
     let in_unit = match unit {
-        Unit::Nanoseconds | Unit::Bytes | Unit::Count | Unit::Outcome => 1.0,
         Unit::Microseconds => 1e-3,
+        _ => 1.0,
     };
     Ok(Reading {
         measure,

@@ -211,7 +211,8 @@ impl Jvm {
             PALISADE_HUGE => Some(PUBLISHED),
             _ => None,
         };
-        Figure::mean_of_pairs(Contender::new(MEAN, subject), UNIT, &pairs, most)
+        let target = most.map(Target::AtMostTimesBare);
+        Figure::mean_of_pairs(Contender::new(MEAN, subject), UNIT, &pairs, target)
     }
 
     fn table(&self, figures: &[Figure]) -> Table {

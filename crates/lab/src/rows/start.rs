@@ -290,6 +290,9 @@ pub(super) fn target_cell(target: Target) -> String {
         Target::AtMostOverBare(0.0) => "≤ bare".to_owned(),
         Target::AtMostOverBare(us) => format!("≤ +{}", us / 1000.0),
         Target::AtMostTimesBare(times) => format!("≤ {times} ×"),
+        Target::AtLeastTimesBare(times) | Target::AtLeastTimesBridged(times) => {
+            format!("≥ {times} ×")
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows of SVA-OS (2009), a kernel compiled to a safe virtual instruction set, beside `syscalls`.
 
 use super::{
-    operations::{Operation, Operations, Wall},
+    operations::{Operation, Operations, Wall, Workload, operation},
     policies,
     programs::{Job, Programs},
 };
@@ -13,19 +13,14 @@ use std::{ffi::OsString, time::Duration};
 const MOST: f64 = 1.01;
 
 const fn file(key: &'static str, title: &'static str, published: &'static str) -> Operation {
-    Operation {
-        key,
-        title,
-        most: MOST,
-        published,
-    }
+    operation(key, title, MOST, published)
 }
 
 pub(super) static BANDWIDTH: Operations = Operations {
     name: "sva-f4",
     about: "read and write whole files of 4 KB to 4 MB (SVA-OS 2009, figure 4)",
     title: "µs for a whole file with no wall, and times as much behind each, with 95 % intervals:",
-    lay_out,
+    workload: Workload::Alone(lay_out),
     walls: &[Wall {
         subject: "palisade run",
         title: "palisade",
@@ -46,7 +41,8 @@ pub(super) static BANDWIDTH: Operations = Operations {
         file("write-4096", "write 4 MB", ""),
     ],
     unit: Unit::Microseconds,
-    most_mean: None,
+    mean: None,
+    least_times_bridged: None,
     original: Some("SVA-OS"),
     pinned: true,
     budget: Duration::from_secs(40),

@@ -3,7 +3,7 @@
 
 use super::{
     memory::Memory,
-    operations::{Operation, Operations, Wall},
+    operations::{Operations, Wall, Workload, operation},
     policies,
 };
 use crate::{sample::Unit, workloads::Workloads};
@@ -29,33 +29,20 @@ const EVERYTHING_ON: Wall = Wall {
     policy: policies::everything_on,
 };
 
-const fn operation(
-    key: &'static str,
-    title: &'static str,
-    most: f64,
-    published: &'static str,
-) -> Operation {
-    Operation {
-        key,
-        title,
-        most,
-        published,
-    }
-}
-
 /// Its table compares with plain Java, as all of them do.
 pub(super) static OPENS: Operations = Operations {
     name: "mk-2",
     about: "open 500 and 1000 existing files (µKVM 2006, table 2)",
     title: "µs to open all of them with no wall, and times as much behind each, with 95 % intervals:",
-    lay_out: lay_out_opens,
+    workload: Workload::Alone(lay_out_opens),
     walls: &[READING],
     operations: &[
         operation("open-500", "open 500 files", 1.01, "+2.98 %"),
         operation("open-1000", "open 1000 files", 1.01, "+3.33 %"),
     ],
     unit: Unit::Microseconds,
-    most_mean: None,
+    mean: None,
+    least_times_bridged: None,
     original: ORIGINAL,
     pinned: true,
     budget: BUDGET,
@@ -91,7 +78,7 @@ pub(super) static BLOCKS: Operations = Operations {
     name: "mk-3",
     about: "read and write 5 MB in small blocks, unbuffered (µKVM 2006, table 3)",
     title: "µs for 5 MB with no wall, and times as much behind each, with 95 % intervals:",
-    lay_out: lay_out_blocks,
+    workload: Workload::Alone(lay_out_blocks),
     walls: &[WRITING],
     operations: &[
         operation("read-64", "read by 64 B", 1.05, "−1.41 …"),
@@ -112,7 +99,7 @@ pub(super) static THREADS: Operations = Operations {
     name: "mk-6",
     about: "create and start 10, 30, 60 and 100 threads (µKVM 2006, table 6)",
     title: "µs until the last one runs with no wall, and times as much behind each, with 95 % intervals:",
-    lay_out: lay_out_threads,
+    workload: Workload::Alone(lay_out_threads),
     operations: &[
         operation("threads-10", "10 threads", 1.01, "≤ +14.29 %"),
         operation("threads-30", "30 threads", 1.01, "≤ +14.29 %"),

@@ -1,6 +1,7 @@
 //! No wall at all.
 
 use super::{Subject, words_of};
+use crate::network::Network;
 use palisade_policy::Policy;
 use palisade_wall::Command;
 use std::{ffi::OsString, path::Path};
@@ -18,6 +19,7 @@ impl Subject for Bare {
         &self,
         _policy: &Policy,
         command: &Command,
+        _network: &Network,
         _room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
         Ok(words_of(command).collect())

@@ -1,7 +1,7 @@
 //! bubblewrap, with every namespace it knows, a session of its own and no capabilities.
 
 use super::{
-    peer::{Peer, Request, takes_programs},
+    peer::{Peer, Request, takes_all_programs},
     words_of,
 };
 use palisade_policy::{Access, FileGrant};
@@ -15,7 +15,7 @@ pub(super) static BUBBLEWRAP: Peer = Peer {
     install: "apt-get install bubblewrap",
     // It learns of the guest's end by a message, and ends first.
     waits_for_all: false,
-    takes: takes_programs,
+    takes: takes_all_programs,
     line,
     line_to_end: None,
 };
@@ -42,6 +42,11 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     let grants = &request.policy.grants;
     let mut words: Vec<OsString> = vec![request.program.into()];
     words.extend(WALL.map(OsString::from));
+    let is_granted = !grants.connect.is_empty() || !grants.listen.is_empty();
+    if request.network.is_some() || is_granted {
+        // It knows no rules for one: all of the host's, or none.
+        words.push("--share-net".into());
+    }
     if grants.system {
         words.extend(system_view());
     }

@@ -1,6 +1,7 @@
 //! `palisade run`.
 
-use super::{Subject, joined, version_of, words_of};
+use super::{LeavesRoot, Subject, joined, version_of, words_of};
+use crate::network::Network;
 use palisade_policy::{
     Access, FileGrant, Limits, Policy,
     value::{format_duration, format_size},
@@ -55,14 +56,20 @@ impl Subject for Palisade {
         }
     }
 
+    fn leaves_root(&self) -> LeavesRoot {
+        LeavesRoot::ByItself
+    }
+
     fn command_line(
         &self,
         policy: &Policy,
         command: &Command,
+        network: &Network,
         _room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "run".into()];
         words.extend(policy_flags(policy));
+        words.extend(network_flag(network));
         if let Some(report) = &self.report {
             words.extend(["--report".into(), report.into()]);
         }
@@ -87,6 +94,12 @@ pub(crate) fn policy_flags(policy: &Policy) -> Vec<OsString> {
             value.unwrap_or_else(|| grant.name.clone().into()),
         ]);
     }
+    for grant in &grants.connect {
+        words.extend(["--connect".into(), grant.to_string().into()]);
+    }
+    for grant in &grants.listen {
+        words.extend(["--listen".into(), grant.to_string().into()]);
+    }
     for device in &grants.devices {
         words.extend(["--device".into(), device.path.clone().into()]);
     }
@@ -101,6 +114,15 @@ pub(crate) fn policy_flags(policy: &Policy) -> Vec<OsString> {
         words.extend(["--allow-degraded".into(), capability.to_string().into()]);
     }
     words
+}
+
+/// `--connect tcp://127.0.0.1:8080` or `--listen …`.
+fn network_flag(network: &Network) -> Vec<OsString> {
+    match network {
+        Network::None => Vec::new(),
+        Network::Connects(endpoint) => vec!["--connect".into(), endpoint.to_string().into()],
+        Network::Listens(endpoint) => vec!["--listen".into(), endpoint.to_string().into()],
+    }
 }
 
 fn grant_flag(grant: &FileGrant) -> [OsString; 2] {

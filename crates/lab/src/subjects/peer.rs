@@ -1,6 +1,10 @@
 //! Tools that palisade is compared with.
 
-use super::{Subject, bubblewrap, containers, firejail, on_path, sandlock, version_of, wasmtime};
+use super::{
+    LeavesRoot, Subject, bridged, bubblewrap, containers, firejail, pasta, sandlock,
+    server_program, version_of, wasmtime,
+};
+use crate::network::Network;
 use palisade_policy::Policy;
 use palisade_wall::Command;
 use std::{
@@ -23,8 +27,8 @@ pub struct Peer {
     pub install: &'static str,
     /// Whether the process that is started waits for the others: else what they used is not known.
     pub(super) waits_for_all: bool,
-    /// Whether a command is of the kind that it runs.
-    pub(super) takes: fn(&Command) -> bool,
+    /// Whether a command is of the kind that it runs, with a network or without.
+    pub(super) takes: fn(&Command, &Network) -> bool,
     pub(super) line: fn(&Request<'_>) -> anyhow::Result<Vec<OsString>>,
     /// See [`Subject::line_to_end`].
     pub(super) line_to_end: Option<LineToEnd>,
@@ -39,12 +43,13 @@ pub(super) struct Request<'a> {
     pub(super) program: &'a Path,
     pub(super) policy: &'a Policy,
     pub(super) command: &'a Command,
+    pub(super) network: &'a Network,
     /// See [`Subject::command_line`].
     pub(super) room: &'a Path,
 }
 
 /// Every peer that the lab knows, in the order of its tables.
-pub static PEERS: [&Peer; 7] = [
+pub static PEERS: [&Peer; 9] = [
     &bubblewrap::BUBBLEWRAP,
     &firejail::FIREJAIL,
     &sandlock::SANDLOCK,
@@ -52,6 +57,8 @@ pub static PEERS: [&Peer; 7] = [
     &containers::RUNC,
     &containers::RUNSC,
     &wasmtime::WASMTIME,
+    &bridged::BRIDGED,
+    &pasta::PASTA,
 ];
 
 /// The peer of that name.
@@ -65,7 +72,7 @@ pub fn find_peers(
 ) -> (Vec<InstalledPeer>, Vec<&'static Peer>) {
     let (mut installed, mut absent) = (Vec::new(), Vec::new());
     for peer in wanted {
-        match on_path(peer.program) {
+        match server_program(peer.program) {
             Some(program) => installed.push(InstalledPeer { peer, program }),
             None => absent.push(peer),
         }
@@ -74,9 +81,9 @@ pub fn find_peers(
 }
 
 impl Peer {
-    /// Whether a command is of the kind that it runs.
-    pub fn takes(&self, command: &Command) -> bool {
-        (self.takes)(command)
+    /// Whether a command is of the kind that it runs, with a network or without.
+    pub fn takes(&self, command: &Command, network: &Network) -> bool {
+        (self.takes)(command, network)
     }
 }
 
@@ -109,6 +116,21 @@ impl Subject for InstalledPeer {
         self.peer.waits_for_all
     }
 
+    fn refuses_root(&self) -> bool {
+        self.peer.name == pasta::PASTA.name
+    }
+
+    fn has_network_of_the_lab(&self) -> bool {
+        self.peer.name == bridged::BRIDGED.name
+    }
+
+    fn leaves_root(&self) -> LeavesRoot {
+        match self.has_network_of_the_lab() {
+            true => LeavesRoot::Last,
+            false => LeavesRoot::First,
+        }
+    }
+
     fn line_to_end(&self, killed: &[OsString]) -> Option<Vec<OsString>> {
         self.peer.line_to_end.map(|line_to_end| line_to_end(killed))
     }
@@ -117,18 +139,30 @@ impl Subject for InstalledPeer {
         &self,
         policy: &Policy,
         command: &Command,
+        network: &Network,
         room: &Path,
     ) -> anyhow::Result<Vec<OsString>> {
         (self.peer.line)(&Request {
             program: &self.program,
             policy,
             command,
+            network,
             room,
         })
     }
 }
 
-/// For peers that run whatever Linux runs.
-pub(super) fn takes_programs(command: &Command) -> bool {
+/// For peers that run whatever Linux runs, and are asked for no network.
+pub(super) fn takes_programs(command: &Command, network: &Network) -> bool {
+    takes_all_programs(command, network) && !network.is_some()
+}
+
+/// For those that can be asked for a network too.
+pub(super) fn takes_all_programs(command: &Command, _network: &Network) -> bool {
     !wasmtime::is_wasm(command)
+}
+
+/// For those that are nothing but a network.
+pub(super) fn takes_networks(command: &Command, network: &Network) -> bool {
+    takes_all_programs(command, network) && network.is_some()
 }

@@ -3,9 +3,10 @@
 
 use super::{
     joined,
-    peer::{Peer, Request, takes_programs},
+    peer::{Peer, Request, takes_all_programs},
     variables, words_of,
 };
+use crate::network::{Endpoint, Network, Transport};
 use palisade_policy::{Access, FileGrant, Limits, value::format_size};
 use std::{ffi::OsString, path::Path};
 
@@ -16,7 +17,7 @@ pub(super) static SANDLOCK: Peer = Peer {
     lacks: "no namespaces, no private /tmp, no other uid, root keeps its capabilities",
     install: "cargo install sandlock-cli",
     waits_for_all: true,
-    takes: takes_programs,
+    takes: takes_all_programs,
     line,
     line_to_end: None,
 };
@@ -51,6 +52,7 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
             .map(OsString::from),
     );
     words.extend(grants.files.iter().flat_map(grant_flag));
+    words.extend(network_flags(request.network));
     words.extend(limit_flags(&request.policy.limits));
     if let Some(cwd) = &grants.cwd {
         words.extend(["--cwd".into(), cwd.into()]);
@@ -58,6 +60,23 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     words.push("--".into());
     words.extend(words_of(request.command));
     Ok(words)
+}
+
+/// It has no rule for an address to listen at, nor one for UDP but that of who may be sent to.
+fn network_flags(network: &Network) -> Vec<OsString> {
+    let rule = |prefix, end: &Endpoint| {
+        let rule = format!("{prefix}{}:{}", end.address, end.port);
+        vec!["--net-allow".into(), rule.into()]
+    };
+    match network {
+        Network::None => Vec::new(),
+        Network::Connects(end) if end.transport == Transport::Udp => rule("udp://", end),
+        Network::Connects(end) => rule("", end),
+        Network::Listens(end) if end.transport == Transport::Udp => {
+            vec!["--net-allow".into(), "udp://*:*".into()]
+        }
+        Network::Listens(end) => vec!["--net-allow-bind".into(), end.port.to_string().into()],
+    }
 }
 
 fn grant_flag(grant: &FileGrant) -> Vec<OsString> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::network::{Endpoint, Transport};
 use palisade_policy::{Access, Capability, FileGrant, Grants, Limits};
 use std::{fs, time::Duration};
 
@@ -38,9 +39,96 @@ fn lay_out(subject: &dyn Subject, policy: &Policy, room: &Path) -> String {
         program: "/tmp/lab/true".into(),
         arguments: vec!["now".into()],
     };
-    let line = subject.command_line(policy, &command, room).unwrap();
+    let line = subject
+        .command_line(policy, &command, &Network::None, room)
+        .unwrap();
     let line = line.join(" ".as_ref()).into_string().unwrap();
     line.replace(room.to_str().unwrap(), "ROOM")
+}
+
+fn network_line(subject: &dyn Subject, network: &Network) -> anyhow::Result<String> {
+    let command = Command::new("/usr/sbin/server");
+    let room = tempfile::tempdir().unwrap();
+    let line = subject.command_line(&Policy::default(), &command, network, room.path())?;
+    Ok(line.join(" ".as_ref()).into_string().unwrap())
+}
+
+fn endpoint(transport: Transport) -> Endpoint {
+    Endpoint {
+        transport,
+        address: [127, 0, 0, 1].into(),
+        port: 8080,
+        namespace: Some("/proc/17/ns/net".into()),
+    }
+}
+
+/// Each in its own words.
+#[test]
+fn a_network_is_one_port() {
+    let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(endpoint);
+    let networks = [
+        Network::Connects(tcp.clone()),
+        Network::Listens(tcp),
+        Network::Connects(udp.clone()),
+        Network::Listens(udp),
+    ];
+    let palisade = Palisade::new("/bin/palisade".into());
+    let (sandlock, bubblewrap) = (installed("sandlock"), installed("bubblewrap"));
+    let expected = [
+        (
+            "--connect tcp://127.0.0.1:8080",
+            "--net-allow 127.0.0.1:8080",
+        ),
+        ("--listen tcp://127.0.0.1:8080", "--net-allow-bind 8080"),
+        (
+            "--connect udp://127.0.0.1:8080",
+            "--net-allow udp://127.0.0.1:8080",
+        ),
+        ("--listen udp://127.0.0.1:8080", "--net-allow udp://*:*"),
+    ];
+    for (network, (ours, theirs)) in networks.iter().zip(expected) {
+        let line = |subject| network_line(subject, network).unwrap();
+        assert_eq!(
+            line(&palisade),
+            format!("/bin/palisade run {ours} -- /usr/sbin/server")
+        );
+        let sandlock = line(&sandlock);
+        assert!(sandlock.contains(&format!(" {theirs} ")), "{sandlock}");
+        assert!(line(&bubblewrap).contains("--unshare-all --die-with-parent"));
+        assert!(line(&bubblewrap).contains(" --share-net "));
+    }
+    assert!(!line(&bubblewrap, &Policy::default()).contains("--share-net"));
+}
+
+#[test]
+fn a_container_s_network_is_a_namespace_that_the_lab_made() {
+    let network = Network::Listens(endpoint(Transport::Tcp));
+    let line = network_line(&installed("bridged"), &network);
+    match rustix::process::geteuid().is_root() {
+        true => assert_eq!(
+            line.unwrap(),
+            "nsenter --net=/proc/17/ns/net /usr/sbin/server"
+        ),
+        false => assert!(line.unwrap_err().to_string().starts_with("only root")),
+    }
+}
+
+#[test]
+fn networks_are_for_those_that_have_rules_for_them() {
+    let network = Network::Listens(endpoint(Transport::Tcp));
+    let takers = |network: &Network| {
+        let command = Command::new("/bin/ls");
+        let takers = PEERS
+            .into_iter()
+            .filter(|peer| peer.takes(&command, network));
+        takers.map(|peer| peer.name).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        takers(&network),
+        ["bubblewrap", "sandlock", "bridged", "pasta"]
+    );
+    let alone = takers(&Network::None);
+    assert!(!alone.contains(&"bridged") && !alone.contains(&"pasta") && alone.contains(&"runc"));
 }
 
 fn line(subject: &dyn Subject, policy: &Policy) -> String {
@@ -62,6 +150,18 @@ fn palisade_gets_the_policy_as_flags() {
     let palisade = Palisade::new("/bin/palisade".into());
     insta::assert_snapshot!(line(&palisade, &everything()), @"/bin/palisade run --no-system --read /tmp/lab --write /tmp/lab/open --protect /tmp/lab/open/.git --env MODE=fast --cwd /tmp/lab/open --memory 512M --files 64 --time 10m --allow-degraded memory -- /tmp/lab/true now");
     insta::assert_snapshot!(line(&palisade, &Policy::default()), @"/bin/palisade run -- /tmp/lab/true now");
+}
+
+/// A command of somebody's own may have a network too.
+#[test]
+fn granted_connections_are_flags() {
+    let mut policy = Policy::default();
+    let grants = &mut policy.grants;
+    grants.connect = vec!["tcp://example.com:443".parse().unwrap()];
+    grants.listen = vec!["udp://127.0.0.1:53,host-port=5353".parse().unwrap()];
+    let palisade = Palisade::new("/bin/palisade".into());
+    insta::assert_snapshot!(line(&palisade, &policy), @"/bin/palisade run --connect tcp://example.com:443 --listen udp://127.0.0.1:53,host-port=5353 -- /tmp/lab/true now");
+    assert!(line(&installed("bubblewrap"), &policy).contains(" --share-net "));
 }
 
 #[test]
@@ -111,7 +211,9 @@ fn a_wasm_file_gets_folders() {
 fn wasm_files_are_for_wasmtime_alone() {
     for (program, expected) in [("/w/filter.wasm", vec!["wasmtime"]), ("/bin/ls", vec![])] {
         let command = Command::new(program);
-        let takers = PEERS.into_iter().filter(|peer| peer.takes(&command));
+        let takers = PEERS
+            .into_iter()
+            .filter(|peer| peer.takes(&command, &Network::None));
         let names: Vec<_> = takers.map(|peer| peer.name).collect();
         match expected.is_empty() {
             true => assert!(

@@ -16,7 +16,7 @@ pub(super) static WASMTIME: Peer = Peer {
     lacks: "one process without namespaces, Landlock or a system-call filter; granted folders are writable",
     install: "cargo install wasmtime-cli",
     waits_for_all: true,
-    takes: is_wasm,
+    takes: |command, network| is_wasm(command) && !network.is_some(),
     line,
     line_to_end: None,
 };

@@ -261,6 +261,7 @@ impl Brokered<'_> {
             socket: result,
             until: PollFlags::IN,
             deadline: None,
+            is_begun: true,
             again: Box::new(|result| Some(local::read_result(result))),
         }))
     }
@@ -299,6 +300,8 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
         deadline: send_deadline(&socket, Errno::INPROGRESS)?,
         socket,
         until: PollFlags::OUT,
+        // The socket goes on by itself, and tells whoever calls again.
+        is_begun: false,
         again: Box::new(move |socket| connect_again(socket, to)),
     }))
 }
@@ -326,8 +329,7 @@ fn connect_again(socket: &OwnedFd, to: SocketAddr) -> Option<Result<i64, Errno>>
     match try_connect(socket, to) {
         // Or another thread was told already.
         Ok((Ok(()) | Err(Errno::ISCONN), _)) => Some(Ok(0)),
-        // One that came again with a socket that does not block any more is told so.
-        Ok((Err(Errno::INPROGRESS | Errno::ALREADY), true)) => None,
+        Ok((Err(Errno::INPROGRESS | Errno::ALREADY), _)) => None,
         Ok((Err(errno), _)) | Err(errno) => Some(Err(errno)),
     }
 }

@@ -115,6 +115,7 @@ impl Brokered<'_> {
                 socket: result,
                 until: PollFlags::IN,
                 deadline: None,
+                is_begun: true,
                 again: Box::new(move |result| Some(local::read_result(result).and_then(&done))),
             }));
         };
@@ -124,6 +125,7 @@ impl Brokered<'_> {
                 deadline: send_deadline(&socket, Errno::AGAIN)?,
                 socket,
                 until: PollFlags::OUT,
+                is_begun: false,
                 again: Box::new(move |socket| match granted.send(socket) {
                     Err(Errno::AGAIN) => None,
                     sent => Some(sent.and_then(&done)),

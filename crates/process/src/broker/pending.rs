@@ -30,6 +30,9 @@ pub(super) struct Wait {
     pub(super) until: PollFlags,
     /// When the call gives up (`SO_SNDTIMEO`), and its error then.
     pub(super) deadline: Option<(Instant, Errno)>,
+    /// Something was done already, and what comes of it is waited for. What was not begun is not done
+    /// for a caller that has gone.
+    pub(super) is_begun: bool,
     pub(super) again: Again,
 }
 
@@ -40,8 +43,6 @@ type Again = Box<dyn FnMut(&OwnedFd) -> Option<Result<i64, Errno>> + Send>;
 struct Waiting {
     call: Notification,
     caller: Caller,
-    /// Who waited when it was tried last.
-    tried_for: u64,
     wait: Wait,
 }
 
@@ -94,17 +95,11 @@ impl Pending {
                 .answer(listener, call, Err(Errno::AGAIN));
         }
         arrived.calls.push(Waiting {
-            caller: self.shared.repeated.waits(call),
+            caller: self.shared.repeated.waits(call, wait.is_begun),
             call: *call,
-            tried_for: call.id,
             wait,
         });
         drop(arrived);
-        self.queue.ring();
-    }
-
-    /// One of them has come again, and may not want to wait any more.
-    pub(super) fn look(&self) {
         self.queue.ring();
     }
 
@@ -188,26 +183,22 @@ impl Waiting {
     /// Answers if it can; `true` to wait on.
     fn goes_on(&mut self, shared: &Shared, is_ready: bool, now: Instant, look: bool) -> bool {
         let listener = shared.listener.as_fd();
-        let caller = self.caller.load(Ordering::Acquire);
-        let comes_again = std::mem::replace(&mut self.tried_for, caller) != caller;
+        let is_wanted = notify::is_waiting(listener, self.caller.load(Ordering::Acquire));
         let wait = &mut self.wait;
-        // What is waited for elsewhere is read when it is there.
-        let is_asked = comes_again && wait.until == PollFlags::OUT;
+        if !is_wanted && (look || (is_ready && !wait.is_begun)) {
+            shared.repeated.forget(&self.call, &self.caller);
+            return false;
+        }
         let result = match wait.deadline {
-            _ if is_ready || is_asked => (wait.again)(&wait.socket),
+            _ if is_ready => (wait.again)(&wait.socket),
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
             _ => None,
         };
-        let repeated = &shared.repeated;
         if let Some(result) = result {
-            repeated.answer_later(listener, &self.call, &self.caller, result);
-            return false;
+            shared
+                .repeated
+                .answer_later(listener, &self.call, &self.caller, result);
         }
-        let still_waits =
-            !look || notify::is_waiting(listener, self.caller.load(Ordering::Acquire));
-        if !still_waits {
-            repeated.forget(&self.call, &self.caller);
-        }
-        still_waits
+        result.is_none()
     }
 }

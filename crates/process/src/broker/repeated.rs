@@ -7,7 +7,8 @@
 //! | the first one | the same call again |
 //! |---|---|
 //! | is answered, and was taken back before it heard | gets that answer |
-//! | still waits | is the one that is answered |
+//! | was begun and still waits | is the one that is answered |
+//! | only waits (a connection goes on by itself) | is begun as any other |
 
 use crate::sys::notify::{self, Notification};
 use rustix::io::Errno;
@@ -92,12 +93,15 @@ impl Repeated {
         }
     }
 
-    /// Takes note of a call that is answered later.
-    pub(super) fn waits(&self, call: &Notification) -> Caller {
+    /// Takes note of a call that is answered later. One for which nothing was done yet may be begun anew:
+    /// the guest can have made its socket one that does not block.
+    pub(super) fn waits(&self, call: &Notification, is_begun: bool) -> Caller {
         let caller = Arc::new(AtomicU64::new(call.id));
-        let state = State::Waits(Arc::clone(&caller));
-        let what = what(call);
-        self.lock().insert(call.thread, Last { what, state });
+        if is_begun {
+            let state = State::Waits(Arc::clone(&caller));
+            let what = what(call);
+            self.lock().insert(call.thread, Last { what, state });
+        }
         caller
     }
 

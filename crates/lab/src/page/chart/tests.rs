@@ -126,7 +126,13 @@ fn the_mean_of_ratios_is_drawn_too() {
     );
     let ours = Contender::new("row", "palisade run");
     let bare = Contender::new("row", BARE);
-    let mean = Figure::mean_ratio(&row.samples, &ours, &bare, (&measures, US), Some(1.05));
+    let mean = Figure::mean_ratio(
+        &row.samples,
+        &ours,
+        &bare,
+        (&measures, US),
+        Some(Target::AtMostTimesBare(1.05)),
+    );
     row.outcome.figures.push(mean);
     let lanes = lanes(&row);
     let mean = lanes.groups.last().expect("the mean");

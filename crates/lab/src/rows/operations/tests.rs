@@ -1,5 +1,5 @@
 use super::*;
-use crate::rows::{present_on_terminal, sva::BANDWIDTH, syscalls::SYSCALLS, ukvm};
+use crate::rows::{network, present_on_terminal, sva::BANDWIDTH, syscalls::SYSCALLS, ukvm};
 use std::ffi::OsString;
 
 /// Every row of this kind.
@@ -14,9 +14,33 @@ fn every_row() -> [&'static Operations; 6] {
     ]
 }
 
+/// Every row with two ends.
+fn every_row_with_two_ends() -> [&'static Operations; 10] {
+    [
+        &network::BROKER,
+        &network::BLOCKS,
+        &network::PACKETS,
+        &network::BULK,
+        &network::DOCUMENTS,
+        &network::REDIS,
+        &network::FILES,
+        &network::COPY,
+        &network::MEMCACHED,
+        &network::POSTGRES,
+    ]
+}
+
+/// The command of a row with one end.
+fn lay_out(row: &Operations, workloads: &Workloads) -> anyhow::Result<Command> {
+    match row.workload {
+        Workload::Alone(lay_out) => lay_out(workloads),
+        Workload::TwoEnds(..) => unreachable!("{} has two ends", row.name),
+    }
+}
+
 /// The row's program with no wall and little time.
 fn run_bare(row: &Operations, workloads: &Workloads) -> anyhow::Result<String> {
-    let command = (row.lay_out)(workloads)?;
+    let command = lay_out(row, workloads)?;
     let mut words: Vec<OsString> = vec![command.program];
     words.extend(command.arguments);
     *words.last_mut().unwrap() = "2".into();
@@ -42,7 +66,7 @@ fn each_workload_measures_every_operation_of_its_row() {
 #[test]
 fn an_operation_that_is_refused_ends_the_workload() {
     let workloads = Workloads::new().unwrap();
-    let command = (SYSCALLS.lay_out)(&workloads).unwrap();
+    let command = lay_out(&SYSCALLS, &workloads).unwrap();
     std::fs::remove_file(workloads.files_folder().join("0")).unwrap();
     let words: Vec<_> = [command.program]
         .into_iter()
@@ -113,6 +137,47 @@ fn every_table_fits_a_terminal() {
         assert_eq!(figures.len(), subjects.len() * row.operations.len() + walls);
         insta::assert_snapshot!(row.name, text);
     }
+}
+
+/// Beside those that can be asked for a network. Rates are the lower the more a wall costs, which the
+/// samples of a quiet machine do not know.
+#[test]
+fn every_table_of_two_ends_fits_a_terminal() {
+    for row in every_row_with_two_ends() {
+        let subjects = [BARE, "palisade run", "bubblewrap", "sandlock", "bridged"];
+        let (_, text) = present_on_terminal(row, &quiet_machine(row, &subjects));
+        insta::assert_snapshot!(row.name, text);
+    }
+}
+
+#[test]
+fn a_rate_is_the_better_the_more_it_is() {
+    let samples = |ours: f64| {
+        let subjects = [BARE, "palisade run", "bridged"];
+        let contenders = subjects.map(|one| Contender::new(network::MEMCACHED.name, one));
+        let mut samples = Samples::new(contenders.to_vec());
+        for _ in 0..5 {
+            let rate = |value: f64| {
+                vec![Reading {
+                    measure: "requests".to_owned(),
+                    unit: Unit::PerSecond,
+                    values: vec![value],
+                }]
+            };
+            samples.push_round([1000.0, ours, 500.0].map(rate).to_vec());
+        }
+        samples
+    };
+    let verdicts = |ours| {
+        let (figures, _) = network::MEMCACHED.present(&samples(ours));
+        let judged = figures.iter().filter_map(|figure| figure.verdict);
+        judged
+            .map(|verdict| verdict.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(995.0), ["pass", "pass"]);
+    assert_eq!(verdicts(700.0), ["short", "pass"]);
+    assert_eq!(verdicts(600.0), ["short", "short"]);
 }
 
 #[test]

@@ -1,0 +1,357 @@
+//! Both ends of a workload, and a run of them.
+
+use crate::{
+    Trial,
+    network::{Answer, Bridge, Endpoint, Network, Readiness, Server, Transport, free_port},
+    pin::{Apart, Pin},
+    sample::Reading,
+    subjects::{LeavesRoot, Subject},
+    trial::{Program, ending_with_the_lab},
+    workloads::Workloads,
+};
+use anyhow::{Context, ensure};
+use palisade_policy::Policy;
+use palisade_wall::Command;
+use rustix::{process::geteuid, thread::CpuSet};
+use std::{
+    ffi::OsString,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::unix::{fs::chown, process::CommandExt},
+    path::Path,
+    rc::Rc,
+    time::Duration,
+};
+
+/// What both ends run. What they have laid out for it is the row's.
+pub(in crate::rows) struct Ends {
+    /// Which end is behind the wall.
+    pub(super) inside: Side,
+    pub(super) transport: Transport,
+    /// The program behind the wall does not run as root.
+    pub(super) refuses_root: bool,
+    /// The end behind the wall has one processor and the other end all others.
+    pub(super) is_apart: bool,
+    pub(super) server: CommandAt,
+    pub(super) hello: Hello,
+    /// One after the other.
+    pub(super) clients: Vec<Client>,
+}
+
+/// A command, as soon as it is known where the ends meet.
+pub(super) type CommandAt = Box<dyn Fn(&Place) -> anyhow::Result<Command>>;
+
+/// From what a client printed to what it measured.
+pub(super) type Read = Rc<dyn Fn(&str) -> anyhow::Result<Vec<Reading>>>;
+
+/// An end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Server,
+    Client,
+}
+
+/// How a server shows that it is there: see [`Readiness`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hello {
+    Says(&'static str),
+    /// To the first it answers with something that begins like the second.
+    Answers(&'static [u8], &'static [u8]),
+}
+
+/// One that asks a server and prints what it measured.
+pub(super) struct Client {
+    pub(super) command: CommandAt,
+    pub(super) read: Read,
+    /// How often it may fail by itself before that is a failure.
+    pub(super) most_failures: usize,
+}
+
+/// Where the ends of one contender meet.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The server's address as it calls it itself.
+    pub(super) listens: IpAddr,
+    /// The same as clients call it.
+    pub(super) connects: IpAddr,
+    pub(super) port: u16,
+    /// Who the end behind the wall is there, by uid; `None` of a wall that has users of its own.
+    pub(super) uid: Option<u32>,
+    /// The network between them, where it is none of the host's.
+    bridge: Option<Bridge>,
+}
+
+/// Who is nobody else's: `nobody`.
+pub(super) const NOBODY: u32 = 65_534;
+
+/// A client that has not ended by then never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Ends {
+    /// A command line of the end behind the wall, to tell who can run such a thing.
+    pub(in crate::rows) fn inside_for_example(&self) -> anyhow::Result<(Command, Network)> {
+        let place = Place::of_loopback(1);
+        let command = match self.inside {
+            Side::Server => (self.server)(&place)?,
+            Side::Client => {
+                let client = self.clients.first().context("a row without a client")?;
+                (client.command)(&place)?
+            }
+        };
+        Ok((command, self.network(&place)))
+    }
+
+    /// What the end behind the wall needs of the network.
+    fn network(&self, place: &Place) -> Network {
+        let endpoint = |address| Endpoint {
+            transport: self.transport,
+            address,
+            port: place.port,
+            namespace: place.bridge.as_ref().map(Bridge::inside),
+        };
+        match self.inside {
+            Side::Server => Network::Listens(endpoint(place.listens)),
+            Side::Client => Network::Connects(endpoint(place.connects)),
+        }
+    }
+
+    /// A place with a port that is free, and a network of its own where the subject is one.
+    fn place(&self, subject: &dyn Subject) -> anyhow::Result<Place> {
+        let mut place = Place::of_loopback(free_port(self.transport)?);
+        if subject.leaves_root() == LeavesRoot::ByItself {
+            place.uid = None;
+        } else if self.refuses_root && geteuid().is_root() {
+            place.uid = Some(NOBODY);
+        }
+        if subject.has_network_of_the_lab() {
+            let bridge = Bridge::new(self.transport, place.port)?;
+            place.connects = Bridge::PUBLISHED;
+            place.listens = match self.inside {
+                Side::Server => Bridge::INSIDE,
+                Side::Client => Bridge::PUBLISHED,
+            };
+            place.bridge = Some(bridge);
+        }
+        Ok(place)
+    }
+
+    fn readiness(&self, place: &Place) -> Readiness {
+        match self.hello {
+            Hello::Says(words) => Readiness::Says(words),
+            Hello::Answers(question, answer) => Readiness::Answers(Answer {
+                transport: self.transport,
+                address: SocketAddr::new(place.connects, place.port),
+                namespace: place.bridge.as_ref().map(Bridge::outside),
+                question,
+                answer,
+            }),
+        }
+    }
+}
+
+impl Place {
+    fn of_loopback(port: u16) -> Self {
+        Self {
+            listens: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            connects: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port,
+            uid: Some(geteuid().as_raw()),
+            bridge: None,
+        }
+    }
+}
+
+impl Place {
+    /// The server as our programs take it: `127.0.0.1 8080`.
+    pub(super) fn server_words(&self, address: IpAddr) -> [OsString; 2] {
+        [address.to_string().into(), self.port.to_string().into()]
+    }
+}
+
+/// Gives a folder, with all in it, to whom guests are where they refuse to be root.
+pub(super) fn give_to_nobody(path: &Path) -> anyhow::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    chown(path, Some(NOBODY), Some(NOBODY)).context("host: cannot give a file away")?;
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).context("host: cannot list a folder")? {
+            give_to_nobody(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Lays out the folder that guests may write to, as theirs.
+pub(super) fn add_own_folder(workloads: &Workloads) -> anyhow::Result<()> {
+    workloads.add_files(0)?;
+    give_to_nobody(&workloads.files_folder())
+}
+
+/// Both ends of one contender.
+pub(in crate::rows) struct TwoEnds {
+    server: Server,
+    clients: Vec<Asking>,
+    inside: Side,
+    apart: Option<Apart>,
+    /// What each run must tell.
+    measures: Vec<&'static str>,
+    /// The network between them goes last.
+    _place: Place,
+}
+
+impl TwoEnds {
+    pub(in crate::rows) fn new(
+        ends: &Ends,
+        subject: &dyn Subject,
+        policy: &Policy,
+        measures: Vec<&'static str>,
+    ) -> anyhow::Result<Self> {
+        let place = ends.place(subject)?;
+        let maker = Maker {
+            ends,
+            place: &place,
+            subject,
+            policy,
+        };
+        let server = Server {
+            program: maker.program(Side::Server, &(ends.server)(&place)?)?,
+            readiness: ends.readiness(&place),
+        };
+        let clients = ends.clients.iter().map(|client| {
+            let command = (client.command)(&place)?;
+            let program = maker.program(Side::Client, &command)?;
+            Ok(Asking {
+                program,
+                read: Rc::clone(&client.read),
+                most_failures: client.most_failures,
+            })
+        });
+        Ok(Self {
+            server,
+            clients: clients.collect::<anyhow::Result<_>>()?,
+            inside: ends.inside,
+            apart: ends.is_apart.then(Apart::find).transpose()?,
+            measures,
+            _place: place,
+        })
+    }
+
+    fn pin(&self, side: Side) -> anyhow::Result<Option<Pin>> {
+        let processors = |apart: Apart| -> CpuSet {
+            match side == self.inside {
+                true => apart.inside,
+                false => apart.outside,
+            }
+        };
+        let pin = self.apart.map(|apart| Pin::to(&processors(apart)));
+        pin.transpose()
+    }
+}
+
+impl Trial for TwoEnds {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let pin = self.pin(Side::Server)?;
+        let mut server = self.server.start()?;
+        drop(pin);
+        let _pin = self.pin(Side::Client)?;
+        let mut readings = Vec::new();
+        for client in &mut self.clients {
+            let asked = client.ask();
+            readings
+                .extend(asked.with_context(|| {
+                    format!("the client (the server: {})", server.last_words())
+                })?);
+        }
+        drop(server);
+        let is_there = |key| readings.iter().any(|one: &Reading| one.measure == key);
+        let missing = self.measures.iter().find(|key| !is_there(**key));
+        ensure!(missing.is_none(), "the client left out {missing:?}");
+        Ok(readings)
+    }
+}
+
+/// A client of one contender.
+struct Asking {
+    program: Program,
+    read: Read,
+    most_failures: usize,
+}
+
+impl Asking {
+    fn ask(&mut self) -> anyhow::Result<Vec<Reading>> {
+        for _ in 0..self.most_failures {
+            if let Ok(readings) = self.ask_once() {
+                return Ok(readings);
+            }
+        }
+        self.ask_once()
+    }
+
+    fn ask_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        (self.read)(&self.program.run_for_output_within(PATIENCE)?)
+    }
+}
+
+/// Makes the programs of both ends.
+struct Maker<'a> {
+    ends: &'a Ends,
+    place: &'a Place,
+    subject: &'a dyn Subject,
+    policy: &'a Policy,
+}
+
+impl Maker<'_> {
+    fn program(&self, side: Side, command: &Command) -> anyhow::Result<Program> {
+        match side == self.ends.inside {
+            true => self.inside(command),
+            false => self.outside(command),
+        }
+    }
+
+    fn inside(&self, command: &Command) -> anyhow::Result<Program> {
+        let network = self.ends.network(self.place);
+        let make =
+            |command: &Command| Program::with_network(self.subject, self.policy, command, &network);
+        let refuses_root = self.ends.refuses_root || self.subject.refuses_root();
+        if !refuses_root || !geteuid().is_root() {
+            return make(command);
+        }
+        match self.subject.leaves_root() {
+            LeavesRoot::ByItself => make(command),
+            LeavesRoot::Last => make(&as_nobody(command)),
+            LeavesRoot::First => {
+                let mut program = make(command)?;
+                program.command().uid(NOBODY).gid(NOBODY);
+                Ok(program)
+            }
+        }
+    }
+
+    /// With no wall, in the network that the server or the client is reached by.
+    fn outside(&self, command: &Command) -> anyhow::Result<Program> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(bridge) = &self.place.bridge {
+            let mut namespace = OsString::from("--net=");
+            namespace.push(bridge.outside());
+            words.extend(["nsenter".into(), namespace]);
+        }
+        words.push(command.program.clone());
+        words.extend(command.arguments.iter().cloned());
+        Program::new(&ending_with_the_lab(words))
+    }
+}
+
+fn as_nobody(command: &Command) -> Command {
+    let mut arguments: Vec<OsString> = vec![
+        format!("--reuid={NOBODY}").into(),
+        format!("--regid={NOBODY}").into(),
+        "--clear-groups".into(),
+        "--".into(),
+        command.program.clone(),
+    ];
+    arguments.extend(command.arguments.iter().cloned());
+    Command {
+        program: "setpriv".into(),
+        arguments,
+    }
+}

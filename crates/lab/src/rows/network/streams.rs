@@ -1,0 +1,162 @@
+//! The rows that move bytes by TCP, with a program of ours at both ends and the client behind the wall:
+//! those of µKVM (2006), a microkernel Java machine whose libraries reach the system through connectors
+//! only, and what a connection costs that the wall must be asked for.
+
+use super::{
+    READING,
+    ends::{Client, Ends, Hello, Place, Side},
+};
+use crate::{
+    figure::Target,
+    network::Transport,
+    rows::{
+        Extent,
+        operations::{Operation, Operations, Workload, operation, parse_lines},
+    },
+    sample::Unit,
+    workloads::Workloads,
+};
+use palisade_wall::Command;
+use std::{ffi::OsString, path::PathBuf, rc::Rc, time::Duration};
+
+const BUDGET: Duration = Duration::from_secs(40);
+
+pub(in crate::rows) static BLOCKS: Operations = Operations {
+    name: "mk-4",
+    about: "1 MB over TCP by blocks of 64 B to 16 KB, the client inside (µKVM 2006)",
+    title: "µs for 1 MB with no wall, and times as much behind each, with 95 % intervals:",
+    workload: Workload::TwoEnds(lay_out_blocks, &[]),
+    walls: &[READING],
+    operations: &[
+        operation("block-64", "blocks of 64 B", 1.01, "−1.01 …"),
+        operation("block-128", "blocks of 128 B", 1.01, "+3.37 %"),
+        operation("block-256", "blocks of 256 B", 1.01, "in all"),
+        operation("block-512", "blocks of 512 B", 1.01, ""),
+        operation("block-1024", "blocks of 1 KB", 1.01, ""),
+        operation("block-2048", "blocks of 2 KB", 1.01, ""),
+        operation("block-4096", "blocks of 4 KB", 1.01, ""),
+        operation("block-8192", "blocks of 8 KB", 1.01, ""),
+        operation("block-16384", "blocks of 16 KB", 1.01, ""),
+    ],
+    unit: Unit::Microseconds,
+    mean: None,
+    least_times_bridged: None,
+    original: Some("µKVM"),
+    pinned: false,
+    budget: BUDGET,
+};
+
+pub(in crate::rows) static PACKETS: Operations = Operations {
+    name: "mk-5",
+    about: "64 to 4096 packets of 1024 B over TCP, the client inside (µKVM 2006)",
+    title: "µs for all packets with no wall, and times as much behind each, with 95 % intervals:",
+    workload: Workload::TwoEnds(lay_out_packets, &[]),
+    operations: &[
+        operation("packets-64", "64 packets", 1.01, "−1.01 …"),
+        operation("packets-128", "128 packets", 1.01, "+2.84 %"),
+        operation("packets-256", "256 packets", 1.01, "in all"),
+        operation("packets-512", "512 packets", 1.01, ""),
+        operation("packets-1024", "1024 packets", 1.01, ""),
+        operation("packets-2048", "2048 packets", 1.01, ""),
+        operation("packets-4096", "4096 packets", 1.01, ""),
+    ],
+    ..BLOCKS
+};
+
+/// The most that asking for a connection may take, in µs.
+const MOST_OVER_US: f64 = 12.0;
+
+pub(in crate::rows) static BROKER: Operations = Operations {
+    name: "broker",
+    about: "connect to a granted address, then move 64 MB; the client inside (--connect)",
+    title: "µs with no wall; what connecting takes more behind each, and times as much for the bytes:",
+    workload: Workload::TwoEnds(lay_out_connects, &[]),
+    operations: &[
+        Operation {
+            key: "connect",
+            title: "socket, connect, close",
+            target: Target::AtMostOverBare(MOST_OVER_US),
+            published: "",
+        },
+        operation("bulk", "64 MB over one connection", 1.01, ""),
+    ],
+    original: None,
+    ..BLOCKS
+};
+
+fn lay_out_blocks(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
+    streams(workloads, "blocks", repeats(extent, 15), Unit::Microseconds)
+}
+
+fn lay_out_packets(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
+    streams(
+        workloads,
+        "packets",
+        repeats(extent, 15),
+        Unit::Microseconds,
+    )
+}
+
+fn lay_out_connects(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
+    streams(
+        workloads,
+        "connects",
+        repeats(extent, 25),
+        Unit::Microseconds,
+    )
+}
+
+fn repeats(extent: Extent, whole: usize) -> usize {
+    match extent {
+        Extent::Full | Extent::Quick => whole,
+        Extent::Tiny => 2,
+    }
+}
+
+fn streams(
+    workloads: &Workloads,
+    what: &'static str,
+    repeats: usize,
+    unit: Unit,
+) -> anyhow::Result<Ends> {
+    let program = workloads.add_stream()?;
+    Ok(Ends {
+        inside: Side::Client,
+        transport: Transport::Tcp,
+        refuses_root: false,
+        is_apart: true,
+        server: serving(program.clone()),
+        hello: Hello::Says("ready"),
+        clients: vec![asking(program, what, repeats, unit)],
+    })
+}
+
+/// One of our servers.
+pub(super) fn serving(program: PathBuf) -> super::ends::CommandAt {
+    Box::new(move |place: &Place| {
+        Ok(Command {
+            program: program.clone().into(),
+            arguments: ["serve".into()]
+                .into_iter()
+                .chain(place.server_words(place.listens))
+                .collect(),
+        })
+    })
+}
+
+/// One of our clients.
+pub(super) fn asking(program: PathBuf, what: &'static str, repeats: usize, unit: Unit) -> Client {
+    let command = move |place: &Place| {
+        let words = [OsString::from(what)].into_iter();
+        let words = words.chain(place.server_words(place.connects));
+        Ok(Command {
+            program: program.clone().into(),
+            arguments: words.chain([repeats.to_string().into()]).collect(),
+        })
+    };
+    Client {
+        command: Box::new(command),
+        read: Rc::new(move |said| parse_lines(said, unit)),
+        most_failures: 0,
+    }
+}
