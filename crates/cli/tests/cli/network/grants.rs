@@ -13,6 +13,7 @@ cases![
     a_port_is_published_under_another,
     a_name_of_the_hosts_file_is_found_and_reached,
     a_name_does_not_grant_the_host_itself,
+    a_guest_finds_itself_by_the_name_of_its_machine,
     curl_reaches_names_below_a_wildcard,
     a_port_is_picked_by_the_kernel,
     datagrams_are_answered_wherever_they_came_from,
@@ -127,6 +128,21 @@ fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
         outcome.text().contains("127.0.0.1 inside.test"),
         "{outcome:?}"
     );
+}
+
+fn a_guest_finds_itself_by_the_name_of_its_machine(stage: &Stage) {
+    const SCRIPT: &str = "
+import socket, sys
+name, port = socket.gethostname(), int(sys.argv[1])
+server = socket.create_server((name, port))
+client = socket.create_connection((socket.gethostbyname(name), port))
+print(name, client.getpeername() == ('127.0.0.1', port))
+";
+    let port = free_ports(1);
+    let flags = format!("--listen tcp://127.0.0.1:{port} --connect tcp://localhost:{port}");
+    python(stage, &flags, SCRIPT, &port.to_string())
+        .run()
+        .shows("palisade True\n");
 }
 
 fn curl_reaches_names_below_a_wildcard(stage: &Stage) {
