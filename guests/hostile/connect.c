@@ -101,6 +101,98 @@ int attack_rebound_metadata(void)
 	return deliver(v4("169.254.169.254", need_number("tcp-any")), SOCK_STREAM, 0);
 }
 
+/* A socket file that lies beside the granted one. */
+int attack_other_local_socket(void)
+{
+	union address to = local(PATH_OF("%s/host.dgram", need("outside")));
+	must(send_to(open_socket(AF_UNIX, SOCK_DGRAM, 0), to, 0), "sendto");
+	return DONE;
+}
+
+/* ---- the proxy for wildcards ---- */
+
+static void put(uint8_t **at, const void *bytes, size_t length)
+{
+	memcpy(*at, bytes, length);
+	*at += length;
+}
+
+static void put16(uint8_t **at, size_t number)
+{
+	put(at, (uint8_t[]){ number >> 8, number }, 2);
+}
+
+/* A hello of TLS for `host`, with the nonce as the session's name. */
+static size_t hello(uint8_t *bytes, const char *host)
+{
+	enum { SESSION = 32 };
+	uint8_t *at = bytes, session[SESSION] = "";
+	size_t length = strlen(host), extensions = 4 + 5 + length;
+	size_t body = 2 + 32 + 1 + SESSION + 4 + 2 + 2 + extensions;
+	memcpy(session, nonce(), strlen(nonce()) < SESSION ? strlen(nonce()) : SESSION);
+	put(&at, "\x16\x03\x01", 3);
+	put16(&at, body + 4);
+	put(&at, "\x01\x00", 2);
+	put16(&at, body);
+	put(&at, "\x03\x03", 2);
+	put(&at, (uint8_t[32]){ 0 }, 32);
+	put(&at, (uint8_t[]){ SESSION }, 1);
+	put(&at, session, SESSION);
+	put(&at, "\x00\x02\x13\x01\x01\x00", 6);
+	put16(&at, extensions);
+	put16(&at, 0);
+	put16(&at, 5 + length);
+	put16(&at, 3 + length);
+	put(&at, "\x00", 1);
+	put16(&at, length);
+	put(&at, host, length);
+	return at - bytes;
+}
+
+/* Asks the proxy in these words, and goes on as if it had agreed. */
+static void ask_proxy(long port, const char *request)
+{
+	uint8_t bytes[512];
+	char answer[512];
+	int fd = TCP4();
+	must(connect_to(fd, v4("127.0.0.1", port)), "connect to the proxy");
+	send(fd, request, strlen(request), MSG_NOSIGNAL);
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	poll(&ready, 1, 200);
+	recv(fd, answer, sizeof answer, MSG_DONTWAIT);
+	send(fd, bytes, hello(bytes, "a.proxied.test"), MSG_NOSIGNAL);
+	send(fd, nonce(), strlen(nonce()), MSG_NOSIGNAL);
+	poll(&ready, 1, 50);
+	close(fd);
+}
+
+int attack_proxy_elsewhere(void)
+{
+	static const char *const targets[] = {
+		"127.0.0.1",	  "localhost",		 "a.proxied.test",	    "A.PROXIED.TEST.",
+		"2130706433",	  "0x7f.1",		 "a.proxied.test@127.0.0.1", "127.0.0.1\\.proxied.test",
+		"[::1]",	  "[::ffff:127.0.0.1]",	 "0.0.0.0",		    "127.0.0.1%2e.proxied.test",
+		"127.0.0.1#.proxied.test", "127.0.0.1\t.proxied.test", "", ".proxied.test", "..proxied.test"
+	};
+	const char *proxy = getenv("https_proxy");
+	if (argument("naive"))
+		return deliver(V4("tcp4"), SOCK_STREAM, 0);
+	errno = ENOENT;
+	must(proxy ? 0 : -1, "https_proxy");
+	long port = strtol(strrchr(proxy, ':') + 1, NULL, 10);
+	const char *ports[] = { "tcp4", "tcp6", "tcp-any" };
+	for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+		for (int at = 0; at < 3; at++)
+			ask_proxy(port, PATH_OF("CONNECT %s:%ld HTTP/1.1\r\nHost: a.proxied.test:%ld\r\n\r\n", targets[i],
+						need_number(ports[at]), need_number("tcp-any")));
+	ask_proxy(port, PATH_OF("GET http://127.0.0.1:%ld/%s HTTP/1.1\r\nHost: a.proxied.test\r\n\r\n", need_number("tcp4"),
+				nonce()));
+	ask_proxy(port, PATH_OF("CONNECT a.proxied.test:%ld HTTP/1.1\r\n\r\nCONNECT 127.0.0.1:%ld HTTP/1.1\r\n\r\n",
+				need_number("tcp-any"), need_number("tcp4")));
+	errno = EACCES;
+	return refused("CONNECT");
+}
+
 /* ---- spellings ---- */
 
 int attack_any_address6(void)

@@ -78,7 +78,7 @@ int on_each_victim(int (*act)(pid_t));
 int spill_each(const char *file);
 /* Mounts of its own: root needs no user namespace for them, everybody else does. */
 int own_mounts(void);
-/* Whether a race has not lasted its time yet; the first call begins it. */
+/* Whether a race has not lasted its time yet, `race-ms=` or 300 ms; the first call begins it. */
 bool race_goes_on(void);
 /* `format` with printf arguments, in a static buffer of its own per call site. */
 #define PATH_OF(...) \

@@ -199,3 +199,73 @@ int attack_listen_mptcp(void)
 {
 	return listen_at(open_socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP), V4("other"));
 }
+
+/* ---- what comes of a listener, also of one that was passed in ready-made ---- */
+
+static int own_listener(void)
+{
+	int fd = TCP4();
+	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	must(bind_to(fd, V4("other")), "bind");
+	must(listen(fd, 16), "listen");
+	return fd;
+}
+
+/* Without a wall the guest plays the launcher as well. */
+static int ready_listener(void)
+{
+	enum { FIRST_PASSED = 3 };
+	const char *count = getenv("LISTEN_FDS");
+	if (argument("naive"))
+		return own_listener();
+	errno = ENOENT;
+	must(count && atoi(count) == 1 ? 0 : -1, "LISTEN_FDS");
+	return FIRST_PASSED;
+}
+
+/* The next connection, which is none any more: a socket with no port, but the name of one. */
+static int disconnected_from(int listener)
+{
+	union address nowhere = { .any.sa_family = AF_UNSPEC };
+	int fd = accept(listener, NULL, NULL);
+	must(fd, "accept");
+	must(connect(fd, &nowhere.any, sizeof nowhere.any), "AF_UNSPEC");
+	return fd;
+}
+
+/* It listens anew, at a port that the kernel chooses. */
+int attack_accepted_listens_elsewhere(void)
+{
+	int fd = disconnected_from(own_listener());
+	must(listen(fd, 1), "listen");
+	return held();
+}
+
+int attack_ready_connects(void)
+{
+	int fd = ready_listener();
+	must(shutdown(fd, SHUT_RD), "shutdown");
+	return say_to(fd, V4("tcp4"));
+}
+
+/* Of a connection that it took, the guest makes one of its own. */
+int attack_ready_accepted_connects(void)
+{
+	return say_to(disconnected_from(ready_listener()), V4("tcp4"));
+}
+
+/* And a further listener. */
+int attack_ready_listens_elsewhere(void)
+{
+	int fd = disconnected_from(ready_listener());
+	must(listen(fd, 1), "listen");
+	return held();
+}
+
+int attack_ready_fast_open(void)
+{
+	ssize_t sent = send_to(disconnected_from(ready_listener()), V4("tcp4"), MSG_FASTOPEN);
+	must(sent, "sendto");
+	usleep(50000);
+	return DONE;
+}

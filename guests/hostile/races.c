@@ -306,12 +306,14 @@ static int race_local(int type, const char *witness_name, bool sends)
 	keep_flipping(&raced, &path, &witness, sizeof raced.v4);
 	keep_flipping_descriptors(plain, inet);
 	while (race_goes_on())
-		if (sends)
-			sendto(FLIPPED_FD, nonce(), strlen(nonce()), MSG_DONTWAIT, &raced.any, sizeof raced.v4);
-		else if (!connect(FLIPPED_FD, &raced.any, sizeof raced.v4) || errno == EINPROGRESS)
+		if (sends) {
+			/* Nobody has the path: what was sent, was sent to the witness. */
+			if (sendto(FLIPPED_FD, nonce(), strlen(nonce()), MSG_DONTWAIT, &raced.any, sizeof raced.v4) > 0)
+				return DONE;
+		} else if (!connect(FLIPPED_FD, &raced.any, sizeof raced.v4) || errno == EINPROGRESS)
 			break;
 	if (sends)
-		return DONE;
+		return lost("sendto");
 	return reached(inet, ntohs(witness.v4.sin_port)) ? DONE : lost("connect");
 }
 
@@ -382,7 +384,7 @@ int attack_race_reused_number(void)
 	while (race_goes_on()) {
 		flipped[0] = quick(AF_INET, SOCK_STREAM);
 		connect(FLIPPED_FD, &raced.any, sizeof raced.v4);
-		if (reached(FLIPPED_FD, ntohs(witness.v4.sin_port)))
+		if (reached(flipped[0], ntohs(witness.v4.sin_port)))
 			return DONE;
 		close(flipped[0]);
 	}

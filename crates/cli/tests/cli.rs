@@ -16,6 +16,7 @@ mod cli {
     pub(crate) mod hints;
     pub(crate) mod jobs;
     pub(crate) mod limits;
+    pub(crate) mod network;
     pub(crate) mod person;
     pub(crate) mod programs;
     pub(crate) mod report;
@@ -29,7 +30,7 @@ mod cli {
 }
 
 use cli::{
-    cleanup,
+    cleanup, network,
     stage::{Case, Installed, Stage, User},
 };
 use libtest_mimic::{Arguments, Trial};
@@ -49,6 +50,10 @@ const MODULES: &[(&str, &[Case])] = &[
     ("hints", cli::hints::CASES),
     ("jobs", cli::jobs::CASES),
     ("limits", cli::limits::CASES),
+    ("network_calls", network::calls::CASES),
+    ("network_grants", network::grants::CASES),
+    ("network_programs", network::programs::CASES),
+    ("network_servers", network::servers::CASES),
     ("programs", cli::programs::CASES),
     ("report", cli::report::CASES),
     ("streams", cli::streams::CASES),
@@ -83,7 +88,8 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
         (case.act)(&Stage::new(user, &installed));
         Ok(())
     });
-    match user.why_not().or_else(|| case.why_not()) {
+    let why_not = user.why_not().or_else(|| case.why_not());
+    match why_not.or_else(|| network::why_not(case.name)) {
         None => trial,
         Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
     }

@@ -21,7 +21,7 @@
 //!   (`SECCOMP_USER_NOTIF_FLAG_CONTINUE`): another thread could change what it points to, or put another
 //!   socket under the same number.
 //! - **No call waits for another.** What would block is left to a second thread that waits for all such
-//!   calls at once (`pending`).
+//!   calls at once (`pending`), and a call that a signal took back is not done twice (`repeated`).
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
 mod address;
@@ -33,6 +33,7 @@ mod hosts;
 mod local;
 mod message;
 mod pending;
+mod repeated;
 mod request;
 
 use crate::{
@@ -47,19 +48,27 @@ use call::{Answer, Brokered};
 use local::Performer;
 use palisade_network::{Gate, Observation, Observations, Proxy, Refresh, SystemResolver};
 use pending::Pending;
+use repeated::Repeated;
 use rustix::{
-    event::{PollFd, PollFlags},
+    event::{EventfdFlags, PollFd, PollFlags},
     io::Errno,
 };
 use std::{
-    collections::HashMap,
     ffi::OsString,
     io,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
     thread::{self, JoinHandle},
+    time::Duration,
 };
+
+/// How long the end of a domain waits for the end of its broker. It does not take long, but closing what
+/// was a guest's may (a file of a server that does not answer), and then nobody shall wait for it.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a domain's network needs before there is a guest.
 #[derive(Debug)]
@@ -73,6 +82,8 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) struct Broker {
     thread: Option<JoinHandle<()>>,
+    /// Cut when the thread ends.
+    lifeline: Receiver<()>,
     shared: Arc<Shared>,
     /// Keeps the addresses of names up to date.
     names: Option<Refresh>,
@@ -87,6 +98,9 @@ struct Shared {
     /// Where the guest finds names below a wildcard.
     proxy: Option<Proxy>,
     performer: Performer,
+    repeated: Repeated,
+    /// Readable when there is nobody left to answer.
+    stop: OwnedFd,
 }
 
 /// What a guest tried.
@@ -149,15 +163,20 @@ impl Prepared {
             observations: self.observations,
             proxy: self.proxy,
             performer: Performer::new(socket.try_clone()?, local::Refused::of(plan)),
+            repeated: Repeated::default(),
+            stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         });
         let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
-        let thread = small_thread("palisade-broker", move || answers.run())?;
-        let names = match hosts_file {
-            Some(file) => with_signals_blocked(|| hosts::keep(file, Arc::clone(&shared.gate)))?,
-            None => None,
-        };
+        let (alive, lifeline) = mpsc::channel();
+        let thread = small_thread("palisade-broker", move || {
+            answers.run();
+            drop::<Sender<()>>(alive);
+        })?;
+        let gate = Arc::clone(&shared.gate);
+        let names = with_signals_blocked(|| hosts::keep(hosts_file, gate))?;
         Ok(Broker {
             thread: Some(thread),
+            lifeline,
             shared,
             names,
         })
@@ -168,8 +187,10 @@ impl Broker {
     /// What was tried, once nothing of the domain runs any more.
     pub(crate) fn finish(&mut self) -> Observed {
         self.names = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic there has ended the domain's network, and the report tells what it saw until then.
+        // It cannot be full: a count of 2^64 - 1.
+        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        let waited = self.lifeline.recv_timeout(PATIENCE);
+        if let (Some(thread), Err(RecvTimeoutError::Disconnected)) = (self.thread.take(), waited) {
             let _ = thread.join();
         }
         let (different, more) = self.shared.observations.drain();
@@ -200,7 +221,6 @@ struct Answers {
     shared: Arc<Shared>,
     threads: guest::Threads,
     pending: Pending,
-    unheard: Unheard,
     budget: Budget,
 }
 
@@ -210,7 +230,6 @@ impl Answers {
             pending: Pending::new(Arc::clone(&shared))?,
             shared,
             threads: guest::Threads::default(),
-            unheard: Unheard::default(),
             budget: Budget::new(cores),
         })
     }
@@ -232,14 +251,16 @@ impl Answers {
 
     /// `false` when no process is left that could call.
     fn wait_for_call(&self) -> bool {
-        let mut fds = [PollFd::new(&self.shared.listener, PollFlags::IN)];
+        let sources = [&self.shared.listener, &self.shared.stop];
+        let mut fds = sources.map(|source| PollFd::new(source, PollFlags::IN));
         let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
-        waited.is_ok() && fds[0].revents().contains(PollFlags::IN)
+        waited.is_ok() && fds[1].revents().is_empty() && fds[0].revents().contains(PollFlags::IN)
     }
 
     fn answer(&mut self, call: &Notification) {
-        if let Some(result) = self.unheard.take(call) {
-            return self.say(call, result);
+        let listener = self.shared.listener.as_fd();
+        if self.shared.repeated.takes(listener, call) {
+            return;
         }
         let mut brokered = Brokered {
             shared: &self.shared,
@@ -247,16 +268,9 @@ impl Answers {
             call,
         };
         match brokered.decide() {
-            Answer::Result(result) => self.say(call, result),
+            Answer::Result(result) => self.shared.repeated.answer(listener, call, result),
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
-            Answer::Later(wait) => self.pending.push(call.id, wait),
-        }
-    }
-
-    fn say(&mut self, call: &Notification, result: Result<i64, Errno>) {
-        let said = notify::answer(self.shared.listener.as_fd(), call.id, result);
-        if said == Err(Errno::NOENT) {
-            self.unheard.put(call, result);
+            Answer::Later(wait) => self.pending.push(call, wait),
         }
     }
 
@@ -265,39 +279,9 @@ impl Answers {
         let listener = self.shared.listener.as_fd();
         let handed =
             notify::answer_with_descriptor(listener, call.id, socket.as_fd(), close_on_exec);
-        if let Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) = handed {
-            let _ = notify::answer(listener, call.id, Err(errno));
+        match handed {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => drop(notify::answer(listener, call.id, Err(errno))),
         }
-    }
-}
-
-/// Results that their callers did not wait for. A signal takes a call back, and if the kernel then
-/// restarts it (signal(7)) it has been carried out already: a second `bind` would fail.
-#[derive(Default)]
-struct Unheard {
-    results: HashMap<u32, (Arguments, Result<i64, Errno>)>,
-}
-
-/// Number and arguments of a call.
-type Arguments = (i32, [u64; 6]);
-
-impl Unheard {
-    const MOST: usize = 64;
-
-    fn put(&mut self, call: &Notification, result: Result<i64, Errno>) {
-        if self.results.len() >= Self::MOST {
-            self.results.clear();
-        }
-        let what = (call.call, call.arguments);
-        self.results.insert(call.thread, (what, result));
-    }
-
-    /// The result of this thread's last call if this is the same again.
-    fn take(&mut self, call: &Notification) -> Option<Result<i64, Errno>> {
-        if self.results.is_empty() {
-            return None;
-        }
-        let (what, result) = self.results.remove(&call.thread)?;
-        (what == (call.call, call.arguments)).then_some(result)
     }
 }

@@ -1,7 +1,7 @@
 //! What this machine offers, asked once and cheaply.
 
 use crate::{cgroup::Survey, sys};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, SecureComputingMode, secure_computing_mode};
 use std::{io, path::Path, sync::OnceLock};
 
 /// How much a domain of this process can be given. The first two are full walls.
@@ -34,6 +34,8 @@ pub struct Machine {
     pub processors: usize,
     /// Control groups, looked at only when a limit needs one.
     pub cgroups: OnceLock<Survey>,
+    /// This process is under somebody's system-call filter; looked at only when that matters.
+    pub filtered: OnceLock<bool>,
 }
 
 impl Machine {
@@ -54,7 +56,16 @@ impl Machine {
             processors: rustix::thread::sched_getaffinity(None)
                 .map_or(1, |set| set.count() as usize),
             cgroups: OnceLock::new(),
+            filtered: OnceLock::new(),
         }
+    }
+
+    /// Whether this process is under a system-call filter: then a supervisor around it may answer calls
+    /// already, and there can be no other.
+    pub fn is_filtered(&self) -> bool {
+        *self.filtered.get_or_init(|| {
+            secure_computing_mode().is_ok_and(|mode| mode == SecureComputingMode::Filter)
+        })
     }
 
     /// Which control groups can hold a limit here.

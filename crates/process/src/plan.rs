@@ -515,11 +515,9 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout, network: &Network
 /// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's
 /// sake: programs that look names up without connecting.
 ///
-/// Where sockets only come in ready-made, no call needs an answer, so that such a guest can run where
-/// another supervisor answers already: inside a domain. That takes Landlock's rules about TCP, which
-/// keep a listening socket from being connected instead.
+/// Where sockets only come in ready-made, no call needs an answer. So such a guest can run where another
+/// supervisor may answer already: under somebody's filter, as in a domain.
 fn host_network(policy: &Policy, machine: &Machine, network: &Network) -> Option<HostNetwork> {
-    const TCP_ABI: u32 = 4;
     let inherits = inherits_listeners(policy);
     if network.is_empty() && !inherits {
         return None;
@@ -527,13 +525,13 @@ fn host_network(policy: &Policy, machine: &Machine, network: &Network) -> Option
     let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
     let only_ready = network.listen.iter().all(|rule| rule.ready);
     let is_connected = tcp.connect || udp.connect;
-    let brokered =
-        is_connected || !only_ready || machine.landlock_abi.is_none_or(|abi| abi < TCP_ABI);
+    let brokered = is_connected || !only_ready || !machine.is_filtered();
     let some = |uses: Uses| inherits || uses != Uses::default();
     Some(HostNetwork {
         tcp: some(tcp),
         udp: some(udp),
         brokered,
+        listens: inherits || tcp.listen || udp.listen,
         sends: brokered && (udp.connect || !(udp.listen || inherits)),
         messages: brokered && udp.connect,
     })

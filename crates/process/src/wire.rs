@@ -93,28 +93,38 @@ pub const PLACE_FRONT: u64 = 1;
 pub const PLACE_BACKGROUND: u64 = 2;
 
 /// Carry out a call of the guest's on a socket of the domain's own. Words: see `perform`. Descriptors:
-/// the socket, where to write the result (an `i64`, negative for an error number), and what
-/// `perform::ATTACHED` tells of.
+/// the socket, where to write the result (an `i64`, negative for an error number), what
+/// `perform::ATTACHED` tells of, and what a message carries.
 pub const DOMAIN_PERFORM: u64 = 35;
 
-/// Positions in the words of [`DOMAIN_PERFORM`].
+/// Positions in the words of [`DOMAIN_PERFORM`], and what stands there.
 pub mod perform {
-    /// Number of the system call: `connect`, `bind`, `listen`, `sendto`.
+    /// Which call: one of the following four.
     pub const CALL: usize = 0;
-    /// The backlog of `listen`, the flags of `sendto`.
+    /// connect(2).
+    pub const CONNECT: u64 = 1;
+    /// bind(2).
+    pub const BIND: u64 = 2;
+    /// listen(2).
+    pub const LISTEN: u64 = 3;
+    /// sendmsg(2).
+    pub const SEND: u64 = 4;
+    /// The backlog of `listen`, the flags of `sendmsg`.
     pub const NUMBER: usize = 1;
     /// The guest's umask, for `bind`.
     pub const UMASK: usize = 2;
-    /// Bytes of the address.
+    /// Bytes of the address; none for a message that goes where the socket is connected.
     pub const ADDRESS_LENGTH: usize = 3;
     /// Which descriptors follow the first two, in this order.
     pub const ATTACHED: usize = 4;
     /// The guest's working directory.
     pub const ATTACHED_FOLDER: u64 = 1;
-    /// A memory file with the data of `sendto`.
+    /// A memory file with the data of a message.
     pub const ATTACHED_DATA: u64 = 2;
+    /// How many descriptors, the last ones, go with the message.
+    pub const RIGHTS: usize = 5;
     /// The address itself, in this and the following words.
-    pub const ADDRESS: usize = 5;
+    pub const ADDRESS: usize = 6;
     /// Most bytes of it.
     pub const MOST_ADDRESS: usize = 128;
 }

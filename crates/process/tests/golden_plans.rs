@@ -36,6 +36,7 @@ fn user() -> Machine {
         memfd_noexec: true,
         processors: 4,
         cgroups: OnceLock::new(),
+        filtered: false.into(),
     }
 }
 

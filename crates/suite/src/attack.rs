@@ -164,6 +164,8 @@ pub enum Prop {
     Servers,
     /// A server of the guest's user that lets its port be shared: `shared`.
     SharedPort,
+    /// Somebody who connects to this address, a template, as soon as there is a server.
+    Caller(&'static str),
     /// The launcher's table of host names, as in hosts(5).
     Names(&'static str),
     /// The launcher is killed once the guest holds.

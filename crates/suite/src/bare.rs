@@ -115,7 +115,7 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
         denied(GrantedRead, "nothing is watched, granted or not"),
     ),
     (
-        &["granted-socket"],
+        &["granted-socket", "other-local-socket"],
         denied(OwnSocket, "no socket is connected"),
     ),
     (

@@ -16,6 +16,15 @@ impl Source for Bytes<'_> {
         let rest = self.0.get(from..).ok_or(Errno::FAULT)?;
         rest.get(..length).map(<[u8]>::to_vec).ok_or(Errno::FAULT)
     }
+
+    fn read_parts(&self, parts: &[(u64, usize)]) -> Result<Vec<u8>, Errno> {
+        let read = |(address, length): &(u64, usize)| self.read(*address, *length);
+        Ok(parts
+            .iter()
+            .map(read)
+            .collect::<Result<Vec<_>, _>>()?
+            .concat())
+    }
 }
 
 /// An internet address of these bytes, if that is what they are.

@@ -4,14 +4,15 @@ use super::{
     Shared,
     address::{self, Address},
     guest::{self, Threads},
+    local::{self, Request},
     pending::Wait,
     request::Source,
 };
-use crate::sys::notify::Notification;
+use crate::{sys::notify::Notification, wire::perform};
 use palisade_network::{Call, Refusal, Target};
 use palisade_policy::Transport;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec},
+    event::PollFlags,
     fs::OFlags,
     io::Errno,
     net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt},
@@ -19,7 +20,7 @@ use rustix::{
 use std::{
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// What becomes of a call.
@@ -60,6 +61,7 @@ impl Brokered<'_> {
             libc::SYS_sendto => self.sendto(),
             libc::SYS_sendmsg => self.sendmsg(),
             libc::SYS_sendmmsg => self.sendmmsg(),
+            libc::SYS_setsockopt => self.linger(),
             _ => Err(Errno::NOSYS),
         }
         .into()
@@ -91,7 +93,7 @@ impl Brokered<'_> {
                 rustix::net::connect_unspec(&socket)?;
                 DONE
             }
-            Address::Inside(bytes) => self.inside(&socket, &bytes),
+            Address::Inside(bytes) => self.inside(&socket, perform::CONNECT, &bytes, 0),
         }
     }
 
@@ -99,6 +101,10 @@ impl Brokered<'_> {
         let transport = transport(&socket)?;
         let target = self.granted(transport, asked, self.shared.gate.connect(transport, asked))?;
         let to = address::in_family_of(asked, target);
+        if transport == Transport::Udp {
+            rustix::net::connect(&socket, &to)?;
+            return DONE;
+        }
         let (begun, blocks) = try_connect(&socket, to)?;
         if self.shared.gate.proxy() == Some(target) {
             let from = own_address(&socket)?.map(address::canonical);
@@ -117,7 +123,7 @@ impl Brokered<'_> {
         let asked = match address {
             Address::Internet(asked) => asked,
             Address::Unspecified => return Err(Errno::AFNOSUPPORT),
-            Address::Inside(bytes) => return self.inside(&socket, &bytes),
+            Address::Inside(bytes) => return self.inside(&socket, perform::BIND, &bytes, 0),
         };
         let transport = transport(&socket)?;
         // A socket of version 4 has no such option; the kernel refuses it an address of version 6.
@@ -133,13 +139,41 @@ impl Brokered<'_> {
         let socket = self.descriptor()?;
         let backlog = self.call.arguments[1] as i32;
         let Ok(transport) = transport(&socket) else {
-            return self.inside(&socket, &[]);
+            return self.inside(&socket, perform::LISTEN, &[], backlog);
         };
-        let bound = own_address(&socket)?;
-        let verdict = self.shared.gate.listen(bound.map(address::canonical));
-        let shown = bound.unwrap_or(UNBOUND);
-        self.granted(transport, shown, verdict)?;
+        if transport == Transport::Udp {
+            return Err(Errno::OPNOTSUPP);
+        }
+        self.judge_listening(&socket)?;
         rustix::net::listen(&socket, backlog)?;
+        // Another thread of the guest's may have taken its address from it meanwhile.
+        self.judge_listening(&socket).inspect_err(|_| {
+            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+        })?;
+        DONE
+    }
+
+    fn judge_listening(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        let bound = own_address(socket)?;
+        let verdict = self.shared.gate.listen(bound.map(address::canonical));
+        self.granted(Transport::Tcp, bound.unwrap_or(UNBOUND), verdict)
+    }
+
+    /// `setsockopt(fd, SOL_SOCKET, SO_LINGER, value, length)`. Whoever closes such a socket last waits for
+    /// what was not sent yet, and that may be the supervisor: it does not wait long.
+    fn linger(&mut self) -> Outcome {
+        const VALUE_BYTES: usize = 8;
+        const MOST: Duration = Duration::from_secs(1);
+        let [.., value, length, _] = self.call.arguments;
+        if (length as i32) < VALUE_BYTES as i32 {
+            return Err(Errno::INVAL);
+        }
+        let value = self.call.read(value, VALUE_BYTES)?;
+        let socket = self.descriptor()?;
+        let (words, _) = value.as_chunks::<4>();
+        let [on, seconds] = [words[0], words[1]].map(i32::from_ne_bytes);
+        let time = Duration::from_secs(u64::from(seconds as u32)).min(MOST);
+        sockopt::set_socket_linger(&socket, (on != 0).then_some(time))?;
         DONE
     }
 
@@ -204,11 +238,41 @@ impl Brokered<'_> {
         }
     }
 
-    /// A call on a socket of the domain's own is carried out in the domain.
-    pub(super) fn inside(&self, socket: &OwnedFd, address: &[u8]) -> Outcome {
-        self.shared
-            .performer
-            .perform(self.call, socket.as_fd(), address, &[])
+    /// A call on a socket of the domain's own is carried out in the domain. Internet sockets stay here:
+    /// none may reach init, which would then hold them.
+    pub(super) fn inside(
+        &self,
+        socket: &OwnedFd,
+        call: u64,
+        address: &[u8],
+        number: i32,
+    ) -> Outcome {
+        refuse_internet(socket)?;
+        let request = Request {
+            call,
+            number,
+            address,
+            data: &[],
+            rights: &[],
+        };
+        let performer = &self.shared.performer;
+        let result = performer.perform(self.shared, self.call, socket.as_fd(), &request)?;
+        Ok(Answer::Later(Wait {
+            socket: result,
+            until: PollFlags::IN,
+            deadline: None,
+            is_begun: true,
+            again: Box::new(|result| Some(local::read_result(result))),
+        }))
+    }
+}
+
+/// What the kernel says to a local address on an internet socket.
+pub(super) fn refuse_internet(socket: &OwnedFd) -> Result<(), Errno> {
+    let family = sockopt::socket_domain(socket)?;
+    match family == AddressFamily::INET || family == AddressFamily::INET6 {
+        true => Err(Errno::AFNOSUPPORT),
+        false => Ok(()),
     }
 }
 
@@ -236,13 +300,14 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
         deadline: send_deadline(&socket, Errno::INPROGRESS)?,
         socket,
         until: PollFlags::OUT,
+        // The socket goes on by itself, and tells whoever calls again.
+        is_begun: false,
         again: Box::new(move |socket| connect_again(socket, to)),
     }))
 }
 
-/// Calls connect(2) without waiting; tells also whether the guest would wait. The socket does not block
-/// meanwhile, and is as it was before anybody can tell: one that is not connected has no other use for
-/// the flag.
+/// Calls connect(2) on a stream without waiting; tells also whether the guest would wait. The socket does
+/// not block meanwhile. A guest that sets the flag in this very moment confuses itself alone.
 fn try_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
     let flags = rustix::fs::fcntl_getfl(socket)?;
     if flags.contains(OFlags::NONBLOCK) {
@@ -252,10 +317,11 @@ fn try_connect(socket: &OwnedFd, to: SocketAddr) -> Result<(Result<(), Errno>, b
     let mut begun = rustix::net::connect(socket, &to);
     // On loopback a connection that was begun is there by now, and the second call tells how it went
     // (`__inet_stream_connect`).
-    if begun == Err(Errno::INPROGRESS) && is_writable(socket) {
+    if begun == Err(Errno::INPROGRESS) {
         begun = rustix::net::connect(socket, &to);
     }
-    rustix::fs::fcntl_setfl(socket, flags)?;
+    let flags = rustix::fs::fcntl_getfl(socket)?;
+    rustix::fs::fcntl_setfl(socket, flags & !OFlags::NONBLOCK)?;
     Ok((begun, true))
 }
 
@@ -275,13 +341,4 @@ pub(super) fn send_deadline(
 ) -> Result<Option<(Instant, Errno)>, Errno> {
     let timeout = sockopt::socket_timeout(socket, sockopt::Timeout::Send)?;
     Ok(timeout.map(|timeout| (Instant::now() + timeout, errno)))
-}
-
-fn is_writable(socket: &OwnedFd) -> bool {
-    const NOT_AT_ALL: Timespec = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let mut fds = [PollFd::new(socket, PollFlags::OUT)];
-    rustix::event::poll(&mut fds, Some(&NOT_AT_ALL)).is_ok_and(|ready| ready > 0)
 }

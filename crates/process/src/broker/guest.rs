@@ -47,13 +47,15 @@ impl Threads {
                 got => return got,
             }
         }
-        let thread = open(call.thread)?;
+        let (thread, is_thread) = open(call.thread)?;
         let got = get(&thread, number);
         // The thread was found by its number, which is only surely its own while it waits.
         if !notify::is_waiting(listener, call.id) {
             return Err(Errno::SRCH);
         }
-        self.keep(call.thread, thread);
+        if is_thread {
+            self.keep(call.thread, thread);
+        }
         got
     }
 
@@ -70,14 +72,15 @@ fn get(thread: &OwnedFd, number: i32) -> Result<OwnedFd, Errno> {
 }
 
 /// Before Linux 6.9 only a process has a descriptor; its first thread has the same open files, unless
-/// the guest unshared them.
-fn open(thread: u32) -> Result<OwnedFd, Errno> {
+/// the guest unshared them. Tells whether it is the thread's own.
+fn open(thread: u32) -> Result<(OwnedFd, bool), Errno> {
     match notify::open_thread(thread) {
         Err(Errno::INVAL) => {
             let leader = leader_of(thread).ok_or(Errno::SRCH)?;
-            rustix::process::pidfd_open(leader, PidfdFlags::empty())
+            let opened = rustix::process::pidfd_open(leader, PidfdFlags::empty())?;
+            Ok((opened, false))
         }
-        opened => opened,
+        opened => Ok((opened?, true)),
     }
 }
 
@@ -113,8 +116,12 @@ pub(super) fn umask(thread: u32) -> Option<u32> {
 
 impl Source for Notification {
     fn read(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
-        let mut bytes = vec![0; length];
-        notify::read_memory(self.thread, address, &mut bytes)?;
+        self.read_parts(&[(address, length)])
+    }
+
+    fn read_parts(&self, parts: &[(u64, usize)]) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; parts.iter().map(|part| part.1).sum()];
+        notify::read_memory(self.thread, parts, &mut bytes)?;
         Ok(bytes)
     }
 }

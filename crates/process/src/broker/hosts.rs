@@ -9,13 +9,16 @@ use std::{
     sync::Arc,
 };
 
-/// Keeps the file as the gate has its names.
-pub(super) fn keep(file: OwnedFd, gate: Arc<Gate>) -> io::Result<Option<Refresh>> {
-    let file = File::from(file);
+/// Keeps the gate's names up to date, and the file as the gate has them. There is none where the policy
+/// put its own in its place.
+pub(super) fn keep(file: Option<OwnedFd>, gate: Arc<Gate>) -> io::Result<Option<Refresh>> {
+    let file = file.map(File::from);
     let resolver = Arc::new(SystemResolver::default());
     Refresh::start(gate, resolver, move |lines| {
-        // The domain may be gone, or its root full; what was there before still stands then.
-        let _ = rewrite(&file, &hosts_file(Some(lines.into())));
+        if let Some(file) = &file {
+            // The domain may be gone, or its root full; what was there before still stands then.
+            let _ = rewrite(file, &hosts_file(Some(lines.into())));
+        }
     })
 }
 

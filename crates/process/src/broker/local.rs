@@ -4,21 +4,17 @@
 //! them through would let another thread put an internet socket under that number meanwhile, and
 //! carrying them out here would show the supervisor's credentials to the other end and look for paths
 //! in the host's file system. So a child of init's does it, in the domain, as the guest's user, on the
-//! same open socket. Its pid is what `SO_PEERCRED` shows to the other end.
+//! same open socket. Its pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
+//! its caller does not wait any more.
 
-use super::{
-    call::{Answer, Outcome},
-    guest,
-    pending::Wait,
-};
+use super::{Shared, guest};
 use crate::{
     keeper::record_bytes,
     plan::Plan,
-    sys::notify::Notification,
+    sys::notify::{self, Notification},
     wire::{self, perform},
 };
 use rustix::{
-    event::PollFlags,
     fs::{MemfdFlags, Mode, OFlags},
     io::Errno,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
@@ -29,6 +25,9 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
+
+/// `AF_UNIX`, as it begins an address.
+const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 
 /// Has calls carried out inside the domain.
 #[derive(Debug)]
@@ -57,43 +56,62 @@ impl Refused {
             bind: groups.no_named_sockets,
         }
     }
+
+    /// Only what names somebody else's socket, or makes a name.
+    fn refuses(self, request: &Request<'_>) -> bool {
+        let is_local = request.address.starts_with(&LOCAL);
+        match request.call {
+            perform::BIND => self.bind && is_local,
+            _ => self.connect && is_local,
+        }
+    }
+}
+
+/// A call to carry out.
+pub(super) struct Request<'a> {
+    /// Which: one of `perform`'s.
+    pub(super) call: u64,
+    /// The backlog of `listen`, the flags of a message.
+    pub(super) number: i32,
+    /// None of a message that goes where the socket is connected.
+    pub(super) address: &'a [u8],
+    /// What is sent.
+    pub(super) data: &'a [u8],
+    /// What goes with it.
+    pub(super) rights: &'a [OwnedFd],
 }
 
 impl Performer {
-    pub(crate) fn new(socket: OwnedFd, refused: Refused) -> Self {
+    pub(super) fn new(socket: OwnedFd, refused: Refused) -> Self {
         Self { socket, refused }
     }
 
-    /// Asks for a call with this address, and waits for its result.
+    /// Asks for a call on this socket of the caller's; its result can be read when it is there.
     pub(super) fn perform(
         &self,
-        call: &Notification,
+        shared: &Shared,
+        caller: &Notification,
         target: BorrowedFd<'_>,
-        address: &[u8],
-        data: &[u8],
-    ) -> Outcome {
-        let number = i64::from(call.call);
-        let is_refused = match number {
-            libc::SYS_listen => false,
-            libc::SYS_bind => self.refused.bind,
-            _ => self.refused.connect,
-        };
-        if is_refused {
+        request: &Request<'_>,
+    ) -> Result<OwnedFd, Errno> {
+        if self.refused.refuses(request) {
             return Err(Errno::ACCESS);
         }
         let (result, answer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let folder = is_relative(address)
-            .then(|| folder_of(call.thread))
-            .transpose()?;
-        let data = (!data.is_empty()).then(|| in_memory(data)).transpose()?;
-        let mut words = [0; wire::RECORD_WORDS];
-        words[perform::CALL] = number as u64;
-        words[perform::NUMBER] = call.arguments[if number == libc::SYS_listen { 1 } else { 3 }];
-        words[perform::UMASK] = match number {
-            libc::SYS_bind => guest::umask(call.thread).ok_or(Errno::SRCH)?.into(),
+        let folder = is_relative(request.address).then(|| folder_of(caller.thread));
+        let folder = folder.transpose()?;
+        let data = (!request.data.is_empty()).then(|| in_memory(request.data));
+        let data = data.transpose()?;
+        let umask = match request.call {
+            perform::BIND => guest::umask(caller.thread).ok_or(Errno::SRCH)?,
             _ => 0,
         };
-        words[perform::ADDRESS_LENGTH] = address.len() as u64;
+        // Folder and umask were found by the caller's number.
+        if !notify::is_waiting(shared.listener.as_fd(), caller.id) {
+            return Err(Errno::SRCH);
+        }
+        let mut words = words_of(request);
+        words[perform::UMASK] = umask.into();
         words[perform::ATTACHED] = [
             (perform::ATTACHED_FOLDER, folder.is_some()),
             (perform::ATTACHED_DATA, data.is_some()),
@@ -101,33 +119,40 @@ impl Performer {
         .into_iter()
         .filter_map(|(bit, is_there)| is_there.then_some(bit))
         .sum();
-        for (word, bytes) in words[perform::ADDRESS..].iter_mut().zip(address.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_ne_bytes(whole);
-        }
         let fds: Vec<_> = [target, answer.as_fd()]
             .into_iter()
-            .chain(folder.as_ref().map(AsFd::as_fd))
-            .chain(data.as_ref().map(AsFd::as_fd))
+            .chain(folder.iter().chain(&data).map(AsFd::as_fd))
+            .chain(request.rights.iter().map(AsFd::as_fd))
             .collect();
         self.send(&words, &fds)?;
-        Ok(Answer::Later(Wait {
-            socket: result,
-            until: PollFlags::IN,
-            deadline: None,
-            again: Box::new(|result| Some(read_result(result))),
-        }))
+        Ok(result)
     }
 
     fn send(&self, words: &[u64], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let record = record_bytes(wire::DOMAIN_PERFORM, words);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        if fds.len() > wire::MAX_FDS || !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Errno::TOOMANYREFS);
+        }
         let parts = [IoSlice::new(&record)];
         rustix::net::sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
     }
+}
+
+fn words_of(request: &Request<'_>) -> [u64; wire::RECORD_WORDS] {
+    let mut words = [0; wire::RECORD_WORDS];
+    words[perform::CALL] = request.call;
+    words[perform::NUMBER] = request.number as u64;
+    words[perform::ADDRESS_LENGTH] = request.address.len() as u64;
+    words[perform::RIGHTS] = request.rights.len() as u64;
+    let places = words[perform::ADDRESS..].iter_mut();
+    for (word, bytes) in places.zip(request.address.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_ne_bytes(whole);
+    }
+    words
 }
 
 /// A path that begins where the caller stands. Abstract names begin with a NUL.
@@ -154,7 +179,7 @@ fn in_memory(data: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 /// What the child wrote: the call's return value, or minus an error number.
-fn read_result(result: &OwnedFd) -> Result<i64, Errno> {
+pub(super) fn read_result(result: &OwnedFd) -> Result<i64, Errno> {
     let mut bytes = [0; 8];
     if rustix::io::read(result, &mut bytes)? != bytes.len() {
         // It was killed with the domain, or for want of memory.

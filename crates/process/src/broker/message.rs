@@ -5,22 +5,26 @@
 
 use super::{
     address::{self, Address},
-    call::{Answer, Brokered, Outcome, own_address, send_deadline, transport},
+    call::{Answer, Brokered, Outcome, own_address, refuse_internet, send_deadline, transport},
     guest,
+    local::{self, Request},
     pending::Wait,
-    request::{Control, MOST_DATA, MOST_PARTS, Message, Source, controls},
+    request::{MOST_DATA, Message, Source, controls},
 };
-use crate::sys::message::{self, RawMessage};
+use crate::{
+    sys::message::{self, RawMessage},
+    wire::perform,
+};
 use palisade_policy::Transport;
 use rustix::{event::PollFlags, fs::OFlags, io::Errno, net::AddressFamily};
 use std::{
     net::SocketAddr,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
 };
 
-/// Flags that change how one message goes. `MSG_ZEROCOPY` would send from the copy after it is gone.
+/// Flags that change how one message goes, but not by which interface. `MSG_ZEROCOPY` would send from the
+/// copy after it is gone.
 const FLAGS: i32 = libc::MSG_CONFIRM
-    | libc::MSG_DONTROUTE
     | libc::MSG_EOR
     | libc::MSG_MORE
     | libc::MSG_OOB
@@ -32,8 +36,6 @@ struct Granted {
     name: Vec<u8>,
     data: Vec<u8>,
     control: Vec<u8>,
-    /// What the control block's descriptors refer to.
-    rights: Vec<OwnedFd>,
     flags: i32,
 }
 
@@ -42,7 +44,10 @@ impl Brokered<'_> {
     pub(super) fn sendto(&mut self) -> Outcome {
         let [_, data, length, flags, ..] = self.call.arguments;
         let message = Message {
-            name: Some(self.address(4, 5)?),
+            name: match self.call.arguments[5] as i32 {
+                0 => None,
+                _ => Some(self.address(4, 5)?),
+            },
             data: self
                 .call
                 .read(data, length.min(MOST_DATA as u64) as usize)?,
@@ -67,10 +72,12 @@ impl Brokered<'_> {
         /// `struct mmsghdr`: a `struct msghdr`, then how much of it was sent.
         const ENTRY_BYTES: u64 = 64;
         const LENGTH_AT: u64 = 56;
+        /// So many at a time: one call must not keep the domain's others waiting.
+        const MOST: u64 = 64;
         let [_, list, count, flags, ..] = self.call.arguments;
         let memory = guest::Memory::of(self.call.thread)?;
         let mut sent = 0;
-        for index in 0..u64::from(count as u32).min(MOST_PARTS) {
+        for index in 0..u64::from(count as u32).min(MOST) {
             let at = list.wrapping_add(index * ENTRY_BYTES);
             let outcome = Message::copy(self.call, at, flags as i32).and_then(|message| {
                 let socket = self.descriptor()?;
@@ -95,24 +102,30 @@ impl Brokered<'_> {
         message: Message,
         keep_length: Option<(guest::Memory, u64)>,
     ) -> Outcome {
-        let granted = match &message.name {
-            Some(Address::Inside(name)) => {
-                return self.send_inside(&socket, name, &message);
-            }
-            _ => self.grant(&socket, message)?,
-        };
-        let done = move |sent: usize| match &keep_length {
-            None => Ok(sent as i64),
+        let done = move |sent: i64| match &keep_length {
+            None => Ok(sent),
             Some((memory, at)) => {
                 memory.write(*at, &(sent as u32).to_ne_bytes())?;
                 Ok(1)
             }
         };
+        let Ok(transport) = transport(&socket) else {
+            let result = self.send_inside(&socket, &message)?;
+            return Ok(Answer::Later(Wait {
+                socket: result,
+                until: PollFlags::IN,
+                deadline: None,
+                is_begun: true,
+                again: Box::new(move |result| Some(local::read_result(result).and_then(&done))),
+            }));
+        };
+        let granted = self.grant(&socket, transport, message)?;
         match granted.send(&socket) {
             Err(Errno::AGAIN) if granted.waits(&socket)? => Ok(Answer::Later(Wait {
                 deadline: send_deadline(&socket, Errno::AGAIN)?,
                 socket,
                 until: PollFlags::OUT,
+                is_begun: false,
                 again: Box::new(move |socket| match granted.send(socket) {
                     Err(Errno::AGAIN) => None,
                     sent => Some(sent.and_then(&done)),
@@ -122,49 +135,61 @@ impl Brokered<'_> {
         }
     }
 
-    fn send_inside(&self, socket: &OwnedFd, name: &[u8], message: &Message) -> Outcome {
-        if !message.control.is_empty() || message.length > MOST_DATA as u64 {
-            return Err(Errno::OPNOTSUPP);
-        }
-        self.shared
-            .performer
-            .perform(self.call, socket.as_fd(), name, &message.data)
-    }
-
-    /// Decides by the socket's kind and the message's address.
-    fn grant(&mut self, socket: &OwnedFd, message: Message) -> Result<Granted, Errno> {
-        let mut granted = Granted {
-            name: Vec::new(),
-            data: message.data,
-            control: message.control,
-            rights: Vec::new(),
-            flags: message.flags & FLAGS,
-        };
-        let is_whole = granted.data.len() as u64 == message.length;
-        let Ok(transport) = transport(socket) else {
-            // A local one, connected. Only of a stream may a part go.
-            if message.name.is_some() || (!is_whole && is_datagram(socket)?) {
-                return Err(Errno::MSGSIZE);
-            }
-            granted.rights = self.translate_rights(&mut granted.control)?;
-            return Ok(granted);
-        };
-        if !is_whole && transport == Transport::Udp {
+    /// Sends on a socket of the domain's own: inside, where the other end sees the guest's user.
+    fn send_inside(&mut self, socket: &OwnedFd, message: &Message) -> Result<OwnedFd, Errno> {
+        refuse_internet(socket)?;
+        let is_whole = message.data.len() as u64 == message.length;
+        if !is_whole && is_datagram(socket)? {
             return Err(Errno::MSGSIZE);
         }
-        if !controls(&granted.control)?.iter().all(Control::is_harmless) {
+        let address = match &message.name {
+            Some(Address::Inside(name)) => name.as_slice(),
+            Some(_) => return Err(Errno::INVAL),
+            None => &[],
+        };
+        let request = Request {
+            call: perform::SEND,
+            number: message.flags & FLAGS,
+            address,
+            data: &message.data,
+            rights: &self.rights(&message.control)?,
+        };
+        let performer = &self.shared.performer;
+        performer.perform(self.shared, self.call, socket.as_fd(), &request)
+    }
+
+    /// Decides by the message's address and what goes with it.
+    fn grant(
+        &self,
+        socket: &OwnedFd,
+        transport: Transport,
+        message: Message,
+    ) -> Result<Granted, Errno> {
+        if message.data.len() as u64 != message.length && transport == Transport::Udp {
+            return Err(Errno::MSGSIZE);
+        }
+        let entries = controls(&message.control)?;
+        if !entries
+            .iter()
+            .all(|entry| entry.is_harmless(&message.control))
+        {
             return Err(Errno::PERM);
         }
-        match message.name {
+        let name = match message.name {
             // A stream goes where it is connected to, whatever the address says (tcp_sendmsg_locked).
             Some(Address::Internet(asked)) if transport == Transport::Udp => {
                 let target = self.destination(socket, asked)?;
-                granted.name = raw_address(address::in_family_of(asked, target));
+                raw_address(address::in_family_of(asked, target))
             }
-            Some(Address::Unspecified) => return Err(Errno::AFNOSUPPORT),
-            _ => {}
-        }
-        Ok(granted)
+            Some(Address::Unspecified | Address::Inside(_)) => return Err(Errno::AFNOSUPPORT),
+            _ => Vec::new(),
+        };
+        Ok(Granted {
+            name,
+            data: message.data,
+            control: message.control,
+            flags: message.flags & FLAGS,
+        })
     }
 
     /// Where a datagram goes. From where the guest may listen it may answer anyone.
@@ -178,38 +203,38 @@ impl Brokered<'_> {
         }
     }
 
-    /// Puts this process's own descriptors of the same open files into the copy of a control block.
-    fn translate_rights(&mut self, control: &mut [u8]) -> Result<Vec<OwnedFd>, Errno> {
+    /// The open files that a control block passes on.
+    fn rights(&mut self, control: &[u8]) -> Result<Vec<OwnedFd>, Errno> {
+        /// `SCM_MAX_FD`.
+        const MOST: usize = 253;
         let listener = self.shared.listener.as_fd();
-        let mut held = Vec::new();
+        let mut numbers = Vec::new();
         for entry in controls(control)? {
             if (entry.level, entry.kind) != (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
                 return Err(Errno::PERM);
             }
-            for at in entry.data.step_by(4) {
-                let number = control.get_mut(at..at + 4).ok_or(Errno::INVAL)?;
-                let guests = u32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
-                let own = self
-                    .threads
-                    .descriptor(listener, self.call, guests.into())?;
-                number.copy_from_slice(&own.as_raw_fd().to_ne_bytes());
-                held.push(own);
-            }
+            let data = control.get(entry.data).ok_or(Errno::INVAL)?;
+            let (words, _) = data.as_chunks::<4>();
+            numbers.extend(words.iter().map(|word| u32::from_ne_bytes(*word)));
         }
-        Ok(held)
+        if numbers.len() > MOST {
+            return Err(Errno::INVAL);
+        }
+        let own = |number: u32| self.threads.descriptor(listener, self.call, number.into());
+        numbers.into_iter().map(own).collect()
     }
 }
 
 impl Granted {
     /// Without waiting; `EPIPE` without a signal, which would be this process's.
-    fn send(&self, socket: &OwnedFd) -> Result<usize, Errno> {
+    fn send(&self, socket: &OwnedFd) -> Result<i64, Errno> {
         let message = RawMessage {
             name: &self.name,
             data: &self.data,
             control: &self.control,
             flags: self.flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
         };
-        message::send(socket.as_fd(), message)
+        message::send(socket.as_fd(), message).map(|sent| sent as i64)
     }
 
     /// Whether the guest would wait for room.

@@ -1,15 +1,16 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
-use super::{Shared, small_thread};
-use crate::sys::notify;
+use super::{Shared, repeated::Caller, small_thread};
+use crate::sys::notify::{self, Notification};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
     io::Errno,
+    net::sockopt,
 };
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -17,6 +18,9 @@ use std::{
 /// How often to ask whether a caller still waits. A signal takes a call back, and nothing tells of
 /// that.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Calls of one domain that wait at a time: each holds a descriptor of the supervisor's, and may hold a
+/// message.
+const MOST: usize = 256;
 
 /// What a call waits for, and what is done then.
 pub(super) struct Wait {
@@ -26,11 +30,21 @@ pub(super) struct Wait {
     pub(super) until: PollFlags,
     /// When the call gives up (`SO_SNDTIMEO`), and its error then.
     pub(super) deadline: Option<(Instant, Errno)>,
+    /// Something was done already, and what comes of it is waited for. What was not begun is not done
+    /// for a caller that has gone.
+    pub(super) is_begun: bool,
     pub(super) again: Again,
 }
 
 /// Tries again; `None` to wait on.
 type Again = Box<dyn FnMut(&OwnedFd) -> Option<Result<i64, Errno>> + Send>;
+
+/// A call that waits.
+struct Waiting {
+    call: Notification,
+    caller: Caller,
+    wait: Wait,
+}
 
 /// The calls that wait.
 pub(super) struct Pending {
@@ -47,7 +61,9 @@ struct Queue {
 
 #[derive(Default)]
 struct Arrived {
-    calls: Vec<(u64, Wait)>,
+    calls: Vec<Waiting>,
+    /// How many the thread has.
+    waiting: usize,
     /// Waits for what has arrived; `None` once it has nothing left to wait for.
     thread: Option<JoinHandle<()>>,
     /// Nobody waits for an answer any more.
@@ -67,23 +83,31 @@ impl Pending {
         })
     }
 
-    /// Has this call answered later.
-    pub(super) fn push(&self, id: u64, wait: Wait) {
+    /// Has this call answered later. Where too many wait it fails at once (`EAGAIN`).
+    pub(super) fn push(&self, call: &Notification, wait: Wait) {
         let mut arrived = self.queue.lock();
-        arrived.calls.push((id, wait));
-        if arrived.thread.is_some() {
-            self.queue.ring();
-            return;
+        let is_full = arrived.waiting + arrived.calls.len() >= MOST;
+        if is_full || (arrived.thread.is_none() && !self.start_thread(&mut arrived)) {
+            let listener = self.shared.listener.as_fd();
+            return self
+                .shared
+                .repeated
+                .answer(listener, call, Err(Errno::AGAIN));
         }
+        arrived.calls.push(Waiting {
+            caller: self.shared.repeated.waits(call, wait.is_begun),
+            call: *call,
+            wait,
+        });
+        drop(arrived);
+        self.queue.ring();
+    }
+
+    fn start_thread(&self, arrived: &mut Arrived) -> bool {
         let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(&self.queue));
-        match small_thread("palisade-wait", move || wait_for_all(&shared, &queue)) {
-            Ok(thread) => arrived.thread = Some(thread),
-            Err(_) => {
-                for (id, _) in arrived.calls.drain(..) {
-                    let _ = notify::answer(self.shared.listener.as_fd(), id, Err(Errno::AGAIN));
-                }
-            }
-        }
+        let started = small_thread("palisade-wait", move || wait_for_all(&shared, &queue));
+        arrived.thread = started.ok();
+        arrived.thread.is_some()
     }
 
     /// Lets go of all of them: nothing of the domain is left.
@@ -111,15 +135,16 @@ impl Queue {
     }
 
     /// Takes what has arrived; `false` when there is nothing to wait for and the thread may end.
-    fn take_into(&self, waiting: &mut Vec<(u64, Wait)>) -> bool {
+    fn take_into(&self, waiting: &mut Vec<Waiting>) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
         let mut arrived = self.lock();
         waiting.append(&mut arrived.calls);
+        arrived.waiting = waiting.len();
         if waiting.is_empty() {
             arrived.thread = None;
         }
-        arrived.thread.is_some() && !arrived.is_over
+        !waiting.is_empty() && !arrived.is_over
     }
 }
 
@@ -133,19 +158,20 @@ fn wait_for_all(shared: &Shared, queue: &Queue) {
         if look {
             looked = now;
         }
-        let mut index = 0;
-        waiting.retain_mut(|(id, wait)| {
-            let is_ready = ready.get(index).copied().unwrap_or(false);
-            index += 1;
-            still_waits(shared, *id, wait, is_ready, now, look)
-        });
+        let mut ready = ready.into_iter();
+        waiting
+            .retain_mut(|waiting| waiting.goes_on(shared, ready.next() == Some(true), now, look));
+    }
+    for waiting in waiting {
+        // Nobody is left who would want to wait for what was not sent.
+        let _ = sockopt::set_socket_linger(&waiting.wait.socket, None);
     }
 }
 
-/// Which of the sockets are ready.
-fn wait_for_any(queue: &Queue, waiting: &[(u64, Wait)]) -> Vec<bool> {
+/// Which of them are ready.
+fn wait_for_any(queue: &Queue, waiting: &[Waiting]) -> Vec<bool> {
     let mut fds = vec![PollFd::new(&queue.bell, PollFlags::IN)];
-    let waits = waiting.iter().map(|(_, wait)| wait);
+    let waits = waiting.iter().map(|waiting| &waiting.wait);
     fds.extend(waits.map(|wait| PollFd::new(&wait.socket, wait.until)));
     let timeout = Timespec::try_from(LOOK_AGAIN).ok();
     let _ = rustix::event::poll(&mut fds, timeout.as_ref());
@@ -153,26 +179,26 @@ fn wait_for_any(queue: &Queue, waiting: &[(u64, Wait)]) -> Vec<bool> {
     ready.collect()
 }
 
-fn still_waits(
-    shared: &Shared,
-    id: u64,
-    wait: &mut Wait,
-    is_ready: bool,
-    now: Instant,
-    look: bool,
-) -> bool {
-    let listener = shared.listener.as_fd();
-    let result = match wait.deadline {
-        _ if is_ready => (wait.again)(&wait.socket),
-        Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
-        _ => None,
-    };
-    match result {
-        Some(result) => {
-            // Taken back in this very moment: what was done is what a signal would have left too.
-            let _ = notify::answer(listener, id, result);
-            false
+impl Waiting {
+    /// Answers if it can; `true` to wait on.
+    fn goes_on(&mut self, shared: &Shared, is_ready: bool, now: Instant, look: bool) -> bool {
+        let listener = shared.listener.as_fd();
+        let is_wanted = notify::is_waiting(listener, self.caller.load(Ordering::Acquire));
+        let wait = &mut self.wait;
+        if !is_wanted && (look || (is_ready && !wait.is_begun)) {
+            shared.repeated.forget(&self.call, &self.caller);
+            return false;
         }
-        None => !look || notify::is_waiting(listener, id),
+        let result = match wait.deadline {
+            _ if is_ready => (wait.again)(&wait.socket),
+            Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
+            _ => None,
+        };
+        if let Some(result) = result {
+            shared
+                .repeated
+                .answer_later(listener, &self.call, &self.caller, result);
+        }
+        result.is_none()
     }
 }

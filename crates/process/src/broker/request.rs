@@ -11,7 +11,7 @@ use std::ops::Range;
 /// default (`net.core.wmem_default`).
 pub(super) const MOST_DATA: usize = 212_992;
 /// `UIO_MAXIOV`.
-pub(super) const MOST_PARTS: u64 = 1024;
+const MOST_PARTS: u64 = 1024;
 /// `net.core.optmem_max` of older kernels: they accept no more.
 const MOST_CONTROL: u64 = 20_480;
 
@@ -19,6 +19,9 @@ const MOST_CONTROL: u64 = 20_480;
 pub(super) trait Source {
     /// Copies this much from there: all of it, or `EFAULT`.
     fn read(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno>;
+
+    /// Copies several pieces, one behind the other.
+    fn read_parts(&self, parts: &[(u64, usize)]) -> Result<Vec<u8>, Errno>;
 }
 
 /// A message as the guest wrote it.
@@ -88,14 +91,17 @@ fn gather(memory: &impl Source, parts: u64, count: u64) -> Result<(Vec<u8>, u64)
     const PART_BYTES: usize = 16;
     let list = memory.read(parts, count as usize * PART_BYTES)?;
     let (words, _) = list.as_chunks::<8>();
-    let (mut data, mut length) = (Vec::new(), 0u64);
+    let (mut pieces, mut room, mut length) = (Vec::new(), MOST_DATA, 0u64);
     for part in words.chunks_exact(2) {
         let [base, size] = [part[0], part[1]].map(u64::from_ne_bytes);
-        let room = (MOST_DATA - data.len()) as u64;
-        data.extend(memory.read(base, size.min(room) as usize)?);
+        let taken = size.min(room as u64) as usize;
+        if taken > 0 {
+            pieces.push((base, taken));
+        }
+        room -= taken;
         length = length.saturating_add(size);
     }
-    Ok((data, length))
+    Ok((memory.read_parts(&pieces)?, length))
 }
 
 /// One entry of a control block, and where its data stands.
@@ -107,19 +113,25 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Whether it changes a packet, but not where it goes: `IP_RETOPTS` and `IPV6_RTHDR` carry source routes.
-    pub(super) fn is_harmless(&self) -> bool {
-        const HARMLESS: [(i32, i32); 8] = [
+    /// Whether it changes a packet, but not where it goes: `IP_RETOPTS` and `IPV6_RTHDR` carry source
+    /// routes, and a packet information that names an interface sends by that.
+    pub(super) fn is_harmless(&self, block: &[u8]) -> bool {
+        const HARMLESS: [(i32, i32); 6] = [
             (libc::IPPROTO_IP, libc::IP_TOS),
             (libc::IPPROTO_IP, libc::IP_TTL),
-            (libc::IPPROTO_IP, libc::IP_PKTINFO),
             (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO),
             (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG),
             (libc::IPPROTO_UDP, libc::UDP_SEGMENT),
         ];
-        HARMLESS.contains(&(self.level, self.kind))
+        // `struct in_pktinfo` begins with the interface, `struct in6_pktinfo` ends with it.
+        let interface = match (self.level, self.kind) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => 0..4,
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => 16..20,
+            other => return HARMLESS.contains(&other),
+        };
+        let data = block.get(self.data.clone()).unwrap_or_default();
+        data.get(interface).is_some_and(|index| index == [0; 4])
     }
 }
 

@@ -52,7 +52,7 @@ pub enum LaunchError {
          start palisade by socket activation"
     )]
     NothingInherited,
-    #[error("host: what LISTEN_FDS names is no open socket: {0}")]
+    #[error("host: what LISTEN_FDS names is no socket to listen at: {0}")]
     Inherit(#[source] Errno),
     #[error("wall: cannot hear from the domain: {0}")]
     Receive(#[source] Errno),

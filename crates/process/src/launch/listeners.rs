@@ -44,8 +44,8 @@ impl Listeners {
             if inherited.is_empty() {
                 return Err(LaunchError::NothingInherited);
             }
-            for (fd, _) in &inherited {
-                sockopt::socket_type(fd).map_err(LaunchError::Inherit)?;
+            for (socket, _) in &inherited {
+                refuse_channel(socket).map_err(LaunchError::Inherit)?;
             }
             sockets.extend(inherited);
         }
@@ -71,6 +71,16 @@ impl Listeners {
         variables.push(format!("{count}{}", self.count()).into());
         variables.push(format!("{named}{}", names.join(":")).into());
         variables.push(pid.into());
+    }
+}
+
+/// A descriptor that the variables name and nobody passed is one that this process opened itself, and
+/// its way to the keeper may be that: a local socket with a peer.
+fn refuse_channel(socket: &OwnedFd) -> Result<(), Errno> {
+    let is_local = sockopt::socket_domain(socket)? == AddressFamily::UNIX;
+    match rustix::net::getpeername(socket) {
+        Ok(_) if is_local => Err(Errno::ISCONN),
+        _ => Ok(()),
     }
 }
 

@@ -19,6 +19,7 @@ fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
         memfd_noexec: true,
         processors: 2,
         cgroups: OnceLock::new(),
+        filtered: false.into(),
     }
 }
 
@@ -305,10 +306,12 @@ fn a_network_grant_decides_which_calls_the_supervisor_answers() {
     let udp = HostNetwork {
         udp: true,
         brokered: true,
+        listens: true,
         ..HostNetwork::default()
     };
     assert_eq!(network("grants.listen = ['udp://127.0.0.1:53']"), Some(udp));
     let sending = HostNetwork {
+        listens: false,
         sends: true,
         messages: true,
         ..udp
@@ -317,6 +320,26 @@ fn a_network_grant_decides_which_calls_the_supervisor_answers() {
         network("grants.connect = ['udp://10.0.0.1:53']"),
         Some(sending)
     );
+}
+
+#[test]
+fn sockets_that_only_come_in_need_no_supervisor_who_answers() {
+    let brokered = |filtered: bool| {
+        let machine = Machine {
+            filtered: filtered.into(),
+            ..user()
+        };
+        let plan = make_plan(
+            &policy("grants.listen = ['tcp://127.0.0.1:80,ready', 'inherited']"),
+            &Command::new("x"),
+            &machine,
+            &surroundings(&[]),
+            &home(),
+        );
+        plan.unwrap().is_brokered()
+    };
+    assert!(brokered(false));
+    assert!(!brokered(true), "somebody around may answer already");
 }
 
 #[test]

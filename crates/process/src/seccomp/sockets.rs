@@ -23,6 +23,8 @@ pub struct HostNetwork {
     /// The supervisor makes them and answers `connect`, `bind` and `listen`. Otherwise they are only
     /// passed in ready-made.
     pub brokered: bool,
+    /// There is a place to listen at.
+    pub listens: bool,
     /// `sendto` with an address is the supervisor's to answer. Not so where UDP sockets may only listen:
     /// whom they answer is not restricted.
     pub sends: bool,
@@ -40,7 +42,12 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
         true => EACCES,
         false => ALLOW,
     };
-    let (connect, bind) = (groups.host_sockets_visible, groups.no_named_sockets);
+    // Nobody looks: one that was accepted could be connected to nothing, and listen anew elsewhere.
+    let is_passed_in = network.tcp || network.udp;
+    let (connect, bind) = (
+        groups.host_sockets_visible || is_passed_in,
+        groups.no_named_sockets,
+    );
     set(filter, libc::SYS_connect, answered(connect));
     set(filter, libc::SYS_bind, answered(bind));
     set(filter, libc::SYS_listen, answered(false));
@@ -132,8 +139,13 @@ fn fast_open(flags: u8) -> Test {
 
 /// Options that send packets elsewhere than to the address that was checked: source routes
 /// (`ip_options_get`, `ip6_update_dst`) and flow labels that carry them; that tell the network of
-/// groups the guest names (IGMP, MLD); and those that turn a socket into one of another protocol.
-const REROUTING: [(libc::c_int, &[libc::c_int]); 2] = [
+/// groups the guest names (IGMP, MLD); and those that choose an interface, or the port that the kernel
+/// picks.
+const REROUTING: [(libc::c_int, &[libc::c_int]); 3] = [
+    (
+        libc::SOL_SOCKET,
+        &[libc::SO_BINDTODEVICE, SO_BINDTOIFINDEX, libc::SO_DONTROUTE],
+    ),
     (
         libc::IPPROTO_IP,
         &[
@@ -142,6 +154,8 @@ const REROUTING: [(libc::c_int, &[libc::c_int]); 2] = [
             libc::IP_ADD_SOURCE_MEMBERSHIP,
             MCAST_JOIN_GROUP,
             MCAST_JOIN_SOURCE_GROUP,
+            IP_UNICAST_IF,
+            IP_LOCAL_PORT_RANGE,
         ],
     ),
     (
@@ -153,6 +167,7 @@ const REROUTING: [(libc::c_int, &[libc::c_int]); 2] = [
             libc::IPV6_DSTOPTS,
             IPV6_2292PKTOPTIONS,
             IPV6_FLOWLABEL_MGR,
+            IPV6_UNICAST_IF,
             libc::IPV6_ADD_MEMBERSHIP,
             libc::IPV6_JOIN_ANYCAST,
             MCAST_JOIN_GROUP,
@@ -160,10 +175,15 @@ const REROUTING: [(libc::c_int, &[libc::c_int]); 2] = [
         ],
     ),
 ];
+/// asm-generic/socket.h.
+const SO_BINDTOIFINDEX: libc::c_int = 62;
 /// linux/in.h.
 const MCAST_JOIN_GROUP: libc::c_int = 42;
 const MCAST_JOIN_SOURCE_GROUP: libc::c_int = 46;
+const IP_UNICAST_IF: libc::c_int = 50;
+const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
 /// linux/in6.h.
+const IPV6_UNICAST_IF: libc::c_int = 76;
 const IPV6_2292PKTOPTIONS: libc::c_int = 6;
 const IPV6_FLOWLABEL_MGR: libc::c_int = 32;
 /// linux/tcp.h: makes an SMC socket of a TCP socket, or takes its data for IPsec's.
@@ -180,7 +200,23 @@ fn setsockopt(network: HostNetwork) -> Check {
         check = check.when_if(any, [level(protocol), int(2).one_of(options)], EPERM);
     }
     let option = |option: libc::c_int| int(2).is(option as u64);
+    let of_group = int(2).one_of([
+        libc::SO_REUSEPORT as u64,
+        libc::SO_ATTACH_REUSEPORT_CBPF as u64,
+        libc::SO_ATTACH_REUSEPORT_EBPF as u64,
+    ]);
     check
+        // All sockets are the supervisor's user's: a group of ports is nobody's to join who does not listen.
+        .when_if(
+            any && !network.listens,
+            [level(libc::SOL_SOCKET), of_group],
+            EPERM,
+        )
+        .when_if(
+            network.brokered,
+            [level(libc::SOL_SOCKET), option(libc::SO_LINGER)],
+            NOTIFY,
+        )
         .when_if(
             network.tcp,
             [level(libc::IPPROTO_TCP), option(TCP_ULP)],
@@ -194,9 +230,11 @@ fn setsockopt(network: HostNetwork) -> Check {
 }
 
 /// Requests that concern one socket only: `FIOSETOWN`, `SIOCSPGRP`, `FIOGETOWN`, `SIOCGPGRP`,
-/// `SIOCATMARK`, and the time of the last packet (asm-generic/sockios.h).
+/// `SIOCATMARK`, the time of the last packet (asm-generic/sockios.h), `SIOCOUTQNSD`.
 pub(super) fn own_request() -> Test {
-    int(1).one_of([0x8901, 0x8902, 0x8903, 0x8904, 0x8905, 0x8906, 0x8907])
+    int(1).one_of([
+        0x8901, 0x8902, 0x8903, 0x8904, 0x8905, 0x8906, 0x8907, 0x894b,
+    ])
 }
 
 /// `SIOCGIFCONF` and its like, and those of wireless interfaces (linux/wireless.h): any socket will

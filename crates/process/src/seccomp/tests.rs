@@ -23,6 +23,7 @@ const BROKERED: HostNetwork = HostNetwork {
     tcp: true,
     udp: true,
     brokered: true,
+    listens: false,
     sends: true,
     messages: true,
 };
@@ -464,7 +465,8 @@ fn sockets_that_are_only_passed_in_are_guarded_without_a_broker() {
     };
     let fast_open = libc::MSG_FASTOPEN as u64;
     let eopnotsupp = Action::Errno(libc::EOPNOTSUPP as u16);
-    assert_eq!(decided(groups, libc::SYS_connect, &[3, 4, 5]), ALLOW);
+    let eacces = Action::Errno(libc::EACCES as u16);
+    assert_eq!(decided(groups, libc::SYS_connect, &[3, 4, 5]), eacces);
     assert_eq!(
         decided(groups, libc::SYS_sendto, &[3, 1, 1, fast_open]),
         eopnotsupp

@@ -89,14 +89,21 @@ pub(crate) fn inherited_descriptors() -> rustix::io::Result<Vec<(OwnedFd, String
         .unwrap_or(0)
         .clamp(0, crate::wire::MAX_FDS as i32 / 2);
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let mut names = names.split(':').filter(|name| !name.is_empty());
+    let mut names = names.split(':');
     (FIRST..FIRST + count)
         .map(|number| {
             // SAFETY: by the protocol the descriptor was opened for this process and nobody else in it
             // closes it; one that is not open gives EBADF below.
             let fd = unsafe { BorrowedFd::borrow_raw(number) };
             let copy = rustix::io::fcntl_dupfd_cloexec(fd, FIRST + count)?;
-            Ok((copy, names.next().unwrap_or("unknown").to_owned()))
+            Ok((
+                copy,
+                names
+                    .next()
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or("unknown")
+                    .to_owned(),
+            ))
         })
         .collect()
 }

@@ -121,12 +121,20 @@ unsafe fn request(
     request: libc::c_ulong,
     argument: *mut u8,
 ) -> Result<(), Errno> {
-    // SAFETY: the descriptor is open; the argument is the caller's promise.
-    let result = unsafe { libc::ioctl(listener.as_raw_fd(), request, argument) };
-    if result < 0 {
-        return Err(last_errno());
+    loop {
+        // SAFETY: the descriptor is open; the argument is the caller's promise.
+        let result = unsafe { libc::ioctl(listener.as_raw_fd(), request, argument) };
+        match last_errno_if(result < 0) {
+            // A tracer's stop, say: an answer must not be lost by it.
+            Some(Errno::INTR) => {}
+            Some(errno) => return Err(errno),
+            None => return Ok(()),
+        }
     }
-    Ok(())
+}
+
+fn last_errno_if(failed: bool) -> Option<Errno> {
+    failed.then(last_errno)
 }
 
 /// A descriptor of this thread, also of one that does not lead its process (Linux 6.9; before that
@@ -142,27 +150,40 @@ pub(crate) fn open_thread(thread: u32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
-/// Copies the guest's memory at `address` into `buffer`, all of it or nothing (`EFAULT`).
-pub(crate) fn read_memory(thread: u32, address: u64, buffer: &mut [u8]) -> Result<(), Errno> {
+/// Copies pieces of the guest's memory, each an address and a length, one behind the other into
+/// `buffer`, which has room for just them: all of it or nothing (`EFAULT`).
+pub(crate) fn read_memory(
+    thread: u32,
+    pieces: &[(u64, usize)],
+    buffer: &mut [u8],
+) -> Result<(), Errno> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: buffer.len(),
-    };
-    // SAFETY: the local part is a borrowed buffer; the remote one is checked by the kernel against the
+    let remote: Vec<_> = pieces
+        .iter()
+        .map(|(address, length)| libc::iovec {
+            iov_base: *address as *mut libc::c_void,
+            iov_len: *length,
+        })
+        .collect();
+    // SAFETY: the local part is a borrowed buffer; the remote ones are checked by the kernel against the
     // other process's mappings.
-    let copied = unsafe { libc::process_vm_readv(thread as libc::pid_t, &local, 1, &remote, 1, 0) };
-    whole(copied, buffer.len())
-}
-
-fn whole(copied: isize, wanted: usize) -> Result<(), Errno> {
+    let copied = unsafe {
+        libc::process_vm_readv(
+            thread as libc::pid_t,
+            &raw const local,
+            1,
+            remote.as_ptr(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
     if copied < 0 {
         return Err(last_errno());
     }
-    if copied as usize != wanted {
+    if copied as usize != buffer.len() {
         return Err(Errno::FAULT);
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::attack::Attack;
 use crate::attack::Grant::{self, Connect, Listen};
-use crate::attack::Prop::{Names, Servers};
+use crate::attack::Prop::{LocalServers, Names, Servers};
 use crate::guests::Connect as Guest;
 use crate::guests::Controls::GrantedConnect;
 use crate::witness::{Effect, Witness};
@@ -17,7 +17,7 @@ const OTHER_HOST: &[Grant] = &[Connect("tcp://127.0.0.2:{tcp-any}")];
 const HOSTS: &str = "\
 127.0.0.1 localhost
 192.0.2.9 named.test
-127.0.0.2 rebound.test
+127.0.0.2 rebound.test a.proxied.test
 169.254.169.254 metadata.test
 ";
 
@@ -77,6 +77,17 @@ pub(super) const fn row(guest: Guest) -> Attack {
             &[Connect("tcp://169.254.169.254:{tcp-any}")],
         )
         .or_refused(),
+
+        Guest::OtherLocalSocket => other(
+            &[Connect("unix:{outside}/host.sock")],
+            &[Connect("unix:{outside}/host.dgram")],
+        )
+        .with(&[Servers, LocalServers]),
+        Guest::ProxyElsewhere => other(&[Connect("tcp://*.proxied.test:{tcp-any}")], &[])
+            .with(&[Servers, Names(HOSTS)])
+            .told_without_wall(&["naive=1"])
+            .ungrantable(GrantedConnect)
+            .within_ms(20_000),
 
         Guest::AnyAddress6 | Guest::ScopedLoopback | Guest::ShortAddress => delivered(78, TCP6),
         Guest::ScopedLinkLocal | Guest::ScopedByDevice => {

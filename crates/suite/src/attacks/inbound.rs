@@ -1,17 +1,31 @@
 //! Being reached where the policy grants another port or address to listen at.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Listen};
-use crate::attack::Prop::{Servers, SharedPort};
+use crate::attack::Grant::{self, Connect, Listen};
+use crate::attack::Prop::{Caller, Servers, SharedPort};
 use crate::guests::Controls::GrantedConnect;
 use crate::guests::Inbound as Guest;
-use crate::witness::{Trace, Witness};
+use crate::witness::{Effect, Trace, Witness};
+
+const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];
 
 /// The suite reaches a server of the guest; with `grants` it may.
 const fn reached(at: Trace, grants: &'static [Grant]) -> Attack {
     Attack::new(85, Witness::Trace(at))
         .with(&[Servers])
         .controlled_by(grants)
+}
+
+const STALE_PORT: &str = "getsockname(2) still says the port of a socket that has none any more: \
+     accepted, then disconnected by AF_UNSPEC (inet_put_port clears inet_num alone)";
+
+/// The policy grants one listener ready-made, and somebody of the host connects to it.
+const fn ready(witness: Witness) -> Attack {
+    Attack::new(85, witness)
+        .with(&[Servers, Caller("127.0.0.1:{other}")])
+        .launched(&[Listen("tcp://127.0.0.1:{other},ready")])
+        .told_without_wall(&["naive=1"])
+        .ungrantable(GrantedConnect)
 }
 
 /// Another port than the granted one.
@@ -82,5 +96,16 @@ pub(super) const fn row(guest: Guest) -> Attack {
             &[Listen("udp://127.0.0.1:{shared}")],
         )
         .with(&[Servers, SharedPort]),
+
+        Guest::ReadyConnects | Guest::ReadyAcceptedConnects => {
+            ready(Witness::Effect(Effect::Received)).controlled_by(TCP4)
+        }
+        Guest::ReadyFastOpen => ready(Witness::Effect(Effect::Received)),
+        Guest::ReadyListensElsewhere => {
+            ready(Witness::Trace(Trace::ListenerBeside("{other}"))).pending(STALE_PORT)
+        }
+        Guest::AcceptedListensElsewhere => ready(Witness::Trace(Trace::ListenerBeside("{other}")))
+            .launched(LISTEN_OTHER)
+            .pending(STALE_PORT),
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
-use super::servers::{Inbox, Servers, tcp_says, udp_says};
+use super::servers::{FREE_PORTS, Inbox, Servers, call_often, tcp_says, udp_says};
 use crate::attack::{Attack, Prop};
 use crate::stage::Stage;
 use crate::witness::process::Process;
@@ -26,9 +26,6 @@ const LOOKS: usize = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Folders that hold a socket and a FIFO of the host.
 const MEETING_PLACES: [&str; 3] = ["{outside}", "{fixtures}", "{scratch}/run"];
-
-/// Names of [`Servers::ports`] where nobody listens.
-const FREE_PORTS: [&str; 3] = ["closed", "listen", "other"];
 
 /// The one that the guest is not told of.
 const HIDDEN_PORT: &str = "hidden";
@@ -75,6 +72,12 @@ impl Props {
             }
             Prop::Servers => self.add_servers(),
             Prop::SharedPort => self.add_shared_port(stage),
+            Prop::Caller(address) => {
+                let address = self.address(address);
+                address
+                    .map(call_often)
+                    .ok_or(ErrorKind::InvalidInput.into())
+            }
             Prop::Names(hosts) => name_hosts(stage, hosts),
             Prop::LocalServers => self.add_local_servers(stage),
             Prop::Flip(one, other) => flip(stage, one, other),
@@ -225,10 +228,10 @@ impl Props {
             }
         }
         // What is free is the guest's to take: a listener there is not the suite's.
-        let taken = |name: &str| !FREE_PORTS.contains(&name);
+        let taken = |port: &(&str, u16)| !FREE_PORTS.contains(port);
         let ports = self.servers.ports().iter();
         self.ports
-            .extend(ports.filter(|(name, _)| taken(name)).map(|(_, port)| port));
+            .extend(ports.filter(|port| taken(port)).map(|(_, port)| port));
         Ok(())
     }
 

@@ -26,6 +26,10 @@ use rustix::net::{
 /// `ETH_P_ALL` in network order, linux/if_ether.h.
 const EVERY_PROTOCOL: u32 = 3_u16.to_be() as u32;
 
+/// Ports that nobody listens at, out of the range that the kernel chooses from
+/// (`net.ipv4.ip_local_port_range`). An arena's network has no other users.
+pub(super) const FREE_PORTS: [(&str, u16); 3] =
+    [("closed", 20_001), ("listen", 20_002), ("other", 20_003)];
 /// How often a server is asked before it counts as silent, and how long an answer may take.
 const QUESTIONS: usize = 24;
 const ANSWER_TIME: Duration = Duration::from_millis(150);
@@ -124,7 +128,7 @@ impl Servers {
         servers.add_doors()?;
         servers.add_full()?;
         servers.add_deaf()?;
-        servers.add_free()?;
+        servers.ports.extend(FREE_PORTS);
         Ok(servers)
     }
 
@@ -218,17 +222,6 @@ impl Servers {
         Ok(())
     }
 
-    /// Ports that nobody listens on.
-    fn add_free(&mut self) -> io::Result<()> {
-        let mut held = Vec::new();
-        for name in ["closed", "listen", "other"] {
-            let listener = TcpListener::bind(("127.0.0.1", 0))?;
-            self.ports.push((name, listener.local_addr()?.port()));
-            held.push(listener);
-        }
-        Ok(())
-    }
-
     fn watch_packets(&self) -> io::Result<()> {
         let every = NonZeroU32::new(EVERY_PROTOCOL).map(Protocol::from_raw);
         // Without the link's header: a packet begins with its own.
@@ -266,8 +259,8 @@ fn destination(packet: &[u8]) -> Option<IpAddr> {
 
 /// Takes every connection and reads it to its end.
 fn forget_connections(listener: &TcpListener) {
-    while let Ok((mut stream, _)) = listener.accept() {
-        thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
+    while let Ok((stream, _)) = listener.accept() {
+        thread::spawn(|| forget(stream));
     }
 }
 
@@ -297,6 +290,24 @@ fn udplite_socket() -> io::Result<UdpSocket> {
     )?;
     bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
     Ok(UdpSocket::from(socket))
+}
+
+/// Connects as soon as somebody listens there, and again when that ends.
+pub(super) fn call_often(address: SocketAddr) {
+    thread::spawn(move || {
+        loop {
+            let called = TcpStream::connect(address).and_then(forget);
+            // Nothing tells when a port is opened.
+            if called.is_err() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    });
+}
+
+/// Reads it to its end.
+fn forget(mut stream: TcpStream) -> io::Result<u64> {
+    io::copy(&mut stream, &mut io::sink())
 }
 
 /// Whether a server of the guest at `address` says `nonce`. It asks several times: where two

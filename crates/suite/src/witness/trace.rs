@@ -70,6 +70,8 @@ pub enum Trace {
     OomScoreLowered,
     /// A TCP listener that is not the suite's is in the arena's network.
     Listener,
+    /// The same, and it has another port than this, a template.
+    ListenerBeside(&'static str),
     /// A TCP server at this address of the arena's network, a template, says the nonce.
     TcpAnswers(&'static str),
     /// A UDP server at this address says it.
@@ -93,7 +95,10 @@ impl Trace {
             }
             Self::Namespaces(kind) => distinct(&guests, &format!("ns/{kind}")) > 1,
             Self::Roots => distinct(&guests, "root") > 1,
-            Self::Listener => foreign_listener(scene),
+            Self::Listener => foreign_listener(scene, None),
+            Self::ListenerBeside(port) => {
+                foreign_listener(scene, scene.props.fill(port).parse().ok())
+            }
             Self::TcpAnswers(address) => scene.props.tcp_says(address, &scene.stage.nonce),
             Self::UdpAnswers(address) => scene.props.udp_says(address, &scene.stage.nonce),
             Self::Membership(group) => is_member(group),
@@ -264,13 +269,13 @@ fn is_member(group: &str) -> bool {
 }
 
 /// A listening socket whose port the suite's servers do not have.
-fn foreign_listener(scene: &Scene<'_>) -> bool {
+fn foreign_listener(scene: &Scene<'_>, granted: Option<u64>) -> bool {
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
         .iter()
-        .any(|table| foreign_listener_in(table, scene))
+        .any(|table| foreign_listener_in(table, scene, granted))
 }
 
-fn foreign_listener_in(table: &str, scene: &Scene<'_>) -> bool {
+fn foreign_listener_in(table: &str, scene: &Scene<'_>, granted: Option<u64>) -> bool {
     const LISTEN: &str = "0A";
     let table = fs::read_to_string(table).unwrap_or_default();
     table.lines().skip(1).any(|line| {
@@ -279,6 +284,7 @@ fn foreign_listener_in(table: &str, scene: &Scene<'_>) -> bool {
             .get(1)
             .and_then(|address| address.rsplit(':').next())
             .map(hex);
-        fields.get(3) == Some(&LISTEN) && port.is_some_and(|port| !scene.knows_port(port))
+        fields.get(3) == Some(&LISTEN)
+            && port.is_some_and(|port| granted != Some(port) && !scene.knows_port(port))
     })
 }

@@ -83,10 +83,24 @@ fn join_keyring() -> kernel::Result<()> {
     }
 }
 
-fn limit(setup: &Setup) -> Result<(), Failure> {
-    for (resource, soft, hard) in &setup.rlimits[..setup.rlimit_count] {
+/// `RLIMIT_NOFILE`.
+const OPEN_FILES: u32 = 7;
+
+/// The limit on open files comes when all are where the guest finds them: until then there are more.
+pub(crate) fn limit_files(setup: &Setup) -> Result<(), Failure> {
+    limit_where(setup, |resource| resource == OPEN_FILES)
+}
+
+fn limit_where(setup: &Setup, chosen: impl Fn(u32) -> bool) -> Result<(), Failure> {
+    let limits = &setup.rlimits[..setup.rlimit_count];
+    for (resource, soft, hard) in limits.iter().filter(|limit| chosen(limit.0)) {
         kernel::set_limit(*resource, *soft, *hard).during(Step::Rlimit, *resource)?;
     }
+    Ok(())
+}
+
+fn limit(setup: &Setup) -> Result<(), Failure> {
+    limit_where(setup, |resource| resource != OPEN_FILES)?;
     if let Some(mask) = setup.affinity {
         kernel::set_affinity(mask).during(Step::Affinity, 0)?;
     }

@@ -1,7 +1,8 @@
 //! Init's life: wait for the launch message, build the domain, start the guest, stay with it.
 
 use crate::{
-    During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, reap, send_record, wire,
+    During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, reap, record_bytes,
+    send_record, wire,
 };
 use kernel::{Errno, Fd};
 use launch::Reader;
@@ -128,13 +129,14 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     })
 }
 
-/// The prelude is carried out.
+/// The prelude is carried out. By write(2): the guest's process says so under its filter, which may leave
+/// sendmsg(2) to a supervisor who does not hear yet.
 pub(crate) fn tell_ready(socket: Fd) {
     let record = Record {
         kind: wire::INIT_READY,
         ..Record::default()
     };
-    send_record(socket, &record, &[]);
+    let _ = kernel::write(socket, record_bytes(&record));
 }
 
 /// The guest's program runs. What the supervisor needs of it goes to the supervisor.

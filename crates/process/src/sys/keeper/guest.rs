@@ -81,6 +81,7 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     }
     let (_, listeners) = setup.listeners;
     kernel::close_from((STANDARD_STREAMS + listeners) as Fd).during(Step::Redirect, 1)?;
+    confine::limit_files(setup)?;
     kernel::set_umask(0o022);
     let cwd = setup.cwd.unwrap_or(c!("/"));
     kernel::change_directory(cwd).during(Step::ChangeDirectory, 0)?;

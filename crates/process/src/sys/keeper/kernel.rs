@@ -40,7 +40,6 @@ mod number {
     pub(super) const PREAD64: usize = 17;
     pub(super) const GETPID: usize = 39;
     pub(super) const CONNECT: usize = 42;
-    pub(super) const SENDTO: usize = 44;
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
     pub(super) const BIND: usize = 49;
@@ -1041,7 +1040,28 @@ pub(crate) fn send_at_once(socket: Fd, bytes: &[u8]) -> Result<usize> {
     send_message(socket, bytes, &[], MSG_NOSIGNAL | MSG_DONTWAIT)
 }
 
+/// Sends to an address, or where the socket is connected if that is empty.
+pub(crate) fn send_to(
+    socket: Fd,
+    address: &[u8],
+    bytes: &[u8],
+    fds: &[Fd],
+    flags: i32,
+) -> Result<usize> {
+    send_message_to(socket, address, bytes, fds, flags | MSG_NOSIGNAL)
+}
+
 fn send_message(socket: Fd, bytes: &[u8], fds: &[Fd], flags: i32) -> Result<usize> {
+    send_message_to(socket, &[], bytes, fds, flags)
+}
+
+fn send_message_to(
+    socket: Fd,
+    address: &[u8],
+    bytes: &[u8],
+    fds: &[Fd],
+    flags: i32,
+) -> Result<usize> {
     let mut control = Control {
         length: CMSG_HEADER_BYTES + size_of_val(fds),
         level: SOL_SOCKET,
@@ -1057,8 +1077,12 @@ fn send_message(socket: Fd, bytes: &[u8], fds: &[Fd], flags: i32) -> Result<usiz
         length: bytes.len(),
     };
     let message = MsgHdr {
-        name: core::ptr::null(),
-        name_length: 0,
+        name: if address.is_empty() {
+            core::ptr::null()
+        } else {
+            address.as_ptr()
+        },
+        name_length: address.len() as u32,
         iov: &raw mut part,
         iov_length: 1,
         control: &raw mut control as *mut u8,
@@ -1069,56 +1093,48 @@ fn send_message(socket: Fd, bytes: &[u8], fds: &[Fd], flags: i32) -> Result<usiz
         },
         flags: 0,
     };
-    // SAFETY: the header, the part and the control block outlive the call; sendmsg only reads them.
+    // SAFETY: the header, the address, the part and the control block outlive the call, which only
+    // reads them.
     unsafe { call!(number::SENDMSG, socket, &raw const message, flags) }
 }
 
-/// A call on a socket that names an address.
-pub(crate) enum SocketCall {
-    Connect,
-    Bind,
-    Listen,
-    SendTo,
+pub(crate) fn connect(socket: Fd, address: &[u8]) -> Result<usize> {
+    // SAFETY: the kernel reads an address that is borrowed for the call.
+    unsafe { call!(number::CONNECT, socket, address.as_ptr(), address.len()) }
 }
 
-impl SocketCall {
-    /// By its number in the native table.
-    pub(crate) fn from_number(call: u64) -> Option<Self> {
-        match call as usize {
-            number::CONNECT => Some(Self::Connect),
-            number::BIND => Some(Self::Bind),
-            number::LISTEN => Some(Self::Listen),
-            number::SENDTO => Some(Self::SendTo),
-            _ => None,
-        }
-    }
+pub(crate) fn bind(socket: Fd, address: &[u8]) -> Result<usize> {
+    // SAFETY: the kernel reads an address that is borrowed for the call.
+    unsafe { call!(number::BIND, socket, address.as_ptr(), address.len()) }
 }
 
-/// Makes the call. `extra` is the backlog of listen(2) and the flags of sendto(2), whose data comes last.
-pub(crate) fn call_socket(
-    call: SocketCall,
-    socket: Fd,
-    address: &[u8],
-    extra: i32,
-    data: &[u8],
-) -> Result<usize> {
-    let (name, length) = (address.as_ptr(), address.len());
-    // SAFETY: the kernel reads `length` bytes of an address and of data that are borrowed for the call.
+pub(crate) fn listen(socket: Fd, backlog: i32) -> Result<usize> {
+    // SAFETY: takes numbers only.
+    unsafe { call!(number::LISTEN, socket, backlog) }
+}
+
+/// Has SIGIO end this process when nobody can read any more what it writes into the pipe, or at once if
+/// that is so already.
+pub(crate) fn end_when_unread(pipe: Fd) -> Result<()> {
+    const F_SETFL: u32 = 4;
+    const F_SETOWN: u32 = 8;
+    const O_ASYNC: u32 = 0x2000;
+    const SIGIO: i32 = 29;
+    set_default_action(SIGIO);
+    // SAFETY: takes numbers only.
     unsafe {
-        match call {
-            SocketCall::Connect => call!(number::CONNECT, socket, name, length),
-            SocketCall::Bind => call!(number::BIND, socket, name, length),
-            SocketCall::Listen => call!(number::LISTEN, socket, extra),
-            SocketCall::SendTo => call!(
-                number::SENDTO,
-                socket,
-                data.as_ptr(),
-                data.len(),
-                extra | MSG_NOSIGNAL,
-                name,
-                length
-            ),
-        }
+        call!(number::FCNTL, pipe, F_SETOWN, process_id())?;
+        call!(number::FCNTL, pipe, F_SETFL, O_ASYNC)?;
+    }
+    set_signal_mask(!(1 << (SIGIO - 1)))?;
+    let mut fds = [PollFd {
+        fd: pipe,
+        events: 0,
+        revents: 0,
+    }];
+    match poll(&mut fds, Some(0))? {
+        0 => Ok(()),
+        _ => crate::exit(0),
     }
 }
 

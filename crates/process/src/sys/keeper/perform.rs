@@ -6,26 +6,30 @@
 use crate::guest::Running;
 use crate::wire::{self, perform};
 use crate::{confine, kernel};
-use kernel::{Errno, Fd, Result, SocketCall};
+use kernel::{Errno, Fd, Result};
 use wire::RECORD_WORDS;
 
 /// `AF_UNIX`, as it begins an address.
 const LOCAL: [u8; 2] = 1u16.to_ne_bytes();
 
-/// Begins it; the result goes into the second descriptor. None is left open here.
+/// Begins it; the result goes into the second descriptor. None is left open here: whoever closes a
+/// guest's file last may have to wait for it (`SO_LINGER`), and that must not be init.
 pub(crate) fn begin(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) {
-    if let [socket, result, ..] = *fds {
+    let gate = kernel::pipe();
+    if let (Ok([closed, open]), [_, result, ..]) = (gate, fds) {
         match kernel::fork(0, None) {
             Ok(None) => {
-                let outcome = carry_out(running, words, socket, fds);
-                say(result, outcome);
+                kernel::close(open);
+                // Nothing is written: the end comes when init has let go of everything.
+                let _ = kernel::read(closed, &mut [0]);
+                say(*result, carry_out(running, words, fds));
                 crate::exit(0)
             }
             Ok(Some((_, pidfd))) => kernel::close(pidfd),
-            Err(errno) => say(result, Err(errno)),
+            Err(errno) => say(*result, Err(errno)),
         }
     }
-    for fd in fds {
+    for fd in fds.iter().chain(gate.iter().flatten()) {
         kernel::close(*fd);
     }
 }
@@ -38,13 +42,15 @@ fn say(result: Fd, outcome: Result<usize>) {
     let _ = kernel::write(result, &number.to_ne_bytes());
 }
 
-fn carry_out(
-    running: &Running,
-    words: &[u64; RECORD_WORDS],
-    socket: Fd,
-    fds: &[Fd],
-) -> Result<usize> {
-    let mut attached = fds.iter().skip(2).copied();
+fn carry_out(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) -> Result<usize> {
+    let [socket, result, attached @ ..] = fds else {
+        return Err(Errno::INVAL);
+    };
+    kernel::end_when_unread(*result)?;
+    let (attached, rights) = attached
+        .split_at_checked(attached.len().wrapping_sub(words[perform::RIGHTS] as usize))
+        .ok_or(Errno::INVAL)?;
+    let mut attached = attached.iter().copied();
     let mut take = |bit| match words[perform::ATTACHED] & bit {
         0 => None,
         _ => attached.next(),
@@ -60,9 +66,17 @@ fn carry_out(
         kernel::change_directory_fd(folder)?;
     }
     kernel::set_umask(words[perform::UMASK] as u32);
-    let data = data.map(contents).transpose()?.unwrap_or(&[]);
-    let call = SocketCall::from_number(words[perform::CALL]).ok_or(Errno::NOSYS)?;
-    kernel::call_socket(call, socket, address, words[perform::NUMBER] as i32, data)
+    let number = words[perform::NUMBER] as i32;
+    match words[perform::CALL] {
+        perform::CONNECT => kernel::connect(*socket, address),
+        perform::BIND => kernel::bind(*socket, address),
+        perform::LISTEN => kernel::listen(*socket, number),
+        perform::SEND => {
+            let data = data.map(contents).transpose()?.unwrap_or(&[]);
+            kernel::send_to(*socket, address, data, rights, number)
+        }
+        _ => Err(Errno::NOSYS),
+    }
 }
 
 fn address<'a>(

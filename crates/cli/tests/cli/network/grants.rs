@@ -1,0 +1,313 @@
+//! What the grants mean to programs: places to listen, names, listeners made ready; and what is said of
+//! a call that has none.
+
+use super::{Service, bare, denials, free_ports, guest, in_own_network, place};
+use crate::cli::stage::{Stage, cases};
+
+cases![
+    a_guest_listens_at_the_place_that_is_granted,
+    a_port_is_published_under_another,
+    a_name_of_the_hosts_file_is_found_and_reached,
+    a_name_does_not_grant_the_host_itself,
+    a_listener_is_made_ready,
+    a_listener_is_inherited,
+    a_listener_that_was_not_passed_is_refused,
+    every_denial_names_its_grant,
+    a_local_socket_of_the_host_is_reached,
+    explain_shows_the_rules,
+];
+
+/// A guest in Python, which has this in a file of its own.
+fn python(stage: &Stage, flags: &str, script: &str, arguments: &str) -> crate::cli::stage::Call {
+    let program = place(stage, "program.py", script);
+    let flags = format!("{flags} --read {program} --env PYTHONUNBUFFERED=1");
+    guest(
+        stage,
+        &flags,
+        &format!("/usr/bin/python3 {program} {arguments}"),
+    )
+}
+
+fn a_guest_listens_at_the_place_that_is_granted(stage: &Stage) {
+    const SCRIPT: &str = "
+import errno, socket, sys
+port = int(sys.argv[1])
+def bound(family, host, port, kind=socket.SOCK_STREAM):
+    with socket.socket(family, kind) as one:
+        if family == socket.AF_INET6: one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try: one.bind((host, port))
+        except OSError as error: return errno.errorcode[error.errno]
+        return one.getsockname()[0]
+print(bound(socket.AF_INET, '', port), bound(socket.AF_INET6, '::', port))
+print(bound(socket.AF_INET, '127.0.0.1', port), bound(socket.AF_INET, '127.0.0.2', port))
+print(bound(socket.AF_INET, '', port + 1), bound(socket.AF_INET6, '::1', port))
+print(bound(socket.AF_INET, '', port, socket.SOCK_DGRAM))
+";
+    let port = free_ports(2);
+    let flags = format!("--listen tcp://127.0.0.1:{port}");
+    python(stage, &flags, SCRIPT, &port.to_string())
+        .run()
+        .shows("127.0.0.1 ::ffff:127.0.0.1\n127.0.0.1 EACCES\nEACCES EACCES\nEACCES\n");
+}
+
+fn a_port_is_published_under_another(stage: &Stage) {
+    stage.write("pages/file", "content\n");
+    let (pages, port) = (stage.text("pages"), free_ports(1));
+    let flags = format!(
+        "--read {pages} --cwd {pages} --env PYTHONUNBUFFERED=1 \
+         --listen tcp://127.0.0.1:80,host-port={port}"
+    );
+    let server = guest(stage, &flags, "/usr/bin/python3 -m http.server 80");
+    let _server = Service::start(server, "Serving HTTP");
+    let url = format!("http://127.0.0.1:{port}/file");
+    bare(stage, &format!("/usr/bin/curl -sS {url}"))
+        .run()
+        .prints("content\n");
+}
+
+/// Loopback has an address of the documentation's there, and the host's file of names these lines.
+fn with_names(stage: &Stage, names: &str) -> String {
+    let file = place(stage, "hosts", names);
+    format!("ip address add 203.0.113.7/32 dev lo; mount --bind {file} /etc/hosts")
+}
+
+fn a_name_of_the_hosts_file_is_found_and_reached(stage: &Stage) {
+    const SCRIPT: &str = "
+import errno, socket, subprocess
+server = socket.create_server(('203.0.113.7', 8000))
+client = socket.create_connection(('granted.test', 8000))
+print(client.getpeername(), server.accept()[1] == client.getsockname())
+for name in 'other.test', 'absent.test':
+    try: print(socket.gethostbyname(name))
+    except socket.gaierror as error: print('unknown', name)
+try: socket.create_connection(('203.0.113.8', 8000))
+except OSError as error: print(errno.errorcode[error.errno])
+lookup = 'require(\"dns\").lookup(\"granted.test\", (error, address) => console.log(error || address))'
+print(subprocess.run(['node', '-e', lookup], capture_output=True, text=True).stdout, end='')
+print(subprocess.run(['getent', 'hosts', 'granted.test'], capture_output=True, text=True).stdout.split())
+";
+    let names = "127.0.0.1 localhost\n203.0.113.7 granted.test\n203.0.113.8 other.test\n";
+    let flags = "--connect tcp://granted.test:8000 --listen tcp://203.0.113.7:8000 --profile node";
+    let call = python(stage, flags, SCRIPT, "");
+    in_own_network(stage, &with_names(stage, names), &call)
+        .run()
+        .shows(
+            "('203.0.113.7', 8000) True\nunknown other.test\nunknown absent.test\nEACCES\n\
+             203.0.113.7\n['203.0.113.7', 'granted.test']\n",
+        );
+}
+
+fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
+    let names = "127.0.0.1 localhost inside.test\n203.0.113.7 inside.test\n";
+    let (port, script) = (8000, "cat /etc/hosts");
+    let flags = format!("--connect tcp://inside.test:{port}");
+    let call = stage.script(&flags.split(' ').collect::<Vec<_>>(), script);
+    let outcome = in_own_network(stage, &with_names(stage, names), &call).run();
+    outcome.is(0);
+    assert!(
+        outcome.text().contains("203.0.113.7 inside.test"),
+        "{outcome:?}"
+    );
+    assert!(
+        !outcome.text().contains("127.0.0.1 inside.test"),
+        "{outcome:?}"
+    );
+    let flags = format!("{flags} --connect tcp://127.0.0.1:{port}");
+    let call = stage.script(&flags.split(' ').collect::<Vec<_>>(), script);
+    let outcome = in_own_network(stage, &with_names(stage, names), &call).run();
+    assert!(
+        outcome.text().contains("127.0.0.1 inside.test"),
+        "{outcome:?}"
+    );
+}
+
+/// As sd_listen_fds(3) describes it.
+const PASSED: &str = "
+import os, socket
+print(os.environ['LISTEN_FDS'], int(os.environ['LISTEN_PID']) == os.getpid(), os.environ['LISTEN_FDNAMES'])
+for number in range(int(os.environ['LISTEN_FDS'])):
+    listener = socket.socket(fileno=3 + number)
+    print('ready at', listener.getsockname()[1])
+for number in range(2):
+    client, _ = listener.accept()
+    client.recv(1000)
+    client.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\nanswer\\n')
+    client.close()
+try: socket.create_connection(listener.getsockname())
+except OSError: print('no way out')
+";
+
+fn a_listener_is_made_ready(stage: &Stage) {
+    let port = free_ports(1);
+    let flags = format!("--listen tcp://127.0.0.1:{port},ready");
+    let server = python(stage, &flags, PASSED, "");
+    answers_twice(
+        stage,
+        Service::start(server, "ready at"),
+        port,
+        &format!("tcp-{port}"),
+    );
+}
+
+#[track_caller]
+fn answers_twice(stage: &Stage, mut server: Service, port: u16, name: &str) {
+    for _ in 0..2 {
+        bare(
+            stage,
+            &format!("/usr/bin/curl -sS http://127.0.0.1:{port}/"),
+        )
+        .run()
+        .prints("answer\n");
+    }
+    server.says("no way out");
+    assert_eq!(
+        server.ends(),
+        format!("1 True {name}\nready at {port}\nno way out\n")
+    );
+}
+
+fn a_listener_is_inherited(stage: &Stage) {
+    const LAUNCHER: &str = "
+import os, socket, sys
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES='web')
+os.execv(sys.argv[2], sys.argv[2:])
+";
+    let port = free_ports(1);
+    let launcher = place(stage, "launcher.py", LAUNCHER);
+    let server = python(stage, "--listen inherited", PASSED, "");
+    let mut call = bare(stage, &format!("/usr/bin/python3 {launcher} {port}"));
+    call.command.arg(server.command.get_program());
+    call.command.args(server.command.get_args());
+    answers_twice(stage, Service::start(call, "ready at"), port, "web");
+}
+
+fn a_listener_that_was_not_passed_is_refused(stage: &Stage) {
+    // The numbers are palisade's own by then.
+    let launcher = "exec env LISTEN_FDS=2 LISTEN_PID=$$ \"$@\"";
+    let server = python(stage, "--listen inherited", PASSED, "");
+    let mut call = stage.call("/bin/sh".as_ref(), ["-c", launcher, "sh"]);
+    call.command.arg(server.command.get_program());
+    call.command.args(server.command.get_args());
+    call.run().refuses(&["host: ", "LISTEN_FDS"]);
+}
+
+fn every_denial_names_its_grant(stage: &Stage) {
+    const SCRIPT: &str = "
+import errno, socket, sys
+port = int(sys.argv[1])
+def tries(kind, call, *arguments, family=socket.AF_INET):
+    with socket.socket(family, kind) as one:
+        try: getattr(one, call)(*arguments)
+        except OSError as error: print(call, errno.errorcode[error.errno])
+TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
+tries(TCP, 'connect', ('127.0.0.1', port))
+tries(TCP, 'connect', ('127.0.0.1', port))
+tries(TCP, 'connect', ('::1', port), family=socket.AF_INET6)
+tries(TCP, 'connect', ('::ffff:127.0.0.1', port), family=socket.AF_INET6)
+tries(UDP, 'connect', ('127.0.0.1', port))
+tries(UDP, 'sendto', b'x', ('127.0.0.1', port))
+tries(UDP, 'sendmsg', [b'x'], [], 0, ('127.0.0.1', port + 1))
+tries(TCP, 'bind', ('127.0.0.1', port))
+tries(UDP, 'bind', ('', port))
+tries(TCP, 'listen')
+";
+    let port = free_ports(2);
+    let next = port + 1;
+    let flags = format!(
+        "--connect tcp://127.0.0.1:{next} --connect udp://192.0.2.1:53 --report report.json"
+    );
+    let outcome = python(stage, &flags, SCRIPT, &port.to_string()).run();
+    outcome.is(0);
+    assert_eq!(
+        outcome.text(),
+        "connect EACCES\nconnect EACCES\nconnect EACCES\nconnect EACCES\nconnect EACCES\n\
+         sendto EACCES\nsendmsg EACCES\nbind EACCES\nbind EACCES\nlisten EACCES\n"
+    );
+    let denial = |call: &str, address: &str, flag: &str| {
+        let address = address
+            .replace("PORT", &port.to_string())
+            .replace("NEXT", &next.to_string());
+        let grant = format!("{flag} {address}");
+        [call.to_owned(), address, grant]
+    };
+    assert_eq!(
+        denials(stage, "report.json"),
+        [
+            denial("connect", "tcp://127.0.0.1:PORT", "--connect"),
+            denial("connect", "tcp://[::1]:PORT", "--connect"),
+            denial("connect", "udp://127.0.0.1:PORT", "--connect"),
+            denial("sendto", "udp://127.0.0.1:PORT", "--connect"),
+            denial("sendto", "udp://127.0.0.1:NEXT", "--connect"),
+            denial("bind", "tcp://127.0.0.1:PORT", "--listen"),
+            denial("bind", "udp://0.0.0.0:PORT", "--listen").map(|text| match text.as_str() {
+                text if text.starts_with("--listen") => text.replace("0.0.0.0", "*"),
+                _ => text,
+            }),
+            // A socket that is bound to no address has none to show.
+            ["listen", "none", "--listen tcp://*:0"].map(str::to_owned),
+        ]
+    );
+}
+
+fn a_local_socket_of_the_host_is_reached(stage: &Stage) {
+    const SCRIPT: &str = "
+import socket, sys
+one = socket.socket(socket.AF_UNIX)
+one.connect(sys.argv[1])
+one.sendall(b'from inside\\n')
+print(one.recv(100))
+try: socket.socket(socket.AF_UNIX).connect(sys.argv[2])
+except OSError as error: print(type(error).__name__)
+";
+    const SERVER: &str = "
+import socket, sys
+listeners = [socket.socket(socket.AF_UNIX) for path in sys.argv[1:]]
+for listener, path in zip(listeners, sys.argv[1:]): listener.bind(path); listener.listen()
+print('ready', flush=True)
+client, _ = listeners[0].accept()
+print('got', client.recv(100), flush=True)
+client.sendall(b'from outside')
+listeners[1].setblocking(False)
+try: listeners[1].accept()
+except BlockingIOError: print('nobody came to the other')
+";
+    let server = place(stage, "server.py", SERVER);
+    let [granted, other] = ["granted", "other"].map(|name| stage.text(name));
+    let server = bare(
+        stage,
+        &format!("/usr/bin/python3 {server} {granted} {other}"),
+    );
+    let mut server = Service::start(server, "ready");
+    let flags = format!("--connect unix:{granted}");
+    python(stage, &flags, SCRIPT, &format!("{granted} {other}"))
+        .run()
+        .shows("b'from outside'\nFileNotFoundError\n");
+    server.says("got b'from inside\\n'");
+    server.says("nobody came to the other");
+}
+
+fn explain_shows_the_rules(stage: &Stage) {
+    let flags = "explain --connect tcp://localhost:80 --connect udp://10.0.0.0/8:53 \
+                 --listen tcp://127.0.0.1:8080,host-port=8081 --listen tcp://[::1]:8090,ready -- true";
+    let outcome = stage.palisade(flags.split_whitespace()).run();
+    outcome.is(0);
+    let rules: Vec<_> = outcome
+        .text()
+        .lines()
+        .filter(|line| line.starts_with("network "))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(
+        rules,
+        [
+            "network   connect tcp://127.0.0.1:80",
+            "network   connect tcp://[::1]:80",
+            "network   connect udp://10.0.0.0/8:53",
+            "network   listen tcp://127.0.0.1:8080 as the host's 8081",
+            "network   listen tcp://[::1]:8090 made ready",
+        ]
+    );
+}
