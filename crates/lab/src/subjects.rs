@@ -93,6 +93,9 @@ pub enum LeavesRoot {
     ByItself,
 }
 
+/// Who a guest that must not be root is, if the lab is root: `nobody`.
+pub(crate) const NOBODY: u32 = 65_534;
+
 /// The environment that a policy's grants make: what has no value is passed on, if it is there.
 pub(crate) fn variables(policy: &Policy) -> Vec<(String, OsString)> {
     let value = |grant: &EnvGrant| {

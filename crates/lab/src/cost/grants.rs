@@ -116,6 +116,10 @@ impl Task {
                 access => format!("{access} {path}"),
             }
         });
+        let grants = &self.recommended.grants;
+        let connect = grants.connect.iter().map(|one| format!("connect {one}"));
+        let listen = grants.listen.iter().map(|one| format!("listen {one}"));
+        let granted = granted.chain(connect).chain(listen);
         let granted = granted.collect::<Vec<_>>().join(", ");
         let mut notes = vec![format!("granted: {granted}")];
         notes.extend(self.notes.iter().cloned());

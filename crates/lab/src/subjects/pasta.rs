@@ -2,11 +2,13 @@
 //! There is no other wall.
 
 use super::{
+    NOBODY,
     peer::{Peer, Request, takes_networks},
     words_of,
 };
 use crate::network::{Network, Transport};
 use anyhow::{Context, ensure};
+use rustix::process::{getegid, geteuid};
 use std::{ffi::OsString, fs, os::unix::fs::PermissionsExt};
 
 pub(super) static PASTA: Peer = Peer {
@@ -43,8 +45,21 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
         words.extend([flag.into(), port.into()]);
     }
     words.push("--".into());
+    words.extend(as_oneself());
     words.extend(words_of(request.command));
     Ok(words)
+}
+
+/// pasta makes everybody root of a user namespace, which some servers refuse to be: another one inside
+/// gives back who it was started as.
+fn as_oneself() -> [OsString; 5] {
+    let (uid, gid) = match geteuid().is_root() {
+        true => (NOBODY, NOBODY),
+        false => (geteuid().as_raw(), getegid().as_raw()),
+    };
+    let maps = [format!("--map-user={uid}"), format!("--map-group={gid}")];
+    let [user, group] = maps.map(OsString::from);
+    ["unshare".into(), "--user".into(), user, group, "--".into()]
 }
 
 fn opened_by(flag: &str, network: &Network) -> Option<String> {
@@ -56,4 +71,35 @@ fn opened_by(flag: &str, network: &Network) -> Option<String> {
         Network::Connects(endpoint) => (endpoint, "-U"),
     };
     (flag == expected).then(|| endpoint.port.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Endpoint;
+
+    #[test]
+    fn one_port_is_open_in_one_direction() {
+        let opened = |network: &Network| {
+            let flags = ["-t", "-u", "-T", "-U"].into_iter();
+            let opened = flags.filter_map(|flag| Some((flag, opened_by(flag, network)?)));
+            opened.collect::<Vec<_>>()
+        };
+        let end = |transport| Endpoint {
+            transport,
+            address: [127, 0, 0, 1].into(),
+            port: 53,
+            namespace: None,
+        };
+        let (tcp, udp) = (end(Transport::Tcp), end(Transport::Udp));
+        for (network, flag) in [
+            (Network::Listens(tcp.clone()), "-t"),
+            (Network::Listens(udp.clone()), "-u"),
+            (Network::Connects(tcp), "-T"),
+            (Network::Connects(udp), "-U"),
+        ] {
+            assert_eq!(opened(&network), [(flag, "53".to_owned())]);
+        }
+        assert_eq!(opened(&Network::None), []);
+    }
 }

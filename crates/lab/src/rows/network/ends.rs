@@ -5,7 +5,7 @@ use crate::{
     network::{Answer, Bridge, Endpoint, Network, Readiness, Server, Transport, free_port},
     pin::{Apart, Pin},
     sample::Reading,
-    subjects::{LeavesRoot, Subject},
+    subjects::{LeavesRoot, NOBODY, Subject},
     trial::{Program, ending_with_the_lab},
     workloads::Workloads,
 };
@@ -79,9 +79,6 @@ pub(super) struct Place {
     /// The network between them, where it is none of the host's.
     bridge: Option<Bridge>,
 }
-
-/// Who is nobody else's: `nobody`.
-pub(super) const NOBODY: u32 = 65_534;
 
 /// A client that has not ended by then never will.
 const PATIENCE: Duration = Duration::from_secs(60);

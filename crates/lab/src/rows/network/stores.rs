@@ -4,7 +4,7 @@
 
 use super::{
     READING, WRITING,
-    ends::{Client, CommandAt, Ends, Hello, NOBODY, Place, Side, add_own_folder},
+    ends::{Client, CommandAt, Ends, Hello, Place, Side, add_own_folder},
 };
 use crate::{
     network::Transport,
@@ -13,7 +13,7 @@ use crate::{
         operations::{Operations, Workload, rate},
     },
     sample::{Reading, Unit},
-    subjects::server_program,
+    subjects::{NOBODY, server_program},
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
