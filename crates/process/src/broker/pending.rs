@@ -183,10 +183,12 @@ impl Waiting {
     /// Answers if it can; `true` to wait on.
     fn goes_on(&mut self, shared: &Shared, is_ready: bool, now: Instant, look: bool) -> bool {
         let listener = shared.listener.as_fd();
+        // Else the same call again could find done what nobody was told of.
+        let mut repeated = shared.repeated.hold();
         let is_wanted = notify::is_waiting(listener, self.caller.load(Ordering::Acquire));
         let wait = &mut self.wait;
         if !is_wanted && (look || (is_ready && !wait.is_begun)) {
-            shared.repeated.forget(&self.call, &self.caller);
+            repeated.forget(&self.call, &self.caller);
             return false;
         }
         let result = match wait.deadline {
@@ -195,9 +197,7 @@ impl Waiting {
             _ => None,
         };
         if let Some(result) = result {
-            shared
-                .repeated
-                .answer_later(listener, &self.call, &self.caller, result);
+            repeated.answer(listener, &self.call, &self.caller, result);
         }
         result.is_none()
     }

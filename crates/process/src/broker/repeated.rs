@@ -105,30 +105,38 @@ impl Repeated {
         caller
     }
 
-    /// Answers it.
-    pub(super) fn answer_later(
-        &self,
-        listener: BorrowedFd<'_>,
-        call: &Notification,
-        caller: &Caller,
-        result: Result<i64, Errno>,
-    ) {
-        // Held, so that it does not come again in between.
-        let mut last = self.lock();
-        forget(&mut last, call, caller);
-        let mut call = *call;
-        call.id = caller.load(Ordering::Acquire);
-        answer(&mut last, listener, &call, result);
-    }
-
-    /// Nobody waits for it any more.
-    pub(super) fn forget(&self, call: &Notification, caller: &Caller) {
-        forget(&mut self.lock(), call, caller);
+    /// Has nothing come again until this is dropped.
+    pub(super) fn hold(&self) -> Held<'_> {
+        Held(self.lock())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Last>> {
         // A panic elsewhere leaves the table whole.
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it is there, nothing comes again between a deed and the note of it.
+pub(super) struct Held<'a>(MutexGuard<'a, HashMap<u32, Last>>);
+
+impl Held<'_> {
+    /// Answers a call that waited.
+    pub(super) fn answer(
+        &mut self,
+        listener: BorrowedFd<'_>,
+        call: &Notification,
+        caller: &Caller,
+        result: Result<i64, Errno>,
+    ) {
+        forget(&mut self.0, call, caller);
+        let mut call = *call;
+        call.id = caller.load(Ordering::Acquire);
+        answer(&mut self.0, listener, &call, result);
+    }
+
+    /// Nobody waits for it any more.
+    pub(super) fn forget(&mut self, call: &Notification, caller: &Caller) {
+        forget(&mut self.0, call, caller);
     }
 }
 
