@@ -437,39 +437,6 @@ static void fast_open(void)
 	close(listening);
 }
 
-/* Each call is carried out once, however often a signal takes it back. */
-static void through_signals(const char *path)
-{
-	enum { ROUNDS = 300 };
-	int failed = 0, listening = listener(v4("127.0.0.1", OPEN), ROUNDS);
-	int server = datagram(AF_INET);
-	struct sockaddr_un local = { .sun_family = AF_UNIX };
-	strncpy(local.sun_path, path, sizeof local.sun_path - 1);
-	must("bind", bind_to(server, v4("127.0.0.1", OTHER)));
-	alarm_repeatedly(SA_RESTART, 1);
-	for (int i = 0; i < ROUNDS; i++) {
-		int fd = stream(AF_INET), name = stream(AF_UNIX), sender = datagram(AF_INET);
-		failed += connect_to(fd, v4("127.0.0.1", OPEN)) != 0;
-		failed += bind(name, (void *)&local, sizeof local) != 0 || listen(name, 1) != 0;
-		union address to = v4("127.0.0.1", OTHER);
-		failed += sendto(sender, &i, sizeof i, 0, &to.any, length_of(to)) != sizeof i;
-		int received = -1;
-		failed += recv(server, &received, sizeof received, 0) != sizeof received || received != i;
-		unlink(path);
-		close(fd);
-		close(name);
-		close(sender);
-	}
-	no_alarm();
-	tell("failed through signals", failed);
-	tell("arrived twice", recv(server, &failed, sizeof failed, MSG_DONTWAIT));
-	int next = dup(listening);
-	tell("descriptors were closed", next == server + 1);
-	close(next);
-	close(server);
-	close(listening);
-}
-
 static void wrong_arguments(void)
 {
 	union address to = v4("127.0.0.1", CLOSED);
@@ -1059,7 +1026,6 @@ int main(int count, char **arguments)
 	slow_connect();
 	restarted_connect();
 	fast_open();
-	through_signals(path);
 	wrong_arguments();
 	forgets_its_peer();
 	ports();
