@@ -87,7 +87,17 @@ void must(long result, const char *call)
 
 int say(int fd)
 {
-	return write(fd, nonce(), strlen(nonce())) > 0 ? DONE : refused("write");
+	char byte;
+	int type = 0;
+	socklen_t length = sizeof type;
+	struct pollfd closed = { .fd = fd, .events = POLLIN };
+	if (write(fd, nonce(), strlen(nonce())) <= 0)
+		return refused("write");
+	/* A server of streams closes once it has read: it may be slow, and nobody waits for it later. */
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length);
+	if (type == SOCK_STREAM && !shutdown(fd, SHUT_WR) && poll(&closed, 1, 1000) > 0)
+		read(fd, &byte, 1);
+	return DONE;
 }
 
 int say_to(int fd, union address to)

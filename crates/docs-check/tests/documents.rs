@@ -287,9 +287,20 @@ fn marked_functions(text: &str) -> Vec<String> {
     names
 }
 
-/// The functions of a suite's module that its list of cases names.
+/// The functions of a suite's module that its list of cases names. A module in a folder of its suite has
+/// the folder's name before its own.
 fn cases(path: &Path, text: &str) -> Vec<String> {
-    let module = path.file_stem().unwrap_or_default().to_string_lossy();
+    const SUITE: &str = "cli";
+    let name = |path: &Path| {
+        path.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let module = match path.parent().map(name) {
+        Some(folder) if folder != SUITE => format!("{folder}_{}", name(path)),
+        _ => name(path),
+    };
     let list = text
         .split_once("cases![")
         .and_then(|(_, rest)| rest.split_once("];"));

@@ -425,10 +425,14 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
 /// Where programs look names up.
 const HOSTS_FILE: &str = "/etc/hosts";
 
-/// The only names there are: no question leaves the domain.
+/// What a guest finds its machine called.
+const HOST_NAME: &str = "palisade";
+
+/// The only names there are: no question leaves the domain. A program may look its own machine up
+/// (`InetAddress.getLocalHost`).
 pub(crate) fn hosts_file(granted: Option<String>) -> String {
     let granted = granted.unwrap_or_default();
-    format!("127.0.0.1 localhost\n::1 localhost\n{granted}")
+    format!("127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n{granted}")
 }
 
 /// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks.
@@ -489,7 +493,7 @@ fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -
     steps.extend(masks);
     steps.push(Step::LeaveHost);
     steps.push(Step::NameHost {
-        name: "palisade".into(),
+        name: HOST_NAME.into(),
     });
     steps
 }

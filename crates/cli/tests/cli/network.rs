@@ -156,6 +156,11 @@ impl Service {
         }
     }
 
+    /// All that was waited for so far.
+    pub(crate) fn said(&self) -> &str {
+        &self.said
+    }
+
     pub(crate) fn signal(&self, number: Signal) {
         signal(&self.child, number);
     }

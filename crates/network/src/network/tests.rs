@@ -597,7 +597,7 @@ fn listen_where_the_socket_is_bound() {
         (
             &["tcp://192.0.2.1:443"],
             "0.0.0.0:45678",
-            "NotListenable --listen tcp://*:45678",
+            "NotListenable --listen tcp://*:0",
         ),
         (&["listen tcp://*:80"], "", "Unbound --listen tcp://*:0"),
         (&["listen tcp://*:80"], "0.0.0.0:80", "ok"),
@@ -606,12 +606,12 @@ fn listen_where_the_socket_is_bound() {
         (
             &["listen tcp://*:80"],
             "127.0.0.1:81",
-            "NotListenable --listen tcp://127.0.0.1:81",
+            "NotListenable --listen tcp://127.0.0.1:0",
         ),
         (
             &["listen udp://*:80"],
             "0.0.0.0:80",
-            "NotListenable --listen tcp://*:80",
+            "NotListenable --listen tcp://*:0",
         ),
         (&["listen tcp://*:0"], "", "ok"),
         (&["listen tcp://*:0"], "0.0.0.0:45678", "ok"),
@@ -619,7 +619,7 @@ fn listen_where_the_socket_is_bound() {
         (
             &["listen tcp://127.0.0.1:0"],
             "0.0.0.0:45678",
-            "NotListenable --listen tcp://*:45678",
+            "NotListenable --listen tcp://*:0",
         ),
         (
             &["listen tcp://127.0.0.1:0"],
@@ -635,20 +635,20 @@ fn listen_where_the_socket_is_bound() {
         (
             &["listen tcp://0.0.0.0:80"],
             "[::]:80",
-            "NotListenable --listen tcp://*:80",
+            "NotListenable --listen tcp://*:0",
         ),
         (&["listen tcp://[::]:80"], "[::]:80", "ok"),
         (mapped, "127.0.0.1:8080", "ok"),
         (
             mapped,
             "127.0.0.1:80",
-            "NotListenable --listen tcp://127.0.0.1:80",
+            "NotListenable --listen tcp://127.0.0.1:0",
         ),
         (&["listen tcp://[fe80::1%eth0]:80"], "[fe80::1%2]:80", "ok"),
         (
             &["listen tcp://[fe80::1%eth0]:80"],
             "[fe80::1%3]:80",
-            "NotListenable --listen tcp://[fe80::1%3]:80",
+            "NotListenable --listen tcp://[fe80::1%3]:0",
         ),
     ] {
         assert_eq!(

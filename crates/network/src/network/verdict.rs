@@ -118,9 +118,11 @@ impl Network {
             .any(|rule| rule.covers_bound(Transport::Tcp, address));
         match (granted, bound) {
             (true, _) => Ok(()),
+            // The kernel has picked the port, and picks another one next time: one of the guest's own
+            // choosing could not have been bound.
             (false, Some(_)) => Err(Refusal {
                 reason: Reason::NotListenable,
-                grant: Some(flag::listen(Transport::Tcp, address)),
+                grant: Some(flag::listen(Transport::Tcp, any_port(address))),
             }),
             (false, None) => Err(Refusal {
                 reason: Reason::Unbound,
@@ -256,6 +258,11 @@ impl Network {
         let pins = self.pins.iter().find(|pins| pins.has(ip))?;
         address::is_public(ip).then_some(&pins.name)
     }
+}
+
+fn any_port(mut address: SocketAddr) -> SocketAddr {
+    address.set_port(0);
+    address
 }
 
 fn every_interface() -> SocketAddr {

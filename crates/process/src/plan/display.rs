@@ -27,6 +27,9 @@ impl fmt::Display for Plan {
         for rule in self.network.to_string().lines() {
             writeln!(formatter, "network   {rule}")?;
         }
+        if self.inherits_listeners {
+            writeln!(formatter, "network   pass on the sockets of LISTEN_FDS")?;
+        }
         self.write_confinement(formatter)?;
         for row in &self.enforcement {
             let level = match row.actual {

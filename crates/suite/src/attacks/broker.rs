@@ -17,9 +17,6 @@ const GRANTED: &[Grant] = &[
     Connect("udp://127.0.0.1:{door-udp4}"),
 ];
 
-const SENT_BY_SUPERVISOR: &str =
-    "sendmsg on a connected local socket is carried out by the supervisor, whom it then comes from";
-
 /// The nonce arrives in spite of everything.
 const fn must_arrive() -> Attack {
     Attack::new(88, Witness::Effect(Effect::Received))
@@ -42,6 +39,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::ConnectInStorm
         | Guest::ConnectPastWaiting
         | Guest::ConnectPastManyWaiting
+        | Guest::ConnectPastLingering
+        | Guest::ConnectRestarted
+        | Guest::ConnectInterrupted
         | Guest::ConnectAfterInterrupted
         | Guest::ConnectPastKilled
         | Guest::ConnectAfterExec
@@ -51,12 +51,6 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::ConnectPastUnblocked => must_arrive().pending(
             "the supervisor makes the guest's socket non-blocking for its connect, and the guest undoes it",
         ),
-        Guest::ConnectPastLingering => must_arrive().pending(
-            "the supervisor's descriptor becomes the socket's last, and its close lingers",
-        ),
-        Guest::ConnectRestarted | Guest::ConnectInterrupted => must_arrive().pending(
-            "a call that a signal took back is answered with ESRCH or EISCONN when it begins again",
-        ),
         Guest::OutliveSupervisor => Attack::new(88, Witness::Course(Course::Survivor))
             .with(&[Servers, LauncherDies])
             .launched(GRANTED)
@@ -64,13 +58,11 @@ pub(super) const fn row(guest: Guest) -> Attack {
 
         Guest::MessageAsSupervisor => Attack::new(90, Witness::Effect(Effect::ReceivedAsRoot))
             .with(&[Servers, LocalServers])
-            .ungrantable(OwnSocket)
-            .pending(SENT_BY_SUPERVISOR),
+            .ungrantable(OwnSocket),
         Guest::SupervisorByMessage => Attack::new(90, Witness::Trace(Trace::LauncherPidfd))
             .with(&[Servers])
             .told_without_wall(&["naive=1"])
-            .ungrantable(OwnEventfd)
-            .pending(SENT_BY_SUPERVISOR),
+            .ungrantable(OwnEventfd),
 
         Guest::OwnListener => Attack::new(89, Witness::Trace(Trace::Descriptor("seccomp notify")))
             .with(&[Servers])

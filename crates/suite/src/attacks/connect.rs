@@ -90,9 +90,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .within_ms(20_000),
 
         Guest::AnyAddress6 | Guest::ScopedLoopback | Guest::ShortAddress => delivered(78, TCP6),
-        Guest::ScopedLinkLocal | Guest::ScopedByDevice => {
-            delivered(78, &[Connect("tcp://[fe80::1%lo]:{tcp-any}")])
-        }
+        Guest::ScopedLinkLocal => delivered(78, &[Connect("tcp://[fe80::1%lo]:{tcp-any}")]),
+        // No socket is bound to a device, granted or not.
+        Guest::ScopedByDevice => delivered(78, &[]).ungrantable(GrantedConnect),
         Guest::ConnectV4OnV6 => delivered(78, UDP4),
         Guest::AnyAddressMapped
         | Guest::LongAddress

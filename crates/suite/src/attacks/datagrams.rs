@@ -74,10 +74,8 @@ pub(super) const fn row(guest: Guest) -> Attack {
             "127.255.255.255",
             &[Connect("udp://127.255.255.255:{udp-any}")],
         ),
-        Guest::BroadcastAll => broadcast(
-            "255.255.255.255",
-            &[Connect("udp://255.255.255.255:{udp-any}")],
-        ),
+        // It takes a socket that is bound to a device, which nobody is granted.
+        Guest::BroadcastAll => broadcast("255.255.255.255", &[]).ungrantable(GrantedDatagram),
 
         Guest::JoinGroup4 | Guest::JoinAnyGroup | Guest::JoinSource => joined(GROUP4),
         Guest::JoinGroup6 => joined(GROUP6),

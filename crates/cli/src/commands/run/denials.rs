@@ -9,10 +9,9 @@ const MOST_LINES: usize = 5;
 
 /// Prints the last denials, each with the flag to add. Nothing if no person reads it.
 pub(super) fn print(report: &Report, is_kept: bool) {
-    if stderr().is_terminal() {
-        lines(report, is_kept)
-            .iter()
-            .for_each(|text| say::line(text));
+    let lines = lines(report, is_kept);
+    if !lines.is_empty() && stderr().is_terminal() {
+        lines.iter().for_each(|text| say::line(text));
     }
 }
 

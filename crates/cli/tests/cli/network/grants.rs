@@ -3,13 +3,22 @@
 
 use super::{Service, bare, denials, free_ports, guest, in_own_network, place};
 use crate::cli::stage::{Stage, cases};
+use std::{
+    io::Read,
+    net::{TcpStream, UdpSocket},
+};
 
 cases![
     a_guest_listens_at_the_place_that_is_granted,
     a_port_is_published_under_another,
     a_name_of_the_hosts_file_is_found_and_reached,
     a_name_does_not_grant_the_host_itself,
+    a_guest_finds_itself_by_the_name_of_its_machine,
+    curl_reaches_names_below_a_wildcard,
+    a_port_is_picked_by_the_kernel,
+    datagrams_are_answered_wherever_they_came_from,
     a_listener_is_made_ready,
+    a_socket_for_datagrams_is_made_ready,
     a_listener_is_inherited,
     a_listener_that_was_not_passed_is_refused,
     every_denial_names_its_grant,
@@ -119,6 +128,124 @@ fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
         outcome.text().contains("127.0.0.1 inside.test"),
         "{outcome:?}"
     );
+}
+
+fn a_guest_finds_itself_by_the_name_of_its_machine(stage: &Stage) {
+    const SCRIPT: &str = "
+import socket, sys
+name, port = socket.gethostname(), int(sys.argv[1])
+server = socket.create_server((name, port))
+client = socket.create_connection((socket.gethostbyname(name), port))
+print(name, client.getpeername() == ('127.0.0.1', port))
+";
+    let port = free_ports(1);
+    let flags = format!("--listen tcp://127.0.0.1:{port} --connect tcp://localhost:{port}");
+    python(stage, &flags, SCRIPT, &port.to_string())
+        .run()
+        .shows("palisade True\n");
+}
+
+fn curl_reaches_names_below_a_wildcard(stage: &Stage) {
+    let names = "203.0.113.7 a.wild.test b.c.wild.test wild.test other.test\n";
+    let flags =
+        "--connect tcp://*.wild.test:8443 --listen tcp://203.0.113.7:8443 --report report.json";
+    let call = python(
+        stage,
+        flags,
+        include_str!("wildcard.py"),
+        "203.0.113.7 8443",
+    );
+    in_own_network(stage, &with_names(stage, names), &call)
+        .run()
+        .shows(
+            "a.wild.test a.wild.test\nb.c.wild.test b.c.wild.test\nwild.test curl: 56\n\
+             other.test curl: 56\nanother port curl: 56\nwithout TLS curl: 6\nno proxy curl: 7\n\
+             urllib b'a.wild.test'\n",
+        );
+    let through_the_proxy = |address: &str| {
+        let grant = format!("--connect {address}");
+        ["none".to_owned(), address.to_owned(), grant]
+    };
+    assert_eq!(
+        denials(stage, "report.json"),
+        [
+            through_the_proxy("tcp://wild.test:8443"),
+            through_the_proxy("tcp://other.test:8443"),
+            through_the_proxy("tcp://a.wild.test:8444"),
+            [
+                "connect",
+                "tcp://203.0.113.7:8443",
+                "--connect tcp://203.0.113.7:8443",
+            ]
+            .map(str::to_owned),
+        ]
+    );
+}
+
+fn a_port_is_picked_by_the_kernel(stage: &Stage) {
+    const SCRIPT: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 0))
+print('at', listener.getsockname()[1])
+listener.accept()[0].sendall(b'answer')
+";
+    let server = python(stage, "--listen tcp://127.0.0.1:0", SCRIPT, "");
+    let server = Service::start(server, "at ");
+    let said = server.said();
+    let port = said.trim_end().rsplit(' ').next().unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port.parse().unwrap())).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "answer");
+}
+
+/// A server of datagrams answers two, and has no grant to connect.
+const ECHO: &str = "
+print('ready')
+for number in range(2):
+    data, sender = one.recvfrom(100)
+    one.sendto(data.upper(), sender)
+";
+
+fn is_answered(port: u16) {
+    for version in ["127.0.0.1:0", "127.0.0.2:0"] {
+        let outside = UdpSocket::bind(version).unwrap();
+        outside.send_to(b"abc", ("127.0.0.1", port)).unwrap();
+        let mut answer = [0; 10];
+        let length = outside.recv(&mut answer).unwrap();
+        assert_eq!(&answer[..length], b"ABC");
+    }
+}
+
+fn datagrams_are_answered_wherever_they_came_from(stage: &Stage) {
+    const BIND: &str = "
+import socket, sys
+one = socket.socket(type=socket.SOCK_DGRAM)
+one.bind(('', int(sys.argv[1])))
+";
+    let port = free_ports(1);
+    let own = format!("--listen udp://127.0.0.1:{port}");
+    // The other has another place to go to, and so has each address asked about.
+    for flags in [own.clone(), format!("{own} --connect udp://192.0.2.1:53")] {
+        let script = format!("{BIND}{ECHO}");
+        let server = Service::start(python(stage, &flags, &script, &port.to_string()), "ready");
+        is_answered(port);
+        server.ends();
+    }
+}
+
+fn a_socket_for_datagrams_is_made_ready(stage: &Stage) {
+    const TAKE: &str = "
+import os, socket
+one = socket.socket(fileno=3)
+print(os.environ['LISTEN_FDNAMES'], one.getsockname()[1])
+";
+    let port = free_ports(1);
+    let flags = format!("--listen udp://127.0.0.1:{port},ready");
+    let server = python(stage, &flags, &format!("{TAKE}{ECHO}"), "");
+    let server = Service::start(server, "ready");
+    is_answered(port);
+    assert_eq!(server.ends(), format!("udp-{port} {port}\nready\n"));
 }
 
 /// As sd_listen_fds(3) describes it.
@@ -250,6 +377,13 @@ tries(TCP, 'listen')
             ["listen", "none", "--listen tcp://*:0"].map(str::to_owned),
         ]
     );
+    let outcome = stage.palisade(["why", "report.json"]).run();
+    outcome.is(0);
+    for [_, _, grant] in denials(stage, "report.json") {
+        // Its value, which is quoted where a shell would read it otherwise.
+        let (_, value) = grant.split_once(' ').unwrap();
+        assert!(outcome.text().contains(value), "{value}: {outcome:?}");
+    }
 }
 
 fn a_local_socket_of_the_host_is_reached(stage: &Stage) {

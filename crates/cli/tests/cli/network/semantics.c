@@ -956,6 +956,67 @@ static void local_datagrams(void)
 	close(server);
 }
 
+struct local_connect {
+	struct sockaddr_un address;
+	socklen_t length;
+	int fd, result;
+};
+
+static void *connect_locally(void *call)
+{
+	struct local_connect *connect_it = call;
+	connect_it->result = connect(connect_it->fd, (void *)&connect_it->address, connect_it->length);
+	return NULL;
+}
+
+/* A local listener whose queue is full lets others wait, and not the rest of the program. */
+static void crowded_local_stream(const char *path)
+{
+	struct local_connect waits = { .fd = stream(AF_UNIX), .result = -1 };
+	pthread_t thread;
+	waits.length = local_address(&waits.address, path);
+	int server = stream(AF_UNIX), first = stream(AF_UNIX), late = stream(AF_UNIX), tcp = stream(AF_INET);
+	must("bind", bind(server, (void *)&waits.address, waits.length));
+	must("listen", listen(server, 0));
+	must("connect", connect(first, (void *)&waits.address, waits.length));
+	must("fcntl", fcntl(late, F_SETFL, O_NONBLOCK));
+	tell("connect to a full queue without waiting", connect(late, (void *)&waits.address, waits.length));
+	must("fcntl", fcntl(late, F_SETFL, 0));
+	set_send_timeout(late, 50);
+	tell("connect to a full queue with a timeout", connect(late, (void *)&waits.address, waits.length));
+	must("pthread_create", -pthread_create(&thread, NULL, connect_locally, &waits));
+	tell("connect elsewhere meanwhile", connect_to(tcp, v4("127.0.0.1", CLOSED)));
+	close(must("accept", accept(server, NULL, NULL)));
+	close(must("accept", accept(server, NULL, NULL)));
+	must("pthread_join", -pthread_join(thread, NULL));
+	tell("connect to a full queue", waits.result);
+	close(waits.fd);
+	close(tcp);
+	close(late);
+	close(first);
+	close(server);
+	unlink(path);
+}
+
+static void crowded_local_datagrams(const char *path)
+{
+	struct sockaddr_un address;
+	socklen_t length = local_address(&address, path);
+	int server = datagram(AF_UNIX), fd = datagram(AF_UNIX), sent = 0, received = 0;
+	must("bind", bind(server, (void *)&address, length));
+	while (sendto(fd, "x", 1, MSG_DONTWAIT, (void *)&address, length) == 1)
+		sent++;
+	tell("send to a full queue without waiting", -1);
+	set_send_timeout(fd, 50);
+	tell("send to a full queue with a timeout", sendto(fd, "x", 1, 0, (void *)&address, length));
+	while (recv(server, &address, 1, MSG_DONTWAIT) == 1)
+		received++;
+	tell("all have arrived", sent == received);
+	close(fd);
+	close(server);
+	unlink(path);
+}
+
 static void passed_descriptors(void)
 {
 	int pair[2], passed = stream(AF_INET), received = -1;
@@ -1015,6 +1076,8 @@ int main(int count, char **arguments)
 	datagram_messages();
 	local_streams(path);
 	local_datagrams();
+	crowded_local_stream(path);
+	crowded_local_datagrams(path);
 	passed_descriptors();
 	return 0;
 }

@@ -1,6 +1,6 @@
 //! Servers behind the wall, asked from outside and from other domains.
 
-use super::{Service, bare, free_ports, guest, newest_folder, place};
+use super::{Service, bare, free_ports, guest, newest_folder, place, start_web_server};
 use crate::cli::stage::{Stage, User, cases};
 use rustix::process::Signal;
 use std::net::UdpSocket;
@@ -13,6 +13,8 @@ cases![
     postgresql_serves_another_domain,
     openssh_serves_another_domain,
     openssh_uses_an_agent_of_the_host,
+    openssh_forwards_a_connection,
+    git_is_cloned_from_another_domain,
 ];
 
 fn python_serves_files_to_the_host(stage: &Stage) {
@@ -211,7 +213,7 @@ Subsystem sftp internal-sftp
 ";
 
 /// An sshd for the user in a domain, with its keys and the client's in the folder `ssh`.
-fn start_sshd(stage: &Stage, port: u16) -> Service {
+fn start_sshd(stage: &Stage, port: u16, grants: &str) -> Service {
     stage.write("ssh/sshd_config", &SSHD.replace("PORT", &port.to_string()));
     for name in ["host", "client"] {
         let file = stage.text(&format!("ssh/{name}"));
@@ -226,7 +228,7 @@ fn start_sshd(stage: &Stage, port: u16) -> Service {
     let folder = stage.text("ssh");
     let server = guest(
         stage,
-        &format!("--read {folder}:/ssh --listen tcp://127.0.0.1:{port}"),
+        &format!("--read {folder}:/ssh --listen tcp://127.0.0.1:{port} {grants}"),
         "/usr/sbin/sshd -D -e -f /ssh/sshd_config",
     );
     Service::start(server, "Server listening on")
@@ -244,7 +246,7 @@ fn options(port: u16) -> String {
 
 fn openssh_serves_another_domain(stage: &Stage) {
     let port = free_ports(1);
-    let server = start_sshd(stage, port);
+    let server = start_sshd(stage, port, "");
     stage.write("files/sent", "content\n");
     let (keys, files) = (stage.text("ssh"), stage.text("files"));
     let flags =
@@ -269,7 +271,7 @@ fn openssh_serves_another_domain(stage: &Stage) {
 fn openssh_uses_an_agent_of_the_host(stage: &Stage) {
     const NO_CONNECTION: i32 = 255;
     let port = free_ports(1);
-    let server = start_sshd(stage, port);
+    let server = start_sshd(stage, port, "");
     let socket = stage.text("agent");
     let agent = bare(stage, &format!("/usr/bin/ssh-agent -D -a {socket}"));
     let _agent = Service::start(agent, "SSH_AUTH_SOCK=");
@@ -289,4 +291,58 @@ fn openssh_uses_an_agent_of_the_host(stage: &Stage) {
         User::Ordinary => outcome.shows("came\n"),
     };
     server.ends_by(Signal::TERM);
+}
+
+fn openssh_forwards_a_connection(stage: &Stage) {
+    let (first, behind) = (free_ports(2), start_web_server());
+    let near = first + 1;
+    // What is behind is granted to the server, and the near end to the client.
+    let server = start_sshd(stage, first, &format!("--connect tcp://127.0.0.1:{behind}"));
+    let keys = stage.text("ssh");
+    let client = guest(
+        stage,
+        &format!(
+            "--read {keys}:/ssh --connect tcp://127.0.0.1:{first} --listen tcp://127.0.0.1:{near}"
+        ),
+        &format!(
+            "ssh {} -v -o LogLevel=VERBOSE -N -i /ssh/client -L 127.0.0.1:{near}:127.0.0.1:{behind} {USER}@127.0.0.1",
+            options(first)
+        ),
+    );
+    let client = Service::start(client, "Entering interactive session");
+    bare(
+        stage,
+        &format!("/usr/bin/curl -sS http://127.0.0.1:{near}/page"),
+    )
+    .run()
+    .prints("/page");
+    drop(client);
+    server.ends_by(Signal::TERM);
+}
+
+fn git_is_cloned_from_another_domain(stage: &Stage) {
+    let port = free_ports(1);
+    let folder = stage.text("");
+    let make = "git init -q served && cd served && git config user.name n && git config user.email e && \
+                echo content > file && git add file && git commit -qm first";
+    stage
+        .script(&["--write", &folder, "--cwd", &folder], make)
+        .run()
+        .is(0);
+    let server = guest(
+        stage,
+        &format!("--read {folder}/served:/pub/served --listen tcp://127.0.0.1:{port}"),
+        &format!(
+            "git daemon --verbose --export-all --listen=127.0.0.1 --port={port} --base-path=/pub /pub"
+        ),
+    );
+    let server = Service::start(server, "Ready to rumble");
+    let script =
+        format!("git clone -q git://127.0.0.1:{port}/served /tmp/copy && cat /tmp/copy/file");
+    let grant = format!("tcp://127.0.0.1:{port}");
+    stage
+        .script(&["--connect", &grant], &script)
+        .run()
+        .shows("content\n");
+    drop(server);
 }
