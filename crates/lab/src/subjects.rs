@@ -127,6 +127,21 @@ pub(crate) fn version_by(program: &Path, flag: &str) -> Option<String> {
     text.lines().next().map(ToOwned::to_owned)
 }
 
+/// A program's name and the number in what it says of its version: `nginx version: nginx/1.22.1` is
+/// `nginx 1.22.1`. The name alone where there is none.
+pub(crate) fn named_version(name: &str, told: &str) -> String {
+    let is_divider = |letter: char| letter.is_whitespace() || ",()/=_".contains(letter);
+    let number = told.split(is_divider).find_map(|word| {
+        let number = word.strip_prefix('v').unwrap_or(word);
+        let is_number = number.starts_with(|letter: char| letter.is_ascii_digit());
+        (is_number && number.contains('.')).then_some(number)
+    });
+    match number {
+        Some(number) => format!("{name} {number}"),
+        None => name.to_owned(),
+    }
+}
+
 /// An executable of this name in `PATH`.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;

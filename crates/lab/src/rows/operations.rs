@@ -14,7 +14,7 @@ use crate::{
     measure::{Schedule, Watched},
     notation::{short, signed},
     sample::{Contender, Reading, Samples, Unit},
-    subjects::{Bare, Peer, Subject, server_program, version_by},
+    subjects::{Bare, Peer, Subject, named_version, server_program, version_by},
     table::Table,
     trial::Program,
     workloads::Workloads,
@@ -148,7 +148,8 @@ impl Row for Operations {
         };
         let version = |(program, _, flag): &(&'static str, &str, &str)| {
             let path = server_program(program);
-            (*program, path.and_then(|path| version_by(&path, flag)))
+            let told = path.and_then(|path| version_by(&path, flag));
+            (*program, told.map(|told| named_version(program, &told)))
         };
         let is_told = |need: &&(&str, &str, &'static str)| !need.2.is_empty();
         needs.iter().filter(is_told).map(version).collect()

@@ -1,7 +1,7 @@
 //! Tools that palisade is compared with.
 
 use super::{
-    LeavesRoot, Subject, bridged, bubblewrap, containers, firejail, pasta, sandlock,
+    LeavesRoot, Subject, bridged, bubblewrap, containers, firejail, named_version, pasta, sandlock,
     server_program, version_of, wasmtime,
 };
 use crate::network::Network;
@@ -103,7 +103,7 @@ impl InstalledPeer {
 
     /// What it says its version is.
     pub fn version(&self) -> Option<String> {
-        version_of(&self.program)
+        version_of(&self.program).map(|told| named_version(self.peer.name, &told))
     }
 }
 

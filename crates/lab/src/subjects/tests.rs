@@ -296,3 +296,34 @@ fn peers_have_names_of_their_own() {
     let (installed, absent) = find_peers(PEERS);
     assert_eq!(installed.len() + absent.len(), PEERS.len());
 }
+
+#[test]
+fn a_version_is_a_name_and_a_number() {
+    for (name, told, shown) in [
+        ("nginx", "nginx version: nginx/1.22.1", "nginx 1.22.1"),
+        (
+            "redis-server",
+            "Redis server v=7.0.15 sha=00000000:0 bits=64",
+            "redis-server 7.0.15",
+        ),
+        (
+            "ab",
+            "This is ApacheBench, Version 2.3 <$Revision$>",
+            "ab 2.3",
+        ),
+        (
+            "bridged",
+            "nftables v1.0.6 (Lester Gooch #5)",
+            "bridged 1.0.6",
+        ),
+        (
+            "sshd",
+            "OpenSSH_9.2, OpenSSL 3.0.19 27 Jan 2026",
+            "sshd 9.2",
+        ),
+        ("bubblewrap", "bubblewrap 0.8.0", "bubblewrap 0.8.0"),
+        ("pasta", "pasta unknown version", "pasta"),
+    ] {
+        assert_eq!(named_version(name, told), shown);
+    }
+}
