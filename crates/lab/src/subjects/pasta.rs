@@ -46,6 +46,8 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     }
     words.push("--".into());
     words.extend(as_oneself());
+    // It leaves its guest behind when it is ended.
+    words.extend(["setpriv", "--pdeathsig", "KILL", "--"].map(Into::into));
     words.extend(words_of(request.command));
     Ok(words)
 }

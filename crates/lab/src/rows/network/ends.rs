@@ -62,8 +62,8 @@ pub(super) enum Hello {
 pub(super) struct Client {
     pub(super) command: CommandAt,
     pub(super) read: Read,
-    /// How often it may fail by itself before that is a failure.
-    pub(super) most_failures: usize,
+    /// How often it may abort (`SIGABRT`) before that is a failure.
+    pub(super) most_aborts: usize,
 }
 
 /// Where the ends of one contender meet.
@@ -220,7 +220,7 @@ impl TwoEnds {
             Ok(Asking {
                 program,
                 read: Rc::clone(&client.read),
-                most_failures: client.most_failures,
+                most_aborts: client.most_aborts,
             })
         });
         Ok(Self {
@@ -271,22 +271,28 @@ impl Trial for TwoEnds {
 struct Asking {
     program: Program,
     read: Read,
-    most_failures: usize,
+    most_aborts: usize,
 }
 
 impl Asking {
     fn ask(&mut self) -> anyhow::Result<Vec<Reading>> {
-        for _ in 0..self.most_failures {
-            if let Ok(readings) = self.ask_once() {
-                return Ok(readings);
+        let mut asked = self.ask_once();
+        for _ in 0..self.most_aborts {
+            if !asked.as_ref().is_err_and(has_aborted) {
+                break;
             }
+            asked = self.ask_once();
         }
-        self.ask_once()
+        asked
     }
 
     fn ask_once(&mut self) -> anyhow::Result<Vec<Reading>> {
         (self.read)(&self.program.run_for_output_within(PATIENCE)?)
     }
+}
+
+fn has_aborted(error: &anyhow::Error) -> bool {
+    error.to_string().contains("SIGABRT")
 }
 
 /// Makes the programs of both ends.

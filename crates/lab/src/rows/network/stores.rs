@@ -94,20 +94,18 @@ fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
         ),
         clients: vec![Client {
             // It aborts where an answer comes after it was given up, which says nothing of the server.
-            most_failures: 4,
+            most_aborts: 4,
             ..client_of("memcaslap", Rc::new(client), Rc::new(read_memcaslap))?
         }],
     })
 }
 
-/// `Run time: 1.0s Ops: 275488 TPS: 275471 Net_rate: 312.4M/s`, and what was lost.
+/// `Run time: 1.0s Ops: 275488 TPS: 275471 Net_rate: 312.4M/s`. What was lost on the way is not in the rate.
 fn read_memcaslap(said: &str) -> anyhow::Result<Vec<Reading>> {
     let after = |title: &str| {
         let mut words = said.split_whitespace().skip_while(|word| *word != title);
         words.nth(1).and_then(|word| word.parse().ok())
     };
-    let lost: f64 = after("udp_timeout:").context("it says nothing of what was lost")?;
-    ensure!(lost == 0.0, "{lost} requests were lost");
     one_rate("requests", after("TPS:"))
 }
 
@@ -331,7 +329,7 @@ fn client_of(program: &str, words: Words, read: super::ends::Read) -> anyhow::Re
     Ok(Client {
         command: Box::new(command),
         read,
-        most_failures: 0,
+        most_aborts: 0,
     })
 }
 
@@ -359,7 +357,7 @@ mod tests {
             values(read_memcaslap(said)),
             [("requests".to_owned(), 275_471.0)]
         );
-        assert!(read_memcaslap(&said.replace("timeout: 0", "timeout: 4")).is_err());
+        assert!(read_memcaslap("udp_timeout: 0\n").is_err());
         let said = "\"test\",\"rps\"\n\"SET\",\"100.5\",\"1\"\n\"GET\",\"200.25\",\"1\"\n";
         let expected = [("SET".to_owned(), 100.5), ("GET".to_owned(), 200.25)];
         assert_eq!(values(read_redis(said)), expected);
