@@ -86,6 +86,9 @@ impl Pending {
     /// Has this call answered later. Where too many wait it fails at once (`EAGAIN`).
     pub(super) fn push(&self, call: &Notification, wait: Wait) {
         let mut arrived = self.queue.lock();
+        arrived
+            .calls
+            .retain(|before| before.call.thread != call.thread);
         let is_full = arrived.waiting + arrived.calls.len() >= MOST;
         if is_full || (arrived.thread.is_none() && !self.start_thread(&mut arrived)) {
             let listener = self.shared.listener.as_fd();
@@ -139,6 +142,12 @@ impl Queue {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
         let mut arrived = self.lock();
+        // A thread waits in one call: what it called before was taken back by a signal.
+        let has_called = |before: &Waiting| {
+            let mut calls = arrived.calls.iter();
+            calls.any(|call| call.call.thread == before.call.thread)
+        };
+        waiting.retain(|before| !has_called(before));
         waiting.append(&mut arrived.calls);
         arrived.waiting = waiting.len();
         if waiting.is_empty() {

@@ -89,7 +89,7 @@ fn client(program: OsString, key: &'static str, flags: &[&'static str]) -> Clien
     Client {
         command: Box::new(command),
         read: Rc::new(move |said| Ok(vec![received(said, key)?])),
-        most_aborts: 0,
+        most_repeats: 200,
     }
 }
 

@@ -62,8 +62,9 @@ pub(super) enum Hello {
 pub(super) struct Client {
     pub(super) command: CommandAt,
     pub(super) read: Read,
-    /// How often it may abort (`SIGABRT`) before that is a failure.
-    pub(super) most_aborts: usize,
+    /// How often it may be started again where it aborts (`SIGABRT`) or the server is busy, before that is
+    /// a failure.
+    pub(super) most_repeats: usize,
 }
 
 /// Where the ends of one contender meet.
@@ -220,7 +221,7 @@ impl TwoEnds {
             Ok(Asking {
                 program,
                 read: Rc::clone(&client.read),
-                most_aborts: client.most_aborts,
+                most_repeats: client.most_repeats,
             })
         });
         Ok(Self {
@@ -271,14 +272,14 @@ impl Trial for TwoEnds {
 struct Asking {
     program: Program,
     read: Read,
-    most_aborts: usize,
+    most_repeats: usize,
 }
 
 impl Asking {
     fn ask(&mut self) -> anyhow::Result<Vec<Reading>> {
         let mut asked = self.ask_once();
-        for _ in 0..self.most_aborts {
-            if !asked.as_ref().is_err_and(has_aborted) {
+        for _ in 0..self.most_repeats {
+            if !asked.as_ref().is_err_and(may_be_repeated) {
                 break;
             }
             asked = self.ask_once();
@@ -291,8 +292,10 @@ impl Asking {
     }
 }
 
-fn has_aborted(error: &anyhow::Error) -> bool {
-    error.to_string().contains("SIGABRT")
+/// It aborted, or the server has not put away the client before.
+fn may_be_repeated(error: &anyhow::Error) -> bool {
+    let error = error.to_string();
+    error.contains("SIGABRT") || error.contains("busy running a test")
 }
 
 /// Makes the programs of both ends.

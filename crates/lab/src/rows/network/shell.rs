@@ -151,7 +151,7 @@ fn scp(folder: &Path, file: PathBuf, bytes: usize) -> anyhow::Result<Client> {
     Ok(Client {
         command: Box::new(command),
         read: Rc::new(read),
-        most_aborts: 0,
+        most_repeats: 0,
     })
 }
 

@@ -94,7 +94,7 @@ fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<En
         ),
         clients: vec![Client {
             // It aborts where an answer comes after it was given up, which says nothing of the server.
-            most_aborts: 4,
+            most_repeats: 4,
             ..client_of("memcaslap", Rc::new(client), Rc::new(read_memcaslap))?
         }],
     })
@@ -329,7 +329,7 @@ fn client_of(program: &str, words: Words, read: super::ends::Read) -> anyhow::Re
     Ok(Client {
         command: Box::new(command),
         read,
-        most_aborts: 0,
+        most_repeats: 0,
     })
 }
 

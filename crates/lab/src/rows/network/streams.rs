@@ -157,6 +157,6 @@ pub(super) fn asking(program: PathBuf, what: &'static str, repeats: usize, unit:
     Client {
         command: Box::new(command),
         read: Rc::new(move |said| parse_lines(said, unit)),
-        most_aborts: 0,
+        most_repeats: 0,
     }
 }

@@ -116,7 +116,7 @@ fn fetching(size_kb: usize, requests: usize) -> anyhow::Result<Client> {
     Ok(Client {
         command: Box::new(command),
         read: Rc::new(move |said| Ok(vec![transfer_rate(said, size_kb)?])),
-        most_aborts: 0,
+        most_repeats: 0,
     })
 }
 
