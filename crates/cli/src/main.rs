@@ -16,7 +16,7 @@ mod usage;
 
 use clap::error::ErrorKind;
 use palisade_process::Launcher;
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 /// Exit code for everything that is palisade's refusal or failure, not the guest's end.
 const FAILED: u8 = 125;
@@ -39,8 +39,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether it does, and with a domain that can be made ahead: one with a limit on memory or processors
+/// is born in its control group.
 fn starts_a_guest() -> bool {
-    std::env::args_os().nth(1).is_some_and(|verb| verb == "run")
+    let mut words = std::env::args_os().skip(1);
+    let is_limit = |word: &OsString| {
+        let flag = word.as_encoded_bytes().split(|byte| *byte == b'=').next();
+        flag.is_some_and(|flag| flag == b"--memory" || flag == b"--cpu")
+    };
+    words.next().is_some_and(|verb| verb == "run")
+        && !words
+            .take_while(|word| word != "--")
+            .any(|word| is_limit(&word))
 }
 
 /// Help goes to stdout and is a success; anything else is palisade's refusal.
