@@ -3,6 +3,8 @@
 
 #[path = "../../../fuzz/checks/connect_request.rs"]
 mod connect_request;
+#[path = "../../../fuzz/checks/edits.rs"]
+mod edits;
 
 use connect_request::{Taken, check};
 use std::{fs, path::Path};
@@ -44,50 +46,9 @@ const PIECES: &[&[u8]] = &[
     &[0xff, 0xff],
 ];
 
-/// `xorshift64*` (Vigna 2016): a sequence of numbers that is the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
-    }
-
-    fn edit(&mut self, bytes: &mut Vec<u8>) {
-        let at = self.below(bytes.len() + 1);
-        let end = bytes.len().min(at + self.below(8));
-        match self.below(5) {
-            0 => bytes.truncate(at),
-            1 => drop(bytes.drain(at..end)),
-            2 => {
-                let byte = self.below(256) as u8;
-                bytes.splice(at..end, [byte]);
-            }
-            _ => {
-                let piece = PIECES[self.below(PIECES.len())];
-                bytes.splice(at..at, piece.iter().copied());
-            }
-        }
-    }
-}
-
 fn seed(name: &str) -> Vec<u8> {
-    fs::read(folder().join(name)).unwrap()
-}
-
-fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/connect_request")
-}
-
-fn seeds() -> Vec<Vec<u8>> {
-    let mut paths: Vec<_> = fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    paths.sort();
-    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    fs::read(seeds.join("connect_request").join(name)).unwrap()
 }
 
 /// Recorded from curl 7.88, git 2.39, wget 1.21, OpenSSL 3.0, Python 3.11, Go and Java 17.
@@ -118,18 +79,14 @@ fn real_clients_are_taken() {
 
 #[test]
 fn edited_seeds_keep_the_rules() {
-    let (seeds, mut random) = (seeds(), Random(0x5eed));
     let (mut requests, mut hellos) = (0, 0);
-    for round in 0..ROUNDS {
-        let mut bytes = seeds[round % seeds.len()].clone();
-        for _ in 0..=random.below(3) {
-            random.edit(&mut bytes);
-        }
-        let taken = check(&bytes);
+    edits::check_edits(&edits::seeds("connect_request"), PIECES, ROUNDS, |bytes| {
+        let taken = check(bytes);
         requests += usize::from(taken.request);
         hellos += usize::from(taken.hello);
-    }
-    let some = ROUNDS / 20..ROUNDS - ROUNDS / 20;
+        1
+    });
+    let some = ROUNDS / 100..ROUNDS - ROUNDS / 100;
     assert!(
         some.contains(&requests) && some.contains(&hellos),
         "{requests}, {hellos}"
