@@ -62,8 +62,8 @@ pub(super) enum Hello {
 pub(super) struct Client {
     pub(super) command: CommandAt,
     pub(super) read: Read,
-    /// How often it may be started again where it aborts (`SIGABRT`) or the server is busy, before that is
-    /// a failure.
+    /// How often it may be started again where it aborts (`SIGABRT`) or the server is not ready again,
+    /// before that is a failure.
     pub(super) most_repeats: usize,
 }
 
@@ -292,10 +292,16 @@ impl Asking {
     }
 }
 
-/// It aborted, or the server has not put away the client before.
+/// It aborted; or the server, iperf3, has not put away the client before, and is busy or does not listen
+/// for that moment.
 fn may_be_repeated(error: &anyhow::Error) -> bool {
+    const REASONS: [&str; 3] = [
+        "SIGABRT",
+        "busy running a test",
+        "unable to connect to server",
+    ];
     let error = error.to_string();
-    error.contains("SIGABRT") || error.contains("busy running a test")
+    REASONS.iter().any(|reason| error.contains(reason))
 }
 
 /// Makes the programs of both ends.
