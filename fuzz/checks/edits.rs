@@ -15,8 +15,8 @@ impl Random {
 
     /// Cuts, drops, overwrites, splices with another seed, or puts in a piece that means something.
     fn edit(&mut self, bytes: &mut Vec<u8>, other: &[u8], pieces: &[&[u8]]) {
-        let (one, two) = (self.below(bytes.len() + 1), self.below(bytes.len() + 1));
-        let (from, to) = (one.min(two), one.max(two).min(one.min(two) + 8));
+        let from = self.below(bytes.len() + 1);
+        let to = bytes.len().min(from + self.below(8));
         match self.below(6) {
             0 => bytes.truncate(to),
             1 => drop(bytes.drain(from..to)),
