@@ -182,7 +182,12 @@ fn wait_for_any(queue: &Queue, waiting: &[Waiting]) -> Vec<bool> {
     let mut fds = vec![PollFd::new(&queue.bell, PollFlags::IN)];
     let waits = waiting.iter().map(|waiting| &waiting.wait);
     fds.extend(waits.map(|wait| PollFd::new(&wait.socket, wait.until)));
-    let timeout = Timespec::try_from(LOOK_AGAIN).ok();
+    let deadlines = waiting.iter().filter_map(|waiting| waiting.wait.deadline);
+    let now = Instant::now();
+    let patience = deadlines
+        .map(|(deadline, _)| deadline.saturating_duration_since(now))
+        .fold(LOOK_AGAIN, Duration::min);
+    let timeout = Timespec::try_from(patience).ok();
     let _ = rustix::event::poll(&mut fds, timeout.as_ref());
     let ready = fds[1..].iter().map(|fd| !fd.revents().is_empty());
     ready.collect()
