@@ -37,21 +37,26 @@ mod repeated;
 mod request;
 
 use crate::{
+    keeper::record_bytes,
     plan::Plan,
     sys::{
         notify::{self, Notification},
         with_signals_blocked,
     },
+    wire,
 };
 use budget::Budget;
 use call::{Answer, Brokered};
 use local::Performer;
-use palisade_network::{Gate, Observation, Observations, Proxy, Refresh, SystemResolver};
+use palisade_network::{
+    Gate, Observation, Observations, Proxy, Refresh, Resolve, SystemResolver, address::canonical,
+};
 use pending::Pending;
 use repeated::Repeated;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags},
     io::Errno,
+    net::SendFlags,
 };
 use std::{
     ffi::OsString,
@@ -75,6 +80,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Prepared {
     gate: Arc<Gate>,
     observations: Arc<Observations>,
+    resolver: Arc<SystemResolver>,
     proxy: Option<Proxy>,
 }
 
@@ -125,11 +131,13 @@ impl Prepared {
         let gate = Arc::new(Gate::new(plan.network.clone()));
         let observations = Arc::new(Observations::of_refusals());
         let resolver = Arc::new(SystemResolver::default());
-        let start = || Proxy::start(Arc::clone(&gate), resolver, Arc::clone(&observations));
+        let asked: Arc<dyn Resolve> = resolver.clone();
+        let start = || Proxy::start(Arc::clone(&gate), asked, Arc::clone(&observations));
         let proxy = with_signals_blocked(start)?;
         Ok(Some(Self {
             gate,
             observations,
+            resolver,
             proxy,
         }))
     }
@@ -168,12 +176,14 @@ impl Prepared {
         });
         let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
         let (alive, lifeline) = mpsc::channel();
+        let last_word = LastWord(socket.try_clone()?);
         let thread = small_thread("palisade-broker", move || {
+            let _last_word = last_word;
             answers.run();
             drop::<Sender<()>>(alive);
         })?;
         let gate = Arc::clone(&shared.gate);
-        let names = with_signals_blocked(|| hosts::keep(hosts_file, gate))?;
+        let names = with_signals_blocked(|| hosts::keep(hosts_file, gate, self.resolver))?;
         Ok(Broker {
             thread: Some(thread),
             lifeline,
@@ -200,10 +210,26 @@ impl Broker {
 
 impl Shared {
     /// Tells the proxy of a connection that was begun for a guest; it serves no others.
-    fn announce(&self, to: SocketAddr, from: Option<SocketAddr>, caller: u32) {
-        let proxy = self.proxy.as_ref().filter(|proxy| proxy.address() == to);
-        if let (Some(proxy), Some(from)) = (proxy, from) {
-            proxy.admit(from, guest::identify(caller));
+    fn announce(&self, to: SocketAddr, socket: &OwnedFd, caller: u32) -> Result<(), Errno> {
+        if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.address() == to)
+            && let Some(from) = call::own_address(socket)?
+        {
+            proxy.admit(canonical(from), guest::identify(caller));
+        }
+        Ok(())
+    }
+}
+
+/// Has init, at the other end, end the domain if its thread panics: a call that nobody answers would
+/// wait for ever.
+struct LastWord(OwnedFd);
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let record = record_bytes(wire::DOMAIN_KILL, &[]);
+            // It fails only if the domain has ended.
+            let _ = rustix::net::send(&self.0, &record, SendFlags::NOSIGNAL);
         }
     }
 }
@@ -283,5 +309,32 @@ impl Answers {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => drop(notify::answer(listener, call.id, Err(errno))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::receive_record;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn kind_that_init_hears(run: impl FnOnce() + Send + 'static) -> Option<u64> {
+        let flags = SocketFlags::CLOEXEC;
+        let (init, ours) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let thread = thread::spawn(move || {
+            let _last_word = LastWord(ours);
+            run();
+        });
+        let _ = thread.join();
+        let heard = receive_record(init.as_fd()).unwrap();
+        heard.map(|(record, _)| record.kind)
+    }
+
+    #[test]
+    fn a_panic_ends_the_domain_and_nothing_else_does() {
+        let panics = || panic!("of this test");
+        assert_eq!(kind_that_init_hears(panics), Some(wire::DOMAIN_KILL));
+        assert_eq!(kind_that_init_hears(|| ()), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Socket addresses as a guest writes them: `struct sockaddr` and its length.
 
 use rustix::io::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// `sizeof(struct sockaddr_storage)`: the kernel reads no more of any address.
 pub(super) const MOST_BYTES: usize = 128;
@@ -66,21 +66,10 @@ pub(super) fn in_family_of(asked: SocketAddr, decided: SocketAddr) -> SocketAddr
     }
 }
 
-/// Back from the mapped form.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    let mapped = |address: Ipv6Addr| address.to_ipv4_mapped();
-    match address {
-        SocketAddr::V6(v6) => match mapped(*v6.ip()) {
-            Some(v4) => SocketAddr::new(v4.into(), v6.port()),
-            None => address,
-        },
-        SocketAddr::V4(_) => address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     fn v4_bytes() -> Vec<u8> {
         let mut bytes = (libc::AF_INET as u16).to_ne_bytes().to_vec();
@@ -148,6 +137,5 @@ mod tests {
         let v4: SocketAddr = "10.0.0.1:80".parse().unwrap();
         assert_eq!(in_family_of(v6, v4), v6);
         assert_eq!(in_family_of(v4, v4), v4);
-        assert_eq!(canonical(v6), v4);
     }
 }

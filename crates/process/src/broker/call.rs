@@ -9,7 +9,7 @@ use super::{
     request::Source,
 };
 use crate::{sys::notify::Notification, wire::perform};
-use palisade_network::{Call, Refusal, Target};
+use palisade_network::{Call, Refusal, Target, address::canonical};
 use palisade_policy::Transport;
 use rustix::{
     event::PollFlags,
@@ -106,10 +106,7 @@ impl Brokered<'_> {
             return DONE;
         }
         let (begun, blocks) = try_connect(&socket, to)?;
-        if self.shared.gate.proxy() == Some(target) {
-            let from = own_address(&socket)?.map(address::canonical);
-            self.shared.announce(target, from, self.call.thread);
-        }
+        self.shared.announce(target, &socket, self.call.thread)?;
         match begun {
             Err(Errno::INPROGRESS | Errno::ALREADY) if blocks => wait_for_connection(socket, to),
             begun => begun.map(|()| Answer::Result(Ok(0))),
@@ -155,7 +152,7 @@ impl Brokered<'_> {
 
     fn judge_listening(&self, socket: &OwnedFd) -> Result<(), Errno> {
         let bound = own_address(socket)?;
-        let verdict = self.shared.gate.listen(bound.map(address::canonical));
+        let verdict = self.shared.gate.listen(bound);
         self.granted(Transport::Tcp, bound.unwrap_or(UNBOUND), verdict)
     }
 
@@ -216,7 +213,7 @@ impl Brokered<'_> {
         // Who it was is asked of a call that was refused only.
         let process = guest::identify(self.call.thread);
         let call = self.kind();
-        let target = match address::canonical(asked) {
+        let target = match canonical(asked) {
             UNBOUND if call == Call::Listen => Target::Unbound(transport),
             asked => Target::Address(transport, asked),
         };
@@ -255,14 +252,24 @@ impl Brokered<'_> {
             data: &[],
             rights: &[],
         };
+        self.perform(socket, &request, Ok)
+    }
+
+    /// Has a call carried out in the domain. What the guest is told is made of what it came to.
+    pub(super) fn perform(
+        &self,
+        socket: &OwnedFd,
+        request: &Request<'_>,
+        told: impl Fn(i64) -> Result<i64, Errno> + Send + 'static,
+    ) -> Outcome {
         let performer = &self.shared.performer;
-        let result = performer.perform(self.shared, self.call, socket.as_fd(), &request)?;
+        let result = performer.perform(self.shared, self.call, socket.as_fd(), request)?;
         Ok(Answer::Later(Wait {
             socket: result,
             until: PollFlags::IN,
             deadline: None,
             is_begun: true,
-            again: Box::new(|result| Some(local::read_result(result))),
+            again: Box::new(move |result| Some(local::read_result(result).and_then(&told))),
         }))
     }
 }

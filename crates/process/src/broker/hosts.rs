@@ -1,7 +1,7 @@
 //! The domain's `/etc/hosts`, written anew when a granted name has other addresses.
 
 use crate::plan::hosts_file;
-use palisade_network::{Gate, Refresh, SystemResolver};
+use palisade_network::{Gate, Refresh, Resolve};
 use std::{
     fs::File,
     io,
@@ -11,9 +11,12 @@ use std::{
 
 /// Keeps the gate's names up to date, and the file as the gate has them. There is none where the policy
 /// put its own in its place.
-pub(super) fn keep(file: Option<OwnedFd>, gate: Arc<Gate>) -> io::Result<Option<Refresh>> {
+pub(super) fn keep(
+    file: Option<OwnedFd>,
+    gate: Arc<Gate>,
+    resolver: Arc<dyn Resolve>,
+) -> io::Result<Option<Refresh>> {
     let file = file.map(File::from);
-    let resolver = Arc::new(SystemResolver::default());
     Refresh::start(gate, resolver, move |lines| {
         if let Some(file) = &file {
             // The domain may be gone, or its root full; what was there before still stands then.

@@ -31,7 +31,7 @@ const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 
 /// Has calls carried out inside the domain.
 #[derive(Debug)]
-pub(crate) struct Performer {
+pub(super) struct Performer {
     /// Stream to init.
     socket: OwnedFd,
     /// What is refused: see [`crate::seccomp::Groups`].
@@ -39,12 +39,12 @@ pub(crate) struct Performer {
 }
 
 /// What a domain without namespaces may not do even with sockets of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Refused {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
     /// Connecting to a name, and sending to one.
-    pub(crate) connect: bool,
+    connect: bool,
     /// Taking a name.
-    pub(crate) bind: bool,
+    bind: bool,
 }
 
 impl Refused {
@@ -157,11 +157,9 @@ fn words_of(request: &Request<'_>) -> [u64; wire::RECORD_WORDS] {
 
 /// A path that begins where the caller stands. Abstract names begin with a NUL.
 fn is_relative(address: &[u8]) -> bool {
-    let is_local = address.starts_with(&(libc::AF_UNIX as u16).to_ne_bytes());
-    is_local
-        && address
-            .get(2)
-            .is_some_and(|first| !matches!(first, 0 | b'/'))
+    let path = address.strip_prefix(&LOCAL);
+    path.and_then(<[u8]>::first)
+        .is_some_and(|first| !matches!(first, 0 | b'/'))
 }
 
 fn folder_of(thread: u32) -> Result<OwnedFd, Errno> {

@@ -1,13 +1,13 @@
 //! Calls that send to an address: `sendto`, and `sendmsg` and `sendmmsg`, which keep theirs in memory.
 //!
-//! The data is copied too: what is sent is sent from the copy. A UDP grant is needed to get here, so
-//! what a domain does over TCP alone is never slowed.
+//! The data is copied too: what is sent is sent from the copy. Without a UDP grant only `sendto` with an
+//! address gets here, for the report: what a domain does over TCP alone is never slowed.
 
 use super::{
     address::{self, Address},
     call::{Answer, Brokered, Outcome, own_address, refuse_internet, send_deadline, transport},
     guest,
-    local::{self, Request},
+    local::Request,
     pending::Wait,
     request::{MOST_DATA, Message, Source, controls},
 };
@@ -110,14 +110,7 @@ impl Brokered<'_> {
             }
         };
         let Ok(transport) = transport(&socket) else {
-            let result = self.send_inside(&socket, &message)?;
-            return Ok(Answer::Later(Wait {
-                socket: result,
-                until: PollFlags::IN,
-                deadline: None,
-                is_begun: true,
-                again: Box::new(move |result| Some(local::read_result(result).and_then(&done))),
-            }));
+            return self.send_inside(&socket, &message, done);
         };
         let granted = self.grant(&socket, transport, message)?;
         match granted.send(&socket) {
@@ -136,7 +129,12 @@ impl Brokered<'_> {
     }
 
     /// Sends on a socket of the domain's own: inside, where the other end sees the guest's user.
-    fn send_inside(&mut self, socket: &OwnedFd, message: &Message) -> Result<OwnedFd, Errno> {
+    fn send_inside(
+        &mut self,
+        socket: &OwnedFd,
+        message: &Message,
+        told: impl Fn(i64) -> Result<i64, Errno> + Send + 'static,
+    ) -> Outcome {
         refuse_internet(socket)?;
         let is_whole = message.data.len() as u64 == message.length;
         if !is_whole && is_datagram(socket)? {
@@ -154,8 +152,7 @@ impl Brokered<'_> {
             data: &message.data,
             rights: &self.rights(&message.control)?,
         };
-        let performer = &self.shared.performer;
-        performer.perform(self.shared, self.call, socket.as_fd(), &request)
+        self.perform(socket, &request, told)
     }
 
     /// Decides by the message's address and what goes with it.
