@@ -40,7 +40,7 @@ pub enum LaunchError {
     Send(#[source] Errno),
     #[error("host: cannot make a thread for the guest's network: {0}")]
     Broker(#[source] std::io::Error),
-    #[error("host: cannot listen at {transport}://{address}: {errno}")]
+    #[error("host: cannot listen at {transport}://{address}: {errno}{}", listen_advice(*errno))]
     Listen {
         transport: Transport,
         address: SocketAddr,
@@ -199,6 +199,19 @@ impl LaunchError {
             Step::Seccomp if errno == Errno::BUSY => Self::AnsweredOutside,
             step => Self::Confine { step, errno },
         }
+    }
+}
+
+fn listen_advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ADDRNOTAVAIL => {
+            "; no interface of this machine has the address: `ip address` lists those there are"
+        }
+        Errno::ADDRINUSE => "; another program listens there: end it or grant another port",
+        Errno::ACCESS => {
+            "; ports below net.ipv4.ip_unprivileged_port_start are root's: grant a higher one"
+        }
+        _ => "",
     }
 }
 
