@@ -1,0 +1,14 @@
+//! WebAssembly guests: Wasmtime in three configurations, WASI, and the worker that runs a program.
+//!
+//! | configuration | guests | what is on |
+//! |---|---|---|
+//! | [`settings::filter`] | plugins of a server, called many times | core modules, synchronous; pooled instances |
+//! | [`settings::service`] | components that answer requests | components, asynchronous |
+//! | [`settings::command`] | programs with a `main` | WASI preview 1 modules; components of WASI 0.2 and 0.3 |
+//!
+//! None has threads, shared memory, garbage collection or exceptions: each is surface that no guest here
+//! needs. A guest that asks for one is refused when it is compiled.
+
+pub mod compile;
+pub mod settings;
+pub mod worker;
