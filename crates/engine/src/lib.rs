@@ -10,5 +10,9 @@
 //! needs. A guest that asks for one is refused when it is compiled.
 
 pub mod compile;
+pub mod component;
+pub mod ended;
+pub mod limits;
 pub mod settings;
+mod stream;
 pub mod worker;
