@@ -142,7 +142,10 @@ fn start() {
     let outcome = &outcomes.rows[0];
     let workloads = ["static true", "/usr/bin/true", "WebAssembly true"];
     let peers: usize = workloads.iter().map(|one| peers(outcome, one)).sum();
-    assert_complete(outcome, 10 + peers + wasm_walls(outcome, "WebAssembly true"));
+    assert_complete(
+        outcome,
+        10 + peers + wasm_walls(outcome, "WebAssembly true"),
+    );
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
             outcome
@@ -342,8 +345,14 @@ fn rows_of_whole_programs() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("sva-t3", out.path()).unwrap();
     let programs = ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"];
-    let peers = programs.map(|program| peers(&outcome, program));
-    assert_complete(&outcome, 3 * 2 + peers.iter().sum::<usize>());
+    let compiled = [
+        "bzip2, compiled here, of 256 KB",
+        "lame, compiled here, of 824 KB",
+    ];
+    let workloads = programs.iter().chain(&compiled);
+    let peers: usize = workloads.map(|one| peers(&outcome, one)).sum();
+    let wasm: usize = compiled.iter().map(|one| wasm_walls(&outcome, one)).sum();
+    assert_complete(&outcome, 3 * 2 + 2 * wasm + peers);
     let text = outcome.to_string();
     for program in programs {
         assert!(text.contains(program), "{text}");

@@ -245,17 +245,17 @@ impl Operations {
         });
         let has_call = |key: &&str| !through.lacks.contains(key);
         let keys: Vec<_> = self.keys().into_iter().filter(has_call).collect();
-        try_wasm(prepared, tools, self.name, command, |subject, command| {
+        let is_run = try_wasm(prepared, tools, self.name, command, |subject, command| {
             let program = Program::in_subject(subject, &policy, command)?;
             Ok(self.measuring(program, keys.clone()))
         });
-        let wasm = Contender::new(self.name, WASM);
-        let takes_part = prepared.trials.iter().any(|(one, _)| *one == wasm);
-        let watched = keys
-            .iter()
-            .filter(|_| takes_part)
-            .flat_map(|key| watch_all([&wasm].into_iter(), key));
-        prepared.schedule.watched.extend(watched);
+        if is_run {
+            let wasm = Contender::new(self.name, WASM);
+            let watched = keys
+                .iter()
+                .flat_map(|key| watch_all([&wasm].into_iter(), key));
+            prepared.schedule.watched.extend(watched);
+        }
     }
 
     fn measuring(&self, program: Program, keys: Vec<&'static str>) -> MeasuringProgram {

@@ -177,11 +177,13 @@ fn add_compiled(
     let wasm = compile(CompiledFor::Wasi, "wasm")?;
     let policy = policies::writing(&prepared.workloads);
     let bare = TimedProgram(Program::in_subject(&Bare, &policy, &native)?);
-    let contender = Contender::new(workload, BARE);
-    prepared.trials.push((contender, Box::new(bare)));
-    try_wasm(prepared, tools, workload, Ok(wasm), |subject, command| {
+    let is_run = try_wasm(prepared, tools, workload, Ok(wasm), |subject, command| {
         Program::in_subject(subject, &policy, command).map(TimedProgram)
     });
+    if is_run {
+        let contender = Contender::new(workload, BARE);
+        prepared.trials.push((contender, Box::new(bare)));
+    }
     Ok(())
 }
 

@@ -6,8 +6,8 @@
 //! compiling.
 
 use super::{
-    BARE, PALISADE, Prepared, Row, Tools, WASM, policies, ratio_cell, try_peers, wasm::leave_out,
-    wasm::try_wasm, watch_all,
+    BARE, PALISADE, Prepared, Row, Tools, WASM, policies, ratio_cell, try_peers, wasm::try_wasm,
+    watch_all,
 };
 use crate::{
     Trial,
@@ -144,27 +144,22 @@ fn add_programs(
 
 /// The module beside the static program that does the same.
 fn add_module(prepared: &mut Prepared, tools: &Tools) -> anyhow::Result<()> {
-    let native = prepared.workloads.folder().join("true");
+    let native = Command::new(prepared.workloads.folder().join("true"));
     let module = Command::new(prepared.workloads.add_wasm_true()?);
     let alone = policies::alone(&module);
-    let bare = Program::in_subject(&Bare, &alone, &Command::new(native))?;
-    let trial = Box::new(TimedProgram(bare));
-    prepared.trials.push((Contender::new(MODULE, BARE), trial));
-    try_wasm(
+    let bare = Program::in_subject(&Bare, &alone, &native).map(TimedProgram)?;
+    let is_run = try_wasm(
         prepared,
         tools,
         MODULE,
         Ok(module.clone()),
         |subject, command| Program::in_subject(subject, &alone, command).map(TimedProgram),
     );
-    let cold = Program::in_subject(&tools.palisade, &alone, &module).map(ColdProgram);
-    let ran = cold.and_then(|mut trial| trial.run_once().map(|_| trial));
-    match ran {
-        Ok(trial) => {
-            let contender = Contender::new(MODULE, COLD);
-            prepared.trials.push((contender, Box::new(trial)));
-        }
-        Err(error) => leave_out(prepared, &error),
+    if is_run {
+        let cold = Program::in_subject(&tools.palisade, &alone, &module).map(ColdProgram)?;
+        let contender = |subject| Contender::new(MODULE, subject);
+        prepared.trials.push((contender(COLD), Box::new(cold)));
+        prepared.trials.push((contender(BARE), Box::new(bare)));
     }
     Ok(())
 }

@@ -5,14 +5,14 @@ use crate::{Trial, Warning, sample::Contender, subjects::Subject};
 use palisade_wall::Command;
 
 /// Adds a WebAssembly program behind palisade and in the engines that are installed, or the reason why it is
-/// left out: that there is no compiler, or that palisade does not run it here.
+/// left out: that there is no compiler, or that palisade does not run it here. Whether it is run.
 pub(super) fn try_wasm<T: Trial + 'static>(
     prepared: &mut Prepared,
     tools: &Tools,
     workload: &str,
     program: anyhow::Result<Command>,
     make: impl Fn(&dyn Subject, &Command) -> anyhow::Result<T>,
-) {
+) -> bool {
     let ran = program.and_then(|command| {
         let mut trial = make(&tools.palisade, &command)?;
         trial.run_once()?;
@@ -25,8 +25,12 @@ pub(super) fn try_wasm<T: Trial + 'static>(
             try_peers(prepared, tools, workload, &command, |peer| {
                 make(peer, &command)
             });
+            true
         }
-        Err(error) => leave_out(prepared, &error),
+        Err(error) => {
+            leave_out(prepared, &error);
+            false
+        }
     }
 }
 
