@@ -1,6 +1,9 @@
 //! How a guest ended, in the words of the process wall.
 
-use wasmtime::Trap;
+use wasmtime::{Trap, WasmBacktrace};
+
+/// Functions that a trap's text names.
+const FRAMES: usize = 16;
 
 /// SIGABRT.
 const ABORT: u8 = 6;
@@ -40,6 +43,23 @@ fn signal_of_trap(trap: Trap) -> u8 {
         }
         _ => ABORT,
     }
+}
+
+/// The fault and the functions that were running, the innermost first: `unreachable; at f; at main`.
+pub(crate) fn describe(error: &wasmtime::Error) -> String {
+    let cause = error.root_cause().to_string();
+    let mut text = cause.trim_start_matches("wasm trap: ").to_owned();
+    let frames = error
+        .downcast_ref::<WasmBacktrace>()
+        .map_or(&[][..], |trace| trace.frames());
+    for frame in frames.iter().take(FRAMES) {
+        text.push_str("; at ");
+        match frame.func_name() {
+            Some(name) => text.push_str(name),
+            None => text.push_str(&format!("function {}", frame.func_index())),
+        }
+    }
+    text
 }
 
 #[cfg(test)]

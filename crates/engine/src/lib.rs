@@ -12,6 +12,7 @@
 pub mod compile;
 pub mod component;
 pub mod ended;
+pub mod guest;
 pub mod limits;
 pub mod settings;
 mod stream;
