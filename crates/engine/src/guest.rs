@@ -38,6 +38,7 @@ mod error;
 mod function;
 mod imports;
 mod instance;
+mod limits;
 mod linked;
 mod program;
 #[allow(

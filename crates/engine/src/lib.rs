@@ -11,9 +11,9 @@
 
 pub mod compile;
 pub mod component;
-pub mod ended;
 pub mod guest;
-pub mod limits;
+pub mod p1;
 pub mod settings;
 mod stream;
+mod sys;
 pub mod worker;

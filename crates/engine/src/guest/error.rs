@@ -1,12 +1,10 @@
 //! What can go wrong, and how a call ends that the guest did not finish.
 
-use crate::{
-    ended::{describe, signal_of},
-    limits::OverLimit,
-};
+use super::limits::OverLimit;
+use crate::worker::{describe, signal};
 use palisade_wall::{Ending, Exit};
 use std::fmt;
-use wasmtime::Trap;
+use wasmtime::{PoolConcurrencyLimitError, Trap};
 
 /// SIGKILL: what a limit of the process wall ends a guest by.
 const KILL: u8 = 9;
@@ -169,19 +167,13 @@ pub enum CallError {
 impl CallError {
     #[cold]
     pub(super) fn of(error: wasmtime::Error) -> Self {
-        let (exit, ending) =
-            if let Some(OverLimit::Memory | OverLimit::Table) = error.downcast_ref() {
-                (Exit::Signal(KILL), Ending::MemoryLimit)
-            } else if let Some(trap) = error.downcast_ref::<Trap>() {
-                match trap {
-                    Trap::Interrupt => (Exit::Signal(KILL), Ending::TimeLimit),
-                    _ => (Exit::Signal(signal_of(&error)), Ending::Guest),
-                }
-            } else if error.is::<wasmtime::PoolConcurrencyLimitError>() {
-                return Self::Full(error);
-            } else {
-                return Self::HostFunction(error);
-            };
+        let (exit, ending) = match (error.downcast_ref::<OverLimit>(), error.downcast_ref()) {
+            (Some(_), _) => (Exit::Signal(KILL), Ending::MemoryLimit),
+            (None, Some(Trap::Interrupt)) => (Exit::Signal(KILL), Ending::TimeLimit),
+            (None, Some(trap)) => (Exit::Signal(signal(*trap) as u8), Ending::Guest),
+            (None, None) if error.is::<PoolConcurrencyLimitError>() => return Self::Full(error),
+            (None, None) => return Self::HostFunction(error),
+        };
         Self::Ended(End {
             exit,
             ending,

@@ -2,10 +2,10 @@
 
 use super::{
     CallError, Function, MemoryError, Values,
+    limits::Growth,
     linked::Linked,
     ticker::{Running, Timer},
 };
-use crate::limits::{Excess, Growth};
 use std::{any::Any, sync::Arc};
 use wasmtime::{Extern, Memory, Store, TypedFunc};
 
@@ -48,7 +48,7 @@ impl<S: Send + 'static> Instance<S> {
             state: (linked.state)(),
             program: linked.program.number(),
             memory: None,
-            growth: Growth::new(limits.memory_bytes, limits.table_elements, Excess::End),
+            growth: Growth::new(limits.memory_bytes, limits.table_elements),
         };
         let mut store = Store::new(linked.program.engine().wasmtime(), held);
         store.limiter(|held| &mut held.growth);
