@@ -18,13 +18,13 @@
 //! | memory | `memory_bytes` of the order; the process wall behind it |
 
 use crate::{
-    ended::Ended,
-    limits::{Excess, Growth},
     stream::{Input, Output},
+    worker::{Ended, GuestLimits, StatusPipe},
 };
 use palisade_wasm::order::Order;
 use std::{
     ffi::OsString,
+    mem::ManuallyDrop,
     path::{Path, PathBuf},
 };
 use wasmtime::{
@@ -76,7 +76,7 @@ impl World {
 struct Host {
     context: WasiCtx,
     table: ResourceTable,
-    growth: Growth,
+    limits: GuestLimits,
 }
 
 impl WasiView for Host {
@@ -88,102 +88,99 @@ impl WasiView for Host {
     }
 }
 
-/// Runs a component to its end, with this process's environment and standard streams.
-///
-/// # Errors
-///
-/// When the host can't give what the order names. A guest's end is none.
-pub fn run(engine: &Engine, component: &Component, order: &Order) -> wasmtime::Result<Ended> {
-    let Some(world) = World::of(engine, component) else {
-        return Ok(Ended::Refused(
-            "it is a component that exports no `wasi:cli/run` of version 0.2 or 0.3: not a program"
+/// Runs a component's `wasi:cli/run` to its end, with this process's environment and standard streams.
+pub fn run(engine: &Engine, component: Component, order: &Order, status: &mut StatusPipe) -> Ended {
+    let Some(world) = World::of(engine, &component) else {
+        return Ended::Refused(
+            "guest: it is a component that exports no `wasi:cli/run` of version 0.2 or 0.3: not a program"
                 .into(),
-        ));
+        );
     };
+    run_world(world, engine, &component, order, status)
+        .unwrap_or_else(|error| Ended::Refused(format!("{error:#}")))
+}
+
+/// An error is a guest that was never run.
+fn run_world(
+    world: World,
+    engine: &Engine,
+    component: &Component,
+    order: &Order,
+    status: &mut StatusPipe,
+) -> wasmtime::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // The streams and preopens are of the runtime's reactor.
-    let _entered = runtime.enter();
-    let store = make_store(engine, order)?;
-    runtime.block_on(async {
+    // Never dropped, as little as the runtime: the process ends next.
+    let mut store = ManuallyDrop::new(make_store(engine, order)?);
+    let result = ManuallyDrop::new(runtime).block_on(async {
         match world {
-            World::Preview2 => run_preview2(store, component).await,
-            World::Preview3 => run_preview3(store, component).await,
+            World::Preview2 => run_preview2(&mut store, component, status).await,
+            World::Preview3 => run_preview3(&mut store, component, status).await,
         }
+    })?;
+    Ok(match result {
+        Ok(Ok(())) => Ended::Exited(0),
+        Ok(Err(())) => Ended::Exited(1),
+        Err(error) => match error.downcast_ref::<I32Exit>() {
+            Some(exit) => Ended::Exited((exit.0 & 0xff) as u8),
+            None => Ended::of(Err(error)),
+        },
     })
 }
 
-async fn run_preview2(mut store: Store<Host>, component: &Component) -> wasmtime::Result<Ended> {
+/// What `wasi:cli/run` gave, or what ended it.
+type Returned = wasmtime::Result<Result<(), ()>>;
+
+async fn run_preview2(
+    store: &mut Store<Host>,
+    component: &Component,
+    status: &mut StatusPipe,
+) -> wasmtime::Result<Returned> {
     let mut linker = Linker::new(store.engine());
     p2::add_to_linker_async(&mut linker)?;
-    let command = match linker
-        .instantiate_pre(component)
-        .and_then(p2::bindings::CommandPre::new)
-    {
+    let command = p2::bindings::CommandPre::new(linker.instantiate_pre(component)?)?;
+    status.phase("linked");
+    status.started();
+    let command = match command.instantiate_async(&mut *store).await {
         Ok(command) => command,
-        Err(error) => return Ok(refused(&error)),
+        Err(error) => return Ok(Err(error)),
     };
-    Ok(match command.instantiate_async(&mut store).await {
-        Ok(command) => ended(command.wasi_cli_run().call_run(&mut store).await),
-        Err(error) => trapped(error),
-    })
+    Ok(command.wasi_cli_run().call_run(store).await)
 }
 
-async fn run_preview3(mut store: Store<Host>, component: &Component) -> wasmtime::Result<Ended> {
+async fn run_preview3(
+    store: &mut Store<Host>,
+    component: &Component,
+    status: &mut StatusPipe,
+) -> wasmtime::Result<Returned> {
     let mut linker = Linker::new(store.engine());
     // A component of 0.3 may have parts that were made for 0.2.
     p2::add_to_linker_async(&mut linker)?;
     p3::add_to_linker(&mut linker)?;
-    let command = match linker
-        .instantiate_pre(component)
-        .and_then(p3::bindings::CommandPre::new)
-    {
+    let command = p3::bindings::CommandPre::new(linker.instantiate_pre(component)?)?;
+    status.phase("linked");
+    status.started();
+    let command = match command.instantiate_async(&mut *store).await {
         Ok(command) => command,
-        Err(error) => return Ok(refused(&error)),
+        Err(error) => return Ok(Err(error)),
     };
-    Ok(match command.instantiate_async(&mut store).await {
-        Ok(command) => ended(
-            store
-                .run_concurrent(async move |store| command.wasi_cli_run().call_run(store).await)
-                .await
-                .and_then(|called| called),
-        ),
-        Err(error) => trapped(error),
-    })
-}
-
-fn ended(called: wasmtime::Result<Result<(), ()>>) -> Ended {
-    match called {
-        Ok(Ok(())) => Ended::Code(0),
-        Ok(Err(())) => Ended::Code(1),
-        Err(error) => trapped(error),
-    }
-}
-
-fn trapped(error: wasmtime::Error) -> Ended {
-    match error.downcast_ref::<I32Exit>() {
-        Some(exit) => Ended::Code(exit.0 as u8),
-        None => Ended::Trap(error),
-    }
-}
-
-fn refused(error: &wasmtime::Error) -> Ended {
-    Ended::Refused(format!("{error:#}"))
+    let returned = store
+        .run_concurrent(async move |store| command.wasi_cli_run().call_run(store).await)
+        .await;
+    Ok(returned.and_then(|returned| returned))
 }
 
 fn make_store(engine: &Engine, order: &Order) -> wasmtime::Result<Store<Host>> {
     let mut table = ResourceTable::new();
     table.set_max_capacity(HANDLES);
-    let memory_bytes = order.memory_bytes.unwrap_or(u64::MAX);
-    let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
     let host = Host {
         context: make_context(order)?,
         table,
-        growth: Growth::new(memory_bytes, usize::MAX, Excess::Refuse),
+        limits: GuestLimits::new(order.memory_bytes),
     };
     let mut store = Store::new(engine, host);
-    store.limiter(|host| &mut host.growth);
+    store.limiter(|host| &mut host.limits);
     store.set_hostcall_fuel(HOST_CALL_BYTES);
     Ok(store)
 }

@@ -11,8 +11,9 @@
 
 pub mod compile;
 pub mod component;
-pub mod ended;
-pub mod limits;
+pub mod guest;
+pub mod p1;
 pub mod settings;
 mod stream;
+mod sys;
 pub mod worker;

@@ -1,22 +1,16 @@
-//! What a guest's memories and tables may take, all together.
+//! What an instance's memory and tables may take together.
+//!
+//! A guest that asks for more is ended. The worker's own limits tell it that there is no more; but a plugin's
+//! call is to end as a program does that the process wall ends for its memory.
 
 use wasmtime::ResourceLimiter;
 
 /// What an element of a table takes, in bytes: a pointer.
 const ELEMENT_BYTES: usize = size_of::<usize>();
 
-/// What comes of a guest that asks for more than its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
-    /// The instruction tells it that there is no more: malloc(3) gives nothing then, as with ENOMEM.
-    Refuse,
-    /// It is ended.
-    End,
-}
-
 /// A guest asked for more than its limit and was ended for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OverLimit {
+pub(super) enum OverLimit {
     /// Linear memory, and tables as far as they take memory.
     #[error("guest: it asked for more memory than its limit")]
     Memory,
@@ -27,10 +21,9 @@ pub enum OverLimit {
 
 /// Counts what a guest has. The memory of its host functions is not in it.
 #[derive(Clone, Debug)]
-pub struct Growth {
+pub(super) struct Growth {
     memory_bytes: usize,
     table_elements: usize,
-    excess: Excess,
     used_bytes: usize,
     /// Granted by the last answer, which the engine may still fail to carry out.
     granted_bytes: usize,
@@ -38,11 +31,10 @@ pub struct Growth {
 
 impl Growth {
     /// Allows memories and tables of so many bytes together, and so many elements in each table.
-    pub fn new(memory_bytes: usize, table_elements: usize, excess: Excess) -> Self {
+    pub(super) fn new(memory_bytes: usize, table_elements: usize) -> Self {
         Self {
             memory_bytes,
             table_elements,
-            excess,
             used_bytes: 0,
             granted_bytes: 0,
         }
@@ -55,15 +47,7 @@ impl Growth {
                 self.granted_bytes = bytes;
                 Ok(true)
             }
-            _ => self.refuse(OverLimit::Memory),
-        }
-    }
-
-    fn refuse(&mut self, over: OverLimit) -> wasmtime::Result<bool> {
-        self.granted_bytes = 0;
-        match self.excess {
-            Excess::Refuse => Ok(false),
-            Excess::End => Err(over.into()),
+            _ => Err(OverLimit::Memory.into()),
         }
     }
 
@@ -94,7 +78,7 @@ impl ResourceLimiter for Growth {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if desired > self.table_elements {
-            return self.refuse(OverLimit::Table);
+            return Err(OverLimit::Table.into());
         }
         let added = desired.saturating_sub(current);
         self.grow(added.saturating_mul(ELEMENT_BYTES))
@@ -112,47 +96,41 @@ mod tests {
 
     const PAGE_BYTES: usize = 64 << 10;
 
+    fn over(grown: wasmtime::Result<bool>) -> OverLimit {
+        grown.unwrap_err().downcast().unwrap()
+    }
+
     #[test]
     fn memories_and_tables_count_together() {
-        let mut growth = Growth::new(3 * PAGE_BYTES, usize::MAX, Excess::Refuse);
+        let mut growth = Growth::new(3 * PAGE_BYTES, 2 * PAGE_BYTES);
         assert!(growth.memory_growing(0, 2 * PAGE_BYTES, None).unwrap());
         assert!(growth.table_growing(0, 1000, None).unwrap());
-        assert!(
-            !growth
-                .memory_growing(2 * PAGE_BYTES, 3 * PAGE_BYTES, None)
-                .unwrap()
+        assert_eq!(
+            over(growth.memory_growing(2 * PAGE_BYTES, 3 * PAGE_BYTES, None)),
+            OverLimit::Memory
         );
         assert!(growth.table_growing(1000, PAGE_BYTES / 8, None).unwrap());
-        assert!(
-            !growth
-                .table_growing(PAGE_BYTES / 8, PAGE_BYTES / 8 + 1, None)
-                .unwrap()
+        assert_eq!(
+            over(growth.table_growing(PAGE_BYTES / 8, PAGE_BYTES / 8 + 1, None)),
+            OverLimit::Memory
         );
     }
 
     #[test]
+    fn a_table_has_a_limit_of_its_own() {
+        let mut growth = Growth::new(PAGE_BYTES, 10);
+        assert_eq!(over(growth.table_growing(0, 11, None)), OverLimit::Table);
+        assert!(growth.table_growing(0, 10, None).unwrap());
+    }
+
+    #[test]
     fn what_the_engine_could_not_give_is_not_counted() {
-        let mut growth = Growth::new(PAGE_BYTES, usize::MAX, Excess::Refuse);
+        let mut growth = Growth::new(PAGE_BYTES, 0);
         for _ in 0..3 {
             assert!(growth.memory_growing(0, PAGE_BYTES, None).unwrap());
             growth
                 .memory_grow_failed(wasmtime::format_err!("no pages"))
                 .unwrap();
         }
-    }
-
-    #[test]
-    fn excess_ends_a_guest_where_that_is_asked_for() {
-        let mut growth = Growth::new(PAGE_BYTES, 10, Excess::End);
-        let over = |error: wasmtime::Error| error.downcast::<OverLimit>().unwrap();
-        assert_eq!(
-            over(growth.memory_growing(0, PAGE_BYTES + 1, None).unwrap_err()),
-            OverLimit::Memory
-        );
-        assert_eq!(
-            over(growth.table_growing(0, 11, None).unwrap_err()),
-            OverLimit::Table
-        );
-        assert!(growth.memory_growing(0, PAGE_BYTES, None).unwrap());
     }
 }
