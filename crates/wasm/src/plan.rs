@@ -136,7 +136,7 @@ fn plan_worker(
 }
 
 /// What the guest would rely on and could not get.
-fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
+pub(crate) fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
     let not_offered = |what, why| Err(WasmPlanError::NotOffered { what, why });
     if policy.grants.profiles.contains(&Profile::Palisade) {
         return not_offered(
@@ -266,7 +266,7 @@ fn bound_worker(worker: &mut process::Plan, order: &Order) {
 }
 
 /// What the engine adds to the process wall.
-fn enforcement() -> [Enforcement; 2] {
+pub(crate) fn enforcement() -> [Enforcement; 2] {
     let row = |capability: &str, requested: &str, mechanism: &str| Enforcement {
         capability: capability.into(),
         requested: requested.into(),
