@@ -260,3 +260,6 @@ fn name_processes(report: &mut Report, program: &str) {
         process.name = visible(&name.to_string_lossy()).into_owned();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,7 @@ pub fn make_plan(
         .collect();
     set_working_directory(&mut worker, policy);
     bound_worker(&mut worker, &order);
-    worker.enforcement.extend(enforcement());
+    tell_enforcement(&mut worker);
     Ok(Plan {
         notes: notes(policy, module.kind),
         module,
@@ -263,6 +263,19 @@ fn bound_worker(worker: &mut process::Plan, order: &Order) {
             _ => {}
         }
     }
+}
+
+/// What of the process wall's the worker holds for the guest, and what the engine adds.
+fn tell_enforcement(worker: &mut process::Plan) {
+    for row in &mut worker.enforcement {
+        let first = match row.capability.as_str() {
+            "processes" => "WASI starts none",
+            "files" => "the worker counts the guest's",
+            _ => continue,
+        };
+        row.mechanism = format!("{first}; {} around the worker", row.mechanism);
+    }
+    worker.enforcement.extend(enforcement());
 }
 
 /// What the engine adds to the process wall.
