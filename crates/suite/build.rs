@@ -27,6 +27,7 @@ const WASM_FLAGS: &[&str] = &[
     "-std=gnu11",
     "-Wall",
     "-Wextra",
+    "-Wno-unused-result",
 ];
 const STATIC: &[&str] = &["-static"];
 const DYNAMIC: &[&str] = &["-pie", "-fPIE"];
@@ -43,7 +44,7 @@ fn main() {
     let guests = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
         .join("../../guests");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    for folder in ["hostile", "stage", "friendly", "portable"] {
+    for folder in ["hostile", "stage", "friendly", "portable", "wasi"] {
         println!("cargo::rerun-if-changed={}", guests.join(folder).display());
     }
     println!("cargo::rerun-if-env-changed=CC");
@@ -54,10 +55,15 @@ fn main() {
     build_each(&guests.join("friendly"), &out.join("friendly"));
 
     build_portable(&guests.join("portable"), &out);
+    let attacks = guests.join("wasi/attacks");
+    compile_wasm(&c_files(&attacks), &out.join("hostile.wasm"));
 
     let list = list_attacks(&out.join("hostile"));
     let probes = entries(&guests.join("portable/probes.def"), "PROBE");
-    let text = enums(&list) + &one_enum("Probe", "The probes of `guests/portable`.", &probes);
+    let modules = families(&attacks.join("attacks.def"));
+    let text = enums(&list)
+        + &enums_of_modules(&modules)
+        + &one_enum("Probe", "The probes of `guests/portable`.", &probes);
     fs::write(out.join("guests.rs"), text).expect("write guests.rs");
 }
 
@@ -113,18 +119,35 @@ fn compile_wasm(sources: &[PathBuf], module: &Path) {
     }
 }
 
+/// Family → attacks of a table; the controls are those of the hostile program.
+fn families(table: &Path) -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
+    let mut families = BTreeMap::<String, Vec<String>>::new();
+    let mut family = String::new();
+    for line in text.lines() {
+        if let Some(name) = entry(line, "FAMILY") {
+            family = name;
+        } else if let Some(name) = entry(line, "ATTACK") {
+            families.entry(family.clone()).or_default().push(name);
+        }
+    }
+    families.remove("controls");
+    families
+}
+
+/// `my-name` of `KIND(my_name)`.
+fn entry(line: &str, kind: &str) -> Option<String> {
+    let name = line
+        .strip_prefix(kind)?
+        .strip_prefix('(')?
+        .strip_suffix(')')?;
+    Some(name.replace('_', "-"))
+}
+
 /// The names in a table of `KIND(name)` lines.
 fn entries(table: &Path, kind: &str) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
-    let entry = |line: &str| {
-        Some(
-            line.strip_prefix(kind)?
-                .strip_prefix('(')?
-                .strip_suffix(')')?
-                .replace('_', "-"),
-        )
-    };
-    text.lines().filter_map(entry).collect()
+    text.lines().filter_map(|line| entry(line, kind)).collect()
 }
 
 fn c_files(folder: &Path) -> Vec<PathBuf> {
@@ -209,6 +232,14 @@ fn enums(families: &BTreeMap<String, Vec<String>>) -> String {
         );
     }
     text
+}
+
+fn enums_of_modules(families: &BTreeMap<String, Vec<String>>) -> String {
+    let one = |(family, attacks): (&String, &Vec<String>)| {
+        let doc = format!("The attacks of `guests/wasi/attacks`: {family}.");
+        one_enum(&camel(family), &doc, attacks)
+    };
+    families.iter().map(one).collect()
 }
 
 fn one_enum(name: &str, doc: &str, variants: &[String]) -> String {

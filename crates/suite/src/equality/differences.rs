@@ -27,67 +27,63 @@ impl Difference {
     fn concerns(&self, case: &Case) -> bool {
         self.probe == case.probe && (self.cases.is_empty() || self.cases.contains(&case.name))
     }
-
-    fn is(&self, call: &str, native: Option<&str>, wasm: Option<&str>) -> bool {
-        self.call == call && self.native == native && self.wasm == wasm
-    }
 }
 
-/// The lines that the module must show where the program shows `native`.
+/// Whether the module shows `wasm` where the program shows `native`, but for what is listed.
 ///
 /// # Errors
 ///
-/// The first line that differs without being listed, or a listed one that does not differ.
+/// Every line that differs without being listed, and every listed one that does not differ.
 pub fn compare(case: &Case, native: &[Line], wasm: &[Line]) -> Result<(), String> {
-    let listed: Vec<_> = DIFFERENCES
-        .iter()
-        .filter(|difference| difference.concerns(case))
-        .collect();
-    let mut used = vec![false; listed.len()];
-    let mut use_up = |call: &str, native: Option<&str>, wasm: Option<&str>| {
-        let index = listed
-            .iter()
-            .position(|difference| difference.is(call, native, wasm));
-        if let Some(index) = index {
-            used[index] = true;
-        }
-        index.is_some()
+    let concerned = |difference: &&Difference| difference.concerns(case);
+    let listed: Vec<_> = DIFFERENCES.iter().filter(concerned).collect();
+    let found = differing(native, wasm);
+    let is = |difference: &Difference, pair: &Pair<'_>| {
+        let value = |line: Option<&Line>| line.map(|line| line.value().to_owned());
+        let call = pair.0.or(pair.1).map(Line::call);
+        call == Some(difference.call)
+            && value(pair.0).as_deref() == difference.native
+            && value(pair.1).as_deref() == difference.wasm
     };
-    let (mut ours, mut theirs) = (native.iter().peekable(), wasm.iter().peekable());
-    loop {
-        match (ours.peek().copied(), theirs.peek().copied()) {
-            (None, None) => break,
-            (Some(one), Some(other)) if one == other => {
-                ours.next();
-                theirs.next();
+    let mut text = String::new();
+    for pair in found
+        .iter()
+        .filter(|pair| !listed.iter().any(|listed| is(listed, pair)))
+    {
+        let line = |line: Option<&Line>| line.map_or("(nothing)".to_owned(), |line| line.0.clone());
+        text += &format!("  native  {}\n  wasm    {}\n", line(pair.0), line(pair.1));
+    }
+    for listed in listed
+        .iter()
+        .filter(|listed| !found.iter().any(|pair| is(listed, pair)))
+    {
+        text += &format!("  no difference any more: {listed:?}\n");
+    }
+    if text.is_empty() { Ok(()) } else { Err(text) }
+}
+
+/// A line of each, or of one only.
+type Pair<'a> = (Option<&'a Line>, Option<&'a Line>);
+
+/// Walks both lists; where they part, a line that comes later in the other one is where they meet again.
+fn differing<'a>(native: &'a [Line], wasm: &'a [Line]) -> Vec<Pair<'a>> {
+    let (mut ours, mut theirs) = (native, wasm);
+    let mut found = Vec::new();
+    while let (Some(one), Some(other)) = (ours.first(), theirs.first()) {
+        if one.call() == other.call() || !(ours.contains(other) || theirs.contains(one)) {
+            if one != other {
+                found.push((Some(one), Some(other)));
             }
-            (Some(one), Some(other))
-                if one.call() == other.call()
-                    && use_up(one.call(), Some(one.value()), Some(other.value())) =>
-            {
-                ours.next();
-                theirs.next();
-            }
-            (Some(one), _) if use_up(one.call(), Some(one.value()), None) => {
-                ours.next();
-            }
-            (_, Some(other)) if use_up(other.call(), None, Some(other.value())) => {
-                theirs.next();
-            }
-            (one, other) => {
-                let text = |line: Option<&Line>| {
-                    line.map_or("(nothing)".to_owned(), |line| line.0.clone())
-                };
-                return Err(format!(
-                    "  native  {}\n  wasm    {}",
-                    text(one),
-                    text(other)
-                ));
-            }
+            (ours, theirs) = (&ours[1..], &theirs[1..]);
+        } else if theirs.contains(one) {
+            found.push((None, Some(other)));
+            theirs = &theirs[1..];
+        } else {
+            found.push((Some(one), None));
+            ours = &ours[1..];
         }
     }
-    match used.iter().position(|used| !used) {
-        Some(index) => Err(format!("no difference any more: {:?}", listed[index])),
-        None => Ok(()),
-    }
+    found.extend(ours.iter().map(|line| (Some(line), None)));
+    found.extend(theirs.iter().map(|line| (None, Some(line))));
+    found
 }
