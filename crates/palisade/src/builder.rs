@@ -335,6 +335,7 @@ impl Builder {
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             terminal: None,
+            passed: &[],
         };
         let inner = match launcher.launch(plan, &streams) {
             Err(error) if error.is_for_lack_of_namespaces() && self.may_lack_namespaces() => {

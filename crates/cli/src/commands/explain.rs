@@ -2,10 +2,8 @@
 
 use crate::args::ExplainArgs;
 use anyhow::Context;
-use palisade_process::{
-    Machine, ThisHost,
-    plan::{Surroundings, make_plan},
-};
+use palisade_process::{Machine, plan::Surroundings};
+use palisade_wasm::guest::make_plan;
 use std::io::Write;
 
 /// Prints the plan that `run` would carry out with the same flags.
@@ -17,7 +15,7 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<u8> {
         &args.guest.into(),
         &Machine::probe(),
         &surroundings,
-        &ThisHost,
+        None,
     )?;
     let text = if args.json {
         serde_json::to_string_pretty(&plan)? + "\n"
