@@ -40,6 +40,9 @@ const MARK_EVERY_S: i64 = 3600;
 /// A file under a temporary name is that old only if its writer died.
 const ABANDONED_S: i64 = 3600;
 
+/// The folder of entries, and the file of the key.
+const ENTRIES: &str = "code";
+const KEY: &str = "code-key";
 const KEY_BYTES: usize = 32;
 const MAC_BYTES: usize = 32;
 /// The last bytes of a whole entry.
@@ -51,7 +54,7 @@ const UNFINISHED: &str = "tmp-";
 /// An open cache.
 #[derive(Debug)]
 pub struct Cache {
-    /// Its folder of entries, without links.
+    /// Where it lies, without links.
     pub path: PathBuf,
     folder: OwnedFd,
     key: [u8; KEY_BYTES],
@@ -137,10 +140,14 @@ impl Cache {
         let base = base.map_err(|error| cannot(errno_of(&error)))?;
         let path = base.join("palisade");
         let outer = own_folder(rustix::fs::CWD, &path, &path, 0o022)?;
-        let path = path.join("code");
-        let folder = own_folder(outer.as_fd(), Path::new("code"), &path, 0o077)?;
+        let folder = own_folder(
+            outer.as_fd(),
+            Path::new(ENTRIES),
+            &path.join(ENTRIES),
+            0o077,
+        )?;
         let key = key(&outer).map_err(|errno| CacheError::Folder {
-            path: base.join("palisade/code-key"),
+            path: path.join(KEY),
             errno,
         })?;
         Ok(Self {
@@ -149,6 +156,11 @@ impl Cache {
             key,
             most_bytes: MOST_BYTES,
         })
+    }
+
+    /// What nobody else may write to.
+    pub fn paths(&self) -> [PathBuf; 2] {
+        [ENTRIES, KEY].map(|name| self.path.join(name))
     }
 
     /// The code of this name, checked; `None` if there is none. One that can't be trusted is removed.
@@ -296,7 +308,7 @@ fn key(outer: &OwnedFd) -> rustix::io::Result<[u8; KEY_BYTES]> {
 
 fn read_key(outer: &OwnedFd) -> rustix::io::Result<Option<[u8; KEY_BYTES]>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(outer, "code-key", flags, Mode::empty()) {
+    let file = match rustix::fs::openat(outer, KEY, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return remove_key(outer, errno),
         Ok(file) => file,
@@ -313,7 +325,7 @@ fn read_key(outer: &OwnedFd) -> rustix::io::Result<Option<[u8; KEY_BYTES]>> {
 }
 
 fn remove_key<T>(outer: &OwnedFd, why: Errno) -> rustix::io::Result<Option<T>> {
-    match rustix::fs::unlinkat(outer, "code-key", AtFlags::empty()) {
+    match rustix::fs::unlinkat(outer, KEY, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(None),
         Err(_) => Err(why),
     }
@@ -330,9 +342,7 @@ fn make_key(outer: &OwnedFd) -> rustix::io::Result<()> {
         .write_all(&key)
         .and_then(|()| file.sync_data())
         .map_err(|error| errno_of(&error))
-        .and_then(|()| {
-            rustix::fs::renameat_with(outer, &name, outer, "code-key", RenameFlags::NOREPLACE)
-        });
+        .and_then(|()| rustix::fs::renameat_with(outer, &name, outer, KEY, RenameFlags::NOREPLACE));
     match made {
         Ok(()) => Ok(()),
         Err(errno) => {
@@ -446,3 +456,6 @@ fn now_s() -> i64 {
 fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use crate::{
     plan::{self, WasmPlanError},
     programs::{NotInstalled, Programs},
 };
-use palisade_policy::Policy;
+use palisade_policy::{Policy, WallKind};
 use palisade_process::{
     Domain, Launcher, Machine, Streams, ThisHost,
     plan::{self as process, PlanError, Surroundings},
@@ -63,6 +63,14 @@ pub fn make_plan(
 }
 
 impl GuestPlan {
+    /// Which wall.
+    pub fn wall(&self) -> WallKind {
+        match self {
+            Self::Process(_) => WallKind::Process,
+            Self::Wasm(_) => WallKind::Wasm,
+        }
+    }
+
     /// The domain: the guest's own, or its worker's.
     pub fn domain(&self) -> &process::Plan {
         match self {

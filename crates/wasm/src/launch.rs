@@ -52,6 +52,13 @@ pub enum StartError {
     Launch(#[from] LaunchError),
 }
 
+impl StartError {
+    /// Whether the host refused namespaces, without which the user may have chosen to go on.
+    pub fn is_for_lack_of_namespaces(&self) -> bool {
+        matches!(self, Self::Launch(error) if error.is_for_lack_of_namespaces())
+    }
+}
+
 /// Compiled code, open.
 #[derive(Debug)]
 pub struct Code {
@@ -70,7 +77,7 @@ impl Plan {
         let module = self.module.read()?;
         let cache = cache::usual_base().and_then(|base| Cache::open(&base));
         let cache = match cache {
-            Ok(cache) if self.worker.can_write(&cache.path) => {
+            Ok(cache) if cache.paths().iter().any(|path| self.worker.can_write(path)) => {
                 return Err(StartError::CacheInReach { path: cache.path });
             }
             opened => opened,
@@ -253,3 +260,6 @@ fn name_processes(report: &mut Report, program: &str) {
         process.name = visible(&name.to_string_lossy()).into_owned();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,7 +102,7 @@ pub fn find(
 ) -> Result<Option<Module>, ModuleError> {
     let module = places(program, policy, surroundings)
         .iter()
-        .find_map(|path| open(path).transpose());
+        .find_map(|path| Module::open(path).transpose());
     match (policy.wall, module) {
         (None | Some(WallKind::Wasm), Some(module)) => module.map(Some),
         (None | Some(WallKind::Process), None) => Ok(None),
@@ -171,33 +171,37 @@ fn normalized(path: &Path) -> PathBuf {
     clean
 }
 
-/// Opens `path` if it is WebAssembly, without waiting for anybody: it may be a FIFO.
-fn open(path: &Path) -> Result<Option<Module>, ModuleError> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
-        return Ok(None);
-    };
-    let mut head = [0; HEAD_BYTES];
-    let read = rustix::io::read(&file, &mut head).unwrap_or(0);
-    let Some(kind) = Kind::of_head(&head[..read]) else {
-        return Ok(None);
-    };
-    let unreadable = |errno| ModuleError::Unreadable {
-        path: path.into(),
-        errno,
-    };
-    let stat = rustix::fs::fstat(&file).map_err(unreadable)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(ModuleError::NotAFile { path: path.into() });
-    }
-    Ok(Some(Module {
-        path: path.into(),
-        kind,
-        file: Arc::new(file.into()),
-    }))
-}
-
 impl Module {
+    /// Opens `path` if it is WebAssembly, without waiting for anybody: it may be a FIFO.
+    ///
+    /// # Errors
+    ///
+    /// When it is WebAssembly and no regular file.
+    pub fn open(path: &Path) -> Result<Option<Self>, ModuleError> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
+            return Ok(None);
+        };
+        let mut head = [0; HEAD_BYTES];
+        let read = rustix::io::read(&file, &mut head).unwrap_or(0);
+        let Some(kind) = Kind::of_head(&head[..read]) else {
+            return Ok(None);
+        };
+        let unreadable = |errno| ModuleError::Unreadable {
+            path: path.into(),
+            errno,
+        };
+        let stat = rustix::fs::fstat(&file).map_err(unreadable)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(ModuleError::NotAFile { path: path.into() });
+        }
+        Ok(Some(Self {
+            path: path.into(),
+            kind,
+            file: Arc::new(file.into()),
+        }))
+    }
+
     /// Reads all of it.
     ///
     /// # Errors
@@ -234,3 +238,6 @@ pub(crate) fn read_at_most(from: impl Read, most_bytes: u64) -> std::io::Result<
     from.take(most_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

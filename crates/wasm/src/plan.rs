@@ -95,7 +95,7 @@ pub fn make_plan(
         .collect();
     set_working_directory(&mut worker, policy);
     bound_worker(&mut worker, &order);
-    worker.enforcement.extend(enforcement());
+    tell_enforcement(&mut worker);
     Ok(Plan {
         notes: notes(policy, module.kind),
         module,
@@ -136,7 +136,7 @@ fn plan_worker(
 }
 
 /// What the guest would rely on and could not get.
-fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
+pub(crate) fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
     let not_offered = |what, why| Err(WasmPlanError::NotOffered { what, why });
     if policy.grants.profiles.contains(&Profile::Palisade) {
         return not_offered(
@@ -265,8 +265,21 @@ fn bound_worker(worker: &mut process::Plan, order: &Order) {
     }
 }
 
+/// What of the process wall's the worker holds for the guest, and what the engine adds.
+fn tell_enforcement(worker: &mut process::Plan) {
+    for row in &mut worker.enforcement {
+        let first = match row.capability.as_str() {
+            "processes" => "WASI starts none",
+            "files" => "the worker counts the guest's",
+            _ => continue,
+        };
+        row.mechanism = format!("{first}; {} around the worker", row.mechanism);
+    }
+    worker.enforcement.extend(enforcement());
+}
+
 /// What the engine adds to the process wall.
-fn enforcement() -> [Enforcement; 2] {
+pub(crate) fn enforcement() -> [Enforcement; 2] {
     let row = |capability: &str, requested: &str, mechanism: &str| Enforcement {
         capability: capability.into(),
         requested: requested.into(),

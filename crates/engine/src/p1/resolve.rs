@@ -73,7 +73,12 @@ impl Resolver {
         if path.len() > PATH_BYTES {
             return Err(Errno::NAME_TOO_LONG);
         }
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        // To look only, openat2(2) takes no flag that is about opening.
+        let no_terminal = match flags.contains(OFlags::PATH) {
+            true => OFlags::empty(),
+            false => OFlags::NOCTTY,
+        };
+        let flags = flags | OFlags::CLOEXEC | no_terminal;
         if !self.has_openat2.get() {
             return walk::open(folder, path, flags, mode);
         }
