@@ -228,11 +228,7 @@ fn complete(
                 report.trap = Some(visible(&text).into_owned());
             }
             Status::Refused(text) if report.exit == NOT_RUN => {
-                return Err(DomainError::NotRun(format!(
-                    "guest: {} cannot be run: {}",
-                    visible(program),
-                    visible(&text)
-                )));
+                return Err(DomainError::NotRun(not_run(program.as_ref(), &text)));
             }
             Status::Stale(text) if report.exit == NOT_RUN => {
                 return Err(DomainError::NotRun(format!(
@@ -247,6 +243,21 @@ fn complete(
         .phases
         .sort_by(|one, other| one.done_us.total_cmp(&other.done_us));
     Ok(report)
+}
+
+/// Whose fault it is comes first, in every message. Who could not run the guest may have said so.
+pub(crate) fn not_run(program: &Path, why: &str) -> String {
+    const FAULTS: [&str; 4] = ["guest", "policy", "host", "wall"];
+    let named = why
+        .split_once(": ")
+        .filter(|(fault, _)| FAULTS.contains(fault));
+    let (fault, reason) = named.unwrap_or(("guest", why));
+    let program = program.to_string_lossy();
+    format!(
+        "{fault}: {} cannot be run: {}",
+        visible(&program),
+        visible(reason)
+    )
 }
 
 /// The only process of the domain is the worker, and what it does is the guest's doing.

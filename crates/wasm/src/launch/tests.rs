@@ -58,6 +58,11 @@ fn a_guest_that_was_not_run_is_an_error() {
         error.to_string(),
         "guest: dir/prog.wasm cannot be run: it imports a.b"
     );
+    let error = completed(Exit::Code(125), "refused policy: too few files: more\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "policy: dir/prog.wasm cannot be run: too few files: more"
+    );
     let error = completed(Exit::Code(125), "stale other version\n").unwrap_err();
     assert!(error.to_string().starts_with("host: "), "{error}");
 }
