@@ -68,14 +68,16 @@ pub struct Code {
 }
 
 impl Plan {
-    /// The guest's code: from the cache, or made anew and kept there.
+    /// The guest's code: from the cache, or made anew and kept there. The cache lies in the folder
+    /// `palisade` of `caches`, or of the user's caches ([`cache::usual_base`]).
     ///
     /// # Errors
     ///
     /// When the module can't be read or compiled, or the guest could write to the cache.
-    pub fn code(&self, machine: &Machine) -> Result<Code, StartError> {
+    pub fn code(&self, machine: &Machine, caches: Option<&Path>) -> Result<Code, StartError> {
         let module = self.module.read()?;
-        let cache = cache::usual_base().and_then(|base| Cache::open(&base));
+        let caches = caches.map_or_else(cache::usual_base, |caches| Ok(caches.into()));
+        let cache = caches.and_then(|base| Cache::open(&base));
         let cache = match cache {
             Ok(cache) if cache.paths().iter().any(|path| self.worker.can_write(path)) => {
                 return Err(StartError::CacheInReach { path: cache.path });
