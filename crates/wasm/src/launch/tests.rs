@@ -42,6 +42,12 @@ fn the_report_is_the_guests() {
 }
 
 #[test]
+fn a_worker_tells_of_no_more_phases_than_a_report_has() {
+    let report = completed(Exit::Code(0), &"phase x 1\n".repeat(1000)).unwrap();
+    assert_eq!(report.phases.len(), MOST_PHASES);
+}
+
+#[test]
 fn a_trap_is_told_and_acts_on_no_terminal() {
     let report = completed(
         Exit::Signal(6),
