@@ -10,5 +10,8 @@
 //! needs. A guest that asks for one is refused when it is compiled.
 
 pub mod compile;
+pub mod component;
+pub mod p1;
 pub mod settings;
+mod sys;
 pub mod worker;

@@ -493,6 +493,7 @@ fn degraded_parts(policy: &Policy, command: &Command) -> anyhow::Result<Option<W
     let builder = Domain::builder(&command.program).policy(policy.clone());
     let plan = builder.plan()?;
     let parts = plan
+        .domain()
         .enforcement
         .iter()
         .filter(|part| part.actual != Level::Full);

@@ -1,0 +1,93 @@
+//! Machine code out of a file, made executable.
+//!
+//! The rule for all of it: the file comes from the cache of the supervisor, who compiled it, or had it
+//! compiled in a domain of its own, and checked it against its key before it was passed on. It is open
+//! for reading only, and its writer has gone.
+
+use std::{fs::File, ops::Deref, os::unix::fs::FileExt};
+use wasmtime::{Engine, Module, Precompiled, component::Component};
+
+/// What a compiled file holds.
+pub(crate) enum Code {
+    /// A core module.
+    Module(Module),
+    /// A component.
+    Component(Component),
+}
+
+/// Loads compiled code.
+///
+/// # Errors
+///
+/// When it is none, or was made by another version or with other settings.
+pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
+    let kind = Mapped::new(&file)?.kind();
+    match kind {
+        Some(Precompiled::Module) => load_module(engine, file).map(Code::Module),
+        Some(Precompiled::Component) => load_component(engine, file).map(Code::Component),
+        None => Err(wasmtime::Error::msg("it is no compiled code")),
+    }
+}
+
+fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Module> {
+    let copy = file.try_clone()?;
+    // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
+    match unsafe { Module::deserialize_open_file(engine, file) } {
+        Ok(module) => Ok(module),
+        // A file system that is mounted noexec maps nothing to execute.
+        // SAFETY: the same.
+        Err(error) => match unsafe { Module::deserialize(engine, read(&copy)?) } {
+            Ok(module) => Ok(module),
+            Err(_) => Err(error),
+        },
+    }
+}
+
+fn load_component(engine: &Engine, file: File) -> wasmtime::Result<Component> {
+    let bytes = Mapped::new(&file)?;
+    // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
+    unsafe { Component::deserialize(engine, &*bytes) }
+}
+
+fn read(file: &File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; file.metadata()?.len() as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// A file, to be looked at.
+struct Mapped {
+    start: *mut std::ffi::c_void,
+    length: usize,
+}
+
+impl Mapped {
+    fn new(file: &File) -> std::io::Result<Self> {
+        let length = file.metadata()?.len() as usize;
+        let (protection, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::PRIVATE);
+        // SAFETY: a mapping of its own, at a place of the kernel's choice; nobody writes to the file.
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, flags, file, 0)? };
+        Ok(Self { start, length })
+    }
+
+    fn kind(&self) -> Option<Precompiled> {
+        Engine::detect_precompiled(self)
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped for reading as long as `self` lives, and all bytes lie within the file.
+        unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: `new` made the mapping and no borrow of it is left. It cannot fail then.
+        let _ = unsafe { rustix::mm::munmap(self.start, self.length) };
+    }
+}
