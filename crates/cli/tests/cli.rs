@@ -26,6 +26,7 @@ mod cli {
     pub(crate) mod streams;
     pub(crate) mod terminal;
     pub(crate) mod tiers;
+    pub(crate) mod wasm;
     pub(crate) mod why;
     pub(crate) mod words;
 }
@@ -62,6 +63,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),
     ("why", cli::why::CASES),
+    ("wasm", cli::wasm::CASES),
     ("words", cli::words::CASES),
 ];
 

@@ -40,6 +40,20 @@ fn a_report_reads_back() {
 }
 
 #[test]
+fn a_trap_is_told_and_acts_on_no_terminal() {
+    let report = Report {
+        trap: Some("unreachable\u{1b}[2J; at abort".into()),
+        ..report(Exit::Signal(6), Vec::new())
+    };
+    let text = explain(&report);
+    let told = text.lines().nth(1).unwrap();
+    assert_eq!(
+        told,
+        "It broke a rule of WebAssembly: unreachable\\u{1b}[2J; at abort."
+    );
+}
+
+#[test]
 fn ends() {
     let end = |exit, ending| {
         let report = report(exit, Vec::new());
