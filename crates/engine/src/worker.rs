@@ -13,6 +13,7 @@ mod status_pipe;
 
 pub use ended::Ended;
 pub(crate) use ended::shorten;
+pub(crate) use ended::{describe, signal};
 pub use limits::GuestLimits;
 pub use status_pipe::StatusPipe;
 
