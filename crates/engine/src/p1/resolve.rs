@@ -73,7 +73,11 @@ impl Resolver {
         if path.len() > PATH_BYTES {
             return Err(Errno::NAME_TOO_LONG);
         }
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = match flags.contains(OFlags::PATH) {
+            // openat2(2) refuses what would have no effect.
+            true => flags | OFlags::CLOEXEC,
+            false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+        };
         if !self.has_openat2.get() {
             return walk::open(folder, path, flags, mode);
         }
