@@ -184,32 +184,4 @@ pub(super) fn is_plain_name(path: &[u8]) -> bool {
 pub(super) const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_splits_before_its_last_component() {
-        let parts = |path: &'static str| {
-            let (parent, name) = split(path.as_bytes())?;
-            Ok::<_, Errno>((
-                str::from_utf8(parent).unwrap(),
-                str::from_utf8(name).unwrap(),
-            ))
-        };
-        assert_eq!(parts("a"), Ok(("", "a")));
-        assert_eq!(parts("a/b"), Ok(("a/", "b")));
-        assert_eq!(parts("a//b//"), Ok(("a//", "b//")));
-        assert_eq!(parts("a/.."), Ok(("a/", "..")));
-        assert_eq!(parts(""), Err(Errno::NO_ENTRY));
-        assert_eq!(parts("/"), Err(Errno::NOT_CAPABLE));
-        assert_eq!(parts("/etc/passwd"), Err(Errno::NOT_CAPABLE));
-    }
-
-    #[test]
-    fn a_plain_name_has_one_component_and_stays() {
-        assert!(is_plain_name(b"a") && is_plain_name(b"."));
-        for path in ["", "..", "a/", "a/b", "/"] {
-            assert!(!is_plain_name(path.as_bytes()), "{path}");
-        }
-    }
-}
+mod tests;
