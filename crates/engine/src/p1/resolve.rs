@@ -18,8 +18,6 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// Longest path, as the kernel's `PATH_MAX` without the zero at its end.
-const PATH_BYTES: usize = 4095;
 /// How often a resolution that met a rename is made anew.
 const TRIES: usize = 64;
 
@@ -70,9 +68,6 @@ impl Resolver {
         flags: OFlags,
         mode: Mode,
     ) -> Result<OwnedFd, Errno> {
-        if path.len() > PATH_BYTES {
-            return Err(Errno::NAME_TOO_LONG);
-        }
         // To look only, openat2(2) takes no flag that is about opening.
         let no_terminal = match flags.contains(OFlags::PATH) {
             true => OFlags::empty(),
@@ -153,9 +148,6 @@ fn open_beneath(
 
 /// A path without its last component, and that with the slashes behind it.
 fn split(path: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
-    if path.len() > PATH_BYTES {
-        return Err(Errno::NAME_TOO_LONG);
-    }
     if path.first() == Some(&b'/') {
         return Err(Errno::NOT_CAPABLE);
     }
