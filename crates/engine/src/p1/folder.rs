@@ -19,13 +19,8 @@ use std::os::fd::BorrowedFd;
 
 /// What opening a file to read it needs one of.
 const READS: [Rights; 2] = [Rights::FD_READ, Rights::FD_READDIR];
-/// What opening a file to write it needs one of.
-const WRITES: [Rights; 4] = [
-    Rights::FD_WRITE,
-    Rights::FD_DATASYNC,
-    Rights::FD_ALLOCATE,
-    Rights::FD_FILESTAT_SET_SIZE,
-];
+/// What opening a file to write it needs. Go asks for `FD_FILESTAT_SET_SIZE` where it only reads.
+const WRITES: [Rights; 1] = [Rights::FD_WRITE];
 /// The kernel's `MAXSYMLINKS`.
 const MOST_LINKS: usize = 40;
 
