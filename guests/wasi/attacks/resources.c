@@ -5,9 +5,11 @@
 
 int attack_wasi_memory_bomb(void)
 {
+	/* What nobody can see a compiler leaves out. */
+	static char *volatile memory;
 	long megabytes = need_number("megabytes");
 	for (long taken = 0; taken < megabytes; taken++) {
-		char *memory = malloc(1 << 20);
+		memory = malloc(1 << 20);
 		if (!memory)
 			return refused("malloc");
 		memset(memory, 1, 1 << 20);
