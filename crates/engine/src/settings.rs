@@ -18,6 +18,8 @@ pub fn command() -> Config {
     config.max_wasm_stack(STACK_BYTES);
     config.async_stack_size(STACK_BYTES + (1 << 20));
     config.wasm_component_model_async(true);
+    // WASI's addresses have 32 bits.
+    config.wasm_memory64(false);
     config
 }
 

@@ -129,7 +129,7 @@ fn no_path_leads_out(worker: &Worker) {
 }
 
 fn an_exit_code_is_kept(worker: &Worker) {
-    // The adapter says only whether it went well: `exit-with-code` is no stable part of WASI 0.2.
+    // The adapter says only whether it went well: `exit-with-code` is newer, of WASI 0.2.12.
     for (code, told) in [(0, 0), (1, 1), (7, 1)] {
         assert_eq!(worker.run(&["exit", &code.to_string()]).code(), Some(told));
     }

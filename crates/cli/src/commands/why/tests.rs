@@ -111,6 +111,10 @@ fn connections() {
             "tcp://[fd00:ec2::254]:*",
             "every tcp port of fd00:ec2::254, where a cloud",
         ),
+        (
+            "tcp://168.63.129.16:80",
+            "tcp port 80 of 168.63.129.16, where a cloud",
+        ),
         ("tcp://localhost:80", "own loopback"),
         ("tcp://[::1]:80", "own loopback"),
         ("tcp://127.0.0.0/8:80", "own loopback"),
