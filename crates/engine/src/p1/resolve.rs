@@ -73,6 +73,7 @@ impl Resolver {
             true => OFlags::empty(),
             false => OFlags::NOCTTY,
         };
+        let flags = flags | OFlags::CLOEXEC | no_terminal;
         if !self.has_openat2.get() {
             return walk::open(folder, path, flags, mode);
         }
