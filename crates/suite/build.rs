@@ -1,7 +1,8 @@
 //! Compiles the C guests and turns the hostile binary's own list of attacks into one
 //! enum per family, so that an attack without a row in the table does not compile.
 //!
-//! Plain `gcc` (or `$CC`), no build dependency.
+//! Plain `gcc` (or `$CC`), and `clang-19` (or `$WASM_CC`) and `go` for WebAssembly; no build dependency. Where there
+//! is no compiler for WebAssembly the tests that need one report themselves as ignored.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,6 +21,14 @@ const FLAGS: &[&str] = &[
     "-Wno-unused-result",
     "-pthread",
 ];
+const WASM_FLAGS: &[&str] = &[
+    "--target=wasm32-wasi",
+    "-O1",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-result",
+];
 const STATIC: &[&str] = &["-static"];
 const DYNAMIC: &[&str] = &["-pie", "-fPIE"];
 const FREESTANDING: &[&str] = &[
@@ -35,17 +44,37 @@ fn main() {
     let guests = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
         .join("../../guests");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    for folder in ["hostile", "stage", "friendly"] {
+    for folder in [
+        "hostile",
+        "stage",
+        "friendly",
+        "portable",
+        "portable-go",
+        "wasi",
+    ] {
         println!("cargo::rerun-if-changed={}", guests.join(folder).display());
     }
     println!("cargo::rerun-if-env-changed=CC");
+    println!("cargo::rerun-if-env-changed=WASM_CC");
 
     build_hostile(&guests.join("hostile"), &out);
     build_each(&guests.join("stage"), &out);
     build_each(&guests.join("friendly"), &out.join("friendly"));
 
+    build_portable(&guests.join("portable"), &out);
+    build_go(&guests.join("portable-go"), &out);
+    let attacks = guests.join("wasi/attacks");
+    compile_wasm(&c_files(&attacks), &out.join("hostile.wasm"));
+
     let list = list_attacks(&out.join("hostile"));
-    fs::write(out.join("guests.rs"), enums(&list)).expect("write guests.rs");
+    let table = guests.join("portable/probes.def");
+    let mut probes = entries(&table, "PROBE");
+    probes.extend(entries(&table, "GO_PROBE"));
+    let modules = families(&attacks.join("attacks.def"));
+    let text = enums(&list)
+        + &enums_of_modules(&modules)
+        + &one_enum("Probe", "The probes of `guests/portable`.", &probes);
+    fs::write(out.join("guests.rs"), text).expect("write guests.rs");
 }
 
 /// Builds the multi-call binary twice, static and dynamic, and its 32-bit sibling.
@@ -75,6 +104,97 @@ fn build_each(folder: &Path, out: &Path) {
     }
 }
 
+/// Builds the probes twice: a program and a module.
+fn build_portable(folder: &Path, out: &Path) {
+    let sources = c_files(folder);
+    compile(&sources, STATIC, &out.join("portable"));
+    compile_wasm(&sources, &out.join("portable.wasm"));
+}
+
+/// Builds the probes in Go twice, or notes for the tests why there are none.
+fn build_go(folder: &Path, out: &Path) {
+    let native = build_go_for(folder, "linux", "amd64", &out.join("portable-go"));
+    let both =
+        native.and_then(|()| build_go_for(folder, "wasip1", "wasm", &out.join("portable-go.wasm")));
+    if let Err(why) = both {
+        let why = why.replace('\n', " ");
+        println!("cargo::warning=no guests in Go: {why}");
+        println!(
+            "cargo::rustc-env=PALISADE_NO_GO_GUESTS=no Go here that builds them (1.21 is the first): {why}"
+        );
+    }
+}
+
+fn build_go_for(folder: &Path, system: &str, machine: &str, program: &Path) -> Result<(), String> {
+    let result = Command::new("go")
+        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .arg(program)
+        .current_dir(folder)
+        .envs([
+            ("GOOS", system),
+            ("GOARCH", machine),
+            ("CGO_ENABLED", "0"),
+            ("GOTOOLCHAIN", "local"),
+        ])
+        .output()
+        .map_err(|e| format!("go: {e}"))?;
+    let said = String::from_utf8_lossy(&result.stderr).into_owned();
+    if result.status.success() {
+        Ok(())
+    } else {
+        Err(said)
+    }
+}
+
+/// Builds a module, or notes for the tests why there is none.
+fn compile_wasm(sources: &[PathBuf], module: &Path) {
+    let compiler = env::var("WASM_CC").unwrap_or_else(|_| "clang-19".to_owned());
+    if let Err(error) = Command::new(&compiler).arg("--version").output() {
+        println!("cargo::warning=no guests for the wasm wall: {compiler}: {error}");
+        println!(
+            "cargo::rustc-env=PALISADE_NO_WASM_GUESTS=no {compiler} here: tools/setup test installs it"
+        );
+        return;
+    }
+    if let Err(why) = try_compile_with(&compiler, WASM_FLAGS, sources, &[], module) {
+        panic!(
+            "{}: {why}: does it have wasi-libc and libclang-rt-19-dev-wasm32 (tools/setup test)?",
+            module.display()
+        );
+    }
+}
+
+/// Family → attacks of a table; the controls are those of the hostile program.
+fn families(table: &Path) -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
+    let mut families = BTreeMap::<String, Vec<String>>::new();
+    let mut family = String::new();
+    for line in text.lines() {
+        if let Some(name) = entry(line, "FAMILY") {
+            family = name;
+        } else if let Some(name) = entry(line, "ATTACK") {
+            families.entry(family.clone()).or_default().push(name);
+        }
+    }
+    families.remove("controls");
+    families
+}
+
+/// `my-name` of `KIND(my_name)`.
+fn entry(line: &str, kind: &str) -> Option<String> {
+    let name = line
+        .strip_prefix(kind)?
+        .strip_prefix('(')?
+        .strip_suffix(')')?;
+    Some(name.replace('_', "-"))
+}
+
+/// The names in a table of `KIND(name)` lines.
+fn entries(table: &Path, kind: &str) -> Vec<String> {
+    let text = fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
+    text.lines().filter_map(|line| entry(line, kind)).collect()
+}
+
 fn c_files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
@@ -93,8 +213,18 @@ fn compile(sources: &[PathBuf], flags: &[&str], program: &Path) {
 
 fn try_compile(sources: &[PathBuf], flags: &[&str], program: &Path) -> Result<(), String> {
     let compiler = env::var("CC").unwrap_or_else(|_| "gcc".to_owned());
-    let result = Command::new(&compiler)
-        .args(FLAGS)
+    try_compile_with(&compiler, FLAGS, sources, flags, program)
+}
+
+fn try_compile_with(
+    compiler: &str,
+    common: &[&str],
+    sources: &[PathBuf],
+    flags: &[&str],
+    program: &Path,
+) -> Result<(), String> {
+    let result = Command::new(compiler)
+        .args(common)
         .args(flags)
         .arg("-o")
         .arg(program)
@@ -147,6 +277,14 @@ fn enums(families: &BTreeMap<String, Vec<String>>) -> String {
         );
     }
     text
+}
+
+fn enums_of_modules(families: &BTreeMap<String, Vec<String>>) -> String {
+    let one = |(family, attacks): (&String, &Vec<String>)| {
+        let doc = format!("The attacks of `guests/wasi/attacks`: {family}.");
+        one_enum(&camel(family), &doc, attacks)
+    };
+    families.iter().map(one).collect()
 }
 
 fn one_enum(name: &str, doc: &str, variants: &[String]) -> String {

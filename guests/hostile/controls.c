@@ -11,6 +11,11 @@ int attack_own_eventfd(void)
 	return eventfd(0, EFD_CLOEXEC) < 0 ? refused("eventfd") : held();
 }
 
+int attack_own_handle(void)
+{
+	return hold_path(need("granted"), O_RDONLY);
+}
+
 int attack_own_socket(void)
 {
 	int pair[2];

@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::Args;
 use palisade_policy::{
     Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Limits, ListenGrant,
-    Policy, PolicyLayer, Profile, value,
+    Policy, PolicyLayer, Profile, WallKind, value,
 };
 use std::{
     cell::LazyCell,
@@ -25,6 +25,9 @@ const MOST_POLICY_BYTES: u64 = 1 << 20;
 pub(crate) struct PolicyArgs {
     #[command(flatten)]
     pub(crate) grants: GrantArgs,
+    /// The wall; without it a WebAssembly file gets `wasm`, and every other program `process`
+    #[arg(long, value_name = "process|wasm", help_heading = "Grants")]
+    wall: Option<WallKind>,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -112,6 +115,7 @@ impl PolicyArgs {
     /// The policy of file and flags together.
     pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
         let flags = PolicyLayer {
+            wall: self.wall,
             limits: self.limits.limits(),
             allow_degraded: self.limits.allow_degraded.iter().copied().collect(),
             ..self.grants.layer()?

@@ -41,9 +41,16 @@ pub(crate) fn ending(report: &Report) {
         Ending::CpuTimeLimit => "limit: the guest used more processor time than --cpu-time allows",
         Ending::OutputLimit => "limit: the guest wrote more than --output allows",
         Ending::MemoryLimit => "limit: the guest used more memory than --memory allows",
-        Ending::Guest | Ending::Supervisor => return by_signal(report),
+        Ending::Guest | Ending::Supervisor => return by_itself(report),
     };
     self::line(&format!("{line}; raise it if that was meant"));
+}
+
+fn by_itself(report: &Report) {
+    match &report.trap {
+        Some(trap) => line(&format!("guest: trap: {trap}")),
+        None => by_signal(report),
+    }
 }
 
 fn by_signal(report: &Report) {

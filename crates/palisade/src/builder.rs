@@ -4,11 +4,12 @@ use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
-use palisade_process::{
-    Streams, ThisHost,
-    plan::{Plan, Surroundings, make_plan},
-};
+use palisade_process::{Streams, plan::Surroundings};
 use palisade_wall::Command;
+use palisade_wasm::{
+    guest::{GuestPlan, make_plan},
+    launch::Code,
+};
 use std::{
     ffi::{OsStr, OsString},
     os::fd::AsFd,
@@ -29,6 +30,8 @@ pub struct Builder {
     stdout: Stdio,
     stderr: Stdio,
     launcher: Option<Arc<Launcher>>,
+    libexec: Option<PathBuf>,
+    caches: Option<PathBuf>,
 }
 
 impl Builder {
@@ -40,6 +43,8 @@ impl Builder {
             stdout: Stdio::inherit(),
             stderr: Stdio::inherit(),
             launcher: None,
+            libexec: None,
+            caches: None,
         }
     }
 
@@ -273,16 +278,35 @@ impl Builder {
         self
     }
 
+    /// Where `palisade-worker` and `palisade-compiler` lie, which run WebAssembly. Without it they are
+    /// looked for where the variable `PALISADE_LIBEXEC` says, else beside this program.
+    pub fn libexec(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.libexec = Some(folder.into());
+        self
+    }
+
+    /// Keeps compiled WebAssembly in this folder, in a folder `palisade` of its own. Without it that is
+    /// `XDG_CACHE_HOME`, else `~/.cache`. A guest must not be granted to write there.
+    pub fn code_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.caches = Some(folder.into());
+        self
+    }
+
+    fn code(&self, plan: &GuestPlan) -> Result<Option<Code>, Error> {
+        let machine = self.chosen_launcher().machine();
+        Ok(plan.code(machine, self.caches.as_deref())?)
+    }
+
     /// Every step that [`Builder::spawn`] would take, without taking any.
     ///
     /// # Errors
     ///
     /// When the policy names what does not exist or asks for what can't be enforced here.
-    pub fn plan(&self) -> Result<Plan, Error> {
+    pub fn plan(&self) -> Result<GuestPlan, Error> {
         self.plan_on(self.chosen_launcher().machine())
     }
 
-    fn plan_on(&self, machine: &Machine) -> Result<Plan, Error> {
+    fn plan_on(&self, machine: &Machine) -> Result<GuestPlan, Error> {
         let mut policy = self.policy.clone();
         let files = policy.grants.files.iter_mut().map(|grant| &mut grant.host);
         let sockets = policy.grants.connect.iter_mut();
@@ -298,7 +322,7 @@ impl Builder {
             &self.command,
             machine,
             &Surroundings::here(false),
-            &ThisHost,
+            self.libexec.as_deref(),
         )?)
     }
 
@@ -308,38 +332,44 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.spawn_planned(&self.plan()?)
+        let plan = self.plan()?;
+        let code = self.code(&plan)?;
+        self.spawn_planned(&plan, code.as_ref())
     }
 
-    /// Plans once for many starts of the same guest: the policy is checked and its grants are looked
-    /// up now, and [`Prepared::spawn`] does neither again.
+    /// Plans once for many starts of the same guest: the policy is checked, its grants are looked up and
+    /// WebAssembly is compiled now, and [`Prepared::spawn`] does none of it again.
     ///
     /// # Errors
     ///
     /// As those of [`Builder::plan`].
     pub fn prepare(self) -> Result<Prepared, Error> {
         let plan = self.plan()?;
+        let code = self.code(&plan)?;
         Ok(Prepared {
             builder: self,
             plan,
+            code,
         })
     }
 
-    fn spawn_planned(&self, plan: &Plan) -> Result<Domain, Error> {
+    fn spawn_planned(&self, plan: &GuestPlan, code: Option<&Code>) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
         let (stdin, stdin_pipe) = self.stdin.for_reading()?;
         let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
         let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
-        let streams = Streams {
+        let streams = || Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             terminal: None,
+            passed: &[],
         };
-        let inner = match launcher.launch(plan, &streams) {
+        let inner = match plan.launch(code, launcher, streams()) {
             Err(error) if error.is_for_lack_of_namespaces() && self.may_lack_namespaces() => {
                 let bare = launcher.without_namespaces();
-                bare.launch(&self.plan_on(bare.machine())?, &streams)?
+                self.plan_on(bare.machine())?
+                    .launch(code, &bare, streams())?
             }
             launched => launched?,
         };
@@ -348,7 +378,7 @@ impl Builder {
             stdin: stdin_pipe,
             stdout: stdout_pipe,
             stderr: stderr_pipe,
-            output_bytes: plan.output_bytes,
+            output_bytes: plan.domain().output_bytes,
         })
     }
 
@@ -387,7 +417,8 @@ impl Builder {
 #[must_use = "nothing runs until it is spawned"]
 pub struct Prepared {
     builder: Builder,
-    plan: Plan,
+    plan: GuestPlan,
+    code: Option<Code>,
 }
 
 impl Prepared {
@@ -397,6 +428,6 @@ impl Prepared {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.builder.spawn_planned(&self.plan)
+        self.builder.spawn_planned(&self.plan, self.code.as_ref())
     }
 }

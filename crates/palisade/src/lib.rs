@@ -45,4 +45,5 @@ pub use error::Error;
 pub use palisade_policy::{Capability, ConnectGrant, ListenGrant, Policy, Profile};
 pub use palisade_process::{Launcher, Machine};
 pub use palisade_wall::{Denial, Ending, Enforcement, Exit, Level, Phase, Process, Report, Usage};
+pub use palisade_wasm::guest::GuestPlan;
 pub use stdio::Stdio;

@@ -96,9 +96,11 @@ pub enum PolicyError {
 pub enum WallKind {
     /// Linux namespaces, Landlock, seccomp and cgroups.
     Process,
+    /// A WebAssembly engine inside the process wall.
+    Wasm,
 }
 
-words!(WallKind, ValueKind::Wall, { Process => "process" });
+words!(WallKind, ValueKind::Wall, { Process => "process", Wasm => "wasm" });
 
 /// One thing a wall enforces, and the word `--allow-degraded` takes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

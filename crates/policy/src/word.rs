@@ -110,6 +110,6 @@ mod tests {
         let error = "cpu_time".parse::<Capability>().unwrap_err();
         insta::assert_snapshot!(error, @"`cpu_time` is not a valid capability: there is no such name; did you mean `cpu-time`? (known: namespaces, network, landlock, seccomp, uid, memory, cpu, processes, cpu-time)");
         let error = "vm".parse::<WallKind>().unwrap_err();
-        insta::assert_snapshot!(error, @"`vm` is not a valid wall: there is no such name; known: process");
+        insta::assert_snapshot!(error, @"`vm` is not a valid wall: there is no such name; known: process, wasm");
     }
 }

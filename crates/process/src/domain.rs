@@ -17,6 +17,7 @@ use rustix::{
     process::Signal,
 };
 use std::{
+    fmt,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
@@ -30,6 +31,30 @@ pub enum DomainError {
     /// Init ended without a word.
     #[error("wall: the domain's init was killed from outside; the guest ended with it")]
     InitGone,
+    /// A wall that runs its guests in a program of its own could not run this one.
+    #[error("{0}")]
+    NotRun(String),
+}
+
+/// What a wall built on this one makes of a report.
+pub struct Epilogue(Box<MakeOfReport>);
+
+/// Of the report, and of when the domain was ordered, in ns of the monotonic clock.
+type MakeOfReport = dyn FnOnce(Report, u64) -> Result<Report, DomainError> + Send + Sync;
+
+impl Epilogue {
+    /// Calls `make` with the report, and with when the domain was ordered, in ns of the monotonic clock.
+    pub fn new(
+        make: impl FnOnce(Report, u64) -> Result<Report, DomainError> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Box::new(make))
+    }
+}
+
+impl fmt::Debug for Epilogue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Epilogue")
+    }
 }
 
 /// Something that happened in a domain.
@@ -75,6 +100,7 @@ pub struct Domain {
     successor: Option<Successor>,
     broker: Option<Broker>,
     observed: Observed,
+    epilogue: Option<Epilogue>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
@@ -105,6 +131,7 @@ impl Domain {
             successor: None,
             broker: None,
             observed: Observed::default(),
+            epilogue: None,
             is_last: false,
             gone: false,
         }
@@ -123,6 +150,13 @@ impl Domain {
     pub(crate) fn last_of_keeper(mut self) -> Self {
         // What is held on the host is the keeper's to remove should this process die before it has.
         self.is_last = self.held.is_empty();
+        self
+    }
+
+    /// The same domain, whose report will pass through `epilogue`.
+    #[must_use]
+    pub fn with_epilogue(mut self, epilogue: Epilogue) -> Self {
+        self.epilogue = Some(epilogue);
         self
     }
 
@@ -215,16 +249,20 @@ impl Domain {
     ///
     /// # Errors
     ///
-    /// When the domain was ended from outside.
+    /// When the domain was ended from outside, or the wall's own program could not run the guest.
     pub fn wait(mut self) -> Result<Report, DomainError> {
         while self.next_event()? != Event::Ended {}
         self.finish();
-        match self.last_words {
-            Some(words) => Ok(self.report(&words)),
+        let report = match self.last_words {
+            Some(words) => self.report(&words),
             // The kernel ends init too when the domain is out of memory: on version 2 all of its
             // group, on version 1 whom it chooses.
-            None if self.ran_out_of_memory() => Ok(self.report(&killed_words())),
-            None => Err(DomainError::InitGone),
+            None if self.ran_out_of_memory() => self.report(&killed_words()),
+            None => return Err(DomainError::InitGone),
+        };
+        match self.epilogue.take() {
+            Some(Epilogue(make)) => make(report, self.start.ordered_ns),
+            None => Ok(report),
         }
     }
 
@@ -251,6 +289,7 @@ impl Domain {
         Report {
             version: REPORT_VERSION,
             wall: "process".into(),
+            trap: None,
             command: self.command.clone(),
             exit,
             ending,

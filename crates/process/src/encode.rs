@@ -148,11 +148,14 @@ fn kernel_termios(settings: &Termios) -> [u8; wire::TERMIOS_BYTES] {
     bytes
 }
 
-/// Encodes which of the message's descriptors the guest finds open from 3 on.
-pub(crate) fn encode_listeners(from: u32, count: u32) -> Vec<u8> {
+/// Encodes which of the message's descriptors the guest finds open from 3 on: listeners, of which the
+/// environment tells, then others.
+pub(crate) fn encode_passed(from: u32, listeners: usize, others: usize) -> Vec<u8> {
     let mut writer = Writer::default();
+    let count = (listeners + others) as u32;
     if count > 0 {
-        writer.u32(op::LISTENERS).u32(from).u32(count);
+        let tells_pid = u32::from(listeners > 0);
+        writer.u32(op::PASSED).u32(from).u32(count).u32(tells_pid);
     }
     writer.bytes
 }
@@ -238,6 +241,7 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
                 .path(target);
         }
         Step::MountProc { target } => drop(writer.u32(op::PROC).path(target)),
+        Step::OpenProc => drop(writer.u32(op::OWN_PROC)),
         Step::MountTerminals { target } => drop(writer.u32(op::DEVPTS).path(target)),
         Step::LeaveHost => drop(writer.u32(op::PIVOT)),
         Step::NameHost { name } => drop(writer.u32(op::HOST_NAME).text(name.as_bytes())),

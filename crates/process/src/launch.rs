@@ -252,6 +252,7 @@ impl Launcher {
         let tasks = tasks_from..fds.len() as u32;
         let listeners_from = fds.len() as u32;
         fds.extend(listeners.fds());
+        fds.extend(streams.passed);
 
         let mut body = Vec::new();
         if done.is_empty() {
@@ -265,8 +266,8 @@ impl Launcher {
             ));
             body.extend(encode::encode_confinement(plan, &seccomp, files));
         }
-        let count = listeners.count() as u32;
-        body.extend(encode::encode_listeners(listeners_from, count));
+        let passed = encode::encode_passed(listeners_from, listeners.count(), streams.passed.len());
+        body.extend(passed);
         let mut variables = network
             .iter()
             .flat_map(|network| network.environment())

@@ -51,7 +51,7 @@ mod wire;
 
 #[doc(hidden)]
 pub use broker::boundary;
-pub use domain::{Domain, DomainError, Event, Place};
+pub use domain::{Domain, DomainError, Epilogue, Event, Place};
 pub use host::{Found, Host, Identity, Kind, ThisHost};
 pub use keeper::KeeperError;
 pub use launch::{LaunchError, Launcher, Streams, Terminal};

@@ -84,6 +84,9 @@ pub struct Plan {
     pub network: Network,
     /// The guest finds the sockets open that palisade was started with (`LISTEN_FDS`).
     pub inherits_listeners: bool,
+    /// The program finds more descriptors open than streams and listeners: [`crate::Streams::passed`].
+    #[serde(skip)]
+    pub passes: bool,
     /// Resource limits of each process.
     pub rlimits: Vec<Rlimit>,
     /// Run on this many processors at most.
@@ -181,6 +184,8 @@ pub enum Step {
         /// Where.
         target: PathBuf,
     },
+    /// The same for init alone: no path leads there.
+    OpenProc,
     /// Terminals of the domain's own.
     MountTerminals {
         /// Where.
@@ -276,6 +281,7 @@ pub fn make_plan(
         }),
         network,
         inherits_listeners: inherits_listeners(policy),
+        passes: false,
         rlimits: bounds::rlimits(limits, &share),
         affinity: share.affinity,
         cgroup: share.cgroup,
@@ -356,9 +362,31 @@ impl Plan {
         self.held_by_cgroup.cpu_cores.or(affinity)
     }
 
-    /// Whether the guest finds sockets open beside its streams.
-    pub(crate) fn passes_listeners(&self) -> bool {
-        self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)
+    /// Whether the program finds descriptors open beside its streams.
+    pub(crate) fn passes_descriptors(&self) -> bool {
+        self.passes || self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)
+    }
+
+    /// How many sockets the program finds open beside its streams.
+    pub fn count_listeners(&self) -> usize {
+        let inherited = self.inherits_listeners.then(sys::count_inherited);
+        self.network.ready_listeners().len() + inherited.unwrap_or(0)
+    }
+
+    /// Takes `/proc` out of the domain: for a program that opens paths in somebody else's name, and
+    /// must not open its own memory there. Init keeps one to add up processor times.
+    pub fn leave_proc_out(&mut self) {
+        let is_inside = |path: &Path| path.starts_with("/proc");
+        self.steps.retain_mut(|step| match step {
+            Step::MountProc { .. } => {
+                *step = Step::OpenProc;
+                true
+            }
+            Step::MakeFolder { path, .. } => !is_inside(path),
+            Step::Mount { target, .. } => !is_inside(target),
+            Step::MakeSymlink { target, .. } => !is_inside(target),
+            _ => true,
+        });
     }
 
     /// Whether the supervisor answers calls of the guest's.

@@ -63,6 +63,7 @@ impl Wall for ProcessWall {
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             terminal: None,
+            passed: &[],
         };
         Ok(self.launcher.launch(plan, &streams)?)
     }

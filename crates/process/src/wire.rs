@@ -227,6 +227,8 @@ pub mod op {
     pub const REMOUNT: u32 = 6;
     /// `/proc` of the domain's pid namespace: target.
     pub const PROC: u32 = 7;
+    /// The same, mounted nowhere: for init, which adds up processor times there.
+    pub const OWN_PROC: u32 = 27;
     /// A private `devpts`: target.
     pub const DEVPTS: u32 = 8;
     /// The root file system itself: size in KiB, inodes.
@@ -259,9 +261,9 @@ pub mod op {
     pub const KEYRING: u32 = 22;
     /// Write `0` into an open `tasks` file of a cgroup: descriptor index.
     pub const JOIN: u32 = 23;
-    /// Sockets that the guest finds open from descriptor 3 on: index of the first in the message, how
-    /// many. A variable `LISTEN_PID=` gets the pid of the guest's process.
-    pub const LISTENERS: u32 = 26;
+    /// Descriptors that the guest finds open from 3 on: index of the first in the message, how many; 1
+    /// if the last variable, `LISTEN_PID=`, gets the pid of the guest's process, else 0.
+    pub const PASSED: u32 = 26;
     /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
     /// which then holds no more than `CWD` and `EXEC`, finds it waiting.
     pub const GUEST_AHEAD: u32 = 24;

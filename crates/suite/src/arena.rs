@@ -11,7 +11,7 @@ mod outer;
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,12 +20,15 @@ use tempfile::TempDir;
 use outer::OuterGroups;
 
 use crate::outcome::Outcome;
+use crate::stage::ORDINARY_ID;
 use crate::tools::Tool;
 use crate::warden::{Order, SECRET, TOKEN};
 use crate::{BUILT, attack};
 
 /// Seconds until the watchdog ends an arena, and until it kills it.
 const WATCHDOG: [&str; 2] = ["30", "2"];
+/// Below the base: a folder for each user's compiled code.
+pub(crate) const CACHES: &str = "caches";
 /// Enters each control group given before `--`, then executes the rest.
 const ENTER_GROUPS: &str =
     r#"while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
@@ -70,7 +73,9 @@ impl Ground {
         fs::create_dir(base.path().join("disk"))?;
         fs::set_permissions(base.path().join("disk"), fs::Permissions::from_mode(0o700))?;
         let built = Path::new(BUILT);
-        for guest in ["hostile", "hostile-dynamic", "hostile32"].map(|name| built.join(name)) {
+        for guest in
+            ["hostile", "hostile-dynamic", "hostile32", "hostile.wasm"].map(|name| built.join(name))
+        {
             if guest.is_file() {
                 copy_into(&guest, &base.path().join("bin"))?;
             }
@@ -79,7 +84,11 @@ impl Ground {
         for tool in tools {
             if let Some(program) = tool.find() {
                 fs::copy(program, base.path().join("tools").join(tool.name()))?;
+                tool.equip(&base.path().join("tools"))?;
             }
+        }
+        for user in attack::User::BOTH {
+            lay_cache(&base.path().join(CACHES).join(user.name()), user)?;
         }
         Ok(Self {
             base,
@@ -151,6 +160,16 @@ impl Ground {
             .args(order.to_arguments());
         Ok(command)
     }
+}
+
+/// Where a user's palisade keeps compiled code: all runs share it, or each would compile the module anew.
+fn lay_cache(folder: &Path, user: attack::User) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    if user == attack::User::Ordinary && rustix::process::geteuid().is_root() {
+        chown(folder, Some(ORDINARY_ID), Some(ORDINARY_ID))?;
+    }
+    Ok(())
 }
 
 fn copy_into(file: &Path, folder: &Path) -> io::Result<()> {

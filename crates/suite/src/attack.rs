@@ -259,6 +259,13 @@ impl Attack {
         }
     }
 
+    /// Seen in this way instead.
+    #[must_use]
+    pub const fn seen_by(mut self, witness: Witness) -> Self {
+        self.witness = witness;
+        self
+    }
+
     /// What must be ready before.
     #[must_use]
     pub const fn with(mut self, props: &'static [Prop]) -> Self {

@@ -2,7 +2,7 @@
 
 /// One row: its section, what is tried, and which mechanisms should hold it: N namespaces
 /// and mounts, L Landlock, S seccomp, C cgroups and rlimits, B the supervisor, D the design
-/// of the set-up.
+/// of the set-up, W the worker's own host functions.
 pub type Row = (&'static str, &'static str, &'static str);
 
 const CALLS: &str = "system calls";
@@ -14,6 +14,7 @@ const SOCKETS: &str = "sockets by grant";
 const RESOURCES: &str = "resources";
 const LEAKS: &str = "leaks";
 const METADATA: &str = "metadata";
+const MODULES: &str = "modules";
 
 /// Every row in order; an attack's `entry` counts from 1.
 pub const ROWS: &[Row] = &[
@@ -171,6 +172,17 @@ pub const ROWS: &[Row] = &[
     ),
     (SOCKETS, "a second decider in front of the wall's", "S"),
     (SOCKETS, "whom a message comes from", "B"),
+    (MODULES, "paths out of an open folder", "W N"),
+    (
+        MODULES,
+        "names made, moved and removed outside of it",
+        "W N",
+    ),
+    (MODULES, "rights and flags that were not given", "W N"),
+    (MODULES, "the engine's own process", "N"),
+    (MODULES, "what is left in memory and in descriptors", "W N"),
+    (MODULES, "memory, files and output past the limits", "W C"),
+    (MODULES, "time, with and without calls", "B C"),
 ];
 
 /// Rows without an attack of their own, and why.

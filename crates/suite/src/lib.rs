@@ -28,6 +28,7 @@ pub mod attack;
 pub mod attacks;
 pub mod bare;
 pub mod catalogue;
+pub mod equality;
 pub mod outcome;
 pub mod runner;
 mod stage;
@@ -38,13 +39,19 @@ pub mod witness;
 
 use std::path::PathBuf;
 
-/// The generated enums: [`guests::Family`], and one per family.
+/// The generated enums: [`guests::Family`], one per family, and [`guests::Probe`].
 pub mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }
 
 /// Where the build put the compiled guests.
 const BUILT: &str = env!("OUT_DIR");
+
+/// Why the build made no guests for the wasm wall, if so.
+pub const NO_WASM_GUESTS: Option<&str> = option_env!("PALISADE_NO_WASM_GUESTS");
+
+/// The same of those in Go.
+pub const NO_GO_GUESTS: Option<&str> = option_env!("PALISADE_NO_GO_GUESTS");
 
 /// The friendly guest `name` of `guests/friendly`, a static executable.
 ///

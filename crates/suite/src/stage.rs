@@ -58,6 +58,7 @@ const SYMLINKS: &[(&str, &str)] = &[
     ("scratch/root/dev", "{outside}"),
     ("scratch/link", "{outside}"),
     ("scratch/sub-link", "{outside}"),
+    ("scratch/relative-link", "../outside"),
     ("paths/dotted/link", "{case}/paths/other/deep"),
 ];
 

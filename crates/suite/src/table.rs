@@ -10,7 +10,10 @@ use crate::catalogue::ROWS;
 pub fn markdown() -> String {
     let mut text = String::new();
     let mut section = "";
-    let mut attacks = attacks::all();
+    let mut attacks: Vec<_> = attacks::all()
+        .into_iter()
+        .chain(attacks::modules())
+        .collect();
     attacks.sort_by_key(|attack| attack.entry);
     for attack in &attacks {
         let (its_section, _, _) = ROWS[attack.entry - 1];
@@ -42,6 +45,9 @@ fn line(attack: &Attack) -> String {
 }
 
 fn without_namespaces(attack: &Attack) -> String {
+    if attacks::is_of_module(attack) {
+        return "not run".to_owned();
+    }
     let Some(difference) = bare::difference(attack) else {
         return "the same".to_owned();
     };

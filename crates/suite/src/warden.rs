@@ -17,6 +17,7 @@ use std::process::Command;
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
+use crate::arena::CACHES;
 use crate::attack::{Attack, Policy, Prop, User};
 use crate::attacks;
 use crate::outcome::Outcome;
@@ -169,6 +170,8 @@ fn close_off(stage: &Stage) -> io::Result<()> {
     lay_ground(stage)?;
     tmpfs(Path::new("/tmp"), c"size=256m,mode=1777")?;
     tmpfs(Path::new("/dev/shm"), c"size=128m,mode=1777")?;
+    let caches = stage.base.join(CACHES);
+    mount_bind(&caches, &caches)?;
     mount_remount("/", MountFlags::BIND | MountFlags::RDONLY, c"")?;
     Ok(())
 }

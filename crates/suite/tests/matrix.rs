@@ -1,8 +1,9 @@
 //! Attack × wall × policy × user → verdict.
 //!
 //! `none/ATTACK/USER`, `process/ATTACK/POLICY/USER` and `process/ATTACK/control/USER`, and the
-//! latter two again as `bare/…`: the process wall where there are no namespaces. A case that
-//! would prove nothing on this machine is reported as ignored, with the reason.
+//! latter two again as `bare/…`: the process wall where there are no namespaces. Modules do the same
+//! as `none-wasm/…` and `wasm/…`. A case that would prove nothing on this machine is reported as
+//! ignored, with the reason.
 //!
 //! `PALISADE_BIN` names the binary under test; otherwise it is the one that cargo built
 //! beside this suite. `PALISADE_SUITE_TOOL` names another tool to drive instead of both, such
@@ -17,7 +18,7 @@ use palisade_suite::arena::Ground;
 use palisade_suite::attack::{Attack, Policy, User};
 use palisade_suite::runner::{Judgement, Runner};
 use palisade_suite::tools::Tool;
-use palisade_suite::{attacks, warden};
+use palisade_suite::{NO_WASM_GUESTS, attacks, warden};
 
 fn main() -> ExitCode {
     warden::enter_if_asked();
@@ -39,15 +40,32 @@ fn tools_under_test() -> Vec<Tool> {
         Ok(name) => vec![
             Tool::named(&name).unwrap_or_else(|| panic!("PALISADE_SUITE_TOOL: no tool '{name}'")),
         ],
-        Err(_) => vec![Tool::Palisade, Tool::Bare],
+        Err(_) => vec![Tool::Palisade, Tool::Bare, Tool::Wasm],
     }
 }
 
 fn trials(runner: &Arc<Runner>, tools: &[Tool]) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for attack in attacks::all() {
+    let (of_modules, of_programs): (Vec<_>, Vec<_>) =
+        tools.iter().partition(|tool| tool.runs_modules());
+    add_trials(&mut trials, runner, &of_programs, &attacks::all());
+    add_trials(&mut trials, runner, &of_modules, &attacks::modules());
+    trials
+}
+
+fn add_trials(trials: &mut Vec<Trial>, runner: &Arc<Runner>, tools: &[Tool], attacks: &[Attack]) {
+    let Some(first) = tools.first() else {
+        return;
+    };
+    // Also the tier without namespaces is compared with no wall at all.
+    let without = if first.runs_modules() {
+        Tool::WorkerAlone
+    } else {
+        Tool::None
+    };
+    for attack in attacks {
         for user in User::BOTH {
-            trials.push(without_wall(runner, attack.clone(), user));
+            trials.push(without_wall(runner, without, attack.clone(), user));
             for tool in tools {
                 for policy in Policy::FACED {
                     trials.push(behind_wall(runner, *tool, attack.clone(), policy, user));
@@ -56,14 +74,16 @@ fn trials(runner: &Arc<Runner>, tools: &[Tool]) -> Vec<Trial> {
             }
         }
     }
-    trials
 }
 
-fn without_wall(runner: &Arc<Runner>, attack: Attack, user: User) -> Trial {
+fn without_wall(runner: &Arc<Runner>, tool: Tool, attack: Attack, user: User) -> Trial {
     let runner = Arc::clone(runner);
-    let name = format!("none/{}/{}", attack.name, user.name());
+    let name = format!("{}/{}/{}", tool.name(), attack.name, user.name());
     Trial::ignorable_test(name, move || {
-        completion(runner.judge_without_wall(Tool::None, &attack, user))
+        if let Some(reason) = lacks_guest(tool) {
+            return Ok(Completion::ignored_with(reason));
+        }
+        completion(runner.judge_without_wall(tool, &attack, user))
     })
 }
 
@@ -84,6 +104,9 @@ fn behind_wall(
     );
     Trial::ignorable_test(name, move || {
         installed(tool)?;
+        if let Some(reason) = lacks_guest(tool) {
+            return Ok(Completion::ignored_with(reason));
+        }
         completion(runner.judge(tool, &attack, policy, user))
     })
 }
@@ -93,6 +116,9 @@ fn control(runner: &Arc<Runner>, tool: Tool, attack: Attack, user: User) -> Tria
     let name = format!("{}/{}/control/{}", tool.name(), attack.name, user.name());
     Trial::ignorable_test(name, move || {
         installed(tool)?;
+        if let Some(reason) = lacks_guest(tool) {
+            return Ok(Completion::ignored_with(reason));
+        }
         completion(runner.judge_control(tool, &attack, user))
     })
 }
@@ -106,6 +132,17 @@ fn installed(tool: Tool) -> Result<(), Failed> {
         )
         .into()),
     }
+}
+
+/// Why there is no module to run, or nothing that runs it.
+fn lacks_guest(tool: Tool) -> Option<&'static str> {
+    if !tool.runs_modules() {
+        return None;
+    }
+    let no_worker = Tool::WorkerAlone.find().is_none();
+    NO_WASM_GUESTS.or_else(|| {
+        no_worker.then_some("palisade-worker is not built: cargo build --workspace --bins")
+    })
 }
 
 fn completion(judgement: Judgement) -> Result<Completion, Failed> {

@@ -70,6 +70,7 @@ impl Domain for MockDomain {
             exit: self.wall.exit,
             ending: Ending::Guest,
             exit_code: self.wall.exit.shell_code(),
+            trap: None,
             enforcement: Vec::new(),
             denials: Vec::new(),
             phases: Vec::new(),

@@ -24,6 +24,10 @@ pub struct Report {
     pub ending: Ending,
     /// The exit code the launcher answers with.
     pub exit_code: u8,
+    /// The rule of its own machine that the guest broke, where that ended it: WebAssembly's
+    /// `unreachable`, with the functions that were running. Text of the guest's, made visible.
+    #[serde(default)]
+    pub trap: Option<String>,
     /// Per capability: what was asked for and what was enforced.
     pub enforcement: Vec<Enforcement>,
     /// What was denied, as far as the wall's mechanisms can tell.

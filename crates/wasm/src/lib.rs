@@ -14,5 +14,13 @@
 //! This crate is the supervisor's half and knows no engine: linking one would slow the launcher of native
 //! programs. `palisade-engine` is the other half.
 
+pub mod cache;
+pub mod compare;
+pub mod compile;
+pub mod guest;
+pub mod launch;
+pub mod module;
 pub mod order;
+pub mod plan;
+pub mod programs;
 pub mod status;

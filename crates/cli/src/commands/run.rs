@@ -14,10 +14,14 @@ use crate::{args::RunArgs, say};
 use anyhow::{Context, bail};
 use palisade_policy::Capability;
 use palisade_process::{
-    LaunchError, Launcher, Machine, Streams, ThisHost,
-    plan::{Plan, Surroundings, make_plan},
+    LaunchError, Launcher, Machine, Streams,
+    plan::{Plan, Surroundings},
 };
 use palisade_wall::{Command, Report};
+use palisade_wasm::{
+    guest::{GuestPlan, make_plan},
+    launch::{Code, StartError},
+};
 use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
@@ -37,15 +41,10 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         .unwrap_or_else(|| Launcher::new(Machine::probe()));
     let outer = find_terminal()?;
     let surroundings = Surroundings::here(outer.is_some());
-    let mut plan = make_plan(
-        &policy,
-        &command,
-        launcher.machine(),
-        &surroundings,
-        &ThisHost,
-    )?;
+    let plan_on = |machine| make_plan(&policy, &command, machine, &surroundings, None);
+    let mut plan = plan_on(launcher.machine())?;
     if let Some(file) = &args.policy.grants.policy {
-        refuse_writable_policy(&plan, file)?;
+        refuse_writable_policy(plan.domain(), file)?;
     }
     // Opened before the guest runs: later it could have put a link in its place.
     if let Some(path) = args
@@ -53,17 +52,25 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         .as_deref()
         .filter(|path| *path != Path::new("-"))
     {
-        refuse_report_in_reach(&plan, path)?;
+        refuse_report_in_reach(plan.domain(), path)?;
+    }
+    // Before signals are caught: until then they end palisade, however long the compiler takes.
+    let code = plan.code(launcher.machine(), None)?;
+    if let Some(problem) = code.as_ref().and_then(|code| code.not_kept.as_ref()) {
+        say::line(&format!(
+            "note: host: {problem}; the module is compiled at every start"
+        ));
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let may_fall_back = policy.allow_degraded.contains(&Capability::Namespaces);
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
         .context("host: cannot catch signals")?;
-    let mut outcome = guard(&launcher, &plan, outer, &mut signals);
+    let mut outcome = guard(&launcher, (&plan, code.as_ref()), outer, &mut signals);
     if may_fall_back && lacks_namespaces(&outcome) {
         let bare = launcher.without_namespaces();
-        plan = make_plan(&policy, &command, bare.machine(), &surroundings, &ThisHost)?;
-        outcome = guard(&bare, &plan, find_terminal()?, &mut signals);
+        plan = plan_on(bare.machine())?;
+        let guest = (&plan, code.as_ref());
+        outcome = guard(&bare, guest, find_terminal()?, &mut signals);
     }
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
@@ -102,20 +109,25 @@ fn lacks_namespaces(outcome: &anyhow::Result<Report>) -> bool {
 
 fn guard(
     launcher: &Launcher,
-    plan: &Plan,
+    (plan, code): (&GuestPlan, Option<&Code>),
     outer: Option<terminal::Outer>,
     signals: &mut signals::Signals,
 ) -> anyhow::Result<Report> {
-    let mut output =
-        output::Counted::for_plan(plan, outer.as_ref()).context("host: cannot make a pipe")?;
+    let mut output = output::Counted::for_plan(plan.domain(), outer.as_ref())
+        .context("host: cannot make a pipe")?;
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let streams = Streams {
         stdin: stdin.as_fd(),
         stdout: output.stream(1).unwrap_or_else(|| stdout.as_fd()),
         stderr: output.stream(2).unwrap_or_else(|| stderr.as_fd()),
         terminal: outer.as_ref().map(terminal::Outer::order),
+        passed: &[],
     };
-    let domain = launcher.launch(plan, &streams)?;
+    let domain = match plan.launch(code, launcher, streams) {
+        // The exit code goes by it.
+        Err(StartError::Launch(error)) => return Err(error.into()),
+        launched => launched?,
+    };
     output.let_go_of_guest_ends();
     relay::relay(domain, outer, output, signals)
 }

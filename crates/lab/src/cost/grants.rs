@@ -141,7 +141,8 @@ impl Task {
 
 fn plan_of(policy: &Policy, command: &Command) -> anyhow::Result<Plan> {
     let builder = Domain::builder(&command.program).args(&command.arguments);
-    Ok(builder.policy(policy.clone()).plan()?)
+    let plan = builder.policy(policy.clone()).plan()?;
+    Ok(plan.domain().clone())
 }
 
 fn grant(access: Access, path: &Path) -> FileGrant {

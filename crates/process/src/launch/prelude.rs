@@ -29,7 +29,7 @@ impl Prelude {
         }
         let mut bytes = encode_steps(plan, |_| None);
         let has_guest = !plan.terminal
-            && !plan.passes_listeners()
+            && !plan.passes_descriptors()
             && plan.cgroup.placements.is_empty()
             && files == StreamFiles::default();
         if has_guest {

@@ -162,6 +162,7 @@ impl fmt::Display for Step {
                 "proc      {} (ro,nosuid,nodev,noexec)",
                 target.display()
             ),
+            Self::OpenProc => formatter.write_str("proc      for init alone, at no path"),
             Self::MountTerminals { target } => write!(formatter, "devpts    {}", target.display()),
             Self::LeaveHost => {
                 formatter.write_str("leave     the host's file system; / becomes read-only")

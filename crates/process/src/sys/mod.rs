@@ -76,18 +76,21 @@ pub(crate) fn set_mount_attributes(
     }
 }
 
-/// Copies of the descriptors that this process was started with by socket activation, and their names
-/// (sd_listen_fds(3)); none if they are meant for another process.
-pub(crate) fn inherited_descriptors() -> rustix::io::Result<Vec<(OwnedFd, String)>> {
-    const FIRST: i32 = 3;
+/// How many descriptors this process was started with by socket activation (sd_listen_fds(3)); none if
+/// they are meant for another process.
+pub(crate) fn count_inherited() -> usize {
     let number = |name| std::env::var(name).ok()?.parse::<i32>().ok();
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    if number("LISTEN_PID") != Some(own) {
-        return Ok(Vec::new());
-    }
-    let count = number("LISTEN_FDS")
+    let count = number("LISTEN_FDS").filter(|_| number("LISTEN_PID") == Some(own));
+    usize::try_from(count.unwrap_or(0))
         .unwrap_or(0)
-        .clamp(0, crate::wire::MAX_FDS as i32 / 2);
+        .min(crate::wire::MAX_FDS / 2)
+}
+
+/// Copies of these descriptors, and their names.
+pub(crate) fn inherited_descriptors() -> rustix::io::Result<Vec<(OwnedFd, String)>> {
+    const FIRST: i32 = 3;
+    let count = count_inherited() as i32;
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     (FIRST..FIRST + count)

@@ -18,6 +18,7 @@ pub(super) const fn row(guest: Controls) -> Attack {
         0,
         match guest {
             Controls::OwnEventfd => Witness::Trace(Trace::Descriptor("[eventfd]")),
+            Controls::OwnHandle => Witness::Trace(Trace::Descriptor("/granted")),
             Controls::OwnSocket => Witness::Trace(Trace::Socket("UNIX-STREAM")),
             Controls::OwnChild => Witness::Trace(Trace::Processes(1)),
             Controls::OwnPayload => Witness::Trace(Trace::Executes("/hostile")),

@@ -19,14 +19,29 @@ mod races;
 mod reroute;
 mod resources;
 mod syscalls;
+mod wasi;
 
 use crate::attack::Attack;
 use crate::guests::{
     Broker, Connect, Controls, Datagrams, Exec, Family, Files, Inbound, Ipc, Leaks, Metadata,
-    Network, Protocols, Races, Reroute, Resources, Syscalls,
+    Network, Protocols, Races, Reroute, Resources, Syscalls, WasiLeaks, WasiNames, WasiPaths,
+    WasiResources,
 };
 
-/// Every attack, in the order of the C table. Controls are not attacks.
+/// Turns one family's enum into its rows, each with the guest's name.
+macro_rules! rows {
+    ($family:ident, $row:path) => {
+        $family::ALL
+            .iter()
+            .map(|guest| Attack {
+                name: guest.name(),
+                ..$row(*guest)
+            })
+            .collect()
+    };
+}
+
+/// Every attack of a native program, in the order of the C table. Controls are not attacks.
 #[must_use]
 pub fn all() -> Vec<Attack> {
     Family::ALL
@@ -36,12 +51,31 @@ pub fn all() -> Vec<Attack> {
         .collect()
 }
 
+/// Every attack of a module on the wasm wall.
+#[must_use]
+pub fn modules() -> Vec<Attack> {
+    let families: [Vec<Attack>; 4] = [
+        rows!(WasiPaths, wasi::paths),
+        rows!(WasiNames, wasi::names),
+        rows!(WasiLeaks, wasi::leaks),
+        rows!(WasiResources, wasi::resources),
+    ];
+    families.into_iter().flatten().collect()
+}
+
+/// Whether a module makes this attack, and the wasm wall faces it.
+#[must_use]
+pub fn is_of_module(attack: &Attack) -> bool {
+    modules().iter().any(|other| other.name == attack.name)
+}
+
 /// The attack or control of that name.
 #[must_use]
 pub fn named(name: &str) -> Option<Attack> {
     Family::ALL
         .iter()
         .flat_map(|family| of_family(*family))
+        .chain(modules())
         .find(|attack| attack.name == name)
 }
 
@@ -54,37 +88,24 @@ pub fn control(guest: Controls) -> Attack {
     }
 }
 
-/// Turns one family's enum into its rows, each with the guest's name.
-macro_rules! rows {
-    ($family:ident, $module:ident) => {
-        $family::ALL
-            .iter()
-            .map(|guest| Attack {
-                name: guest.name(),
-                ..$module::row(*guest)
-            })
-            .collect()
-    };
-}
-
 fn of_family(family: Family) -> Vec<Attack> {
     match family {
-        Family::Broker => rows!(Broker, broker),
-        Family::Connect => rows!(Connect, connect),
-        Family::Datagrams => rows!(Datagrams, datagrams),
-        Family::Inbound => rows!(Inbound, inbound),
-        Family::Protocols => rows!(Protocols, protocols),
-        Family::Races => rows!(Races, races),
-        Family::Reroute => rows!(Reroute, reroute),
-        Family::Controls => rows!(Controls, controls),
-        Family::Exec => rows!(Exec, exec),
-        Family::Files => rows!(Files, files),
-        Family::Ipc => rows!(Ipc, ipc),
-        Family::Leaks => rows!(Leaks, leaks),
-        Family::Metadata => rows!(Metadata, metadata),
-        Family::Network => rows!(Network, network),
-        Family::Resources => rows!(Resources, resources),
-        Family::Syscalls => rows!(Syscalls, syscalls),
+        Family::Broker => rows!(Broker, broker::row),
+        Family::Connect => rows!(Connect, connect::row),
+        Family::Datagrams => rows!(Datagrams, datagrams::row),
+        Family::Inbound => rows!(Inbound, inbound::row),
+        Family::Protocols => rows!(Protocols, protocols::row),
+        Family::Races => rows!(Races, races::row),
+        Family::Reroute => rows!(Reroute, reroute::row),
+        Family::Controls => rows!(Controls, controls::row),
+        Family::Exec => rows!(Exec, exec::row),
+        Family::Files => rows!(Files, files::row),
+        Family::Ipc => rows!(Ipc, ipc::row),
+        Family::Leaks => rows!(Leaks, leaks::row),
+        Family::Metadata => rows!(Metadata, metadata::row),
+        Family::Network => rows!(Network, network::row),
+        Family::Resources => rows!(Resources, resources::row),
+        Family::Syscalls => rows!(Syscalls, syscalls::row),
     }
 }
 
@@ -92,12 +113,17 @@ fn of_family(family: Family) -> Vec<Attack> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::all;
+    use super::{all, modules};
+    use crate::attack::Attack;
     use crate::catalogue::{ROWS, WITHOUT_ATTACK};
+
+    fn both() -> impl Iterator<Item = Attack> {
+        all().into_iter().chain(modules())
+    }
 
     #[test]
     fn every_row_of_the_catalogue_has_an_attack_or_a_reason() {
-        let attacked: HashSet<_> = all().iter().map(|attack| attack.entry).collect();
+        let attacked: HashSet<_> = both().map(|attack| attack.entry).collect();
         for (index, row) in ROWS.iter().enumerate() {
             let excused = WITHOUT_ATTACK.iter().any(|(entry, _)| *entry == index + 1);
             assert!(
@@ -110,14 +136,14 @@ mod tests {
 
     #[test]
     fn every_attack_comes_from_a_row() {
-        for attack in all() {
+        for attack in both() {
             assert!((1..=ROWS.len()).contains(&attack.entry), "{}", attack.name);
         }
     }
 
     #[test]
     fn names_are_unique() {
-        let names: HashSet<_> = all().iter().map(|attack| attack.name).collect();
-        assert_eq!(names.len(), all().len());
+        let names: HashSet<_> = both().map(|attack| attack.name).collect();
+        assert_eq!(names.len(), both().count());
     }
 }

@@ -78,7 +78,7 @@ fn ask(mut words: impl Iterator<Item = String>) -> Option<Question> {
 fn score(question: &Question) -> ExitCode {
     let tools: Vec<_> = Tool::ALL
         .into_iter()
-        .filter(|tool| !tool.lacks_namespaces() && tool.find().is_some())
+        .filter(|tool| !tool.lacks_namespaces() && !tool.runs_modules() && tool.find().is_some())
         .collect();
     let ground = match Ground::prepare(&tools) {
         Ok(ground) => ground,

@@ -10,8 +10,10 @@ mod bubblewrap;
 mod crun;
 mod none;
 mod palisade;
+mod wasm;
 
 use std::env;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::attack::Grant;
@@ -27,6 +29,10 @@ pub enum Tool {
     Palisade,
     /// `palisade run --allow-degraded namespaces` on a host that refuses user namespaces.
     Bare,
+    /// `palisade run` of a module: the wasm wall.
+    Wasm,
+    /// A module in the wasm wall's worker alone, with the root folder open and nothing around it.
+    WorkerAlone,
     /// `bwrap`.
     Bubblewrap,
     /// `crun run`.
@@ -106,7 +112,11 @@ impl Launch {
 
     /// The guest's command line where its folder is at `folder`.
     fn guest_at(&self, folder: &str) -> Vec<String> {
-        let mut words = vec![format!("{folder}/hostile")];
+        self.guest_called(&format!("{folder}/hostile"))
+    }
+
+    fn guest_called(&self, path: &str) -> Vec<String> {
+        let mut words = vec![path.to_owned()];
         words.extend(self.guest_arguments.iter().cloned());
         words
     }
@@ -114,17 +124,19 @@ impl Launch {
 
 impl Tool {
     /// Every tool that has an adapter.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::None,
         Self::NoneWithoutNamespaces,
         Self::Palisade,
         Self::Bare,
+        Self::Wasm,
+        Self::WorkerAlone,
         Self::Bubblewrap,
         Self::Crun,
     ];
 
-    /// As in test names and on the scoreboard: palisade's wall is called `process`, its tier
-    /// without namespaces `bare`.
+    /// As in test names and on the scoreboard: palisade's walls are called `process` and `wasm`, the
+    /// tier without namespaces `bare`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -132,6 +144,8 @@ impl Tool {
             Self::NoneWithoutNamespaces => "none-bare",
             Self::Palisade => "process",
             Self::Bare => "bare",
+            Self::Wasm => "wasm",
+            Self::WorkerAlone => "none-wasm",
             Self::Bubblewrap => "bubblewrap",
             Self::Crun => "crun",
         }
@@ -146,7 +160,16 @@ impl Tool {
     /// Whether nothing stands between the guest and the arena.
     #[must_use]
     pub const fn is_no_wall(self) -> bool {
-        matches!(self, Self::None | Self::NoneWithoutNamespaces)
+        matches!(
+            self,
+            Self::None | Self::NoneWithoutNamespaces | Self::WorkerAlone
+        )
+    }
+
+    /// Whether its guest is the module, not the program.
+    #[must_use]
+    pub const fn runs_modules(self) -> bool {
+        matches!(self, Self::Wasm | Self::WorkerAlone)
     }
 
     /// Whether it starts on a host that refuses user namespaces.
@@ -160,6 +183,8 @@ impl Tool {
     pub const fn without_wall(self) -> Self {
         if self.lacks_namespaces() {
             Self::NoneWithoutNamespaces
+        } else if self.runs_modules() {
+            Self::WorkerAlone
         } else {
             Self::None
         }
@@ -170,7 +195,8 @@ impl Tool {
     pub fn find(self) -> Option<PathBuf> {
         match self {
             Self::None | Self::NoneWithoutNamespaces => None,
-            Self::Palisade | Self::Bare => palisade::find(),
+            Self::Palisade | Self::Bare | Self::Wasm => palisade::find(),
+            Self::WorkerAlone => palisade::find_part(wasm::WORKER),
             Self::Bubblewrap => on_path("bwrap"),
             Self::Crun => on_path("crun"),
         }
@@ -183,12 +209,26 @@ impl Tool {
         }
     }
 
+    /// Puts beside the tool's executable in `folder` what it needs there, and makes what the guests take.
+    ///
+    /// # Errors
+    ///
+    /// If something can't be copied. What is not built is left out: the runs say so.
+    pub fn equip(self, folder: &Path) -> io::Result<()> {
+        if self == Self::Wasm {
+            wasm::equip(folder)?;
+        }
+        Ok(())
+    }
+
     /// The whole command line, from `program` on.
     pub(crate) fn command_line(self, program: &Path, launch: &Launch) -> Vec<String> {
         match self {
             Self::None | Self::NoneWithoutNamespaces => none::command_line(launch),
             Self::Palisade => palisade::command_line(program, launch),
             Self::Bare => palisade::command_line_bare(program, launch),
+            Self::Wasm => palisade::command_line_of_module(program, launch),
+            Self::WorkerAlone => wasm::command_line(launch),
             Self::Bubblewrap => bubblewrap::command_line(program, launch),
             Self::Crun => crun::command_line(program, launch),
         }

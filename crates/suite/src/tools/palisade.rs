@@ -19,11 +19,25 @@ pub(super) fn find() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
+/// A part that lies beside the binary.
+pub(super) fn find_part(name: &str) -> Option<PathBuf> {
+    let part = find()?.with_file_name(name);
+    part.is_file().then_some(part)
+}
+
 pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
     let mut words = vec![text(program), "run".to_owned()];
     words.extend(launch.grants.iter().flat_map(flags));
     words.push("--".to_owned());
     words.extend(launch.guest_at("/guest"));
+    words
+}
+
+pub(super) fn command_line_of_module(program: &Path, launch: &Launch) -> Vec<String> {
+    let mut words = vec![text(program), "run".to_owned()];
+    words.extend(launch.grants.iter().flat_map(flags));
+    words.push("--".to_owned());
+    words.extend(launch.guest_called("/guest/hostile.wasm"));
     words
 }
 

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 
 use super::{Order, Props, Scene};
+use crate::arena::CACHES;
 use crate::attack::Prop;
 use crate::outcome::Outcome;
 use crate::stage::Stage;
@@ -210,6 +211,10 @@ fn launch(
 ) -> io::Result<Launched> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
+    command.env(
+        "XDG_CACHE_HOME",
+        stage.base.join(CACHES).join(order.user.name()),
+    );
     if !order.tool.lacks_namespaces() {
         stage.as_user(&mut command);
     }

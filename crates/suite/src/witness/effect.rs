@@ -15,6 +15,10 @@ pub enum Effect {
     HoldsText(&'static str, &'static str),
     /// The path exists.
     Exists(&'static str),
+    /// Nothing is there any more.
+    Gone(&'static str),
+    /// The file is there and holds nothing.
+    Empty(&'static str),
     /// The path is of this kind.
     Is(&'static str, FileKind),
     /// The file has all these mode bits.
@@ -65,6 +69,8 @@ impl Effect {
             Self::Holds(file) => contains(&path(file), &scene.stage.nonce),
             Self::HoldsText(file, text) => contains(&path(file), text),
             Self::Exists(file) => path(file).symlink_metadata().is_ok(),
+            Self::Empty(file) => fs::read(path(file)).is_ok_and(|bytes| bytes.is_empty()),
+            Self::Gone(file) => path(file).symlink_metadata().is_err(),
             Self::Is(file, kind) => kind_of(&path(file)) == Some(kind),
             Self::Mode(file, bits) => mode_of(&path(file)) & bits == bits,
             Self::ModifiedAt(file, second) => modified_at(&path(file)) == Some(second),

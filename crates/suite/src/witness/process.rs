@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// What a guest's first argument ends in: its own name, or the loader that runs it.
-const GUEST_NAMES: [&str; 2] = ["hostile", "ld-linux-x86-64.so.2"];
+const GUEST_NAMES: [&str; 3] = ["hostile", "ld-linux-x86-64.so.2", "palisade-worker"];
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

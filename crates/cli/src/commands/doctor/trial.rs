@@ -130,6 +130,7 @@ fn run_trial(machine: &Machine, mut policy: Policy) -> anyhow::Result<()> {
         stdout: null.as_fd(),
         stderr: null.as_fd(),
         terminal: None,
+        passed: &[],
     };
     let domain = match launcher.launch(&plan, &streams) {
         // A system without `true`; the wall stood when it was looked for.

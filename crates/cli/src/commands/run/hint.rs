@@ -6,15 +6,21 @@ use palisade_process::{
     plan::{Plan, Surroundings},
 };
 use palisade_wall::Command;
+use palisade_wasm::guest::GuestPlan;
 use std::{ffi::OsStr, path::Path};
 
 /// Prints the flag that would grant each argument that exists on the host and not inside.
-pub(super) fn print(command: &Command, plan: &Plan, surroundings: &Surroundings) {
+pub(super) fn print(command: &Command, plan: &GuestPlan, surroundings: &Surroundings) {
     let Some(cwd) = &surroundings.cwd else {
         return;
     };
-    let words = std::iter::once(&command.program).chain(&command.arguments);
-    for word in words.filter(|word| is_hidden(word, cwd, plan)) {
+    // A module is read for the guest, which need not see it.
+    let program = match plan {
+        GuestPlan::Process(_) => Some(&command.program),
+        GuestPlan::Wasm(_) => None,
+    };
+    let words = program.into_iter().chain(&command.arguments);
+    for word in words.filter(|word| is_hidden(word, cwd, plan.domain())) {
         let word = word.to_string_lossy();
         say::line(&format!(
             "note: '{word}' exists on the host but is not granted: --read {word}"

@@ -125,6 +125,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
             .time_ns
             .map(|limit| setup.received_ns.saturating_add(limit)),
         cpu_time_us: setup.cpu_time_us,
+        own_proc: setup.own_proc,
         landlock: setup.landlock,
     })
 }

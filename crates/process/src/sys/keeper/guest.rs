@@ -21,6 +21,8 @@ pub(crate) struct Running {
     pub(crate) supervisor: Fd,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) cpu_time_us: Option<u64>,
+    /// Where its processes are, if not at `/proc`.
+    pub(crate) own_proc: Option<Fd>,
     /// The Landlock rules it is under.
     pub(crate) landlock: Option<Fd>,
 }
@@ -79,8 +81,8 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     if !confine_first {
         confine::confine(setup)?;
     }
-    let (_, listeners) = setup.listeners;
-    kernel::close_from((STANDARD_STREAMS + listeners) as Fd).during(Step::Redirect, 1)?;
+    let (_, passed) = setup.passed;
+    kernel::close_from((STANDARD_STREAMS + passed) as Fd).during(Step::Redirect, 1)?;
     confine::limit_files(setup)?;
     kernel::set_umask(0o022);
     let cwd = setup.cwd.unwrap_or(c!("/"));
@@ -92,7 +94,7 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
         .as_mut()
         .ok_or(Errno::INVAL)
         .during(Step::DecodeLaunch, u32::MAX)?;
-    if listeners > 0 {
+    if setup.tells_pid {
         tell_pid(program).during(Step::Execute, 1)?;
     }
     Err(Failure {
@@ -144,9 +146,9 @@ fn redirect(setup: &Setup) -> kernel::Result<()> {
         kernel::duplicate_to(from, stream as Fd)?;
     }
     // In ascending order: each comes from further up than it goes to.
-    let (first, count) = setup.listeners;
-    let listeners = setup.fds().get(first..first + count).ok_or(Errno::INVAL)?;
-    for (from, to) in listeners.iter().zip(STANDARD_STREAMS as Fd..) {
+    let (first, count) = setup.passed;
+    let passed = setup.fds().get(first..first + count).ok_or(Errno::INVAL)?;
+    for (from, to) in passed.iter().zip(STANDARD_STREAMS as Fd..) {
         kernel::duplicate_to(*from, to)?;
     }
     Ok(())

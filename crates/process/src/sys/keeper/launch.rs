@@ -17,7 +17,11 @@ pub(crate) struct Setup {
     /// The filter leaves calls to the supervisor.
     pub(crate) notifies: bool,
     /// Descriptors of the message that the guest finds open: first index, how many.
-    pub(crate) listeners: (usize, usize),
+    pub(crate) passed: (usize, usize),
+    /// Some of them are sockets for whoever finds its own pid in `LISTEN_PID`.
+    pub(crate) tells_pid: bool,
+    /// A `/proc` that only init has.
+    pub(crate) own_proc: Option<Fd>,
     /// A file of the root that the supervisor writes anew now and then.
     pub(crate) kept_file: Option<Fd>,
     /// Where the supervisor learns of them, once the filter is loaded.
@@ -60,7 +64,9 @@ impl Default for Setup {
             landlock: None,
             seccomp: None,
             notifies: false,
-            listeners: (0, 0),
+            passed: (0, 0),
+            tells_pid: false,
+            own_proc: None,
             kept_file: None,
             listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
@@ -217,6 +223,7 @@ fn perform_one(
         op::ATTACH => root::attach(reader, setup, item),
         op::REMOUNT => root::remount(reader, setup, item),
         op::PROC => root::mount_proc(reader, setup, item),
+        op::OWN_PROC => root::open_proc(setup, item),
         op::DEVPTS => root::mount_devpts(reader, setup, item),
         op::PIVOT => root::pivot(setup, item),
         op::HOST_NAME => {
@@ -264,7 +271,10 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         op::CWD => setup.cwd = Some(reader.text()?),
         op::TIME => setup.time_ns = Some(reader.u64()?),
         op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
-        op::LISTENERS => setup.listeners = (reader.u32()? as usize, reader.u32()? as usize),
+        op::PASSED => {
+            setup.passed = (reader.u32()? as usize, reader.u32()? as usize);
+            setup.tells_pid = reader.u32()? != 0;
+        }
         op::GUEST_AHEAD => setup.guest_ahead = true,
         op::EXEC => setup.program = Some(program(reader)?),
         _ => return Err(Errno::NOSYS),

@@ -189,6 +189,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 struct Clock {
     deadline_ns: Option<u64>,
     cpu_time_us: Option<u64>,
+    own_proc: Option<Fd>,
     next_look_ns: u64,
 }
 
@@ -203,6 +204,7 @@ impl Clock {
         Self {
             deadline_ns: running.deadline_ns,
             cpu_time_us: running.cpu_time_us,
+            own_proc: running.own_proc,
             next_look_ns: 0,
         }
     }
@@ -226,7 +228,7 @@ impl Clock {
             return Some(wire::REASON_TIME);
         }
         let limit_us = self.cpu_time_us.filter(|_| now_ns >= self.next_look_ns)?;
-        let used_us = domain_cpu_us();
+        let used_us = domain_cpu_us(self.own_proc);
         if used_us >= limit_us {
             return Some(wire::REASON_CPU_TIME);
         }
@@ -237,18 +239,21 @@ impl Clock {
 }
 
 /// Processor time of everything that runs in the domain and of everything that was reaped.
-fn domain_cpu_us() -> u64 {
+fn domain_cpu_us(own_proc: Option<Fd>) -> u64 {
     let reaped = kernel::children_usage();
-    microseconds(reaped.user) + microseconds(reaped.system) + living_cpu_us().unwrap_or(0)
+    microseconds(reaped.user) + microseconds(reaped.system) + living_cpu_us(own_proc).unwrap_or(0)
 }
 
-fn living_cpu_us() -> kernel::Result<u64> {
-    let proc = kernel::open(
-        kernel::AT_FDCWD,
-        kernel::c!("/proc"),
-        kernel::O_DIRECTORY,
-        0,
-    )?;
+fn living_cpu_us(own_proc: Option<Fd>) -> kernel::Result<u64> {
+    let proc = match own_proc {
+        Some(own) => kernel::open(own, kernel::c!("."), kernel::O_DIRECTORY, 0)?,
+        None => kernel::open(
+            kernel::AT_FDCWD,
+            kernel::c!("/proc"),
+            kernel::O_DIRECTORY,
+            0,
+        )?,
+    };
     let mut buffer = [0u8; 4096];
     let mut total_us = 0;
     while let Ok(length @ 1..) = kernel::directory_entries(proc, &mut buffer) {

@@ -220,16 +220,27 @@ pub(crate) fn remount(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(
 /// `core_pattern` and their kind are out of reach whoever it runs as.
 pub(crate) fn mount_proc(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
     let target = reader.text().during(Step::DecodeLaunch, item)?;
-    let fs = kernel::fsopen(c!("proc")).during(Step::MountProc, item)?;
+    let mount = make_proc().during(Step::MountProc, item)?;
+    put(setup, mount, target, item)?;
+    kernel::close(mount);
+    Ok(())
+}
+
+/// A `/proc` that no path leads to, for init alone.
+pub(crate) fn open_proc(setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    setup.own_proc = Some(make_proc().during(Step::MountProc, item)?);
+    Ok(())
+}
+
+fn make_proc() -> kernel::Result<Fd> {
+    let fs = kernel::fsopen(c!("proc"))?;
     let attributes = kernel::MOUNT_ATTR_RDONLY
         | kernel::MOUNT_ATTR_NOSUID
         | kernel::MOUNT_ATTR_NODEV
         | kernel::MOUNT_ATTR_NOEXEC;
-    let mount = kernel::fsmount(fs, attributes).during(Step::MountProc, item)?;
+    let mount = kernel::fsmount(fs, attributes);
     kernel::close(fs);
-    put(setup, mount, target, item)?;
-    kernel::close(mount);
-    Ok(())
+    mount
 }
 
 /// A private set of terminals: no terminal of the host is visible.

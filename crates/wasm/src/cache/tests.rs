@@ -1,0 +1,260 @@
+use super::*;
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+};
+
+const CODE: &[u8] = b"machine code";
+
+fn name(text: &str) -> EntryName {
+    EntryName::of([text.as_bytes()])
+}
+
+fn opened() -> (tempfile::TempDir, Cache) {
+    let base = tempfile::tempdir().unwrap();
+    let cache = Cache::open(base.path()).unwrap();
+    (base, cache)
+}
+
+fn entry(cache: &Cache, name: EntryName) -> PathBuf {
+    cache.path.join(ENTRIES).join(name.file_name())
+}
+
+/// What a worker would find in the descriptor.
+fn code_in(file: &File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    crate::compile::again(file)
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
+    bytes
+}
+
+/// An entry that `spoil` has changed is not given out, and is gone.
+fn is_refused(spoil: impl FnOnce(&Path)) {
+    let (_base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    let path = entry(&cache, name("a"));
+    spoil(&path);
+    assert!(cache.get(name("a")).is_none());
+    assert!(fs::symlink_metadata(&path).is_err(), "it is still there");
+    cache.put(name("a"), CODE).unwrap();
+    assert!(cache.get(name("a")).is_some(), "it can't be made anew");
+}
+
+#[test]
+fn code_is_found_under_its_name_and_no_other() {
+    let (base, cache) = opened();
+    assert!(cache.get(name("a")).is_none());
+    let put = cache.put(name("a"), CODE).unwrap();
+    assert!(code_in(&put).starts_with(CODE));
+    drop(cache);
+    let again = Cache::open(base.path()).unwrap();
+    assert!(code_in(&again.get(name("a")).unwrap()).starts_with(CODE));
+    assert!(again.get(name("b")).is_none());
+}
+
+#[test]
+fn names_tell_their_parts_apart() {
+    let parts = |parts: &[&[u8]]| EntryName::of(parts.iter().copied());
+    assert_ne!(parts(&[b"ab", b"c"]), parts(&[b"a", b"bc"]));
+    assert_ne!(parts(&[b"ab"]), parts(&[b"ab", b""]));
+    assert_eq!(parts(&[b"ab", b"c"]), parts(&[b"ab", b"c"]));
+}
+
+#[test]
+fn an_entry_with_any_byte_changed_is_refused() {
+    let (_base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    let path = entry(&cache, name("a"));
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&path, changed).unwrap();
+        assert!(cache.get(name("a")).is_none(), "byte {at}");
+        fs::write(&path, &whole).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(cache.get(name("a")).is_some(), "byte {at} put back");
+    }
+}
+
+#[test]
+fn an_entry_of_any_other_length_is_refused() {
+    let (_base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    let path = entry(&cache, name("a"));
+    let mut longer = fs::read(&path).unwrap();
+    longer.push(0);
+    for length in (0..longer.len() - 1).chain([longer.len()]) {
+        fs::write(&path, &longer[..length]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(cache.get(name("a")).is_none(), "{length} bytes");
+    }
+}
+
+#[test]
+fn an_entry_under_the_name_of_another_is_refused() {
+    let (_base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    cache.put(name("b"), b"other code").unwrap();
+    fs::copy(entry(&cache, name("b")), entry(&cache, name("a"))).unwrap();
+    assert!(cache.get(name("a")).is_none());
+}
+
+#[test]
+fn an_entry_of_another_key_is_refused() {
+    let (base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    fs::remove_file(base.path().join("palisade").join(KEY)).unwrap();
+    let rekeyed = Cache::open(base.path()).unwrap();
+    assert!(rekeyed.get(name("a")).is_none());
+}
+
+#[test]
+fn an_entry_that_others_could_change_is_refused() {
+    is_refused(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o620)).unwrap());
+    is_refused(|path| fs::hard_link(path, path.with_extension("link")).unwrap());
+    is_refused(|path| {
+        let moved = path.with_extension("moved");
+        fs::rename(path, &moved).unwrap();
+        symlink(&moved, path).unwrap();
+    });
+    is_refused(|path| {
+        fs::remove_file(path).unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0).unwrap();
+    });
+}
+
+#[test]
+fn a_folder_in_the_place_of_an_entry_is_told_and_keeps_nothing() {
+    let (_base, cache) = opened();
+    fs::create_dir(entry(&cache, name("a"))).unwrap();
+    assert!(cache.get(name("a")).is_none());
+    let error = cache.put(name("a"), CODE).unwrap_err();
+    assert!(matches!(error, CacheError::Folder { .. }), "{error}");
+    assert_eq!(cache.entries().len(), 0, "an unfinished file is left");
+}
+
+#[test]
+fn folders_and_key_are_the_callers_alone() {
+    let (base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let outer = base.path().join("palisade");
+    assert_eq!(mode(&outer.join(ENTRIES)), 0o700);
+    assert_eq!(mode(&outer.join(KEY)), 0o600);
+    assert_eq!(mode(&entry(&cache, name("a"))), 0o600);
+}
+
+#[test]
+fn a_cache_that_others_can_use_is_not_used() {
+    let (base, _) = opened();
+    let outer = base.path().join("palisade");
+    for (path, mode) in [
+        (outer.clone(), 0o770),
+        (outer.clone(), 0o707),
+        (outer.join(ENTRIES), 0o750),
+        (outer.join(ENTRIES), 0o705),
+    ] {
+        let kept = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let error = Cache::open(base.path()).unwrap_err();
+        assert!(matches!(error, CacheError::Untrusted { .. }), "{error}");
+        fs::set_permissions(&path, kept).unwrap();
+        Cache::open(base.path()).unwrap();
+    }
+}
+
+#[test]
+fn a_cache_behind_a_link_is_not_used() {
+    let base = tempfile::tempdir().unwrap();
+    fs::create_dir(base.path().join("elsewhere")).unwrap();
+    symlink("elsewhere", base.path().join("palisade")).unwrap();
+    assert!(Cache::open(base.path()).is_err());
+    assert_eq!(
+        fs::read_dir(base.path().join("elsewhere")).unwrap().count(),
+        0
+    );
+}
+
+#[test]
+fn a_key_that_others_could_know_is_made_anew() {
+    let (base, cache) = opened();
+    let path = base.path().join("palisade").join(KEY);
+    for spoil in [
+        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap(),
+        |path: &Path| fs::write(path, b"short").unwrap(),
+        |path: &Path| fs::hard_link(path, path.with_extension("link")).unwrap(),
+        |path: &Path| {
+            fs::rename(path, path.with_extension("moved")).unwrap();
+            symlink(path.with_extension("moved"), path).unwrap();
+        },
+    ] {
+        spoil(&path);
+        let rekeyed = Cache::open(base.path()).unwrap();
+        assert_ne!(rekeyed.key, cache.key);
+    }
+}
+
+#[test]
+fn the_entries_used_longest_ago_make_room() {
+    let (base, mut cache) = opened();
+    let code = vec![7; 1000];
+    cache.most_bytes = 2 * (code.len() + TRAILER_BYTES) as u64;
+    for (text, age_s) in [("old", 300), ("older", 200)] {
+        cache.put(name(text), &code).unwrap();
+        let file = cache.get(name(text)).unwrap();
+        let time = Timespec {
+            tv_sec: now_s() - age_s * 3600,
+            tv_nsec: 0,
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(&file, &times).unwrap();
+    }
+    // Used again: now `older` is what was used longest ago.
+    assert!(cache.get(name("old")).is_some());
+    cache.put(name("new"), &code).unwrap();
+    let kept = ["old", "older", "new"].map(|text| entry(&cache, name(text)).exists());
+    assert_eq!(kept, [true, false, true]);
+    drop(base);
+}
+
+#[test]
+fn two_that_make_the_same_entry_do_no_harm() {
+    let (base, _) = opened();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let cache = Cache::open(base.path()).unwrap();
+                    let code = cache.get(name("a"));
+                    let code = code.unwrap_or_else(|| cache.put(name("a"), CODE).unwrap());
+                    assert!(code_in(&code).starts_with(CODE));
+                }
+            });
+        }
+    });
+    let cache = Cache::open(base.path()).unwrap();
+    assert_eq!(cache.entries().len(), 1);
+}
+
+#[test]
+fn many_that_make_the_key_at_once_agree() {
+    let base = tempfile::tempdir().unwrap();
+    let keys: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| Cache::open(base.path()).unwrap().key))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0]));
+    assert_ne!(keys[0], [0; KEY_BYTES]);
+}

@@ -1,0 +1,281 @@
+//! Carrying a plan out: code from the cache or the compiler, a worker in its domain, a report.
+
+use crate::{
+    cache::{self, Cache, CacheError, EntryName},
+    compile::{self, CompileError},
+    module::ModuleError,
+    plan::Plan,
+    status::{self, Status},
+};
+use palisade_policy::visible;
+use palisade_process::{Domain, DomainError, Epilogue, LaunchError, Launcher, Machine, Streams};
+use palisade_wall::{Exit, Phase, Report};
+use rustix::{fs::SealFlags, io::Errno, pipe::PipeFlags};
+use std::{
+    fs::File,
+    io::Read,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{FileExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+/// Nothing that a worker says is longer.
+const STATUS_BYTES: u64 = 64 * 1024;
+/// A report has no more phases: a worker whose guest took it over could tell of any number.
+const MOST_PHASES: usize = 32;
+/// The exit code of a worker that could not run its guest.
+const NOT_RUN: Exit = Exit::Code(125);
+
+/// A guest was not started.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum StartError {
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    #[error(
+        "policy: the guest could write {}, where palisade keeps code that it runs later: keep it out of what is \
+         granted, or add --protect {}", path.display(), path.display()
+    )]
+    CacheInReach { path: PathBuf },
+    #[error("host: cannot look at {}: {source}", path.display())]
+    Compiler {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("host: cannot hand code to the worker: {0}")]
+    Code(#[source] std::io::Error),
+    #[error("host: cannot make a pipe for the worker: {0}")]
+    Pipe(#[source] Errno),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+}
+
+impl StartError {
+    /// Whether the host refused namespaces, without which the user may have chosen to go on.
+    pub fn is_for_lack_of_namespaces(&self) -> bool {
+        matches!(self, Self::Launch(error) if error.is_for_lack_of_namespaces())
+    }
+}
+
+/// Compiled code, open.
+#[derive(Debug)]
+pub struct Code {
+    file: File,
+    /// Why it was not kept for the next time.
+    pub not_kept: Option<CacheError>,
+}
+
+impl Plan {
+    /// The guest's code: from the cache, or made anew and kept there. The cache lies in the folder
+    /// `palisade` of `caches`, or of the user's caches ([`cache::usual_base`]).
+    ///
+    /// # Errors
+    ///
+    /// When the module can't be read or compiled, or the guest could write to the cache.
+    pub fn code(&self, machine: &Machine, caches: Option<&Path>) -> Result<Code, StartError> {
+        let module = self.module.read()?;
+        let caches = caches.map_or_else(cache::usual_base, |caches| Ok(caches.into()));
+        let cache = caches.and_then(|base| Cache::open(&base));
+        let cache = match cache {
+            Ok(cache) if cache.paths().iter().any(|path| self.worker.can_write(path)) => {
+                return Err(StartError::CacheInReach { path: cache.path });
+            }
+            opened => opened,
+        };
+        let name = entry_name(&module, &self.compiler)?;
+        if let Some(file) = cache.as_ref().ok().and_then(|cache| cache.get(name)) {
+            return Ok(Code {
+                file,
+                not_kept: None,
+            });
+        }
+        let code = compile::compile(
+            &module,
+            &self.module.path,
+            &self.compiler,
+            machine,
+            &self.allow_degraded,
+        )?;
+        match cache.and_then(|cache| cache.put(name, &code)) {
+            Ok(file) => Ok(Code {
+                file,
+                not_kept: None,
+            }),
+            Err(error) => Ok(Code {
+                file: in_memory(&code)?,
+                not_kept: Some(error),
+            }),
+        }
+    }
+
+    /// Starts the guest.
+    ///
+    /// # Errors
+    ///
+    /// When a step of the plan fails. Nothing of the domain is left then.
+    pub fn launch(
+        &self,
+        code: &Code,
+        launcher: &Launcher,
+        streams: Streams<'_>,
+    ) -> Result<Domain, StartError> {
+        let code = compile::again(&code.file).map_err(StartError::Code)?;
+        let (status, status_of_worker) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(StartError::Pipe)?;
+        let passed = [code.as_fd(), status_of_worker.as_fd()];
+        let streams = Streams {
+            passed: &passed,
+            ..streams
+        };
+        let domain = launcher.launch(&self.worker, &streams)?;
+        let program = self.worker.command.first().cloned().unwrap_or_default();
+        Ok(
+            domain.with_epilogue(Epilogue::new(move |report, ordered_ns| {
+                let told = status::read(&read_status(status));
+                complete(report, &program, ordered_ns, told)
+            })),
+        )
+    }
+}
+
+/// All that the code depends on.
+fn entry_name(module: &[u8], compiler: &Path) -> Result<EntryName, StartError> {
+    let metadata = std::fs::metadata(compiler).map_err(|source| StartError::Compiler {
+        path: compiler.into(),
+        source,
+    })?;
+    let identity = format!(
+        "{} {} {} {} {}",
+        metadata.dev(),
+        metadata.ino(),
+        metadata.size(),
+        metadata.mtime(),
+        metadata.mtime_nsec()
+    );
+    Ok(EntryName::of([
+        module,
+        env!("CARGO_PKG_VERSION").as_bytes(),
+        identity.as_bytes(),
+        processor_features().as_bytes(),
+    ]))
+}
+
+/// Those that a compiler makes use of.
+fn processor_features() -> String {
+    macro_rules! present {
+        ($($feature:tt),*) => {
+            [$(($feature, std::arch::is_x86_feature_detected!($feature))),*]
+        };
+    }
+    let features = present![
+        "sse3",
+        "ssse3",
+        "sse4.1",
+        "sse4.2",
+        "popcnt",
+        "avx",
+        "avx2",
+        "fma",
+        "bmi1",
+        "bmi2",
+        "lzcnt",
+        "cmpxchg16b",
+        "avx512f",
+        "avx512dq",
+        "avx512vl",
+        "avx512bitalg",
+        "avx512vbmi"
+    ];
+    let present = features.iter().filter(|(_, present)| *present);
+    present.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+}
+
+/// Code in a memory file that nobody can change.
+fn in_memory(code: &[u8]) -> Result<File, StartError> {
+    let file = compile::memory_file("palisade-code")?;
+    file.write_all_at(code, 0).map_err(StartError::Code)?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals).map_err(|errno| StartError::Code(errno.into()))?;
+    Ok(file)
+}
+
+/// The worker is gone, and with it whoever could write; should its end be held elsewhere all the same,
+/// nobody waits.
+fn read_status(pipe: OwnedFd) -> String {
+    let _ = rustix::io::ioctl_fionbio(&pipe, true);
+    let mut bytes = Vec::new();
+    // What was read before an error counts.
+    let _ = File::from(pipe).take(STATUS_BYTES).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The report of the guest, from that of its worker.
+fn complete(
+    mut report: Report,
+    program: &str,
+    ordered_ns: u64,
+    told: Vec<Status>,
+) -> Result<Report, DomainError> {
+    report.wall = "wasm".into();
+    name_processes(&mut report, program);
+    for status in told {
+        match status {
+            Status::Phase { .. } if report.phases.len() >= MOST_PHASES => {}
+            Status::Phase { name, at_ns } => report.phases.push(Phase {
+                name: visible(&name).into_owned(),
+                done_us: at_ns.saturating_sub(ordered_ns) as f64 / 1000.0,
+            }),
+            Status::Trap(text) if report.trap.is_none() => {
+                report.trap = Some(visible(&text).into_owned());
+            }
+            Status::Refused(text) if report.exit == NOT_RUN => {
+                return Err(DomainError::NotRun(not_run(program.as_ref(), &text)));
+            }
+            Status::Stale(text) if report.exit == NOT_RUN => {
+                return Err(DomainError::NotRun(format!(
+                    "host: palisade-worker and palisade-compiler do not belong together ({}): build both anew",
+                    visible(&text)
+                )));
+            }
+            Status::Trap(_) | Status::Refused(_) | Status::Stale(_) => {}
+        }
+    }
+    report
+        .phases
+        .sort_by(|one, other| one.done_us.total_cmp(&other.done_us));
+    Ok(report)
+}
+
+/// Whose fault it is comes first, in every message. Who could not run the guest may have said so.
+pub(crate) fn not_run(program: &Path, why: &str) -> String {
+    const FAULTS: [&str; 4] = ["guest", "policy", "host", "wall"];
+    let named = why
+        .split_once(": ")
+        .filter(|(fault, _)| FAULTS.contains(fault));
+    let (fault, reason) = named.unwrap_or(("guest", why));
+    let program = program.to_string_lossy();
+    format!(
+        "{fault}: {} cannot be run: {}",
+        visible(&program),
+        visible(reason)
+    )
+}
+
+/// The only process of the domain is the worker, and what it does is the guest's doing.
+fn name_processes(report: &mut Report, program: &str) {
+    let name = Path::new(program).file_name().unwrap_or_default();
+    for process in report
+        .denials
+        .iter_mut()
+        .filter_map(|denial| denial.process.as_mut())
+    {
+        process.name = visible(&name.to_string_lossy()).into_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! Which program a user means, and whether it is WebAssembly.
+
+use palisade_policy::{Access, Policy, WallKind};
+use palisade_process::plan::Surroundings;
+use rustix::{
+    fs::{FileType, Mode, OFlags},
+    io::Errno,
+};
+use serde::Serialize;
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::Read,
+    os::{fd::AsFd, unix::fs::FileExt},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+/// No program is larger: compilers and language runtimes are up to 60 MB.
+pub const MOST_MODULE_BYTES: u64 = 256 << 20;
+
+/// `\0asm`, the version and the layer.
+const HEAD_BYTES: usize = 8;
+
+/// What a WebAssembly file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A core module: WASI preview 1.
+    Module,
+    /// A component: WASI 0.2 or 0.3.
+    Component,
+}
+
+impl Kind {
+    /// Reads the first bytes of a file; `None` if it is not WebAssembly. The upper half of the version
+    /// field is the layer.
+    pub fn of_head(head: &[u8]) -> Option<Self> {
+        match head {
+            [0, b'a', b's', b'm', _, _, 1, 0, ..] => Some(Self::Component),
+            [0, b'a', b's', b'm', ..] => Some(Self::Module),
+            _ => None,
+        }
+    }
+}
+
+/// A WebAssembly file, open.
+#[derive(Clone, Debug, Serialize)]
+pub struct Module {
+    /// Where it lies on the host.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    #[serde(skip)]
+    file: Arc<File>,
+}
+
+/// There is no module to run.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum ModuleError {
+    #[error(
+        "policy: the wasm wall runs WebAssembly, and {} is none: leave `wall` out, and palisade chooses by the file",
+        program.display()
+    )]
+    IsNative { program: PathBuf },
+    #[error(
+        "policy: the process wall runs native programs, and {} is WebAssembly: leave `wall` out, and palisade \
+         chooses by the file",
+        program.display()
+    )]
+    IsWasm { program: PathBuf },
+    #[error("policy: {} was not found on the host: name the module's file", program.display())]
+    NotFound { program: PathBuf },
+    #[error("host: {} cannot be read: {errno}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error("guest: {} is not a regular file", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("guest: {} is larger than {} MiB, which no module may be", path.display(), MOST_MODULE_BYTES >> 20)]
+    TooLarge { path: PathBuf },
+    #[error("host: {} changed while it was read; run again if that was you", path.display())]
+    Changed { path: PathBuf },
+}
+
+/// Finds the module that `program` names; `None` if it is a native program's name. With a slash it is
+/// a path as the guest sees it, or else the host's. Without one it is a native program's, found by
+/// `PATH`, unless it ends in `.wasm`: then it is a file of the current folder.
+///
+/// One file is opened, and eight bytes of it are read, before it is known to be WebAssembly.
+///
+/// # Errors
+///
+/// When the wall that the policy names does not suit the file, or the file can't be read.
+pub fn find(
+    program: &OsStr,
+    policy: &Policy,
+    surroundings: &Surroundings,
+) -> Result<Option<Module>, ModuleError> {
+    let module = places(program, policy, surroundings)
+        .iter()
+        .find_map(|path| Module::open(path).transpose());
+    match (policy.wall, module) {
+        (None | Some(WallKind::Wasm), Some(module)) => module.map(Some),
+        (None | Some(WallKind::Process), None) => Ok(None),
+        (Some(WallKind::Process), Some(Ok(_))) => Err(ModuleError::IsWasm {
+            program: program.into(),
+        }),
+        // What can't be read is for the guest's own side to say.
+        (Some(WallKind::Process), Some(Err(_))) => Ok(None),
+        (Some(WallKind::Wasm), None) => {
+            let program = PathBuf::from(program);
+            let exists = surroundings
+                .cwd
+                .as_deref()
+                .is_some_and(|cwd| cwd.join(&program).exists());
+            Err(if exists {
+                ModuleError::IsNative { program }
+            } else {
+                ModuleError::NotFound { program }
+            })
+        }
+    }
+}
+
+/// Paths of the host to try, in order.
+fn places(program: &OsStr, policy: &Policy, surroundings: &Surroundings) -> Vec<PathBuf> {
+    let has_slash = program.as_encoded_bytes().contains(&b'/');
+    let is_named_so = program.as_encoded_bytes().ends_with(b".wasm");
+    // A file of the current folder that has the name of a native program must not be taken for it.
+    if !has_slash && !is_named_so && policy.wall != Some(WallKind::Wasm) {
+        return Vec::new();
+    }
+    let outside = surroundings.cwd.clone().unwrap_or_default();
+    let typed = outside.join(program);
+    let inside = policy.grants.cwd.as_ref().unwrap_or(&outside);
+    let granted = host_path(policy, &normalized(&inside.join(program)));
+    granted
+        .filter(|path| *path != typed)
+        .into_iter()
+        .chain([typed])
+        .collect()
+}
+
+/// Where on the host the guest's `path` lies, by the deepest grant at or above it.
+fn host_path(policy: &Policy, path: &Path) -> Option<PathBuf> {
+    let files = policy.grants.files.iter();
+    let shown = files.filter(|grant| matches!(grant.access, Access::Read | Access::Write));
+    let around = shown.filter(|grant| path.starts_with(grant.guest_path()));
+    let grant = around.max_by_key(|grant| grant.guest_path().components().count())?;
+    let rest = path.strip_prefix(grant.guest_path()).ok()?;
+    Some(match rest.as_os_str().is_empty() {
+        true => grant.host.clone(),
+        false => grant.host.join(rest),
+    })
+}
+
+/// The path with `.` and `..` taken out by the letter.
+fn normalized(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(clean.pop()),
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+impl Module {
+    /// Opens `path` if it is WebAssembly, without waiting for anybody: it may be a FIFO.
+    ///
+    /// # Errors
+    ///
+    /// When it is WebAssembly and no regular file.
+    pub fn open(path: &Path) -> Result<Option<Self>, ModuleError> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
+            return Ok(None);
+        };
+        let mut head = [0; HEAD_BYTES];
+        let read = rustix::io::read(&file, &mut head).unwrap_or(0);
+        let Some(kind) = Kind::of_head(&head[..read]) else {
+            return Ok(None);
+        };
+        let unreadable = |errno| ModuleError::Unreadable {
+            path: path.into(),
+            errno,
+        };
+        let stat = rustix::fs::fstat(&file).map_err(unreadable)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(ModuleError::NotAFile { path: path.into() });
+        }
+        Ok(Some(Self {
+            path: path.into(),
+            kind,
+            file: Arc::new(file.into()),
+        }))
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be read, is too large, or changes meanwhile.
+    pub fn read(&self) -> Result<Vec<u8>, ModuleError> {
+        let path = || self.path.clone();
+        let unreadable = |errno| ModuleError::Unreadable {
+            path: path(),
+            errno,
+        };
+        let stat = rustix::fs::fstat(self.file.as_fd()).map_err(unreadable)?;
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        if size > MOST_MODULE_BYTES {
+            return Err(ModuleError::TooLarge { path: path() });
+        }
+        let mut bytes = vec![0; size as usize];
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Ok(()) if Kind::of_head(&bytes) == Some(self.kind) => Ok(bytes),
+            Ok(()) => Err(ModuleError::Changed { path: path() }),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(ModuleError::Changed { path: path() })
+            }
+            Err(error) => Err(unreadable(
+                Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            )),
+        }
+    }
+}
+
+/// Reads at most so many bytes.
+pub(crate) fn read_at_most(from: impl Read, most_bytes: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

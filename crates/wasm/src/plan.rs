@@ -1,0 +1,389 @@
+//! The plan: the process wall's for the worker, and what the worker is told. Pure data.
+
+use crate::{
+    module::{Kind, Module},
+    order::Order,
+    programs::{Programs, WORKER},
+};
+use palisade_policy::{
+    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
+    Profile,
+};
+use palisade_process::{
+    Host, Kind as FileKind, Machine, Tier,
+    plan::{self as process, PlanError, Step, Surroundings},
+};
+use palisade_wall::{Command, Enforcement, Level};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// Where the worker finds itself. Not below a folder: no preopen leads there.
+const WORKER_INSIDE: &str = "/.palisade-worker";
+/// Descriptors that the worker needs beside the guest's.
+const OWN_FILES: u64 = 32;
+/// Threads that the worker may need beside the guest's one.
+const OWN_THREADS: u64 = 16;
+/// The kernel's, never the guest's.
+const KERNEL_FOLDERS: [&str; 2] = ["/proc", "/sys"];
+
+/// Every step of one launch.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// What runs.
+    pub module: Module,
+    /// Grants that mean nothing to this guest.
+    pub notes: Vec<String>,
+    /// What the worker is told.
+    #[serde(serialize_with = "as_words")]
+    pub order: Order,
+    /// The domain of the worker.
+    pub worker: process::Plan,
+    #[serde(skip)]
+    pub(crate) compiler: PathBuf,
+    #[serde(skip)]
+    pub(crate) allow_degraded: BTreeSet<Capability>,
+}
+
+/// The policy can't be carried out for a WebAssembly guest.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum WasmPlanError {
+    #[error(transparent)]
+    Process(#[from] PlanError),
+    #[error(
+        "policy: {} lies right below /, where a WebAssembly guest finds no file: grant it below a folder \
+         (HOST:/FOLDER/NAME), or start the guest in / (--cwd /)",
+        path.display()
+    )]
+    FileInRoot { path: PathBuf },
+    #[error(
+        "policy: a WebAssembly guest cannot have {what}: {why}; leave it out, or run a native program"
+    )]
+    NotOffered {
+        what: &'static str,
+        why: &'static str,
+    },
+}
+
+/// Makes a plan.
+///
+/// # Errors
+///
+/// When the process wall has none, or the policy grants what a WebAssembly guest would need and can't
+/// have.
+pub fn make_plan(
+    module: Module,
+    policy: &Policy,
+    command: &Command,
+    machine: &Machine,
+    (surroundings, host): (&Surroundings, &dyn Host),
+    programs: &Programs,
+) -> Result<Plan, WasmPlanError> {
+    refuse(policy)?;
+    policy.validate().map_err(PlanError::from)?;
+    let mut worker = plan_worker(policy, machine, surroundings, host, &programs.worker)?;
+    worker.command = command.words();
+    refuse_files_in_root(&worker)?;
+    let order = order(&worker, policy, command, host);
+    worker.arguments = std::iter::once(WORKER.into())
+        .chain(order.to_arguments())
+        .collect();
+    set_working_directory(&mut worker, policy);
+    bound_worker(&mut worker, &order);
+    tell_enforcement(&mut worker);
+    Ok(Plan {
+        notes: notes(policy, module.kind),
+        module,
+        order,
+        worker,
+        compiler: programs.compiler.clone(),
+        allow_degraded: policy.allow_degraded.clone(),
+    })
+}
+
+/// The process wall's plan for the worker: the policy's, and the worker's own file.
+fn plan_worker(
+    policy: &Policy,
+    machine: &Machine,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+    worker: &Path,
+) -> Result<process::Plan, PlanError> {
+    let is_bare = machine.tier == Tier::Bare;
+    let inside = if is_bare {
+        worker
+    } else {
+        Path::new(WORKER_INSIDE)
+    };
+    let mut policy = policy.clone();
+    policy.grants.files.push(FileGrant {
+        access: Access::Read,
+        host: worker.into(),
+        guest: Some(inside.into()),
+    });
+    let command = Command::new(inside);
+    let mut plan = process::make_plan(&policy, &command, machine, surroundings, host)?;
+    plan.passes = true;
+    if !is_bare {
+        plan.leave_proc_out();
+    }
+    Ok(plan)
+}
+
+/// What the guest would rely on and could not get.
+pub(crate) fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
+    let not_offered = |what, why| Err(WasmPlanError::NotOffered { what, why });
+    if policy.grants.profiles.contains(&Profile::Palisade) {
+        return not_offered(
+            "a palisade of its own (profile `palisade`)",
+            "it starts no processes",
+        );
+    }
+    if policy.grants.devices.iter().any(DeviceGrant::is_pts) {
+        return not_offered(
+            "terminals of its own (device `pts`)",
+            "WASI has no call that makes one",
+        );
+    }
+    Ok(())
+}
+
+/// A file has no folder that could be opened in its stead, and the guest's `/` is not open to it.
+fn refuse_files_in_root(worker: &process::Plan) -> Result<(), WasmPlanError> {
+    if worker.cwd == Path::new("/") {
+        return Ok(());
+    }
+    let folders = folders_in_root(worker);
+    let mut mounts = worker.steps.iter().filter_map(|step| match step {
+        Step::Mount { target, .. } => Some(target.as_path()),
+        _ => None,
+    });
+    let is_file = |path: &&Path| {
+        let is_own = *path == Path::new(WORKER_INSIDE);
+        !is_own && path.components().count() == 2 && !folders.contains_key(*path)
+    };
+    match mounts.find(is_file) {
+        Some(path) => Err(WasmPlanError::FileInRoot { path: path.into() }),
+        None => Ok(()),
+    }
+}
+
+fn order(worker: &process::Plan, policy: &Policy, command: &Command, host: &dyn Host) -> Order {
+    const STANDARD_STREAMS: usize = 3;
+    let listeners = worker.count_listeners();
+    let next = (STANDARD_STREAMS + listeners) as i32;
+    let preopens = preopens(worker, host);
+    // A native program has none of these, `.` among them, and the limit is about what it opens.
+    let opened_for_it = preopens.len() as u64 + 1;
+    Order {
+        code: next,
+        status: next + 1,
+        listeners: listeners as i32,
+        cwd: worker.cwd.clone(),
+        preopens,
+        // The process wall holds it, for the domain as a whole.
+        memory_bytes: None,
+        files: policy
+            .limits
+            .files
+            .map(|files| files.saturating_add(opened_for_it)),
+        arguments: std::iter::once(&command.program)
+            .chain(&command.arguments)
+            .cloned()
+            .collect(),
+    }
+}
+
+/// The folders right below the domain's root. Where nothing is mounted, the folders that were granted.
+fn preopens(worker: &process::Plan, host: &dyn Host) -> Vec<PathBuf> {
+    let is_folder = |path: &Path| {
+        let found = host.find(path);
+        found.is_ok_and(|found| found.kind == FileKind::Folder)
+    };
+    if worker.tier == Tier::Bare {
+        let rules = worker.landlock.iter().flat_map(|landlock| &landlock.rules);
+        let paths = rules.map(|rule| rule.path.clone());
+        return paths.filter(|path| is_folder(path)).collect();
+    }
+    folders_in_root(worker)
+        .into_iter()
+        .filter(|(path, link)| {
+            link.is_none_or(|target| is_folder(&Path::new("/").join(target))) && !is_kernels(path)
+        })
+        .map(|(path, _)| path)
+        .collect()
+}
+
+fn is_kernels(path: &Path) -> bool {
+    KERNEL_FOLDERS
+        .iter()
+        .any(|folder| path == Path::new(folder))
+}
+
+/// Each with the target it is a link to, if it is one (merged `/usr`).
+fn folders_in_root(worker: &process::Plan) -> BTreeMap<PathBuf, Option<&Path>> {
+    let mut folders = BTreeMap::new();
+    for step in &worker.steps {
+        let (path, link, is_folder) = match step {
+            Step::MakeFolder { path, .. } => (path, None, true),
+            Step::MakeSymlink { path, target } => (path, Some(target.as_path()), true),
+            Step::WriteFile { path, .. } => (path, None, false),
+            Step::Mount { target, .. } | Step::Remount { target, .. } => (target, None, false),
+            _ => continue,
+        };
+        let depth = path.components().count();
+        let Some(top) = path.components().nth(1) else {
+            continue;
+        };
+        if depth > 2 {
+            folders.insert(Path::new("/").join(top), None);
+        } else if is_folder {
+            folders.entry(path.clone()).or_insert(link);
+        }
+    }
+    folders
+}
+
+/// Go's programs learn from `PWD` where they are.
+fn set_working_directory(worker: &mut process::Plan, policy: &Policy) {
+    let is_pwd = |grant: &EnvGrant| grant.name == "PWD";
+    if !policy.grants.env.iter().any(is_pwd) {
+        let mut variable = OsString::from("PWD=");
+        variable.push(&worker.cwd);
+        worker.environment.push(variable);
+    }
+}
+
+/// The worker needs some of what the policy bounds for itself. The guest's share is held by the worker.
+fn bound_worker(worker: &mut process::Plan, order: &Order) {
+    let own = order.preopens.len() as u64 + OWN_FILES;
+    for limit in &mut worker.rlimits {
+        match limit.name {
+            "NOFILE" => limit.value = limit.value.saturating_add(own),
+            "NPROC" => limit.value = limit.value.saturating_add(OWN_THREADS),
+            _ => {}
+        }
+    }
+}
+
+/// What of the process wall's the worker holds for the guest, and what the engine adds.
+fn tell_enforcement(worker: &mut process::Plan) {
+    for row in &mut worker.enforcement {
+        let first = match row.capability.as_str() {
+            "processes" => "WASI starts none",
+            "files" => "the worker counts the guest's",
+            _ => continue,
+        };
+        row.mechanism = format!("{first}; {} around the worker", row.mechanism);
+    }
+    worker.enforcement.extend(enforcement());
+}
+
+/// What the engine adds to the process wall.
+pub(crate) fn enforcement() -> [Enforcement; 2] {
+    let row = |capability: &str, requested: &str, mechanism: &str| Enforcement {
+        capability: capability.into(),
+        requested: requested.into(),
+        actual: Level::Full,
+        mechanism: mechanism.into(),
+    };
+    [
+        row(
+            "isolation",
+            "its own memory",
+            "WebAssembly: every access is checked; there is no /proc",
+        ),
+        row(
+            "host-calls",
+            "WASI",
+            "the worker's functions: no processes, no threads; paths by openat2(RESOLVE_BENEATH)",
+        ),
+    ]
+}
+
+/// Grants that this guest has no way to use. They are kept: the same policy suits both walls.
+fn notes(policy: &Policy, kind: Kind) -> Vec<String> {
+    let grants = &policy.grants;
+    let has = |access| grants.files.iter().any(|grant| grant.access == access);
+    let is_module = kind == Kind::Module;
+    let connects = grants.connect.iter();
+    let listens = grants.listen.iter();
+    let candidates = [
+        (
+            has(Access::Exec),
+            "exec: a WebAssembly guest executes nothing",
+        ),
+        (
+            has(Access::Ipc),
+            "ipc: WASI makes no socket files and no FIFOs",
+        ),
+        (
+            policy.limits.processes.is_some(),
+            "processes: a WebAssembly guest is one",
+        ),
+        (
+            is_module && !grants.connect.is_empty(),
+            "connect: WASI preview 1 has no call that connects; a component has",
+        ),
+        (
+            !is_module
+                && connects
+                    .clone()
+                    .any(|grant| matches!(grant, ConnectGrant::Unix(_))),
+            "connect unix: WASI has no sockets of files",
+        ),
+        (
+            is_module && listens.clone().any(|grant| !is_ready_made(grant)),
+            "listen: WASI preview 1 has no call that listens; `,ready` and `inherited` give it open sockets",
+        ),
+    ];
+    let said = candidates.into_iter().filter(|(applies, _)| *applies);
+    said.map(|(_, note)| note.into()).collect()
+}
+
+fn is_ready_made(grant: &ListenGrant) -> bool {
+    match grant {
+        ListenGrant::Inherited => true,
+        ListenGrant::At { ready, .. } => *ready,
+    }
+}
+
+fn as_words<S: serde::Serializer>(order: &Order, serializer: S) -> Result<S::Ok, S::Error> {
+    let words = order.to_arguments();
+    serializer.collect_seq(words.iter().map(|word| word.to_string_lossy()))
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.module.kind {
+            Kind::Module => "module",
+            Kind::Component => "component",
+        };
+        writeln!(formatter, "{kind:<10}{}", self.module.path.display())?;
+        writeln!(
+            formatter,
+            "compile   {}, which is granted nothing; its code is kept",
+            self.compiler.display()
+        )?;
+        let preopens: Vec<_> = self.order.preopens.iter().collect();
+        let preopens: Vec<_> = preopens
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        writeln!(
+            formatter,
+            "preopen   {} and . at {}",
+            preopens.join(" "),
+            self.order.cwd.display()
+        )?;
+        for note in &self.notes {
+            writeln!(formatter, "unused    {note}")?;
+        }
+        write!(formatter, "{}", self.worker)
+    }
+}

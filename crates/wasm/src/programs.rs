@@ -1,0 +1,71 @@
+//! The programs beside `palisade` that the wall is made of.
+
+use std::path::{Path, PathBuf};
+
+/// Runs a guest.
+pub const WORKER: &str = "palisade-worker";
+/// Compiles one.
+pub const COMPILER: &str = "palisade-compiler";
+/// Names the folder they lie in.
+pub const FOLDER_VARIABLE: &str = "PALISADE_LIBEXEC";
+
+/// Where the worker and the compiler lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Programs {
+    /// [`WORKER`].
+    pub worker: PathBuf,
+    /// [`COMPILER`].
+    pub compiler: PathBuf,
+}
+
+/// A part of the wall is not installed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "host: {name} was not found in {}: it is built with palisade (`make build`); put it beside, or name its folder \
+     in {FOLDER_VARIABLE}",
+    searched.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" or ")
+)]
+pub struct NotInstalled {
+    /// Which.
+    pub name: &'static str,
+    /// Where it was looked for.
+    pub searched: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// Looks in `folder`, else where the variable says, else beside this program and in the
+    /// `libexec/palisade` beside its folder.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not there.
+    pub fn find(folder: Option<&Path>) -> Result<Self, NotInstalled> {
+        let folders = match folder {
+            Some(folder) => vec![folder.into()],
+            None => usual_folders(),
+        };
+        let find = |name| {
+            let paths = folders.iter().map(|folder| folder.join(name));
+            let mut found = paths.filter(|path| path.is_file());
+            found.next().ok_or_else(|| NotInstalled {
+                name,
+                searched: folders.clone(),
+            })
+        };
+        Ok(Self {
+            worker: find(WORKER)?,
+            compiler: find(COMPILER)?,
+        })
+    }
+}
+
+fn usual_folders() -> Vec<PathBuf> {
+    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
+        let folder = PathBuf::from(folder);
+        return vec![std::path::absolute(&folder).unwrap_or(folder)];
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let beside = program.parent().unwrap_or(Path::new("/"));
+    let libexec = beside.parent().unwrap_or(Path::new("/"));
+    vec![beside.into(), libexec.join("libexec/palisade")]
+}

@@ -1,0 +1,204 @@
+//! Plans for machines that are made up, as `palisade explain` prints them.
+//!
+//! `INSTA_UPDATE=always` writes the snapshots anew; look at what changed before you commit it.
+
+use palisade_policy::{Policy, PolicyLayer};
+use palisade_process::{Found, Host, Identity, Kind, Machine, Tier, plan::Surroundings};
+use palisade_wall::Command;
+use palisade_wasm::{
+    module::Module,
+    plan::{Plan, WasmPlanError, make_plan},
+    programs::Programs,
+};
+use std::{fs, path::Path, sync::OnceLock};
+
+#[path = "../../process/src/host/table.rs"]
+#[allow(
+    dead_code,
+    reason = "the process wall's tests use the rest of the table"
+)]
+mod table;
+use table::{HOME, Table};
+
+const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+fn home() -> Table {
+    Table::with_home()
+        .folder("/home/ada/work")
+        .folder("/srv")
+        .folder("/srv/data")
+        .folder("/opt")
+        .folder("/opt/palisade")
+        .file("/home/ada/one", "1")
+        .file("/opt/palisade/palisade-worker", "worker")
+}
+
+fn user() -> Machine {
+    Machine {
+        tier: Tier::UserNamespace,
+        uid: 1001,
+        gid: 1002,
+        landlock_abi: Some(6),
+        memfd_noexec: true,
+        processors: 4,
+        cgroups: OnceLock::new(),
+        filtered: false.into(),
+    }
+}
+
+fn module(head: &[u8]) -> Module {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prog.wasm");
+    fs::write(&path, head).unwrap();
+    let mut module = Module::open(&path).unwrap().unwrap();
+    module.path = "/home/ada/prog.wasm".into();
+    module
+}
+
+fn plan_of(head: &[u8], machine: &Machine, text: &str) -> Result<Plan, WasmPlanError> {
+    let layer = PolicyLayer::from_toml(text, "policy.toml", Path::new(HOME)).unwrap();
+    let command = Command {
+        program: "prog.wasm".into(),
+        arguments: vec!["--flag".into()],
+    };
+    let surroundings = Surroundings {
+        cwd: Some(HOME.into()),
+        environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into(),
+        terminal: false,
+    };
+    let programs = Programs {
+        worker: "/opt/palisade/palisade-worker".into(),
+        compiler: "/opt/palisade/palisade-compiler".into(),
+    };
+    make_plan(
+        module(head),
+        &Policy::from_layers([layer]),
+        &command,
+        machine,
+        (&surroundings, &home()),
+        &programs,
+    )
+}
+
+fn order(text: &str) -> String {
+    let plan = plan_of(MODULE, &user(), text).unwrap();
+    let words = plan.order.to_arguments();
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
+
+fn refusal(text: &str) -> String {
+    plan_of(MODULE, &user(), text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_whole_plan() {
+    let plan = plan_of(
+        MODULE,
+        &user(),
+        "[grants]\nread = ['work', '/srv/data:/data']\n[limits]\nfiles = 16\nprocesses = 1",
+    );
+    insta::assert_snapshot!(plan.unwrap());
+}
+
+/// The same mechanisms around the worker as around any program.
+#[test]
+fn the_worker_is_behind_the_whole_process_wall() {
+    let plan = plan_of(MODULE, &user(), "").unwrap();
+    let native = palisade_process::plan::make_plan(
+        &Policy::default(),
+        &Command::new("true"),
+        &user(),
+        &Surroundings::default(),
+        &home(),
+    )
+    .unwrap();
+    assert_eq!(plan.worker.seccomp, native.seccomp);
+    assert_eq!(plan.worker.landlock, native.landlock);
+    assert!(plan.worker.enforcement.starts_with(&native.enforcement));
+    let steps = |plan: &palisade_process::plan::Plan| -> Vec<_> {
+        plan.steps.iter().map(ToString::to_string).collect()
+    };
+    let (inside, outside) = (steps(&plan.worker), steps(&native));
+    let lost: Vec<_> = outside
+        .iter()
+        .filter(|step| !inside.contains(step))
+        .collect();
+    let new: Vec<_> = inside
+        .iter()
+        .filter(|step| !outside.contains(step))
+        .collect();
+    insta::assert_snapshot!(format!("{lost:#?}\n{new:#?}"));
+}
+
+#[test]
+fn the_guest_finds_the_folders_of_its_root_open() {
+    let orders = [
+        "",
+        "system = false\n[grants]\nwrite = ['work']",
+        "system = false\ncwd = '/data'\n[grants]\nread = ['/srv/data:/data', 'one:/etc/one']",
+    ];
+    insta::assert_snapshot!(orders.map(order).join("\n"));
+}
+
+#[test]
+fn descriptors_come_behind_listeners() {
+    let listening = "system = false\n[grants]\nlisten = ['tcp://127.0.0.1:80,ready', 'tcp://localhost:81,ready']";
+    insta::assert_snapshot!(order(listening));
+}
+
+#[test]
+fn limits_are_the_guests_and_the_worker_has_room() {
+    let plan = plan_of(MODULE, &user(), "[limits]\nfiles = 16\nprocesses = 1").unwrap();
+    assert_eq!(
+        plan.order.files,
+        Some(16 + plan.order.preopens.len() as u64 + 1)
+    );
+    let limit = |name| {
+        let mut limits = plan.worker.rlimits.iter();
+        limits.find(|limit| limit.name == name).unwrap().value
+    };
+    assert!(limit("NOFILE") >= 16 + plan.order.preopens.len() as u64 + 5);
+    assert!(limit("NPROC") > 2);
+}
+
+#[test]
+fn grants_that_mean_nothing_are_told() {
+    let text = "[grants]\nwrite = ['work']\nexec = ['work']\nipc = ['work']\nconnect = ['tcp://192.0.2.1:1']\nlisten = ['tcp://127.0.0.1:80']\n[limits]\nprocesses = 4";
+    let notes = |head| plan_of(head, &user(), text).unwrap().notes.join("\n");
+    insta::assert_snapshot!(format!("{}\n\n{}", notes(MODULE), notes(COMPONENT)));
+}
+
+#[test]
+fn what_a_guest_would_need_and_cannot_have_is_refused() {
+    let said = [
+        "profiles = ['palisade']",
+        "[grants]\ndevice = ['pts']",
+        "cwd = '/tmp'\n[grants]\nread = ['one:/one']",
+        "[grants]\nread = ['gone']",
+        "[grants]\nexec = ['/usr']",
+    ]
+    .map(|text| format!("{}\n    {}\n", text.replace('\n', ", "), refusal(text)));
+    insta::assert_snapshot!(said.concat());
+}
+
+#[test]
+fn a_file_in_the_root_is_found_from_the_root() {
+    assert!(plan_of(MODULE, &user(), "cwd = '/'\n[grants]\nread = ['one:/one']").is_ok());
+}
+
+#[test]
+fn go_learns_where_it_is() {
+    let environment = |text| {
+        let plan = plan_of(MODULE, &user(), text).unwrap();
+        let mut variables = plan.worker.environment.into_iter();
+        variables
+            .find(|variable| variable.to_string_lossy().starts_with("PWD="))
+            .unwrap()
+    };
+    assert_eq!(environment("[grants]\nread = ['.']"), "PWD=/home/ada");
+    assert_eq!(environment("[grants]\nenv = ['PWD=/x']"), "PWD=/x");
+}
