@@ -94,7 +94,7 @@ fn build_rust(package: &str) -> Result<Vec<u8>, Missing> {
     ] {
         if !Path::new(part).exists() {
             return Err(Missing(format!(
-                "there is no {part}; tools/setup installs it"
+                "there is no {part}: Debian has it in cargo-web, rust-web-src and lld-19"
             )));
         }
     }
