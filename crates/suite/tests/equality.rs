@@ -58,18 +58,21 @@ impl Bench {
                 uid.as_raw()
             )));
         }
+        if let Some(reason) = self.ground.lacks(case, Wall::Process) {
+            return Ok(Completion::ignored_with(reason));
+        }
         let native = self.ground.observe(case, Wall::Process, user)?;
-        case.judge(&native)
+        case.judge(Wall::Process, &native)
             .map_err(|why| failure("process", &why, &native))?;
         if let Some(reason) = native.refused_by_host() {
             return Ok(Completion::ignored_with(reason));
         }
         self.compare_with_expected(case, user, &native)?;
-        if let Some(reason) = self.ground.lacks_wasm() {
+        if let Some(reason) = self.ground.lacks(case, Wall::Wasm) {
             return Ok(Completion::ignored_with(reason));
         }
         let wasm = self.ground.observe(case, Wall::Wasm, user)?;
-        case.judge(&wasm)
+        case.judge(Wall::Wasm, &wasm)
             .map_err(|why| failure("wasm", &why, &wasm))?;
         differences::compare(case, &native.lines, &wasm.lines)
             .map_err(|why| failure("wasm", &why, &wasm))?;
