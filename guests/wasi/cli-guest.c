@@ -16,6 +16,7 @@ static const char *name_of(int number) {
     switch (number) {
     case EACCES: return "EACCES";
     case EBADF: return "EBADF";
+    case EBUSY: return "EBUSY";
     case EEXIST: return "EEXIST";
     case EISDIR: return "EISDIR";
     case EMFILE: return "EMFILE";

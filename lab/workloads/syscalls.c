@@ -5,24 +5,31 @@
  *
  * FOLDER holds an executable `true` and the files `open/0` to `open/99`. A batch repeats its operation
  * for about BATCH_US microseconds; the number of repeats is found once, before the first batch.
+ *
+ * As a WASI program it lacks the operations that WASI has no calls for: pipes, signals and processes. Its
+ * `getpid` is args_sizes_get, which its host answers without the kernel, and it polls /dev/zero, which is always
+ * ready.
  */
 #define _GNU_SOURCE
 #include "measure.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __wasi__
+#include <wasi/api.h>
+#else
 #include <signal.h>
 #include <sys/select.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
+#endif
 
 enum { BLOCK = 64, FILES = 100 };
 
 static const char *folder;
-static int zero, null, idle[2], to_echo[2], from_echo[2];
-static volatile sig_atomic_t signals;
+static int zero, null;
 
 /* A function that repeats `action` `count` times and gives the nanoseconds this took. */
 #define TIMED(name, action)                                                                        \
@@ -62,6 +69,26 @@ static void stat_file(void)
 	if (stat("open/0", &status) != 0)
 		die("stat");
 }
+
+#ifdef __wasi__
+static void ask_for_nothing(void)
+{
+	size_t count, bytes;
+	if (__wasi_args_sizes_get(&count, &bytes) != 0)
+		die("args_sizes_get");
+}
+
+static void poll_one(void)
+{
+	struct pollfd one = { .fd = zero, .events = POLLIN };
+	if (poll(&one, 1, 0) < 0)
+		die("poll");
+}
+
+TIMED(time_getpid, ask_for_nothing())
+#else
+static int idle[2], to_echo[2], from_echo[2];
+static volatile sig_atomic_t signals;
 
 static void round_trip(void)
 {
@@ -107,13 +134,8 @@ static void fork_exec_wait(void)
 }
 
 TIMED(time_getpid, syscall(SYS_getpid))
-TIMED(time_open_close, open_close())
-TIMED(time_read, read_block())
-TIMED(time_write, write_block())
-TIMED(time_stat, stat_file())
 TIMED(time_pipe, round_trip())
 TIMED(time_signal_install, install_handler())
-TIMED(time_poll, poll_one())
 TIMED(time_select, select_one())
 TIMED(time_fork_exec, fork_exec_wait())
 TIMED(time_kill, kill(getpid(), SIGUSR1))
@@ -127,6 +149,13 @@ static double time_signal_handler(const struct operation *operation, long count)
 		die("signal handler");
 	return took_ns;
 }
+#endif
+
+TIMED(time_open_close, open_close())
+TIMED(time_read, read_block())
+TIMED(time_write, write_block())
+TIMED(time_stat, stat_file())
+TIMED(time_poll, poll_one())
 
 /* Opens many files that exist and keeps them; closing is not timed. */
 static double time_checked_open(const struct operation *unused, long count)
@@ -157,15 +186,18 @@ static struct operation operations[] = {
 	{ .name = "read-64", .time_ns = time_read },
 	{ .name = "write-64", .time_ns = time_write },
 	{ .name = "stat", .time_ns = time_stat },
+	{ .name = "poll", .time_ns = time_poll },
+#ifndef __wasi__
 	{ .name = "pipe", .time_ns = time_pipe },
 	{ .name = "signal-handler", .time_ns = time_signal_handler },
 	{ .name = "signal-install", .time_ns = time_signal_install },
-	{ .name = "poll", .time_ns = time_poll },
 	{ .name = "select", .time_ns = time_select },
 	{ .name = "fork+exec", .time_ns = time_fork_exec },
+#endif
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
+#ifndef __wasi__
 static void count_signal(int number)
 {
 	(void)number;
@@ -184,14 +216,10 @@ static void echo(void)
 	_exit(0);
 }
 
-static void prepare(void)
+static void prepare_processes(void)
 {
 	struct sigaction action = { .sa_handler = count_signal };
-	if (chdir(folder) != 0)
-		die(folder);
-	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	if (zero < 0 || null < 0 || pipe2(idle, O_CLOEXEC) != 0 || pipe2(to_echo, O_CLOEXEC) != 0 ||
+	if (pipe2(idle, O_CLOEXEC) != 0 || pipe2(to_echo, O_CLOEXEC) != 0 ||
 	    pipe2(from_echo, O_CLOEXEC) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
 		die("prepare");
 	switch (fork()) {
@@ -201,6 +229,20 @@ static void prepare(void)
 	case 0:
 		echo();
 	}
+}
+#endif
+
+static void prepare(void)
+{
+	if (chdir(folder) != 0)
+		die(folder);
+	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (zero < 0 || null < 0)
+		die("prepare");
+#ifndef __wasi__
+	prepare_processes();
+#endif
 }
 
 int main(int argc, char **argv)

@@ -19,18 +19,20 @@ mod cli {
     pub(crate) mod network;
     pub(crate) mod person;
     pub(crate) mod programs;
+    pub(crate) mod real_wasm;
     pub(crate) mod report;
     pub(crate) mod schema;
     pub(crate) mod stage;
     pub(crate) mod streams;
     pub(crate) mod terminal;
     pub(crate) mod tiers;
+    pub(crate) mod wasm;
     pub(crate) mod why;
     pub(crate) mod words;
 }
 
 use cli::{
-    cleanup, network,
+    cleanup, network, real_wasm,
     stage::{Case, Installed, Stage, User},
 };
 use libtest_mimic::{Arguments, Trial};
@@ -55,11 +57,13 @@ const MODULES: &[(&str, &[Case])] = &[
     ("network_programs", network::programs::CASES),
     ("network_servers", network::servers::CASES),
     ("programs", cli::programs::CASES),
+    ("real_wasm", real_wasm::CASES),
     ("report", cli::report::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),
     ("why", cli::why::CASES),
+    ("wasm", cli::wasm::CASES),
     ("words", cli::words::CASES),
 ];
 
@@ -89,7 +93,8 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
         Ok(())
     });
     let why_not = user.why_not().or_else(|| case.why_not());
-    match why_not.or_else(|| network::why_not(case.name)) {
+    let why_not = why_not.or_else(|| network::why_not(case.name));
+    match why_not.or_else(|| real_wasm::why_not(case.name)) {
         None => trial,
         Some(reason) => trial.with_kind(reason).with_ignored_flag(true),
     }

@@ -11,7 +11,9 @@
 
 pub mod compile;
 pub mod component;
+pub mod guest;
 pub mod p1;
 pub mod settings;
+mod stream;
 mod sys;
 pub mod worker;

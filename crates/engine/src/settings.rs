@@ -6,6 +6,10 @@ use wasmtime::Config;
 /// frames being about as large.
 pub const STACK_BYTES: usize = 8 << 20;
 
+/// Stack that a call of a plugin may take of the thread that makes it, in bytes, unless its engine says
+/// otherwise. A thread of a server has 2 MiB as a rule.
+pub const CALL_STACK_BYTES: usize = 512 << 10;
+
 /// Programs: one guest in a process of its own, which is behind the process wall.
 ///
 /// Time is the process wall's to limit, so the code carries no checks for it.
@@ -14,5 +18,34 @@ pub fn command() -> Config {
     config.max_wasm_stack(STACK_BYTES);
     config.async_stack_size(STACK_BYTES + (1 << 20));
     config.wasm_component_model_async(true);
+    // WASI's addresses have 32 bits.
+    config.wasm_memory64(false);
+    config
+}
+
+/// Plugins: core modules in the process of their host, many instances, called many times.
+///
+/// Loops and functions look at a counter that tells when time is up.
+pub fn filter() -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .max_wasm_stack(CALL_STACK_BYTES)
+        .wasm_component_model(false)
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        // What each store would keep ready for components' tasks.
+        .concurrency_support(false);
+    config
+}
+
+/// Services: components in the process of their host, asynchronous, many instances.
+pub fn service() -> Config {
+    let mut config = Config::new();
+    config
+        .epoch_interruption(true)
+        .max_wasm_stack(CALL_STACK_BYTES)
+        .wasm_component_model_async(true)
+        .wasm_memory64(false);
     config
 }

@@ -13,11 +13,14 @@ mod status_pipe;
 
 pub use ended::Ended;
 pub(crate) use ended::shorten;
+pub(crate) use ended::{describe, signal};
 pub use limits::GuestLimits;
 pub use status_pipe::StatusPipe;
 
 use crate::{
-    component, p1, settings,
+    component,
+    p1::{self, LinkError},
+    settings,
     sys::{self, code::Code},
 };
 use palisade_wasm::{order::Order, status::Status};
@@ -106,6 +109,7 @@ fn run_module(engine: &Engine, module: &Module, order: &Order, status: &mut Stat
     let mut store = ManuallyDrop::new(Store::new(engine, context));
     let program = match p1::link(&mut store, module) {
         Ok(program) => program,
+        Err(LinkError::Ended(error)) => return Ended::of(Err(error)),
         Err(error) => return Ended::Refused(error.to_string()),
     };
     status.phase("linked");

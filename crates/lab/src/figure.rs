@@ -47,6 +47,10 @@ pub enum Target {
     AtMostOverBare(f64),
     /// At most this many times as much as with no wall.
     AtMostTimesBare(f64),
+    /// At most this many times as much as a native program behind the process wall.
+    AtMostTimesProcess(f64),
+    /// At most this many times as much as in `wasmtime run`.
+    AtMostTimesWasmtime(f64),
     /// At least this many times as much as with no wall, of a rate.
     AtLeastTimesBare(f64),
     /// At least this many times as much as through a container's network, of a rate.
@@ -82,6 +86,8 @@ impl Figure {
             Target::AtMost(_) => Some(estimate_median(&series)),
             Target::AtMostOverBare(_) => difference,
             Target::AtMostTimesBare(_)
+            | Target::AtMostTimesProcess(_)
+            | Target::AtMostTimesWasmtime(_)
             | Target::AtLeastTimesBare(_)
             | Target::AtLeastTimesBridged(_) => ratio,
         });
@@ -180,9 +186,11 @@ impl Target {
     /// Whether an estimate of so many rounds reaches it.
     fn verdict(self, estimate: &Estimate, rounds: usize) -> Verdict {
         let (is_within, is_beyond) = match self {
-            Self::AtMost(most) | Self::AtMostOverBare(most) | Self::AtMostTimesBare(most) => {
-                (estimate.high <= most, estimate.low > most)
-            }
+            Self::AtMost(most)
+            | Self::AtMostOverBare(most)
+            | Self::AtMostTimesBare(most)
+            | Self::AtMostTimesProcess(most)
+            | Self::AtMostTimesWasmtime(most) => (estimate.high <= most, estimate.low > most),
             Self::AtLeastTimesBare(least) | Self::AtLeastTimesBridged(least) => {
                 (estimate.low >= least, estimate.high < least)
             }
@@ -244,6 +252,8 @@ mod tests {
             (Target::AtMostOverBare(299.0), Verdict::Short),
             (Target::AtMostTimesBare(1.75), Verdict::Pass),
             (Target::AtMostTimesBare(1.7), Verdict::Short),
+            (Target::AtMostTimesProcess(1.75), Verdict::Pass),
+            (Target::AtMostTimesWasmtime(1.7), Verdict::Short),
             (Target::AtLeastTimesBare(1.75), Verdict::Pass),
             (Target::AtLeastTimesBare(1.8), Verdict::Short),
             (Target::AtLeastTimesBridged(1.4), Verdict::Pass),

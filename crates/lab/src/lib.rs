@@ -56,6 +56,7 @@ pub mod subjects;
 pub mod table;
 mod trial;
 mod warning;
+mod wasi;
 pub mod workloads;
 
 pub use bench::{Options, Outcomes, Progress, Show, bench};

@@ -10,10 +10,12 @@ pub mod osv;
 mod policies;
 mod programs;
 mod published;
+mod sources;
 mod start;
 mod sva;
 mod syscalls;
 mod ukvm;
+mod wasm;
 
 use crate::{
     Trial, Warning,
@@ -167,10 +169,10 @@ impl Prepared {
 }
 
 impl Tools {
-    /// The same for a row whose runs take long: compared with the peer that is like palisade the most,
-    /// and on rows of the network with that of a container.
+    /// The same for a row whose runs take long: compared with the peer that is like palisade the most, where
+    /// it runs WebAssembly with wasmtime, and on rows of the network with that of a container.
     pub(crate) fn for_long_row(&self) -> Self {
-        let is_kept = |peer: &Peer| ["bubblewrap", "bridged"].contains(&peer.name);
+        let is_kept = |peer: &Peer| ["bubblewrap", "wasmtime", "bridged"].contains(&peer.name);
         let mut tools = self.clone();
         tools.peers.retain(|peer| is_kept(peer.peer));
         tools.absent.retain(|peer| is_kept(peer));
@@ -213,7 +215,13 @@ fn try_peers_on<T: Trial + 'static>(
         }
     }
     let taking_part = prepared.trials.iter().map(|(contender, _)| contender);
-    let absent = tools.absent.iter().filter(|one| able(one));
+    let told = prepared.warnings.iter().find_map(|known| match known {
+        Warning::PeersAbsent { peers } => Some(peers.clone()),
+        _ => None,
+    });
+    let is_told = |one: &Peer| told.iter().flatten().any(|name| *name == one.name);
+    let absent = tools.absent.iter();
+    let absent = absent.filter(|one| able(one) || is_told(one));
     doubts.extend(warning::about_peers(taking_part, absent));
     for doubt in doubts {
         prepared
@@ -249,13 +257,26 @@ const OTHER_PEERS: &str = "The same beside the other tools, times as much as wit
 
 /// The subject that is measured.
 pub(crate) const PALISADE: &str = "palisade run";
+/// The same around a WebAssembly program.
+pub(crate) const WASM: &str = "palisade run, wasm";
 /// The subject that all others are compared with.
 pub(crate) const BARE: &str = "bare";
 
-/// The peers among contenders, each once and in the order of [`PEERS`].
+/// The peers among contenders that run what this machine does, each once and in the order of [`PEERS`].
 fn peers_among(contenders: &[Contender]) -> Vec<&'static Peer> {
+    let all = all_peers_among(contenders);
+    all.filter(|peer| !peer.is_engine()).collect()
+}
+
+/// Those that run WebAssembly.
+fn engines_among(contenders: &[Contender]) -> Vec<&'static Peer> {
+    let all = all_peers_among(contenders);
+    all.filter(|peer| peer.is_engine()).collect()
+}
+
+fn all_peers_among(contenders: &[Contender]) -> impl Iterator<Item = &'static Peer> {
     let takes_part = |peer: &&Peer| contenders.iter().any(|one| one.subject == peer.name);
-    PEERS.into_iter().filter(takes_part).collect()
+    PEERS.into_iter().filter(takes_part)
 }
 
 /// The table with as many peers as fit beside each other, and one with the others.

@@ -10,6 +10,7 @@ mod bridged;
 mod bubblewrap;
 mod containers;
 mod firejail;
+mod javascript;
 mod palisade;
 mod pasta;
 mod peer;

@@ -4,7 +4,7 @@ use crate::{
     Warning,
     network::Network,
     sample::{Contender, Reading},
-    subjects::{Subject, peer, variables},
+    subjects::{Subject, is_wasm, peer, variables},
     workloads,
 };
 use anyhow::{Context, bail};
@@ -15,10 +15,12 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
+    env,
     ffi::OsString,
-    fs::File,
+    fs::{self, DirBuilder, File},
     io::{BufRead, BufReader, PipeReader, Read},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    path::Path,
     process::{Command, ExitStatus, Output, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
@@ -91,6 +93,11 @@ impl crate::Executor for Trials {
     }
 }
 
+/// Where an engine keeps compiled code, in a program's room.
+const CACHE: &str = "cache";
+/// Where palisade's worker lies, if not beside it.
+const LIBEXEC: &str = "PALISADE_LIBEXEC";
+
 /// A command line that is run from the lab: by posix_spawn(3), which copies no address space, so that
 /// the size of the lab is in no figure.
 #[derive(Debug)]
@@ -99,7 +106,7 @@ pub(crate) struct Program {
     /// What ends the rest of it when it was killed.
     line_to_end: Option<Vec<OsString>>,
     /// What the command line names; see [`Subject::command_line`].
-    _room: Option<TempDir>,
+    room: Option<TempDir>,
     /// What it says on stderr. A pipe: behind the wall a file would be a file of the host's, which costs
     /// a check on every open.
     errors: PipeReader,
@@ -127,11 +134,35 @@ impl Program {
         if network.is_some() {
             line = ending_with_the_lab(line);
         }
-        Ok(Self {
+        let mut program = Self {
             line_to_end: subject.line_to_end(&line),
-            _room: Some(room),
             ..Self::new(&line)?
-        })
+        };
+        if is_wasm(command) {
+            program.keep_code_in(room.path())?;
+        }
+        program.room = Some(room);
+        Ok(program)
+    }
+
+    /// Gives an engine a place for compiled code that is nobody else's, and palisade its worker.
+    fn keep_code_in(&mut self, room: &Path) -> anyhow::Result<()> {
+        let cache = room.join(CACHE);
+        let made = DirBuilder::new().mode(0o700).create(&cache);
+        made.with_context(|| format!("host: cannot make {}", cache.display()))?;
+        self.command.env("XDG_CACHE_HOME", cache);
+        let libexec = env::var_os(LIBEXEC).map(|folder| (LIBEXEC, folder));
+        self.command.envs(libexec);
+        Ok(())
+    }
+
+    /// Has an engine compile its program anew.
+    pub(crate) fn forget_code(&self) -> anyhow::Result<()> {
+        let cache = self.room.as_ref().map(|room| room.path().join(CACHE));
+        let cache = cache.context("it has no place for code")?;
+        fs::remove_dir_all(&cache)
+            .and_then(|()| DirBuilder::new().mode(0o700).create(&cache))
+            .with_context(|| format!("host: cannot empty {}", cache.display()))
     }
 
     /// Prepares `command_line`, with nothing on stdin and an empty environment.
@@ -154,7 +185,7 @@ impl Program {
         Ok(Self {
             command,
             line_to_end: None,
-            _room: None,
+            room: None,
             errors,
         })
     }

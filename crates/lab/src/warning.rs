@@ -62,6 +62,9 @@ pub enum Warning {
         program: &'static str,
         install: &'static str,
     },
+    WasmLeftOut {
+        reason: String,
+    },
     HugePagesOff,
     PeersAbsent {
         peers: Vec<&'static str>,
@@ -90,7 +93,8 @@ impl Warning {
         match (self, other) {
             (Self::PeerFailed { peer, .. }, Self::PeerFailed { peer: other, .. }) => peer == other,
             (Self::PeersAbsent { .. }, Self::PeersAbsent { .. })
-            | (Self::PeersLack { .. }, Self::PeersLack { .. }) => true,
+            | (Self::PeersLack { .. }, Self::PeersLack { .. })
+            | (Self::WasmLeftOut { .. }, Self::WasmLeftOut { .. }) => true,
             _ => false,
         }
     }
@@ -153,6 +157,9 @@ impl fmt::Display for Warning {
                     formatter,
                     "{program} was left out, it is not installed: {install}"
                 )
+            }
+            Self::WasmLeftOut { reason } => {
+                write!(formatter, "the wasm wall was left out: {reason}")
             }
             Self::HugePagesOff => formatter.write_str(
                 "huge pages were left out, this machine gives none: as root, echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",

@@ -1,5 +1,6 @@
 //! The workload programs of `lab/workloads`, laid out on disk for one row.
 
+use crate::wasi::{Target, Toolchain};
 use anyhow::Context;
 use std::{
     fs::{self, Permissions},
@@ -25,6 +26,25 @@ static WASM_TRUE: &[u8] = b"\0asm\x01\0\0\0\
     \x03\x02\x01\0\
     \x07\x0a\x01\x06_start\0\0\
     \x0a\x04\x01\x02\0\x0b";
+
+/// The workloads that can be compiled to WebAssembly too, and what they include.
+const SOURCES: [(&str, &str); 6] = [
+    (
+        "measure.h",
+        include_str!("../../../lab/workloads/measure.h"),
+    ),
+    (
+        "syscalls.c",
+        include_str!("../../../lab/workloads/syscalls.c"),
+    ),
+    ("opens.c", include_str!("../../../lab/workloads/opens.c")),
+    ("blocks.c", include_str!("../../../lab/workloads/blocks.c")),
+    (
+        "bandwidth.c",
+        include_str!("../../../lab/workloads/bandwidth.c"),
+    ),
+    ("boot.c", include_str!("../../../lab/workloads/boot.c")),
+];
 
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
 /// own sees what the bare program sees. Dropping it removes everything.
@@ -66,6 +86,24 @@ impl Workloads {
     /// When it cannot be written.
     pub fn add_wasm_true(&self) -> anyhow::Result<PathBuf> {
         self.add_program("true.wasm", WASM_TRUE)
+    }
+
+    /// Adds a workload as a WebAssembly program, compiled here: `opens` is `opens.wasm`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no compiler for WASI here; the error says how to get it.
+    pub fn add_wasm(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let toolchain = Toolchain::find()?;
+        let sources = new_room()?;
+        for (name, text) in SOURCES {
+            fs::write(sources.path().join(name), text).context(FAULT)?;
+        }
+        let source = sources.path().join(name).with_extension("c");
+        let path = self.folder().join(name).with_extension("wasm");
+        toolchain.compile(Target::Wasi, &[source], &[], &path)?;
+        set_mode(&path, 0o755)?;
+        Ok(path)
     }
 
     /// Adds `syscalls` and the files it works on.

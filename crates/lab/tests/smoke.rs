@@ -11,6 +11,7 @@ use palisade_lab::{
     subjects::{PEERS, peer},
 };
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -121,6 +122,14 @@ fn peers(outcome: &Outcome, workload: &str) -> usize {
     PEERS.iter().filter(|peer| measures(peer.name)).count()
 }
 
+/// How many ways of palisade's ran a WebAssembly program as that workload.
+fn wasm_walls(outcome: &Outcome, workload: &str) -> usize {
+    let is_one = |subject: &str| ["palisade run, wasm", "palisade run, cold"].contains(&subject);
+    let figures = outcome.figures.iter().map(|figure| &figure.contender);
+    let walls = figures.filter(|one| one.workload == workload && is_one(&one.subject));
+    walls.map(|one| &one.subject).collect::<BTreeSet<_>>().len()
+}
+
 #[test]
 fn start() {
     let out = tempfile::tempdir().unwrap();
@@ -131,8 +140,12 @@ fn start() {
     };
     let outcomes = bench(&[named("start")], &everybody).unwrap();
     let outcome = &outcomes.rows[0];
-    let peers = peers(outcome, "static true") + peers(outcome, "/usr/bin/true");
-    assert_complete(outcome, 9 + peers);
+    let workloads = ["static true", "/usr/bin/true", "WebAssembly true"];
+    let peers: usize = workloads.iter().map(|one| peers(outcome, one)).sum();
+    assert_complete(
+        outcome,
+        10 + peers + wasm_walls(outcome, "WebAssembly true"),
+    );
     for subject in ["library, cold", "library, keeper up", "library, parked"] {
         assert!(
             outcome
@@ -150,7 +163,8 @@ fn start() {
 fn osv_boot() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("osv-boot", out.path()).unwrap();
-    assert_complete(&outcome, 3 + peers(&outcome, "main"));
+    let wasm = wasm_walls(&outcome, "main");
+    assert_complete(&outcome, 3 + wasm + peers(&outcome, "main"));
 }
 
 #[test]
@@ -173,7 +187,8 @@ fn counts() {
 fn syscalls() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("syscalls", out.path()).unwrap();
-    assert_complete(&outcome, 3 + peers(&outcome, "syscalls"));
+    let wasm = wasm_walls(&outcome, "syscalls");
+    assert_complete(&outcome, 3 + wasm + peers(&outcome, "syscalls"));
     assert!(outcome.pinned_to.is_some());
 }
 
@@ -182,7 +197,8 @@ fn rows_of_operations() {
     let out = tempfile::tempdir().unwrap();
     for row in ["mk-2", "mk-3", "mk-6", "mk-7", "sva-f4"] {
         let outcome = run(row, out.path()).unwrap();
-        assert_complete(&outcome, 2 + peers(&outcome, row));
+        let wasm = wasm_walls(&outcome, row);
+        assert_complete(&outcome, 2 + wasm + peers(&outcome, row));
     }
 }
 
@@ -329,8 +345,14 @@ fn rows_of_whole_programs() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("sva-t3", out.path()).unwrap();
     let programs = ["bzip2 of 256 KB", "lame of 824 KB", "perl of 64 KB"];
-    let peers = programs.map(|program| peers(&outcome, program));
-    assert_complete(&outcome, 3 * 2 + peers.iter().sum::<usize>());
+    let compiled = [
+        "bzip2, compiled here, of 256 KB",
+        "lame, compiled here, of 824 KB",
+    ];
+    let workloads = programs.iter().chain(&compiled);
+    let peers: usize = workloads.map(|one| peers(&outcome, one)).sum();
+    let wasm: usize = compiled.iter().map(|one| wasm_walls(&outcome, one)).sum();
+    assert_complete(&outcome, 3 * 2 + 2 * wasm + peers);
     let text = outcome.to_string();
     for program in programs {
         assert!(text.contains(program), "{text}");

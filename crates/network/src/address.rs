@@ -59,6 +59,12 @@ pub fn special_range(address: IpAddr) -> Option<SpecialRange> {
     listed_range(SPECIAL, address).or_else(|| embedded_range(SPECIAL, address))
 }
 
+/// Whether a cloud hands out a machine's credentials at `address`.
+pub fn is_metadata(address: IpAddr) -> bool {
+    let of_most = address == IpAddr::V4(OF_MOST_CLOUDS);
+    of_most || listed_range(SPECIAL, address).is_some_and(|range| range.name == METADATA)
+}
+
 /// Whether everybody on the internet means the same machine by `address`, so that a name may stand
 /// for it: neither special nor private, nor the embedding of one that is.
 pub fn is_public(address: IpAddr) -> bool {
@@ -146,11 +152,12 @@ const fn v6(segments: [u16; 8], prefix: u8) -> IpNetwork {
 }
 
 const METADATA: &str = "cloud metadata";
+/// It lies in the link-local range, whose name says more about who can be reached there.
+const OF_MOST_CLOUDS: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 const LINK_LOCAL: &str = "link-local";
 
 /// The narrower before the wider. Sources: the IANA special-purpose registries (RFC 6890), and the
-/// clouds' own pages for the addresses at which a machine's credentials are handed out. The one of
-/// most clouds, 169.254.169.254, is link-local.
+/// clouds' own pages for the addresses at which a machine's credentials are handed out.
 const SPECIAL: &[(&str, IpNetwork)] = &[
     ("loopback", v4(127, 0, 0, 0, 8)),
     (LINK_LOCAL, v4(169, 254, 0, 0, 16)),

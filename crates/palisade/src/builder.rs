@@ -31,6 +31,7 @@ pub struct Builder {
     stderr: Stdio,
     launcher: Option<Arc<Launcher>>,
     libexec: Option<PathBuf>,
+    caches: Option<PathBuf>,
 }
 
 impl Builder {
@@ -43,6 +44,7 @@ impl Builder {
             stderr: Stdio::inherit(),
             launcher: None,
             libexec: None,
+            caches: None,
         }
     }
 
@@ -283,6 +285,18 @@ impl Builder {
         self
     }
 
+    /// Keeps compiled WebAssembly in this folder, in a folder `palisade` of its own. Without it that is
+    /// `XDG_CACHE_HOME`, else `~/.cache`. A guest must not be granted to write there.
+    pub fn code_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.caches = Some(folder.into());
+        self
+    }
+
+    fn code(&self, plan: &GuestPlan) -> Result<Option<Code>, Error> {
+        let machine = self.chosen_launcher().machine();
+        Ok(plan.code(machine, self.caches.as_deref())?)
+    }
+
     /// Every step that [`Builder::spawn`] would take, without taking any.
     ///
     /// # Errors
@@ -319,7 +333,7 @@ impl Builder {
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
         let plan = self.plan()?;
-        let code = plan.code(self.chosen_launcher().machine())?;
+        let code = self.code(&plan)?;
         self.spawn_planned(&plan, code.as_ref())
     }
 
@@ -331,7 +345,7 @@ impl Builder {
     /// As those of [`Builder::plan`].
     pub fn prepare(self) -> Result<Prepared, Error> {
         let plan = self.plan()?;
-        let code = plan.code(self.chosen_launcher().machine())?;
+        let code = self.code(&plan)?;
         Ok(Prepared {
             builder: self,
             plan,

@@ -26,6 +26,9 @@
 //!
 //! Starting many domains of one kind? Keep a [`Launcher`] that parks the next one ahead: see
 //! [`Builder::launcher`], and [`Builder::prepare`] where they differ in nothing.
+//!
+//! Calling plugins rather than running programs? With the feature `wasm`, `palisade::wasm` has WebAssembly
+//! guests inside your own process, for calls that take nanoseconds.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +36,8 @@ mod builder;
 mod domain;
 mod error;
 mod stdio;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 
 pub use builder::{Builder, Prepared};
 pub use domain::{Domain, Output};

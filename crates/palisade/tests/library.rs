@@ -1,6 +1,6 @@
 //! The library as a host program uses it.
 
-use palisade::{ConnectGrant, Domain, Ending, Exit, Launcher, Machine, Stdio};
+use palisade::{ConnectGrant, Domain, Ending, Error, Exit, GuestPlan, Launcher, Machine, Stdio};
 use palisade_policy::UnixGrant;
 use std::{
     fs,
@@ -395,4 +395,58 @@ fn an_error_names_whose_fault_it_is() {
             .starts_with("guest: 'no-such-program' was not found"),
         "{unknown}"
     );
+}
+
+/// Calls `proc_exit` with 7.
+const ENDS_WITH_7: &[u8] = b"\0asm\x01\0\0\0\x01\x08\x02\x60\x01\x7f\0\x60\0\0\x02\x24\x01\x16wasi_snapshot_preview1\x09proc_exit\0\0\x03\x02\x01\x01\x05\x03\x01\0\x01\x07\x13\x02\x06_start\0\x01\x06memory\x02\0\x0a\x08\x01\x06\0\x41\x07\x10\0\x0b";
+
+/// A module, and a cache of its own. Worker and compiler lie beside the tests' folder.
+fn module(folder: &tempfile::TempDir, bytes: &[u8]) -> palisade::Builder {
+    let path = folder.path().join("prog.wasm");
+    fs::write(&path, bytes).unwrap();
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap();
+    Domain::builder(&path)
+        .libexec(built)
+        .code_cache(folder.path().join("cache"))
+}
+
+#[test]
+fn webassembly_runs_like_any_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = module(&folder, ENDS_WITH_7).time(Duration::from_secs(60));
+    assert!(matches!(guest.plan().unwrap(), GuestPlan::Wasm(_)));
+    let report = guest.spawn().unwrap().wait().unwrap();
+    assert_eq!((report.wall.as_str(), report.exit), ("wasm", Exit::Code(7)));
+}
+
+#[test]
+fn prepared_webassembly_is_started_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let guest = module(&folder, ENDS_WITH_7).launcher(launcher);
+    let prepared = guest.prepare().unwrap();
+    // Neither is looked at again.
+    fs::remove_dir_all(folder.path()).unwrap();
+    for _ in 0..5 {
+        let report = prepared.spawn().unwrap().wait().unwrap();
+        assert_eq!(report.exit, Exit::Code(7));
+    }
+}
+
+#[test]
+fn webassembly_that_cannot_run_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |guest: palisade::Builder| guest.spawn().and_then(Domain::wait).unwrap_err();
+    let error = refused(module(&folder, &ENDS_WITH_7[..60]));
+    assert!(matches!(error, Error::WasmStart(_)), "{error}");
+    assert!(error.to_string().starts_with("guest: "), "{error}");
+    let error = refused(module(&folder, b"\0asm\x01\0\0\0"));
+    assert!(matches!(error, Error::Domain(_)), "{error}");
+    assert!(error.to_string().contains("_start"), "{error}");
+    let error = refused(module(&folder, ENDS_WITH_7).libexec("/nowhere"));
+    assert!(matches!(error, Error::WasmPlan(_)), "{error}");
+    let within_reach = module(&folder, ENDS_WITH_7).write(folder.path());
+    let error = refused(within_reach);
+    assert!(error.to_string().starts_with("policy: "), "{error}");
 }

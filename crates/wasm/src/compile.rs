@@ -4,8 +4,8 @@
 //! sees no file but its own, and what it may use is bounded. Module and code pass in memory files, so
 //! nobody waits for anybody, and `RLIMIT_FSIZE` bounds what comes out.
 
-use crate::module::read_at_most;
-use palisade_policy::{Access, Capability, FileGrant, Policy, visible};
+use crate::{launch::not_run, module::read_at_most};
+use palisade_policy::{Access, Capability, FileGrant, Policy};
 use palisade_process::{
     DomainError, LaunchError, Launcher, Machine, Streams, ThisHost,
     plan::{Plan, PlanError, Rlimit, Surroundings, make_plan},
@@ -43,7 +43,7 @@ const INSIDE: &str = "/palisade-compiler";
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's message is its documentation")]
 pub enum CompileError {
-    #[error("guest: {} cannot be run: {reason}", path.display())]
+    #[error("{}", not_run(path, reason))]
     Refused { path: PathBuf, reason: String },
     #[error("guest: {} takes more than {} s to compile", path.display(), TIME.as_secs())]
     Time { path: PathBuf },
@@ -147,7 +147,7 @@ pub fn compile(
     let words = || read_at_most(&again(&words)?, REASON_BYTES);
     judge(&report, path, || {
         let words = words().unwrap_or_default();
-        visible(String::from_utf8_lossy(&words).trim_end()).into_owned()
+        String::from_utf8_lossy(&words).trim_end().to_owned()
     })?;
     let code = again(&code).and_then(|code| read_at_most(code, CODE_BYTES + 1));
     let code = code.map_err(CompileError::Read)?;

@@ -79,15 +79,20 @@ impl GuestPlan {
         }
     }
 
-    /// What a launch needs beside the plan: nothing for a native program, else compiled code.
+    /// What a launch needs beside the plan: nothing for a native program, else compiled code, which is
+    /// kept below `caches` or where the user's caches are.
     ///
     /// # Errors
     ///
     /// When the module can't be read or compiled.
-    pub fn code(&self, machine: &Machine) -> Result<Option<Code>, StartError> {
+    pub fn code(
+        &self,
+        machine: &Machine,
+        caches: Option<&Path>,
+    ) -> Result<Option<Code>, StartError> {
         match self {
             Self::Process(_) => Ok(None),
-            Self::Wasm(plan) => plan.code(machine).map(Some),
+            Self::Wasm(plan) => plan.code(machine, caches).map(Some),
         }
     }
 
@@ -106,7 +111,7 @@ impl GuestPlan {
             (Self::Process(plan), _) => Ok(launcher.launch(plan, &streams)?),
             (Self::Wasm(plan), Some(code)) => plan.launch(code, launcher, streams),
             (Self::Wasm(plan), None) => {
-                plan.launch(&plan.code(launcher.machine())?, launcher, streams)
+                plan.launch(&plan.code(launcher.machine(), None)?, launcher, streams)
             }
         }
     }

@@ -23,6 +23,8 @@ use std::{
 
 /// Nothing that a worker says is longer.
 const STATUS_BYTES: u64 = 64 * 1024;
+/// A report has no more phases: a worker whose guest took it over could tell of any number.
+const MOST_PHASES: usize = 32;
 /// The exit code of a worker that could not run its guest.
 const NOT_RUN: Exit = Exit::Code(125);
 
@@ -68,14 +70,16 @@ pub struct Code {
 }
 
 impl Plan {
-    /// The guest's code: from the cache, or made anew and kept there.
+    /// The guest's code: from the cache, or made anew and kept there. The cache lies in the folder
+    /// `palisade` of `caches`, or of the user's caches ([`cache::usual_base`]).
     ///
     /// # Errors
     ///
     /// When the module can't be read or compiled, or the guest could write to the cache.
-    pub fn code(&self, machine: &Machine) -> Result<Code, StartError> {
+    pub fn code(&self, machine: &Machine, caches: Option<&Path>) -> Result<Code, StartError> {
         let module = self.module.read()?;
-        let cache = cache::usual_base().and_then(|base| Cache::open(&base));
+        let caches = caches.map_or_else(cache::usual_base, |caches| Ok(caches.into()));
+        let cache = caches.and_then(|base| Cache::open(&base));
         let cache = match cache {
             Ok(cache) if cache.paths().iter().any(|path| self.worker.can_write(path)) => {
                 return Err(StartError::CacheInReach { path: cache.path });
@@ -220,6 +224,7 @@ fn complete(
     name_processes(&mut report, program);
     for status in told {
         match status {
+            Status::Phase { .. } if report.phases.len() >= MOST_PHASES => {}
             Status::Phase { name, at_ns } => report.phases.push(Phase {
                 name: visible(&name).into_owned(),
                 done_us: at_ns.saturating_sub(ordered_ns) as f64 / 1000.0,
@@ -228,11 +233,7 @@ fn complete(
                 report.trap = Some(visible(&text).into_owned());
             }
             Status::Refused(text) if report.exit == NOT_RUN => {
-                return Err(DomainError::NotRun(format!(
-                    "guest: {} cannot be run: {}",
-                    visible(program),
-                    visible(&text)
-                )));
+                return Err(DomainError::NotRun(not_run(program.as_ref(), &text)));
             }
             Status::Stale(text) if report.exit == NOT_RUN => {
                 return Err(DomainError::NotRun(format!(
@@ -247,6 +248,21 @@ fn complete(
         .phases
         .sort_by(|one, other| one.done_us.total_cmp(&other.done_us));
     Ok(report)
+}
+
+/// Whose fault it is comes first, in every message. Who could not run the guest may have said so.
+pub(crate) fn not_run(program: &Path, why: &str) -> String {
+    const FAULTS: [&str; 4] = ["guest", "policy", "host", "wall"];
+    let named = why
+        .split_once(": ")
+        .filter(|(fault, _)| FAULTS.contains(fault));
+    let (fault, reason) = named.unwrap_or(("guest", why));
+    let program = program.to_string_lossy();
+    format!(
+        "{fault}: {} cannot be run: {}",
+        visible(&program),
+        visible(reason)
+    )
 }
 
 /// The only process of the domain is the worker, and what it does is the guest's doing.

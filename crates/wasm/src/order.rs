@@ -27,7 +27,7 @@ pub struct Order {
     pub preopens: Vec<PathBuf>,
     /// Bytes of all linear memories and tables together.
     pub memory_bytes: Option<u64>,
-    /// Files that the guest may have open at one time.
+    /// Files that the guest may have open at one time: streams, listeners, preopens and its own.
     pub files: Option<u64>,
     /// The guest's own name and its arguments.
     pub arguments: Vec<OsString>,

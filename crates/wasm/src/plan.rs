@@ -177,15 +177,21 @@ fn order(worker: &process::Plan, policy: &Policy, command: &Command, host: &dyn 
     const STANDARD_STREAMS: usize = 3;
     let listeners = worker.count_listeners();
     let next = (STANDARD_STREAMS + listeners) as i32;
+    let preopens = preopens(worker, host);
+    // A native program has none of these, `.` among them, and the limit is about what it opens.
+    let opened_for_it = preopens.len() as u64 + 1;
     Order {
         code: next,
         status: next + 1,
         listeners: listeners as i32,
         cwd: worker.cwd.clone(),
-        preopens: preopens(worker, host),
+        preopens,
         // The process wall holds it, for the domain as a whole.
         memory_bytes: None,
-        files: policy.limits.files,
+        files: policy
+            .limits
+            .files
+            .map(|files| files.saturating_add(opened_for_it)),
         arguments: std::iter::once(&command.program)
             .chain(&command.arguments)
             .cloned()

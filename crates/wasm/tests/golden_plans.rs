@@ -153,7 +153,10 @@ fn descriptors_come_behind_listeners() {
 #[test]
 fn limits_are_the_guests_and_the_worker_has_room() {
     let plan = plan_of(MODULE, &user(), "[limits]\nfiles = 16\nprocesses = 1").unwrap();
-    assert_eq!(plan.order.files, Some(16));
+    assert_eq!(
+        plan.order.files,
+        Some(16 + plan.order.preopens.len() as u64 + 1)
+    );
     let limit = |name| {
         let mut limits = plan.worker.rlimits.iter();
         limits.find(|limit| limit.name == name).unwrap().value

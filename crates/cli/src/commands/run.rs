@@ -55,7 +55,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         refuse_report_in_reach(plan.domain(), path)?;
     }
     // Before signals are caught: until then they end palisade, however long the compiler takes.
-    let code = plan.code(launcher.machine())?;
+    let code = plan.code(launcher.machine(), None)?;
     if let Some(problem) = code.as_ref().and_then(|code| code.not_kept.as_ref()) {
         say::line(&format!(
             "note: host: {problem}; the module is compiled at every start"

@@ -97,7 +97,7 @@ fn suite_is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The program under test where everybody can execute it.
+/// The program under test, and those beside it, where everybody can execute them.
 pub(crate) struct Installed {
     folder: TempDir,
 }
@@ -105,11 +105,14 @@ pub(crate) struct Installed {
 impl Installed {
     pub(crate) fn for_everybody() -> Self {
         let folder = new_folder();
-        fs::copy(
-            env!("CARGO_BIN_EXE_palisade"),
-            folder.path().join("palisade"),
-        )
-        .unwrap();
+        let built = Path::new(env!("CARGO_BIN_EXE_palisade"));
+        let beside = built.parent().unwrap();
+        for name in ["palisade", "palisade-worker", "palisade-compiler"] {
+            let copied = fs::copy(beside.join(name), folder.path().join(name));
+            copied.unwrap_or_else(|error| {
+                panic!("{name}: {error}: build it first, with `cargo build --workspace --bins`")
+            });
+        }
         Self { folder }
     }
 

@@ -120,11 +120,15 @@ pub(super) const OFLAGS_EXCL: u32 = 4;
 /// `oflags`.
 pub(super) const OFLAGS_TRUNC: u32 = 8;
 
-/// `fdflags` and what open(2) calls them. The kernel has `O_RSYNC` as a name of `O_SYNC`.
+/// rustix has the name for the whole of `O_SYNC`.
+const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
+
+/// `fdflags` and what open(2) calls them. The kernel has `O_RSYNC` as a name of `O_SYNC`, and that
+/// contains `O_DSYNC`: the last that fits is the one.
 const FDFLAGS: [(u32, OFlags); 5] = [
     (1, OFlags::APPEND),
-    (2, OFlags::DSYNC),
     (4, OFlags::NONBLOCK),
+    (2, DSYNC),
     (8, OFlags::RSYNC),
     (16, OFlags::SYNC),
 ];
@@ -142,10 +146,16 @@ pub(super) fn open_flags(fdflags: u32) -> Option<OFlags> {
     Some(set.fold(OFlags::empty(), |flags, (_, flag)| flags | *flag))
 }
 
-/// The reverse.
+/// The reverse; the strongest alone of the three that synchronise.
 pub(super) fn fdflags(flags: OFlags) -> u16 {
-    let set = FDFLAGS.iter().filter(|(_, flag)| flags.contains(*flag));
-    set.fold(0, |bits, (bit, _)| bits | *bit as u16)
+    let set = |(_, flag): &&(u32, OFlags)| flags.contains(*flag);
+    let (plain, synchronous) = FDFLAGS.split_at(2);
+    let plain = plain
+        .iter()
+        .filter(set)
+        .fold(0, |bits, (bit, _)| bits | bit);
+    let strongest = synchronous.iter().rfind(set).map_or(0, |(bit, _)| *bit);
+    (plain | strongest) as u16
 }
 
 /// `filetype`.
@@ -217,6 +227,12 @@ mod tests {
         let flags = open_flags(1 | 4).unwrap();
         assert_eq!(flags, OFlags::APPEND | OFlags::NONBLOCK);
         assert_eq!(fdflags(flags | OFlags::RDWR), 5);
+        for synchronous in [2, 16] {
+            assert_eq!(
+                fdflags(open_flags(synchronous).unwrap()),
+                synchronous as u16
+            );
+        }
         assert_eq!(open_flags(32), None);
     }
 

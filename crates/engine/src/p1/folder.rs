@@ -19,8 +19,9 @@ use std::os::fd::BorrowedFd;
 
 /// What opening a file to read it needs one of.
 const READS: [Rights; 2] = [Rights::FD_READ, Rights::FD_READDIR];
-/// What opening a file to write it needs. Go asks for `FD_FILESTAT_SET_SIZE` where it only reads.
-const WRITES: [Rights; 1] = [Rights::FD_WRITE];
+/// What opening a file to write it needs one of. The right to set a size is none of them: Go asks for it
+/// also where it only reads.
+const WRITES: [Rights; 3] = [Rights::FD_WRITE, Rights::FD_DATASYNC, Rights::FD_ALLOCATE];
 /// The kernel's `MAXSYMLINKS`.
 const MOST_LINKS: usize = 40;
 

@@ -6,7 +6,7 @@
 use super::{Context, errno::Errno, memory::GuestMemory};
 use crate::worker::shorten;
 use wasmtime::{
-    AsContextMut, Caller, Extern, ExternType, Func, Instance, Module, Store, TypedFunc,
+    AsContextMut, Caller, Extern, ExternType, Func, Instance, Module, Store, Trap, TypedFunc,
 };
 
 /// The module that the functions are imported from.
@@ -32,7 +32,10 @@ pub enum LinkError {
     NoStart,
     /// Wrong types, or more memory at once than it may have.
     #[error("guest: it cannot be set up: {0}")]
-    Instantiate(String),
+    SetUp(String),
+    /// It ended in its start section, which runs before its main function.
+    #[error("guest: it ended before its main function")]
+    Ended(#[source] wasmtime::Error),
 }
 
 /// A guest that was set up and has not run yet.
@@ -62,13 +65,21 @@ pub fn link(store: &mut Store<Context>, module: &Module) -> Result<Program, Link
     if module.get_export("_start").is_none() {
         return Err(LinkError::NoStart);
     }
-    let set_up = |error: wasmtime::Error| LinkError::Instantiate(shorten(format!("{error:#}")));
-    let instance = Instance::new(&mut *store, module, &imports).map_err(set_up)?;
+    let instance = Instance::new(&mut *store, module, &imports).map_err(LinkError::of)?;
     store.data_mut().memory = instance.get_memory(&mut *store, "memory");
     let start = instance
         .get_typed_func(&mut *store, "_start")
-        .map_err(set_up)?;
+        .map_err(LinkError::of)?;
     Ok(Program { start })
+}
+
+impl LinkError {
+    fn of(error: wasmtime::Error) -> Self {
+        match error.is::<Exited>() || error.is::<Trap>() {
+            true => Self::Ended(error),
+            false => Self::SetUp(shorten(format!("{error:#}"))),
+        }
+    }
 }
 
 fn imports(store: &mut Store<Context>, module: &Module) -> Result<Vec<Extern>, LinkError> {

@@ -73,12 +73,11 @@ impl Resolver {
         if path.len() > PATH_BYTES {
             return Err(Errno::NAME_TOO_LONG);
         }
-        // To look only, openat2(2) takes no flag that is about opening.
-        let no_terminal = match flags.contains(OFlags::PATH) {
-            true => OFlags::empty(),
-            false => OFlags::NOCTTY,
+        let flags = match flags.contains(OFlags::PATH) {
+            // openat2(2) refuses what would have no effect.
+            true => flags | OFlags::CLOEXEC,
+            false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
         };
-        let flags = flags | OFlags::CLOEXEC | no_terminal;
         if !self.has_openat2.get() {
             return walk::open(folder, path, flags, mode);
         }

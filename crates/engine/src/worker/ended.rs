@@ -51,7 +51,7 @@ impl Ended {
 }
 
 /// What the processor, or libc, does to a native program for the same fault.
-fn signal(trap: Trap) -> i32 {
+pub(crate) fn signal(trap: Trap) -> i32 {
     match trap {
         Trap::StackOverflow
         | Trap::MemoryOutOfBounds
@@ -66,7 +66,7 @@ fn signal(trap: Trap) -> i32 {
 }
 
 /// `out of bounds memory access; at f; at main`
-fn describe(error: &Error) -> String {
+pub(crate) fn describe(error: &Error) -> String {
     let cause = error.root_cause().to_string();
     let mut text = cause.trim_start_matches("wasm trap: ").to_owned();
     let frames = error

@@ -371,7 +371,9 @@ fn absolute_group(
         Target::AtMostTimesBare(times) | Target::AtLeastTimesBare(times) => {
             bare.map(|bare| bare.median * times / size)
         }
-        Target::AtLeastTimesBridged(_) => None,
+        Target::AtMostTimesProcess(_)
+        | Target::AtMostTimesWasmtime(_)
+        | Target::AtLeastTimesBridged(_) => None,
     });
     let series = by_kind(series_of(everybody, figure)?);
     let rounds = row.samples.series(&figure.contender, &figure.measure);

@@ -1,11 +1,12 @@
 //! `osv-boot`: from asking for a guest to the first instruction of its `main`.
 //!
 //! The guest takes the time first of all and prints it; the lab takes the same clock before it asks. No
-//! wall here has a clock of its own: a time that does not lie within the run is an error.
+//! wall here has a clock of its own: a time that does not lie within the run is an error. A WebAssembly guest
+//! takes the time of day, as engines begin the monotonic clock where they like.
 
 use super::{
     BARE, PALISADE, Prepared, Row, Tools, policies, ratio_cell, start::target_cell, try_peers,
-    watch_all,
+    wasm::try_wasm, watch_all,
 };
 use crate::{
     Trial,
@@ -17,6 +18,7 @@ use crate::{
     subjects::{Bare, Subject},
     table::Table,
     trial::Program,
+    wasi,
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
@@ -51,7 +53,7 @@ impl Row for Boot {
         let mut prepared = Prepared::new(schedule(), workloads);
         let subjects: [&dyn Subject; 2] = [&Bare, &tools.palisade];
         for subject in subjects {
-            let trial = BootingProgram(Program::in_subject(subject, &alone, &command)?);
+            let trial = BootingProgram::native(Program::in_subject(subject, &alone, &command)?);
             let contender = Contender::new(WORKLOAD, subject.name());
             prepared.trials.push((contender, Box::new(trial)));
         }
@@ -61,11 +63,29 @@ impl Row for Boot {
             .trials
             .push((contender, Box::new(BootingLibrary(library))));
         try_peers(&mut prepared, tools, WORKLOAD, &command, |peer| {
-            Program::in_subject(peer, &alone, &command).map(BootingProgram)
+            Program::in_subject(peer, &alone, &command).map(BootingProgram::native)
         });
+        let module = prepared.workloads.add_wasm("boot").map(Command::new);
+        try_wasm(
+            &mut prepared,
+            tools,
+            WORKLOAD,
+            module,
+            |subject, command| {
+                let alone = policies::alone(command);
+                Ok(BootingProgram {
+                    program: Program::in_subject(subject, &alone, command)?,
+                    clock: ClockId::Realtime,
+                })
+            },
+        );
         let contenders = prepared.trials.iter().map(|(contender, _)| contender);
         prepared.schedule.watched = watch_all(contenders, MAIN);
         Ok(prepared)
+    }
+
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        vec![wasi::version()]
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
@@ -89,10 +109,13 @@ fn schedule() -> Schedule {
 }
 
 /// The time that `run`'s guest printed, counted from before it was asked for.
-fn time_to_main(run: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<Vec<Reading>> {
-    let asked_ns = now_ns();
+fn time_to_main(
+    clock: ClockId,
+    run: impl FnOnce() -> anyhow::Result<String>,
+) -> anyhow::Result<Vec<Reading>> {
+    let asked_ns = now_ns(clock);
     let said = run()?;
-    let over_ns = now_ns();
+    let over_ns = now_ns(clock);
     let main_ns: i128 = said
         .trim()
         .parse()
@@ -105,16 +128,29 @@ fn time_to_main(run: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<
     Ok(vec![Reading::one_us(MAIN, took_us)])
 }
 
-fn now_ns() -> i128 {
-    let now = clock_gettime(ClockId::Monotonic);
+fn now_ns(clock: ClockId) -> i128 {
+    let now = clock_gettime(clock);
     i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
-struct BootingProgram(Program);
+struct BootingProgram {
+    program: Program,
+    /// The one that it prints.
+    clock: ClockId,
+}
+
+impl BootingProgram {
+    fn native(program: Program) -> Self {
+        Self {
+            program,
+            clock: ClockId::Monotonic,
+        }
+    }
+}
 
 impl Trial for BootingProgram {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        time_to_main(|| self.0.run_for_output())
+        time_to_main(self.clock, || self.program.run_for_output())
     }
 }
 
@@ -124,7 +160,7 @@ impl Trial for BootingLibrary {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
         // As in `start`: a pool is refilled between runs.
         self.0.get_ready()?;
-        time_to_main(|| self.0.run_for_output())
+        time_to_main(ClockId::Monotonic, || self.0.run_for_output())
     }
 }
 
@@ -180,15 +216,15 @@ fn table(figures: &[Figure]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::present_on_terminal;
+    use crate::rows::{WASM, present_on_terminal};
 
     #[test]
     fn the_table_fits_a_terminal() {
         let contenders =
-            [BARE, PALISADE, PARKED, "bubblewrap"].map(|one| Contender::new(WORKLOAD, one));
+            [BARE, PALISADE, PARKED, "bubblewrap", WASM].map(|one| Contender::new(WORKLOAD, one));
         let mut samples = Samples::new(contenders.to_vec());
         for round in 0..20 {
-            let of_round = [150.0, 900.0, 340.0, 1100.0]
+            let of_round = [150.0, 900.0, 340.0, 1100.0, 1250.0]
                 .map(|value_us| vec![Reading::one_us(MAIN, value_us + f64::from(round))]);
             samples.push_round(of_round.to_vec());
         }
@@ -198,8 +234,11 @@ mod tests {
 
     #[test]
     fn a_clock_of_its_own_is_noticed() {
+        let clock = ClockId::Monotonic;
+        let time_to_main = |said: String| time_to_main(clock, || Ok(said));
         for shifted_ns in [-3_600_000_000_000, 3_600_000_000_000] {
-            let error = time_to_main(|| Ok(format!("{}\n", now_ns() + shifted_ns))).unwrap_err();
+            let said = format!("{}\n", now_ns(clock) + shifted_ns);
+            let error = time_to_main(said).unwrap_err();
             assert!(
                 error
                     .to_string()
@@ -207,8 +246,8 @@ mod tests {
                 "{error}"
             );
         }
-        assert!(time_to_main(|| Ok(String::new())).is_err());
-        let readings = time_to_main(|| Ok(format!("{}\n", now_ns()))).unwrap();
+        assert!(time_to_main(String::new()).is_err());
+        let readings = super::time_to_main(clock, || Ok(format!("{}\n", now_ns(clock)))).unwrap();
         assert!((0.0..1e6).contains(&readings[0].values[0]));
     }
 }

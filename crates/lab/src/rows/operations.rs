@@ -4,9 +4,11 @@
 //! With two ends ([`Ends`]) an operation is what a client asks of a server, one of them behind the wall.
 
 use super::{
-    BARE, Extent, OTHER_PEERS, Prepared, Row, Tools,
+    BARE, Extent, OTHER_PEERS, Prepared, Row, Tools, WASM, engines_among,
     network::{Ends, TwoEnds},
     peers_among, ratio_cell, tables_of_peers, try_peers, try_peers_on,
+    wasm::try_wasm,
+    watch_all,
 };
 use crate::{
     Trial, Warning,
@@ -17,6 +19,7 @@ use crate::{
     subjects::{Bare, Peer, Subject, named_version, server_program, version_by},
     table::Table,
     trial::Program,
+    wasi,
     workloads::Workloads,
 };
 use anyhow::{Context, bail, ensure};
@@ -45,7 +48,18 @@ pub(super) struct Operations {
     pub(super) original: Option<&'static str>,
     /// On one processor, so that the scheduler's choice of processors is in no figure.
     pub(super) pinned: bool,
+    /// The program as WebAssembly, which is run too.
+    pub(super) through_wasi: Option<ThroughWasi>,
     pub(super) budget: Duration,
+}
+
+/// A workload that is also compiled to WebAssembly.
+#[derive(Clone, Copy)]
+pub(super) struct ThroughWasi {
+    /// Its source's name.
+    pub(super) program: &'static str,
+    /// The keys of the operations that WASI has no calls for.
+    pub(super) lacks: &'static [&'static str],
 }
 
 /// What is run.
@@ -111,6 +125,9 @@ pub(super) const fn rate(
     }
 }
 
+/// The title of the table of WebAssembly.
+const THROUGH_WASI: &str =
+    "The same program as WebAssembly, times as much as the native one with no wall:";
 const MEAN: &str = "geometric mean";
 const BRIDGED: &str = "bridged";
 /// After the key of an operation, its rate to that through a container's network.
@@ -152,7 +169,9 @@ impl Row for Operations {
             (*program, told.map(|told| named_version(program, &told)))
         };
         let is_told = |need: &&(&str, &str, &'static str)| !need.2.is_empty();
-        needs.iter().filter(is_told).map(version).collect()
+        let compiler = self.through_wasi.map(|_| wasi::version());
+        let needs = needs.iter().filter(is_told).map(version);
+        needs.chain(compiler).collect()
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
@@ -172,8 +191,13 @@ impl Row for Operations {
             |peers| self.table_of_others(&figures, peers),
         );
         let others = others.map(|table| (OTHER_PEERS.to_owned(), table));
-        let tables = [(self.title.to_owned(), table)].into_iter().chain(others);
-        let tables = tables.collect();
+        let has_wasm = contenders.iter().any(|one| one.subject == WASM);
+        let wasm = has_wasm.then(|| {
+            let table = self.wasm_table(&figures, &engines_among(contenders));
+            (THROUGH_WASI.to_owned(), table)
+        });
+        let tables = [(self.title.to_owned(), table)].into_iter();
+        let tables = tables.chain(others).chain(wasm).collect();
         (figures, tables)
     }
 }
@@ -187,12 +211,8 @@ impl Operations {
     ) -> anyhow::Result<Prepared> {
         let command = lay_out(&workloads)?;
         let trial = |subject: &dyn Subject, policy: &Policy| {
-            Ok(MeasuringProgram {
-                program: Program::in_subject(subject, policy, &command)?,
-                row: self.name,
-                unit: self.unit,
-                operations: self.operations,
-            })
+            let program = Program::in_subject(subject, policy, &command)?;
+            Ok(self.measuring(program, self.keys()))
         };
         let walls = |prepared: &mut Prepared, policy: &Policy| {
             prepared.warnings.extend(degraded_parts(policy, &command)?);
@@ -203,7 +223,52 @@ impl Operations {
         try_peers(&mut prepared, tools, self.name, &command, |peer| {
             trial(peer, &policy)
         });
+        if let Some(through) = &self.through_wasi {
+            self.add_wasm(tools, &mut prepared, through, &command);
+        }
         Ok(prepared)
+    }
+
+    /// The same program as WebAssembly, with the same arguments and under the first wall's policy.
+    fn add_wasm(
+        &self,
+        tools: &Tools,
+        prepared: &mut Prepared,
+        through: &ThroughWasi,
+        native: &Command,
+    ) {
+        let policy = (self.walls[0].policy)(&prepared.workloads);
+        let program = prepared.workloads.add_wasm(through.program);
+        let command = program.map(|program| Command {
+            program: program.into(),
+            arguments: native.arguments.clone(),
+        });
+        let has_call = |key: &&str| !through.lacks.contains(key);
+        let keys: Vec<_> = self.keys().into_iter().filter(has_call).collect();
+        let is_run = try_wasm(prepared, tools, self.name, command, |subject, command| {
+            let program = Program::in_subject(subject, &policy, command)?;
+            Ok(self.measuring(program, keys.clone()))
+        });
+        if is_run {
+            let wasm = Contender::new(self.name, WASM);
+            let watched = keys
+                .iter()
+                .flat_map(|key| watch_all([&wasm].into_iter(), key));
+            prepared.schedule.watched.extend(watched);
+        }
+    }
+
+    fn measuring(&self, program: Program, keys: Vec<&'static str>) -> MeasuringProgram {
+        MeasuringProgram {
+            program,
+            row: self.name,
+            unit: self.unit,
+            keys,
+        }
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        self.operations.iter().map(|one| one.key).collect()
     }
 
     fn prepare_ends(
@@ -286,11 +351,16 @@ impl Operations {
             let measure = (operation.key, self.unit);
             Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
         };
-        self.operations.iter().map(figure).collect()
+        let measures = samples.measures(contender);
+        let was_measured = |one: &&Operation| measures.contains(&one.key) || measures.is_empty();
+        let operations = self.operations.iter().filter(was_measured);
+        operations.map(figure).collect()
     }
 
     fn mean_figure(&self, samples: &Samples, wall: &Contender) -> Figure {
-        let keys: Vec<_> = self.operations.iter().map(|one| one.key).collect();
+        let measures = samples.measures(wall);
+        let mut keys = self.keys();
+        keys.retain(|key| measures.contains(key));
         let target = self.mean.filter(|_| self.is_ours(wall));
         let bare = Contender::new(self.name, BARE);
         Figure::mean_ratio(samples, wall, &bare, (&keys, self.unit), target)
@@ -373,6 +443,31 @@ impl Operations {
         for (title, key) in lines.chain(mean) {
             let lead = [title.to_owned(), self.bare_cell(figures, key)];
             table.line(lead.into_iter().chain(self.peer_cells(figures, key, peers)));
+        }
+        table
+    }
+
+    /// The same program as WebAssembly; what it costs is stated, not judged.
+    fn wasm_table(&self, figures: &[Figure], engines: &[&'static Peer]) -> Table {
+        let titles = engines.iter().map(|peer| peer.title);
+        let lead = ["", self.bare_title(), "palisade", "95 %"];
+        let mut table = Table::new(lead.into_iter().chain(titles));
+        let lines = self.operations.iter().map(|one| (one.title, one.key));
+        let mean = self.has_mean().then_some((MEAN, MEAN));
+        for (title, key) in lines.chain(mean) {
+            let Some(ours) = find(figures, WASM, key) else {
+                continue;
+            };
+            let lead = [
+                title.to_owned(),
+                self.bare_cell(figures, key),
+                ratio_cell(Some(ours)),
+                ours.ratio_interval(),
+            ];
+            table.line(
+                lead.into_iter()
+                    .chain(self.peer_cells(figures, key, engines)),
+            );
         }
         table
     }
@@ -461,7 +556,10 @@ fn comparison_cell(figure: Option<&Figure>, is_difference: bool) -> String {
 /// `≤ 1.01`, `≤ +12`, `≥ 0.99`.
 fn target_cell(target: Target) -> String {
     match target {
-        Target::AtMost(most) | Target::AtMostTimesBare(most) => format!("≤ {most}"),
+        Target::AtMost(most)
+        | Target::AtMostTimesBare(most)
+        | Target::AtMostTimesProcess(most)
+        | Target::AtMostTimesWasmtime(most) => format!("≤ {most}"),
         Target::AtMostOverBare(most) => format!("≤ +{most}"),
         Target::AtLeastTimesBare(least) | Target::AtLeastTimesBridged(least) => {
             format!("≥ {least}")
@@ -508,30 +606,27 @@ struct MeasuringProgram {
     program: Program,
     row: &'static str,
     unit: Unit,
-    operations: &'static [Operation],
+    /// Of the operations that it measures.
+    keys: Vec<&'static str>,
 }
 
 impl Trial for MeasuringProgram {
     fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
         let output = self.program.run_for_output()?;
-        parse_output(&output, self.unit, self.operations)
+        parse_output(&output, self.unit, &self.keys)
             .with_context(|| format!("the program of {}", self.row))
     }
 }
 
 /// `OPERATION NS NS …`, a line for each; one word alone is a remark.
-pub(super) fn parse_output(
-    text: &str,
-    unit: Unit,
-    operations: &[Operation],
-) -> anyhow::Result<Vec<Reading>> {
+pub(super) fn parse_output(text: &str, unit: Unit, keys: &[&str]) -> anyhow::Result<Vec<Reading>> {
     let readings = parse_lines(text, unit)?;
-    let is_there = |key| readings.iter().any(|reading| reading.measure == key);
-    let missing = operations.iter().find(|one| !is_there(one.key));
+    let is_there = |key: &str| readings.iter().any(|reading| reading.measure == key);
+    let missing = keys.iter().find(|key| !is_there(key));
     ensure!(
         missing.is_none(),
         "it left out {}",
-        missing.map_or("", |one| one.key)
+        missing.copied().unwrap_or_default()
     );
     Ok(readings)
 }

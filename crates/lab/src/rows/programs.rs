@@ -1,8 +1,12 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
 use super::{
-    BARE, Extent, OTHER_PEERS, PALISADE, Prepared, Row, Tools, peers_among, policies, ratio_cell,
-    tables_of_peers, try_peers, watch_all,
+    BARE, Extent, OTHER_PEERS, PALISADE, Prepared, Row, Tools, WASM, engines_among, peers_among,
+    policies, ratio_cell,
+    sources::Source,
+    tables_of_peers, try_peers,
+    wasm::{leave_out, try_wasm},
+    watch_all,
 };
 use crate::{
     Warning,
@@ -13,6 +17,7 @@ use crate::{
     subjects::{Bare, Peer, Subject, on_path},
     table::Table,
     trial::{Program, TimedProgram},
+    wasi::{self, Target as CompiledFor, Toolchain},
     workloads::Workloads,
 };
 use palisade_wall::Command;
@@ -25,6 +30,8 @@ pub(super) struct Programs {
     pub(super) programs: &'static [Job],
     /// The most a program may take, as a ratio to bare.
     pub(super) most: f64,
+    /// The same of a WebAssembly program, to the native one of the same source.
+    pub(super) most_wasm: f64,
     /// Where the figures of [`Job::published`] come from: the title of their column.
     pub(super) original: &'static str,
     pub(super) budget: Duration,
@@ -42,9 +49,16 @@ pub(super) struct Job {
     pub(super) lay_out: fn(&Workloads, usize) -> anyhow::Result<Vec<OsString>>,
     /// How to install it.
     pub(super) install: &'static str,
+    /// What it is compiled from here, to WebAssembly and to a native program.
+    pub(super) source: Option<&'static Source>,
 }
 
 const WALL: &str = "wall";
+/// In the title of what was compiled by the lab.
+const COMPILED: &str = ", compiled here,";
+/// The title of the table of WebAssembly.
+const SAME_SOURCE: &str =
+    "One source, by clang-19 -O2, as WebAssembly: ms of the native program, and times as much:";
 
 impl Row for Programs {
     fn name(&self) -> &'static str {
@@ -64,18 +78,25 @@ impl Row for Programs {
         workloads.add_files(0)?;
         let mut prepared = Prepared::new(self.schedule(), workloads);
         for job in self.programs {
-            let Some(program) = on_path(job.program) else {
-                prepared.warnings.push(Warning::ProgramAbsent {
+            let arguments = (job.lay_out)(&prepared.workloads, job.input_bytes(tools.extent))?;
+            match on_path(job.program) {
+                Some(program) => {
+                    let command = Command {
+                        program: program.into(),
+                        arguments: arguments.clone(),
+                    };
+                    add(&mut prepared, tools, &job.title(tools.extent), &command)?;
+                }
+                None => prepared.warnings.push(Warning::ProgramAbsent {
                     program: job.program,
                     install: job.install,
-                });
-                continue;
-            };
-            let command = Command {
-                program: program.into(),
-                arguments: (job.lay_out)(&prepared.workloads, job.input_bytes(tools.extent))?,
-            };
-            add(&mut prepared, tools, &job.title(tools.extent), &command)?;
+                }),
+            }
+            if let Some(source) = job.source {
+                let title = job.compiled_title(tools.extent);
+                let added = add_compiled(&mut prepared, tools, &title, source, arguments);
+                added.unwrap_or_else(|error| leave_out(&mut prepared, &error));
+            }
         }
         anyhow::ensure!(
             !prepared.trials.is_empty(),
@@ -84,6 +105,11 @@ impl Row for Programs {
         prepared.schedule.watched =
             watch_all(prepared.trials.iter().map(|(contender, _)| contender), WALL);
         Ok(prepared)
+    }
+
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        let is_compiled = self.programs.iter().any(|job| job.source.is_some());
+        is_compiled.then(wasi::version).into_iter().collect()
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
@@ -99,8 +125,13 @@ impl Row for Programs {
             |peers| Self::table_of_others(&figures, peers),
         );
         let others = others.map(|table| (OTHER_PEERS.to_owned(), table));
-        let tables = [(title.to_owned(), table)].into_iter().chain(others);
-        let tables = tables.collect();
+        let has_wasm = figures.iter().any(|one| one.contender.subject == WASM);
+        let wasm = has_wasm.then(|| {
+            let table = self.wasm_table(&figures, &engines_among(samples.contenders()));
+            (SAME_SOURCE.to_owned(), table)
+        });
+        let tables = [(title.to_owned(), table)].into_iter();
+        let tables = tables.chain(others).chain(wasm).collect();
         (figures, tables)
     }
 }
@@ -124,6 +155,38 @@ fn add(
     Ok(())
 }
 
+/// The native program with no wall, and the WebAssembly program behind palisade and in other engines.
+fn add_compiled(
+    prepared: &mut Prepared,
+    tools: &Tools,
+    workload: &str,
+    source: &Source,
+    arguments: Vec<OsString>,
+) -> anyhow::Result<()> {
+    let toolchain = Toolchain::find()?;
+    let compile = |target, ending| {
+        let name = format!("{}.{ending}", source.program);
+        let into = prepared.workloads.folder().join(name);
+        source.compile(&toolchain, target, &into)?;
+        anyhow::Ok(Command {
+            program: into.into(),
+            arguments: arguments.clone(),
+        })
+    };
+    let native = compile(CompiledFor::Native, "native")?;
+    let wasm = compile(CompiledFor::Wasi, "wasm")?;
+    let policy = policies::writing(&prepared.workloads);
+    let bare = TimedProgram(Program::in_subject(&Bare, &policy, &native)?);
+    let is_run = try_wasm(prepared, tools, workload, Ok(wasm), |subject, command| {
+        Program::in_subject(subject, &policy, command).map(TimedProgram)
+    });
+    if is_run {
+        let contender = Contender::new(workload, BARE);
+        prepared.trials.push((contender, Box::new(bare)));
+    }
+    Ok(())
+}
+
 impl Job {
     /// Less than in full only by a factor: what the program does with each byte stays the same.
     fn input_bytes(&self, extent: Extent) -> usize {
@@ -137,9 +200,18 @@ impl Job {
 
     /// What was run: `bzip2 of 64 MB`, or `bzip2 of 256 KB`.
     fn title(&self, extent: Extent) -> String {
+        format!("{} of {}", self.program, self.size(extent))
+    }
+
+    /// The same of what the lab compiled.
+    fn compiled_title(&self, extent: Extent) -> String {
+        format!("{}{COMPILED} of {}", self.program, self.size(extent))
+    }
+
+    fn size(&self, extent: Extent) -> String {
         match self.input_bytes(extent) {
-            bytes if bytes < 1 << 20 => format!("{} of {} KB", self.program, bytes >> 10),
-            bytes => format!("{} of {} MB", self.program, bytes >> 20),
+            bytes if bytes < 1 << 20 => format!("{} KB", bytes >> 10),
+            bytes => format!("{} MB", bytes >> 20),
         }
     }
 
@@ -164,8 +236,11 @@ impl Programs {
     fn figure(&self, samples: &Samples, contender: &Contender) -> Figure {
         let bare = Contender::new(&contender.workload, BARE);
         let baseline = (*contender != bare).then_some(&bare);
-        let is_ours = contender.subject == PALISADE;
-        let target = is_ours.then_some(Target::AtMostTimesBare(self.most));
+        let target = match contender.subject.as_str() {
+            PALISADE => Some(Target::AtMostTimesBare(self.most)),
+            WASM => Some(Target::AtMostTimesBare(self.most_wasm)),
+            _ => None,
+        };
         Figure::of(
             samples,
             contender,
@@ -179,7 +254,7 @@ impl Programs {
         let headings = ["", "bare ms", "target", "palisade", "95 %", ""].into_iter();
         let headings = headings.chain(peers.iter().map(|peer| peer.title));
         let mut table = Table::new(headings.chain([self.original]));
-        for (title, bare_us) in measured(figures) {
+        for (title, bare_us) in installed(figures) {
             let job = self.programs.iter().find(|job| job.is_what_ran(title));
             let ours = find(figures, title, PALISADE);
             let lead = [
@@ -197,15 +272,44 @@ impl Programs {
         table
     }
 
+    fn wasm_table(&self, figures: &[Figure], engines: &[&'static Peer]) -> Table {
+        let lead = ["", "native ms", "target", "palisade", "95 %", ""];
+        let titles = engines.iter().map(|peer| peer.title);
+        let mut table = Table::new(lead.into_iter().chain(titles));
+        for (title, native_us) in compiled(figures) {
+            let ours = find(figures, title, WASM);
+            let lead = [
+                title.replace(COMPILED, ""),
+                milliseconds(native_us),
+                format!("≤ {}", self.most_wasm),
+                ratio_cell(ours),
+                ours.map_or_else(String::new, Figure::ratio_interval),
+                ours.map_or_else(String::new, Figure::verdict_cell),
+            ];
+            table.line(lead.into_iter().chain(peer_cells(figures, title, engines)));
+        }
+        table
+    }
+
     fn table_of_others(figures: &[Figure], peers: &[&'static Peer]) -> Table {
         let titles = peers.iter().map(|peer| peer.title);
         let mut table = Table::new(["", "bare ms"].into_iter().chain(titles));
-        for (title, bare_us) in measured(figures) {
+        for (title, bare_us) in installed(figures) {
             let lead = [title.to_owned(), milliseconds(bare_us)];
             table.line(lead.into_iter().chain(peer_cells(figures, title, peers)));
         }
         table
     }
+}
+
+/// What was run of what was installed, and what it takes with no wall.
+fn installed(figures: &[Figure]) -> impl Iterator<Item = (&str, f64)> {
+    measured(figures).filter(|(title, _)| !title.contains(COMPILED))
+}
+
+/// The same of what the lab compiled.
+fn compiled(figures: &[Figure]) -> impl Iterator<Item = (&str, f64)> {
+    measured(figures).filter(|(title, _)| title.contains(COMPILED))
 }
 
 /// What was run, and what it takes with no wall.
@@ -232,9 +336,11 @@ mod tests {
     #[test]
     fn the_table_fits_a_terminal() {
         let row = &APPLICATIONS;
+        let compiled = row.programs[0].compiled_title(Extent::Full);
         let titles = row.programs[..2].iter().map(|job| job.title(Extent::Full));
         let contenders: Vec<_> = titles
             .flat_map(|title| [BARE, PALISADE, "bubblewrap"].map(|one| Contender::new(&title, one)))
+            .chain([BARE, WASM, "wasmtime", "node"].map(|one| Contender::new(&compiled, one)))
             .collect();
         let mut samples = Samples::new(contenders.clone());
         for round in 0..4 {

@@ -1,9 +1,14 @@
 //! `start`: what it takes to start a guest and see it end.
 //!
-//! Two workloads: a static `true` behind an otherwise empty root, which is all wall and no guest, and
-//! the system's `true` with the system's files visible, which is what people do.
+//! Three workloads: a static `true` behind an otherwise empty root, which is all wall and no guest; the
+//! system's `true` with the system's files visible, which is what people do; and a WebAssembly module that
+//! ends at once, behind the wasm wall and in other engines, its code compiled before, and once more with the
+//! compiling.
 
-use super::{BARE, PALISADE, Prepared, Row, Tools, policies, ratio_cell, try_peers, watch_all};
+use super::{
+    BARE, PALISADE, Prepared, Row, Tools, WASM, policies, ratio_cell, try_peers, wasm::try_wasm,
+    watch_all,
+};
 use crate::{
     Trial,
     figure::{Figure, Target},
@@ -30,6 +35,9 @@ pub(super) struct Start;
 
 const STATIC: &str = "static true";
 const SYSTEM: &str = SYSTEM_TRUE;
+const MODULE: &str = "WebAssembly true";
+const COLD: &str = "palisade run, cold";
+const WASMTIME: &str = "wasmtime";
 const REPORTING: &str = "palisade run --report";
 const LIBRARY: [(&str, Readiness); 4] = [
     ("library, cold", Readiness::Cold),
@@ -79,17 +87,16 @@ impl Row for Start {
                 &Command::new(SYSTEM_TRUE),
             )?;
         }
+        add_module(&mut prepared, tools)?;
         prepared.schedule.watched =
             watch_all(prepared.trials.iter().map(|(contender, _)| contender), WALL);
         Ok(prepared)
     }
 
     fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
-        let figures: Vec<Figure> = samples
-            .contenders()
-            .iter()
-            .map(|contender| wall_figure(samples, contender))
-            .collect();
+        let contenders = samples.contenders().iter();
+        let figures = contenders.map(|contender| wall_figure(samples, contender));
+        let figures: Vec<Figure> = figures.chain(module_figures(samples)).collect();
         let tables = vec![
             (
                 "Wall-clock time in ms, and times bare with its 95 % interval:".to_owned(),
@@ -133,6 +140,38 @@ fn add_programs(
         Program::in_subject(peer, policy, command).map(TimedProgram)
     });
     Ok(())
+}
+
+/// The module beside the static program that does the same.
+fn add_module(prepared: &mut Prepared, tools: &Tools) -> anyhow::Result<()> {
+    let native = Command::new(prepared.workloads.folder().join("true"));
+    let module = Command::new(prepared.workloads.add_wasm_true()?);
+    let alone = policies::alone(&module);
+    let bare = Program::in_subject(&Bare, &alone, &native).map(TimedProgram)?;
+    let is_run = try_wasm(
+        prepared,
+        tools,
+        MODULE,
+        Ok(module.clone()),
+        |subject, command| Program::in_subject(subject, &alone, command).map(TimedProgram),
+    );
+    if is_run {
+        let cold = Program::in_subject(&tools.palisade, &alone, &module).map(ColdProgram)?;
+        let contender = |subject| Contender::new(MODULE, subject);
+        prepared.trials.push((contender(COLD), Box::new(cold)));
+        prepared.trials.push((contender(BARE), Box::new(bare)));
+    }
+    Ok(())
+}
+
+/// A WebAssembly program whose code was never compiled.
+struct ColdProgram(Program);
+
+impl Trial for ColdProgram {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        self.0.forget_code()?;
+        Ok(vec![Reading::one_us(WALL, microseconds(self.0.run()?))])
+    }
 }
 
 /// The command once more, with a report: the steps come from it, and its own cost stays out of the
@@ -226,6 +265,29 @@ fn wall_figure(samples: &Samples, contender: &Contender) -> Figure {
     )
 }
 
+/// The module's start beside that of a native program behind the process wall, and beside wasmtime's.
+fn module_figures(samples: &Samples) -> Vec<Figure> {
+    let ours = Contender::new(MODULE, WASM);
+    let others = [
+        (STATIC, PALISADE, Target::AtMostTimesProcess(1.5)),
+        (MODULE, WASMTIME, Target::AtMostTimesWasmtime(1.0)),
+    ];
+    let figure = |(workload, subject, target): (&str, &str, Target)| {
+        let other = Contender::new(workload, subject);
+        let both = [&ours, &other];
+        let take_part = both.iter().all(|one| samples.contenders().contains(one));
+        let measure = (WALL, Unit::Microseconds);
+        take_part.then(|| Figure {
+            measure: format!("{WALL} to {subject}"),
+            // They are the other figure's; only the ratio is another one.
+            summary: None,
+            difference: None,
+            ..Figure::of(samples, &ours, Some(&other), measure, Some(target))
+        })
+    };
+    others.into_iter().filter_map(figure).collect()
+}
+
 /// In µs. The library's counts with a domain parked ahead: its empty network namespace alone takes
 /// the kernel some 270 µs, so it is pooled.
 fn target_of(contender: &Contender) -> Option<Target> {
@@ -253,6 +315,7 @@ fn wall_table(figures: &[Figure]) -> Table {
     for (workload, title) in [
         (STATIC, "static true, nothing else visible"),
         (SYSTEM, "/usr/bin/true, the system's files visible"),
+        (MODULE, "a WebAssembly module that does nothing"),
     ] {
         let mut of_workload = figures
             .iter()
@@ -262,10 +325,29 @@ fn wall_table(figures: &[Figure]) -> Table {
             table.section(title);
         }
         for figure in of_workload.filter(|figure| figure.contender.subject != REPORTING) {
-            table.line(wall_cells(figure));
+            match figure.measure.as_str() {
+                WALL => table.line(wall_cells(figure)),
+                measure => table.line(other_cells(figure, measure)),
+            }
         }
     }
     table
+}
+
+/// A ratio to something else than bare, in the columns of the ratios to bare.
+fn other_cells(figure: &Figure, measure: &str) -> Vec<String> {
+    let other = measure.strip_prefix("wall to ").unwrap_or(measure);
+    let title = match other {
+        PALISADE => "  wasm × process wall".to_owned(),
+        other => format!("  wasm × {other}"),
+    };
+    let mut cells = vec![title];
+    cells.resize(5, String::new());
+    cells.extend([ratio_cell(Some(figure)), figure.ratio_interval()]);
+    cells.push(String::new());
+    cells.push(figure.target.map_or_else(String::new, target_cell));
+    cells.push(figure.verdict_cell());
+    cells
 }
 
 fn wall_cells(figure: &Figure) -> Vec<String> {
@@ -289,7 +371,9 @@ pub(super) fn target_cell(target: Target) -> String {
         Target::AtMost(us) => format!("≤ {}", us / 1000.0),
         Target::AtMostOverBare(0.0) => "≤ bare".to_owned(),
         Target::AtMostOverBare(us) => format!("≤ +{}", us / 1000.0),
-        Target::AtMostTimesBare(times) => format!("≤ {times} ×"),
+        Target::AtMostTimesBare(times)
+        | Target::AtMostTimesProcess(times)
+        | Target::AtMostTimesWasmtime(times) => format!("≤ {times} ×"),
         Target::AtLeastTimesBare(times) | Target::AtLeastTimesBridged(times) => {
             format!("≥ {times} ×")
         }

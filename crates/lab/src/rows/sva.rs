@@ -1,9 +1,10 @@
 //! Rows of SVA-OS (2009), a kernel compiled to a safe virtual instruction set, beside `syscalls`.
 
 use super::{
-    operations::{Operation, Operations, Wall, Workload, operation},
+    operations::{Operation, Operations, ThroughWasi, Wall, Workload, operation},
     policies,
     programs::{Job, Programs},
+    sources::{BZIP2, LAME},
 };
 use crate::{sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
@@ -45,6 +46,10 @@ pub(super) static BANDWIDTH: Operations = Operations {
     least_times_bridged: None,
     original: Some("SVA-OS"),
     pinned: true,
+    through_wasi: Some(ThroughWasi {
+        program: "bandwidth",
+        lacks: &[],
+    }),
     budget: Duration::from_secs(40),
 };
 
@@ -58,6 +63,8 @@ fn lay_out(workloads: &Workloads) -> anyhow::Result<Command> {
 
 /// 1 / 0.995.
 const MOST_TIME: f64 = 1.005;
+/// 1 / 0.6.
+const MOST_WASM_TIME: f64 = 1.667;
 
 pub(super) static APPLICATIONS: Programs = Programs {
     name: "sva-t3",
@@ -69,6 +76,7 @@ pub(super) static APPLICATIONS: Programs = Programs {
             published: "~0",
             lay_out: lay_out_bzip2,
             install: "apt-get install bzip2",
+            source: Some(&BZIP2),
         },
         Job {
             program: "lame",
@@ -76,6 +84,7 @@ pub(super) static APPLICATIONS: Programs = Programs {
             published: "~0",
             lay_out: lay_out_lame,
             install: "apt-get install lame",
+            source: Some(&LAME),
         },
         Job {
             program: "perl",
@@ -83,9 +92,11 @@ pub(super) static APPLICATIONS: Programs = Programs {
             published: "~0",
             lay_out: lay_out_perl,
             install: "apt-get install perl",
+            source: None,
         },
     ],
     most: MOST_TIME,
+    most_wasm: MOST_WASM_TIME,
     original: "SVA-OS",
     budget: Duration::from_secs(300),
 };

@@ -1,7 +1,7 @@
 //! `syscalls`: what single system calls cost once a guest runs.
 
 use super::{
-    operations::{Operations, Wall, Workload, operation},
+    operations::{Operations, ThroughWasi, Wall, Workload, operation},
     policies,
 };
 use crate::{figure::Target, sample::Unit, workloads::Workloads};
@@ -50,6 +50,16 @@ pub(super) static SYSCALLS: Operations = Operations {
     least_times_bridged: None,
     original: None,
     pinned: true,
+    through_wasi: Some(ThroughWasi {
+        program: "syscalls",
+        lacks: &[
+            "pipe",
+            "signal-handler",
+            "signal-install",
+            "select",
+            "fork+exec",
+        ],
+    }),
     budget: Duration::from_secs(60),
 };
 

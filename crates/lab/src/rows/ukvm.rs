@@ -3,7 +3,7 @@
 
 use super::{
     memory::Memory,
-    operations::{Operations, Wall, Workload, operation},
+    operations::{Operations, ThroughWasi, Wall, Workload, operation},
     policies,
 };
 use crate::{sample::Unit, workloads::Workloads};
@@ -45,6 +45,10 @@ pub(super) static OPENS: Operations = Operations {
     least_times_bridged: None,
     original: ORIGINAL,
     pinned: true,
+    through_wasi: Some(ThroughWasi {
+        program: "opens",
+        lacks: &[],
+    }),
     budget: BUDGET,
 };
 
@@ -92,6 +96,10 @@ pub(super) static BLOCKS: Operations = Operations {
         operation("write-512", "write by 512 B", 1.01, ""),
         operation("write-1024", "write by 1024 B", 1.01, ""),
     ],
+    through_wasi: Some(ThroughWasi {
+        program: "blocks",
+        lacks: &[],
+    }),
     ..OPENS
 };
 
@@ -107,6 +115,7 @@ pub(super) static THREADS: Operations = Operations {
         operation("threads-100", "100 threads", 1.01, "≤ +14.29 %"),
     ],
     pinned: false,
+    through_wasi: None,
     ..OPENS
 };
 

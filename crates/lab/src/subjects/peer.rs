@@ -1,8 +1,8 @@
 //! Tools that palisade is compared with.
 
 use super::{
-    LeavesRoot, Subject, bridged, bubblewrap, containers, firejail, named_version, pasta, sandlock,
-    server_program, version_of, wasmtime,
+    LeavesRoot, Subject, bridged, bubblewrap, containers, firejail, javascript, named_version,
+    pasta, sandlock, server_program, version_of, wasmtime,
 };
 use crate::network::Network;
 use palisade_policy::Policy;
@@ -49,7 +49,7 @@ pub(super) struct Request<'a> {
 }
 
 /// Every peer that the lab knows, in the order of its tables.
-pub static PEERS: [&Peer; 9] = [
+pub static PEERS: [&Peer; 11] = [
     &bubblewrap::BUBBLEWRAP,
     &firejail::FIREJAIL,
     &sandlock::SANDLOCK,
@@ -57,6 +57,8 @@ pub static PEERS: [&Peer; 9] = [
     &containers::RUNC,
     &containers::RUNSC,
     &wasmtime::WASMTIME,
+    &javascript::NODE,
+    &javascript::DENO,
     &bridged::BRIDGED,
     &pasta::PASTA,
 ];
@@ -84,6 +86,11 @@ impl Peer {
     /// Whether a command is of the kind that it runs, with a network or without.
     pub fn takes(&self, command: &Command, network: &Network) -> bool {
         (self.takes)(command, network)
+    }
+
+    /// Whether it is an engine for WebAssembly.
+    pub fn is_engine(&self) -> bool {
+        self.takes(&Command::new("program.wasm"), &Network::None)
     }
 }
 

@@ -208,21 +208,45 @@ fn a_wasm_file_gets_folders() {
 }
 
 #[test]
-fn wasm_files_are_for_wasmtime_alone() {
-    for (program, expected) in [("/w/filter.wasm", vec!["wasmtime"]), ("/bin/ls", vec![])] {
+fn wasm_files_are_for_engines_alone() {
+    let takers = |program: &str| {
         let command = Command::new(program);
-        let takers = PEERS
-            .into_iter()
-            .filter(|peer| peer.takes(&command, &Network::None));
-        let names: Vec<_> = takers.map(|peer| peer.name).collect();
-        match expected.is_empty() {
-            true => assert!(
-                names.len() == 6 && !names.contains(&"wasmtime"),
-                "{names:?}"
-            ),
-            false => assert_eq!(names, expected),
-        }
-    }
+        let all = PEERS.into_iter();
+        all.filter(move |peer| peer.takes(&command, &Network::None))
+    };
+    let engines: Vec<_> = takers("/w/filter.wasm").map(|peer| peer.name).collect();
+    assert_eq!(engines, ["wasmtime", "node", "deno"]);
+    let others: Vec<_> = takers("/bin/ls").collect();
+    assert!(others.len() == 6 && others.iter().all(|peer| !peer.is_engine()));
+}
+
+#[test]
+fn engines_in_javascript_get_a_script_and_what_it_is_told() {
+    let mut policy = everything();
+    let folder = tempfile::tempdir().unwrap();
+    policy.grants.files[0].host = folder.path().into();
+    let shown = |name: &str| {
+        let text = line(&installed(name), &policy);
+        text.replace(folder.path().to_str().unwrap(), "FOLDER")
+    };
+    insta::assert_snapshot!(shown("node"), @r#"/bin/node --no-warnings ROOM/wasi.mjs {"program":"/tmp/lab/true","arguments":["now"],"environment":{"MODE":"fast"},"preopens":{"FOLDER":"FOLDER"}}"#);
+    insta::assert_snapshot!(shown("deno"), @r#"/bin/deno run --allow-all --quiet ROOM/wasi.mjs {"program":"/tmp/lab/true","arguments":["now"],"environment":{"MODE":"fast"},"preopens":{"FOLDER":"FOLDER"}}"#);
+    policy.grants.env[0].value = None;
+    let command = Command {
+        program: "/w/a.wasm".into(),
+        arguments: vec![std::os::unix::ffi::OsStringExt::from_vec(vec![0xff])],
+    };
+    let refused = installed("node").command_line(&policy, &command, &Network::None, folder.path());
+    assert!(refused.unwrap_err().to_string().contains("is not text"));
+}
+
+#[test]
+fn an_engine_finds_the_system_s_folders_open() {
+    let text = line(&installed("wasmtime"), &Policy::default());
+    assert!(
+        text.contains("--dir /usr::/usr --dir /etc::/etc --dir /dev::/dev"),
+        "{text}"
+    );
 }
 
 /// The command line of a runtime, and what it says about the bundle.

@@ -1,13 +1,17 @@
-//! `wasmtime run`, for commands that are a WebAssembly file.
+//! `wasmtime run`, for commands that are a WebAssembly file. It keeps compiled code below `XDG_CACHE_HOME`,
+//! as palisade does.
 
 use super::{
     joined,
     peer::{Peer, Request},
     words_of,
 };
-use palisade_policy::{Access, FileGrant};
+use palisade_policy::{Access, FileGrant, Policy};
 use palisade_wall::Command;
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
 pub(super) static WASMTIME: Peer = Peer {
     name: "wasmtime",
@@ -30,15 +34,10 @@ pub(crate) fn is_wasm(command: &Command) -> bool {
 /// Flags as in wasmtime's book, "CLI Options": `--dir HOST::GUEST`, `--env NAME=VALUE`, `-W`.
 fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     let mut words: Vec<OsString> = vec![request.program.into(), "run".into()];
-    words.extend(
-        request
-            .policy
-            .grants
-            .files
-            .iter()
-            .filter_map(folder)
-            .flatten(),
-    );
+    for (host, guest) in folders(request.policy) {
+        let mapping = [host.as_os_str(), guest.as_os_str()].join(OsStr::new("::"));
+        words.extend(["--dir".into(), mapping]);
+    }
     for (name, value) in super::variables(request.policy) {
         words.extend(["--env".into(), joined(&name, value)]);
     }
@@ -55,11 +54,19 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// It can grant folders only.
-fn folder(grant: &FileGrant) -> Option<[OsString; 2]> {
+/// The system's folders that a program finds open, where there is such a view.
+const SYSTEM: [&str; 3] = ["/usr", "/etc", "/dev"];
+
+/// The folders of a policy, on the host and inside: engines can grant nothing smaller.
+pub(super) fn folders(policy: &Policy) -> Vec<(PathBuf, PathBuf)> {
+    let system = SYSTEM.iter().filter(|_| policy.grants.system);
+    let system = system.map(|path| (PathBuf::from(path), PathBuf::from(path)));
+    let granted = policy.grants.files.iter().filter(is_folder);
+    let granted = granted.map(|grant| (grant.host.clone(), grant.guest_path().to_owned()));
+    system.chain(granted).collect()
+}
+
+fn is_folder(grant: &&FileGrant) -> bool {
     let brings_files = matches!(grant.access, Access::Read | Access::Write);
-    let mut mapping = OsString::from(&grant.host);
-    mapping.push("::");
-    mapping.push(grant.guest_path());
-    (brings_files && grant.host.is_dir()).then(|| ["--dir".into(), mapping])
+    brings_files && grant.host.is_dir()
 }

@@ -77,6 +77,16 @@ fn special_ranges() {
 }
 
 #[test]
+fn clouds_hand_out_credentials_at_these() {
+    for text in ["169.254.169.254", "168.63.129.16", "fd00:ec2::254"] {
+        assert!(is_metadata(ip(text)), "{text}");
+    }
+    for text in ["169.254.169.253", "168.63.129.17", "127.0.0.1", "fd00::1"] {
+        assert!(!is_metadata(ip(text)), "{text}");
+    }
+}
+
+#[test]
 fn private_addresses_are_not_special_and_not_public() {
     for address in [
         "10.0.0.1",

@@ -6,7 +6,7 @@ use crate::guests::Probe;
 /// Something that differs, in all its lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
-    /// Its name in `docs/walls/README.md`.
+    /// How its row in the table of `docs/walls/README.md` begins.
     pub row: &'static str,
     /// The probes that show it.
     pub probes: &'static [Probe],
@@ -61,8 +61,8 @@ const IN_REACH: &[&str] = &[
     "here",
 ];
 
-const OUT: &str = "paths that leave a folder";
-const WORKING_DIRECTORY: &str = "working directory";
+const OUT: &str = "a path that leads out of a folder";
+const WORKING_DIRECTORY: &str = "`getcwd`";
 
 const fn these(
     row: &'static str,
@@ -196,7 +196,7 @@ pub const DIFFERENCES: &[Difference] = &[
         ],
     ),
     these(
-        "processes",
+        "`/proc`",
         &[Probe::Processes],
         &[],
         &[
@@ -205,13 +205,13 @@ pub const DIFFERENCES: &[Difference] = &[
         ],
     ),
     these(
-        "faults",
+        "a fault",
         &[Probe::Fault],
         &["trap"],
         &[("exit", Some("132"), Some("134"))],
     ),
     these(
-        "address zero",
+        "address 0",
         &[Probe::Fault],
         &["write-at-null"],
         &[
@@ -220,7 +220,7 @@ pub const DIFFERENCES: &[Difference] = &[
         ],
     ),
     these(
-        "descriptors",
+        "descriptors from 3 on",
         &[Probe::Serve],
         &["none"],
         &[
@@ -229,7 +229,7 @@ pub const DIFFERENCES: &[Difference] = &[
         ],
     ),
     these(
-        "calls",
+        "system calls",
         &[Probe::Absent],
         &[],
         &[
@@ -342,4 +342,75 @@ fn differing<'a>(native: &'a [Line], wasm: &'a [Line]) -> Vec<Pair<'a>> {
     found.extend(ours.iter().map(|line| (Some(line), None)));
     found.extend(theirs.iter().map(|line| (None, Some(line))));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{DIFFERENCES, compare, differing};
+    use crate::equality::{Line, all};
+
+    fn lines(text: &str) -> Vec<Line> {
+        text.lines().map(|line| Line(line.to_owned())).collect()
+    }
+
+    #[test]
+    fn users_are_told_of_every_difference() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/walls/README.md");
+        let text = fs::read_to_string(page).expect("read docs/walls/README.md");
+        for difference in DIFFERENCES {
+            let begins = |line: &str| line.starts_with(&format!("| {}", difference.row));
+            assert!(text.lines().any(begins), "no row {:?}", difference.row);
+        }
+    }
+
+    #[test]
+    fn every_difference_is_of_a_case() {
+        for difference in DIFFERENCES {
+            for name in difference.cases {
+                let is_there = |case: &crate::equality::Case| {
+                    case.name == *name && difference.probes.contains(&case.probe)
+                };
+                assert!(all().iter().any(is_there), "{difference:?}: no case {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_part_and_meet_again() {
+        let (native, wasm) = (lines("a: 1\nb: 1\nc: 1"), lines("a: 2\nnew: 1\nc: 1"));
+        let found = differing(&native, &wasm);
+        assert_eq!(found[0], (Some(&native[0]), Some(&wasm[0])));
+        assert_eq!(found[1], (Some(&native[1]), Some(&wasm[1])));
+        assert_eq!(found.len(), 2);
+        let more = lines("a: 1\nnew: 1\nb: 1\nc: 1");
+        assert_eq!(differing(&native, &more), [(None, Some(&more[1]))]);
+        assert_eq!(differing(&more, &native), [(Some(&more[1]), None)]);
+    }
+
+    #[test]
+    fn what_is_not_listed_or_no_longer_differs_is_an_error() {
+        let case = |title: &str| all().into_iter().find(|case| case.title() == title);
+        let reading = case("reading/readable").expect("a case");
+        let told = compare(&reading, &lines("open: ok"), &lines("open: EPERM"));
+        assert!(told.is_err_and(|text| text.contains("wasm    open: EPERM")));
+        let trap = case("fault/trap").expect("a case");
+        let same = lines("exit: 132");
+        assert!(
+            compare(&trap, &same, &same).is_err_and(|text| text.contains("no difference any more"))
+        );
+        assert_eq!(compare(&trap, &same, &lines("exit: 134")), Ok(()));
+        let beyond = case("reading/absolute-link").expect("a case");
+        assert!(compare(&beyond, &lines("open: ENOENT"), &lines("open: ok")).is_err());
+        assert_eq!(
+            compare(
+                &beyond,
+                &lines("open: ok\nread: x"),
+                &lines("open: ENOTCAPABLE")
+            ),
+            Ok(())
+        );
+    }
 }

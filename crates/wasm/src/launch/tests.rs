@@ -42,6 +42,12 @@ fn the_report_is_the_guests() {
 }
 
 #[test]
+fn a_worker_tells_of_no_more_phases_than_a_report_has() {
+    let report = completed(Exit::Code(0), &"phase x 1\n".repeat(1000)).unwrap();
+    assert_eq!(report.phases.len(), MOST_PHASES);
+}
+
+#[test]
 fn a_trap_is_told_and_acts_on_no_terminal() {
     let report = completed(
         Exit::Signal(6),
@@ -57,6 +63,11 @@ fn a_guest_that_was_not_run_is_an_error() {
     assert_eq!(
         error.to_string(),
         "guest: dir/prog.wasm cannot be run: it imports a.b"
+    );
+    let error = completed(Exit::Code(125), "refused policy: too few files: more\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "policy: dir/prog.wasm cannot be run: too few files: more"
     );
     let error = completed(Exit::Code(125), "stale other version\n").unwrap_err();
     assert!(error.to_string().starts_with("host: "), "{error}");

@@ -1,17 +1,10 @@
 //! What a network grant opens, in words.
 
+use palisade_network::address::is_metadata;
 use palisade_policy::{
     ConnectGrant, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport, UnixGrant,
     visible,
 };
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// Where clouds answer questions about a machine, its keys among them: AWS and those who do as AWS
-/// does; its IPv6 form is AWS's alone.
-const METADATA: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
-];
 
 /// What `--connect GRANT` or `--listen GRANT` opens; `None` for another flag.
 pub(super) fn describe(grant: &str) -> Option<String> {
@@ -69,7 +62,7 @@ const OF_LOOPBACK: &str =
 
 fn describe_network(network: &IpNetwork) -> String {
     match network.is_single() {
-        true if METADATA.contains(&network.address) => {
+        true if is_metadata(network.address) => {
             format!("{network}, where a cloud may hand out this machine's credentials")
         }
         _ if network.address.is_loopback() => OF_LOOPBACK.to_owned(),

@@ -11,6 +11,9 @@ const MOST_COMMAND_CHARS: usize = 120;
 /// The whole explanation, in lines.
 pub(super) fn explain(report: &Report) -> String {
     let mut text = format!("{}\n", describe_end(report));
+    if let Some(trap) = &report.trap {
+        text += &format!("It broke a rule of WebAssembly: {}.\n", visible(trap));
+    }
     if report.denials.is_empty() {
         text += "Nothing was denied that the wall could tell of.\n";
     }

@@ -40,6 +40,20 @@ fn a_report_reads_back() {
 }
 
 #[test]
+fn a_trap_is_told_and_acts_on_no_terminal() {
+    let report = Report {
+        trap: Some("unreachable\u{1b}[2J; at abort".into()),
+        ..report(Exit::Signal(6), Vec::new())
+    };
+    let text = explain(&report);
+    let told = text.lines().nth(1).unwrap();
+    assert_eq!(
+        told,
+        "It broke a rule of WebAssembly: unreachable\\u{1b}[2J; at abort."
+    );
+}
+
+#[test]
 fn ends() {
     let end = |exit, ending| {
         let report = report(exit, Vec::new());
@@ -96,6 +110,10 @@ fn connections() {
         (
             "tcp://[fd00:ec2::254]:*",
             "every tcp port of fd00:ec2::254, where a cloud",
+        ),
+        (
+            "tcp://168.63.129.16:80",
+            "tcp port 80 of 168.63.129.16, where a cloud",
         ),
         ("tcp://localhost:80", "own loopback"),
         ("tcp://[::1]:80", "own loopback"),
@@ -177,7 +195,7 @@ fn nothing_in_a_report_acts_on_the_terminal() {
 #[test]
 fn what_is_not_a_report_is_refused() {
     insta::assert_snapshot!(refusal(""), @"usage: x.json is not a report of `palisade run --report`: EOF while parsing a value at line 1 column 0");
-    insta::assert_snapshot!(refusal("[]"), @"usage: x.json is not a report of `palisade run --report`: invalid length 0, expected struct Report with 10 elements");
+    insta::assert_snapshot!(refusal("[]"), @"usage: x.json is not a report of `palisade run --report`: invalid length 0, expected struct Report with 11 elements");
     insta::assert_snapshot!(refusal("{\"version\": 2, \"and\": \"more\"}"), @"usage: x.json is a report of version 2, and this palisade reads up to 1: use the one that wrote it, or a newer one");
     insta::assert_snapshot!(refusal("{\"version\": 1}"), @"usage: x.json is not a report of `palisade run --report`: missing field `wall`");
     assert!(refusal(&"[".repeat(100_000)).contains("not a report"));

@@ -34,6 +34,7 @@ pub(in crate::rows) static BULK: Operations = Operations {
     least_times_bridged: None,
     original: Some("Denali"),
     pinned: false,
+    through_wasi: None,
     budget: Duration::from_secs(60),
 };
 

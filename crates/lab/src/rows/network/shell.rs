@@ -43,6 +43,7 @@ pub(in crate::rows) static COPY: Operations = Operations {
     least_times_bridged: None,
     original: Some("SVA-OS"),
     pinned: false,
+    through_wasi: None,
     budget: Duration::from_secs(120),
 };
 

@@ -47,6 +47,7 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     least_times_bridged: Some(1.4),
     original: Some("OSv"),
     pinned: false,
+    through_wasi: None,
     budget: Duration::from_secs(180),
 };
 

@@ -43,6 +43,7 @@ pub(in crate::rows) static BLOCKS: Operations = Operations {
     least_times_bridged: None,
     original: Some("µKVM"),
     pinned: false,
+    through_wasi: None,
     budget: BUDGET,
 };
 

@@ -47,6 +47,7 @@ pub(in crate::rows) static FILES: Operations = Operations {
     least_times_bridged: None,
     original: Some("SVA-OS"),
     pinned: false,
+    through_wasi: None,
     budget: Duration::from_secs(120),
 };
 

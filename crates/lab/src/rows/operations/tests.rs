@@ -1,5 +1,6 @@
 use super::*;
 use crate::rows::{network, present_on_terminal, sva::BANDWIDTH, syscalls::SYSCALLS, ukvm};
+use crate::wasi::Toolchain;
 use std::ffi::OsString;
 
 /// Every row of this kind.
@@ -51,7 +52,7 @@ fn run_bare(row: &Operations, workloads: &Workloads) -> anyhow::Result<String> {
 fn each_workload_measures_every_operation_of_its_row() {
     for row in every_row() {
         let output = run_bare(row, &Workloads::new().unwrap()).unwrap();
-        let readings = parse_output(&output, row.unit, row.operations).unwrap();
+        let readings = parse_output(&output, row.unit, &row.keys()).unwrap();
         let mut measured: Vec<_> = readings.iter().map(|one| one.measure.as_str()).collect();
         let mut expected: Vec<_> = row.operations.iter().map(|one| one.key).collect();
         measured.sort_unstable();
@@ -81,7 +82,7 @@ fn an_operation_that_is_refused_ends_the_workload() {
 
 #[test]
 fn output_that_leaves_an_operation_out_is_refused() {
-    let parse = |text: &str| parse_output(text, Unit::Nanoseconds, SYSCALLS.operations);
+    let parse = |text: &str| parse_output(text, Unit::Nanoseconds, &SYSCALLS.keys());
     for (text, complaint) in [
         ("getpid 1 2\n", "it left out open+close"),
         ("getpid 1 x\n", "it printed \"getpid 1 x\""),
@@ -93,9 +94,8 @@ fn output_that_leaves_an_operation_out_is_refused() {
 
 #[test]
 fn figures_are_in_the_row_s_unit() {
-    let operations = &ukvm::OPENS.operations[..1];
-    let readings =
-        parse_output("open-500 1500\nholding\n", Unit::Microseconds, operations).unwrap();
+    let keys = ["open-500"];
+    let readings = parse_output("open-500 1500\nholding\n", Unit::Microseconds, &keys).unwrap();
     assert_eq!(readings, [Reading::one_us("open-500", 1.5)]);
 }
 
@@ -198,4 +198,57 @@ fn peers_that_do_not_fit_have_a_table_of_their_own() {
     let subjects = [subjects_of(&BANDWIDTH), peers.into()].concat();
     let (_, tables) = BANDWIDTH.present(&quiet_machine(&BANDWIDTH, &subjects));
     assert_eq!(tables.len(), 2);
+}
+
+/// What WASI has no calls for has no line, and peers that run programs stand in tables of their own.
+#[test]
+fn a_webassembly_program_has_a_table_of_its_own() {
+    let subjects = [subjects_of(&SYSCALLS), vec![WASM, "wasmtime", "node"]].concat();
+    let mut samples = quiet_machine(&SYSCALLS, &subjects);
+    let lacks = SYSCALLS.through_wasi.unwrap().lacks;
+    let rounds: Vec<_> = (0..samples.rounds())
+        .map(|round| {
+            let of = |subject: &&str| {
+                let contender = Contender::new(SYSCALLS.name, subject);
+                let is_native = subjects[..4].contains(subject);
+                let keys = SYSCALLS.keys().into_iter();
+                let keys = keys.filter(|key| is_native || !lacks.contains(key));
+                let reading = |key: &str| Reading {
+                    measure: key.to_owned(),
+                    unit: SYSCALLS.unit,
+                    values: vec![samples.series(&contender, key)[round]],
+                };
+                keys.map(reading).collect::<Vec<_>>()
+            };
+            subjects.iter().map(of).collect::<Vec<_>>()
+        })
+        .collect();
+    samples = Samples::new(samples.contenders().to_vec());
+    rounds
+        .into_iter()
+        .for_each(|round| samples.push_round(round));
+    let (figures, text) = present_on_terminal(&SYSCALLS, &samples);
+    insta::assert_snapshot!("through-wasi", text);
+    let of_wasm = figures.iter().filter(|one| one.contender.subject == WASM);
+    assert!(of_wasm.clone().all(|figure| figure.verdict.is_none()));
+    assert_eq!(of_wasm.count(), SYSCALLS.operations.len() - lacks.len() + 1);
+}
+
+/// The workloads that go through WASI compile where there is a compiler, which all tests need.
+#[test]
+fn workloads_through_wasi_compile() {
+    let rows = every_row().into_iter();
+    let rows = rows.filter_map(|row| Some((row.name, row.through_wasi?)));
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows.len(), 5);
+    if std::env::var_os("CI").is_none() && Toolchain::find().is_err() {
+        eprintln!("skipped: {}", Toolchain::find().unwrap_err());
+        return;
+    }
+    let workloads = Workloads::new().unwrap();
+    for (name, through) in rows {
+        let program = workloads.add_wasm(through.program);
+        let program = std::fs::read(program.expect(name)).unwrap();
+        assert_eq!(program[..8], *b"\0asm\x01\0\0\0", "{name}");
+    }
 }

@@ -1,0 +1,174 @@
+//! The engine of plugins: a pool of slots for their instances.
+
+use super::{Compiled, LoadError, Program};
+use crate::settings;
+use std::sync::{Arc, OnceLock};
+use wasmtime::{Enabled, PoolingAllocationConfig};
+
+/// Whether memories are kept apart by keys of the processor (pkeys(7)) as well as by address.
+///
+/// With keys the slots lie closer: more instances fit into the address space, and a stray access of one
+/// guest's code to the next slot faults. Each call into a guest and out of it switches keys, tens of ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProtectionKeys {
+    /// By address alone.
+    #[default]
+    Off,
+    /// Keys where the processor has them.
+    Auto,
+    /// Keys, or no engine.
+    On,
+}
+
+impl ProtectionKeys {
+    /// Whether this machine has them.
+    pub fn are_available() -> bool {
+        PoolingAllocationConfig::are_memory_protection_keys_available()
+    }
+}
+
+/// The size of an engine's pool: what all instances of all its guests share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Instances at one time. Each reserves about 4 GiB of addresses, and no memory.
+    pub instances: u32,
+    /// The most that one instance's memory can grow to, in bytes.
+    pub memory_bytes: usize,
+    /// The most elements of one table.
+    pub table_elements: usize,
+    /// Stack that a guest may use of the thread that calls it, in bytes.
+    pub stack_bytes: usize,
+    /// Bytes of a memory that are written anew before the next instance has the slot; what lies above is
+    /// given back to the kernel, which costs less memory and more time.
+    pub resident_bytes: usize,
+    /// Keys beside addresses.
+    pub protection_keys: ProtectionKeys,
+}
+
+impl Default for EngineOptions {
+    /// 1000 instances of up to 256 MiB, 20,000 elements, 512 KiB of stack, no keys.
+    fn default() -> Self {
+        Self {
+            instances: 1000,
+            memory_bytes: 256 << 20,
+            table_elements: 20_000,
+            stack_bytes: settings::CALL_STACK_BYTES,
+            resident_bytes: 64 << 10,
+            protection_keys: ProtectionKeys::Off,
+        }
+    }
+}
+
+/// What compiles, holds and runs guests. Clones share one pool.
+#[derive(Clone)]
+pub struct Engine {
+    wasmtime: wasmtime::Engine,
+    options: Arc<EngineOptions>,
+}
+
+impl Engine {
+    /// Makes an engine of its own.
+    ///
+    /// # Errors
+    ///
+    /// When this process can't have as many addresses, or the machine has no protection keys.
+    pub fn new(options: EngineOptions) -> Result<Self, LoadError> {
+        let mut config = settings::filter();
+        config
+            .max_wasm_stack(options.stack_bytes)
+            .allocation_strategy(pool(&options));
+        let wasmtime = wasmtime::Engine::new(&config).map_err(LoadError::Pool)?;
+        Ok(Self {
+            wasmtime,
+            options: Arc::new(options),
+        })
+    }
+
+    /// The engine of this process, with the default options, made when it is first asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::new`].
+    pub fn shared() -> Result<Self, LoadError> {
+        static SHARED: OnceLock<Engine> = OnceLock::new();
+        if let Some(engine) = SHARED.get() {
+            return Ok(engine.clone());
+        }
+        let engine = Self::new(EngineOptions::default())?;
+        Ok(SHARED.get_or_init(|| engine).clone())
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Compiles a module, here and now: milliseconds for a small one.
+    ///
+    /// The compiler reads what an attacker wrote. Where that matters, let `palisade-compiler` or another
+    /// confined process do it, and load what it gives.
+    ///
+    /// # Errors
+    ///
+    /// When it is no module, or uses what no guest here may.
+    #[cfg(feature = "compiler")]
+    pub fn compile(&self, module: &[u8]) -> Result<Program, LoadError> {
+        wasmtime::Module::new(&self.wasmtime, module)
+            .map(|module| Program::new(self, module))
+            .map_err(LoadError::Compile)
+    }
+
+    /// Compiles a module to be kept and loaded later, by any engine of the same version.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::compile`].
+    #[cfg(feature = "compiler")]
+    pub fn precompile(&self, module: &[u8]) -> Result<Compiled, LoadError> {
+        self.wasmtime
+            .precompile_module(module)
+            .map(Compiled::new)
+            .map_err(LoadError::Compile)
+    }
+
+    /// Loads a module that was compiled before.
+    ///
+    /// # Errors
+    ///
+    /// When the code is another version's.
+    pub fn load(&self, code: &Compiled) -> Result<Program, LoadError> {
+        Ok(Program::new(self, code.load(self)?))
+    }
+
+    pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.wasmtime
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Engine")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn pool(options: &EngineOptions) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_core_instances(options.instances)
+        .total_memories(options.instances)
+        .total_tables(options.instances)
+        .max_memory_size(options.memory_bytes)
+        .table_elements(options.table_elements)
+        .linear_memory_keep_resident(options.resident_bytes)
+        .table_keep_resident(options.resident_bytes)
+        // Resets only what was written to, where the kernel can tell (Linux 6.7).
+        .pagemap_scan(Enabled::Auto)
+        .memory_protection_keys(match options.protection_keys {
+            ProtectionKeys::Off => Enabled::No,
+            ProtectionKeys::Auto => Enabled::Auto,
+            ProtectionKeys::On => Enabled::Yes,
+        });
+    pool
+}

@@ -1,0 +1,249 @@
+//! One instance of a guest: memory, tables and globals of its own.
+
+use super::{
+    CallError, Function, MemoryError, Values,
+    limits::Growth,
+    linked::Linked,
+    ticker::{Running, Timer},
+};
+use std::{any::Any, sync::Arc};
+use wasmtime::{Extern, Memory, Store, TypedFunc};
+
+/// What host functions need of the stack below what a guest may use of it.
+const HOST_STACK_BYTES: usize = 64 << 10;
+
+/// Never: how far off the end of time is for a call without limit. Half of what the counter can hold, for
+/// its present value is added.
+const NEVER: u64 = u64::MAX / 2;
+
+/// What the store of an instance holds.
+pub struct Held<S> {
+    pub(super) state: S,
+    /// The program's number.
+    pub(super) program: u64,
+    /// Once it was looked for.
+    pub(super) memory: Option<Memory>,
+    growth: Growth,
+}
+
+/// One instance. Dropping it gives its slot back; whatever it wrote is gone then.
+pub struct Instance<S: 'static = ()> {
+    store: Store<Held<S>>,
+    instance: wasmtime::Instance,
+    /// A `TypedFunc<P, R>` for each export that was called, at the export's place.
+    functions: Vec<Option<Box<dyn Any + Send + Sync>>>,
+    program: u64,
+    /// Stack that a call needs of its thread.
+    stack_bytes: usize,
+    timer: Option<Arc<Timer>>,
+    is_alive: bool,
+}
+
+impl<S: Send + 'static> Instance<S> {
+    pub(super) fn new(linked: &Linked<S>, timer: Option<Arc<Timer>>) -> Result<Self, CallError> {
+        let stack_bytes = linked.program.engine().options().stack_bytes + HOST_STACK_BYTES;
+        check_stack(stack_bytes)?;
+        let limits = &linked.limits;
+        let held = Held {
+            state: (linked.state)(),
+            program: linked.program.number(),
+            memory: None,
+            growth: Growth::new(limits.memory_bytes, limits.table_elements),
+        };
+        let mut store = Store::new(linked.program.engine().wasmtime(), held);
+        store.limiter(|held| &mut held.growth);
+        let running = start(&mut store, timer.as_deref());
+        let instance = linked.pre.instantiate(&mut store).map_err(CallError::of)?;
+        drop(running);
+        Ok(Self {
+            store,
+            instance,
+            functions: Vec::new(),
+            program: linked.program.number(),
+            stack_bytes,
+            timer,
+            is_alive: true,
+        })
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended, by a trap or a limit: the instance is of no more use then. When a host
+    /// function gave an error. When the call could not be made.
+    pub fn call<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+        parameters: P,
+    ) -> Result<R, CallError> {
+        if function.program != self.program {
+            return Err(CallError::OtherGuest);
+        }
+        if !self.is_alive {
+            return Err(CallError::Gone);
+        }
+        check_stack(self.stack_bytes)?;
+        let typed = match find::<P, R>(&self.functions, function) {
+            Some(typed) => typed,
+            None => {
+                self.look_up(function)?;
+                find::<P, R>(&self.functions, function).ok_or(CallError::OtherGuest)?
+            }
+        };
+        // Dead until it came back: a host function that panics leaves nobody knows what.
+        self.is_alive = false;
+        let running = start(&mut self.store, self.timer.as_deref());
+        let result = typed.call(&mut self.store, parameters);
+        drop(running);
+        match result {
+            Ok(result) => {
+                self.is_alive = true;
+                Ok(result)
+            }
+            Err(error) => Err(CallError::of(error)),
+        }
+    }
+
+    /// Once for each function of an instance.
+    #[cold]
+    fn look_up<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+    ) -> Result<(), CallError> {
+        let typed = self
+            .instance
+            .get_module_export(&mut self.store, &function.export)
+            .and_then(Extern::into_func)
+            .ok_or(CallError::OtherGuest)?
+            .typed::<P, R>(&self.store)
+            .map_err(CallError::of)?;
+        if self.functions.len() <= function.place {
+            self.functions.resize_with(function.place + 1, || None);
+        }
+        self.functions[function.place] = Some(Box::new(typed));
+        Ok(())
+    }
+
+    /// Whether it can be called: no call ended it.
+    pub fn is_alive(&self) -> bool {
+        self.is_alive
+    }
+
+    /// What the host keeps for it.
+    pub fn state(&self) -> &S {
+        &self.store.data().state
+    }
+
+    /// What the host keeps for it.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.store.data_mut().state
+    }
+
+    /// The guest's memory, as large as it is now.
+    ///
+    /// # Errors
+    ///
+    /// When it exports none under the name `memory`.
+    pub fn memory(&mut self) -> Result<&mut [u8], MemoryError> {
+        Ok(self.memory_and_state()?.0)
+    }
+
+    /// The guest's memory beside what the host keeps, so that bytes go from one to the other once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::memory`].
+    pub fn memory_and_state(&mut self) -> Result<(&mut [u8], &mut S), MemoryError> {
+        let memory = match self.store.data().memory {
+            Some(memory) => memory,
+            None => {
+                let memory = self.instance.get_memory(&mut self.store, "memory");
+                self.store.data_mut().memory = memory;
+                memory.ok_or(MemoryError::Missing)?
+            }
+        };
+        let (bytes, held) = memory.data_and_store_mut(&mut self.store);
+        Ok((bytes, &mut held.state))
+    }
+
+    /// Reads of the guest's memory.
+    ///
+    /// # Errors
+    ///
+    /// When it has none, or not there.
+    pub fn read(&mut self, at: u32, length: usize) -> Result<&[u8], MemoryError> {
+        slice(self.memory()?, at, length).map(|bytes| &*bytes)
+    }
+
+    /// Writes to the guest's memory.
+    ///
+    /// # Errors
+    ///
+    /// When it has none, or not there.
+    pub fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), MemoryError> {
+        slice(self.memory()?, at, bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl<S: 'static> std::fmt::Debug for Instance<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Instance")
+            .field("is_alive", &self.is_alive)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A part of a memory.
+pub(super) fn slice(memory: &mut [u8], at: u32, length: usize) -> Result<&mut [u8], MemoryError> {
+    let memory_bytes = memory.len();
+    let start = at as usize;
+    start
+        .checked_add(length)
+        .and_then(|end| memory.get_mut(start..end))
+        .ok_or(MemoryError::Bounds {
+            at,
+            length,
+            memory_bytes,
+        })
+}
+
+fn find<'a, P: Values, R: Values>(
+    functions: &'a [Option<Box<dyn Any + Send + Sync>>],
+    function: &Function<P, R>,
+) -> Option<&'a TypedFunc<P, R>> {
+    functions.get(function.place)?.as_ref()?.downcast_ref()
+}
+
+/// Starts the time of a call. What the clock needs while it runs lives as long as what is given back.
+fn start<'a, S: 'static>(
+    store: &mut Store<Held<S>>,
+    timer: Option<&'a Timer>,
+) -> Option<Running<'a>> {
+    match timer {
+        Some(timer) => {
+            let running = timer.start();
+            store.set_epoch_deadline(timer.ticks());
+            Some(running)
+        }
+        None => {
+            store.set_epoch_deadline(NEVER);
+            None
+        }
+    }
+}
+
+/// The engine counts a guest's stack from where the call is made. Below a shallow one lies the guard page,
+/// whose fault would be the host's end.
+fn check_stack(needed_bytes: usize) -> Result<(), CallError> {
+    let left_bytes = stacker::remaining_stack().unwrap_or(0);
+    match left_bytes >= needed_bytes {
+        true => Ok(()),
+        false => Err(CallError::Stack {
+            left_bytes,
+            needed_bytes,
+        }),
+    }
+}

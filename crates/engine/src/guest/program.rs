@@ -1,0 +1,86 @@
+//! A module that an engine can run.
+
+use super::{Engine, Function, FunctionError, Values, function::Signature};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use wasmtime::{ExternType, Module};
+
+/// A module, compiled for an engine. Clones share the code.
+#[derive(Clone)]
+pub struct Program {
+    engine: Engine,
+    module: Module,
+    /// Tells its functions from another's.
+    number: u64,
+    exports: Arc<[String]>,
+}
+
+impl Program {
+    pub(super) fn new(engine: &Engine, module: Module) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let exports = module
+            .exports()
+            .map(|export| export.name().to_owned())
+            .collect();
+        Self {
+            engine: engine.clone(),
+            module,
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            exports,
+        }
+    }
+
+    /// Looks a function up and checks its type, once for all calls.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of this name and type.
+    pub fn function<P: Values, R: Values>(
+        &self,
+        name: &str,
+    ) -> Result<Function<P, R>, FunctionError> {
+        let missing = || FunctionError::Missing {
+            name: name.to_owned(),
+            exports: self.exports.join(", "),
+        };
+        let Some(ExternType::Func(found)) = self.module.get_export(name) else {
+            return Err(missing());
+        };
+        let (asked, found) = (Signature::new::<P, R>(), Signature::of(&found));
+        if asked != found {
+            return Err(FunctionError::Type {
+                name: name.to_owned(),
+                asked: asked.to_string(),
+                found: found.to_string(),
+            });
+        }
+        let place = self.exports.iter().position(|export| export == name);
+        let export = self.module.get_export_index(name);
+        let (place, export) = place.zip(export).ok_or_else(missing)?;
+        Ok(Function::new(self.number, place, export))
+    }
+
+    /// The engine that it was compiled for.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) fn module(&self) -> &Module {
+        &self.module
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Program")
+            .field("exports", &self.exports)
+            .finish_non_exhaustive()
+    }
+}
