@@ -42,6 +42,7 @@ mod walk;
 pub use link::{Exited, LinkError, Program, link};
 
 use crate::{sys, worker::GuestLimits};
+use abi::Rights;
 use palisade_wasm::order::Order;
 use process::Strings;
 use resolve::Resolver;
@@ -130,10 +131,9 @@ impl Context {
     }
 
     fn take_descriptors(&mut self, order: &Order) -> Result<(), ContextError> {
-        let rights = abi::Rights::ALL & !abi::Rights::SOCK_ACCEPT;
         for stream in 0..FIRST_LISTENER {
-            let descriptor = Descriptor::new(sys::adopt(stream), rights, abi::Rights::NONE);
-            self.add(descriptor)?;
+            let (base, inheriting) = (Rights::of_stream(), Rights::NONE);
+            self.add(Descriptor::new(sys::adopt(stream), base, inheriting))?;
         }
         for listener in FIRST_LISTENER..FIRST_LISTENER + order.listeners {
             let listener = sys::adopt(listener);

@@ -1,6 +1,9 @@
 //! The three configurations. The compiler and whoever runs its code must agree on every setting: both ask here.
 
-use wasmtime::Config;
+use wasmtime::{Config, ModuleVersionStrategy};
+
+/// Who made compiled code. Wasmtime alone would take what any release with the same first number made.
+const CODE_VERSION: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"), ", wasmtime 48.0.8");
 
 /// Stack of a guest, in bytes: as much as a native program's main thread has (8 MiB), a guest's call
 /// frames being about as large.
@@ -20,6 +23,9 @@ pub fn command() -> Config {
     config.wasm_component_model_async(true);
     // WASI's addresses have 32 bits.
     config.wasm_memory64(false);
+    config
+        .module_version(ModuleVersionStrategy::Custom(CODE_VERSION.into()))
+        .expect("a version is shorter than 256 bytes");
     config
 }
 
@@ -48,4 +54,20 @@ pub fn service() -> Config {
         .wasm_component_model_async(true)
         .wasm_memory64(false);
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compiled_code_names_the_engine_that_is_linked() {
+        let lock = include_str!("../../../Cargo.lock");
+        let (_, engine) = lock.split_once("name = \"wasmtime\"\n").unwrap();
+        let version = engine.lines().next().unwrap().replace("version = ", "");
+        assert!(
+            CODE_VERSION.ends_with(version.trim_matches('"')),
+            "{version}"
+        );
+    }
 }

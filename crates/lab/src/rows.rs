@@ -1,6 +1,7 @@
 //! The rows: what can be measured.
 
 mod boot;
+mod calls;
 mod conformance;
 mod counts;
 mod memory;
@@ -81,7 +82,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 24] {
+pub fn rows() -> [&'static dyn Row; 25] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -95,6 +96,7 @@ pub fn rows() -> [&'static dyn Row; 24] {
         &sva::BANDWIDTH,
         &sva::APPLICATIONS,
         &boot::Boot,
+        &calls::Calls,
         &counts::Counts,
         &osv::JVM,
         &network::BROKER,

@@ -96,7 +96,7 @@ impl crate::Executor for Trials {
 /// Where an engine keeps compiled code, in a program's room.
 const CACHE: &str = "cache";
 /// Where palisade's worker lies, if not beside it.
-const LIBEXEC: &str = "PALISADE_LIBEXEC";
+pub(crate) const LIBEXEC: &str = "PALISADE_LIBEXEC";
 
 /// A command line that is run from the lab: by posix_spawn(3), which copies no address space, so that
 /// the size of the lab is in no figure.

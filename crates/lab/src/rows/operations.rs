@@ -545,7 +545,7 @@ impl Operations {
 }
 
 /// A ratio to bare, or what comes on top of it.
-fn comparison_cell(figure: Option<&Figure>, is_difference: bool) -> String {
+pub(super) fn comparison_cell(figure: Option<&Figure>, is_difference: bool) -> String {
     let difference = figure.and_then(|figure| figure.difference);
     match difference.filter(|_| is_difference) {
         Some(over) => signed(over.value),

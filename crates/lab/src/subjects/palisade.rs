@@ -2,13 +2,17 @@
 
 use super::{LeavesRoot, Subject, joined, version_of, words_of};
 use crate::network::Network;
+use crate::trial::LIBEXEC;
+use anyhow::Context;
 use palisade_policy::{
     Access, FileGrant, Limits, Policy,
     value::{format_duration, format_size},
 };
 use palisade_wall::Command;
 use std::{
+    env,
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -39,6 +43,26 @@ impl Palisade {
     /// Where the executable is.
     pub(crate) fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// A program that belongs to it: beside it, or where its worker is.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub(crate) fn companion(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let program = fs::canonicalize(&self.program).unwrap_or_else(|_| self.program.clone());
+        let beside = program.parent().map(Path::to_owned);
+        let libexec = env::var_os(LIBEXEC).map(PathBuf::from);
+        let folders = libexec.into_iter().chain(beside);
+        let mut places = folders.map(|folder| folder.join(name));
+        let found = places.find(|place| place.is_file());
+        found.with_context(|| {
+            format!(
+                "host: {name} does not lie beside {}: cargo build --release --package {name}",
+                program.display()
+            )
+        })
     }
 
     /// What it says its version is.

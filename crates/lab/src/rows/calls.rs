@@ -1,0 +1,228 @@
+//! `kp-5`: a null call into a WebAssembly guest within one process, by the number of its arguments.
+//!
+//! The kernel plugins of 2004 timed 2001 calls each alone, left the first one out, and told the mean and the mean
+//! of the fastest tenth. `palisade-lab-calls` does the same, with a native function for *bare*; the clock is in
+//! all of its figures.
+
+use super::{
+    BARE, Prepared, Row, Tools,
+    operations::{comparison_cell, parse_lines},
+    watch_all,
+};
+use crate::{
+    Trial,
+    figure::{Figure, Target},
+    measure::Schedule,
+    notation::short,
+    sample::{Contender, Reading, Samples, Unit},
+    table::Table,
+    trial::Program,
+    workloads::Workloads,
+};
+use anyhow::ensure;
+use std::{ffi::OsString, time::Duration};
+
+pub(super) struct Calls;
+
+const PROGRAM: &str = "palisade-lab-calls";
+const WORKLOAD: &str = "null call";
+const BUDGET: Duration = Duration::from_secs(15);
+const MOST_WORDS: usize = 8;
+
+/// A guest in the process of who calls it.
+struct Lane {
+    subject: &'static str,
+    /// What the program is asked for.
+    argument: &'static str,
+    /// At the head of its column.
+    title: &'static str,
+    /// What a call may take more than a native one on average, in ns.
+    most_ns: Option<f64>,
+}
+
+const LANES: [Lane; 3] = [
+    Lane {
+        subject: "library, kept guest",
+        argument: "kept",
+        title: "kept",
+        most_ns: Some(50.0),
+    },
+    Lane {
+        subject: "library, kept guest with a limit of time",
+        argument: "timed",
+        title: "timed",
+        most_ns: None,
+    },
+    Lane {
+        subject: "library, fresh guest",
+        argument: "fresh",
+        title: "fresh",
+        most_ns: Some(5000.0),
+    },
+];
+
+impl Row for Calls {
+    fn name(&self) -> &'static str {
+        "kp-5"
+    }
+
+    fn about(&self) -> &'static str {
+        "a null call into a guest with 0 to 8 arguments (kernel plugins 2004, table 5)"
+    }
+
+    fn budget(&self) -> Duration {
+        BUDGET
+    }
+
+    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+        let program = tools.palisade.companion(PROGRAM)?;
+        let mut prepared = Prepared {
+            pinned: true,
+            ..Prepared::new(schedule(), Workloads::new()?)
+        };
+        let lanes = LANES.iter().map(|lane| (lane.subject, lane.argument));
+        for (subject, argument) in [(BARE, "native")].into_iter().chain(lanes) {
+            let line: [OsString; 2] = [program.clone().into(), argument.into()];
+            let trial = CallingProgram(Program::new(&line)?);
+            let contender = Contender::new(WORKLOAD, subject);
+            prepared.trials.push((contender, Box::new(trial)));
+        }
+        let contenders = || prepared.trials.iter().map(|(contender, _)| contender);
+        let watched = (0..=MOST_WORDS).flat_map(|words| watch_all(contenders(), &mean(words)));
+        prepared.schedule.watched = watched.collect();
+        Ok(prepared)
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let contenders = samples.contenders().iter();
+        let figures: Vec<Figure> = contenders
+            .flat_map(|contender| figures_of(samples, contender))
+            .collect();
+        let title = "ns of a native call, on average and of the fastest tenth, and how many more of a guest's:";
+        let tables = vec![(title.to_owned(), table(&figures))];
+        (figures, tables)
+    }
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        warm_up_rounds: 1,
+        least_rounds: 20,
+        most_rounds: 200,
+        budget: BUDGET,
+        relative_width: 0.02,
+        watched: Vec::new(),
+    }
+}
+
+fn mean(words: usize) -> String {
+    format!("mean-{words}")
+}
+
+fn fastest(words: usize) -> String {
+    format!("fastest-{words}")
+}
+
+struct CallingProgram(Program);
+
+impl Trial for CallingProgram {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let readings = parse_lines(&self.0.run_for_output()?, Unit::Nanoseconds)?;
+        let is_there = |key: String| readings.iter().any(|reading| reading.measure == key);
+        let is_whole =
+            (0..=MOST_WORDS).all(|words| is_there(mean(words)) && is_there(fastest(words)));
+        ensure!(
+            is_whole,
+            "{PROGRAM} left some calls out: it is of another version"
+        );
+        Ok(readings)
+    }
+}
+
+fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
+    let bare = Contender::new(WORKLOAD, BARE);
+    let baseline = (*contender != bare).then_some(&bare);
+    let lane = LANES.iter().find(|lane| lane.subject == contender.subject);
+    let target = lane
+        .and_then(|lane| lane.most_ns)
+        .map(Target::AtMostOverBare);
+    let figure = |measure: String, target| {
+        let measure = (measure.as_str(), Unit::Nanoseconds);
+        Figure::of(samples, contender, baseline, measure, target)
+    };
+    (0..=MOST_WORDS)
+        .flat_map(|words| [figure(mean(words), target), figure(fastest(words), None)])
+        .collect()
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let lanes = LANES.iter().flat_map(|lane| match lane.most_ns {
+        Some(most_ns) => vec![
+            format!("{} ≤ +{most_ns}", lane.title),
+            String::new(),
+            "fastest".to_owned(),
+        ],
+        None => vec![lane.title.to_owned()],
+    });
+    let lead = ["words", "native", "fastest"].map(str::to_owned);
+    let lead = lead.into_iter();
+    let mut table = Table::new(lead.chain(lanes).chain(["plugins".to_owned()]));
+    for words in 0..=MOST_WORDS {
+        let find = |subject: &str, measure: String| {
+            let is_it = |one: &&Figure| one.contender.subject == subject && one.measure == measure;
+            figures.iter().find(is_it)
+        };
+        let bare = |measure| {
+            let summary = find(BARE, measure).and_then(|figure| figure.summary);
+            summary.map_or_else(String::new, |summary| short(summary.median))
+        };
+        let mut cells = vec![words.to_string(), bare(mean(words)), bare(fastest(words))];
+        for lane in &LANES {
+            let [average, least] = [mean(words), fastest(words)].map(|one| find(lane.subject, one));
+            cells.push(comparison_cell(average, true));
+            if lane.most_ns.is_some() {
+                cells.push(average.map_or_else(String::new, Figure::verdict_cell));
+                cells.push(comparison_cell(least, true));
+            }
+        }
+        // Of all numbers of arguments, in all.
+        cells.push(if words == 0 { "450–620" } else { "" }.to_owned());
+        table.line(cells);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::present_on_terminal;
+
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let subjects = [BARE]
+            .into_iter()
+            .chain(LANES.iter().map(|lane| lane.subject));
+        let contenders = subjects.map(|one| Contender::new(WORKLOAD, one));
+        let mut samples = Samples::new(contenders.collect());
+        for round in 0..10 {
+            let of = |more_ns: f64| {
+                let reading = |measure, ns| Reading {
+                    measure,
+                    unit: Unit::Nanoseconds,
+                    values: vec![ns + more_ns + f64::from(round % 3)],
+                };
+                let both = |words| {
+                    let ns = 20.0 + words as f64;
+                    [reading(mean(words), ns), reading(fastest(words), ns - 2.0)]
+                };
+                (0..=MOST_WORDS).flat_map(both).collect::<Vec<_>>()
+            };
+            samples.push_round([0.0, 25.0, 54.0, 2600.0].map(of).to_vec());
+        }
+        let (figures, text) = present_on_terminal(&Calls, &samples);
+        insta::assert_snapshot!(text);
+        assert_eq!(figures.len(), 4 * 18);
+        let judged = figures.iter().filter(|figure| figure.verdict.is_some());
+        assert_eq!(judged.count(), 2 * 9);
+    }
+}
