@@ -291,18 +291,18 @@ fn giant_data() -> Vec<u8> {
     wat::parse_str(with_start(&fields)).expect("it is written here")
 }
 
-/// A whole program, cut off behind each section and in the middle of each, up to the last that it can't do
-/// without. Only what is cut off right behind the code is whole again, without its data.
+/// A whole program, cut off behind each section and in the middle of each, but for custom ones: a
+/// program can do without those. Only what is cut off right behind the code is whole again, without its data.
 fn truncated(program: &[u8]) -> Vec<Module> {
     const CODE: u8 = 10;
     const DATA: u8 = 11;
     let mut cuts = Vec::new();
     let mut start = HEAD.len();
     for (id, end) in sections(program) {
-        if id <= DATA {
+        if (1..=DATA).contains(&id) {
             cuts.push(start.midpoint(end));
         }
-        if id < CODE {
+        if (1..CODE).contains(&id) {
             cuts.push(end);
         }
         start = end;
