@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         streams("0.3/ends", codes_and_traps_are_told),
         Trial::test("component/no program", what_is_no_program_is_refused),
         Trial::test("component/import", a_missing_import_is_refused),
+        Trial::test("component/long name", a_long_name_is_cut),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -373,17 +374,29 @@ fn what_is_no_program_is_refused() -> Result<(), Failed> {
 }
 
 fn a_missing_import_is_refused() -> Result<(), Failed> {
-    let text = refusal(
+    let text = refusal(&importing("host:other/thing"));
+    assert!(text.contains("host:other/thing"), "{text}");
+    Ok(())
+}
+
+/// More than the pipe to the supervisor takes would stop the worker for good: nobody reads it meanwhile.
+fn a_long_name_is_cut() -> Result<(), Failed> {
+    let text = refusal(&importing(&format!("host:{}/thing", "o".repeat(90_000))));
+    assert!(text.len() < 4096, "{} bytes", text.len());
+    assert!(text.contains("host:oooo"), "{text}");
+    Ok(())
+}
+
+fn importing(name: &str) -> String {
+    format!(
         r#"(component
-            (import "host:other/thing" (instance $thing (export "f" (func))))
+            (import "{name}" (instance $thing (export "f" (func))))
             (core module $m (func (export "run") (result i32) (i32.const 0)))
             (core instance $i (instantiate $m))
             (func $run (result (result)) (canon lift (core func $i "run")))
             (instance $run (export "run" (func $run)))
-            (export "wasi:cli/run@0.2.0" (instance $run)))"#,
-    );
-    assert!(text.contains("host:other/thing"), "{text}");
-    Ok(())
+            (export "wasi:cli/run@0.2.0" (instance $run)))"#
+    )
 }
 
 impl Run {
