@@ -10,7 +10,10 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
-    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    os::{
+        fd::AsRawFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -80,6 +83,13 @@ pub trait Host {
 
     /// A file's content, if it is a regular file of at most `most_bytes`.
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>>;
+
+    /// Where a proc file system is mounted: `/proc`, and those of chroots and the like.
+    ///
+    /// # Errors
+    ///
+    /// When `/proc/self/mountinfo` cannot be read.
+    fn proc_mounts(&self) -> rustix::io::Result<Vec<PathBuf>>;
 }
 
 /// The machine palisade runs on.
@@ -129,6 +139,41 @@ impl Host for ThisHost {
         let metadata = std::fs::metadata(path).ok()?;
         (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
     }
+
+    fn proc_mounts(&self) -> rustix::io::Result<Vec<PathBuf>> {
+        let mounts = std::fs::read("/proc/self/mountinfo");
+        let mounts = mounts.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(mounts
+            .split(|byte| *byte == b'\n')
+            .filter_map(proc_mount)
+            .collect())
+    }
+}
+
+/// `35 31 0:32 / /srv/jail/proc rw,relatime - proc proc rw`
+fn proc_mount(line: &[u8]) -> Option<PathBuf> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let point = fields.by_ref().nth(4)?;
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    (kind == b"proc").then(|| PathBuf::from(OsString::from_vec(unescape(point))))
+}
+
+/// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, after @ ..] = rest {
+        let octal = after.get(..3).filter(|_| *first == b'\\');
+        let byte = octal
+            .and_then(|octal| std::str::from_utf8(octal).ok())
+            .and_then(|octal| u8::from_str_radix(octal, 8).ok());
+        plain.push(byte.unwrap_or(*first));
+        rest = match byte {
+            Some(_) => &after[3..],
+            None => after,
+        };
+    }
+    plain
 }
 
 fn path_from(text: &std::ffi::CStr) -> PathBuf {
@@ -145,5 +190,23 @@ fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
         rustix::fs::FileType::Socket => Ok(Kind::Socket),
         rustix::fs::FileType::Fifo => Ok(Kind::Fifo),
         _ => Err(Errno::INVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_of_proc_is_found_by_its_type() {
+        let point = |line: &str| proc_mount(line.as_bytes());
+        assert_eq!(
+            point("35 31 0:32 / /srv/a\\040b/proc rw,nosuid shared:7 - proc proc rw"),
+            Some("/srv/a b/proc".into())
+        );
+        assert_eq!(point("35 31 8:1 / /proc rw - ext4 proc rw"), None);
+        assert_eq!(point(""), None);
+        assert_eq!(unescape(b"a\\134\\x\\"), b"a\\\\x\\");
+        assert!(ThisHost.proc_mounts().unwrap().contains(&"/proc".into()));
     }
 }

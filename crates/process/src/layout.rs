@@ -191,6 +191,7 @@ impl Layout {
                         is: found.canonical,
                     });
                 }
+                refuse_proc(grant, &found, host)?;
                 let writable = grant.access == Access::Write;
                 self.places.insert(
                     guest,
@@ -759,6 +760,24 @@ fn is_reserved(found: &Found) -> bool {
     let path = &found.canonical;
     let inside = |folder| path.starts_with(folder);
     path == Path::new("/") || inside("/proc") || (inside("/dev") && !inside("/dev/shm"))
+}
+
+/// A proc file system by another path, as in a chroot, is what `/proc` is. Mounts below a folder are granted
+/// with it, and a program that opens paths in a guest's name would open its own memory there.
+fn refuse_proc(grant: &FileGrant, found: &Found, host: &dyn Host) -> Result<(), PlanError> {
+    let mounts = host
+        .proc_mounts()
+        .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
+    let reached = |mount: &&PathBuf| {
+        mount.starts_with(&found.canonical) || found.canonical.starts_with(mount)
+    };
+    match mounts.iter().find(reached) {
+        Some(mount) => Err(PlanError::HoldsProc {
+            path: grant.host.clone(),
+            mount: mount.clone(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Whether a file can be used without being its owner. A folder's content may be anything.

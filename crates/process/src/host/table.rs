@@ -36,6 +36,8 @@ struct Entry {
 #[derive(Clone, Debug)]
 enum Thing {
     Folder,
+    /// A folder where a proc file system is mounted.
+    Proc,
     File(Vec<u8>),
     Device,
     Fifo,
@@ -103,6 +105,10 @@ impl Table {
         self.put(path, Thing::Folder, 0o755)
     }
 
+    pub(crate) fn proc(self, path: &str) -> Self {
+        self.put(path, Thing::Proc, 0o555)
+    }
+
     pub(crate) fn file(self, path: &str, content: &str) -> Self {
         self.put(path, Thing::File(content.into()), 0o644)
     }
@@ -145,7 +151,7 @@ impl Table {
                     }
                     left.extend(components(target).rev());
                 }
-                Some(Thing::Folder) => resolved = next,
+                Some(Thing::Folder | Thing::Proc) => resolved = next,
                 Some(_) if left.is_empty() => resolved = next,
                 Some(_) => return Err(Errno::NOTDIR),
                 None => return Err(Errno::NOENT),
@@ -184,7 +190,7 @@ impl Host for Table {
         let entry = &self.entries[&canonical];
         Ok(Found {
             kind: match entry.thing {
-                Thing::Folder | Thing::Link(_) => Kind::Folder,
+                Thing::Folder | Thing::Proc | Thing::Link(_) => Kind::Folder,
                 Thing::File(_) => Kind::File,
                 Thing::Device => Kind::Device,
                 Thing::Fifo => Kind::Fifo,
@@ -232,5 +238,12 @@ impl Host for Table {
             Thing::File(content) if content.len() as u64 <= most_bytes => Some(content.clone()),
             _ => None,
         }
+    }
+
+    fn proc_mounts(&self) -> rustix::io::Result<Vec<PathBuf>> {
+        let things = self.entries.iter();
+        let mounts = things.filter(|(_, entry)| matches!(entry.thing, Thing::Proc));
+        let mounts = mounts.map(|(path, _)| path.clone());
+        Ok(mounts.chain(["/proc".into()]).collect())
     }
 }

@@ -64,6 +64,22 @@ fn the_guest_finds_what_is_granted_under_its_own_name() {
 }
 
 #[test]
+fn no_grant_reaches_a_proc_file_system() {
+    let host = home()
+        .folder("/home/ada/data/x")
+        .proc("/home/ada/data/proc");
+    let refused = |grants: &str| Layout::resolve(&policy(grants), &host).err();
+    for grants in ["write = ['data']", "read = ['data/proc']", "read = ['.']"] {
+        let error = refused(grants);
+        assert!(
+            matches!(error, Some(PlanError::HoldsProc { .. })),
+            "{grants}"
+        );
+    }
+    assert!(refused("write = ['work', 'data/x']").is_none());
+}
+
+#[test]
 fn another_name_is_not_the_same_name() {
     let mapped = layout("read = ['work:/w']");
     assert!(!mapped.shows(Path::new("/home/ada/work")));

@@ -39,6 +39,12 @@ pub enum PlanError {
     )]
     ReservedPath { path: PathBuf, is: PathBuf },
     #[error(
+        "policy: {} cannot be granted while a proc file system is mounted at {}: it would open the host's processes; \
+         unmount it, or name what the guest needs beside it",
+        path.display(), mount.display()
+    )]
+    HoldsProc { path: PathBuf, mount: PathBuf },
+    #[error(
         "policy: {} cannot appear inside the domain: {} {why}; grant it under another path with HOST:GUEST",
         guest.display(), host.display()
     )]
