@@ -31,6 +31,8 @@ pub const STRUCTURE_BYTES: u64 = 24;
 /// Everything below the end of the structures. In two parts, for a test looks at bits.
 const LOW: [(u64, u64); 2] = [(!0xf_ffff, 0), (!0x1_ffff, 0x10_0000)];
 
+const FIXED: u64 = (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64;
+
 const _: () = assert!(AT + BYTES == 0x12_0000 && AT.is_multiple_of(BYTES));
 
 /// What openat2 may be told.
@@ -55,10 +57,12 @@ pub(super) fn hold(filter: &mut Filter) {
     set(filter, libc::SYS_shmat, refuse_low(anywhere, 1, &[]));
 }
 
-/// mmap(2) with its other cases: an address is a hint without `MAP_FIXED`, and is taken if it is free.
+/// mmap(2) with its other cases: an address is a hint without `MAP_FIXED`, and is taken if it is free. Zero is
+/// no hint, but a place that `vm.mmap_min_addr` may leave open.
 pub(super) fn mmap(other: Check, groups: &Groups) -> Check {
+    let anywhere = [long(0).is(0), long(3).masked(FIXED, 0)];
     match groups.constant_open_how {
-        true => refuse_low(other.when([long(0).is(0)], ALLOW), 0, &[]),
+        true => refuse_low(other.when(anywhere, ALLOW), 0, &[]),
         false => other,
     }
 }

@@ -588,6 +588,11 @@ fn nothing_else_comes_to_where_constants_of_openat2_are() {
     }
     exactly(groups, libc::SYS_mmap, &[0, 4096], 0);
     exactly(groups, libc::SYS_mmap, &[high, 4096], 0);
+    for flag in [libc::MAP_FIXED, libc::MAP_FIXED_NOREPLACE] {
+        let at_zero = [0, high, 3, flag as u64];
+        exactly(groups, libc::SYS_mmap, &at_zero, libc::EPERM);
+        exactly(Groups::default(), libc::SYS_mmap, &at_zero, 0);
+    }
     exactly(groups, libc::SYS_shmat, &[0, 0, 0], 0);
     for call in [libc::SYS_ptrace, libc::SYS_process_vm_writev] {
         exactly(groups, call, &[], libc::EPERM);
