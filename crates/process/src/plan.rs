@@ -403,7 +403,10 @@ impl Plan {
                 Step::Mount {
                     target, attributes, ..
                 } if target != program => *attributes = *attributes | Attributes::NOEXEC,
-                Step::Remount { clear, .. } => *clear = clear.without(Attributes::NOEXEC),
+                Step::Remount { set, clear, .. } => {
+                    *set = *set | Attributes::NOEXEC;
+                    *clear = clear.without(Attributes::NOEXEC);
+                }
                 _ => {}
             }
         }

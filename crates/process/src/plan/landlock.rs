@@ -161,10 +161,11 @@ impl Landlock {
     }
 
     /// The domain of a guest with these files for standard streams. What is more than a stream gives
-    /// is handled, and allowed in the domain's own root, where no stream lies.
+    /// is handled, and allowed in the domain's own root, where no stream lies. A right that is handled
+    /// anyway keeps its own rules.
     #[must_use]
     pub fn with_streams(mut self, files: StreamFiles) -> Self {
-        let beyond = beyond_streams(files, self.abi);
+        let beyond = beyond_streams(files, self.abi) & !self.files;
         if beyond == 0 {
             return self;
         }

@@ -434,6 +434,37 @@ fn a_stream_that_is_a_file_gives_nothing_more_when_opened_anew() {
     );
 }
 
+#[test]
+fn nothing_but_the_one_program_is_executed_whatever_is_granted() {
+    const EXECUTE: u64 = 1;
+    let program = Path::new("/bin/true");
+    let mut plan = plan("[grants]\nwrite = ['work']\nexec = ['work', '/tmp']");
+    plan.execute_only(program);
+    for step in &plan.steps {
+        let is_held = match step {
+            Step::Mount { attributes, .. } => *attributes == *attributes | Attributes::NOEXEC,
+            Step::Remount { set, clear, .. } => {
+                *set == *set | Attributes::NOEXEC && *clear == clear.without(Attributes::NOEXEC)
+            }
+            _ => true,
+        };
+        assert!(is_held, "{step}");
+    }
+    let everything = StreamFiles {
+        read_only: true,
+        writable: true,
+        unread: true,
+    };
+    for files in [StreamFiles::default(), everything] {
+        let landlock = plan.landlock.clone().unwrap().with_streams(files);
+        assert_ne!(landlock.files & EXECUTE, 0);
+        let executes = landlock.rules.iter();
+        let executes = executes.filter(|rule| rule.rights & EXECUTE != 0);
+        let places: Vec<_> = executes.map(|rule| rule.path.as_path()).collect();
+        assert_eq!(places, [program]);
+    }
+}
+
 /// Debian 12's kernel has interface 2: no ports, no scopes.
 #[test]
 fn an_old_kernel_is_sent_no_empty_ruleset() {
