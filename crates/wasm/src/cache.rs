@@ -27,7 +27,10 @@ use std::{
     mem::MaybeUninit,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{ffi::OsStrExt, fs::FileExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt},
+        },
     },
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -97,26 +100,37 @@ impl EntryName {
     }
 }
 
-/// Where a user's caches lie: `$XDG_CACHE_HOME`, else `$HOME/.cache`; for root without either
+/// Where a user's caches lie: `$XDG_CACHE_HOME`, else `$HOME/.cache`; for root without either of its own
 /// `/var/cache`.
 ///
 /// # Errors
 ///
 /// When an ordinary user has neither.
 pub fn usual_base() -> Result<PathBuf, CacheError> {
-    let absolute = |name| {
-        let path = std::env::var_os(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    let home = || absolute("HOME").map(|home| home.join(".cache"));
-    let of_root = || {
-        let is_root = rustix::process::geteuid().is_root();
-        is_root.then(|| PathBuf::from("/var/cache"))
-    };
-    absolute("XDG_CACHE_HOME")
-        .or_else(home)
-        .or_else(of_root)
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let is_root = rustix::process::geteuid().is_root();
+    base(variable("XDG_CACHE_HOME"), variable("HOME"), is_root)
+}
+
+/// sudo(8) may leave root the home of whoever asked: what root makes there is in the owner's way, and comes
+/// wherever a link of the owner's leads.
+fn base(
+    caches: Option<PathBuf>,
+    home: Option<PathBuf>,
+    is_root: bool,
+) -> Result<PathBuf, CacheError> {
+    let usable = |path: &PathBuf| path.is_absolute() && (!is_root || is_roots(path));
+    caches
+        .filter(usable)
+        .or_else(|| home.filter(usable).map(|home| home.join(".cache")))
+        .or_else(|| is_root.then(|| PathBuf::from("/var/cache")))
         .ok_or(CacheError::NoHome)
+}
+
+/// Whether root owns what lies at this path, or that in which it would be made.
+fn is_roots(path: &Path) -> bool {
+    let mut existing = path.ancestors().filter_map(|path| path.metadata().ok());
+    existing.next().is_some_and(|metadata| metadata.uid() == 0)
 }
 
 impl Cache {

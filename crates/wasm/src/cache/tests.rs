@@ -43,6 +43,27 @@ fn is_refused(spoil: impl FnOnce(&Path)) {
 }
 
 #[test]
+fn root_keeps_nothing_in_the_home_of_somebody_else() {
+    let path = |text: &str| Some(PathBuf::from(text));
+    let told = |caches, home, is_root| base(caches, home, is_root).ok();
+    assert_eq!(told(None, path("/"), true), path("/.cache"));
+    assert_eq!(told(path("/etc/x"), path("/"), true), path("/etc/x"));
+    assert_eq!(told(path("x"), None, true), path("/var/cache"));
+    assert_eq!(told(None, None, false), None);
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().to_owned();
+    let below = home.join("a/b");
+    assert_eq!(
+        told(Some(below.clone()), Some(home.clone()), false),
+        Some(below.clone())
+    );
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&home, Some(65534), None).unwrap();
+    }
+    assert_eq!(told(Some(below), Some(home), true), path("/var/cache"));
+}
+
+#[test]
 fn code_is_found_under_its_name_and_no_other() {
     let (base, cache) = opened();
     assert!(cache.get(name("a")).is_none());
