@@ -84,12 +84,58 @@ pub trait Host {
     /// A file's content, if it is a regular file of at most `most_bytes`.
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>>;
 
-    /// Where a proc file system is mounted: `/proc`, and those of chroots and the like.
+    /// What is mounted, in the order in which it was.
     ///
     /// # Errors
     ///
     /// When `/proc/self/mountinfo` cannot be read.
-    fn proc_mounts(&self) -> rustix::io::Result<Vec<PathBuf>>;
+    fn mounts(&self) -> rustix::io::Result<Vec<Mount>>;
+}
+
+/// A line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The file system: its device's numbers.
+    pub device: String,
+    /// What of the file system is shown.
+    pub root: PathBuf,
+    /// Where.
+    pub point: PathBuf,
+    /// The file system's type.
+    pub kind: String,
+}
+
+impl Mount {
+    /// `35 31 0:32 / /srv/jail/proc rw,relatime shared:7 - proc proc rw`
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+        let path = |field| PathBuf::from(OsString::from_vec(unescape(field)));
+        Some(Self {
+            device: text(fields.nth(2)?),
+            root: path(fields.next()?),
+            point: path(fields.next()?),
+            kind: text(fields.skip_while(|field| *field != b"-").nth(1)?),
+        })
+    }
+}
+
+/// Other paths of the file at `path`, by bind mounts.
+pub(crate) fn other_paths(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
+    let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    // The last of those that are equally deep lies on top.
+    let Some(own) = around.max_by_key(|mount| mount.point.components().count()) else {
+        return Vec::new();
+    };
+    let Ok(below) = path.strip_prefix(&own.point) else {
+        return Vec::new();
+    };
+    let place = own.root.join(below);
+    let others = mounts.iter().filter(|mount| mount.device == own.device);
+    others
+        .filter_map(|mount| Some(mount.point.join(place.strip_prefix(&mount.root).ok()?)))
+        .filter(|other| other != path)
+        .collect()
 }
 
 /// The machine palisade runs on.
@@ -140,22 +186,12 @@ impl Host for ThisHost {
         (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
     }
 
-    fn proc_mounts(&self) -> rustix::io::Result<Vec<PathBuf>> {
+    fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
         let mounts = std::fs::read("/proc/self/mountinfo");
         let mounts = mounts.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(mounts
-            .split(|byte| *byte == b'\n')
-            .filter_map(proc_mount)
-            .collect())
+        let lines = mounts.split(|byte| *byte == b'\n');
+        Ok(lines.filter_map(Mount::parse).collect())
     }
-}
-
-/// `35 31 0:32 / /srv/jail/proc rw,relatime - proc proc rw`
-fn proc_mount(line: &[u8]) -> Option<PathBuf> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let point = fields.by_ref().nth(4)?;
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-    (kind == b"proc").then(|| PathBuf::from(OsString::from_vec(unescape(point))))
 }
 
 /// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
@@ -197,16 +233,39 @@ fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
 mod tests {
     use super::*;
 
+    fn mount(line: &str) -> Mount {
+        Mount::parse(line.as_bytes()).unwrap()
+    }
+
     #[test]
-    fn a_mount_of_proc_is_found_by_its_type() {
-        let point = |line: &str| proc_mount(line.as_bytes());
-        assert_eq!(
-            point("35 31 0:32 / /srv/a\\040b/proc rw,nosuid shared:7 - proc proc rw"),
-            Some("/srv/a b/proc".into())
-        );
-        assert_eq!(point("35 31 8:1 / /proc rw - ext4 proc rw"), None);
-        assert_eq!(point(""), None);
+    fn a_mount_reads_as_the_kernel_writes_it() {
+        let expected = Mount {
+            device: "0:32".into(),
+            root: "/".into(),
+            point: "/srv/a b/proc".into(),
+            kind: "proc".into(),
+        };
+        let line = "35 31 0:32 / /srv/a\\040b/proc rw,nosuid shared:7 - proc none rw";
+        assert_eq!(mount(line), expected);
+        assert_eq!(Mount::parse(b""), None);
         assert_eq!(unescape(b"a\\134\\x\\"), b"a\\\\x\\");
-        assert!(ThisHost.proc_mounts().unwrap().contains(&"/proc".into()));
+        let here = ThisHost.mounts().unwrap();
+        assert!(here.iter().any(|mount| mount.point == Path::new("/proc")));
+    }
+
+    #[test]
+    fn a_file_has_a_path_by_each_mount_that_shows_it() {
+        let mounts = [
+            mount("1 0 8:1 / / rw - ext4 /dev/a rw"),
+            mount("2 1 8:2 / /home rw - ext4 /dev/b rw"),
+            mount("3 1 8:2 /ada /srv/ada rw - ext4 /dev/b rw"),
+            mount("4 1 8:2 /ada/.cache /c rw - ext4 /dev/b rw"),
+            mount("5 1 8:2 /bob /b rw - ext4 /dev/b rw"),
+        ];
+        let others = |path: &str| other_paths(Path::new(path), &mounts);
+        let expected = ["/srv/ada/.cache/x", "/c/x"].map(PathBuf::from);
+        assert_eq!(others("/home/ada/.cache/x"), expected);
+        assert_eq!(others("/b/x"), [PathBuf::from("/home/bob/x")]);
+        assert!(others("/etc/x").is_empty());
     }
 }

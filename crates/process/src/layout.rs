@@ -766,15 +766,15 @@ fn is_reserved(found: &Found) -> bool {
 /// with it, and a program that opens paths in a guest's name would open its own memory there.
 fn refuse_proc(grant: &FileGrant, found: &Found, host: &dyn Host) -> Result<(), PlanError> {
     let mounts = host
-        .proc_mounts()
+        .mounts()
         .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
-    let reached = |mount: &&PathBuf| {
-        mount.starts_with(&found.canonical) || found.canonical.starts_with(mount)
-    };
-    match mounts.iter().find(reached) {
+    let reached =
+        |point: &Path| point.starts_with(&found.canonical) || found.canonical.starts_with(point);
+    let mut mounts = mounts.into_iter().filter(|mount| mount.kind == "proc");
+    match mounts.find(|mount| reached(&mount.point)) {
         Some(mount) => Err(PlanError::HoldsProc {
             path: grant.host.clone(),
-            mount: mount.clone(),
+            mount: mount.point,
         }),
         None => Ok(()),
     }

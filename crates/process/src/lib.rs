@@ -52,7 +52,7 @@ mod wire;
 #[doc(hidden)]
 pub use broker::boundary;
 pub use domain::{Domain, DomainError, Epilogue, Event, Place};
-pub use host::{Found, Host, Identity, Kind, ThisHost};
+pub use host::{Found, Host, Identity, Kind, Mount, ThisHost};
 pub use keeper::KeeperError;
 pub use launch::{LaunchError, Launcher, Streams, Terminal};
 pub use machine::{Machine, Tier};

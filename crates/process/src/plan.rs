@@ -17,7 +17,7 @@ pub use landlock::{Landlock, LandlockRule};
 
 use crate::{
     cgroup,
-    host::{Host, Identity},
+    host::{Host, Identity, ThisHost, other_paths},
     keeper,
     layout::{Arrangement, Layout},
     machine::{Machine, Tier},
@@ -342,11 +342,18 @@ impl Plan {
             .is_some_and(|layout| layout.shows(path))
     }
 
-    /// Whether the guest could change the host's file at `path`, which must be free of links.
+    /// Whether the guest could change the host's file at `path`, which must be free of links, by that path or
+    /// by another that a bind mount gives it.
     pub fn can_write(&self, path: &Path) -> bool {
-        self.layout
-            .as_ref()
-            .is_some_and(|layout| layout.can_write(path))
+        let Some(layout) = &self.layout else {
+            return false;
+        };
+        let by_mount = || {
+            let mounts = ThisHost.mounts().unwrap_or_default();
+            let mut others = other_paths(path, &mounts).into_iter();
+            others.any(|other| layout.can_write(&other))
+        };
+        layout.can_write(path) || (layout.writes_to_host() && by_mount())
     }
 
     /// Whether this step makes the hosts file of names whose addresses may change.

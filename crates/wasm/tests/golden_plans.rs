@@ -3,7 +3,7 @@
 //! `INSTA_UPDATE=always` writes the snapshots anew; look at what changed before you commit it.
 
 use palisade_policy::{Policy, PolicyLayer};
-use palisade_process::{Found, Host, Identity, Kind, Machine, Tier, plan::Surroundings};
+use palisade_process::{Found, Host, Identity, Kind, Machine, Mount, Tier, plan::Surroundings};
 use palisade_wall::Command;
 use palisade_wasm::{
     module::Module,

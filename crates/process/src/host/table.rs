@@ -1,6 +1,6 @@
 //! A host that is a table: what a plan asks is answered without a machine.
 
-use super::{Found, Host, Identity, Kind};
+use super::{Found, Host, Identity, Kind, Mount};
 use palisade_network::{Answer, Resolve, ResolveError};
 use palisade_policy::HostName;
 use rustix::io::Errno;
@@ -240,10 +240,16 @@ impl Host for Table {
         }
     }
 
-    fn proc_mounts(&self) -> rustix::io::Result<Vec<PathBuf>> {
+    fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
         let things = self.entries.iter();
         let mounts = things.filter(|(_, entry)| matches!(entry.thing, Thing::Proc));
-        let mounts = mounts.map(|(path, _)| path.clone());
-        Ok(mounts.chain(["/proc".into()]).collect())
+        let points = mounts.map(|(path, _)| path.clone());
+        let mount = |point| Mount {
+            device: "0:32".into(),
+            root: "/".into(),
+            point,
+            kind: "proc".into(),
+        };
+        Ok(points.chain(["/proc".into()]).map(mount).collect())
     }
 }
