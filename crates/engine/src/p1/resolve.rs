@@ -68,11 +68,6 @@ impl Resolver {
         flags: OFlags,
         mode: Mode,
     ) -> Result<OwnedFd, Errno> {
-        // To look only, openat2(2) takes no flag that is about opening.
-        let no_terminal = match flags.contains(OFlags::PATH) {
-            true => OFlags::empty(),
-            false => OFlags::NOCTTY,
-        };
         if !self.has_openat2.get() {
             return walk::open(folder, path, flags, mode);
         }

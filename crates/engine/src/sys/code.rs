@@ -29,6 +29,12 @@ pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
     }
 }
 
+/// Whether the file holds the code of a component; what can't be read is for [`load`] to say.
+pub(crate) fn is_component(file: &File) -> bool {
+    let mapped = Mapped::new(file);
+    mapped.is_ok_and(|mapped| mapped.kind() == Some(Precompiled::Component))
+}
+
 fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Module> {
     let copy = file.try_clone()?;
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
