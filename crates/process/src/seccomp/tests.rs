@@ -527,7 +527,7 @@ fn constants_of_openat2_are_told_by_their_address() {
         ..Groups::default()
     };
     let openat2 = |how, bytes| {
-        let allowed = how < AT + BYTES && how >= AT && how % STRIDE == 0;
+        let allowed = (AT..AT + BYTES).contains(&how) && how % STRIDE == 0;
         let expected = match allowed && bytes == STRUCTURE_BYTES {
             true => 0,
             false => libc::ENOSYS,
