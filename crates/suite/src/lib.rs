@@ -29,6 +29,7 @@ pub mod attacks;
 pub mod bare;
 pub mod catalogue;
 pub mod equality;
+pub mod modules;
 pub mod outcome;
 pub mod runner;
 mod stage;

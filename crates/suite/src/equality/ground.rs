@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use super::{Case, Input, Line, Wall, is_in_go};
 use crate::BUILT;
-use crate::attack::User;
+use crate::attack::{Grant, User};
+use crate::modules::{Module, Shown};
 use crate::stage::ORDINARY_ID;
 use crate::tools::{Placed, Tool};
 
@@ -141,7 +142,7 @@ impl Ground {
         };
         lay(place.path(), fill)?;
         let policy = place.path().join("policy.toml");
-        fs::write(&policy, self.policy(case, fill))?;
+        fs::write(&policy, self.policy(case.policy, fill))?;
         give_away(place.path(), user)?;
 
         let before = survey(place.path())?;
@@ -161,14 +162,51 @@ impl Ground {
         Ok(observation(&ended, &before, &after, place.path()))
     }
 
+    /// Runs a module that was made for it.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be laid or palisade not be started.
+    pub fn run_module(&self, module: &Module, user: User) -> io::Result<Shown> {
+        let cache = self.cache(user)?;
+        let place = tempfile::Builder::new()
+            .prefix("module-")
+            .tempdir_in(self.base.path())?;
+        open(place.path())?;
+        let file = place.path().join("module.wasm");
+        fs::write(&file, &module.bytes)?;
+        let policy = place.path().join("policy.toml");
+        fs::write(&policy, self.policy(module.policy, str::to_owned))?;
+        let mut command = Command::new(&self.palisade);
+        command.arg("run").arg("--policy").arg(&policy).arg("--");
+        command.arg(&file);
+        command
+            .current_dir("/")
+            .env_clear()
+            .env("XDG_CACHE_HOME", cache);
+        become_user(&mut command, user);
+        let output = command.stdin(Stdio::null()).output()?;
+        Ok(Shown {
+            exit_code: exit_code(output.status),
+            stdout: output.stdout,
+            stderr: output.stderr,
+        })
+    }
+
+    /// A program that a compiler made.
+    #[must_use]
+    pub fn whole_module(&self) -> PathBuf {
+        self.base.path().join("bin/portable.wasm")
+    }
+
     /// As TOML: the same file for both walls.
-    fn policy(&self, case: &Case, fill: impl Fn(&str) -> String) -> String {
+    fn policy(&self, grants: &[Grant], fill: impl Fn(&str) -> String) -> String {
         let mut policy = Policy::default();
         policy.grant(
             "read",
             &format!("{}:/guest", self.base.path().join("bin").display()),
         );
-        for grant in case.policy {
+        for grant in grants {
             policy.add(&Placed::new(*grant, &fill));
         }
         policy.text()
@@ -499,7 +537,9 @@ impl Ground {
         }
     }
 
-    fn lacks_wasm(&self) -> Option<String> {
+    /// Why no module can be run here.
+    #[must_use]
+    pub fn lacks_wasm(&self) -> Option<String> {
         let is_there = |name: &&str| self.palisade.with_file_name(OsStr::new(name)).is_file();
         let missing = ["palisade-worker", "palisade-compiler"]
             .into_iter()
