@@ -132,8 +132,7 @@ impl Context {
 
     fn take_descriptors(&mut self, order: &Order) -> Result<(), ContextError> {
         for stream in 0..FIRST_LISTENER {
-            let (base, inheriting) = (Rights::of_stream(), Rights::NONE);
-            self.add(Descriptor::new(sys::adopt(stream), base, inheriting))?;
+            self.stream(sys::adopt(stream))?;
         }
         for listener in FIRST_LISTENER..FIRST_LISTENER + order.listeners {
             let listener = sys::adopt(listener);
@@ -159,6 +158,15 @@ impl Context {
                 source,
             }),
         }
+    }
+
+    /// Gives the guest a stream, with its lowest free number.
+    ///
+    /// # Errors
+    ///
+    /// When it may have no more.
+    pub fn stream(&mut self, file: OwnedFd) -> Result<(), ContextError> {
+        self.add(Descriptor::new(file, Rights::of_stream(), Rights::NONE))
     }
 
     fn add(&mut self, descriptor: Descriptor) -> Result<(), ContextError> {

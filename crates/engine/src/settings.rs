@@ -23,9 +23,7 @@ pub fn command() -> Config {
     config.wasm_component_model_async(true);
     // WASI's addresses have 32 bits.
     config.wasm_memory64(false);
-    config
-        .module_version(ModuleVersionStrategy::Custom(CODE_VERSION.into()))
-        .expect("a version is shorter than 256 bytes");
+    name_code(&mut config);
     config
 }
 
@@ -42,6 +40,7 @@ pub fn filter() -> Config {
         .wasm_multi_memory(false)
         // What each store would keep ready for components' tasks.
         .concurrency_support(false);
+    name_code(&mut config);
     config
 }
 
@@ -53,7 +52,14 @@ pub fn service() -> Config {
         .max_wasm_stack(CALL_STACK_BYTES)
         .wasm_component_model_async(true)
         .wasm_memory64(false);
+    name_code(&mut config);
     config
+}
+
+fn name_code(config: &mut Config) {
+    config
+        .module_version(ModuleVersionStrategy::Custom(CODE_VERSION.into()))
+        .expect("a version is shorter than 256 bytes");
 }
 
 #[cfg(test)]

@@ -41,6 +41,11 @@ fn main() -> ExitCode {
         sockets("huge-list", the_host_takes_no_huge_list),
         sockets("handles", the_host_keeps_no_endless_table),
         sockets("code", a_code_is_kept_in_full),
+        streams("0.3/hello", a_stream_is_written),
+        streams("0.3/copy", a_stream_of_input_is_read_to_its_end),
+        streams("0.3/wait", waits_are_waited_for_at_one_time),
+        streams("0.3/read", a_file_is_a_stream),
+        streams("0.3/ends", codes_and_traps_are_told),
         Trial::test("component/no program", what_is_no_program_is_refused),
         Trial::test("component/import", a_missing_import_is_refused),
     ];
@@ -55,6 +60,11 @@ fn command(name: &str, test: fn(&Worker)) -> Trial {
 /// A test of `guests/component/sockets`.
 fn sockets(name: &str, test: fn(&Worker)) -> Trial {
     trial(name, guests::sockets, test)
+}
+
+/// A test of `guests/component/streams`.
+fn streams(name: &str, test: fn(&Worker)) -> Trial {
+    trial(name, guests::streams, test)
 }
 
 fn trial(name: &str, code: fn() -> Result<Vec<u8>, Missing>, test: fn(&Worker)) -> Trial {
@@ -295,6 +305,54 @@ fn a_code_is_kept_in_full(worker: &Worker) {
     for code in [0, 42, 255] {
         assert_eq!(worker.run(&["code", &code.to_string()]).code(), Some(code));
     }
+}
+
+fn a_stream_is_written(worker: &Worker) {
+    let run = worker.run(&["hello"]);
+    assert_eq!(
+        (run.stdout.as_str(), run.code()),
+        ("hello\n", Some(0)),
+        "{:?}",
+        run.told
+    );
+}
+
+fn a_stream_of_input_is_read_to_its_end(worker: &Worker) {
+    let words = "many words ".repeat(20_000);
+    assert_eq!(
+        worker.run_with_input(&["copy"], words.as_bytes()).stdout,
+        words
+    );
+    let file = worker.folder().join("file");
+    fs::write(&file, &words).expect("write the file");
+    assert_eq!(worker.run_with_file(&["copy"], &file).stdout, words);
+    assert_eq!(worker.run(&["copy"]).stdout, "");
+}
+
+fn waits_are_waited_for_at_one_time(worker: &Worker) {
+    assert_eq!(worker.run(&["wait"]).stdout, "at one time\n");
+}
+
+fn a_file_is_a_stream(worker: &Worker) {
+    let folder = worker.folder();
+    fs::write(folder.join("note"), "noted\n").expect("write the file");
+    fs::write(folder.join("../secret"), "secret").expect("write the secret");
+    symlink("../secret", folder.join("in")).expect("make the link");
+    assert_eq!(worker.run(&["read", "note"]).stdout, "noted\n");
+    for way_out in ["../secret", "in", "/etc/hostname"] {
+        let run = worker.run(&["read", way_out]);
+        assert_eq!(run.stdout, "ErrorCode::NotPermitted\n", "{way_out}");
+    }
+}
+
+fn codes_and_traps_are_told(worker: &Worker) {
+    assert_eq!(worker.run(&["code", "42"]).code(), Some(42));
+    assert_eq!(worker.run(&["nothing"]).code(), Some(1));
+    let run = worker.run(&["trap"]);
+    assert_eq!(
+        (run.stdout.as_str(), run.status.signal()),
+        ("no line", Some(6))
+    );
 }
 
 fn refusal(text: &str) -> String {

@@ -20,11 +20,13 @@ static STREAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stream"));
 static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
-/// Header, then the sections of types, functions, exports and code.
+/// Header, then the sections of types, functions, memories, exports and code. Node runs nothing without a
+/// memory.
 static WASM_TRUE: &[u8] = b"\0asm\x01\0\0\0\
     \x01\x04\x01\x60\0\0\
     \x03\x02\x01\0\
-    \x07\x0a\x01\x06_start\0\0\
+    \x05\x03\x01\0\x01\
+    \x07\x13\x02\x06_start\0\0\x06memory\x02\0\
     \x0a\x04\x01\x02\0\x0b";
 
 /// The workloads that can be compiled to WebAssembly too, and what they include.
@@ -79,7 +81,7 @@ impl Workloads {
         self.add_program("true", TRUE)
     }
 
-    /// Adds the same as a WebAssembly module: `(module (func (export "_start")))`.
+    /// Adds the same as a WebAssembly module: `(module (memory (export "memory") 1) (func (export "_start")))`.
     ///
     /// # Errors
     ///
@@ -352,7 +354,10 @@ mod tests {
             ids.push(*id);
             rest = &after[usize::from(*length)..];
         }
-        assert_eq!((ids.as_slice(), rest.len()), ([1, 3, 7, 10].as_slice(), 0));
+        assert_eq!(
+            (ids.as_slice(), rest.len()),
+            ([1, 3, 5, 7, 10].as_slice(), 0)
+        );
     }
 
     #[test]

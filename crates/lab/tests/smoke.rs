@@ -22,6 +22,14 @@ use std::{
     time::Duration,
 };
 
+/// The command, and what lies beside it.
+const PROGRAMS: [&str; 4] = [
+    "palisade-cli",
+    "palisade-engine",
+    "palisade-compiler",
+    "palisade-lab-calls",
+];
+
 /// `$PALISADE_BIN`, or the binary that cargo builds of this source, in this profile.
 fn palisade() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -30,7 +38,8 @@ fn palisade() -> PathBuf {
         let folder = own.ancestors().nth(2).expect("target/TRIPLE/PROFILE/deps");
         let is_release = folder.file_name().is_some_and(|name| name == "release");
         let status = Command::new(env::var_os("CARGO").expect("set by cargo"))
-            .args(["build", "--quiet", "--package", "palisade-cli"])
+            .args(["build", "--quiet"])
+            .args(PROGRAMS.iter().flat_map(|name| ["--package", name]))
             .args(is_release.then_some("--release"))
             .status()
             .expect("cargo runs");
@@ -164,6 +173,7 @@ fn osv_boot() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("osv-boot", out.path()).unwrap();
     let wasm = wasm_walls(&outcome, "main");
+    assert_eq!(wasm == 1, has_wasi(), "{outcome}");
     assert_complete(&outcome, 3 + wasm + peers(&outcome, "main"));
 }
 
@@ -188,6 +198,7 @@ fn syscalls() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("syscalls", out.path()).unwrap();
     let wasm = wasm_walls(&outcome, "syscalls");
+    assert_eq!(wasm == 1, has_wasi(), "{outcome}");
     assert_complete(&outcome, 3 + wasm + peers(&outcome, "syscalls"));
     assert!(outcome.pinned_to.is_some());
 }
@@ -198,6 +209,8 @@ fn rows_of_operations() {
     for row in ["mk-2", "mk-3", "mk-6", "mk-7", "sva-f4"] {
         let outcome = run(row, out.path()).unwrap();
         let wasm = wasm_walls(&outcome, row);
+        // WASI has no threads.
+        assert_eq!(wasm == 1, row != "mk-6" && has_wasi(), "{outcome}");
         assert_complete(&outcome, 2 + wasm + peers(&outcome, row));
     }
 }
@@ -214,6 +227,37 @@ fn has_program(program: &str, package: &str) -> bool {
         eprintln!("skipped: {program} is missing (apt-get install {package})");
     }
     is_there
+}
+
+/// Whether C can be compiled to WebAssembly.
+fn has_wasi() -> bool {
+    has_program(
+        "clang-19",
+        "clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32",
+    )
+}
+
+/// Whether the sources of other people's programs were fetched; they need the network once.
+fn has_sources() -> bool {
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let folder = cache.or(home).map(|cache| cache.join("palisade/sources"));
+    let is_there = folder.is_some_and(|folder| folder.is_dir());
+    if !is_there {
+        eprintln!("skipped: the sources of bzip2 and lame are missing (lab/sources/fetch)");
+    }
+    is_there
+}
+
+#[test]
+fn calls_within_a_process() {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("kp-5", out.path()).unwrap();
+    assert_eq!((outcome.rounds, outcome.figures.len()), (2, 4 * 18));
+    let is_time = |figure: &Figure| figure.summary.is_some_and(|it| it.median > 0.0);
+    assert!(outcome.figures.iter().all(is_time), "{outcome}");
+    assert!(outcome.pinned_to.is_some());
+    assert_is_read_again(&outcome, 4);
 }
 
 /// Programs of ours at both ends.
@@ -352,6 +396,8 @@ fn rows_of_whole_programs() {
     let workloads = programs.iter().chain(&compiled);
     let peers: usize = workloads.map(|one| peers(&outcome, one)).sum();
     let wasm: usize = compiled.iter().map(|one| wasm_walls(&outcome, one)).sum();
+    let expected = if has_wasi() && has_sources() { 2 } else { 0 };
+    assert_eq!(wasm, expected, "{outcome}");
     assert_complete(&outcome, 3 * 2 + 2 * wasm + peers);
     let text = outcome.to_string();
     for program in programs {

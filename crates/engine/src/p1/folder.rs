@@ -128,7 +128,7 @@ impl Context {
         if old_place.names_folder() {
             // linkat(2) would follow a link in front of a slash, to wherever.
             self.resolver
-                .open(folder, old, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+                .open(folder, old, OFlags::PATH | OFlags::DIRECTORY)?;
             return Err(Errno::NOT_PERMITTED);
         }
         let (from, to) = (old_place.parent(), new.parent());
@@ -265,7 +265,7 @@ impl Context {
         }
         let file = self
             .resolver
-            .open(folder, memory.path(path, length)?, flags, file_modes())?;
+            .open(folder, memory.path(path, length)?, flags)?;
         let number = self.table.insert(Descriptor::new(file, base, inheriting))?;
         memory.put_u32(opened, number)
     }
@@ -274,10 +274,6 @@ impl Context {
 /// The umask takes from it.
 fn all_modes() -> Mode {
     Mode::RWXU | Mode::RWXG | Mode::RWXO
-}
-
-fn file_modes() -> Mode {
-    all_modes() & !(Mode::XUSR | Mode::XGRP | Mode::XOTH)
 }
 
 fn follows(lookup: u32) -> Result<bool> {

@@ -9,8 +9,9 @@
 //! [`super::walk`] does the same by one openat(2) for each component.
 
 use super::{errno::Errno, walk};
+use crate::sys::open_how;
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2},
+    fs::{AtFlags, OFlags},
     io::Errno as Kernel,
 };
 use std::{
@@ -66,20 +67,14 @@ impl Resolver {
         folder: BorrowedFd<'_>,
         path: &[u8],
         flags: OFlags,
-        mode: Mode,
     ) -> Result<OwnedFd, Errno> {
-        // To look only, openat2(2) takes no flag that is about opening.
-        let no_terminal = match flags.contains(OFlags::PATH) {
-            true => OFlags::empty(),
-            false => OFlags::NOCTTY,
-        };
         if !self.has_openat2.get() {
-            return walk::open(folder, path, flags, mode);
+            return walk::open(folder, path, flags);
         }
-        match open_beneath(folder, path, flags, mode) {
+        match open_beneath(folder, path, flags) {
             Err(Kernel::NOSYS) => {
                 self.has_openat2.set(false);
-                walk::open(folder, path, flags, mode)
+                walk::open(folder, path, flags)
             }
             // A path that leads out of the folder.
             Err(Kernel::XDEV) => Err(Errno::NOT_CAPABLE),
@@ -98,7 +93,7 @@ impl Resolver {
             true => OFlags::PATH,
             false => OFlags::PATH | OFlags::NOFOLLOW,
         };
-        self.open(folder, path, flags, Mode::empty())
+        self.open(folder, path, flags)
     }
 
     /// Opens the parent of a path's last component.
@@ -116,33 +111,22 @@ impl Resolver {
             [] => Parent::Given(folder),
             path => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY;
-                Parent::Opened(self.open(folder, path, flags, Mode::empty())?)
+                Parent::Opened(self.open(folder, path, flags)?)
             }
         };
         Ok(Place { parent, name })
     }
 }
 
-fn open_beneath(
-    folder: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-    mode: Mode,
-) -> Result<OwnedFd, Kernel> {
-    // The mode must be zero where nothing is made.
-    let mode = match flags.contains(OFlags::CREATE) {
-        true => mode,
-        false => Mode::empty(),
-    };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+fn open_beneath(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Kernel> {
     for _ in 1..TRIES {
-        match openat2(folder, path, flags, mode, resolve) {
+        match open_how::open_beneath(folder, path, flags) {
             // "..", while something was renamed: the kernel cannot tell and lets us ask again.
             Err(Kernel::AGAIN) => {}
             result => return result,
         }
     }
-    openat2(folder, path, flags, mode, resolve)
+    open_how::open_beneath(folder, path, flags)
 }
 
 /// A path without its last component, and that with the slashes behind it.

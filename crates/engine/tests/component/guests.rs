@@ -67,16 +67,21 @@ fn build_c(source: &str) -> Result<Vec<u8>, Missing> {
 /// `sockets`, a component of WASI 0.2 in Rust; machine code.
 pub(crate) fn sockets() -> Result<Vec<u8>, Missing> {
     static SOCKETS: OnceLock<Result<Vec<u8>, Missing>> = OnceLock::new();
-    SOCKETS
-        .get_or_init(|| {
-            let module = build_rust("sockets")?;
-            let component = wit_component::ComponentEncoder::default()
-                .module(&module)
-                .and_then(|mut encoder| encoder.encode())
-                .expect("make a component of the module");
-            Ok(compile(&component))
-        })
-        .clone()
+    SOCKETS.get_or_init(|| rust_component("sockets")).clone()
+}
+
+/// `streams`, a component of WASI 0.3 in Rust; machine code.
+pub(crate) fn streams() -> Result<Vec<u8>, Missing> {
+    static STREAMS: OnceLock<Result<Vec<u8>, Missing>> = OnceLock::new();
+    STREAMS.get_or_init(|| rust_component("streams")).clone()
+}
+
+fn rust_component(package: &str) -> Result<Vec<u8>, Missing> {
+    let component = wit_component::ComponentEncoder::default()
+        .module(&build_rust(package)?)
+        .and_then(|mut encoder| encoder.encode())
+        .expect("make a component of the module");
+    Ok(compile(&component))
 }
 
 /// By Debian's compiler, which brings the sources of a standard library for WebAssembly: rustup's own
@@ -89,7 +94,7 @@ fn build_rust(package: &str) -> Result<Vec<u8>, Missing> {
     ] {
         if !Path::new(part).exists() {
             return Err(Missing(format!(
-                "there is no {part}; tools/setup installs it"
+                "there is no {part}: Debian has it in cargo-web, rust-web-src and lld-19"
             )));
         }
     }
