@@ -187,6 +187,34 @@ pub const DIFFERENCES: &[Difference] = &[
         ],
     ),
     these(
+        OUT,
+        &[Probe::Root],
+        &[],
+        &[("stat /usr/..", Some("folder"), Some(NO_WAY))],
+    ),
+    these(
+        "removing a folder of the root",
+        &[Probe::Root],
+        &[],
+        &[
+            ("rmdir /usr", Some("EROFS"), Some("EINVAL")),
+            ("rmdir /", Some("EBUSY"), Some("EINVAL")),
+        ],
+    ),
+    these(
+        "listing `/`",
+        &[Probe::Root],
+        &["cwd"],
+        &[
+            ("/usr is listed", Some("yes"), Some("no")),
+            ("stat /./usr", Some("folder"), Some("ENOENT")),
+            ("create /new", Some("EROFS"), Some("ok")),
+            ("mkdir /folder", Some("EROFS"), Some("ok")),
+            ("host", None, Some("writable/folder: folder")),
+            ("host", None, Some("writable/new: \"\", 1 names")),
+        ],
+    ),
+    these(
         "the empty path",
         &[Probe::Spelling],
         &[],
