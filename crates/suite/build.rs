@@ -1,8 +1,8 @@
 //! Compiles the C guests and turns the hostile binary's own list of attacks into one
 //! enum per family, so that an attack without a row in the table does not compile.
 //!
-//! Plain `gcc` (or `$CC`), and `clang-19` (or `$WASM_CC`) for WebAssembly; no build dependency. Where there is no
-//! compiler for WebAssembly the tests that need one report themselves as ignored.
+//! Plain `gcc` (or `$CC`), and `clang-19` (or `$WASM_CC`) and `go` for WebAssembly; no build dependency. Where there
+//! is no compiler for WebAssembly the tests that need one report themselves as ignored.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -44,7 +44,14 @@ fn main() {
     let guests = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
         .join("../../guests");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    for folder in ["hostile", "stage", "friendly", "portable", "wasi"] {
+    for folder in [
+        "hostile",
+        "stage",
+        "friendly",
+        "portable",
+        "portable-go",
+        "wasi",
+    ] {
         println!("cargo::rerun-if-changed={}", guests.join(folder).display());
     }
     println!("cargo::rerun-if-env-changed=CC");
@@ -55,11 +62,14 @@ fn main() {
     build_each(&guests.join("friendly"), &out.join("friendly"));
 
     build_portable(&guests.join("portable"), &out);
+    build_go(&guests.join("portable-go"), &out);
     let attacks = guests.join("wasi/attacks");
     compile_wasm(&c_files(&attacks), &out.join("hostile.wasm"));
 
     let list = list_attacks(&out.join("hostile"));
-    let probes = entries(&guests.join("portable/probes.def"), "PROBE");
+    let table = guests.join("portable/probes.def");
+    let mut probes = entries(&table, "PROBE");
+    probes.extend(entries(&table, "GO_PROBE"));
     let modules = families(&attacks.join("attacks.def"));
     let text = enums(&list)
         + &enums_of_modules(&modules)
@@ -99,6 +109,41 @@ fn build_portable(folder: &Path, out: &Path) {
     let sources = c_files(folder);
     compile(&sources, STATIC, &out.join("portable"));
     compile_wasm(&sources, &out.join("portable.wasm"));
+}
+
+/// Builds the probes in Go twice, or notes for the tests why there are none.
+fn build_go(folder: &Path, out: &Path) {
+    let native = build_go_for(folder, "linux", "amd64", &out.join("portable-go"));
+    let both =
+        native.and_then(|()| build_go_for(folder, "wasip1", "wasm", &out.join("portable-go.wasm")));
+    if let Err(why) = both {
+        let why = why.replace('\n', " ");
+        println!("cargo::warning=no guests in Go: {why}");
+        println!(
+            "cargo::rustc-env=PALISADE_NO_GO_GUESTS=no Go here that builds them (1.21 is the first): {why}"
+        );
+    }
+}
+
+fn build_go_for(folder: &Path, system: &str, machine: &str, program: &Path) -> Result<(), String> {
+    let result = Command::new("go")
+        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .arg(program)
+        .current_dir(folder)
+        .envs([
+            ("GOOS", system),
+            ("GOARCH", machine),
+            ("CGO_ENABLED", "0"),
+            ("GOTOOLCHAIN", "local"),
+        ])
+        .output()
+        .map_err(|e| format!("go: {e}"))?;
+    let said = String::from_utf8_lossy(&result.stderr).into_owned();
+    if result.status.success() {
+        Ok(())
+    } else {
+        Err(said)
+    }
 }
 
 /// Builds a module, or notes for the tests why there is none.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -140,23 +141,22 @@ func routines(_ []string) {
 // serve answers one request on the listener that it was given.
 func serve(_ []string) {
 	fmt.Printf("listeners: %s\n", os.Getenv("LISTEN_FDS"))
+	// As WebAssembly Go waits in a poller only for what does not block, and else stops all of the program.
+	says("set non-blocking", syscall.SetNonblock(3, true))
 	listener, err := net.FileListener(os.NewFile(3, "listener"))
 	says("listener", err)
 	if err != nil {
 		return
 	}
-	done := make(chan struct{})
+	served := make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)
 		fmt.Fprint(answer, strings.ToUpper(request.Method+" "+request.URL.Path+" "+string(body)))
-		close(done)
+		close(served)
 	})}
-	server.SetKeepAlivesEnabled(false)
 	go func() { _ = server.Serve(listener) }()
-	fmt.Println("serving: ok")
-	<-done
-	time.Sleep(50 * time.Millisecond)
-	fmt.Println("served: ok")
+	<-served
+	says("shutdown", server.Shutdown(context.Background()))
 }
 
 func panics(_ []string) {

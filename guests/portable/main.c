@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 
+#define GO_PROBE(name)
 #define PROBE(name) void probe_##name(void);
 #include "probes.def"
 #undef PROBE

@@ -195,6 +195,8 @@ fn make_context(order: &Order) -> wasmtime::Result<WasiCtx> {
         .stderr(Output::new(rustix::stdio::stderr()))
         .max_random_size(RANDOM_BYTES)
         .inherit_network()
+        .allow_tcp(true)
+        .allow_udp(true)
         .allow_ip_name_lookup(true);
     for argument in &order.arguments {
         context.arg(text(argument.clone())?);

@@ -42,6 +42,7 @@ mod walk;
 pub use link::{Exited, LinkError, Program, link};
 
 use crate::{sys, worker::GuestLimits};
+use abi::Rights;
 use palisade_wasm::order::Order;
 use process::Strings;
 use resolve::Resolver;
@@ -130,10 +131,8 @@ impl Context {
     }
 
     fn take_descriptors(&mut self, order: &Order) -> Result<(), ContextError> {
-        let rights = abi::Rights::ALL & !abi::Rights::SOCK_ACCEPT;
         for stream in 0..FIRST_LISTENER {
-            let descriptor = Descriptor::new(sys::adopt(stream), rights, abi::Rights::NONE);
-            self.add(descriptor)?;
+            self.stream(sys::adopt(stream))?;
         }
         for listener in FIRST_LISTENER..FIRST_LISTENER + order.listeners {
             let listener = sys::adopt(listener);
@@ -159,6 +158,15 @@ impl Context {
                 source,
             }),
         }
+    }
+
+    /// Gives the guest a stream, with its lowest free number.
+    ///
+    /// # Errors
+    ///
+    /// When it may have no more.
+    pub fn stream(&mut self, file: OwnedFd) -> Result<(), ContextError> {
+        self.add(Descriptor::new(file, Rights::of_stream(), Rights::NONE))
     }
 
     fn add(&mut self, descriptor: Descriptor) -> Result<(), ContextError> {

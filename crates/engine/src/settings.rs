@@ -1,6 +1,9 @@
 //! The three configurations. The compiler and whoever runs its code must agree on every setting: both ask here.
 
-use wasmtime::Config;
+use wasmtime::{Config, ModuleVersionStrategy};
+
+/// Who made compiled code. Wasmtime alone would take what any release with the same first number made.
+const CODE_VERSION: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"), ", wasmtime 48.0.8");
 
 /// Stack of a guest, in bytes: as much as a native program's main thread has (8 MiB), a guest's call
 /// frames being about as large.
@@ -20,6 +23,7 @@ pub fn command() -> Config {
     config.wasm_component_model_async(true);
     // WASI's addresses have 32 bits.
     config.wasm_memory64(false);
+    name_code(&mut config);
     config
 }
 
@@ -36,6 +40,7 @@ pub fn filter() -> Config {
         .wasm_multi_memory(false)
         // What each store would keep ready for components' tasks.
         .concurrency_support(false);
+    name_code(&mut config);
     config
 }
 
@@ -47,5 +52,28 @@ pub fn service() -> Config {
         .max_wasm_stack(CALL_STACK_BYTES)
         .wasm_component_model_async(true)
         .wasm_memory64(false);
+    name_code(&mut config);
     config
+}
+
+fn name_code(config: &mut Config) {
+    config
+        .module_version(ModuleVersionStrategy::Custom(CODE_VERSION.into()))
+        .expect("a version is shorter than 256 bytes");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compiled_code_names_the_engine_that_is_linked() {
+        let lock = include_str!("../../../Cargo.lock");
+        let (_, engine) = lock.split_once("name = \"wasmtime\"\n").unwrap();
+        let version = engine.lines().next().unwrap().replace("version = ", "");
+        assert!(
+            CODE_VERSION.ends_with(version.trim_matches('"')),
+            "{version}"
+        );
+    }
 }

@@ -10,7 +10,8 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use palisade_wasm::status::Status;
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
     os::unix::{fs::symlink, process::ExitStatusExt},
     path::Path,
     process::ExitCode,
@@ -32,6 +33,19 @@ fn main() -> ExitCode {
         command("grow", memory_has_its_limit),
         command("sleep", a_wait_ends_with_the_worker),
         command("random", random_bytes_are_random),
+        sockets("connect", a_connection_carries_bytes),
+        sockets("listen", a_listener_takes_a_connection),
+        sockets("datagram", a_connected_socket_sends_to_nobody_else),
+        sockets("resolve", names_are_those_of_the_hosts_file),
+        sockets("random-size", the_host_makes_no_huge_list),
+        sockets("huge-list", the_host_takes_no_huge_list),
+        sockets("handles", the_host_keeps_no_endless_table),
+        sockets("code", a_code_is_kept_in_full),
+        streams("0.3/hello", a_stream_is_written),
+        streams("0.3/copy", a_stream_of_input_is_read_to_its_end),
+        streams("0.3/wait", waits_are_waited_for_at_one_time),
+        streams("0.3/read", a_file_is_a_stream),
+        streams("0.3/ends", codes_and_traps_are_told),
         Trial::test("component/no program", what_is_no_program_is_refused),
         Trial::test("component/import", a_missing_import_is_refused),
     ];
@@ -40,8 +54,22 @@ fn main() -> ExitCode {
 
 /// A test of `guests/component/command.c`.
 fn command(name: &str, test: fn(&Worker)) -> Trial {
+    trial(name, guests::command, test)
+}
+
+/// A test of `guests/component/sockets`.
+fn sockets(name: &str, test: fn(&Worker)) -> Trial {
+    trial(name, guests::sockets, test)
+}
+
+/// A test of `guests/component/streams`.
+fn streams(name: &str, test: fn(&Worker)) -> Trial {
+    trial(name, guests::streams, test)
+}
+
+fn trial(name: &str, code: fn() -> Result<Vec<u8>, Missing>, test: fn(&Worker)) -> Trial {
     Trial::ignorable_test(format!("component/{name}"), move || {
-        match guests::command() {
+        match code() {
             Ok(code) => test(&Worker::new(code)),
             Err(Missing(reason)) => return Ok(Completion::ignored_with(reason)),
         }
@@ -173,6 +201,158 @@ fn a_wait_ends_with_the_worker(worker: &Worker) {
 fn random_bytes_are_random(worker: &Worker) {
     let run = worker.run(&["random"]);
     assert_eq!(run.stdout, "getentropy 0\nsum is something\n");
+}
+
+fn a_connection_carries_bytes(worker: &Worker) {
+    let server = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = server.local_addr().expect("the address").to_string();
+    let run = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut connection, _) = server.accept().expect("accept");
+            let mut bytes = [0; 6];
+            connection.read_exact(&mut bytes).expect("read");
+            connection.write_all(b"you said ").expect("write");
+            connection.write_all(&bytes).expect("write");
+        });
+        worker.run(&["connect", &address])
+    });
+    assert!(
+        run.stdout.starts_with("connect ok you said"),
+        "{}",
+        run.stdout
+    );
+    let nobody = {
+        let closed = TcpListener::bind("127.0.0.1:0").expect("listen");
+        closed.local_addr().expect("the address").to_string()
+    };
+    let run = worker.run(&["connect", &nobody]);
+    assert_eq!(run.stdout, "connect error connection-refused\n");
+}
+
+fn a_listener_takes_a_connection(worker: &Worker) {
+    let mut started = worker.start(&["listen", "127.0.0.1:0"]);
+    let line = started.read_line();
+    let port = line
+        .trim_end()
+        .strip_prefix("bound ok ")
+        .unwrap_or_else(|| panic!("{line}"));
+    let mut connection =
+        TcpStream::connect(("127.0.0.1", port.parse().expect("a number"))).expect("connect");
+    connection.write_all(b"from outside").expect("write");
+    assert_eq!(started.wait().stdout, "listen ok from outside\n");
+}
+
+/// The witnesses are the two sockets, not the guest's word.
+fn a_connected_socket_sends_to_nobody_else(worker: &Worker) {
+    let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("bind"));
+    let [friend, other] = sockets.each_ref().map(|socket| {
+        socket.set_nonblocking(true).expect("set the socket");
+        socket.local_addr().expect("the address").to_string()
+    });
+    let received = |socket: &UdpSocket| socket.recv(&mut [0; 100]).is_ok();
+    let run = worker.run(&["datagram", &friend, ""]);
+    assert_eq!(run.stdout, "datagram ok 1\n");
+    assert!(
+        received(&sockets[0]),
+        "the control: what is connected gets it"
+    );
+    worker.run(&["datagram", "", &other]);
+    assert!(received(&sockets[1]), "the control: what is named gets it");
+    let run = worker.run(&["datagram", &friend, &other]);
+    assert_eq!(run.stdout, "datagram error invalid-argument\n");
+    assert!(!received(&sockets[0]) && !received(&sockets[1]));
+}
+
+fn names_are_those_of_the_hosts_file(worker: &Worker) {
+    let run = worker.run(&["resolve", "localhost"]);
+    assert!(run.stdout.contains("(127, 0, 0, 1)"), "{}", run.stdout);
+    let run = worker.run(&["resolve", "no-such-name.invalid"]);
+    assert_eq!(run.stdout, "resolve error name-unresolvable\n");
+}
+
+fn the_host_makes_no_huge_list(worker: &Worker) {
+    assert_eq!(
+        worker.run(&["random", "100000"]).stdout,
+        "random ok 100000\n"
+    );
+    assert_eq!(
+        worker.run(&["random", "1000000000000"]).status.signal(),
+        Some(6)
+    );
+}
+
+fn the_host_takes_no_huge_list(worker: &Worker) {
+    let run = worker.run(&["huge-list"]);
+    assert_eq!(
+        (run.stdout.as_str(), run.status.signal()),
+        ("", Some(6)),
+        "{:?}",
+        run.told
+    );
+}
+
+fn the_host_keeps_no_endless_table(worker: &Worker) {
+    let run = worker.run(&["handles"]);
+    assert_eq!(
+        (run.stdout.as_str(), run.status.signal()),
+        ("", Some(6)),
+        "{:?}",
+        run.told
+    );
+}
+
+fn a_code_is_kept_in_full(worker: &Worker) {
+    for code in [0, 42, 255] {
+        assert_eq!(worker.run(&["code", &code.to_string()]).code(), Some(code));
+    }
+}
+
+fn a_stream_is_written(worker: &Worker) {
+    let run = worker.run(&["hello"]);
+    assert_eq!(
+        (run.stdout.as_str(), run.code()),
+        ("hello\n", Some(0)),
+        "{:?}",
+        run.told
+    );
+}
+
+fn a_stream_of_input_is_read_to_its_end(worker: &Worker) {
+    let words = "many words ".repeat(20_000);
+    assert_eq!(
+        worker.run_with_input(&["copy"], words.as_bytes()).stdout,
+        words
+    );
+    let file = worker.folder().join("file");
+    fs::write(&file, &words).expect("write the file");
+    assert_eq!(worker.run_with_file(&["copy"], &file).stdout, words);
+    assert_eq!(worker.run(&["copy"]).stdout, "");
+}
+
+fn waits_are_waited_for_at_one_time(worker: &Worker) {
+    assert_eq!(worker.run(&["wait"]).stdout, "at one time\n");
+}
+
+fn a_file_is_a_stream(worker: &Worker) {
+    let folder = worker.folder();
+    fs::write(folder.join("note"), "noted\n").expect("write the file");
+    fs::write(folder.join("../secret"), "secret").expect("write the secret");
+    symlink("../secret", folder.join("in")).expect("make the link");
+    assert_eq!(worker.run(&["read", "note"]).stdout, "noted\n");
+    for way_out in ["../secret", "in", "/etc/hostname"] {
+        let run = worker.run(&["read", way_out]);
+        assert_eq!(run.stdout, "ErrorCode::NotPermitted\n", "{way_out}");
+    }
+}
+
+fn codes_and_traps_are_told(worker: &Worker) {
+    assert_eq!(worker.run(&["code", "42"]).code(), Some(42));
+    assert_eq!(worker.run(&["nothing"]).code(), Some(1));
+    let run = worker.run(&["trap"]);
+    assert_eq!(
+        (run.stdout.as_str(), run.status.signal()),
+        ("no line", Some(6))
+    );
 }
 
 fn refusal(text: &str) -> String {

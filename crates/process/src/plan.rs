@@ -389,6 +389,31 @@ impl Plan {
         });
     }
 
+    /// Lets the domain execute nothing but `program`, a path inside: for a program that runs its guest
+    /// itself. Such a one may use openat2(2) where modes are guarded ([`crate::seccomp::open_how`]).
+    ///
+    /// Mounts hold it, and for streams, which lie outside of them, Landlock. Without mounts all stays as
+    /// it is.
+    pub fn execute_only(&mut self, program: &Path) {
+        if self.tier == Tier::Bare {
+            return;
+        }
+        for step in &mut self.steps {
+            match step {
+                Step::Mount {
+                    target, attributes, ..
+                } if target != program => *attributes = *attributes | Attributes::NOEXEC,
+                Step::Remount { clear, .. } => *clear = clear.without(Attributes::NOEXEC),
+                _ => {}
+            }
+        }
+        let landlock = self.landlock.as_mut();
+        let is_held = landlock.is_some_and(|landlock| landlock.execute_only(program));
+        if let Some(groups) = &mut self.seccomp {
+            groups.constant_open_how = is_held && groups.guard_setuid;
+        }
+    }
+
     /// Whether the supervisor answers calls of the guest's.
     pub(crate) fn is_brokered(&self) -> bool {
         let network = self.seccomp.and_then(|groups| groups.host_network);

@@ -33,11 +33,13 @@ pub enum Wall {
 }
 
 impl Wall {
-    /// The program in the guests' folder.
-    const fn program(self) -> &'static str {
-        match self {
-            Self::Process => "portable",
-            Self::Wasm => "portable.wasm",
+    /// The program of a probe in the guests' folder.
+    fn program(self, probe: Probe) -> &'static str {
+        match (self, is_in_go(probe)) {
+            (Self::Process, false) => "portable",
+            (Self::Wasm, false) => "portable.wasm",
+            (Self::Process, true) => "portable-go",
+            (Self::Wasm, true) => "portable-go.wasm",
         }
     }
 }
@@ -78,6 +80,10 @@ pub fn contrast(expected: &[Line], seen: &[Line]) -> String {
         }
     }
     text
+}
+
+fn is_in_go(probe: Probe) -> bool {
+    probe.name().starts_with("go-")
 }
 
 /// The name of a probe's file of expectations.

@@ -29,6 +29,7 @@ pub mod attacks;
 pub mod bare;
 pub mod catalogue;
 pub mod equality;
+pub mod modules;
 pub mod outcome;
 pub mod runner;
 mod stage;
@@ -49,6 +50,9 @@ const BUILT: &str = env!("OUT_DIR");
 
 /// Why the build made no guests for the wasm wall, if so.
 pub const NO_WASM_GUESTS: Option<&str> = option_env!("PALISADE_NO_WASM_GUESTS");
+
+/// The same of those in Go.
+pub const NO_GO_GUESTS: Option<&str> = option_env!("PALISADE_NO_GO_GUESTS");
 
 /// The friendly guest `name` of `guests/friendly`, a static executable.
 ///

@@ -1,4 +1,5 @@
-//! One source behind both walls: `equality/PROBE/CASE/USER`.
+//! One source behind both walls: `equality/PROBE/CASE/USER`; and modules that no compiler makes:
+//! `module/NAME/USER`.
 //!
 //! `PALISADE_BLESS=1` writes down what is seen behind the process wall. `PALISADE_BIN` names the binary under test;
 //! otherwise it is the one that cargo built beside this suite.
@@ -13,6 +14,7 @@ use palisade_suite::attack::User;
 use palisade_suite::equality::expected::{self, Sections};
 use palisade_suite::equality::{Case, Ground, Observation, Wall, all, contrast, differences};
 use palisade_suite::guests::Probe;
+use palisade_suite::modules::{self, Module};
 
 /// What one run of the suite needs and finds.
 struct Bench {
@@ -46,30 +48,72 @@ fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
             }));
         }
     }
+    trials.extend(trials_of_modules(bench));
     trials
 }
 
+fn trials_of_modules(bench: &Arc<Bench>) -> Vec<Trial> {
+    let lacking = bench.ground.lacks_wasm();
+    let made = match lacking {
+        Some(_) => Vec::new(),
+        None => modules::all(&bench.ground.whole_module()).expect("read portable.wasm"),
+    };
+    let mut trials = Vec::new();
+    for module in made.into_iter().map(Arc::new) {
+        for user in User::BOTH {
+            let (bench, module) = (Arc::clone(bench), Arc::clone(&module));
+            let name = format!("module/{}/{}", module.name, user.name());
+            trials.push(Trial::ignorable_test(name, move || {
+                bench.judge_module(&module, user)
+            }));
+        }
+    }
+    if let Some(reason) = lacking {
+        let ignored = move || Ok(Completion::ignored_with(reason));
+        trials.push(Trial::ignorable_test("module", ignored));
+    }
+    trials
+}
+
+/// Root's half is not run by anybody else.
+fn is_others(user: User) -> Option<String> {
+    let uid = rustix::process::geteuid();
+    (user == User::Root && !uid.is_root()).then(|| {
+        format!(
+            "the suite runs as uid {}; start it as root for this case",
+            uid.as_raw()
+        )
+    })
+}
+
 impl Bench {
+    fn judge_module(&self, module: &Module, user: User) -> Result<Completion, Failed> {
+        if let Some(reason) = is_others(user) {
+            return Ok(Completion::ignored_with(reason));
+        }
+        module.judge(&self.ground.run_module(module, user)?)?;
+        Ok(Completion::Completed)
+    }
+
     fn judge(&self, case: &Case, user: User) -> Result<Completion, Failed> {
-        let uid = rustix::process::geteuid();
-        if user == User::Root && !uid.is_root() {
-            return Ok(Completion::ignored_with(format!(
-                "the suite runs as uid {}; start it as root for this case",
-                uid.as_raw()
-            )));
+        if let Some(reason) = is_others(user) {
+            return Ok(Completion::ignored_with(reason));
+        }
+        if let Some(reason) = self.ground.lacks(case, Wall::Process) {
+            return Ok(Completion::ignored_with(reason));
         }
         let native = self.ground.observe(case, Wall::Process, user)?;
-        case.judge(&native)
+        case.judge(Wall::Process, &native)
             .map_err(|why| failure("process", &why, &native))?;
         if let Some(reason) = native.refused_by_host() {
             return Ok(Completion::ignored_with(reason));
         }
         self.compare_with_expected(case, user, &native)?;
-        if let Some(reason) = self.ground.lacks_wasm() {
+        if let Some(reason) = self.ground.lacks(case, Wall::Wasm) {
             return Ok(Completion::ignored_with(reason));
         }
         let wasm = self.ground.observe(case, Wall::Wasm, user)?;
-        case.judge(&wasm)
+        case.judge(Wall::Wasm, &wasm)
             .map_err(|why| failure("wasm", &why, &wasm))?;
         differences::compare(case, &native.lines, &wasm.lines)
             .map_err(|why| failure("wasm", &why, &wasm))?;

@@ -24,3 +24,6 @@ pub mod order;
 pub mod plan;
 pub mod programs;
 pub mod status;
+
+/// Where the worker has its constants for openat2(2), and why.
+pub use palisade_process::seccomp::open_how;

@@ -37,7 +37,7 @@ impl Kind {
     /// field is the layer.
     pub fn of_head(head: &[u8]) -> Option<Self> {
         match head {
-            [0, b'a', b's', b'm', _, _, 1, 0] => Some(Self::Component),
+            [0, b'a', b's', b'm', _, _, 1, 0, ..] => Some(Self::Component),
             [0, b'a', b's', b'm', ..] => Some(Self::Module),
             _ => None,
         }

@@ -131,6 +131,7 @@ fn plan_worker(
     plan.passes = true;
     if !is_bare {
         plan.leave_proc_out();
+        plan.execute_only(inside);
     }
     Ok(plan)
 }

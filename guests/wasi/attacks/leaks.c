@@ -59,8 +59,9 @@ int attack_wasi_residue(void)
 		if (!__wasi_fd_readdir((__wasi_fd_t)folder, bytes, LENGTH, 0, &used) && used < LENGTH)
 			any |= spill_if_marked(bytes + used, LENGTH - used, mark);
 	}
-	uint8_t *fresh = malloc(8 << 20);
-	any |= fresh && spill_if_marked(fresh, 8 << 20, 0);
-	(void)any;
-	return attack_wasi_environment();
+	enum { FRESH_PAGES = 128, PAGE = 1 << 16 };
+	size_t fresh = __builtin_wasm_memory_grow(0, FRESH_PAGES);
+	if (fresh != SIZE_MAX)
+		any |= spill_if_marked((const uint8_t *)(fresh * PAGE), FRESH_PAGES * PAGE, 0);
+	return attack_wasi_environment() == DONE || any ? DONE : REFUSED;
 }

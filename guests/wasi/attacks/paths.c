@@ -193,7 +193,7 @@ int attack_wasi_devices(void)
 
 int attack_wasi_settings(void)
 {
-	const char *paths[] = { "/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_seqnum", "/proc/version" };
+	const char *paths[] = { "/proc/version", "/proc/sys/kernel/version", "/sys/kernel/notes" };
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
 		if (spill_path(paths[i]) == DONE)
 			return DONE;

@@ -20,12 +20,16 @@ use std::{
     process::Command,
     sync::OnceLock,
 };
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER,
+};
 
 cases![
     arguments_environment_input_and_exit_code,
     found_by_name_by_path_and_by_grant,
     a_native_program_is_not_looked_up_in_the_current_folder,
     files_are_the_native_twins,
+    a_component_does_as_a_module_does,
     a_file_without_a_grant_is_hinted_at,
     limits_end_both_twins_alike,
     limits_reach_both_twins_alike,
@@ -206,6 +210,68 @@ fn files_are_the_native_twins(stage: &Stage) {
         "list", "/root", "show", "/dev/null", "list", "/etc/alternatives", "show", "/bin/gone",
     ];
     run_both(stage, &[], &acts);
+}
+
+/// The same program as a component of WASI 0.2.
+fn component() -> &'static [u8] {
+    static COMPONENT: OnceLock<Vec<u8>> = OnceLock::new();
+    COMPONENT.get_or_init(|| {
+        let adapter = WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER;
+        wit_component::ComponentEncoder::default()
+            .module(&twins().wasm)
+            .and_then(|encoder| encoder.adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, adapter))
+            .and_then(|mut encoder| encoder.encode())
+            .unwrap()
+    })
+}
+
+fn a_component_does_as_a_module_does(stage: &Stage) {
+    stage.write("in/file", "content\n");
+    stage.make_folder("out");
+    write(stage, "component.wasm", component());
+    place_twins(stage);
+    let flags = [
+        "--read", "in", "--write", "out", "--env", "A=1", "--time", "1m",
+    ];
+    #[rustfmt::skip]
+    let acts = [
+        "say", "a b", "env", "A", "env", "B", "show", "in/file", "show", "in/none", "put", "in/file",
+        "put", "out/new", "show", "out/new", "list", "out", "remove", "out/new", "show", "/etc/passwd",
+        "put", "/tmp/a", "show", "/tmp/a", "show", "/etc/shadow", "copy",
+    ];
+    let outcomes = ["component.wasm", "guest.wasm"].map(|program| {
+        let guest = [&[program], &acts[..]].concat();
+        let outcome = run(stage, &flags, &guest).input("input\n").run();
+        outcome.is_silent(0);
+        outcome.text()
+    });
+    assert_eq!(outcomes[0], outcomes[1]);
+    run(
+        stage,
+        &["--report", "report.json"],
+        &["component.wasm", "trap"],
+    )
+    .run()
+    .says(134, &["guest: trap: ", "unreachable"]);
+    assert_eq!(report(stage)["wall"], "wasm");
+    for (flags, act, code) in [
+        (&["--time", "300ms"][..], "spin", 124),
+        (&["--time", "300ms"], "sleep", 124),
+        (&["--cpu-time", "200ms"], "spin", 152),
+        (&["--output", "64K"], "flood", 153),
+    ] {
+        run(stage, flags, &["component.wasm", act])
+            .run()
+            .says(code, &["limit: "]);
+    }
+    let limited = ["--files", "64", "--processes", "1"];
+    run(stage, &limited, &["component.wasm", "say", "x", "open-all"])
+        .run()
+        .prints("x\nopened some, then EMFILE\n");
+    // It ends with success or failure; WASI 0.2 has no other codes.
+    run(stage, &[], &["component.wasm", "exit", "7"])
+        .run()
+        .is_silent(1);
 }
 
 fn a_file_without_a_grant_is_hinted_at(stage: &Stage) {

@@ -52,6 +52,7 @@ impl<S: Send + 'static> Instance<S> {
         };
         let mut store = Store::new(linked.program.engine().wasmtime(), held);
         store.limiter(|held| &mut held.growth);
+        store.set_epoch_deadline(NEVER);
         let running = start(&mut store, timer.as_deref());
         let instance = linked.pre.instantiate(&mut store).map_err(CallError::of)?;
         drop(running);
@@ -217,22 +218,15 @@ fn find<'a, P: Values, R: Values>(
     functions.get(function.place)?.as_ref()?.downcast_ref()
 }
 
-/// Starts the time of a call. What the clock needs while it runs lives as long as what is given back.
+/// Starts the time of a call that has a limit. The clock goes as long as what is given back lives.
 fn start<'a, S: 'static>(
     store: &mut Store<Held<S>>,
     timer: Option<&'a Timer>,
 ) -> Option<Running<'a>> {
-    match timer {
-        Some(timer) => {
-            let running = timer.start();
-            store.set_epoch_deadline(timer.ticks());
-            Some(running)
-        }
-        None => {
-            store.set_epoch_deadline(NEVER);
-            None
-        }
-    }
+    let timer = timer?;
+    let running = timer.start();
+    store.set_epoch_deadline(timer.ticks());
+    Some(running)
 }
 
 /// The engine counts a guest's stack from where the call is made. Below a shallow one lies the guard page,

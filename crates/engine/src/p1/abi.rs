@@ -75,12 +75,18 @@ impl Rights {
             | Self::FD_TELL
             | Self::FD_ALLOCATE
             | Self::FD_FILESTAT_SET_SIZE;
-        Self::ALL & !files & !Self::of_stream()
+        Self::ALL & !files & !Self::SOCK_SHUTDOWN & !Self::SOCK_ACCEPT
     }
 
-    /// What only sockets have.
-    fn of_stream() -> Self {
-        Self::SOCK_SHUTDOWN | Self::SOCK_ACCEPT
+    /// Of a standard stream: all that is about bytes, and nothing about names, whatever it is.
+    pub(super) fn of_stream() -> Self {
+        let common = Self::FD_FDSTAT_SET_FLAGS
+            | Self::FD_SYNC
+            | Self::FD_ADVISE
+            | Self::FD_FILESTAT_GET
+            | Self::FD_FILESTAT_SET_TIMES
+            | Self::POLL_FD_READWRITE;
+        Self::ALL & !(Self::of_folder() & !common) & !Self::SOCK_ACCEPT
     }
 }
 
@@ -249,5 +255,8 @@ mod tests {
         assert_eq!(Rights::of_folder() & bytes, Rights::NONE);
         assert!(Rights::of_folder().contains(Rights::PATH_OPEN | Rights::FD_READDIR));
         assert_eq!(Rights::from_bits(u64::MAX), Rights::ALL);
+        assert!(Rights::of_stream().contains(bytes | Rights::FD_SYNC | Rights::SOCK_SHUTDOWN));
+        let names = Rights::PATH_OPEN | Rights::FD_READDIR | Rights::PATH_FILESTAT_GET;
+        assert_eq!(Rights::of_stream() & names, Rights::NONE);
     }
 }

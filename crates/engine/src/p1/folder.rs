@@ -40,7 +40,7 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_CREATE_DIRECTORY)?;
-        let place = self.resolver.place(folder, memory.bytes(path, length)?)?;
+        let place = self.resolver.place(folder, memory.path(path, length)?)?;
         Ok(mkdirat(place.parent(), place.name, all_modes())?)
     }
 
@@ -52,7 +52,7 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_REMOVE_DIRECTORY)?;
-        let place = self.resolver.place(folder, memory.bytes(path, length)?)?;
+        let place = self.resolver.place(folder, memory.path(path, length)?)?;
         Ok(unlinkat(place.parent(), place.name, AtFlags::REMOVEDIR)?)
     }
 
@@ -64,7 +64,7 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_UNLINK_FILE)?;
-        let place = self.resolver.place(folder, memory.bytes(path, length)?)?;
+        let place = self.resolver.place(folder, memory.path(path, length)?)?;
         Ok(unlinkat(place.parent(), place.name, AtFlags::empty())?)
     }
 
@@ -80,10 +80,7 @@ impl Context {
     ) -> Result {
         let old_folder = self.folder(old_folder, Rights::PATH_RENAME_SOURCE)?;
         let new_folder = self.folder(new_folder, Rights::PATH_RENAME_TARGET)?;
-        let (old, new) = (
-            memory.bytes(old, old_length)?,
-            memory.bytes(new, new_length)?,
-        );
+        let (old, new) = (memory.path(old, old_length)?, memory.path(new, new_length)?);
         let old = self.resolver.place(old_folder, old)?;
         let new = self.resolver.place(new_folder, new)?;
         Ok(renameat(old.parent(), old.name, new.parent(), new.name)?)
@@ -99,10 +96,7 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_SYMLINK)?;
-        let (text, path) = (
-            memory.bytes(text, text_length)?,
-            memory.bytes(path, length)?,
-        );
+        let (text, path) = (memory.path(text, text_length)?, memory.path(path, length)?);
         let place = self.resolver.place(folder, path)?;
         Ok(symlinkat(text, place.parent(), place.name)?)
     }
@@ -121,10 +115,7 @@ impl Context {
         let follow = follows(lookup)?;
         let old_folder = self.folder(old_folder, Rights::PATH_LINK_SOURCE)?;
         let new_folder = self.folder(new_folder, Rights::PATH_LINK_TARGET)?;
-        let (old, new) = (
-            memory.bytes(old, old_length)?,
-            memory.bytes(new, new_length)?,
-        );
+        let (old, new) = (memory.path(old, old_length)?, memory.path(new, new_length)?);
         let new = self.resolver.place(new_folder, new)?;
         match follow {
             true => self.link_followed(old_folder, old.to_vec(), &new),
@@ -137,7 +128,7 @@ impl Context {
         if old_place.names_folder() {
             // linkat(2) would follow a link in front of a slash, to wherever.
             self.resolver
-                .open(folder, old, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+                .open(folder, old, OFlags::PATH | OFlags::DIRECTORY)?;
             return Err(Errno::NOT_PERMITTED);
         }
         let (from, to) = (old_place.parent(), new.parent());
@@ -187,7 +178,7 @@ impl Context {
         memory.check(used, 4)?;
         let folder = self.folder(folder, Rights::PATH_READLINK)?;
         // Path and buffer may overlap.
-        let path = memory.bytes(path, length)?.to_vec();
+        let path = memory.path(path, length)?.to_vec();
         let place = self.resolver.place(folder, &path)?;
         if place.names_folder() {
             // readlinkat(2) would follow a link in front of a slash, to wherever.
@@ -211,7 +202,7 @@ impl Context {
         memory.check(filestat, 64)?;
         let follow = follows(lookup)?;
         let folder = self.folder(folder, Rights::PATH_FILESTAT_GET)?;
-        let stat = self.stat(folder, memory.bytes(path, length)?, follow)?;
+        let stat = self.stat(folder, memory.path(path, length)?, follow)?;
         memory.put(filestat, abi::filestat(&stat))
     }
 
@@ -243,7 +234,7 @@ impl Context {
         let folder = self.folder(folder, Rights::PATH_FILESTAT_SET_TIMES)?;
         let file = self
             .resolver
-            .find(folder, memory.bytes(path, length)?, follow)?;
+            .find(folder, memory.path(path, length)?, follow)?;
         Ok(utimensat(file, c"", &times, AtFlags::EMPTY_PATH)?)
     }
 
@@ -274,7 +265,7 @@ impl Context {
         }
         let file = self
             .resolver
-            .open(folder, memory.bytes(path, length)?, flags, file_modes())?;
+            .open(folder, memory.path(path, length)?, flags)?;
         let number = self.table.insert(Descriptor::new(file, base, inheriting))?;
         memory.put_u32(opened, number)
     }
@@ -283,10 +274,6 @@ impl Context {
 /// The umask takes from it.
 fn all_modes() -> Mode {
     Mode::RWXU | Mode::RWXG | Mode::RWXO
-}
-
-fn file_modes() -> Mode {
-    all_modes() & !(Mode::XUSR | Mode::XGRP | Mode::XOTH)
 }
 
 fn follows(lookup: u32) -> Result<bool> {

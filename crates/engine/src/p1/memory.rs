@@ -5,6 +5,9 @@
 
 use super::errno::Errno;
 
+/// Longest path in bytes: the kernel's `PATH_MAX` without the zero at its end.
+const PATH_BYTES: usize = 4095;
+
 /// The linear memory of the guest that calls. One without a memory has an empty one.
 pub(super) struct GuestMemory<'memory>(pub(super) &'memory mut [u8]);
 
@@ -20,6 +23,16 @@ impl GuestMemory<'_> {
             .get(start..)
             .and_then(|rest| rest.get(..length))
             .ok_or(Errno::FAULT)
+    }
+
+    /// A path, or the text of a link. Longer ones than the kernel takes come to nothing here, before
+    /// anybody copies them.
+    pub(super) fn path(&self, at: u32, length: u32) -> Result<&[u8], Errno> {
+        let path = self.bytes(at, length)?;
+        match path.len() > PATH_BYTES {
+            true => Err(Errno::NAME_TOO_LONG),
+            false => Ok(path),
+        }
     }
 
     pub(super) fn bytes_mut(&mut self, at: u32, length: u32) -> Result<&mut [u8], Errno> {
@@ -76,8 +89,17 @@ mod tests {
             assert!(memory.bytes_mut(at, length).is_err());
         }
         assert_eq!(memory.put_u64(9, 0), Err(Errno::FAULT));
+        assert_eq!(memory.path(12, 5), Err(Errno::FAULT));
         memory.put_u32(12, 0x0102_0304).unwrap();
         assert_eq!(u32_at(&bytes, 12), 0x0102_0304);
         assert_eq!(u16_at(&bytes, 14), 0x0102);
+    }
+
+    #[test]
+    fn a_path_is_no_longer_than_the_kernel_takes() {
+        let mut bytes = [b'a'; 5000];
+        let memory = GuestMemory(&mut bytes);
+        assert_eq!(memory.path(1, 4095).map(<[u8]>::len), Ok(4095));
+        assert_eq!(memory.path(1, 4096), Err(Errno::NAME_TOO_LONG));
     }
 }

@@ -9,8 +9,9 @@
 //! [`super::walk`] does the same by one openat(2) for each component.
 
 use super::{errno::Errno, walk};
+use crate::sys::open_how;
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2},
+    fs::{AtFlags, OFlags},
     io::Errno as Kernel,
 };
 use std::{
@@ -18,8 +19,6 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// Longest path, as the kernel's `PATH_MAX` without the zero at its end.
-const PATH_BYTES: usize = 4095;
 /// How often a resolution that met a rename is made anew.
 const TRIES: usize = 64;
 
@@ -68,23 +67,14 @@ impl Resolver {
         folder: BorrowedFd<'_>,
         path: &[u8],
         flags: OFlags,
-        mode: Mode,
     ) -> Result<OwnedFd, Errno> {
-        if path.len() > PATH_BYTES {
-            return Err(Errno::NAME_TOO_LONG);
-        }
-        let flags = match flags.contains(OFlags::PATH) {
-            // openat2(2) refuses what would have no effect.
-            true => flags | OFlags::CLOEXEC,
-            false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
-        };
         if !self.has_openat2.get() {
-            return walk::open(folder, path, flags, mode);
+            return walk::open(folder, path, flags);
         }
-        match open_beneath(folder, path, flags, mode) {
+        match open_beneath(folder, path, flags) {
             Err(Kernel::NOSYS) => {
                 self.has_openat2.set(false);
-                walk::open(folder, path, flags, mode)
+                walk::open(folder, path, flags)
             }
             // A path that leads out of the folder.
             Err(Kernel::XDEV) => Err(Errno::NOT_CAPABLE),
@@ -103,7 +93,7 @@ impl Resolver {
             true => OFlags::PATH,
             false => OFlags::PATH | OFlags::NOFOLLOW,
         };
-        self.open(folder, path, flags, Mode::empty())
+        self.open(folder, path, flags)
     }
 
     /// Opens the parent of a path's last component.
@@ -121,40 +111,26 @@ impl Resolver {
             [] => Parent::Given(folder),
             path => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY;
-                Parent::Opened(self.open(folder, path, flags, Mode::empty())?)
+                Parent::Opened(self.open(folder, path, flags)?)
             }
         };
         Ok(Place { parent, name })
     }
 }
 
-fn open_beneath(
-    folder: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-    mode: Mode,
-) -> Result<OwnedFd, Kernel> {
-    // The mode must be zero where nothing is made.
-    let mode = match flags.contains(OFlags::CREATE) {
-        true => mode,
-        false => Mode::empty(),
-    };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+fn open_beneath(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Kernel> {
     for _ in 1..TRIES {
-        match openat2(folder, path, flags, mode, resolve) {
+        match open_how::open_beneath(folder, path, flags) {
             // "..", while something was renamed: the kernel cannot tell and lets us ask again.
             Err(Kernel::AGAIN) => {}
             result => return result,
         }
     }
-    openat2(folder, path, flags, mode, resolve)
+    open_how::open_beneath(folder, path, flags)
 }
 
 /// A path without its last component, and that with the slashes behind it.
 fn split(path: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
-    if path.len() > PATH_BYTES {
-        return Err(Errno::NAME_TOO_LONG);
-    }
     if path.first() == Some(&b'/') {
         return Err(Errno::NOT_CAPABLE);
     }
@@ -183,32 +159,4 @@ pub(super) fn is_plain_name(path: &[u8]) -> bool {
 pub(super) const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_splits_before_its_last_component() {
-        let parts = |path: &'static str| {
-            let (parent, name) = split(path.as_bytes())?;
-            Ok::<_, Errno>((
-                str::from_utf8(parent).unwrap(),
-                str::from_utf8(name).unwrap(),
-            ))
-        };
-        assert_eq!(parts("a"), Ok(("", "a")));
-        assert_eq!(parts("a/b"), Ok(("a/", "b")));
-        assert_eq!(parts("a//b//"), Ok(("a//", "b//")));
-        assert_eq!(parts("a/.."), Ok(("a/", "..")));
-        assert_eq!(parts(""), Err(Errno::NO_ENTRY));
-        assert_eq!(parts("/"), Err(Errno::NOT_CAPABLE));
-        assert_eq!(parts("/etc/passwd"), Err(Errno::NOT_CAPABLE));
-    }
-
-    #[test]
-    fn a_plain_name_has_one_component_and_stays() {
-        assert!(is_plain_name(b"a") && is_plain_name(b"."));
-        for path in ["", "..", "a/", "a/b", "/"] {
-            assert!(!is_plain_name(path.as_bytes()), "{path}");
-        }
-    }
-}
+mod tests;

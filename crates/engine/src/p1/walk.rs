@@ -1,11 +1,12 @@
 //! What openat2(2) does with `RESOLVE_BENEATH`, by one openat(2) for each component, where a filter refuses
-//! the former: a filter cannot see which mode a new file is to have there.
+//! the former: somebody else's, or the process wall's own without namespaces.
 //!
 //! No component is ever followed by the kernel: links are read and their text is walked in turn. `..` goes
 //! back to the folder that the walk came from, which is still open, so that a folder that is moved
 //! meanwhile leads nowhere else.
 
 use super::errno::Errno;
+use crate::sys::open_how;
 use rustix::{
     fs::{Mode, OFlags, openat, readlinkat},
     io::Errno as Kernel,
@@ -16,12 +17,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const MOST_LINKS: usize = 40;
 
 /// Opens what a path leads to below a folder, as openat2(2) would.
-pub(super) fn open(
-    folder: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-    mode: Mode,
-) -> Result<OwnedFd, Errno> {
+pub(super) fn open(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mode = Mode::from_raw_mode(open_how::MODE as u32);
+    // To look only, there is no flag about opening.
+    let flags = match flags.contains(OFlags::PATH) {
+        true => flags | OFlags::CLOEXEC,
+        false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
+    };
     if path.is_empty() {
         return Err(Errno::NO_ENTRY);
     }

@@ -1,6 +1,7 @@
 //! How a guest ended.
 
 use crate::p1::Exited;
+use palisade_policy::visible;
 use wasmtime::{Error, Trap, WasmBacktrace};
 
 /// Functions that a trap's text names.
@@ -85,8 +86,10 @@ pub(crate) fn describe(error: &Error) -> String {
     shorten(text)
 }
 
-/// One line of bounded length.
-pub(crate) fn shorten(mut text: String) -> String {
+/// One line of bounded length, with what a terminal would act on made visible: names in it are the guest's.
+pub(crate) fn shorten(text: String) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let mut text = visible(&lines.join(" ")).into_owned();
     if text.len() > TEXT_BYTES {
         text.truncate(text.floor_char_boundary(TEXT_BYTES));
         text.push('…');
@@ -109,6 +112,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut() {
         assert_eq!(shorten("short".into()), "short");
+        assert_eq!(shorten("a:\n    b\x1b[2J".into()), "a: b\\u{1b}[2J");
         let long = shorten("ä".repeat(4000));
         assert!(long.len() < TEXT_BYTES + 4 && long.ends_with("ä…"));
     }

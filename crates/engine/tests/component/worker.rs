@@ -7,10 +7,10 @@ use palisade_wasm::{
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::fd::AsRawFd,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     thread,
 };
 use tempfile::TempDir;
@@ -35,6 +35,7 @@ pub(crate) struct Run {
 /// A guest that runs.
 pub(crate) struct Started {
     child: Child,
+    stdout: BufReader<ChildStdout>,
     told: PathBuf,
 }
 
@@ -105,7 +106,7 @@ impl Worker {
             files: None,
             arguments: ["prog.wasm"].iter().chain(words).map(Into::into).collect(),
         };
-        let child = Command::new(env!("CARGO_BIN_EXE_palisade-worker"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_palisade-worker"))
             .args(order.to_arguments())
             .env_clear()
             .env("GREETING", "hello")
@@ -116,13 +117,25 @@ impl Worker {
             .stderr(Stdio::piped())
             .spawn()
             .expect("start the worker");
-        Started { child, told }
+        let stdout = child.stdout.take().expect("stdout is a pipe");
+        Started {
+            child,
+            stdout: BufReader::new(stdout),
+            told,
+        }
     }
 }
 
 impl Started {
     pub(crate) fn take_input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("the input is a pipe")
+    }
+
+    /// The next line that it writes.
+    pub(crate) fn read_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("read of the guest");
+        line
     }
 
     /// Until the guest's first instruction is next.
@@ -143,10 +156,13 @@ impl Started {
             let mut words = String::new();
             stderr.read_to_string(&mut words).map(|_| words)
         });
-        let output = self.child.wait_with_output().expect("wait for the worker");
+        let mut stdout = String::new();
+        self.stdout
+            .read_to_string(&mut stdout)
+            .expect("the guest writes text");
         Run {
-            status: output.status,
-            stdout: String::from_utf8(output.stdout).expect("the guest writes text"),
+            status: self.child.wait().expect("wait for the worker"),
+            stdout,
             stderr: errors.join().expect("read").expect("the guest writes text"),
             told: status::read(&fs::read_to_string(&self.told).expect("read the status")),
         }

@@ -14,7 +14,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::process::ExitStatusExt,
     },
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, OnceLock},
 };
@@ -222,19 +222,19 @@ fn compiled_program(name: &str) -> Arc<[u8]> {
         .lock()
         .expect("no test panics in here");
     let code = compiled.entry(name.into()).or_insert_with(|| {
-        let module = std::fs::read(build(name)).expect("clang wrote it");
+        let module = build(name);
         let code = palisade_engine::compile::compile(&module);
         code.expect("what clang built compiles").into()
     });
     Arc::clone(code)
 }
 
-fn build(name: &str) -> PathBuf {
+fn build(name: &str) -> Vec<u8> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/wasi/{name}.c"));
-    let module = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.wasm"));
+    let module = tempfile::NamedTempFile::new().expect("a temporary file");
     let clang = Command::new("clang-19")
         .args(["--target=wasm32-wasi", "-O1", "-Wall", "-Werror", "-o"])
-        .args([&module, &source])
+        .args([module.path(), &source])
         .output()
         .expect("clang-19 is installed: apt-get install clang-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32");
     assert!(
@@ -242,5 +242,5 @@ fn build(name: &str) -> PathBuf {
         "{}",
         String::from_utf8_lossy(&clang.stderr)
     );
-    module
+    std::fs::read(module.path()).expect("clang wrote it")
 }

@@ -3,6 +3,7 @@
 //! Guests are C programs of `guests/wasi`, compiled here by Debian's clang-19 with wasi-libc, and modules in
 //! text where C has no words for it.
 
+mod constants;
 mod escapes;
 mod files;
 mod folders;

@@ -19,6 +19,12 @@ impl Attributes {
     /// Execute, or map as executable.
     pub const NOEXEC: Self = Self(8);
 
+    /// These without those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The kernel's number.
     pub const fn bits(self) -> u32 {
         self.0

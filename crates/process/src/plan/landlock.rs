@@ -143,6 +143,23 @@ impl Landlock {
         self.files | self.network | self.scopes == 0
     }
 
+    /// The same, with nothing executed but `program`; `false`, and unchanged, where no right on files is
+    /// handled: it would cost every open.
+    pub(super) fn execute_only(&mut self, program: &Path) -> bool {
+        if self.files == 0 {
+            return false;
+        }
+        self.files |= right::EXECUTE;
+        for rule in &mut self.rules {
+            rule.rights &= !right::EXECUTE;
+        }
+        self.rules.push(LandlockRule {
+            path: program.into(),
+            rights: right::EXECUTE,
+        });
+        true
+    }
+
     /// The domain of a guest with these files for standard streams. What is more than a stream gives
     /// is handled, and allowed in the domain's own root, where no stream lies.
     #[must_use]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     filter::{Action, Check, Filter, Rule, Test, int, long},
-    prctl,
+    open_how, prctl,
     sockets::{self, HostNetwork},
     syscalls,
 };
@@ -20,6 +20,9 @@ pub struct Groups {
     /// Refuse to make setuid and setgid files. Needed where the guest can write to the host's
     /// disk: such a file would belong to whoever started palisade, and on the host it works.
     pub guard_setuid: bool,
+    /// Where setuid files are refused, allow openat2 with the constants of [`super::open_how`]. Only where
+    /// no other program than the one that has them can be executed.
+    pub constant_open_how: bool,
     /// Refuse to give setuid and setgid bits to what exists. Needed where a standard stream is a file
     /// of the user's that the guest runs as.
     pub guard_chmod: bool,
@@ -92,8 +95,8 @@ pub fn allow_list(groups: &Groups) -> Filter {
     decide_scheduling(&mut filter, groups);
     decide_files(&mut filter, groups);
     decide_metadata(&mut filter, groups);
-    decide_memory(&mut filter, groups);
     decide_ipc(&mut filter, groups);
+    decide_memory(&mut filter, groups);
     sockets::decide(&mut filter, groups);
     set(&mut filter, libc::SYS_ioctl, ioctl(groups));
     filter
@@ -256,10 +259,17 @@ fn decide_files(filter: &mut Filter, groups: &Groups) {
     set(filter, libc::SYS_fchmodat, chmod(groups, 2));
     set(filter, syscalls::SYS_fchmodat2, chmod(groups, 2));
     set(filter, libc::SYS_mknodat, mknod(guarded, 2));
-    // openat2 keeps its mode in memory, where a filter cannot look.
-    let openat2 = if guarded { ENOSYS } else { ALLOW };
-    set(filter, libc::SYS_openat2, openat2);
+    set(filter, libc::SYS_openat2, openat2(groups));
     decide_old_files(filter, groups);
+}
+
+/// It keeps its mode in memory, where a filter cannot look.
+fn openat2(groups: &Groups) -> Rule {
+    match (groups.guard_setuid, groups.constant_open_how) {
+        (false, _) => ALLOW.into(),
+        (true, false) => ENOSYS.into(),
+        (true, true) => open_how::openat2(ENOSYS).into(),
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -323,7 +333,10 @@ fn decide_memory(filter: &mut Filter, groups: &Groups) {
     );
     set(filter, libc::SYS_memfd_create, memfd_create);
     let mmap = huge_pages(groups, 3, libc::MAP_HUGETLB as u64);
-    set(filter, libc::SYS_mmap, mmap);
+    set(filter, libc::SYS_mmap, open_how::mmap(mmap, groups));
+    if groups.constant_open_how {
+        open_how::hold(filter);
+    }
 }
 
 fn huge_pages(groups: &Groups, flags: u8, flag: u64) -> Check {

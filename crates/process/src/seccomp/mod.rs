@@ -17,7 +17,7 @@
 //! argument is read on the way to an `ALLOW`, which [`compile`](compile()) promises and its tests check.
 //!
 //! What a filter cannot see: memory behind a pointer. Calls that keep what matters there
-//! (`clone3`, `openat2`, io_uring) are absent where it matters.
+//! (`clone3`, `openat2`, io_uring) are absent where it matters; [`open_how`] is the exception.
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the system-call table is written for x86-64 and aarch64");
@@ -29,6 +29,7 @@ mod filter;
 mod instruction;
 #[cfg(test)]
 mod machine;
+pub mod open_how;
 mod prctl;
 mod sockets;
 mod syscalls;

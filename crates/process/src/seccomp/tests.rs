@@ -236,10 +236,6 @@ fn by_default(call: libc::c_long, arguments: &[u64], expected: i32) {
 
 /// As [`by_default`] under other groups; 0 stands for allowed.
 fn with(groups: Groups, call: libc::c_long, given: &[u64], expected: i32) {
-    let expected = match expected {
-        0 => ALLOW,
-        errno => Action::Errno(errno as u16),
-    };
     // What a guest can leave in the upper half of each register must not matter for an int.
     for garbage in [0, 0xffff_ffff_0000_0000, 1 << 32] {
         let mut arguments = [0; 6];
@@ -247,9 +243,20 @@ fn with(groups: Groups, call: libc::c_long, given: &[u64], expected: i32) {
         if call != libc::SYS_unshare {
             arguments = arguments.map(|argument| argument | garbage);
         }
-        let action = decide(&allow_list(&groups), call, arguments);
-        assert_eq!(action, expected, "{call} {arguments:x?}");
+        exactly(groups, call, &arguments, expected);
     }
+}
+
+/// As [`with`], where whole registers are looked at.
+fn exactly(groups: Groups, call: libc::c_long, given: &[u64], expected: i32) {
+    let expected = match expected {
+        0 => ALLOW,
+        errno => Action::Errno(errno as u16),
+    };
+    let mut arguments = [0; 6];
+    arguments[..given.len()].copy_from_slice(given);
+    let action = decide(&allow_list(&groups), call, arguments);
+    assert_eq!(action, expected, "{call} {arguments:x?}");
 }
 
 #[test]
@@ -509,6 +516,82 @@ fn no_setuid_file_is_made_on_the_host() {
     with(guarded, libc::SYS_chmod, &[0, 0o1755], 0);
     with(guarded, libc::SYS_openat2, &[], libc::ENOSYS);
     by_default(libc::SYS_openat2, &[], 0);
+}
+
+#[test]
+fn constants_of_openat2_are_told_by_their_address() {
+    use open_how::{AT, BYTES, STRIDE, STRUCTURE_BYTES};
+    let groups = Groups {
+        guard_setuid: true,
+        constant_open_how: true,
+        ..Groups::default()
+    };
+    let openat2 = |how, bytes| {
+        let allowed = how < AT + BYTES && how >= AT && how % STRIDE == 0;
+        let expected = match allowed && bytes == STRUCTURE_BYTES {
+            true => 0,
+            false => libc::ENOSYS,
+        };
+        exactly(groups, libc::SYS_openat2, &[3, 7, how, bytes], expected);
+    };
+    for how in [
+        0,
+        AT - STRIDE,
+        AT - 1,
+        AT,
+        AT + 8,
+        AT + STRIDE - 1,
+        AT + STRIDE,
+        AT + BYTES - STRIDE,
+        AT + BYTES,
+        AT | 1 << 32,
+        AT | 1 << 63,
+        u64::MAX,
+    ] {
+        openat2(how, STRUCTURE_BYTES);
+    }
+    for bytes in [0, 16, 32, STRUCTURE_BYTES | 1 << 32] {
+        openat2(AT, bytes);
+    }
+}
+
+#[test]
+fn nothing_else_comes_to_where_constants_of_openat2_are() {
+    use open_how::{AT, BYTES};
+    let groups = Groups {
+        guard_setuid: true,
+        constant_open_how: true,
+        ..Groups::default()
+    };
+    let fixed = libc::MREMAP_FIXED as u64;
+    let high = AT + BYTES;
+    for low in [1, 0x1000, 0xf_ffff, 0x10_0000, AT, high - 1] {
+        for (call, arguments) in [
+            (libc::SYS_mmap, vec![low, 4096]),
+            (libc::SYS_munmap, vec![low, u64::MAX]),
+            (libc::SYS_mprotect, vec![low, 4096, 3]),
+            (libc::SYS_pkey_mprotect, vec![low, 4096, 3, 0]),
+            (libc::SYS_mremap, vec![low, 4096, 8192, 0, 0]),
+            (libc::SYS_mremap, vec![high, 4096, 8192, fixed, low]),
+            (libc::SYS_shmat, vec![0, low, 0]),
+        ] {
+            exactly(groups, call, &arguments, libc::EPERM);
+            exactly(Groups::default(), call, &arguments, 0);
+        }
+        // What is no address is not looked at.
+        exactly(groups, libc::SYS_mremap, &[high, 4096, 8192, 1, low], 0);
+    }
+    for call in [libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap] {
+        exactly(groups, call, &[0, 1 << 40], libc::EPERM);
+        exactly(groups, call, &[high, 4096], 0);
+        exactly(groups, call, &[1 << 32, 4096], 0);
+    }
+    exactly(groups, libc::SYS_mmap, &[0, 4096], 0);
+    exactly(groups, libc::SYS_mmap, &[high, 4096], 0);
+    exactly(groups, libc::SYS_shmat, &[0, 0, 0], 0);
+    for call in [libc::SYS_ptrace, libc::SYS_process_vm_writev] {
+        exactly(groups, call, &[], libc::EPERM);
+    }
 }
 
 #[test]

@@ -11,8 +11,9 @@
 //!        links               granted for reading: links to the others
 //! ```
 
+use super::differences::is_out_of_reach;
 use super::ground::HIDDEN_TEXT;
-use super::{Line, Observation};
+use super::{Line, Observation, Wall};
 use crate::attack::Grant::{self, Cwd, Env, Limit, Listen, Protect, Read, ReadAt, Write, WriteAt};
 use crate::guests::Probe;
 
@@ -53,8 +54,8 @@ pub struct Case {
     pub access: Option<Access>,
     /// What it may read.
     pub input: Input,
-    /// Whether somebody connects to the listener that it was given.
-    pub is_called: bool,
+    /// What somebody says to the listener that it was given.
+    pub call: Option<&'static str>,
 }
 
 impl Case {
@@ -66,7 +67,7 @@ impl Case {
             policy: &[],
             access: None,
             input: Input::Empty,
-            is_called: false,
+            call: None,
         }
     }
 
@@ -91,15 +92,16 @@ impl Case {
     /// # Errors
     ///
     /// What was seen that the policy does not grant, or not seen although it does.
-    pub fn judge(&self, seen: &Observation) -> Result<(), String> {
+    pub fn judge(&self, wall: Wall, seen: &Observation) -> Result<(), String> {
         if seen.lines.iter().any(|line| line.0.contains(HIDDEN_TEXT)) {
             return Err("ESCAPE: the text of a file that is not granted came out".to_owned());
         }
         if let Some(path) = seen.changed.iter().find(|path| !is_writable(path)) {
             return Err(format!("ESCAPE: {path} changed on the host"));
         }
+        let is_reached = wall == Wall::Process || !is_out_of_reach(self);
         match self.access {
-            Some(access) => self.judge_place(access, seen),
+            Some(access) => self.judge_place(if is_reached { access } else { Access::None }, seen),
             None => Ok(()),
         }
     }
@@ -253,6 +255,16 @@ const PLACES: &[(&str, &[&str], Access)] = &[
     ("tmp", &["/tmp", "{base}/other"], Access::Write),
 ];
 
+/// Where Go's own way with paths may matter.
+const GO_PLACES: [&str; 6] = [
+    "readable",
+    "writable",
+    "hidden",
+    "protected",
+    "write-elsewhere",
+    "link-to-writable",
+];
+
 /// Every case, probe by probe.
 #[must_use]
 pub fn all() -> Vec<Case> {
@@ -399,10 +411,31 @@ fn of_probe(probe: Probe) -> Vec<Case> {
             case("within", &["/tmp", "4"]).under(&[Limit("tmp-size", "16M")]),
             case("beyond", &["/tmp", "32"]).under(&[Limit("tmp-size", "16M")]),
         ],
+        Probe::GoFiles => at_every_place(probe)
+            .into_iter()
+            .filter(|case| GO_PLACES.contains(&case.name))
+            .collect(),
+        Probe::GoGiven => vec![
+            case("alone", &["one", "two words", ""]),
+            case("granted", &[])
+                .under(&[
+                    Write("{base}/writable"),
+                    Cwd("{base}/writable"),
+                    Env("GRANTED=yes"),
+                ])
+                .reading(Input::Pattern(100_000)),
+        ],
+        Probe::GoRoutines => vec![alone(probe)],
+        // Where its code lies is no matter of walls.
+        Probe::GoPanic => vec![alone(probe).under(&[Env("GOTRACEBACK=none")])],
+        Probe::GoServe => vec![Case {
+            call: Some("POST /path HTTP/1.0\r\nContent-Length: 4\r\n\r\nbody"),
+            ..case("ready", &[]).under(&[Listen("tcp://127.0.0.1:{port},ready")])
+        }],
         Probe::Serve => vec![
             case("none", &[]),
             Case {
-                is_called: true,
+                call: Some("a word to the server\n"),
                 ..case("ready", &[]).under(&[Listen("tcp://127.0.0.1:{port},ready")])
             },
         ],

@@ -13,9 +13,10 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use super::{Case, Input, Line, Wall};
+use super::{Case, Input, Line, Wall, is_in_go};
 use crate::BUILT;
-use crate::attack::User;
+use crate::attack::{Grant, User};
+use crate::modules::{Module, Shown};
 use crate::stage::ORDINARY_ID;
 use crate::tools::{Placed, Tool};
 
@@ -36,6 +37,13 @@ const PLACES: &[&str] = &[
     "there/readable",
     "there/writable",
 ];
+/// What cases run.
+const GUESTS: [&str; 4] = [
+    "portable",
+    "portable.wasm",
+    "portable-go",
+    "portable-go.wasm",
+];
 /// Links in `links`, and where they lead.
 const LINKS: &[(&str, &str)] = &[
     ("readable", "../readable"),
@@ -44,10 +52,10 @@ const LINKS: &[(&str, &str)] = &[
     ("absolute", "{base}/readable"),
     ("absolute-hidden", "{base}/hidden"),
 ];
+/// The limit where a case has none.
+const WATCHDOG: &str = "time = \"20s\"\n";
 /// Longer outputs are told by their length.
 const LONGEST_OUTPUT_BYTES: usize = 64 << 10;
-/// What a caller says.
-const CALL: &str = "a word to the server\n";
 
 /// What one run showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +103,10 @@ impl Ground {
             fs::create_dir(base.path().join(folder))?;
             open(&base.path().join(folder))?;
         }
-        for wall in [Wall::Process, Wall::Wasm] {
-            let guest = Path::new(BUILT).join(wall.program());
+        for name in GUESTS {
+            let guest = Path::new(BUILT).join(name);
             if guest.is_file() {
-                fs::copy(guest, base.path().join("bin").join(wall.program()))?;
+                fs::copy(guest, base.path().join("bin").join(name))?;
             }
         }
         let built = Tool::Palisade.find().ok_or_else(|| {
@@ -134,14 +142,14 @@ impl Ground {
         };
         lay(place.path(), fill)?;
         let policy = place.path().join("policy.toml");
-        fs::write(&policy, self.policy(case, fill))?;
+        fs::write(&policy, self.policy(case.policy, fill))?;
         give_away(place.path(), user)?;
 
         let before = survey(place.path())?;
         let mut command = Command::new(&self.palisade);
         command.arg("run").arg("--policy").arg(&policy).arg("--");
         command
-            .arg(format!("/guest/{}", wall.program()))
+            .arg(format!("/guest/{}", wall.program(case.probe)))
             .arg(case.probe.name().replace('-', "_"));
         command.args(case.arguments.iter().map(|template| fill(template)));
         command
@@ -154,14 +162,51 @@ impl Ground {
         Ok(observation(&ended, &before, &after, place.path()))
     }
 
+    /// Runs a module that was made for it.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be laid or palisade not be started.
+    pub fn run_module(&self, module: &Module, user: User) -> io::Result<Shown> {
+        let cache = self.cache(user)?;
+        let place = tempfile::Builder::new()
+            .prefix("module-")
+            .tempdir_in(self.base.path())?;
+        open(place.path())?;
+        let file = place.path().join("module.wasm");
+        fs::write(&file, &module.bytes)?;
+        let policy = place.path().join("policy.toml");
+        fs::write(&policy, self.policy(module.policy, str::to_owned))?;
+        let mut command = Command::new(&self.palisade);
+        command.arg("run").arg("--policy").arg(&policy).arg("--");
+        command.arg(&file);
+        command
+            .current_dir("/")
+            .env_clear()
+            .env("XDG_CACHE_HOME", cache);
+        become_user(&mut command, user);
+        let output = command.stdin(Stdio::null()).output()?;
+        Ok(Shown {
+            exit_code: exit_code(output.status),
+            stdout: output.stdout,
+            stderr: output.stderr,
+        })
+    }
+
+    /// A program that a compiler made.
+    #[must_use]
+    pub fn whole_module(&self) -> PathBuf {
+        self.base.path().join("bin/portable.wasm")
+    }
+
     /// As TOML: the same file for both walls.
-    fn policy(&self, case: &Case, fill: impl Fn(&str) -> String) -> String {
+    fn policy(&self, grants: &[Grant], fill: impl Fn(&str) -> String) -> String {
         let mut policy = Policy::default();
         policy.grant(
             "read",
             &format!("{}:/guest", self.base.path().join("bin").display()),
         );
-        for grant in case.policy {
+        for grant in grants {
             policy.add(&Placed::new(*grant, &fill));
         }
         policy.text()
@@ -213,7 +258,13 @@ impl Policy {
             .iter()
             .map(|(key, values)| format!("{key} = {values:?}\n"))
             .collect();
-        format!("{}[grants]\n{grants}[limits]\n{}", self.head, self.limits)
+        // A guest that hangs ends as one that was ended.
+        let is_timed = self.limits.contains("time = ");
+        let watchdog = if is_timed { "" } else { WATCHDOG };
+        format!(
+            "{}[grants]\n{grants}[limits]\n{}{watchdog}",
+            self.head, self.limits
+        )
     }
 }
 
@@ -375,7 +426,7 @@ fn run(mut command: Command, case: &Case, port: u16) -> io::Result<Ended> {
         errors.read_to_end(&mut stderr).map(|_| stderr)
     });
     let output = BufReader::new(child.stdout.take().ok_or_else(lost)?);
-    let (stdout, answer) = listen(output, case.is_called.then_some(port))?;
+    let (stdout, answer) = listen(output, case.call.map(|words| (port, words)))?;
     let stderr = reader
         .join()
         .map_err(|_| io::Error::other("the reader of stderr failed"))??;
@@ -403,25 +454,25 @@ fn feed(mut stdin: ChildStdin, input: Input) {
 /// All output; and what the server answers, called once it has said its first word.
 fn listen(
     mut output: BufReader<ChildStdout>,
-    port: Option<u16>,
+    called: Option<(u16, &str)>,
 ) -> io::Result<(Vec<u8>, Option<String>)> {
     let mut stdout = Vec::new();
     let mut answer = None;
-    if let Some(port) = port {
+    if let Some((port, words)) = called {
         output.read_until(b'\n', &mut stdout)?;
-        answer = Some(call(port).unwrap_or_else(|error| error.to_string()));
+        answer = Some(call(port, words).unwrap_or_else(|error| error.to_string()));
     }
     output.read_to_end(&mut stdout)?;
     Ok((stdout, answer))
 }
 
-fn call(port: u16) -> io::Result<String> {
+fn call(port: u16, words: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.write_all(CALL.as_bytes())?;
+    stream.write_all(words.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    Ok(answer.trim_end().to_owned())
+    Ok(answer.lines().next_back().unwrap_or("").to_owned())
 }
 
 fn observation(ended: &Ended, before: &Survey, after: &Survey, base: &Path) -> Observation {
@@ -472,7 +523,21 @@ fn exit_code(status: ExitStatus) -> i32 {
 }
 
 impl Ground {
-    /// Why nothing can be run behind the wasm wall here.
+    /// Why a case can't be run behind this wall here.
+    #[must_use]
+    pub fn lacks(&self, case: &Case, wall: Wall) -> Option<String> {
+        if is_in_go(case.probe)
+            && let Some(reason) = crate::NO_GO_GUESTS
+        {
+            return Some(reason.to_owned());
+        }
+        match wall {
+            Wall::Process => None,
+            Wall::Wasm => self.lacks_wasm(),
+        }
+    }
+
+    /// Why no module can be run here.
     #[must_use]
     pub fn lacks_wasm(&self) -> Option<String> {
         let is_there = |name: &&str| self.palisade.with_file_name(OsStr::new(name)).is_file();

@@ -1,4 +1,4 @@
-//! The wasm wall's worker with no wall around it: the engine, and a file system that is open from its root.
+//! The wasm wall's worker with no wall around it: the engine, and every folder of the root open.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,11 +18,19 @@ pub(super) fn command_line(launch: &Launch) -> Vec<String> {
     let tools = launch.stagehand.with_file_name("");
     let mut words = ["sh", "-c", WITH_CODE, "sh"].map(str::to_owned).to_vec();
     words.extend([text(&tools.join(CODE)), text(&tools.join(WORKER))]);
-    words.extend(["--code=3", "--status=4", "--listeners=0", "--preopen=/"].map(str::to_owned));
+    words.extend(["--code=3", "--status=4", "--listeners=0"].map(str::to_owned));
+    words.extend(folders_of_root().map(|folder| format!("--preopen={folder}")));
     words.push(format!("--cwd={}", folder(launch)));
     words.push("--".to_owned());
     words.extend(launch.guest_called("hostile.wasm"));
     words
+}
+
+/// The guest finds open what the wasm wall gives it of a domain, and more: `/proc` and all else.
+fn folders_of_root() -> impl Iterator<Item = String> {
+    let entries = fs::read_dir("/").into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.map(|entry| text(&entry.path()))
 }
 
 fn folder(launch: &Launch) -> String {

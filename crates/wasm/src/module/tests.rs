@@ -144,6 +144,13 @@ fn a_module_is_read_whole_or_not_at_all() {
     let path = stage.path("a.wasm");
     let module = Module::open(&path).unwrap().unwrap();
     assert_eq!(module.read().unwrap(), MODULE);
+    let longer = [COMPONENT, b"sections"].concat();
+    fs::write(stage.path("bin/b"), &longer).unwrap();
+    let component = Module::open(&stage.path("bin/b")).unwrap().unwrap();
+    assert_eq!(
+        (component.kind, component.read().unwrap()),
+        (Kind::Component, longer)
+    );
     fs::write(&path, b"something else").unwrap();
     assert!(matches!(module.read(), Err(ModuleError::Changed { .. })));
     let file = File::options().write(true).open(&path).unwrap();
