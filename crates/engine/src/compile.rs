@@ -45,8 +45,12 @@ mod compiler {
             return Err(not_offered(WasmFeatures::THREADS));
         }
         let failed = |error: Error| explain(module, &error);
-        let engine = Engine::new(&settings::command())
-            .map_err(|error| CompileError::Compiler(format!("{error:#}")))?;
+        let config = match is_component(module) {
+            true => settings::command_component(),
+            false => settings::command(),
+        };
+        let engine =
+            Engine::new(&config).map_err(|error| CompileError::Compiler(format!("{error:#}")))?;
         match is_component(module) {
             true => engine.precompile_component(module).map_err(failed),
             false => engine.precompile_module(module).map_err(failed),

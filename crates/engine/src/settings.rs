@@ -27,6 +27,16 @@ pub fn command() -> Config {
     config
 }
 
+/// Programs that are components.
+///
+/// Their code is copied, not mapped, so that the first content of their memories would be a file in memory:
+/// a domain of an ordinary user may make none (`vm.memfd_noexec`). It is written at the start instead.
+pub fn command_component() -> Config {
+    let mut config = command();
+    config.memory_init_cow(false);
+    config
+}
+
 /// Plugins: core modules in the process of their host, many instances, called many times.
 ///
 /// Loops and functions look at a counter that tells when time is up.

@@ -15,6 +15,11 @@ pub(crate) enum Code {
     Component(Component),
 }
 
+/// Whether a file holds the code of a component.
+pub(crate) fn is_component(file: &File) -> bool {
+    Mapped::new(file).is_ok_and(|bytes| matches!(bytes.kind(), Some(Precompiled::Component)))
+}
+
 /// Loads compiled code.
 ///
 /// # Errors
