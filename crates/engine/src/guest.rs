@@ -33,7 +33,7 @@
 //!
 //! [`Isolation::Kept`] costs a call and no more; what a call leaves in memory, the next one finds.
 //! [`Isolation::Fresh`] adds an instance's making and unmaking, a few µs for a small module, more for
-//! each page that the call before wrote to. A time limit adds two atomic operations to a call.
+//! each page that the call before wrote to. A time limit adds two atomic operations and a look at the clock to a call.
 //! `benches/guest.rs` measures them.
 
 mod engine;
