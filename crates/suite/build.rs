@@ -127,7 +127,13 @@ fn build_go(folder: &Path, out: &Path) {
 
 fn build_go_for(folder: &Path, system: &str, machine: &str, program: &Path) -> Result<(), String> {
     let result = Command::new("go")
-        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .args([
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags=-s -w",
+            "-o",
+        ])
         .arg(program)
         .current_dir(folder)
         .envs([

@@ -151,6 +151,34 @@ void probe_folders(void)
 	close(folder);
 }
 
+static bool has_entry(const char *path, const char *name)
+{
+	DIR *folder = opendir(path);
+	bool found = false;
+	for (struct dirent *entry; folder && (entry = readdir(folder));)
+		found |= !strcmp(entry->d_name, name);
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+/* The folder that all absolute paths begin in. */
+void probe_root(void)
+{
+	looks("stat /", "/", true);
+	opens("open /", "/", O_RDONLY | O_DIRECTORY);
+	tells("/usr is listed", "%s", has_entry("/", "usr") ? "yes" : "no");
+	looks("stat /usr", "/usr", true);
+	looks("stat /usr/..", "/usr/..", true);
+	looks("stat //usr", "//usr", true);
+	looks("stat /./usr", "/./usr", true);
+	looks("stat /missing", "/missing", true);
+	opens("create /new", "/new", O_WRONLY | O_CREAT);
+	says("mkdir /folder", mkdir("/folder", 0755));
+	says("rmdir /usr", rmdir("/usr"));
+	says("rmdir /", rmdir("/"));
+}
+
 /* ---- what changes a file ---- */
 
 static void size_is(const char *call, int fd)

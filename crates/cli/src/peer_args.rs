@@ -14,7 +14,7 @@ const NONE: &str = "none";
 #[derive(Debug, Args)]
 pub(crate) struct PeerArgs {
     /// Compare with these tools only, or with none; without the flag, with all that are installed
-    /// (a row of bench that takes minutes: with bubblewrap and bridged alone)
+    /// (a row of bench that takes minutes: with bubblewrap, wasmtime and bridged alone)
     #[arg(
         long,
         value_name = "NAME,…|none",

@@ -256,7 +256,8 @@ fn problem_with(
         return Some(format!("neither a test nor `pending: …`: {holder}"));
     }
     let unknown = |name: &&str| match name.split_once('/') {
-        Some(("process" | "bare", attack)) => !attacks.contains(attack),
+        Some(("process" | "bare" | "equality", attack)) => !attacks.contains(attack),
+        Some(("wasm", attack)) if attacks.contains(attack) => false,
         _ => !tests.contains(*name),
     };
     names
@@ -335,13 +336,18 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Names as the matrix prints them: with hyphens, where C has underscores.
+/// Names as the matrix and the suite of equality print them: with hyphens, where C has underscores.
 fn attack_names() -> BTreeSet<String> {
-    let list =
-        fs::read_to_string(root().join("guests/hostile/attacks.def")).expect("the list of attacks");
-    let names = list
-        .lines()
-        .filter_map(|line| line.strip_prefix("ATTACK("))
+    let lists = [
+        "guests/hostile/attacks.def",
+        "guests/wasi/attacks/attacks.def",
+        "guests/portable/probes.def",
+    ];
+    let text = lists.map(|list| fs::read_to_string(root().join(list)).expect("a list of guests"));
+    let names = text
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.strip_prefix("ATTACK(").or(line.strip_prefix("PROBE(")))
         .filter_map(|rest| rest.strip_suffix(')'));
     names.map(|name| name.replace('_', "-")).collect()
 }

@@ -45,12 +45,14 @@ mod compiler {
             return Err(not_offered(WasmFeatures::THREADS));
         }
         let failed = |error: Error| explain(module, &error);
-        let engine = Engine::new(&settings::command())
-            .map_err(|error| CompileError::Compiler(format!("{error:#}")))?;
+        let engine = |config| {
+            Engine::new(&config).map_err(|error| CompileError::Compiler(format!("{error:#}")))
+        };
         match is_component(module) {
-            true => engine.precompile_component(module).map_err(failed),
-            false => engine.precompile_module(module).map_err(failed),
+            true => engine(settings::command_component())?.precompile_component(module),
+            false => engine(settings::command())?.precompile_module(module),
         }
+        .map_err(failed)
     }
 
     /// What a guest may need that is not offered, and what to do.

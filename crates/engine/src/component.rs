@@ -5,6 +5,9 @@
 //! last component by `*at` on the parent that was resolved so. What it costs more is the component model's
 //! own: lists are copied once, and a call goes through a handle table.
 //!
+//! A way out of a preopen is `not-permitted` here, where our own preview 1 says `notcapable`: a C program sees
+//! EPERM, not ENOTCAPABLE. A name is looked up in a thread, the only one beside the guest's own.
+//!
 //! Who gives which verdict:
 //!
 //! | asked | held by |

@@ -23,6 +23,9 @@
 //! Each ends the *call*, with [`CallError::Ended`]; the next call gets a new instance. What nothing here
 //! limits is time within host functions, and memory that these allocate for a guest.
 //!
+//! The first engine of a process takes over its handlers of SIGSEGV, SIGILL, SIGFPE and SIGBUS: some traps
+//! are faults of the processor. Those that are no guest's go to the handlers that were there before.
+//!
 //! One wall only: who breaks out of the engine is in the host. Programs that need no call within a
 //! microsecond belong behind `palisade run`, where the process wall stands round the engine.
 //!
@@ -30,7 +33,7 @@
 //!
 //! [`Isolation::Kept`] costs a call and no more; what a call leaves in memory, the next one finds.
 //! [`Isolation::Fresh`] adds an instance's making and unmaking, a few µs for a small module, more for
-//! each page that the call before wrote to. A time limit adds two atomic operations to a call.
+//! each page that the call before wrote to. A time limit adds two atomic operations and a look at the clock to a call.
 //! `benches/guest.rs` measures them.
 
 mod engine;
@@ -77,8 +80,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Elements of each table.
     pub table_elements: usize,
-    /// Wall-clock time of one call, the making of its instance included. It is ended within 2 ms after
-    /// that on a machine with a free processor. `None`: for ever.
+    /// Wall-clock time of one call, and as much again for an instance's start function. It is ended within
+    /// 2 ms after that on a machine with a free processor. `None`: for ever.
     pub time: Option<Duration>,
 }
 

@@ -27,6 +27,15 @@ pub fn command() -> Config {
     config
 }
 
+/// The same for components. The first content of their memories is copied: an image to be shared would be a
+/// memory file, and an ordinary user's domain makes none but those that say themselves that they are not
+/// executable. (A module has its image in the file of its code.)
+pub fn command_component() -> Config {
+    let mut config = command();
+    config.memory_init_cow(false);
+    config
+}
+
 /// Plugins: core modules in the process of their host, many instances, called many times.
 ///
 /// Loops and functions look at a counter that tells when time is up.

@@ -58,12 +58,17 @@ pub fn run(order: &Order) -> u8 {
 }
 
 fn run_to_end(order: &Order, status: &mut StatusPipe) -> Ended {
-    let engine = match Engine::new(&config()) {
+    let code = File::from(sys::adopt(order.code));
+    let settings = match sys::code::is_component(&code) {
+        true => settings::command_component(),
+        false => settings::command(),
+    };
+    let engine = match Engine::new(&config(settings)) {
         Ok(engine) => engine,
         Err(error) => return Ended::Refused(format!("host: no engine can be made: {error:#}")),
     };
     status.phase("engine");
-    let code = match sys::code::load(&engine, File::from(sys::adopt(order.code))) {
+    let code = match sys::code::load(&engine, code) {
         Ok(code) => code,
         Err(error) => return Ended::Stale(format!("{error:#}")),
     };
@@ -74,9 +79,8 @@ fn run_to_end(order: &Order, status: &mut StatusPipe) -> Ended {
     }
 }
 
-/// The settings of [`settings::command`], with as much stack as this process can have.
-fn config() -> Config {
-    let mut config = settings::command();
+/// The settings of the compiler, with as much stack as this process can have.
+fn config(mut config: Config) -> Config {
     #[cfg(feature = "compiler")]
     config.enable_compiler(false);
     let stack = grow_stack(settings::STACK_BYTES as u64 + HOST_STACK_BYTES);

@@ -76,6 +76,7 @@ fn mean(times_ns: &[u128]) -> f64 {
 macro_rules! native {
     ($count:literal: $($word:ident)*) => {{
         #[inline(never)]
+        #[allow(clippy::too_many_arguments, reason = "their number is what is measured")]
         fn null($($word: i32),*) {
             $(black_box($word);)*
         }

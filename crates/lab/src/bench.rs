@@ -32,8 +32,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Time for each row; `None` takes what the row needs for narrow intervals on a quiet machine.
     pub budget: Option<Duration>,
-    /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap and
-    /// bridged alone in rows that take long.
+    /// Who to compare with, where installed; `None` is everybody the lab knows, and bubblewrap, wasmtime
+    /// and bridged alone in rows that take long.
     pub peers: Option<Vec<&'static Peer>>,
     /// How much of its work each row does. Less than all takes a tenth of the time.
     pub extent: Extent,

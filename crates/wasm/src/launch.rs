@@ -10,7 +10,11 @@ use crate::{
 use palisade_policy::visible;
 use palisade_process::{Domain, DomainError, Epilogue, LaunchError, Launcher, Machine, Streams};
 use palisade_wall::{Exit, Phase, Report};
-use rustix::{fs::SealFlags, io::Errno, pipe::PipeFlags};
+use rustix::{
+    fs::{SealFlags, StatVfsMountFlags},
+    io::Errno,
+    pipe::PipeFlags,
+};
 use std::{
     fs::File,
     io::Read,
@@ -89,7 +93,7 @@ impl Plan {
         let name = entry_name(&module, &self.compiler)?;
         if let Some(file) = cache.as_ref().ok().and_then(|cache| cache.get(name)) {
             return Ok(Code {
-                file,
+                file: executable(file)?,
                 not_kept: None,
             });
         }
@@ -102,7 +106,7 @@ impl Plan {
         )?;
         match cache.and_then(|cache| cache.put(name, &code)) {
             Ok(file) => Ok(Code {
-                file,
+                file: executable(file)?,
                 not_kept: None,
             }),
             Err(error) => Ok(Code {
@@ -140,6 +144,18 @@ impl Plan {
             })),
         )
     }
+}
+
+/// The same code, to be mapped as executable: a file system that is mounted noexec lets nobody.
+fn executable(file: File) -> Result<File, StartError> {
+    let mount = rustix::fs::fstatvfs(&file).map_err(|errno| StartError::Code(errno.into()))?;
+    if !mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+        return Ok(file);
+    }
+    let bytes = file.metadata().map_err(StartError::Code)?.len();
+    let mut code = vec![0; bytes as usize];
+    file.read_exact_at(&mut code, 0).map_err(StartError::Code)?;
+    in_memory(&code)
 }
 
 /// All that the code depends on.

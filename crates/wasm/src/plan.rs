@@ -211,13 +211,15 @@ fn preopens(worker: &process::Plan, host: &dyn Host) -> Vec<PathBuf> {
         let paths = rules.map(|rule| rule.path.clone());
         return paths.filter(|path| is_folder(path)).collect();
     }
-    folders_in_root(worker)
+    let root = PathBuf::from("/");
+    let below = folders_in_root(worker)
         .into_iter()
         .filter(|(path, link)| {
             link.is_none_or(|target| is_folder(&Path::new("/").join(target))) && !is_kernels(path)
         })
-        .map(|(path, _)| path)
-        .collect()
+        .map(|(path, _)| path);
+    // Programs climb to the root: Go's runtime knows no path that is below no preopen.
+    std::iter::once(root).chain(below).collect()
 }
 
 fn is_kernels(path: &Path) -> bool {

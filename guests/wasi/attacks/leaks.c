@@ -26,6 +26,22 @@ int attack_wasi_descriptors_left(void)
 	return any ? DONE : spill_path(need("secret"));
 }
 
+/* A descriptor of the guest's gets the number that the launcher's own has, and others that no table is made for. */
+int attack_wasi_renumbered(void)
+{
+	const __wasi_fd_t numbers[] = { 100, 99, 101, 5, 6, 7, 1 << 16, 1 << 24, INT32_MAX, UINT32_MAX };
+	bool any = false;
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+		int fd = open("/dev/null", O_RDONLY);
+		__wasi_fd_renumber((__wasi_fd_t)fd, numbers[i]);
+		__wasi_fd_renumber(numbers[i], numbers[i]);
+		any |= spill((int)numbers[i]);
+		__wasi_fd_close(numbers[i]);
+		any |= spill((int)numbers[i]);
+	}
+	return any ? DONE : spill_path(need("secret"));
+}
+
 int attack_wasi_arguments_of_others(void)
 {
 	bool any = false;

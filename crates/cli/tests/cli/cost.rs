@@ -13,7 +13,7 @@ cases![
     samples_are_kept_where_asked,
     a_command_that_fails,
     a_failure_of_the_walls_own_is_no_run,
-    a_wasm_file_is_for_wasmtime_alone,
+    a_wasm_file_runs_behind_the_wall_and_in_engines,
     a_command_that_fails_behind_the_wall,
     a_program_that_is_none,
     a_folder_that_is_too_large,
@@ -141,10 +141,16 @@ fn a_failure_of_the_walls_own_is_no_run(stage: &Stage) {
     assert!(outcome.stderr.contains("/nowhere"), "{outcome:?}");
 }
 
-/// By a program that only looks like wasmtime, for the command line and the table.
-fn a_wasm_file_is_for_wasmtime_alone(stage: &Stage) {
-    stage.write("filter.wasm", "");
-    cost(stage, &[], &["./filter.wasm"]).refuses(&["host: a WebAssembly file is run by wasmtime"]);
+/// Beside a program that only looks like wasmtime, for the command line and the table. Nothing runs it with
+/// no wall, so nothing is said of what the wall costs.
+fn a_wasm_file_runs_behind_the_wall_and_in_engines(stage: &Stage) {
+    /// `(module (func (export "_start")))`.
+    const MODULE: &str = "\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\
+                          \x0a\x04\x01\x02\0\x0b";
+    stage.write("empty.wasm", "");
+    let refused = cost(stage, &[], &["./empty.wasm"]);
+    refused.refuses(&["guest: empty.wasm fails behind palisade's wall"]);
+    stage.write("filter.wasm", MODULE);
     stage.write_program(
         "tools/wasmtime",
         "#!/bin/sh\n[ \"$1\" = run ] && [ \"$2\" = --dir ]\n",
@@ -160,7 +166,7 @@ fn a_wasm_file_is_for_wasmtime_alone(stage: &Stage) {
     ];
     let path = format!("{}:/usr/bin:/bin", stage.text("tools"));
     let outcome = stage.palisade(words).env("PATH", &path).run();
-    shows(&outcome, &["\nwasmtime "]);
+    shows(&outcome, &["\npalisade run ", "\nwasmtime "]);
     assert!(!outcome.text().contains("palisade costs"), "{outcome:?}");
 }
 

@@ -9,8 +9,8 @@ use super::{
 use std::{any::Any, sync::Arc};
 use wasmtime::{Extern, Memory, Store, TypedFunc};
 
-/// What host functions need of the stack below what a guest may use of it.
-const HOST_STACK_BYTES: usize = 64 << 10;
+/// What host functions have of the stack at least, below what a guest may use of it.
+const HOST_STACK_BYTES: usize = 128 << 10;
 
 /// Never: how far off the end of time is for a call without limit. Half of what the counter can hold, for
 /// its present value is added.

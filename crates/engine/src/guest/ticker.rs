@@ -6,21 +6,23 @@
 //!     └───────────── no guest with a limit left: the thread ends ◀──┘
 //! ```
 //!
-//! A call costs two atomic operations on a counter of its guest's own, and makes a system call only where
+//! A call costs two atomic operations on a counter of its guest's own and a look at the clock, and makes a system call only where
 //! the thread has to be woken.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use wasmtime::Engine;
 
 /// How often the counter goes on that guests look at.
 const TICK: Duration = Duration::from_millis(1);
+const TICK_NS: u64 = TICK.as_nanos() as u64;
 
 /// Ticks without a call after which the thread sleeps. A server under load never lets it.
 const IDLE_TICKS: u32 = 100;
@@ -32,6 +34,7 @@ static TICKER: Ticker = Ticker {
     }),
     wake: Condvar::new(),
     is_asleep: AtomicBool::new(false),
+    last_ns: AtomicU64::new(0),
 };
 
 /// Limits the time of a guest's calls.
@@ -82,9 +85,11 @@ impl Timer {
         }
     }
 
-    /// Ticks from now at which a call's time is up.
+    /// Ticks from now at which the time of a call is up that has started. Those that are due and not made yet
+    /// are no part of its time: a ticker that is late makes them all at once.
     pub(super) fn ticks(&self) -> u64 {
-        self.ticks
+        let late_ns = now_ns().saturating_sub(TICKER.last_ns.load(Ordering::Acquire));
+        self.ticks + late_ns / TICK_NS
     }
 
     /// Keeps the ticker awake while a call runs.
@@ -125,6 +130,14 @@ struct Ticker {
     /// A call begins, or a guest goes.
     wake: Condvar,
     is_asleep: AtomicBool,
+    /// When the last tick that was made was due: [`now_ns`].
+    last_ns: AtomicU64,
+}
+
+/// Of the monotonic clock.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 struct State {
@@ -145,6 +158,7 @@ impl Ticker {
     fn run(&'static self) -> io::Result<()> {
         let mut state = self.lock();
         if !state.is_running {
+            self.last_ns.store(now_ns(), Ordering::SeqCst);
             std::thread::Builder::new()
                 .name("palisade-ticker".into())
                 .spawn(|| self.tick_until_unused())?;
@@ -161,45 +175,59 @@ impl Ticker {
         }
     }
 
+    /// The first call after a sleep starts the clock anew.
     #[cold]
     fn wake(&self) {
         let _state = self.lock();
-        self.wake.notify_one();
+        if self.is_asleep.load(Ordering::SeqCst) {
+            self.last_ns.store(now_ns(), Ordering::SeqCst);
+            self.is_asleep.store(false, Ordering::SeqCst);
+            self.wake.notify_one();
+        }
     }
 
     fn tick_until_unused(&self) {
         let mut state = self.lock();
-        let (mut idle, mut last) = (0, Instant::now());
+        let mut idle = 0;
         while !state.clocks.is_empty() {
-            if state.has_calls() {
-                idle = 0;
-            } else {
-                idle += 1;
-            }
+            idle = if state.has_calls() { 0 } else { idle + 1 };
             if idle > IDLE_TICKS {
                 state = self.sleep(state);
-                (idle, last) = (0, Instant::now());
+                idle = 0;
                 continue;
             }
-            let due = last + TICK;
-            let wait = due.saturating_duration_since(Instant::now());
-            if !wait.is_zero() {
+            let due_ns = self.last_ns.load(Ordering::Relaxed) + TICK_NS;
+            let wait_ns = due_ns.saturating_sub(now_ns());
+            if wait_ns > 0 {
+                let wait = Duration::from_nanos(wait_ns);
                 let waited = self.wake.wait_timeout(state, wait);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
-            // As many ticks as were due: a thread that came late must not make calls longer.
-            while last + TICK <= Instant::now() {
-                last += TICK;
-                state.tick();
-            }
+            self.make_due_ticks(&state);
         }
         state.is_running = false;
+    }
+
+    /// As many ticks as are due: a thread that came late must not make calls longer.
+    fn make_due_ticks(&self, state: &State) {
+        let mut last_ns = self.last_ns.load(Ordering::Relaxed);
+        while last_ns + TICK_NS <= now_ns() {
+            last_ns += TICK_NS;
+            state.tick();
+            // After the tick: who sees the old time and the new tick ends late, not early.
+            self.last_ns.store(last_ns, Ordering::Release);
+        }
     }
 
     /// Waits for a call, or for the last guest to go.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.is_asleep.store(true, Ordering::SeqCst);
-        while !state.clocks.is_empty() && !state.has_calls() {
+        if state.has_calls() {
+            // It began before it could see that this thread sleeps: the clock has to go on for it.
+            self.is_asleep.store(false, Ordering::SeqCst);
+            return state;
+        }
+        while !state.clocks.is_empty() && self.is_asleep.load(Ordering::SeqCst) {
             let woken = self.wake.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }

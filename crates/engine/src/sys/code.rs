@@ -4,7 +4,7 @@
 //! compiled in a domain of its own, and checked it against its key before it was passed on. It is open
 //! for reading only, and its writer has gone.
 
-use std::{fs::File, ops::Deref, os::unix::fs::FileExt};
+use std::{fs::File, ops::Deref};
 use wasmtime::{Engine, Module, Precompiled, component::Component};
 
 /// What a compiled file holds.
@@ -29,30 +29,21 @@ pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
     }
 }
 
+/// Whether the file holds the code of a component; what can't be read is for [`load`] to say.
+pub(crate) fn is_component(file: &File) -> bool {
+    let mapped = Mapped::new(file);
+    mapped.is_ok_and(|mapped| mapped.kind() == Some(Precompiled::Component))
+}
+
 fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Module> {
-    let copy = file.try_clone()?;
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
-    match unsafe { Module::deserialize_open_file(engine, file) } {
-        Ok(module) => Ok(module),
-        // A file system that is mounted noexec maps nothing to execute.
-        // SAFETY: the same.
-        Err(error) => match unsafe { Module::deserialize(engine, read(&copy)?) } {
-            Ok(module) => Ok(module),
-            Err(_) => Err(error),
-        },
-    }
+    unsafe { Module::deserialize_open_file(engine, file) }
 }
 
 fn load_component(engine: &Engine, file: File) -> wasmtime::Result<Component> {
     let bytes = Mapped::new(&file)?;
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
     unsafe { Component::deserialize(engine, &*bytes) }
-}
-
-fn read(file: &File) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; file.metadata()?.len() as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
 }
 
 /// A file, to be looked at.

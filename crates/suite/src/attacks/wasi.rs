@@ -121,7 +121,7 @@ pub(super) const fn leaks(guest: WasiLeaks) -> Attack {
         WasiLeaks::WasiEnvironment | WasiLeaks::WasiResidue => {
             secret_given.controlled_by(&[Env("GRANTED={secret}")])
         }
-        WasiLeaks::WasiDescriptorsLeft => secret_given
+        WasiLeaks::WasiDescriptorsLeft | WasiLeaks::WasiRenumbered => secret_given
             .with(&[Flaw("leak-file={outside}/secret")])
             .controlled_by(&[Read("{outside}")]),
         WasiLeaks::WasiArgumentsOfOthers => secret_given.with(&[Victim]).ungrantable(GrantedRead),

@@ -325,6 +325,10 @@ fn of_probe(probe: Probe) -> Vec<Case> {
                 ],
             ),
         ],
+        Probe::Root => vec![
+            alone(probe),
+            case("cwd", &[]).under(&[Write("{base}/writable"), Cwd("{base}/writable")]),
+        ],
         Probe::Environment => vec![
             alone(probe),
             case("granted", &[]).under(&[

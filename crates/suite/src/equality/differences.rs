@@ -170,20 +170,38 @@ pub const DIFFERENCES: &[Difference] = &[
         &["granted"],
         &[("PWD", None, Some("{base}/writable"))],
     ),
-    // Go looks for the folder by its path, and no open folder is called so.
     these(
         WORKING_DIRECTORY,
         &[Probe::GoGiven],
         &["alone"],
+        &[("PWD", None, Some("/"))],
+    ),
+    these(
+        OUT,
+        &[Probe::Root],
+        &[],
+        &[("stat /usr/..", Some("folder"), Some(NO_WAY))],
+    ),
+    these(
+        "removing a folder of the root",
+        &[Probe::Root],
+        &[],
         &[
-            ("PWD", None, Some("/")),
-            ("getwd", Some("ok"), Some("stat .: Bad file number")),
-            ("folder", Some("/"), Some("")),
-            (
-                "open file",
-                Some("not there"),
-                Some("open file: Bad file number"),
-            ),
+            ("rmdir /usr", Some("EROFS"), Some("EINVAL")),
+            ("rmdir /", Some("EBUSY"), Some("EINVAL")),
+        ],
+    ),
+    these(
+        "listing `/`",
+        &[Probe::Root],
+        &["cwd"],
+        &[
+            ("/usr is listed", Some("yes"), Some("no")),
+            ("stat /./usr", Some("folder"), Some("ENOENT")),
+            ("create /new", Some("EROFS"), Some("ok")),
+            ("mkdir /folder", Some("EROFS"), Some("ok")),
+            ("host", None, Some("writable/folder: folder")),
+            ("host", None, Some("writable/new: \"\", 1 names")),
         ],
     ),
     these(

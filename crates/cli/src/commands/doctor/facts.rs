@@ -27,6 +27,8 @@ pub(super) struct Facts {
     pub(super) folder: Option<FolderTrial>,
     /// A domain with a network grant.
     pub(super) network: Trial,
+    /// A WebAssembly guest, compiled and run.
+    pub(super) wasm: Trial,
     /// pidfd_getfd(2), by which a guest's socket is taken hold of.
     pub(super) pidfd_getfd: Call,
     pub(super) landlock_abi: Option<u32>,

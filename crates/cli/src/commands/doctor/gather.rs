@@ -37,6 +37,7 @@ pub(super) fn facts() -> Facts {
         bare_trial: lacks_namespaces.then(|| trial::try_bare_domain(&machine)),
         folder: trial::try_folder(&machine, |folder| file_system_of(folder, &mounts)),
         network: trial::try_network(&machine, !lacks_namespaces),
+        wasm: trial::try_wasm(&machine, !lacks_namespaces),
         pidfd_getfd: pidfd_getfd(),
         landlock_abi: machine.landlock_abi,
         security_modules: security_modules(),

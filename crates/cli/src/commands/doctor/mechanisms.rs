@@ -9,8 +9,16 @@ use super::{
 
 /// Everything that can be judged without the namespaces, and what they change about it.
 pub(super) fn others(facts: &Facts) -> impl Iterator<Item = Finding> {
-    let always =
-        [landlock, seccomp, network, memory_files, terminals, tracing].map(|judge| judge(facts));
+    let always = [
+        landlock,
+        seccomp,
+        network,
+        wasm,
+        memory_files,
+        terminals,
+        tracing,
+    ]
+    .map(|judge| judge(facts));
     always
         .into_iter()
         .chain(owners(facts))
@@ -126,6 +134,15 @@ fn network(facts: &Facts) -> Finding {
             NAME,
             "nothing unless granted; palisade can answer a guest's calls",
         ),
+    }
+}
+
+/// Programs in WebAssembly need two more of palisade's own.
+fn wasm(facts: &Facts) -> Finding {
+    const NAME: &str = "WebAssembly";
+    match &facts.wasm {
+        Trial::Stood => Finding::ok(NAME, "modules and components are compiled and run"),
+        Trial::Failed { message, .. } => Finding::weak(NAME, message.clone()),
     }
 }
 

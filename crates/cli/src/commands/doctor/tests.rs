@@ -34,6 +34,7 @@ fn fine() -> Facts {
         bare_trial: None,
         folder: None,
         network: Trial::Stood,
+        wasm: Trial::Stood,
         pidfd_getfd: Call::Works,
         landlock_abi: Some(6),
         security_modules: Some(["lockdown", "yama", "apparmor"].map(Into::into).into()),
@@ -71,6 +72,20 @@ fn level(diagnosis: &Diagnosis, name: &str) -> Level {
         .find(|finding| finding.name == name)
         .unwrap()
         .level
+}
+
+#[test]
+fn webassembly_needs_the_worker() {
+    let facts = Facts {
+        wasm: Trial::Failed {
+            at: Stage::Guest,
+            message: "host: palisade-worker was not found in /opt".into(),
+        },
+        ..fine()
+    };
+    let diagnosis = diagnose(&facts);
+    assert_eq!(level(&diagnosis, "WebAssembly"), Level::Weak);
+    assert!(diagnosis.full_wall, "native programs need it not");
 }
 
 #[test]

@@ -4,16 +4,20 @@ use super::facts::{FolderTrial, Stage, Trial};
 use anyhow::{Context, bail};
 use palisade_policy::{
     Access, Capability, ConnectGrant, FileGrant, HostPattern, IpNetwork, Policy, Ports, Transport,
+    WallKind,
 };
 use palisade_process::{
     KeeperError, LaunchError, LaunchStep, Launcher, Machine, Streams, ThisHost, Tier,
     plan::{Surroundings, make_plan},
 };
-use palisade_wall::{Command, Ending};
+use palisade_wall::{Command, Ending, Report};
+use palisade_wasm::guest;
+use rustix::fs::MemfdFlags;
 use std::{
     fs::File,
+    io::Write,
     net::Ipv4Addr,
-    os::fd::AsFd,
+    os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -39,22 +43,23 @@ pub(super) fn try_domain(machine: &Machine, seccomp_available: bool) -> Trial {
 
 /// Makes a domain as `run --allow-degraded namespaces` would where there are none.
 pub(super) fn try_bare_domain(machine: &Machine) -> Trial {
-    let bare = Machine {
-        tier: Tier::Bare,
-        ..machine.clone()
+    outcome_of(run_trial(&best_tier(machine, false), Policy::default()))
+}
+
+fn best_tier(machine: &Machine, has_namespaces: bool) -> Machine {
+    let tier = match has_namespaces {
+        true => machine.tier,
+        false => Tier::Bare,
     };
-    outcome_of(run_trial(&bare, Policy::default()))
+    Machine {
+        tier,
+        ..machine.clone()
+    }
 }
 
 /// Makes one whose network calls palisade answers, in the best tier there is.
 pub(super) fn try_network(machine: &Machine, has_namespaces: bool) -> Trial {
-    let machine = match has_namespaces {
-        true => machine.clone(),
-        false => Machine {
-            tier: Tier::Bare,
-            ..machine.clone()
-        },
-    };
+    let machine = best_tier(machine, has_namespaces);
     let mut policy = Policy::default();
     // Nobody is asked: the guest does not connect.
     policy.grants.connect.push(ConnectGrant::Internet {
@@ -63,6 +68,37 @@ pub(super) fn try_network(machine: &Machine, has_namespaces: bool) -> Trial {
         ports: Ports::one(1),
     });
     outcome_of(run_trial(&machine, policy))
+}
+
+/// Compiles and runs a module that does nothing, in the best tier there is.
+pub(super) fn try_wasm(machine: &Machine, has_namespaces: bool) -> Trial {
+    outcome_of(run_module(&best_tier(machine, has_namespaces)))
+}
+
+/// `(module (func (export "_start")))`
+const MODULE: [u8; 36] = *b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
+
+fn run_module(machine: &Machine) -> anyhow::Result<()> {
+    let mut module = File::from(rustix::fs::memfd_create("trial", MemfdFlags::CLOEXEC)?);
+    module.write_all(&MODULE)?;
+    let path = format!("/proc/self/fd/{}", module.as_raw_fd());
+    let policy = Policy {
+        wall: Some(WallKind::Wasm),
+        ..Policy::default()
+    };
+    let plan = guest::make_plan(
+        &within_patience(policy),
+        &Command::new(path),
+        machine,
+        &at_root(),
+        None,
+    )?;
+    // There are no folders below it: nothing is kept.
+    let code = plan.code(machine, Some(Path::new("/dev/null")))?;
+    let null = null()?;
+    let launcher = Launcher::new(machine.clone());
+    let domain = plan.launch(code.as_ref(), &launcher, streams(&null))?;
+    ended_by_itself(&domain.wait()?)
 }
 
 fn outcome_of(trial: anyhow::Result<()>) -> Trial {
@@ -106,38 +142,54 @@ pub(super) fn try_folder(
     })
 }
 
-fn run_trial(machine: &Machine, mut policy: Policy) -> anyhow::Result<()> {
-    policy.limits.time = Some(PATIENCE);
-    let null = File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/null")
-        .context("host: cannot open /dev/null")?;
+fn run_trial(machine: &Machine, policy: Policy) -> anyhow::Result<()> {
+    let null = null()?;
     let launcher = Launcher::new(machine.clone());
-    let surroundings = Surroundings {
-        cwd: Some(PathBuf::from("/")),
-        ..Surroundings::default()
-    };
     let plan = make_plan(
-        &policy,
+        &within_patience(policy),
         &Command::new("true"),
         machine,
-        &surroundings,
+        &at_root(),
         &ThisHost,
     )?;
-    let streams = Streams {
+    let domain = match launcher.launch(&plan, &streams(&null)) {
+        // A system without `true`; the wall stood when it was looked for.
+        Err(LaunchError::NotFound { .. }) => return Ok(()),
+        launched => launched?,
+    };
+    ended_by_itself(&domain.wait()?)
+}
+
+fn within_patience(mut policy: Policy) -> Policy {
+    policy.limits.time = Some(PATIENCE);
+    policy
+}
+
+fn at_root() -> Surroundings {
+    Surroundings {
+        cwd: Some(PathBuf::from("/")),
+        ..Surroundings::default()
+    }
+}
+
+fn null() -> anyhow::Result<File> {
+    let mut options = File::options();
+    let opened = options.read(true).write(true).open("/dev/null");
+    opened.context("host: cannot open /dev/null")
+}
+
+fn streams(null: &File) -> Streams<'_> {
+    Streams {
         stdin: null.as_fd(),
         stdout: null.as_fd(),
         stderr: null.as_fd(),
         terminal: None,
         passed: &[],
-    };
-    let domain = match launcher.launch(&plan, &streams) {
-        // A system without `true`; the wall stood when it was looked for.
-        Err(LaunchError::NotFound { .. }) => return Ok(()),
-        launched => launched?,
-    };
-    match domain.wait()?.ending {
+    }
+}
+
+fn ended_by_itself(report: &Report) -> anyhow::Result<()> {
+    match report.ending {
         Ending::Guest => Ok(()),
         ending => bail!("wall: the trial guest did not end by itself ({ending:?})"),
     }
