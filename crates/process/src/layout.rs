@@ -5,7 +5,7 @@
 //! asked what lies where.
 
 use crate::{
-    host::{Found, Host, Kind},
+    host::{Found, Host, Kind, Mount},
     plan::{Attributes, FILE_MODE, FOLDER_MODE, Placeholder, PlanError, Step},
     view::{self, Piece},
 };
@@ -191,7 +191,6 @@ impl Layout {
                         is: found.canonical,
                     });
                 }
-                refuse_proc(grant, &found, host)?;
                 let writable = grant.access == Access::Write;
                 self.places.insert(
                     guest,
@@ -762,22 +761,37 @@ fn is_reserved(found: &Found) -> bool {
     path == Path::new("/") || inside("/proc") || (inside("/dev") && !inside("/dev/shm"))
 }
 
-/// A proc file system by another path, as in a chroot, is what `/proc` is. Mounts below a folder are granted
-/// with it, and a program that opens paths in a guest's name would open its own memory there.
-fn refuse_proc(grant: &FileGrant, found: &Found, host: &dyn Host) -> Result<(), PlanError> {
-    let mounts = host
+/// Refuses grants that a proc file system lies in, as in a chroot: mounts below a folder are granted with
+/// it. For programs that open paths in a guest's name, and would open their own memory there.
+///
+/// # Errors
+///
+/// When there is such a grant, or the mounts cannot be told.
+pub(crate) fn refuse_proc(policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
+    let is_of_host = |grant: &&FileGrant| matches!(grant.access, Access::Read | Access::Write);
+    let mut grants = policy.grants.files.iter().filter(is_of_host).peekable();
+    if grants.peek().is_none() {
+        return Ok(());
+    }
+    let mut mounts = host
         .mounts()
         .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
-    let reached =
-        |point: &Path| point.starts_with(&found.canonical) || found.canonical.starts_with(point);
-    let mut mounts = mounts.into_iter().filter(|mount| mount.kind == "proc");
-    match mounts.find(|mount| reached(&mount.point)) {
-        Some(mount) => Err(PlanError::HoldsProc {
-            path: grant.host.clone(),
-            mount: mount.point,
-        }),
-        None => Ok(()),
+    mounts.retain(|mount| mount.kind == "proc");
+    for grant in grants {
+        let found = host
+            .find(&grant.host)
+            .map_err(|errno| PlanError::missing(&grant.host, errno))?;
+        let place = &found.canonical;
+        let reached =
+            |mount: &&Mount| mount.point.starts_with(place) || place.starts_with(&mount.point);
+        if let Some(mount) = mounts.iter().find(reached) {
+            return Err(PlanError::HoldsProc {
+                path: grant.host.clone(),
+                mount: mount.point.clone(),
+            });
+        }
     }
+    Ok(())
 }
 
 /// Whether a file can be used without being its owner. A folder's content may be anything.

@@ -19,7 +19,7 @@ use crate::{
     cgroup,
     host::{Host, Identity, ThisHost, other_paths},
     keeper,
-    layout::{Arrangement, Layout},
+    layout::{self, Arrangement, Layout},
     machine::{Machine, Tier},
     seccomp::{Groups, HostNetwork},
     sys,
@@ -332,6 +332,15 @@ impl StreamFiles {
             unread: self.unread || other.unread,
         }
     }
+}
+
+/// Refuses grants through which a program that opens paths in a guest's name would open its own memory.
+///
+/// # Errors
+///
+/// When there is such a grant.
+pub fn refuse_proc(policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
+    layout::refuse_proc(policy, host)
 }
 
 impl Plan {

@@ -86,6 +86,7 @@ pub fn make_plan(
 ) -> Result<Plan, WasmPlanError> {
     refuse(policy)?;
     policy.validate().map_err(PlanError::from)?;
+    process::refuse_proc(policy, host)?;
     let mut worker = plan_worker(policy, machine, surroundings, host, &programs.worker)?;
     worker.command = command.words();
     refuse_files_in_root(&worker)?;

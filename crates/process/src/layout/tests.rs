@@ -68,7 +68,7 @@ fn no_grant_reaches_a_proc_file_system() {
     let host = home()
         .folder("/home/ada/data/x")
         .proc("/home/ada/data/proc");
-    let refused = |grants: &str| Layout::resolve(&policy(grants), &host).err();
+    let refused = |grants: &str| refuse_proc(&policy(grants), &host).err();
     for grants in ["write = ['data']", "read = ['data/proc']", "read = ['.']"] {
         let error = refused(grants);
         assert!(

@@ -39,8 +39,8 @@ pub enum PlanError {
     )]
     ReservedPath { path: PathBuf, is: PathBuf },
     #[error(
-        "policy: {} cannot be granted while a proc file system is mounted at {}: it would open the host's processes; \
-         unmount it, or name what the guest needs beside it",
+        "policy: {} cannot be granted to a WebAssembly guest while a proc file system is mounted at {}: it would open \
+         the memory of the guest's own engine; unmount it, or name what the guest needs beside it",
         path.display(), mount.display()
     )]
     HoldsProc { path: PathBuf, mount: PathBuf },
