@@ -18,6 +18,18 @@
 //! - The listeners that a guest is started with are descriptors from 3 on (sd_listen_fds(3)).
 //! - What reaches out of the guest's memory is `fault`, and ends nothing.
 //!
+//! Times as much as the same program compiled natively, with no wall (`palisade bench syscalls mk-2 sva-f4`;
+//! wasmtime 49 stands with no wall around it):
+//!
+//! | | here, in the worker | wasmtime |
+//! |---|---|---|
+//! | open and close | 2.5 | 4.0 |
+//! | stat | 4.2 | 10.2 |
+//! | read of 64 bytes | 1.7 | 3.2 |
+//! | write of 64 bytes | 1.7 | 3.4 |
+//! | poll of one descriptor | 3.4 | 85 |
+//! | read of a file of 4 KB | 2.4 | 3.4 |
+//!
 //! The functions of `wasi_unstable`, the version before, are not offered: records have other layouts there.
 #![allow(
     clippy::too_many_arguments,
