@@ -36,7 +36,7 @@ test: ## Set up this machine, run every test
 	@tools/setup test
 	@tools/real-programs || echo "make: some tests of programs in WebAssembly will be ignored"
 	@lab/sources/fetch || echo "make: the rows that compile bzip2 and lame will be left out"
-	@cargo build --locked --workspace --bins
+	@cargo build --locked --workspace --bins --tests
 	@cargo test --locked --workspace --no-fail-fast
 
 build: ## Build palisade for use: its path is printed, and its two helpers lie beside it
