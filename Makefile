@@ -38,6 +38,7 @@ test: ## Set up this machine, run every test
 	@lab/sources/fetch || echo "make: the rows that compile bzip2 and lame will be left out"
 	@cargo build --locked --workspace --bins --tests
 	@cargo test --locked --workspace --no-fail-fast
+	@cargo test --locked --workspace --doc --features palisade/wasm
 
 build: ## Build palisade for use: its path is printed, and its two helpers lie beside it
 	@$(build)
