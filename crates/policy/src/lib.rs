@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod contradiction;
+pub mod document;
 mod grant;
 mod layer;
 mod limit;
@@ -54,5 +55,5 @@ pub use layer::PolicyLayer;
 pub use limit::Limits;
 pub use policy::{Capability, Policy, PolicyError, WallKind};
 pub use policy_file::{NotUnicode, Place, TomlError, TomlProblem};
-pub use quote::visible;
+pub use quote::{acts_on_terminal, quote, visible};
 pub use value::ValueError;

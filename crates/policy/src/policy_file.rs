@@ -8,6 +8,7 @@ mod read;
 mod write;
 
 pub use error::{Place, TomlError, TomlProblem};
+pub(crate) use read::read_layer;
 pub use write::NotUnicode;
 
 /// Keys outside every table.

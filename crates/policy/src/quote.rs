@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::Path};
 
 /// `text` in backticks, safe for a terminal: control and direction-changing characters are shown
 /// as `\u{…}` (a policy may come from someone else; compare CVE-2021-42574).
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     format!("`{}`", visible(text))
 }
 
@@ -31,7 +31,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Control and direction-changing characters.
-pub(crate) fn acts_on_terminal(c: char) -> bool {
+pub fn acts_on_terminal(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

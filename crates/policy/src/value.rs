@@ -18,7 +18,7 @@ pub use duration::{format_duration, parse_duration};
 pub use network::NetworkReason;
 pub(crate) use number::MAX_CORES;
 pub use number::{parse_cores, parse_count};
-pub use path::parse_cwd;
+pub use path::{parse_cwd, parse_path};
 pub use size::{format_size, parse_size};
 
 use crate::{Access, Capability, Profile, Transport, WallKind, quote::quote, word::nearest};
@@ -83,7 +83,7 @@ impl ValueError {
 }
 
 /// Names the nearest of `known`, and all of them.
-pub(crate) fn advise_name(given: &str, known: &[&str]) -> String {
+pub fn advise_name(given: &str, known: &[&str]) -> String {
     let all = known.join(", ");
     match nearest(&given.to_lowercase(), known) {
         Some(name) => format!("did you mean `{name}`? (known: {all})"),
@@ -120,6 +120,8 @@ pub enum ValueKind {
     Transport,
     /// The guest's working directory.
     Cwd,
+    /// A path on the host.
+    Path,
     /// A number of bytes.
     Size,
     /// A length of time.
@@ -156,6 +158,7 @@ impl ValueKind {
             Self::IpNetwork => "network",
             Self::Transport => "transport",
             Self::Cwd => "working directory",
+            Self::Path => "path",
             Self::Size => "size",
             Self::Duration => "length of time",
             Self::Cores => "number of cores",
@@ -194,6 +197,7 @@ impl ValueKind {
             Self::IpNetwork => Form("ADDRESS or ADDRESS/PREFIX", "2001:db8::/32"),
             Self::Transport => Names(Transport::NAMES),
             Self::Cwd => Form("a folder as the guest sees it", "/work"),
+            Self::Path => Form("a path, absolute or from the file's own folder", "./site"),
             Self::Size => Form(
                 "a whole number of bytes, or a number with K, M, G or T (powers of 1024, as are \
                  KiB, MiB, GiB and TiB) or with KB, MB, GB or TB (powers of 1000)",

@@ -242,7 +242,7 @@ impl Launcher {
             mounts::Prepared::default()
         };
         let tasks = held.cgroups_to_join()?;
-        let listeners = Listeners::of(plan)?;
+        let listeners = Listeners::of(plan, streams.passed)?;
         let network = broker::Prepared::of(plan).map_err(LaunchError::Broker)?;
         let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
         let mounts_from = fds.len() as u32;
@@ -252,7 +252,7 @@ impl Launcher {
         let tasks = tasks_from..fds.len() as u32;
         let listeners_from = fds.len() as u32;
         fds.extend(listeners.fds());
-        fds.extend(streams.passed);
+        fds.extend(listeners.others());
 
         let mut body = Vec::new();
         if done.is_empty() {
@@ -266,8 +266,8 @@ impl Launcher {
             ));
             body.extend(encode::encode_confinement(plan, &seccomp, files));
         }
-        let passed = encode::encode_passed(listeners_from, listeners.count(), streams.passed.len());
-        body.extend(passed);
+        let (count, others) = (listeners.count(), listeners.others().len());
+        body.extend(encode::encode_passed(listeners_from, count, others));
         let mut variables = network
             .iter()
             .flat_map(|network| network.environment())

@@ -48,6 +48,18 @@ pub struct Surroundings {
     pub environment: Vec<(OsString, OsString)>,
     /// The guest gets a terminal of its own.
     pub terminal: bool,
+    /// Sockets that the launch hands over, as the first of [`crate::Streams::passed`].
+    pub handed: Vec<HandedListener>,
+}
+
+/// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
+/// needed: sd_listen_fds(3). Such sockets come before those of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HandedListener {
+    /// What it is called in `LISTEN_FDNAMES`.
+    pub name: String,
+    /// A TCP socket rather than a local one.
+    pub internet: bool,
 }
 
 impl Surroundings {
@@ -57,6 +69,7 @@ impl Surroundings {
             cwd: std::env::current_dir().ok(),
             environment: std::env::vars_os().collect(),
             terminal,
+            handed: Vec::new(),
         }
     }
 }
@@ -84,6 +97,9 @@ pub struct Plan {
     pub network: Network,
     /// The guest finds the sockets open that palisade was started with (`LISTEN_FDS`).
     pub inherits_listeners: bool,
+    /// Sockets that the launch hands over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handed: Vec<HandedListener>,
     /// The program finds more descriptors open than streams and listeners: [`crate::Streams::passed`].
     #[serde(skip)]
     pub passes: bool,
@@ -277,10 +293,12 @@ pub fn make_plan(
         landlock: landlock::domain(policy, machine, &layout)?,
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
-            ..groups(policy, machine, &layout, &network)
+            host_network: host_network(policy, machine, &network, &surroundings.handed),
+            ..groups(policy, machine, &layout)
         }),
         network,
         inherits_listeners: inherits_listeners(policy),
+        handed: surroundings.handed.clone(),
         passes: false,
         rlimits: bounds::rlimits(limits, &share),
         affinity: share.affinity,
@@ -380,13 +398,16 @@ impl Plan {
 
     /// Whether the program finds descriptors open beside its streams.
     pub(crate) fn passes_descriptors(&self) -> bool {
-        self.passes || self.inherits_listeners || self.network.listen.iter().any(|rule| rule.ready)
+        self.passes
+            || self.inherits_listeners
+            || !self.handed.is_empty()
+            || self.network.listen.iter().any(|rule| rule.ready)
     }
 
     /// How many sockets the program finds open beside its streams.
     pub fn count_listeners(&self) -> usize {
         let inherited = self.inherits_listeners.then(sys::count_inherited);
-        self.network.ready_listeners().len() + inherited.unwrap_or(0)
+        self.handed.len() + self.network.ready_listeners().len() + inherited.unwrap_or(0)
     }
 
     /// Takes `/proc` out of the domain: for a program that opens paths in somebody else's name, and
@@ -570,12 +591,11 @@ fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -
     steps
 }
 
-fn groups(policy: &Policy, machine: &Machine, layout: &Layout, network: &Network) -> Groups {
+fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
     let bare = machine.tier == Tier::Bare;
     Groups {
         guard_setuid: layout.writes_to_host(),
         no_network_sockets: bare,
-        host_network: host_network(policy, machine, network),
         foreign_processes_visible: bare,
         host_ipc_visible: bare,
         host_files_visible: bare,
@@ -593,9 +613,15 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout, network: &Network
 ///
 /// Where sockets only come in ready-made, no call needs an answer. So such a guest can run where another
 /// supervisor may answer already: under somebody's filter, as in a domain.
-fn host_network(policy: &Policy, machine: &Machine, network: &Network) -> Option<HostNetwork> {
+fn host_network(
+    policy: &Policy,
+    machine: &Machine,
+    network: &Network,
+    handed: &[HandedListener],
+) -> Option<HostNetwork> {
     let inherits = inherits_listeners(policy);
-    if network.is_empty() && !inherits {
+    let is_handed = handed.iter().any(|listener| listener.internet);
+    if network.is_empty() && !inherits && !is_handed {
         return None;
     }
     let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
@@ -604,10 +630,10 @@ fn host_network(policy: &Policy, machine: &Machine, network: &Network) -> Option
     let brokered = is_connected || !only_ready || !machine.is_filtered();
     let some = |uses: Uses| inherits || uses != Uses::default();
     Some(HostNetwork {
-        tcp: some(tcp),
+        tcp: is_handed || some(tcp),
         udp: some(udp),
         brokered,
-        listens: inherits || tcp.listen || udp.listen,
+        listens: inherits || is_handed || tcp.listen || udp.listen,
         sends: brokered && (udp.connect || !(udp.listen || inherits)),
         messages: brokered && udp.connect,
     })

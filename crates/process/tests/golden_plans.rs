@@ -55,7 +55,7 @@ fn surroundings() -> Surroundings {
         environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")]
             .map(|(name, value)| (name.into(), value.into()))
             .into(),
-        terminal: false,
+        ..Surroundings::default()
     }
 }
 

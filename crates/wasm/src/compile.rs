@@ -39,6 +39,36 @@ const REASON_BYTES: u64 = 4096;
 /// Where it finds itself.
 const INSIDE: &str = "/palisade-compiler";
 
+/// What code is made for: whoever runs it has an engine with settings of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A module or component with a main function, in a worker.
+    #[default]
+    Program,
+    /// A proxy-wasm module, in the process of a server.
+    Filter,
+    /// A `wasi:http` component, in the process of a server.
+    Service,
+}
+
+impl Purpose {
+    const ALL: [Self; 3] = [Self::Program, Self::Filter, Self::Service];
+
+    /// The compiler's argument.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Filter => "filter",
+            Self::Service => "service",
+        }
+    }
+
+    /// The purpose of this word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|purpose| purpose.word() == word)
+    }
+}
+
 /// There is no code.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's message is its documentation")]
@@ -72,6 +102,7 @@ pub enum CompileError {
 /// When this machine can't make it.
 pub fn plan(
     compiler: &Path,
+    purpose: Purpose,
     machine: &Machine,
     allow_degraded: &BTreeSet<Capability>,
 ) -> Result<Plan, PlanError> {
@@ -90,7 +121,7 @@ pub fn plan(
     policy.allow_degraded = allow_degraded.clone();
     let mut plan = make_plan(
         &policy,
-        &Command::new(inside),
+        &command(inside, purpose),
         machine,
         &Surroundings::default(),
         &ThisHost,
@@ -112,6 +143,13 @@ pub fn plan(
     Ok(plan)
 }
 
+fn command(compiler: &Path, purpose: Purpose) -> Command {
+    Command {
+        arguments: vec![purpose.word().into()],
+        ..Command::new(compiler)
+    }
+}
+
 /// setrlimit(2).
 const RLIMIT_CPU: u32 = 0;
 const RLIMIT_DATA: u32 = 2;
@@ -124,6 +162,7 @@ const RLIMIT_DATA: u32 = 2;
 pub fn compile(
     module: &[u8],
     path: &Path,
+    purpose: Purpose,
     compiler: &Path,
     machine: &Machine,
     allow_degraded: &BTreeSet<Capability>,
@@ -143,7 +182,7 @@ pub fn compile(
         terminal: None,
         passed: &[],
     };
-    let report = run(&streams, compiler, machine, allow_degraded)?;
+    let report = run(&streams, purpose, compiler, machine, allow_degraded)?;
     let words = || read_at_most(&again(&words)?, REASON_BYTES);
     judge(&report, path, || {
         let words = words().unwrap_or_default();
@@ -162,12 +201,13 @@ pub fn compile(
 
 fn run(
     streams: &Streams<'_>,
+    purpose: Purpose,
     compiler: &Path,
     machine: &Machine,
     allow_degraded: &BTreeSet<Capability>,
 ) -> Result<Report, CompileError> {
     let launcher = Launcher::new(machine.clone());
-    let plan_on = |machine| plan(compiler, machine, allow_degraded);
+    let plan_on = |machine| plan(compiler, purpose, machine, allow_degraded);
     let may_fall_back = allow_degraded.contains(&Capability::Namespaces);
     let domain = match launcher.launch(&plan_on(machine)?, streams) {
         Err(error) if error.is_for_lack_of_namespaces() && may_fall_back => {

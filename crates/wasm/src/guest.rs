@@ -1,7 +1,8 @@
 //! A guest behind the wall that suits it: one plan for whichever it is.
 
 use crate::{
-    launch::{Code, StartError},
+    code::Code,
+    launch::StartError,
     module::{self, ModuleError},
     plan::{self, WasmPlanError},
     programs::{NotInstalled, Programs},

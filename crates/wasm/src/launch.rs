@@ -1,8 +1,8 @@
 //! Carrying a plan out: code from the cache or the compiler, a worker in its domain, a report.
 
 use crate::{
-    cache::{self, Cache, CacheError, EntryName},
-    compile::{self, CompileError},
+    code::{self, Compiler},
+    compile::{CompileError, Purpose},
     module::ModuleError,
     plan::Plan,
     status::{self, Status},
@@ -10,20 +10,15 @@ use crate::{
 use palisade_policy::visible;
 use palisade_process::{Domain, DomainError, Epilogue, LaunchError, Launcher, Machine, Streams};
 use palisade_wall::{Exit, Phase, Report};
-use rustix::{
-    fs::{SealFlags, StatVfsMountFlags},
-    io::Errno,
-    pipe::PipeFlags,
-};
+use rustix::{io::Errno, pipe::PipeFlags};
 use std::{
     fs::File,
     io::Read,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::{FileExt, MetadataExt},
-    },
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
+
+pub use crate::code::Code;
 
 /// Nothing that a worker says is longer.
 const STATUS_BYTES: u64 = 64 * 1024;
@@ -65,55 +60,31 @@ impl StartError {
     }
 }
 
-/// Compiled code, open.
-#[derive(Debug)]
-pub struct Code {
-    file: File,
-    /// Why it was not kept for the next time.
-    pub not_kept: Option<CacheError>,
-}
-
 impl Plan {
     /// The guest's code: from the cache, or made anew and kept there. The cache lies in the folder
-    /// `palisade` of `caches`, or of the user's caches ([`cache::usual_base`]).
+    /// `palisade` of `caches`, or of the user's caches ([`crate::cache::usual_base`]).
     ///
     /// # Errors
     ///
     /// When the module can't be read or compiled, or the guest could write to the cache.
     pub fn code(&self, machine: &Machine, caches: Option<&Path>) -> Result<Code, StartError> {
-        let module = self.module.read()?;
-        let caches = caches.map_or_else(cache::usual_base, |caches| Ok(caches.into()));
-        let cache = caches.and_then(|base| Cache::open(&base));
-        let cache = match cache {
-            Ok(cache) if cache.paths().iter().any(|path| self.worker.can_write(path)) => {
-                return Err(StartError::CacheInReach { path: cache.path });
-            }
-            opened => opened,
-        };
-        let name = entry_name(&module, &self.compiler)?;
-        if let Some(file) = cache.as_ref().ok().and_then(|cache| cache.get(name)) {
-            return Ok(Code {
-                file: executable(file)?,
-                not_kept: None,
-            });
+        let cache = code::open_cache(caches);
+        if let Ok(cache) = &cache
+            && cache.paths().iter().any(|path| self.worker.can_write(path))
+        {
+            let path = cache.path.clone();
+            return Err(StartError::CacheInReach { path });
         }
-        let code = compile::compile(
-            &module,
-            &self.module.path,
-            &self.compiler,
-            machine,
-            &self.allow_degraded,
-        )?;
-        match cache.and_then(|cache| cache.put(name, &code)) {
-            Ok(file) => Ok(Code {
-                file: executable(file)?,
-                not_kept: None,
-            }),
-            Err(error) => Ok(Code {
-                file: in_memory(&code)?,
-                not_kept: Some(error),
-            }),
-        }
+        code::obtain(
+            &self.module,
+            Purpose::Program,
+            &Compiler {
+                path: &self.compiler,
+                machine,
+                allow_degraded: &self.allow_degraded,
+            },
+            cache,
+        )
     }
 
     /// Starts the guest.
@@ -127,10 +98,11 @@ impl Plan {
         launcher: &Launcher,
         streams: Streams<'_>,
     ) -> Result<Domain, StartError> {
-        let code = compile::again(&code.file).map_err(StartError::Code)?;
+        let code = code.open()?;
         let (status, status_of_worker) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(StartError::Pipe)?;
-        let passed = [code.as_fd(), status_of_worker.as_fd()];
+        let own = [code.as_fd(), status_of_worker.as_fd()];
+        let passed: Vec<_> = streams.passed.iter().copied().chain(own).collect();
         let streams = Streams {
             passed: &passed,
             ..streams
@@ -144,79 +116,6 @@ impl Plan {
             })),
         )
     }
-}
-
-/// The same code, to be mapped as executable: a file system that is mounted noexec lets nobody.
-fn executable(file: File) -> Result<File, StartError> {
-    let mount = rustix::fs::fstatvfs(&file).map_err(|errno| StartError::Code(errno.into()))?;
-    if !mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
-        return Ok(file);
-    }
-    let bytes = file.metadata().map_err(StartError::Code)?.len();
-    let mut code = vec![0; bytes as usize];
-    file.read_exact_at(&mut code, 0).map_err(StartError::Code)?;
-    in_memory(&code)
-}
-
-/// All that the code depends on.
-fn entry_name(module: &[u8], compiler: &Path) -> Result<EntryName, StartError> {
-    let metadata = std::fs::metadata(compiler).map_err(|source| StartError::Compiler {
-        path: compiler.into(),
-        source,
-    })?;
-    let identity = format!(
-        "{} {} {} {} {}",
-        metadata.dev(),
-        metadata.ino(),
-        metadata.size(),
-        metadata.mtime(),
-        metadata.mtime_nsec()
-    );
-    Ok(EntryName::of([
-        module,
-        env!("CARGO_PKG_VERSION").as_bytes(),
-        identity.as_bytes(),
-        processor_features().as_bytes(),
-    ]))
-}
-
-/// Those that a compiler makes use of.
-fn processor_features() -> String {
-    macro_rules! present {
-        ($($feature:tt),*) => {
-            [$(($feature, std::arch::is_x86_feature_detected!($feature))),*]
-        };
-    }
-    let features = present![
-        "sse3",
-        "ssse3",
-        "sse4.1",
-        "sse4.2",
-        "popcnt",
-        "avx",
-        "avx2",
-        "fma",
-        "bmi1",
-        "bmi2",
-        "lzcnt",
-        "cmpxchg16b",
-        "avx512f",
-        "avx512dq",
-        "avx512vl",
-        "avx512bitalg",
-        "avx512vbmi"
-    ];
-    let present = features.iter().filter(|(_, present)| *present);
-    present.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
-}
-
-/// Code in a memory file that nobody can change.
-fn in_memory(code: &[u8]) -> Result<File, StartError> {
-    let file = compile::memory_file("palisade-code")?;
-    file.write_all_at(code, 0).map_err(StartError::Code)?;
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    rustix::fs::fcntl_add_seals(&file, seals).map_err(|errno| StartError::Code(errno.into()))?;
-    Ok(file)
 }
 
 /// The worker is gone, and with it whoever could write; should its end be held elsewhere all the same,

@@ -15,6 +15,7 @@
 //! programs. `palisade-engine` is the other half.
 
 pub mod cache;
+pub mod code;
 pub mod compare;
 pub mod compile;
 pub mod guest;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 pub const WORKER: &str = "palisade-worker";
 /// Compiles one.
 pub const COMPILER: &str = "palisade-compiler";
+/// Serves: `palisade serve`.
+pub const HOST: &str = "palisade-host";
 /// Names the folder they lie in.
 pub const FOLDER_VARIABLE: &str = "PALISADE_LIBEXEC";
 
@@ -40,22 +42,28 @@ impl Programs {
     ///
     /// When one of them is not there.
     pub fn find(folder: Option<&Path>) -> Result<Self, NotInstalled> {
-        let folders = match folder {
-            Some(folder) => vec![folder.into()],
-            None => usual_folders(),
-        };
-        let find = |name| {
-            let paths = folders.iter().map(|folder| folder.join(name));
-            let mut found = paths.filter(|path| path.is_file());
-            found.next().ok_or_else(|| NotInstalled {
-                name,
-                searched: folders.clone(),
-            })
-        };
         Ok(Self {
-            worker: find(WORKER)?,
-            compiler: find(COMPILER)?,
+            worker: find(WORKER, folder)?,
+            compiler: find(COMPILER, folder)?,
         })
+    }
+}
+
+/// Looks for one program of palisade's own, where [`Programs::find`] does.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn find(name: &'static str, folder: Option<&Path>) -> Result<PathBuf, NotInstalled> {
+    let searched = match folder {
+        Some(folder) => vec![folder.into()],
+        None => usual_folders(),
+    };
+    let paths = searched.iter().map(|folder| folder.join(name));
+    let mut found = paths.filter(|path| path.is_file());
+    match found.next() {
+        Some(path) => Ok(path),
+        None => Err(NotInstalled { name, searched }),
     }
 }
 

@@ -67,7 +67,7 @@ fn plan_of(head: &[u8], machine: &Machine, text: &str) -> Result<Plan, WasmPlanE
         environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")]
             .map(|(name, value)| (name.into(), value.into()))
             .into(),
-        terminal: false,
+        ..Surroundings::default()
     };
     let programs = Programs {
         worker: "/opt/palisade/palisade-worker".into(),

@@ -2,12 +2,11 @@
 
 use std::{fmt, ops::Range};
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-
 use super::{GRANT_KEYS, LIMIT_KEYS, TOP_KEYS};
 use crate::{
     ValueError,
-    quote::{quote, visible},
+    document::{Excerpt, Located},
+    quote::quote,
     value::advise_name,
 };
 
@@ -54,19 +53,15 @@ impl std::error::Error for TomlError {
 impl fmt::Display for TomlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Located { span, problem } = self.located.as_ref();
-        let mark = AnnotationKind::Primary.span(span.clone());
-        let excerpt = Snippet::source(self.text.as_ref())
-            .path(visible(&self.source_name))
-            .annotation(mark.label(problem.label()));
-        let group = Level::ERROR
-            .no_name()
-            .primary_title(problem.to_string())
-            .element(excerpt);
-        let group = match problem.advice() {
-            Some(advice) => group.element(Level::HELP.message(visible(&advice).into_owned())),
-            None => group,
-        };
-        f.write_str(&Renderer::plain().render(&[group]))
+        Excerpt {
+            title: problem.to_string(),
+            source_name: &self.source_name,
+            text: &self.text,
+            span: span.clone(),
+            label: problem.label(),
+            advice: problem.advice(),
+        }
+        .fmt(f)
     }
 }
 
@@ -102,7 +97,7 @@ pub enum TomlProblem {
 
 impl TomlProblem {
     /// What stands beside the mark.
-    fn label(&self) -> Option<String> {
+    pub fn label(&self) -> Option<String> {
         match self {
             Self::Value(error) => Some(error.reason().to_string()),
             _ => None,
@@ -110,7 +105,7 @@ impl TomlProblem {
     }
 
     /// What to write instead.
-    fn advice(&self) -> Option<String> {
+    pub fn advice(&self) -> Option<String> {
         match self {
             Self::UnknownKey { key, place } => Some(place.advise(key)),
             Self::Value(error) => Some(error.advice()),
@@ -158,11 +153,4 @@ impl fmt::Display for Place {
             Self::Limits => "in [limits]",
         })
     }
-}
-
-/// A problem and where it is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Located {
-    pub(super) span: Range<usize>,
-    pub(super) problem: TomlProblem,
 }

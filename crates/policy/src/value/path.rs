@@ -127,6 +127,15 @@ pub fn parse_cwd(text: impl AsRef<OsStr>, base: &Path) -> Result<PathBuf, ValueE
     absolute(text, base).map_err(|reason| refuse(ValueKind::Cwd, text, reason))
 }
 
+/// Parses a path on the host. A relative one is joined to `base`.
+///
+/// # Errors
+/// As for the PATH of [`FileGrant::parse`]; a colon has no meaning here.
+pub fn parse_path(text: impl AsRef<OsStr>, base: &Path) -> Result<PathBuf, ValueError> {
+    let text = text.as_ref();
+    absolute(text, base).map_err(|reason| refuse(ValueKind::Path, text, reason))
+}
+
 /// Writes the grant as its flag takes it; bytes that are not UTF-8 become `�`.
 impl fmt::Display for FileGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

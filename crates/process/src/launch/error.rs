@@ -52,6 +52,10 @@ pub enum LaunchError {
          start palisade by socket activation"
     )]
     NothingInherited,
+    #[error(
+        "host: the plan hands over more sockets than the launch was given; give it all of them"
+    )]
+    NotHandedOver,
     #[error("host: what LISTEN_FDS names is no socket to listen at: {0}")]
     Inherit(#[source] Errno),
     #[error("wall: cannot hear from the domain: {0}")]

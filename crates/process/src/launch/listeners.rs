@@ -1,7 +1,7 @@
 //! Sockets that a guest finds open: sd_listen_fds(3).
 //!
-//! They are its descriptors from 3 on, first those that palisade opens itself (`--listen …,ready`), then
-//! those it was started with (`--listen inherited`).
+//! They are its descriptors from 3 on, first those that whoever launches hands over, then those that
+//! palisade opens itself (`--listen …,ready`), then those it was started with (`--listen inherited`).
 
 use super::LaunchError;
 use crate::{plan::Plan, sys};
@@ -21,14 +21,21 @@ use std::{
 pub(crate) const VARIABLES: [&str; 3] = ["LISTEN_FDS=", "LISTEN_FDNAMES=", "LISTEN_PID="];
 
 /// Open sockets and their names.
-#[derive(Debug, Default)]
-pub(super) struct Listeners {
+#[derive(Debug)]
+pub(super) struct Listeners<'a> {
+    handed: &'a [BorrowedFd<'a>],
+    /// What is passed beside listeners.
+    others: &'a [BorrowedFd<'a>],
+    names: Vec<String>,
     sockets: Vec<(OwnedFd, String)>,
 }
 
-impl Listeners {
-    /// Opens and finds those of the plan.
-    pub(super) fn of(plan: &Plan) -> Result<Self, LaunchError> {
+impl<'a> Listeners<'a> {
+    /// Opens and finds those of the plan; the first of `passed` are those that it hands over.
+    pub(super) fn of(plan: &Plan, passed: &'a [BorrowedFd<'a>]) -> Result<Self, LaunchError> {
+        let (handed, others) = passed
+            .split_at_checked(plan.handed.len())
+            .ok_or(LaunchError::NotHandedOver)?;
         let mut sockets = Vec::new();
         for listener in plan.network.ready_listeners() {
             let name = format!("{}-{}", listener.transport, listener.address.port());
@@ -49,24 +56,41 @@ impl Listeners {
             }
             sockets.extend(inherited);
         }
-        Ok(Self { sockets })
+        Ok(Self {
+            handed,
+            others,
+            names: plan.handed.iter().map(|one| one.name.clone()).collect(),
+            sockets,
+        })
     }
 
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(|(socket, _)| socket.as_fd())
+        let opened = self.sockets.iter().map(|(socket, _)| socket.as_fd());
+        self.handed.iter().copied().chain(opened)
+    }
+
+    /// What the guest finds open after them.
+    pub(super) fn others(&self) -> &'a [BorrowedFd<'a>] {
+        self.others
     }
 
     /// How many.
     pub(super) fn count(&self) -> usize {
-        self.sockets.len()
+        self.handed.len() + self.sockets.len()
     }
 
     /// What tells the guest; its process puts its pid in.
     pub(super) fn add_variables(&self, variables: &mut Vec<OsString>) {
-        if self.sockets.is_empty() {
+        if self.count() == 0 {
             return;
         }
-        let names: Vec<_> = self.sockets.iter().map(|(_, name)| name.as_str()).collect();
+        let opened = self.sockets.iter().map(|(_, name)| name);
+        let names: Vec<_> = self
+            .names
+            .iter()
+            .chain(opened)
+            .map(String::as_str)
+            .collect();
         let [count, named, pid] = VARIABLES;
         variables.push(format!("{count}{}", self.count()).into());
         variables.push(format!("{named}{}", names.join(":")).into());

@@ -19,8 +19,9 @@ pub struct Streams<'a> {
     pub stderr: BorrowedFd<'a>,
     /// A terminal of the guest's own in place of some of them.
     pub terminal: Option<Terminal>,
-    /// Descriptors that the program finds open after those of its listeners. Only for a plan that says
-    /// so: [`crate::plan::Plan::passes`].
+    /// First the listening sockets that the plan hands over ([`crate::plan::Plan::handed`]), then
+    /// descriptors that the program finds open after all of its listeners. The latter only for a plan that
+    /// says so: [`crate::plan::Plan::passes`].
     pub passed: &'a [BorrowedFd<'a>],
 }
 

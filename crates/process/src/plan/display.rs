@@ -27,6 +27,14 @@ impl fmt::Display for Plan {
         for rule in self.network.to_string().lines() {
             writeln!(formatter, "network   {rule}")?;
         }
+        for listener in &self.handed {
+            let kind = if listener.internet { "tcp" } else { "local" };
+            writeln!(
+                formatter,
+                "network   pass on the {kind} socket {}",
+                listener.name
+            )?;
+        }
         if self.inherits_listeners {
             writeln!(formatter, "network   pass on the sockets of LISTEN_FDS")?;
         }

@@ -38,7 +38,7 @@ fn surroundings(environment: &[(&str, &str)]) -> Surroundings {
     Surroundings {
         cwd: Some(HOME.into()),
         environment: environment.collect(),
-        terminal: false,
+        ..Surroundings::default()
     }
 }
 
@@ -502,7 +502,7 @@ fn memory_files_are_never_executable() {
         };
         let policy = policy("");
         let layout = Layout::resolve(&policy, &home()).unwrap();
-        groups(&policy, &machine, &layout, &Network::default()).memfd_must_be_sealed
+        groups(&policy, &machine, &layout).memfd_must_be_sealed
     };
     assert!(
         !sealed(Tier::Privileged, true),
@@ -530,4 +530,24 @@ fn a_stream_that_is_the_user_s_file_does_not_become_setuid() {
         !guarded(Tier::Privileged, output),
         "its own user owns nothing"
     );
+}
+
+#[test]
+fn a_socket_that_is_handed_over_needs_no_grant() {
+    let plan = |internet| {
+        let handed = Surroundings {
+            handed: vec![HandedListener {
+                name: "http".into(),
+                internet,
+            }],
+            ..surroundings(&[])
+        };
+        plan_in(&handed, "x", "")
+    };
+    let local = plan(false);
+    assert_eq!(local.count_listeners(), 1);
+    assert_eq!(local.seccomp.unwrap().host_network, None);
+    assert!(local.to_string().contains("pass on the local socket http"));
+    let network = plan(true).seccomp.unwrap().host_network.unwrap();
+    assert!(network.tcp && network.listens && !network.udp);
 }
