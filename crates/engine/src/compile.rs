@@ -1,7 +1,8 @@
 //! From WebAssembly to machine code.
 
 #[cfg(feature = "compiler")]
-pub use compiler::{CompileError, compile};
+pub use compiler::{CompileError, compile, compile_for};
+pub use palisade_wasm::compile::Purpose;
 
 /// Whether the bytes begin as a component does, not as a core module: the upper half of the version
 /// field is the layer.
@@ -11,10 +12,10 @@ pub fn is_component(bytes: &[u8]) -> bool {
 
 #[cfg(feature = "compiler")]
 mod compiler {
-    use super::is_component;
+    use super::{Purpose, is_component};
     use crate::{settings, worker::shorten};
     use wasmparser::{Parser, Payload, Validator, WasmFeatures};
-    use wasmtime::{Engine, Error};
+    use wasmtime::{Config, Engine, Error};
 
     /// Why there is no machine code for a guest.
     #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,14 @@ mod compiler {
             /// The part.
             what: &'static str,
             /// How to do without.
+            advice: &'static str,
+        },
+        /// It is good for something else.
+        #[error("guest: it is {what}: {advice}")]
+        OtherKind {
+            /// What it is.
+            what: &'static str,
+            /// What to do with it, or in place of it.
             advice: &'static str,
         },
         /// It is broken, or something else.
@@ -41,18 +50,129 @@ mod compiler {
     ///
     /// When it is not WebAssembly, or uses what no guest here may.
     pub fn compile(module: &[u8]) -> Result<Vec<u8>, CompileError> {
+        compile_for(Purpose::Program, module)
+    }
+
+    /// Compiles what is run as the purpose says, with the settings of whoever runs it.
+    ///
+    /// # Errors
+    ///
+    /// When it is not WebAssembly, is good for something else, or uses what no guest here may.
+    pub fn compile_for(purpose: Purpose, module: &[u8]) -> Result<Vec<u8>, CompileError> {
         if spawns_threads(module) {
             return Err(not_offered(WasmFeatures::THREADS));
         }
-        let failed = |error: Error| explain(module, &error);
-        let engine = |config| {
-            Engine::new(&config).map_err(|error| CompileError::Compiler(format!("{error:#}")))
-        };
-        match is_component(module) {
-            true => engine(settings::command_component())?.precompile_component(module),
-            false => engine(settings::command())?.precompile_module(module),
+        check_kind(purpose, module)?;
+        match (purpose, is_component(module)) {
+            (Purpose::Program, false) => compile_with(settings::command(), module),
+            (Purpose::Program, true) => compile_with(settings::command_component(), module),
+            (Purpose::Filter, _) => compile_with(settings::filter(), module),
+            // A component of 0.2 may have parts of 0.3.
+            (Purpose::Service, _) if has_export(module, HANDLER_0_3) => {
+                compile_with(settings::service_of_tasks(), module)
+            }
+            (Purpose::Service, _) => compile_with(settings::service(), module)
+                .or_else(|_| compile_with(settings::service_of_tasks(), module)),
         }
-        .map_err(failed)
+    }
+
+    fn compile_with(settings: Config, module: &[u8]) -> Result<Vec<u8>, CompileError> {
+        let engine =
+            Engine::new(&settings).map_err(|error| CompileError::Compiler(format!("{error:#}")))?;
+        match is_component(module) {
+            true => engine.precompile_component(module),
+            false => engine.precompile_module(module),
+        }
+        .map_err(|error| explain(module, &error))
+    }
+
+    /// How the exports begin that tell what WebAssembly is good for.
+    const HANDLER_0_2: &str = "wasi:http/incoming-handler@0.2.";
+    const HANDLER_0_3: &str = "wasi:http/handler@0.3.";
+    const COMMAND: &str = "wasi:cli/run@";
+    const PROXY_WASM: &str = "proxy_";
+    const START: &str = "_start";
+
+    /// Says what it is where it is not what is asked for. What is no valid WebAssembly is for the compiler
+    /// to say.
+    fn check_kind(purpose: Purpose, module: &[u8]) -> Result<(), CompileError> {
+        let has = |prefix| has_export(module, prefix);
+        let other = |what, advice| Err(CompileError::OtherKind { what, advice });
+        match (purpose, is_component(module)) {
+            (Purpose::Program, _) => Ok(()),
+            (Purpose::Filter, true) => other(
+                "a component, and filters are modules that speak proxy-wasm",
+                "give it as a service if it exports wasi:http, or build it with a proxy-wasm SDK",
+            ),
+            (Purpose::Filter, false) if has(PROXY_WASM) || !is_readable(module) => Ok(()),
+            (Purpose::Filter, false) if has(START) => other(
+                "a program (it exports `_start` and nothing of proxy-wasm), not a filter",
+                "run it with `palisade run`, or build a filter with a proxy-wasm SDK",
+            ),
+            (Purpose::Filter, false) => other(
+                "a module that exports nothing of proxy-wasm",
+                "build it with a proxy-wasm SDK, which adds the exports that begin with `proxy_`",
+            ),
+            (Purpose::Service, false) if !is_readable(module) => Ok(()),
+            (Purpose::Service, false) if has(PROXY_WASM) => other(
+                "a proxy-wasm filter, and services are components",
+                "give it as a filter",
+            ),
+            (Purpose::Service, false) => other(
+                "a core module, and services are components",
+                "make it one that exports wasi:http/incoming-handler (`wasm-tools component new`)",
+            ),
+            (Purpose::Service, true)
+                if has(HANDLER_0_2) || has(HANDLER_0_3) || !is_readable(module) =>
+            {
+                Ok(())
+            }
+            (Purpose::Service, true) if has(COMMAND) => other(
+                "a program (it exports wasi:cli/run and no handler of wasi:http), not a service",
+                "run it with `palisade run`",
+            ),
+            (Purpose::Service, true) => other(
+                "a component that exports neither wasi:http/incoming-handler@0.2 nor wasi:http/handler@0.3",
+                "build it for the world wasi:http/proxy or wasi:http/service",
+            ),
+        }
+    }
+
+    fn is_readable(module: &[u8]) -> bool {
+        Parser::new(0)
+            .parse_all(module)
+            .all(|payload| payload.is_ok())
+    }
+
+    /// Whether something is exported whose name begins so: by the outermost, not by what is within.
+    fn has_export(module: &[u8], prefix: &str) -> bool {
+        let mut depth = 0;
+        for payload in Parser::new(0).parse_all(module) {
+            let Ok(payload) = payload else { return false };
+            let found = match payload {
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                    depth += 1;
+                    false
+                }
+                Payload::End(_) if depth > 0 => {
+                    depth -= 1;
+                    false
+                }
+                Payload::ExportSection(exports) => {
+                    let mut exports = exports.into_iter().flatten();
+                    depth == 0 && exports.any(|export| export.name.starts_with(prefix))
+                }
+                Payload::ComponentExportSection(exports) => {
+                    let mut exports = exports.into_iter().flatten();
+                    depth == 0 && exports.any(|export| export.name.name.starts_with(prefix))
+                }
+                _ => false,
+            };
+            if found {
+                return true;
+            }
+        }
+        false
     }
 
     /// What a guest may need that is not offered, and what to do.
@@ -130,3 +250,6 @@ mod compiler {
         }
     }
 }
+
+#[cfg(all(test, feature = "compiler"))]
+mod tests;

@@ -51,14 +51,16 @@ mod program;
 mod sys;
 mod ticker;
 
+pub use crate::sys::fill_randomly;
 pub use engine::{Engine, EngineOptions, ProtectionKeys};
 pub use error::{CallError, End, FunctionError, LoadError, MemoryError};
 pub use function::{Function, Values};
 pub use imports::{Caller, HostFunction, Imports};
-pub use instance::Instance;
-pub use linked::Guest;
+pub use instance::{Calls, Instance};
+pub use linked::{Guest, Linked};
 pub use program::Program;
 pub use sys::Compiled;
+pub use ticker::{Running, Timer};
 pub use wasmtime::{Error as HostError, WasmRet, WasmTy};
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! | configuration | guests | what is on |
 //! |---|---|---|
 //! | [`settings::filter`] | plugins of a server, called many times | core modules, synchronous; pooled instances |
-//! | [`settings::service`] | components that answer requests | components, asynchronous |
+//! | [`settings::service`] | components that answer requests | components, asynchronous; pooled instances |
 //! | [`settings::command`] | programs with a `main` | WASI preview 1 modules; components of WASI 0.2 and 0.3 |
 //!
 //! None has threads, shared memory, garbage collection or exceptions: each is surface that no guest here
@@ -11,8 +11,11 @@
 
 pub mod compile;
 pub mod component;
+pub mod growth;
 pub mod guest;
 pub mod p1;
+pub mod places;
+pub mod service;
 pub mod settings;
 mod stream;
 mod sys;

@@ -53,8 +53,19 @@ pub fn filter() -> Config {
     config
 }
 
-/// Services: components in the process of their host, asynchronous, many instances.
+/// Services: components of WASI 0.2 in the process of their host, asynchronous, many instances.
+///
+/// Without tasks of the component model: a call is a call then, and no store has an event loop.
 pub fn service() -> Config {
+    let mut config = service_of_tasks();
+    config
+        .wasm_component_model_async(false)
+        .concurrency_support(false);
+    config
+}
+
+/// The same for components of WASI 0.3, whose calls are tasks.
+pub fn service_of_tasks() -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)

@@ -11,9 +11,9 @@ mod ended;
 mod limits;
 mod status_pipe;
 
-pub use ended::Ended;
 pub(crate) use ended::shorten;
-pub(crate) use ended::{describe, signal};
+pub(crate) use ended::signal;
+pub use ended::{Ended, describe};
 pub use limits::GuestLimits;
 pub use status_pipe::StatusPipe;
 

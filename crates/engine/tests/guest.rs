@@ -2,7 +2,7 @@
 
 use palisade_engine::guest::{
     CallError, Caller, Compiled, End, Engine, EngineOptions, Function, FunctionError, Guest,
-    HostError, Imports, Isolation, Limits, LoadError, MemoryError, Options,
+    HostError, Imports, Isolation, Limits, Linked, LoadError, MemoryError, Options,
 };
 use palisade_wall::{Ending, Exit};
 use std::{
@@ -526,4 +526,67 @@ fn an_ended_instance_says_so() {
     end(instance.call(&function, ()));
     assert!(!instance.is_alive());
     assert!(matches!(instance.call(&function, ()), Err(CallError::Gone)));
+}
+
+#[test]
+fn calls_have_one_time_together() {
+    let mut imports = Imports::<Arc<AtomicUsize>>::new(&Engine::shared().unwrap());
+    imports
+        .function(
+            "host",
+            "sleep",
+            |_: Caller<'_, Arc<AtomicUsize>>, ms: u32| {
+                std::thread::sleep(Duration::from_millis(ms.into()));
+            },
+        )
+        .unwrap();
+    let text = r#"(module
+        (import "host" "sleep" (func $sleep (param i32)))
+        (func (export "spend") (param i32)
+          (call $sleep (local.get 0))
+          ;; Where the time is looked at.
+          (loop)))"#;
+    let program = Engine::shared().unwrap().compile(&wasm(text)).unwrap();
+    let limits = Limits {
+        time: Some(Duration::from_millis(80)),
+        ..Limits::default()
+    };
+    let linked = Linked::new(&program, &imports, limits).unwrap();
+    let spend: Function<u32, ()> = program.function("spend").unwrap();
+    // One by one each has its own time.
+    let mut instance = linked.instantiate(Arc::default()).unwrap();
+    for _ in 0..3 {
+        instance.call(&spend, 50).unwrap();
+    }
+    let mut calls = instance.calls().unwrap();
+    calls.call(&spend, 50).unwrap();
+    let end = end(calls.call(&spend, 50));
+    assert_eq!(end.ending, Ending::TimeLimit);
+    assert!(matches!(calls.call(&spend, 0), Err(CallError::Gone)));
+    drop(calls);
+    assert!(!instance.is_alive());
+}
+
+#[test]
+fn what_is_linked_goes_from_thread_to_thread_whatever_its_instances_hold() {
+    fn check<T: Send + Sync>() {}
+    check::<Linked<std::rc::Rc<()>>>();
+    let imports = Imports::<std::rc::Rc<i32>>::new(&Engine::shared().unwrap());
+    let program = Engine::shared().unwrap().compile(&wasm(GUEST)).unwrap();
+    let limits = Limits {
+        time: Some(Duration::from_secs(10)),
+        ..Limits::default()
+    };
+    let linked = Linked::new(&program, &imports, limits).unwrap();
+    let add: Function<(i32, i32), i32> = linked.program().function("add").unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            let linked = &linked;
+            scope.spawn(move || {
+                let mut instance = linked.instantiate(std::rc::Rc::new(number)).unwrap();
+                assert_eq!(instance.call(&add, (number, 1)).unwrap(), number + 1);
+                assert_eq!(**instance.state(), number);
+            });
+        }
+    });
 }

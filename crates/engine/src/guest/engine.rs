@@ -140,6 +140,18 @@ impl Engine {
         Ok(Program::new(self, code.load(self)?))
     }
 
+    /// Loads a module that the wasm wall compiled as a filter, or took from its cache. Its code is mapped
+    /// from the file, and shared with whoever maps it too.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be opened, or the code is another version's or made for another purpose.
+    pub fn load_code(&self, code: &palisade_wasm::code::Code) -> Result<Program, LoadError> {
+        let file = code.open()?;
+        let module = crate::sys::code::load_module(&self.wasmtime, file);
+        Ok(Program::new(self, module.map_err(LoadError::Stale)?))
+    }
+
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
     }

@@ -19,6 +19,9 @@ pub enum LoadError {
     /// The code is no compiled module of this version and these settings.
     #[error("host: the compiled code does not fit this engine; compile the module anew: {0:#}")]
     Stale(#[source] wasmtime::Error),
+    /// The file of compiled code can't be opened.
+    #[error(transparent)]
+    Open(#[from] palisade_wasm::launch::StartError),
     /// It imports what the host has not registered.
     #[error("guest: it imports {name:?} of {module:?}, which the host does not register")]
     Import {

@@ -1,7 +1,7 @@
 //! Functions of guests, and the values that they take and give.
 
 use std::{fmt, marker::PhantomData};
-use wasmtime::{FuncType, ModuleExport, WasmParams, WasmResults, WasmTy};
+use wasmtime::{FuncType, ModuleExport, ValType, WasmParams, WasmResults, WasmTy};
 
 /// A function of a guest, whose type was checked: what [`super::Guest::call`] takes.
 pub struct Function<P, R> {
@@ -45,7 +45,7 @@ impl<P, R> fmt::Debug for Function<P, R> {
 /// `u64`, `f32` and `f64`.
 pub trait Values: WasmParams + WasmResults + 'static {
     /// WebAssembly's names of the types, in order.
-    fn types() -> Vec<&'static str>;
+    const TYPES: &'static [&'static str];
 }
 
 /// One number.
@@ -61,9 +61,7 @@ macro_rules! numbers {
         }
 
         impl Values for $number {
-            fn types() -> Vec<&'static str> {
-                vec![$type]
-            }
+            const TYPES: &'static [&'static str] = &[$type];
         }
     )*};
 }
@@ -73,9 +71,7 @@ numbers! { i32 => "i32"  u32 => "i32"  i64 => "i64"  u64 => "i64"  f32 => "f32" 
 macro_rules! tuples {
     ($($number:ident)*) => {
         impl<$($number: Number),*> Values for ($($number,)*) {
-            fn types() -> Vec<&'static str> {
-                vec![$($number::TYPE),*]
-            }
+            const TYPES: &'static [&'static str] = &[$($number::TYPE),*];
         }
     };
 }
@@ -94,36 +90,43 @@ tuples!(A B C D E F G H I J);
 tuples!(A B C D E F G H I J K);
 tuples!(A B C D E F G H I J K L);
 
-/// A function's type: `(i32, i32) -> (i64)`.
-#[derive(PartialEq, Eq)]
-pub(super) struct Signature(String);
-
-impl Signature {
-    /// What the host asks for.
-    pub(super) fn new<P: Values, R: Values>() -> Self {
-        Self(format!(
-            "({}) -> ({})",
-            P::types().join(", "),
-            R::types().join(", ")
-        ))
-    }
-
-    /// What a guest has.
-    pub(super) fn of(found: &FuncType) -> Self {
-        let list = |types: &mut dyn Iterator<Item = wasmtime::ValType>| {
-            let names: Vec<_> = types.map(|kind| kind.to_string()).collect();
-            names.join(", ")
-        };
-        Self(format!(
-            "({}) -> ({})",
-            list(&mut found.params()),
-            list(&mut found.results())
-        ))
-    }
+/// Whether a guest's function is of the type that the host asks for. Makes no text: a plugin has dozens.
+pub(super) fn is_of_type<P: Values, R: Values>(found: &FuncType) -> bool {
+    is_list(found.params(), P::TYPES) && is_list(found.results(), R::TYPES)
 }
 
-impl fmt::Display for Signature {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
+fn is_list(found: impl ExactSizeIterator<Item = ValType>, asked: &[&str]) -> bool {
+    found.len() == asked.len()
+        && found
+            .zip(asked)
+            .all(|(found, asked)| number_name(&found) == Some(asked))
+}
+
+/// `None`: no number that a host can give or take.
+fn number_name(kind: &ValType) -> Option<&'static str> {
+    Some(match kind {
+        ValType::I32 => "i32",
+        ValType::I64 => "i64",
+        ValType::F32 => "f32",
+        ValType::F64 => "f64",
+        ValType::V128 | ValType::Ref(_) => return None,
+    })
+}
+
+/// The type that the host asks for: `(i32, i32) -> (i64)`.
+pub(super) fn asked_type<P: Values, R: Values>() -> String {
+    format!("({}) -> ({})", P::TYPES.join(", "), R::TYPES.join(", "))
+}
+
+/// The type that a guest has.
+pub(super) fn found_type(found: &FuncType) -> String {
+    let list = |types: &mut dyn Iterator<Item = ValType>| {
+        let names: Vec<_> = types.map(|kind| kind.to_string()).collect();
+        names.join(", ")
+    };
+    format!(
+        "({}) -> ({})",
+        list(&mut found.params()),
+        list(&mut found.results())
+    )
 }

@@ -1,7 +1,7 @@
 //! What the host lets a guest call.
 
 use super::{CallError, Engine, Function, LoadError, MemoryError, Values, instance::Held};
-use wasmtime::{AsContextMut, Linker, WasmRet, WasmTy};
+use wasmtime::{AsContextMut, Linker, TypedFunc, WasmRet, WasmTy};
 
 /// Host functions that a guest may import. It reaches nothing else.
 ///
@@ -20,12 +20,17 @@ pub struct Imports<S: 'static = ()> {
     pub(super) linker: Linker<Held<S>>,
 }
 
-impl<S: Send + 'static> Imports<S> {
+impl<S: 'static> Imports<S> {
     /// None yet.
     pub fn new(engine: &Engine) -> Self {
         Self {
             linker: Linker::new(engine.wasmtime()),
         }
+    }
+
+    /// Whether they are for guests of this engine: of another one's nothing can be linked with them.
+    pub fn are_for(&self, engine: &Engine) -> bool {
+        wasmtime::Engine::same(self.linker.engine(), engine.wasmtime())
     }
 
     /// Lets guests import this function. It takes a [`Caller`] and numbers, and gives nothing, a number, a
@@ -73,7 +78,7 @@ macro_rules! host_functions {
     ($($number:ident)*) => {
         impl<S, F, R, $($number),*> HostFunction<S, ($($number,)*), R> for F
         where
-            S: Send + 'static,
+            S: 'static,
             F: Fn(Caller<'_, S>, $($number),*) -> R + Send + Sync + 'static,
             R: WasmRet,
             $($number: WasmTy),*
@@ -192,15 +197,27 @@ impl<S: 'static> Caller<'_, S> {
         if function.program != self.0.data().program {
             return Err(CallError::OtherGuest);
         }
-        let typed = self
-            .0
+        let typed = match self.0.data_mut().called_back.take(function) {
+            Some(typed) => typed,
+            None => self.look_up(function)?,
+        };
+        let result = typed.call(self.0.as_context_mut(), parameters);
+        self.0.data_mut().called_back.put(function, typed);
+        result.map_err(CallError::of)
+    }
+
+    /// Once for each function of an instance that host functions call, and where one calls itself.
+    #[cold]
+    fn look_up<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+    ) -> Result<Box<TypedFunc<P, R>>, CallError> {
+        self.0
             .get_module_export(&function.export)
             .and_then(wasmtime::Extern::into_func)
             .ok_or(CallError::OtherGuest)?
             .typed::<P, R>(&self.0)
-            .map_err(CallError::of)?;
-        typed
-            .call(self.0.as_context_mut(), parameters)
+            .map(Box::new)
             .map_err(CallError::of)
     }
 }

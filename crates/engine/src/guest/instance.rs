@@ -2,11 +2,11 @@
 
 use super::{
     CallError, Function, MemoryError, Values,
-    limits::Growth,
+    limits::Limiter,
     linked::Linked,
     ticker::{Running, Timer},
 };
-use std::{any::Any, sync::Arc};
+use std::any::Any;
 use wasmtime::{Extern, Memory, Store, TypedFunc};
 
 /// What host functions have of the stack at least, below what a guest may use of it.
@@ -16,6 +16,35 @@ const HOST_STACK_BYTES: usize = 128 << 10;
 /// its present value is added.
 const NEVER: u64 = u64::MAX / 2;
 
+/// Functions that were looked up: a `TypedFunc<P, R>` for each export that was called, at the export's place.
+#[derive(Default)]
+pub(super) struct Functions(Vec<Option<Box<dyn Any + Send + Sync>>>);
+
+impl Functions {
+    fn find<P: Values, R: Values>(&self, function: &Function<P, R>) -> Option<&TypedFunc<P, R>> {
+        self.0.get(function.place)?.as_ref()?.downcast_ref()
+    }
+
+    /// Takes a function out, to be put back when it has been called.
+    pub(super) fn take<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+    ) -> Option<Box<TypedFunc<P, R>>> {
+        self.0.get_mut(function.place)?.take()?.downcast().ok()
+    }
+
+    pub(super) fn put<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+        typed: Box<TypedFunc<P, R>>,
+    ) {
+        if self.0.len() <= function.place {
+            self.0.resize_with(function.place + 1, || None);
+        }
+        self.0[function.place] = Some(typed);
+    }
+}
+
 /// What the store of an instance holds.
 pub struct Held<S> {
     pub(super) state: S,
@@ -23,48 +52,68 @@ pub struct Held<S> {
     pub(super) program: u64,
     /// Once it was looked for.
     pub(super) memory: Option<Memory>,
-    growth: Growth,
+    /// What host functions call.
+    pub(super) called_back: Functions,
+    limiter: Limiter,
 }
 
 /// One instance. Dropping it gives its slot back; whatever it wrote is gone then.
 pub struct Instance<S: 'static = ()> {
+    body: Body<S>,
+    timer: Option<Timer>,
+}
+
+/// An instance without the clock of its calls, which lasts while this changes.
+struct Body<S: 'static> {
     store: Store<Held<S>>,
     instance: wasmtime::Instance,
-    /// A `TypedFunc<P, R>` for each export that was called, at the export's place.
-    functions: Vec<Option<Box<dyn Any + Send + Sync>>>,
+    functions: Functions,
     program: u64,
     /// Stack that a call needs of its thread.
     stack_bytes: usize,
-    timer: Option<Arc<Timer>>,
     is_alive: bool,
 }
 
-impl<S: Send + 'static> Instance<S> {
-    pub(super) fn new(linked: &Linked<S>, timer: Option<Arc<Timer>>) -> Result<Self, CallError> {
+/// Calls of an instance that have one limit of time together: it began when [`Instance::calls`] gave this.
+///
+/// Cheaper by a look at the clock for each call after the first.
+pub struct Calls<'a, S: 'static = ()> {
+    body: &'a mut Body<S>,
+    /// The clock goes as long as this lives.
+    _running: Option<Running<'a>>,
+}
+
+impl<S: 'static> Instance<S> {
+    pub(super) fn new(
+        linked: &Linked<S>,
+        state: S,
+        timer: Option<Timer>,
+    ) -> Result<Self, CallError> {
         let stack_bytes = linked.program.engine().options().stack_bytes + HOST_STACK_BYTES;
         check_stack(stack_bytes)?;
         let limits = &linked.limits;
         let held = Held {
-            state: (linked.state)(),
+            state,
             program: linked.program.number(),
             memory: None,
-            growth: Growth::new(limits.memory_bytes, limits.table_elements),
+            called_back: Functions::default(),
+            limiter: Limiter::new(limits.memory_bytes, limits.table_elements),
         };
         let mut store = Store::new(linked.program.engine().wasmtime(), held);
-        store.limiter(|held| &mut held.growth);
+        store.limiter(|held| &mut held.limiter);
         store.set_epoch_deadline(NEVER);
-        let running = start(&mut store, timer.as_deref());
+        let running = start(&mut store, timer.as_ref());
         let instance = linked.pre.instantiate(&mut store).map_err(CallError::of)?;
         drop(running);
-        Ok(Self {
+        let body = Body {
             store,
             instance,
-            functions: Vec::new(),
+            functions: Functions::default(),
             program: linked.program.number(),
             stack_bytes,
-            timer,
             is_alive: true,
-        })
+        };
+        Ok(Self { body, timer })
     }
 
     /// Calls a function.
@@ -78,67 +127,35 @@ impl<S: Send + 'static> Instance<S> {
         function: &Function<P, R>,
         parameters: P,
     ) -> Result<R, CallError> {
-        if function.program != self.program {
-            return Err(CallError::OtherGuest);
-        }
-        if !self.is_alive {
-            return Err(CallError::Gone);
-        }
-        check_stack(self.stack_bytes)?;
-        let typed = match find::<P, R>(&self.functions, function) {
-            Some(typed) => typed,
-            None => {
-                self.look_up(function)?;
-                find::<P, R>(&self.functions, function).ok_or(CallError::OtherGuest)?
-            }
-        };
-        // Dead until it came back: a host function that panics leaves nobody knows what.
-        self.is_alive = false;
-        let running = start(&mut self.store, self.timer.as_deref());
-        let result = typed.call(&mut self.store, parameters);
-        drop(running);
-        match result {
-            Ok(result) => {
-                self.is_alive = true;
-                Ok(result)
-            }
-            Err(error) => Err(CallError::of(error)),
-        }
+        self.calls()?.call(function, parameters)
     }
 
-    /// Once for each function of an instance.
-    #[cold]
-    fn look_up<P: Values, R: Values>(
-        &mut self,
-        function: &Function<P, R>,
-    ) -> Result<(), CallError> {
-        let typed = self
-            .instance
-            .get_module_export(&mut self.store, &function.export)
-            .and_then(Extern::into_func)
-            .ok_or(CallError::OtherGuest)?
-            .typed::<P, R>(&self.store)
-            .map_err(CallError::of)?;
-        if self.functions.len() <= function.place {
-            self.functions.resize_with(function.place + 1, || None);
-        }
-        self.functions[function.place] = Some(Box::new(typed));
-        Ok(())
+    /// Begins calls that have one limit of time together.
+    ///
+    /// # Errors
+    ///
+    /// When the thread has too little stack left.
+    pub fn calls(&mut self) -> Result<Calls<'_, S>, CallError> {
+        check_stack(self.body.stack_bytes)?;
+        Ok(Calls {
+            _running: start(&mut self.body.store, self.timer.as_ref()),
+            body: &mut self.body,
+        })
     }
 
     /// Whether it can be called: no call ended it.
     pub fn is_alive(&self) -> bool {
-        self.is_alive
+        self.body.is_alive
     }
 
     /// What the host keeps for it.
     pub fn state(&self) -> &S {
-        &self.store.data().state
+        &self.body.store.data().state
     }
 
     /// What the host keeps for it.
     pub fn state_mut(&mut self) -> &mut S {
-        &mut self.store.data_mut().state
+        &mut self.body.store.data_mut().state
     }
 
     /// The guest's memory, as large as it is now.
@@ -156,15 +173,18 @@ impl<S: Send + 'static> Instance<S> {
     ///
     /// As [`Instance::memory`].
     pub fn memory_and_state(&mut self) -> Result<(&mut [u8], &mut S), MemoryError> {
-        let memory = match self.store.data().memory {
+        let memory = match self.body.store.data().memory {
             Some(memory) => memory,
             None => {
-                let memory = self.instance.get_memory(&mut self.store, "memory");
-                self.store.data_mut().memory = memory;
+                let memory = self
+                    .body
+                    .instance
+                    .get_memory(&mut self.body.store, "memory");
+                self.body.store.data_mut().memory = memory;
                 memory.ok_or(MemoryError::Missing)?
             }
         };
-        let (bytes, held) = memory.data_and_store_mut(&mut self.store);
+        let (bytes, held) = memory.data_and_store_mut(&mut self.body.store);
         Ok((bytes, &mut held.state))
     }
 
@@ -192,7 +212,7 @@ impl<S: 'static> std::fmt::Debug for Instance<S> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Instance")
-            .field("is_alive", &self.is_alive)
+            .field("is_alive", &self.body.is_alive)
             .finish_non_exhaustive()
     }
 }
@@ -211,11 +231,84 @@ pub(super) fn slice(memory: &mut [u8], at: u32, length: usize) -> Result<&mut [u
         })
 }
 
-fn find<'a, P: Values, R: Values>(
-    functions: &'a [Option<Box<dyn Any + Send + Sync>>],
-    function: &Function<P, R>,
-) -> Option<&'a TypedFunc<P, R>> {
-    functions.get(function.place)?.as_ref()?.downcast_ref()
+impl<S: 'static> Calls<'_, S> {
+    /// Calls a function, within what is left of the time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Instance::call`].
+    pub fn call<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+        parameters: P,
+    ) -> Result<R, CallError> {
+        self.body.call(function, parameters)
+    }
+
+    /// What the host keeps for the instance.
+    pub fn state(&self) -> &S {
+        &self.body.store.data().state
+    }
+
+    /// What the host keeps for the instance.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.body.store.data_mut().state
+    }
+}
+
+impl<S: 'static> std::fmt::Debug for Calls<'_, S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Calls").finish_non_exhaustive()
+    }
+}
+
+impl<S: 'static> Body<S> {
+    fn call<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+        parameters: P,
+    ) -> Result<R, CallError> {
+        if function.program != self.program {
+            return Err(CallError::OtherGuest);
+        }
+        if !self.is_alive {
+            return Err(CallError::Gone);
+        }
+        let typed = match self.functions.find(function) {
+            Some(typed) => typed,
+            None => {
+                self.look_up(function)?;
+                self.functions.find(function).ok_or(CallError::OtherGuest)?
+            }
+        };
+        // Dead until it came back: a host function that panics leaves nobody knows what.
+        self.is_alive = false;
+        let result = typed.call(&mut self.store, parameters);
+        match result {
+            Ok(result) => {
+                self.is_alive = true;
+                Ok(result)
+            }
+            Err(error) => Err(CallError::of(error)),
+        }
+    }
+
+    /// Once for each function of an instance.
+    #[cold]
+    fn look_up<P: Values, R: Values>(
+        &mut self,
+        function: &Function<P, R>,
+    ) -> Result<(), CallError> {
+        let typed = self
+            .instance
+            .get_module_export(&mut self.store, &function.export)
+            .and_then(Extern::into_func)
+            .ok_or(CallError::OtherGuest)?
+            .typed::<P, R>(&self.store)
+            .map_err(CallError::of)?;
+        self.functions.put(function, Box::new(typed));
+        Ok(())
+    }
 }
 
 /// Starts the time of a call that has a limit. The clock goes as long as what is given back lives.

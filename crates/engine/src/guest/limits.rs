@@ -3,10 +3,8 @@
 //! A guest that asks for more is ended. The worker's own limits tell it that there is no more; but a plugin's
 //! call is to end as a program does that the process wall ends for its memory.
 
+use crate::growth::{ELEMENT_BYTES, Growth};
 use wasmtime::ResourceLimiter;
-
-/// What an element of a table takes, in bytes: a pointer.
-const ELEMENT_BYTES: usize = size_of::<usize>();
 
 /// A guest asked for more than its limit and was ended for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,44 +17,31 @@ pub(super) enum OverLimit {
     Table,
 }
 
-/// Counts what a guest has. The memory of its host functions is not in it.
+/// Counts what an instance has. The memory of its host functions is not in it.
 #[derive(Clone, Debug)]
-pub(super) struct Growth {
-    memory_bytes: usize,
+pub(super) struct Limiter {
+    growth: Growth,
     table_elements: usize,
-    used_bytes: usize,
-    /// Granted by the last answer, which the engine may still fail to carry out.
-    granted_bytes: usize,
 }
 
-impl Growth {
+impl Limiter {
     /// Allows memories and tables of so many bytes together, and so many elements in each table.
     pub(super) fn new(memory_bytes: usize, table_elements: usize) -> Self {
         Self {
-            memory_bytes,
+            growth: Growth::new(memory_bytes),
             table_elements,
-            used_bytes: 0,
-            granted_bytes: 0,
         }
     }
 
     fn grow(&mut self, bytes: usize) -> wasmtime::Result<bool> {
-        match self.used_bytes.checked_add(bytes) {
-            Some(used_bytes) if used_bytes <= self.memory_bytes => {
-                self.used_bytes = used_bytes;
-                self.granted_bytes = bytes;
-                Ok(true)
-            }
-            _ => Err(OverLimit::Memory.into()),
+        match self.growth.grow(bytes) {
+            true => Ok(true),
+            false => Err(OverLimit::Memory.into()),
         }
-    }
-
-    fn take_back(&mut self) {
-        self.used_bytes -= std::mem::take(&mut self.granted_bytes);
     }
 }
 
-impl ResourceLimiter for Growth {
+impl ResourceLimiter for Limiter {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -67,7 +52,7 @@ impl ResourceLimiter for Growth {
     }
 
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.take_back();
+        self.growth.take_back();
         Ok(())
     }
 
@@ -85,7 +70,7 @@ impl ResourceLimiter for Growth {
     }
 
     fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        self.take_back();
+        self.growth.take_back();
         Ok(())
     }
 }
@@ -102,33 +87,33 @@ mod tests {
 
     #[test]
     fn memories_and_tables_count_together() {
-        let mut growth = Growth::new(3 * PAGE_BYTES, 2 * PAGE_BYTES);
-        assert!(growth.memory_growing(0, 2 * PAGE_BYTES, None).unwrap());
-        assert!(growth.table_growing(0, 1000, None).unwrap());
+        let mut limiter = Limiter::new(3 * PAGE_BYTES, 2 * PAGE_BYTES);
+        assert!(limiter.memory_growing(0, 2 * PAGE_BYTES, None).unwrap());
+        assert!(limiter.table_growing(0, 1000, None).unwrap());
         assert_eq!(
-            over(growth.memory_growing(2 * PAGE_BYTES, 3 * PAGE_BYTES, None)),
+            over(limiter.memory_growing(2 * PAGE_BYTES, 3 * PAGE_BYTES, None)),
             OverLimit::Memory
         );
-        assert!(growth.table_growing(1000, PAGE_BYTES / 8, None).unwrap());
+        assert!(limiter.table_growing(1000, PAGE_BYTES / 8, None).unwrap());
         assert_eq!(
-            over(growth.table_growing(PAGE_BYTES / 8, PAGE_BYTES / 8 + 1, None)),
+            over(limiter.table_growing(PAGE_BYTES / 8, PAGE_BYTES / 8 + 1, None)),
             OverLimit::Memory
         );
     }
 
     #[test]
     fn a_table_has_a_limit_of_its_own() {
-        let mut growth = Growth::new(PAGE_BYTES, 10);
-        assert_eq!(over(growth.table_growing(0, 11, None)), OverLimit::Table);
-        assert!(growth.table_growing(0, 10, None).unwrap());
+        let mut limiter = Limiter::new(PAGE_BYTES, 10);
+        assert_eq!(over(limiter.table_growing(0, 11, None)), OverLimit::Table);
+        assert!(limiter.table_growing(0, 10, None).unwrap());
     }
 
     #[test]
     fn what_the_engine_could_not_give_is_not_counted() {
-        let mut growth = Growth::new(PAGE_BYTES, 0);
+        let mut limiter = Limiter::new(PAGE_BYTES, 0);
         for _ in 0..3 {
-            assert!(growth.memory_growing(0, PAGE_BYTES, None).unwrap());
-            growth
+            assert!(limiter.memory_growing(0, PAGE_BYTES, None).unwrap());
+            limiter
                 .memory_grow_failed(wasmtime::format_err!("no pages"))
                 .unwrap();
         }

@@ -10,13 +10,71 @@ use wasmtime::{InstancePre, UnknownImportError};
 /// Bytes of a page of memory, where a module says no other size.
 const PAGE_BYTES: u64 = 64 << 10;
 
-/// What all clones of a guest share.
-pub(super) struct Linked<S: 'static> {
+/// A program whose imports are there, under limits: what instances are made of.
+///
+/// For hosts that keep instances themselves. It may be sent and shared between threads, whatever the host
+/// keeps for each instance; instances may not unless that may.
+pub struct Linked<S: 'static = ()> {
     pub(super) program: Program,
     pub(super) pre: InstancePre<Held<S>>,
     pub(super) limits: Limits,
-    pub(super) state: Box<dyn Fn() -> S + Send + Sync>,
-    isolation: Isolation,
+    /// Keeps the ticker's thread alive. Instances have one of their thread.
+    timer: Option<Timer>,
+}
+
+impl<S: 'static> Linked<S> {
+    /// Gives a program its imports, some of these: what is registered once serves any number of programs.
+    ///
+    /// # Errors
+    ///
+    /// When an import is missing, or the limits do not fit the program or its engine.
+    pub fn new(program: &Program, imports: &Imports<S>, limits: Limits) -> Result<Self, LoadError> {
+        check_limits(program, &limits)?;
+        let pre = imports
+            .linker
+            .instantiate_pre(program.module())
+            .map_err(import_error)?;
+        let timer = limits
+            .time
+            .map(|time| Timer::new(program.engine().wasmtime(), time))
+            .transpose()
+            .map_err(LoadError::Thread)?;
+        Ok(Self {
+            program: program.clone(),
+            pre,
+            limits,
+            timer,
+        })
+    }
+
+    /// Makes an instance, for which the host keeps this state.
+    ///
+    /// # Errors
+    ///
+    /// When the guest's start function is ended, or the engine has no slot left.
+    pub fn instantiate(&self, state: S) -> Result<Instance<S>, CallError> {
+        Instance::new(self, state, self.timer.as_ref().map(Timer::of_thread))
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+impl<S: 'static> std::fmt::Debug for Linked<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Linked")
+            .field("program", &self.program)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A guest, ready to be called.
@@ -25,8 +83,8 @@ pub(super) struct Linked<S: 'static> {
 /// call without waiting for one another.
 pub struct Guest<S: 'static = ()> {
     linked: Arc<Linked<S>>,
-    /// Where calls have a limit of time.
-    timer: Option<Arc<Timer>>,
+    state: Arc<dyn Fn() -> S + Send + Sync>,
+    isolation: Isolation,
     /// The instance that the last call left.
     kept: Option<Box<Instance<S>>>,
 }
@@ -71,27 +129,10 @@ impl<S: Send + 'static> Guest<S> {
         options: Options,
         state: impl Fn() -> S + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
-        check_limits(program, &options.limits)?;
-        let pre = imports
-            .linker
-            .instantiate_pre(program.module())
-            .map_err(import_error)?;
-        let timer = options
-            .limits
-            .time
-            .map(|time| Timer::new(program.engine().wasmtime(), time))
-            .transpose()
-            .map_err(LoadError::Thread)?;
-        let linked = Linked {
-            program: program.clone(),
-            pre,
-            limits: options.limits,
-            state: Box::new(state),
-            isolation: options.isolation,
-        };
         Ok(Self {
-            linked: Arc::new(linked),
-            timer: timer.map(Arc::new),
+            linked: Arc::new(Linked::new(program, &imports, options.limits)?),
+            state: Arc::new(state),
+            isolation: options.isolation,
             kept: None,
         })
     }
@@ -119,7 +160,7 @@ impl<S: Send + 'static> Guest<S> {
         function: &Function<P, R>,
         parameters: P,
     ) -> Result<R, CallError> {
-        if self.linked.isolation == Isolation::Fresh {
+        if self.isolation == Isolation::Fresh {
             return self.instantiate()?.call(function, parameters);
         }
         // Taken out: a host function that panics takes the instance with it.
@@ -152,7 +193,7 @@ impl<S: Send + 'static> Guest<S> {
     ///
     /// When the guest's start function is ended, or the engine has no slot left.
     pub fn instantiate(&self) -> Result<Instance<S>, CallError> {
-        Instance::new(&self.linked, self.timer.clone())
+        self.linked.instantiate((self.state)())
     }
 
     /// The program.
@@ -166,7 +207,8 @@ impl<S: Send + 'static> Clone for Guest<S> {
     fn clone(&self) -> Self {
         Self {
             linked: Arc::clone(&self.linked),
-            timer: self.timer.as_deref().map(Timer::beside).map(Arc::new),
+            state: Arc::clone(&self.state),
+            isolation: self.isolation,
             kept: None,
         }
     }
@@ -178,7 +220,7 @@ impl<S: 'static> std::fmt::Debug for Guest<S> {
             .debug_struct("Guest")
             .field("program", &self.linked.program)
             .field("limits", &self.linked.limits)
-            .field("isolation", &self.linked.isolation)
+            .field("isolation", &self.isolation)
             .finish_non_exhaustive()
     }
 }

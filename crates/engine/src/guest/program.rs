@@ -1,6 +1,9 @@
 //! A module that an engine can run.
 
-use super::{Engine, Function, FunctionError, Values, function::Signature};
+use super::{
+    Engine, Function, FunctionError, Values,
+    function::{asked_type, found_type, is_of_type},
+};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -41,25 +44,41 @@ impl Program {
         &self,
         name: &str,
     ) -> Result<Function<P, R>, FunctionError> {
-        let missing = || FunctionError::Missing {
-            name: name.to_owned(),
-            exports: self.exports.join(", "),
-        };
+        self.find_function(name)?
+            .ok_or_else(|| FunctionError::Missing {
+                name: name.to_owned(),
+                exports: self.exports.join(", "),
+            })
+    }
+
+    /// The same, of a function that need not be there: `None` if it is not.
+    ///
+    /// # Errors
+    ///
+    /// When there is one of this name, and of another type.
+    pub fn find_function<P: Values, R: Values>(
+        &self,
+        name: &str,
+    ) -> Result<Option<Function<P, R>>, FunctionError> {
         let Some(ExternType::Func(found)) = self.module.get_export(name) else {
-            return Err(missing());
+            return Ok(None);
         };
-        let (asked, found) = (Signature::new::<P, R>(), Signature::of(&found));
-        if asked != found {
+        if !is_of_type::<P, R>(&found) {
             return Err(FunctionError::Type {
                 name: name.to_owned(),
-                asked: asked.to_string(),
-                found: found.to_string(),
+                asked: asked_type::<P, R>(),
+                found: found_type(&found),
             });
         }
         let place = self.exports.iter().position(|export| export == name);
         let export = self.module.get_export_index(name);
-        let (place, export) = place.zip(export).ok_or_else(missing)?;
-        Ok(Function::new(self.number, place, export))
+        let found = place.zip(export);
+        Ok(found.map(|(place, export)| Function::new(self.number, place, export)))
+    }
+
+    /// Whether it can call a host function of this name.
+    pub fn imports(&self, name: &str) -> bool {
+        self.module.imports().any(|import| import.name() == name)
     }
 
     /// The engine that it was compiled for.

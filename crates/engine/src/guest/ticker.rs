@@ -6,14 +6,15 @@
 //!     └───────────── no guest with a limit left: the thread ends ◀──┘
 //! ```
 //!
-//! A call costs two atomic operations on a counter of its guest's own and a look at the clock, and makes a system call only where
+//! A call costs two atomic operations on a counter of its thread's own and a look at a clock, and makes a system call only where
 //! the thread has to be woken.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, clock_getres, clock_gettime};
 use std::{
+    cell::RefCell,
     io,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -37,13 +38,23 @@ static TICKER: Ticker = Ticker {
     last_ns: AtomicU64::new(0),
 };
 
-/// Limits the time of a guest's calls.
-pub(super) struct Timer {
-    clock: Arc<Clock>,
-    ticks: u64,
+thread_local! {
+    /// The clock of this thread's calls, for each engine.
+    static OF_THREAD: RefCell<Vec<Weak<Registered>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the ticker knows of a guest.
+/// Limits the time of a guest's calls.
+pub struct Timer {
+    clock: Arc<Registered>,
+    ticks: u64,
+    /// Which clock tells how late the ticker is.
+    watch: ClockId,
+}
+
+/// A clock that the ticker knows, until this goes.
+struct Registered(Arc<Clock>);
+
+/// What the ticker knows of the guests of a thread.
 struct Clock {
     engine: Engine,
     /// Calls that run now.
@@ -60,59 +71,111 @@ impl Clock {
 }
 
 /// A call that runs.
-pub(super) struct Running<'a>(&'a Clock);
+pub struct Running<'a>(&'a Clock);
 
 impl Timer {
+    /// A limit of so much time for each call of a guest of this engine.
+    ///
+    /// # Errors
+    ///
     /// The first of the process starts a thread, which can fail.
-    pub(super) fn new(engine: &Engine, time: Duration) -> io::Result<Self> {
+    pub fn new(engine: &Engine, time: Duration) -> io::Result<Self> {
+        let (watch, slack) = watch_for(ticks(time));
         let timer = Self {
-            clock: Arc::new(Clock::new(engine)),
-            ticks: ticks(time),
+            clock: Arc::new(Registered::new(engine)),
+            ticks: ticks(time) + slack,
+            watch,
         };
-        TICKER.add(Arc::clone(&timer.clock));
         TICKER.run()?;
         Ok(timer)
     }
 
-    /// One of the same limit, for another guest.
-    pub(super) fn beside(&self) -> Self {
-        let clock = Arc::new(Clock::new(&self.clock.engine));
-        // The thread runs: `self` is one that it runs for.
-        TICKER.add(Arc::clone(&clock));
+    /// One of the same limit, for an instance that this thread calls: it counts where the thread's other
+    /// instances do, and no other thread writes.
+    pub fn of_thread(&self) -> Self {
+        // The ticker's thread runs: `self` is one that it runs for.
+        let engine = &self.clock.0.engine;
+        let clock = OF_THREAD
+            // `Err` only while the thread ends.
+            .try_with(|clocks| find_or_register(&mut clocks.borrow_mut(), engine))
+            .unwrap_or_else(|_| Arc::new(Registered::new(engine)));
         Self {
             clock,
             ticks: self.ticks,
+            watch: self.watch,
         }
     }
 
     /// Ticks from now at which the time of a call is up that has started. Those that are due and not made yet
     /// are no part of its time: a ticker that is late makes them all at once.
-    pub(super) fn ticks(&self) -> u64 {
-        let late_ns = now_ns().saturating_sub(TICKER.last_ns.load(Ordering::Acquire));
+    pub fn ticks(&self) -> u64 {
+        let last_ns = TICKER.last_ns.load(Ordering::Acquire);
+        let late_ns = now_ns(self.watch).saturating_sub(last_ns);
         self.ticks + late_ns / TICK_NS
     }
 
     /// Keeps the ticker awake while a call runs.
-    pub(super) fn start(&self) -> Running<'_> {
+    pub fn start(&self) -> Running<'_> {
         // In one order with the ticker's own store and load: either it sees this call, or this call sees
         // that it sleeps.
-        self.clock.running.fetch_add(1, Ordering::SeqCst);
+        let clock = &self.clock.0;
+        clock.running.fetch_add(1, Ordering::SeqCst);
         if TICKER.is_asleep.load(Ordering::SeqCst) {
             TICKER.wake();
         }
-        Running(&self.clock)
+        Running(clock)
     }
 }
 
-impl Drop for Timer {
-    fn drop(&mut self) {
-        TICKER.remove(&self.clock);
+impl std::fmt::Debug for Timer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Timer")
+            .field("ticks", &self.ticks)
+            .finish_non_exhaustive()
     }
+}
+
+impl Registered {
+    fn new(engine: &Engine) -> Self {
+        let clock = Arc::new(Clock::new(engine));
+        TICKER.add(Arc::clone(&clock));
+        Self(clock)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        TICKER.remove(&self.0);
+    }
+}
+
+fn find_or_register(clocks: &mut Vec<Weak<Registered>>, engine: &Engine) -> Arc<Registered> {
+    let mut found = clocks.iter().filter_map(Weak::upgrade);
+    if let Some(clock) = found.find(|clock| Engine::same(&clock.0.engine, engine)) {
+        return clock;
+    }
+    clocks.retain(|clock| clock.strong_count() > 0);
+    let clock = Arc::new(Registered::new(engine));
+    clocks.push(Arc::downgrade(&clock));
+    clock
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// The clock for a limit of so many ticks, and by how many ticks it can be behind. To look at the exact one costs as
+/// much as to call a guest; the other one does where so much more does not matter.
+fn watch_for(ticks: u64) -> (ClockId, u64) {
+    let resolution = clock_getres(ClockId::MonotonicCoarse);
+    let behind = (resolution.tv_nsec as u64).div_ceil(TICK_NS);
+    let is_fine = resolution.tv_sec == 0 && ticks >= behind * 16;
+    match is_fine {
+        true => (ClockId::MonotonicCoarse, behind),
+        false => (ClockId::Monotonic, 0),
     }
 }
 
@@ -130,13 +193,12 @@ struct Ticker {
     /// A call begins, or a guest goes.
     wake: Condvar,
     is_asleep: AtomicBool,
-    /// When the last tick that was made was due: [`now_ns`].
+    /// When the last tick that was made was due: [`now_ns`] of the monotonic clock.
     last_ns: AtomicU64,
 }
 
-/// Of the monotonic clock.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
@@ -158,7 +220,8 @@ impl Ticker {
     fn run(&'static self) -> io::Result<()> {
         let mut state = self.lock();
         if !state.is_running {
-            self.last_ns.store(now_ns(), Ordering::SeqCst);
+            self.last_ns
+                .store(now_ns(ClockId::Monotonic), Ordering::SeqCst);
             std::thread::Builder::new()
                 .name("palisade-ticker".into())
                 .spawn(|| self.tick_until_unused())?;
@@ -180,7 +243,8 @@ impl Ticker {
     fn wake(&self) {
         let _state = self.lock();
         if self.is_asleep.load(Ordering::SeqCst) {
-            self.last_ns.store(now_ns(), Ordering::SeqCst);
+            self.last_ns
+                .store(now_ns(ClockId::Monotonic), Ordering::SeqCst);
             self.is_asleep.store(false, Ordering::SeqCst);
             self.wake.notify_one();
         }
@@ -197,7 +261,7 @@ impl Ticker {
                 continue;
             }
             let due_ns = self.last_ns.load(Ordering::Relaxed) + TICK_NS;
-            let wait_ns = due_ns.saturating_sub(now_ns());
+            let wait_ns = due_ns.saturating_sub(now_ns(ClockId::Monotonic));
             if wait_ns > 0 {
                 let wait = Duration::from_nanos(wait_ns);
                 let waited = self.wake.wait_timeout(state, wait);
@@ -211,7 +275,7 @@ impl Ticker {
     /// As many ticks as are due: a thread that came late must not make calls longer.
     fn make_due_ticks(&self, state: &State) {
         let mut last_ns = self.last_ns.load(Ordering::Relaxed);
-        while last_ns + TICK_NS <= now_ns() {
+        while last_ns + TICK_NS <= now_ns(ClockId::Monotonic) {
             last_ns += TICK_NS;
             state.tick();
             // After the tick: who sees the old time and the new tick ends late, not early.

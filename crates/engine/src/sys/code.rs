@@ -24,7 +24,7 @@ pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
     let kind = Mapped::new(&file)?.kind();
     match kind {
         Some(Precompiled::Module) => load_module(engine, file).map(Code::Module),
-        Some(Precompiled::Component) => load_component(engine, file).map(Code::Component),
+        Some(Precompiled::Component) => load_component(engine, &file).map(Code::Component),
         None => Err(wasmtime::Error::msg("it is no compiled code")),
     }
 }
@@ -35,15 +35,36 @@ pub(crate) fn is_component(file: &File) -> bool {
     mapped.is_ok_and(|mapped| mapped.kind() == Some(Precompiled::Component))
 }
 
-fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Module> {
+/// Loads compiled code of a module.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Module> {
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
     unsafe { Module::deserialize_open_file(engine, file) }
 }
 
-fn load_component(engine: &Engine, file: File) -> wasmtime::Result<Component> {
-    let bytes = Mapped::new(&file)?;
+/// Loads compiled code of a component.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn load_component(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
+    let bytes = Mapped::new(file)?;
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
     unsafe { Component::deserialize(engine, &*bytes) }
+}
+
+/// Loads what the compiler of this process made.
+///
+/// # Errors
+///
+/// As [`load`].
+#[cfg(feature = "compiler")]
+pub(crate) fn load_own(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: the only caller has it from the compiler, and nobody else had it between.
+    unsafe { Component::deserialize(engine, code) }
 }
 
 /// A file, to be looked at.

@@ -29,8 +29,12 @@ pub(crate) fn close(file: OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// getrandom(2), until all is filled.
-pub(crate) fn fill_randomly(mut bytes: &mut [u8]) -> Result<(), Errno> {
+/// Fills a guest's bytes with random ones: getrandom(2), until all is filled.
+///
+/// # Errors
+///
+/// When the kernel has none, which it says of no sound machine.
+pub fn fill_randomly(mut bytes: &mut [u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         // SAFETY: the kernel writes at most as many bytes as there are.
         let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };

@@ -66,8 +66,8 @@ pub(crate) fn signal(trap: Trap) -> i32 {
     }
 }
 
-/// `out of bounds memory access; at f; at main`
-pub(crate) fn describe(error: &Error) -> String {
+/// What ended a guest, on one line of bounded length: `out of bounds memory access; at f; at main`.
+pub fn describe(error: &Error) -> String {
     let cause = error.root_cause().to_string();
     let mut text = cause.trim_start_matches("wasm trap: ").to_owned();
     let frames = error

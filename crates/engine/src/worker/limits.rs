@@ -1,9 +1,8 @@
 //! What a guest's memories and tables may take.
 
+use crate::growth::{ELEMENT_BYTES, Growth};
 use wasmtime::ResourceLimiter;
 
-/// Bytes that an element of a table takes.
-const ELEMENT_BYTES: usize = 8;
 /// Elements of all tables: a program has one for each function whose address it takes.
 const ELEMENTS: usize = 10_000_000;
 /// Memories, tables and instances of one program.
@@ -13,11 +12,8 @@ const PARTS: usize = 64;
 /// malloc(3) does in a native program.
 #[derive(Clone, Debug)]
 pub struct GuestLimits {
-    bytes: usize,
-    most_bytes: usize,
+    growth: Growth,
     elements: usize,
-    /// What the last growth was allowed, should it fail.
-    last_bytes: usize,
 }
 
 impl GuestLimits {
@@ -25,26 +21,9 @@ impl GuestLimits {
     pub fn new(most_bytes: Option<u64>) -> Self {
         let most = most_bytes.and_then(|bytes| usize::try_from(bytes).ok());
         Self {
-            bytes: 0,
-            most_bytes: most.unwrap_or(usize::MAX),
+            growth: Growth::new(most.unwrap_or(usize::MAX)),
             elements: 0,
-            last_bytes: 0,
         }
-    }
-
-    fn take(&mut self, more_bytes: usize) -> bool {
-        let total = self.bytes.saturating_add(more_bytes);
-        let fits = total <= self.most_bytes;
-        if fits {
-            self.bytes = total;
-            self.last_bytes = more_bytes;
-        }
-        fits
-    }
-
-    /// What was allowed came to nothing.
-    fn give_back(&mut self) {
-        self.bytes -= std::mem::take(&mut self.last_bytes);
     }
 }
 
@@ -56,11 +35,11 @@ impl ResourceLimiter for GuestLimits {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let within = maximum.is_none_or(|maximum| desired <= maximum);
-        Ok(within && self.take(desired.saturating_sub(current)))
+        Ok(within && self.growth.grow(desired.saturating_sub(current)))
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.give_back();
+        self.growth.take_back();
         Ok(())
     }
 
@@ -73,7 +52,7 @@ impl ResourceLimiter for GuestLimits {
         let more = desired.saturating_sub(current);
         let within = maximum.is_none_or(|maximum| desired <= maximum)
             && self.elements.saturating_add(more) <= ELEMENTS;
-        let taken = within && self.take(more.saturating_mul(ELEMENT_BYTES));
+        let taken = within && self.growth.grow(more.saturating_mul(ELEMENT_BYTES));
         if taken {
             self.elements += more;
         }
@@ -81,8 +60,7 @@ impl ResourceLimiter for GuestLimits {
     }
 
     fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.elements -= self.last_bytes / ELEMENT_BYTES;
-        self.give_back();
+        self.elements -= self.growth.take_back() / ELEMENT_BYTES;
         Ok(())
     }
 

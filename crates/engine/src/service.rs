@@ -1,0 +1,190 @@
+//! Components in the process of their host: engine, pool and compiled code of services.
+//!
+//! What a component is given to import, and how it is called, is `palisade-service`'s.
+
+use crate::settings;
+#[cfg(feature = "compiler")]
+use crate::{compile, compile::CompileError, compile::Purpose};
+use palisade_wasm::{code::Code, launch::StartError};
+use std::sync::{Arc, OnceLock};
+use wasmtime::{Config, Enabled, PoolingAllocationConfig, component::Component};
+
+pub use crate::guest::{Running, Timer};
+
+/// Core instances of a component: its own module, what lifts and lowers its calls, adapters of others.
+const PARTS: u32 = 24;
+/// Tables of a component: its own, and one of each part that lowers calls.
+const TABLES: u32 = 8;
+/// Bytes of a table that are written anew before the next instance has it.
+const TABLE_RESIDENT_BYTES: usize = 4096;
+/// Stack of a call: the guest's, and what host functions take below it.
+const STACK_BYTES: usize = settings::CALL_STACK_BYTES + (512 << 10);
+
+/// The size of a pool: what all instances of all components share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Instances at one time. Each reserves about 4 GiB of addresses for each of its memories, and no memory.
+    pub instances: u32,
+    /// The most that one memory can grow to, in bytes.
+    pub memory_bytes: usize,
+    /// The most elements of one table.
+    pub table_elements: usize,
+    /// Bytes of a memory that are written anew before the next instance has the slot; what lies above is
+    /// given back to the kernel, which costs less memory and more time.
+    pub resident_bytes: usize,
+}
+
+impl Default for EngineOptions {
+    /// 1000 instances of up to 1 GiB, 100,000 elements; 1 MiB stays.
+    fn default() -> Self {
+        Self {
+            instances: 1000,
+            memory_bytes: 1 << 30,
+            table_elements: 100_000,
+            resident_bytes: 1 << 20,
+        }
+    }
+}
+
+/// A component that can't be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// No engine can be made.
+    #[error("host: no engine can be made: {0:#}; fewer instances need less address space")]
+    Pool(#[source] wasmtime::Error),
+    /// The code is no component of this version and these settings.
+    #[error("host: the compiled code does not fit this engine; compile the component anew: {0:#}")]
+    Stale(#[source] wasmtime::Error),
+    /// The file of the code can't be opened.
+    #[error(transparent)]
+    Open(#[from] StartError),
+    /// It can't be compiled.
+    #[cfg(feature = "compiler")]
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+}
+
+/// What holds and runs components. Clones share its pools.
+#[derive(Clone)]
+pub struct Engine(Arc<Engines>);
+
+struct Engines {
+    options: EngineOptions,
+    /// Of WASI 0.2.
+    calls: wasmtime::Engine,
+    /// Of WASI 0.3; made for the first such component.
+    tasks: OnceLock<wasmtime::Engine>,
+}
+
+impl Engine {
+    /// Makes an engine of its own.
+    ///
+    /// # Errors
+    ///
+    /// When this process can't have as many addresses.
+    pub fn new(options: EngineOptions) -> Result<Self, LoadError> {
+        let calls = make(settings::service(), &options)?;
+        Ok(Self(Arc::new(Engines {
+            options,
+            calls,
+            tasks: OnceLock::new(),
+        })))
+    }
+
+    /// The engine of this process, with the default options, made when it is first asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::new`].
+    pub fn shared() -> Result<Self, LoadError> {
+        static SHARED: OnceLock<Engine> = OnceLock::new();
+        if let Some(engine) = SHARED.get() {
+            return Ok(engine.clone());
+        }
+        let engine = Self::new(EngineOptions::default())?;
+        Ok(SHARED.get_or_init(|| engine).clone())
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &EngineOptions {
+        &self.0.options
+    }
+
+    /// Loads a component that was compiled as a service.
+    ///
+    /// # Errors
+    ///
+    /// When the code is another version's, or no component's.
+    pub fn load(&self, code: &Code) -> Result<Component, LoadError> {
+        let file = code.open()?;
+        match crate::sys::code::load_component(&self.0.calls, &file) {
+            Ok(component) => Ok(component),
+            Err(_) => {
+                crate::sys::code::load_component(self.tasks()?, &file).map_err(LoadError::Stale)
+            }
+        }
+    }
+
+    /// Compiles a component, here and now.
+    ///
+    /// The compiler reads what an attacker wrote. Where that matters, let `palisade-compiler` do it, and load
+    /// what it gives.
+    ///
+    /// # Errors
+    ///
+    /// When it is no such component, or uses what no guest here may.
+    #[cfg(feature = "compiler")]
+    pub fn compile(&self, component: &[u8]) -> Result<Component, LoadError> {
+        let code = compile::compile_for(Purpose::Service, component)?;
+        match crate::sys::code::load_own(&self.0.calls, &code) {
+            Ok(component) => Ok(component),
+            Err(_) => crate::sys::code::load_own(self.tasks()?, &code).map_err(LoadError::Stale),
+        }
+    }
+
+    fn tasks(&self) -> Result<&wasmtime::Engine, LoadError> {
+        if let Some(engine) = self.0.tasks.get() {
+            return Ok(engine);
+        }
+        let engine = make(settings::service_of_tasks(), &self.0.options)?;
+        Ok(self.0.tasks.get_or_init(|| engine))
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Engine")
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn make(mut settings: Config, options: &EngineOptions) -> Result<wasmtime::Engine, LoadError> {
+    settings
+        .async_stack_size(STACK_BYTES)
+        .allocation_strategy(pool(options));
+    wasmtime::Engine::new(&settings).map_err(LoadError::Pool)
+}
+
+fn pool(options: &EngineOptions) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    let instances = options.instances;
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(PARTS))
+        .max_core_instances_per_component(PARTS)
+        .total_memories(instances)
+        .total_tables(instances.saturating_mul(TABLES))
+        .max_tables_per_component(TABLES)
+        // A request has its own; WASI 0.3 may have several tasks.
+        .total_stacks(instances.saturating_mul(2))
+        .max_memory_size(options.memory_bytes)
+        .table_elements(options.table_elements)
+        .linear_memory_keep_resident(options.resident_bytes)
+        // A page: what most tables have is written anew then, and no system call asks what was written to.
+        .table_keep_resident(TABLE_RESIDENT_BYTES)
+        // Resets only what was written to, where the kernel can tell (Linux 6.7).
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
