@@ -1,0 +1,154 @@
+//! One request and its answer, as the filters of its route see and change them.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, request, response};
+use std::{collections::BTreeMap, net::SocketAddr, rc::Rc, time::SystemTime};
+
+/// A request, and its answer once there is one. Filters of a chain get the same one, one after the other.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Method, target and header fields. `:method`, `:path`, `:authority` and `:scheme` of the ABI are these.
+    pub request: request::Parts,
+    /// What of the request's body is held for filters to look at, and its trailers.
+    pub request_rest: Message,
+    /// Status and header fields, once there are any. `:status` of the ABI is this.
+    pub response: Option<response::Parts>,
+    /// What of the answer's body is held, and its trailers.
+    pub response_rest: Message,
+    /// The connection that it came by.
+    pub peer: Rc<Peer>,
+    /// The route's place in the configuration, for the property `route_name`.
+    pub route: Rc<str>,
+    /// The service's name, for the property `cluster_name`.
+    pub service: Rc<str>,
+    /// Properties that filters have set, by path; the parts of a path are parted by NUL.
+    pub properties: BTreeMap<Bytes, Bytes>,
+    /// What a filter answers in place of the service.
+    pub local_response: Option<LocalResponse>,
+    /// When the request's first byte came, for the property `request.time`.
+    pub started: Option<SystemTime>,
+}
+
+impl Exchange {
+    /// A copy without bodies and trailers.
+    pub(crate) fn heads(&self) -> Self {
+        Self {
+            request: self.request.clone(),
+            request_rest: self.request_rest.size(),
+            response: self.response.clone(),
+            response_rest: self.response_rest.size(),
+            peer: Rc::clone(&self.peer),
+            route: Rc::clone(&self.route),
+            service: Rc::clone(&self.service),
+            properties: self.properties.clone(),
+            local_response: None,
+            started: self.started,
+        }
+    }
+}
+
+/// Body and trailers of one direction.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// Bytes that have come and are not passed on yet.
+    pub body: BytesMut,
+    /// Trailers, once they have come.
+    pub trailers: Option<HeaderMap>,
+    /// Bytes of the body that were passed on, for the properties `request.size` and `response.size`.
+    pub passed_bytes: u64,
+}
+
+impl Message {
+    /// A message of the same size, without what is held of it.
+    fn size(&self) -> Self {
+        Self {
+            passed_bytes: self.passed_bytes + self.body.len() as u64,
+            ..Self::default()
+        }
+    }
+}
+
+/// The two ways that parts of an exchange go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the service.
+    Request,
+    /// From the service to the client.
+    Response,
+}
+
+/// Who is at the other end of a connection, and how it was made.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The client's address; `None` for a Unix socket.
+    pub address: Option<SocketAddr>,
+    /// The address that it connected to.
+    pub local_address: Option<SocketAddr>,
+    /// Number of the connection, for this server's life.
+    pub number: u64,
+    /// The TLS version, `TLSv1.3`.
+    pub tls_version: Option<&'static str>,
+    /// The name that the client asked for in TLS.
+    pub server_name: Option<String>,
+}
+
+/// An answer made by a filter.
+#[derive(Clone, Debug, Default)]
+pub struct LocalResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// Header fields beside those that the server sets.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// The gRPC status, or -1.
+    pub grpc_status: i32,
+    /// What the filter notes about it, for the log.
+    pub details: String,
+}
+
+/// What a callback wants to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Action {
+    /// Go on: to the next filter, the service, the client.
+    Continue,
+    /// Hold this part until the filter says that the stream goes on, or more of it has come.
+    Pause,
+    /// Hold this head until the filter lets some of its body go on; the body is for the filter to see meanwhile.
+    HoldHead,
+}
+
+/// The parts of an exchange, in the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is its name")]
+pub enum Part {
+    RequestHeaders,
+    RequestBody,
+    RequestTrailers,
+    ResponseHeaders,
+    ResponseBody,
+    ResponseTrailers,
+}
+
+impl Part {
+    /// The callback's name in the ABI.
+    pub(crate) fn callback(self) -> &'static str {
+        match self {
+            Self::RequestHeaders => "proxy_on_request_headers",
+            Self::RequestBody => "proxy_on_request_body",
+            Self::RequestTrailers => "proxy_on_request_trailers",
+            Self::ResponseHeaders => "proxy_on_response_headers",
+            Self::ResponseBody => "proxy_on_response_body",
+            Self::ResponseTrailers => "proxy_on_response_trailers",
+        }
+    }
+
+    /// Which way it goes.
+    pub fn direction(self) -> Direction {
+        match self {
+            Self::RequestHeaders | Self::RequestBody | Self::RequestTrailers => Direction::Request,
+            _ => Direction::Response,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A module with its settings, ready to be started on any thread.
+
+use crate::{
+    Part, Settings, Shared,
+    callbacks::Callbacks,
+    shared::{Series, Space},
+    state::State,
+};
+use palisade_engine::guest::{self, FunctionError, Linked, Program};
+use std::sync::Arc;
+
+/// A proxy-wasm module with its settings. Clones are one; any thread may start instances of it.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub(crate) loaded: Arc<Loaded>,
+}
+
+/// What all instances of a filter share.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) linked: Linked<State>,
+    pub(crate) callbacks: Callbacks,
+    pub(crate) settings: Settings,
+    reads_properties: bool,
+    pub(crate) space: Arc<Space>,
+    pub(crate) series: Arc<Series>,
+}
+
+/// A module is no filter.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// It can't be run at all.
+    #[error(transparent)]
+    Guest(#[from] guest::LoadError),
+    /// It does not say which version of the ABI it is made for.
+    #[error(
+        "guest: it is no proxy-wasm filter: it exports no `proxy_abi_version_0_2_1`, `…_0_2_0` or `…_0_1_0`"
+    )]
+    NoVersion,
+    /// It has no allocator, which everything needs that the host gives it.
+    #[error("guest: it exports neither `proxy_on_memory_allocate` nor `malloc`")]
+    NoAllocator,
+    /// A callback has parameters or results of its own.
+    #[error("guest: a callback is not as proxy-wasm has it: {0}")]
+    Callback(#[source] FunctionError),
+}
+
+impl Filter {
+    /// Makes a filter of a module: µs, but for the first filter of a [`Shared`], for which the host functions are
+    /// registered that all use.
+    ///
+    /// # Errors
+    ///
+    /// When it is no proxy-wasm module of version 0.1.0, 0.2.0, 0.2.1 or 0.2.100, imports what there is not, or
+    /// begins beyond its limits.
+    pub fn load(
+        program: &Program,
+        settings: Settings,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, LoadError> {
+        let callbacks = Callbacks::of(program)?;
+        let imports = shared.imports(program.engine())?;
+        let linked = Linked::new(program, &imports, settings.limits.clone())?;
+        let loaded = Loaded {
+            linked,
+            callbacks,
+            space: shared.space(&settings.vm_id),
+            series: shared.series(&settings.name),
+            settings,
+            reads_properties: program.imports("proxy_get_property"),
+        };
+        Ok(Self {
+            loaded: Arc::new(loaded),
+        })
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.loaded.settings
+    }
+
+    /// Whether it looks at this part. One that it does not look at need not be held for it.
+    pub fn has(&self, part: Part) -> bool {
+        self.loaded.callbacks.on_part(part).is_some()
+    }
+
+    /// Whether it can ask for properties. Only for such a one need [`crate::Exchange::started`] be known.
+    pub fn reads_properties(&self) -> bool {
+        self.loaded.reads_properties
+    }
+
+    /// Whether anything of it is called when an exchange is over.
+    pub fn hears_of_ends(&self) -> bool {
+        self.loaded.callbacks.hears_of_ends()
+    }
+
+    /// Whether it looks at exchanges that are over. For one that does, the answer's head is kept.
+    pub fn has_log(&self) -> bool {
+        self.loaded.callbacks.on_log.is_some()
+    }
+}

@@ -1,0 +1,574 @@
+//! A module at work: a root context, and a context for each exchange that is under way.
+
+use crate::{
+    Action, Direction, Exchange, Fault, FaultKind, Filter, Host, HttpCallAnswer, Notify, Part,
+    callbacks::OnPart,
+    fields::View,
+    phase::Phase,
+    state::{At, CallAnswer, Life, Parts, ROOT, State, Stream},
+};
+use palisade_engine::guest;
+use std::{
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// One instance of a filter: memory of its own, called by one thread.
+///
+/// Once a call gave a [`Fault`] it is dead: every further call gives one too, and [`Instance::take`] and
+/// [`Instance::streams`] give the exchanges back that were in it.
+#[derive(Debug)]
+pub struct Instance {
+    filter: Filter,
+    guest: guest::Instance<State>,
+    is_alive: bool,
+}
+
+/// An exchange within an instance. That of an exchange that was closed means nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    pub(crate) slot: usize,
+    pub(crate) context: u32,
+}
+
+/// What an instance has done so far, and has now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls into the guest, and out of it to host functions.
+    pub crossings: u64,
+    /// Time in the guest and in the host functions that it called, in ns. The first 64 phases, its start with them, are
+    /// each measured; of those after them every 17th, for itself and the 16 before it, so that up to 16 are not in it yet.
+    pub cpu_ns: u64,
+    /// Bytes of its memory now.
+    pub memory_bytes: u64,
+    /// What it asked for and was refused: HTTP calls.
+    pub denials: u64,
+    /// Log lines that were dropped.
+    pub lines_dropped: u64,
+    /// Streams that are open now.
+    pub streams: usize,
+}
+
+impl Instance {
+    /// Starts an instance: `_initialize` or `_start`, `proxy_on_context_create` of the root context,
+    /// `proxy_on_vm_start`, `proxy_on_configure`. `notify` hears of queues that it registers.
+    ///
+    /// # Errors
+    ///
+    /// When one of these is ended, or says that it can't start; when the engine has no instance left.
+    pub fn start(
+        filter: &Filter,
+        host: Rc<dyn Host>,
+        notify: Option<Arc<dyn Notify>>,
+    ) -> Result<Self, Fault> {
+        let loaded = &filter.loaded;
+        let state = State::new(Arc::clone(loaded), host, notify);
+        let guest = loaded
+            .linked
+            .instantiate(state)
+            .map_err(|error| Fault::of(error, "the start function"))?;
+        let mut instance = Self {
+            filter: filter.clone(),
+            guest,
+            is_alive: true,
+        };
+        instance.phase(start_module)?;
+        instance.phase(start_root)?;
+        Ok(instance)
+    }
+
+    /// The filter.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Whether it can be called.
+    pub fn is_alive(&self) -> bool {
+        self.is_alive
+    }
+
+    /// Opens a stream with its exchange. The guest hears of it with the first callback.
+    pub fn open(&mut self, exchange: Box<Exchange>) -> StreamId {
+        self.guest.state_mut().open(exchange)
+    }
+
+    /// The exchange of a stream, if it is here.
+    pub fn exchange(&mut self, id: StreamId) -> Option<&mut Exchange> {
+        let stream = self.guest.state_mut().stream_mut(id)?;
+        stream.exchange.as_deref_mut()
+    }
+
+    /// Takes the exchange out of a stream, for another filter or the server. The stream goes on without.
+    pub fn take(&mut self, id: StreamId) -> Option<Box<Exchange>> {
+        self.guest.state_mut().stream_mut(id)?.exchange.take()
+    }
+
+    /// Puts the exchange back. A local response that the guest sent meanwhile is in it then.
+    ///
+    /// # Errors
+    ///
+    /// Gives the exchange back when the stream is over.
+    pub fn put(&mut self, id: StreamId, exchange: Box<Exchange>) -> Result<(), Box<Exchange>> {
+        match self.guest.state_mut().stream_mut(id) {
+            Some(stream) => {
+                stream.put(exchange);
+                Ok(())
+            }
+            None => Err(exchange),
+        }
+    }
+
+    /// All streams that are open, without those that the guest has not finished with after
+    /// [`Instance::close`]: to be opened again in another instance when this one is dead.
+    pub fn streams(&self) -> impl Iterator<Item = StreamId> {
+        self.guest
+            .state()
+            .streams
+            .iter()
+            .filter(|(_, stream)| matches!(stream.life, Life::New | Life::Created))
+            .map(|(slot, stream)| StreamId {
+                slot,
+                context: stream.context,
+            })
+    }
+
+    /// The request's head is there.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_request_headers(
+        &mut self,
+        id: StreamId,
+        end_of_stream: bool,
+    ) -> Result<Action, Fault> {
+        self.on_part(id, Part::RequestHeaders, end_of_stream)
+    }
+
+    /// Bytes of the request's body are there: all that is in [`crate::Message::body`] can be looked at and
+    /// changed. [`Action::Continue`]: pass them on and take them out. [`Action::Pause`]: leave them in, and put
+    /// what comes behind them.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_request_body(&mut self, id: StreamId, end_of_stream: bool) -> Result<Action, Fault> {
+        self.on_part(id, Part::RequestBody, end_of_stream)
+    }
+
+    /// The request's trailers are there.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_request_trailers(&mut self, id: StreamId) -> Result<Action, Fault> {
+        self.on_part(id, Part::RequestTrailers, true)
+    }
+
+    /// The answer's head is there.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_response_headers(
+        &mut self,
+        id: StreamId,
+        end_of_stream: bool,
+    ) -> Result<Action, Fault> {
+        self.on_part(id, Part::ResponseHeaders, end_of_stream)
+    }
+
+    /// Bytes of the answer's body are there: as [`Instance::on_request_body`].
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_response_body(&mut self, id: StreamId, end_of_stream: bool) -> Result<Action, Fault> {
+        self.on_part(id, Part::ResponseBody, end_of_stream)
+    }
+
+    /// The answer's trailers are there.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_response_trailers(&mut self, id: StreamId) -> Result<Action, Fault> {
+        self.on_part(id, Part::ResponseTrailers, true)
+    }
+
+    /// Calls the callback of a part, if the module has it. A local response or a closed stream pauses,
+    /// whatever the callback gives.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_part(
+        &mut self,
+        id: StreamId,
+        part: Part,
+        end_of_stream: bool,
+    ) -> Result<Action, Fault> {
+        let callback = self.filter.loaded.callbacks.on_part(part);
+        if callback.is_none() && part != Part::RequestHeaders {
+            return Ok(Action::Continue);
+        }
+        if self.guest.state().stream(id).is_none() {
+            return Err(Fault::new(
+                FaultKind::Host,
+                part.callback(),
+                "the stream is not open",
+            ));
+        }
+        self.phase(|phase| {
+            phase.create(id.slot)?;
+            match callback {
+                Some(callback) => call_part(phase, id, part, callback, end_of_stream),
+                None => Ok(Action::Continue),
+            }
+        })
+    }
+
+    /// Ready when a direction that a callback has paused goes on: the guest said so, sent a local response
+    /// ([`Exchange::local_response`]) or closed the stream ([`Instance::is_closed`]), or the instance is dead.
+    pub fn poll_resumed(
+        &mut self,
+        id: StreamId,
+        direction: Direction,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        if !self.is_alive {
+            return Poll::Ready(());
+        }
+        match self.guest.state_mut().stream_mut(id) {
+            Some(stream) => stream.poll_resumed(direction, context.waker()),
+            None => Poll::Ready(()),
+        }
+    }
+
+    /// Whether the guest has sent a local response that is not taken yet, or wants the stream reset.
+    pub fn has_answered(&self, id: StreamId) -> bool {
+        let stream = self.guest.state().stream(id);
+        stream.is_some_and(Stream::has_answered)
+    }
+
+    /// Whether the guest wants the stream reset: no answer, the connection or HTTP/2 stream is broken off.
+    pub fn is_closed(&self, id: StreamId) -> bool {
+        let stream = self.guest.state().stream(id);
+        stream.is_some_and(|stream| stream.is_closed)
+    }
+
+    /// The exchange is over, whichever way: `proxy_on_done`, `proxy_on_log`, `proxy_on_delete`. Put the
+    /// exchange back before, so that the guest can log it. Gives it back.
+    ///
+    /// Where `proxy_on_done` says that the guest is not done, the other two come after its `proxy_done`, and see
+    /// a copy of the heads.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended; the exchange can be taken then.
+    pub fn close(&mut self, id: StreamId) -> Result<Option<Box<Exchange>>, Fault> {
+        let Some(stream) = self.guest.state().stream(id) else {
+            return Ok(None);
+        };
+        // Where nobody is told, no call's clock needs to run.
+        if stream.life == Life::Created && self.filter.loaded.callbacks.hears_of_ends() {
+            self.phase(|phase| close_stream(phase, id))
+        } else {
+            let stream = self.guest.state_mut().remove(id.slot);
+            Ok(stream.and_then(|stream| stream.exchange))
+        }
+    }
+
+    /// Whether a stream is open, or was closed and the guest is not done with it.
+    pub fn has_stream(&self, id: StreamId) -> bool {
+        self.guest.state().stream(id).is_some()
+    }
+
+    /// Brings the answer to an HTTP call; `None`: there is none, it failed or took too long. A token of
+    /// which nothing is known is left alone.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_http_call_response(
+        &mut self,
+        token: u32,
+        answer: Option<HttpCallAnswer>,
+    ) -> Result<(), Fault> {
+        if !self.guest.state_mut().calls.remove(&token) {
+            return Ok(());
+        }
+        let Some(callback) = self.of_root(self.filter.loaded.callbacks.on_http_call_response)
+        else {
+            return Ok(());
+        };
+        let (headers, body, trailers) = match &answer {
+            Some(answer) => (
+                View::of_answer(answer).len(),
+                answer.response.body().len() as u32,
+                answer.trailers.len() as u32,
+            ),
+            None => (0, 0, 0),
+        };
+        self.phase(|phase| {
+            phase.state().answer = match answer {
+                Some(answer) => CallAnswer::Here(answer),
+                None => CallAnswer::Failed,
+            };
+            let parameters = (ROOT, token, headers, body, trailers);
+            let name = "proxy_on_http_call_response";
+            let result = phase.call(At::Root, name, &callback, parameters);
+            phase.state().answer = CallAnswer::None;
+            result
+        })
+    }
+
+    /// An HTTP call was given up: no answer will be brought.
+    pub fn forget_call(&mut self, token: u32) {
+        self.guest.state_mut().calls.remove(&token);
+    }
+
+    /// How often the guest wants [`Instance::on_tick`]. A change comes by [`Host::set_tick_period`].
+    pub fn tick_period(&self) -> Option<Duration> {
+        self.guest.state().tick_period
+    }
+
+    /// A tick period is over.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_tick(&mut self) -> Result<(), Fault> {
+        let Some(callback) = self.of_root(self.filter.loaded.callbacks.on_tick) else {
+            return Ok(());
+        };
+        self.phase(|phase| phase.call(At::Root, "proxy_on_tick", &callback, ROOT))
+    }
+
+    /// A queue of this instance's has got something: once for each [`Notify::queue_ready`].
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn on_queue_ready(&mut self, queue: u32) -> Result<(), Fault> {
+        let Some(callback) = self.of_root(self.filter.loaded.callbacks.on_queue_ready) else {
+            return Ok(());
+        };
+        let name = "proxy_on_queue_ready";
+        self.phase(|phase| phase.call(At::Root, name, &callback, (ROOT, queue)))
+    }
+
+    /// The filter goes: `proxy_on_done` of the root context, and `proxy_on_delete` if it is done, both in one phase and so
+    /// within its time. Gives whether it is; else it still waits for HTTP calls, ticks or queues, and
+    /// [`Instance::is_done`] says when it is. For what comes once it is done no callback is made.
+    ///
+    /// A root context has no `proxy_on_log`, as Envoy has it. Close the streams before: they would be left without their
+    /// own last callbacks.
+    ///
+    /// # Errors
+    ///
+    /// When the guest was ended.
+    pub fn stop(&mut self) -> Result<bool, Fault> {
+        match self.guest.state().root {
+            Life::New => return Ok(true),
+            Life::Unfinished | Life::Finished => return Ok(false),
+            Life::Created => {}
+        }
+        self.phase(|phase| {
+            if phase.is_done(At::Root, ROOT)? {
+                phase.finish_root()?;
+                return Ok(true);
+            }
+            phase.state().root = Life::Unfinished;
+            Ok(false)
+        })
+    }
+
+    /// Whether the root context is done, after [`Instance::stop`].
+    pub fn is_done(&self) -> bool {
+        !self.is_alive || self.guest.state().root == Life::New
+    }
+
+    /// A callback of the root context, unless the guest was told that it is gone.
+    fn of_root<T>(&self, callback: Option<T>) -> Option<T> {
+        callback.filter(|_| self.guest.state().root != Life::New)
+    }
+
+    /// What it has done so far.
+    pub fn figures(&mut self) -> Figures {
+        let memory_bytes = self.guest.memory().map_or(0, |memory| memory.len());
+        let state = self.guest.state();
+        Figures {
+            crossings: state.crossings,
+            cpu_ns: state.cpu_ns,
+            memory_bytes: memory_bytes as u64,
+            denials: state.denials,
+            lines_dropped: state.lines_dropped,
+            streams: state.streams.len(),
+        }
+    }
+
+    /// Makes calls that share one limit of time. A fault is the instance's end: whoever waits is woken.
+    fn phase<T>(
+        &mut self,
+        work: impl FnOnce(&mut Phase<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        if !self.is_alive {
+            let message = "the instance was ended before; start a new one";
+            return Err(Fault::new(FaultKind::Host, "no callback", message));
+        }
+        let loaded = &self.filter.loaded;
+        let result = match self.guest.calls() {
+            Ok(calls) => {
+                let mut phase = Phase::begin(calls, loaded);
+                let result = work(&mut phase);
+                result.and_then(|value| phase.finish_done().map(|()| value))
+            }
+            // Nothing was called: the instance is as it was.
+            Err(error) => return Err(Fault::of(error, "no callback")),
+        };
+        if result.is_err() {
+            self.is_alive = false;
+            self.guest.state_mut().wake_all();
+        }
+        result
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.guest.state().unregister_queues();
+    }
+}
+
+/// What a program does before it is a filter.
+fn start_module(phase: &mut Phase<'_>) -> Result<(), Fault> {
+    let callbacks = phase.callbacks();
+    phase.call_if(At::Root, "_initialize", callbacks.initialize.as_ref(), ())?;
+    phase.call_if(At::Root, "main", callbacks.main.as_ref(), (0, 0))?;
+    phase.call_if(At::Root, "__main_void", callbacks.main_void.as_ref(), ())?;
+    phase.call_if(At::Root, "_start", callbacks.start.as_ref(), ())?;
+    Ok(())
+}
+
+fn start_root(phase: &mut Phase<'_>) -> Result<(), Fault> {
+    let callbacks = phase.callbacks();
+    let settings = &phase.loaded().settings;
+    phase.state().root = Life::Created;
+    let on_create = callbacks.on_context_create.as_ref();
+    phase.call_if(At::Root, "proxy_on_context_create", on_create, (ROOT, 0))?;
+    phase.state().is_in_vm_start = true;
+    let bytes = settings.vm_configuration.len() as u32;
+    let name = "proxy_on_vm_start";
+    let started = phase.call_if(
+        At::Root,
+        name,
+        callbacks.on_vm_start.as_ref(),
+        (ROOT, bytes),
+    )?;
+    phase.state().is_in_vm_start = false;
+    check_accepted(started, name)?;
+    let bytes = settings.configuration.len() as u32;
+    let name = "proxy_on_configure";
+    let on_configure = callbacks.on_configure.as_ref();
+    let configured = phase.call_if(At::Root, name, on_configure, (ROOT, bytes))?;
+    check_accepted(configured, name)
+}
+
+fn check_accepted(answer: Option<u32>, callback: &'static str) -> Result<(), Fault> {
+    match answer {
+        Some(0) => Err(Fault::new(
+            FaultKind::Refused,
+            callback,
+            "it does not take its configuration",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn call_part(
+    phase: &mut Phase<'_>,
+    id: StreamId,
+    part: Part,
+    callback: OnPart,
+    end_of_stream: bool,
+) -> Result<Action, Fault> {
+    let Some(stream) = phase.state().stream_mut(id) else {
+        return Ok(Action::Continue);
+    };
+    stream.begin(part, changeable(part, end_of_stream));
+    let exchange = stream.exchange.as_deref();
+    let size = exchange.map_or(0, |exchange| size_of(part, exchange));
+    let (at, name) = (At::Stream(id.slot), part.callback());
+    let wanted = match callback {
+        OnPart::Two(function) => phase.call(at, name, &function, (id.context, size))?,
+        OnPart::Three(function) => {
+            let parameters = (id.context, size, u32::from(end_of_stream));
+            phase.call(at, name, &function, parameters)?
+        }
+    };
+    let action = match phase.state().stops {
+        true => Action::Pause,
+        false => action(part, wanted, phase.callbacks().is_v0_2_100()),
+    };
+    if let Some(stream) = phase.state().stream_mut(id) {
+        stream.end(part, action);
+    }
+    Ok(action)
+}
+
+/// What a callback may change. Where a body ends without trailers, it may make some.
+fn changeable(part: Part, end_of_stream: bool) -> Parts {
+    let own = Parts::of(part);
+    match (part, end_of_stream) {
+        (Part::RequestBody, true) => own.and(Parts::of(Part::RequestTrailers)),
+        (Part::ResponseBody, true) => own.and(Parts::of(Part::ResponseTrailers)),
+        _ => own,
+    }
+}
+
+/// Fields or bytes of a part.
+fn size_of(part: Part, exchange: &Exchange) -> u32 {
+    let trailers =
+        |trailers: &Option<http::HeaderMap>| trailers.as_ref().map_or(0, |map| map.len());
+    match part {
+        Part::RequestHeaders => View::of_request(exchange).len(),
+        Part::RequestBody => exchange.request_rest.body.len() as u32,
+        Part::RequestTrailers => trailers(&exchange.request_rest.trailers) as u32,
+        Part::ResponseHeaders => match &exchange.response {
+            Some(parts) => View::Response(parts.status, &parts.headers).len(),
+            None => 0,
+        },
+        Part::ResponseBody => exchange.response_rest.body.len() as u32,
+        Part::ResponseTrailers => trailers(&exchange.response_rest.trailers) as u32,
+    }
+}
+
+/// Of Envoy's numbers: 0 goes on; 2, for headers, goes on and ends the stream, which is the server's to know;
+/// every other one holds. With 1 a module of 0.2.100 holds a head and has its body come all the same.
+fn action(part: Part, wanted: u32, is_v0_2_100: bool) -> Action {
+    let is_head = matches!(part, Part::RequestHeaders | Part::ResponseHeaders);
+    match wanted {
+        0 => Action::Continue,
+        1 if is_head && is_v0_2_100 => Action::HoldHead,
+        2 if is_head => Action::Continue,
+        _ => Action::Pause,
+    }
+}
+
+fn close_stream(phase: &mut Phase<'_>, id: StreamId) -> Result<Option<Box<Exchange>>, Fault> {
+    let is_done = phase.is_done(At::Stream(id.slot), id.context)?;
+    let most = phase.loaded().settings.bounds.unfinished_streams;
+    if is_done || phase.state().unfinished_streams >= most {
+        phase.finish_stream(id.slot)?;
+        let stream = phase.state().remove(id.slot);
+        return Ok(stream.and_then(|stream| stream.exchange));
+    }
+    let state = phase.state();
+    state.unfinished_streams += 1;
+    Ok(state
+        .stream_mut(id)
+        .and_then(|stream| stream.leave_unfinished()))
+}
