@@ -1,0 +1,288 @@
+//! One request, from a new instance to the guest's end.
+
+use crate::{
+    Fault,
+    component::{Isolation, Pre},
+    drive::{End, Head, Run},
+    state::{State, TURN_TICKS, make_store, take_apart},
+    worker::{Kept, Shared},
+};
+use http::{header::HOST, request::Parts, uri::Authority};
+use std::{pin::Pin, rc::Rc};
+use tokio::sync::oneshot;
+use wasmtime::Store;
+use wasmtime_wasi::I32Exit;
+use wasmtime_wasi_http::{
+    Error, FieldMap, WasiBody, WasiHttpView,
+    p2::bindings::{Proxy, ProxyPre, http::types::Scheme},
+    p3::{self, bindings::ServicePre},
+};
+
+/// Where the head of the answer goes.
+type SendHead = oneshot::Sender<Head>;
+
+/// What a guest is asked.
+pub(crate) struct Request {
+    pub(crate) head: Parts,
+    pub(crate) body: WasiBody,
+    /// It came by TLS.
+    pub(crate) is_secure: bool,
+}
+
+/// Whether a guest can be asked.
+///
+/// # Errors
+///
+/// When nobody can tell which host is asked.
+pub(crate) fn check(head: &Parts) -> Result<(), Fault> {
+    let host = head.headers.get(HOST);
+    if head.uri.authority().is_none()
+        && host.is_none_or(|host| Authority::try_from(host.as_bytes()).is_err())
+    {
+        return Err(Fault::Request("it names no host".into()));
+    }
+    Ok(())
+}
+
+impl Request {
+    fn into_new(self, hooks: &mut dyn wasmtime_wasi_http::WasiHttpHooks) -> p3::Request {
+        let Parts {
+            method,
+            uri,
+            headers,
+            ..
+        } = self.head;
+        let authority = uri.authority().cloned().or_else(|| {
+            let host = headers.get(HOST)?;
+            Authority::try_from(host.as_bytes()).ok()
+        });
+        let scheme = match self.is_secure {
+            true => http::uri::Scheme::HTTPS,
+            false => http::uri::Scheme::HTTP,
+        };
+        let path = uri.path_and_query().cloned();
+        let headers = FieldMap::new_immutable(hooks, headers);
+        // What becomes of the request's body is for nobody to know.
+        let (request, _consumed) = p3::Request::new(
+            method,
+            Some(scheme),
+            authority,
+            path,
+            headers,
+            None,
+            self.body,
+        );
+        request
+    }
+}
+
+/// Runs the guest to its end.
+pub(crate) fn run(shared: Rc<Shared>, request: Request, head: SendHead) -> Run {
+    match (&shared.loaded.pre, shared.loaded.isolation) {
+        (Pre::Preview2(_), Isolation::Fresh) => Box::pin(run_fresh(shared, request, head)),
+        (Pre::Preview2(_), Isolation::Kept) => Box::pin(run_kept(shared, request, head)),
+        (Pre::Preview3(_), _) => Box::pin(run_tasks(shared, request, head)),
+    }
+}
+
+async fn run_fresh(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
+    let Pre::Preview2(pre) = &shared.loaded.pre else {
+        return End::default();
+    };
+    let mut store = match new_store(&shared, pre.engine()) {
+        Ok(store) => store,
+        Err(error) => return End::failed(&error),
+    };
+    let result = async {
+        let proxy = pre.instantiate_async(&mut store).await?;
+        call(&mut store, &proxy, request, head).await
+    }
+    .await;
+    match result {
+        Err(error) if !error.is::<I32Exit>() => End::failed(&error),
+        result => End {
+            exit: result
+                .err()
+                .and_then(|error| error.downcast().ok())
+                .map(|I32Exit(code)| code),
+            left: Some(take_apart(store)),
+            fault: None,
+        },
+    }
+}
+
+async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
+    let Pre::Preview2(pre) = &shared.loaded.pre else {
+        return End::default();
+    };
+    let kept = match shared.take_kept() {
+        Some(mut kept) => {
+            kept.store.set_epoch_deadline(TURN_TICKS);
+            kept.store.set_hostcall_fuel(crate::limits::HOST_CALL_BYTES);
+            Ok(kept)
+        }
+        None => make_kept(&shared, pre).await,
+    };
+    let mut kept = match kept {
+        Ok(kept) => kept,
+        Err(error) => return End::failed(&error),
+    };
+    match call(&mut kept.store, &kept.proxy, request, head).await {
+        Ok(()) => {
+            shared.keep(kept);
+            End::default()
+        }
+        Err(error) => {
+            shared.host.restarted();
+            match error.downcast_ref::<I32Exit>() {
+                Some(exit) => End {
+                    exit: Some(exit.0),
+                    left: Some(take_apart(kept.store)),
+                    fault: None,
+                },
+                None => End::failed(&error),
+            }
+        }
+    }
+}
+
+async fn make_kept(shared: &Shared, pre: &ProxyPre<State>) -> wasmtime::Result<Kept> {
+    let mut store = new_store(shared, pre.engine())?;
+    let proxy = pre.instantiate_async(&mut store).await?;
+    Ok(Kept { store, proxy })
+}
+
+fn new_store(shared: &Shared, engine: &wasmtime::Engine) -> wasmtime::Result<Store<State>> {
+    let context = shared.context()?;
+    Ok(make_store(engine, shared, &shared.loaded.reach, context))
+}
+
+/// Hands the request over and lets the guest run.
+async fn call(
+    store: &mut Store<State>,
+    proxy: &Proxy,
+    request: Request,
+    head: SendHead,
+) -> wasmtime::Result<()> {
+    let scheme = match request.is_secure {
+        true => Scheme::Https,
+        false => Scheme::Http,
+    };
+    let asked = http::Request::from_parts(request.head, request.body);
+    let mut http = store.data_mut().http();
+    let asked = http.new_incoming_request(scheme, asked)?;
+    let answer = http.new_response_outparam_from_callback(move |answer| {
+        // Nobody waits any more: the client has gone.
+        let _ = head.send(answer.map_err(|code| Fault::of_code(&code)));
+    })?;
+    proxy
+        .wasi_http_incoming_handler()
+        .call_handle(store, asked, answer)
+        .await
+}
+
+async fn run_tasks(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
+    let Pre::Preview3(pre) = &shared.loaded.pre else {
+        return End::default();
+    };
+    let mut store = match new_store(&shared, pre.engine()) {
+        Ok(store) => store,
+        Err(error) => return End::failed(&error),
+    };
+    match run_task(&mut store, pre, request, head).await {
+        Err(error) if !error.is::<I32Exit>() => End::failed(&error),
+        result => End {
+            exit: result
+                .err()
+                .and_then(|error| error.downcast().ok())
+                .map(|I32Exit(code)| code),
+            left: Some(take_apart(store)),
+            fault: None,
+        },
+    }
+}
+
+/// The guest's tasks go on until the answer's body has been taken, or nobody wants it.
+async fn run_task(
+    store: &mut Store<State>,
+    pre: &ServicePre<State>,
+    request: Request,
+    head: SendHead,
+) -> wasmtime::Result<()> {
+    let service = pre.instantiate_async(&mut *store).await?;
+    let request = request.into_new(store.data_mut().http().hooks);
+    store
+        .run_concurrent(async move |store| {
+            let response = match service.handle(store, request).await? {
+                Ok(response) => response,
+                Err(code) => {
+                    let _ = head.send(Err(Fault::of_new_code(&code)));
+                    return Ok(());
+                }
+            };
+            let (taken, is_taken) = oneshot::channel::<()>();
+            let response =
+                store.with(|store| response.into_http(store, std::future::ready(Ok(()))))?;
+            let watched = |body| UntilTaken {
+                body,
+                _taken: taken,
+            };
+            if head
+                .send(Ok(response.map(watched).map(WasiBody::new)))
+                .is_ok()
+            {
+                // Whoever has the body has dropped it.
+                let _ = is_taken.await;
+            }
+            Ok(())
+        })
+        .await?
+}
+
+/// A body that tells when it is dropped.
+struct UntilTaken {
+    body: WasiBody,
+    _taken: oneshot::Sender<()>,
+}
+
+impl http_body::Body for UntilTaken {
+    type Data = bytes::Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(uri: &str, host: Option<&str>) -> Result<(), Fault> {
+        let mut request = http::Request::builder().uri(uri.parse::<http::Uri>().unwrap());
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        check(&head)
+    }
+
+    #[test]
+    fn a_request_names_its_host_somewhere() {
+        assert!(request("/", Some("example.com")).is_ok());
+        assert!(request("http://example.com/", None).is_ok());
+        assert!(request("/", None).is_err());
+        assert!(request("/", Some("a b")).is_err());
+    }
+}

@@ -1,0 +1,279 @@
+//! Driving a guest: by whoever waits for its answer, within its time.
+
+use crate::{
+    Fault,
+    body::{AnswerBody, Streaming},
+    component::Pre,
+    host::Done,
+    limits::TimeUp,
+    request_body::Wait,
+    state::State,
+    worker::Shared,
+};
+use http::Response;
+use palisade_engine::places::Place;
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{sync::oneshot, time::Sleep};
+use wasmtime_wasi_http::WasiBody;
+
+/// The head of an answer, with its body to come.
+pub(crate) type Head = Result<Response<WasiBody>, Fault>;
+/// A guest's run to its end.
+pub(crate) type Run = Pin<Box<dyn Future<Output = End>>>;
+
+/// How a guest ended.
+#[derive(Default)]
+pub(crate) struct End {
+    /// It did not end by itself.
+    pub(crate) fault: Option<Fault>,
+    /// It ended itself with this code.
+    pub(crate) exit: Option<i32>,
+    /// What the host held for it: the other half of a body that it has not finished.
+    pub(crate) left: Option<State>,
+}
+
+impl End {
+    pub(crate) fn failed(error: &wasmtime::Error) -> Self {
+        Self {
+            fault: Some(Fault::of(error)),
+            ..Self::default()
+        }
+    }
+}
+
+/// How long a guest may go on once nobody waits for its answer: it takes the place of one who could answer.
+const ERRAND_TIME: Duration = Duration::from_secs(60);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A guest under way.
+pub(crate) struct Drive {
+    run: Option<Run>,
+    /// Of the instance, and so for as long as that.
+    place: Option<Place>,
+    end: Option<End>,
+    shared: Rc<Shared>,
+    /// By the worker's clock: when its time is up.
+    wall_ns: u64,
+    /// When it began, if there is a limit to its time.
+    begin_ns: u64,
+    /// When it ran last.
+    last_ns: u64,
+    /// For the rest of its request.
+    body_wait: Option<Rc<Wait>>,
+    /// Since when its client has a part of the answer and does not ask for another.
+    taking_since_ns: Option<u64>,
+    /// For its client to take parts of the answer.
+    taking_ns: u64,
+    sleep: Option<Pin<Box<Sleep>>>,
+    used_ns: u64,
+    most_ns: u64,
+    fault: Option<Fault>,
+}
+
+impl Drive {
+    pub(crate) fn new(
+        run: Run,
+        shared: Rc<Shared>,
+        place: Place,
+        body_wait: Option<Rc<Wait>>,
+    ) -> Self {
+        let reach = &shared.loaded.reach;
+        let (begin_ns, wall_ns) = reach.time.map_or((0, u64::MAX), |time| {
+            let now_ns = shared.until.now_ns();
+            (now_ns, now_ns.saturating_add(nanos(time)))
+        });
+        Self {
+            run: Some(run),
+            place: Some(place),
+            end: None,
+            wall_ns,
+            begin_ns,
+            last_ns: begin_ns,
+            body_wait,
+            taking_since_ns: None,
+            taking_ns: 0,
+            sleep: None,
+            used_ns: 0,
+            most_ns: nanos(reach.cpu_time),
+            fault: None,
+            shared,
+        }
+    }
+
+    /// Lets the guest run on. `Ready` once it has ended.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(run) = &mut self.run else {
+            return Poll::Ready(());
+        };
+        let shared = &self.shared;
+        let start_ns = shared.until.now_ns();
+        if let Some(since_ns) = self.taking_since_ns.take() {
+            self.taking_ns += start_ns.saturating_sub(since_ns);
+        }
+        let left_ns = self.most_ns.saturating_sub(self.used_ns);
+        shared
+            .until
+            .set(self.wall_ns, start_ns.saturating_add(left_ns));
+        let ticking = shared.timer.start();
+        // All that a guest of WASI 0.2 waits for is asked each time; a task of 0.3 only when it was woken.
+        let wait = self.body_wait.as_deref();
+        let wait = wait.filter(|_| matches!(shared.loaded.pre, Pre::Preview2(_)));
+        if let Some(wait) = wait {
+            wait.forget_asked();
+        }
+        let polled = run.as_mut().poll(context);
+        if let Some(wait) = wait {
+            wait.end_unless_asked();
+        }
+        drop(ticking);
+        self.last_ns = shared.until.now_ns();
+        self.used_ns += self.last_ns.saturating_sub(start_ns);
+        match polled {
+            Poll::Ready(end) => {
+                self.end(end);
+                Poll::Ready(())
+            }
+            Poll::Pending => self.poll_time(context),
+        }
+    }
+
+    /// A guest that waits is ended by the clock; one that computes, by the engine.
+    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.wall_ns == u64::MAX {
+            return Poll::Pending;
+        }
+        let at = self.shared.until.instant(self.wall_ns);
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
+        if sleep.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.end(End {
+            fault: Some(Fault::Time(TimeUp::Wall.to_string())),
+            ..End::default()
+        });
+        Poll::Ready(())
+    }
+
+    fn end(&mut self, end: End) {
+        self.run = None;
+        self.place = None;
+        self.sleep = None;
+        if let Some(fault) = end.fault.clone() {
+            self.fail(self.blame(fault));
+        }
+        self.end = Some(end);
+    }
+
+    /// Whose fault it is that time was up: a guest is not to be left alone because its clients are slow.
+    fn blame(&self, fault: Fault) -> Fault {
+        if !matches!(fault, Fault::Time(_)) {
+            return fault;
+        }
+        let body_wait = self.body_wait.as_ref().map(|wait| wait.total());
+        let waited_ns = nanos(body_wait.unwrap_or_default()) + self.taking_ns;
+        let whole_ns = self.shared.until.now_ns().saturating_sub(self.begin_ns);
+        match waited_ns > whole_ns / 2 {
+            true => Fault::Client,
+            false => fault,
+        }
+    }
+
+    /// A part of the answer is handed out: the guest runs again when the client wants another.
+    pub(crate) fn is_taken_from(&mut self) {
+        self.taking_since_ns = Some(self.last_ns);
+    }
+
+    /// The first fault counts, and is told at once. Gives that.
+    pub(crate) fn fail(&mut self, fault: Fault) -> &Fault {
+        let shared = &self.shared;
+        self.fault.get_or_insert_with(|| {
+            shared.log(&fault);
+            fault
+        })
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Why it failed, if it did.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// Drives the guest until it has set its answer's head, and to its end if that is near.
+    pub(crate) async fn answer(
+        mut self,
+        mut head: oneshot::Receiver<Head>,
+    ) -> Result<Response<AnswerBody>, Fault> {
+        let head = poll_fn(|context| {
+            let has_ended = self.poll(context).is_ready();
+            match head.try_recv() {
+                Ok(head) => Poll::Ready(Some(head)),
+                Err(_) if has_ended => Poll::Ready(None),
+                Err(_) => Poll::Pending,
+            }
+        })
+        .await;
+        let fault = match head {
+            Some(Ok(head)) => {
+                let (head, body) = head.into_parts();
+                let mut streaming = Streaming::new(self, body, &head.headers);
+                poll_fn(|context| Poll::Ready(streaming.begin(context))).await?;
+                return Ok(Response::from_parts(head, streaming.begun()));
+            }
+            Some(Err(fault)) => fault,
+            None => {
+                let exit = self.end.as_ref().and_then(|end| end.exit);
+                exit.map_or(Fault::NoAnswer, Fault::Exit)
+            }
+        };
+        let fault = self.fail(fault).clone();
+        self.rest();
+        Err(fault)
+    }
+
+    /// Nobody waits for the guest any more, and it may go on: within its time and [`ERRAND_TIME`], by a task of
+    /// its own.
+    pub(crate) fn rest(mut self) {
+        if self.has_ended() {
+            return;
+        }
+        let most_ns = nanos(ERRAND_TIME);
+        self.wall_ns = self
+            .wall_ns
+            .min(self.shared.until.now_ns().saturating_add(most_ns));
+        self.sleep = None;
+        let host = Rc::clone(&self.shared.host);
+        host.spawn(Box::pin(async move {
+            poll_fn(|context| self.poll(context)).await;
+        }));
+    }
+}
+
+impl Drop for Drive {
+    /// Whatever became of the request, it is counted once.
+    fn drop(&mut self) {
+        // The store goes first: what it holds counts as held until then.
+        self.run = None;
+        if let Some(State { context, .. }) = self.end.take().and_then(|end| end.left) {
+            self.shared.give_back(context);
+        }
+        self.shared.tell_memory();
+        self.shared.host.done(Done {
+            cpu_ns: self.used_ns,
+            fault: self.fault.as_ref(),
+        });
+    }
+}
