@@ -29,7 +29,21 @@ const WASM_FLAGS: &[&str] = &[
     "-Wextra",
     "-Wno-unused-result",
 ];
+/// Filters and components need no libc, and start with as little memory as they get by with.
+const BARE_WASM_FLAGS: &[&str] = &[
+    "--target=wasm32",
+    "-O2",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-nostdlib",
+    "-mbulk-memory",
+    "-Wl,--no-entry,--stack-first,--strip-all",
+    "-Wl,-z,stack-size=16384",
+];
 const STATIC: &[&str] = &["-static"];
+/// What serves requests is compared with other servers.
+const FAST_STATIC: &[&str] = &["-static", "-O2", "-D_GNU_SOURCE"];
 const DYNAMIC: &[&str] = &["-pie", "-fPIE"];
 const FREESTANDING: &[&str] = &[
     "-static",
@@ -51,6 +65,8 @@ fn main() {
         "portable",
         "portable-go",
         "wasi",
+        "filters",
+        "services",
     ] {
         println!("cargo::rerun-if-changed={}", guests.join(folder).display());
     }
@@ -58,13 +74,20 @@ fn main() {
     println!("cargo::rerun-if-env-changed=WASM_CC");
 
     build_hostile(&guests.join("hostile"), &out);
-    build_each(&guests.join("stage"), &out);
-    build_each(&guests.join("friendly"), &out.join("friendly"));
+    build_each(&guests.join("stage"), STATIC, &out);
+    build_each(&guests.join("friendly"), STATIC, &out.join("friendly"));
 
     build_portable(&guests.join("portable"), &out);
     build_go(&guests.join("portable-go"), &out);
     let attacks = guests.join("wasi/attacks");
-    compile_wasm(&c_files(&attacks), &out.join("hostile.wasm"));
+    compile_wasm(WASM_FLAGS, &c_files(&attacks), &out.join("hostile.wasm"));
+
+    let filters = guests.join("filters");
+    build_each_wasm(&filters, &out.join("filters"));
+    let components = guests.join("services/component");
+    build_each_wasm(&components, &out.join("components"));
+    let programs = guests.join("services/native");
+    build_each(&programs, FAST_STATIC, &out.join("programs"));
 
     let list = list_attacks(&out.join("hostile"));
     let table = guests.join("portable/probes.def");
@@ -73,7 +96,27 @@ fn main() {
     let modules = families(&attacks.join("attacks.def"));
     let text = enums(&list)
         + &enums_of_modules(&modules)
-        + &one_enum("Probe", "The probes of `guests/portable`.", &probes);
+        + &one_enum("Probe", "The probes of `guests/portable`.", &probes)
+        + &one_enum(
+            "Filter",
+            "The filters of `guests/filters`.",
+            &stems(&filters),
+        )
+        + &one_enum(
+            "FilterAttack",
+            "What `guests/filters/hostile.c` tries.",
+            &entries(&filters.join("hostile.def"), "ATTACK"),
+        )
+        + &one_enum(
+            "Component",
+            "The components of `guests/services/component`.",
+            &stems(&components),
+        )
+        + &one_enum(
+            "Program",
+            "The programs of `guests/services/native`.",
+            &stems(&programs),
+        );
     fs::write(out.join("guests.rs"), text).expect("write guests.rs");
 }
 
@@ -95,12 +138,20 @@ fn build_hostile(folder: &Path, out: &Path) {
 }
 
 /// Builds each file of `folder` as a program of its own.
-fn build_each(folder: &Path, out: &Path) {
+fn build_each(folder: &Path, flags: &[&str], out: &Path) {
     fs::create_dir_all(out).expect("create the guests' folder");
     for source in c_files(folder) {
         let name = source.file_stem().expect("a file name").to_owned();
-        let flags = if name == "true" { FREESTANDING } else { STATIC };
+        let flags = if name == "true" { FREESTANDING } else { flags };
         compile(&[source], flags, &out.join(name));
+    }
+}
+
+/// Builds each file of `folder` as a module of its own.
+fn build_each_wasm(folder: &Path, out: &Path) {
+    fs::create_dir_all(out).expect("create the guests' folder");
+    for (source, name) in c_files(folder).into_iter().zip(stems(folder)) {
+        compile_wasm(BARE_WASM_FLAGS, &[source], &out.join(name + ".wasm"));
     }
 }
 
@@ -108,7 +159,7 @@ fn build_each(folder: &Path, out: &Path) {
 fn build_portable(folder: &Path, out: &Path) {
     let sources = c_files(folder);
     compile(&sources, STATIC, &out.join("portable"));
-    compile_wasm(&sources, &out.join("portable.wasm"));
+    compile_wasm(WASM_FLAGS, &sources, &out.join("portable.wasm"));
 }
 
 /// Builds the probes in Go twice, or notes for the tests why there are none.
@@ -153,7 +204,7 @@ fn build_go_for(folder: &Path, system: &str, machine: &str, program: &Path) -> R
 }
 
 /// Builds a module, or notes for the tests why there is none.
-fn compile_wasm(sources: &[PathBuf], module: &Path) {
+fn compile_wasm(flags: &[&str], sources: &[PathBuf], module: &Path) {
     let compiler = env::var("WASM_CC").unwrap_or_else(|_| "clang-19".to_owned());
     if let Err(error) = Command::new(&compiler).arg("--version").output() {
         println!("cargo::warning=no guests for the wasm wall: {compiler}: {error}");
@@ -162,7 +213,7 @@ fn compile_wasm(sources: &[PathBuf], module: &Path) {
         );
         return;
     }
-    if let Err(why) = try_compile_with(&compiler, WASM_FLAGS, sources, &[], module) {
+    if let Err(why) = try_compile_with(&compiler, flags, sources, &[], module) {
         panic!(
             "{}: {why}: does it have wasi-libc and libclang-rt-19-dev-wasm32 (tools/setup test)?",
             module.display()
@@ -209,6 +260,12 @@ fn c_files(folder: &Path) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// The names of the guests whose sources lie in `folder`.
+fn stems(folder: &Path) -> Vec<String> {
+    let name = |file: &PathBuf| file.file_stem().expect("a name").to_string_lossy().into();
+    c_files(folder).iter().map(name).collect()
 }
 
 fn compile(sources: &[PathBuf], flags: &[&str], program: &Path) {

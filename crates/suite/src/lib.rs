@@ -32,6 +32,7 @@ pub mod equality;
 pub mod modules;
 pub mod outcome;
 pub mod runner;
+pub mod served;
 mod stage;
 pub mod table;
 pub mod tools;
@@ -40,7 +41,7 @@ pub mod witness;
 
 use std::path::PathBuf;
 
-/// The generated enums: [`guests::Family`], one per family, and [`guests::Probe`].
+/// The generated enums: [`guests::Family`], one per family, [`guests::Probe`], and the guests that [`served`] has.
 pub mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }

@@ -53,6 +53,7 @@ pub(super) fn equip(folder: &Path) -> io::Result<()> {
         return Ok(());
     }
     let status = Command::new(folder.join(COMPILER))
+        .arg("program")
         .stdin(File::open(module)?)
         .stdout(File::create(folder.join(CODE))?)
         .stderr(Stdio::inherit())

@@ -1,0 +1,152 @@
+//! The server's state, for `palisade status` and for programs.
+
+use super::Report;
+use crate::{
+    figures::{GuestKind, GuestSum, State},
+    log::Rfc3339,
+};
+use serde::Serialize;
+use std::time::SystemTime;
+
+/// What `GET /status` answers. Keys are added, none changes its meaning.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// Of palisade.
+    pub version: &'static str,
+    /// The configuration's file.
+    pub file: String,
+    /// The server's process.
+    pub pid: u32,
+    /// When it began.
+    pub started: String,
+    /// Seconds since then.
+    pub uptime_s: u64,
+    /// The configuration that serves, counted from 1.
+    pub generation: u64,
+    /// Since when.
+    pub serving_since: Option<String>,
+    /// Reloads that led to a new generation.
+    pub reloads: u64,
+    /// Reloads that left the old one serving.
+    pub failed_reloads: u64,
+    /// Why the last reload failed; null once one has succeeded.
+    pub last_failure: Option<Told>,
+    /// What in the configuration is probably not meant.
+    pub warnings: Vec<String>,
+    /// Threads that serve.
+    pub workers: usize,
+    /// Where requests come in.
+    pub listeners: Vec<String>,
+    /// Connections now.
+    pub connections: u64,
+    /// Requests since the start.
+    pub requests: u64,
+    /// Lines that no log took in time.
+    pub log_lines_dropped: u64,
+    /// Filters and services.
+    pub guests: Vec<GuestStatus>,
+}
+
+/// Something that went wrong, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// When.
+    pub time: String,
+    /// What.
+    pub message: String,
+}
+
+/// A filter or service.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GuestStatus {
+    /// Its name.
+    pub name: String,
+    /// `filter`, `component`, `program`, `files` or `upstream`.
+    pub kind: &'static str,
+    /// `idle`, `ready`, `starting` or `resting`.
+    pub state: &'static str,
+    /// Requests that it was asked about.
+    pub requests: u64,
+    /// Those that it did not answer as it should have.
+    pub errors: u64,
+    /// Time in its code and its host functions, in µs.
+    pub cpu_us: u64,
+    /// Memory that its instances hold.
+    pub memory_bytes: u64,
+    /// Calls into it and out of it; of filters alone.
+    pub crossings: Option<u64>,
+    /// What it asked for and was not granted.
+    pub denials: u64,
+    /// Times that it trapped, took too long or too much, or died.
+    pub faults: u64,
+    /// Instances or processes started in place of one that ended.
+    pub restarts: u64,
+    /// The last of its faults.
+    pub last_fault: Option<Told>,
+}
+
+/// The state as it is now.
+pub fn status(report: &Report) -> Status {
+    let now = report.now().clone();
+    let sums = report.registry.guests_now();
+    let guests = now.guests.iter().map(|guest| {
+        let known = sums
+            .iter()
+            .find(|(id, _)| id.kind == guest.kind && *id.name == *guest.name);
+        let sum = known.map(|(_, sum)| sum.clone()).unwrap_or_default();
+        guest_status(&guest.name, guest.what, sum)
+    });
+    let edge = |figure: fn(&crate::edge::EdgeFigures) -> u64| {
+        now.edge.iter().map(|edge| figure(edge)).sum()
+    };
+    Status {
+        version: env!("CARGO_PKG_VERSION"),
+        file: report.file.display().to_string(),
+        pid: std::process::id(),
+        started: time(report.started),
+        uptime_s: report.begun.elapsed().as_secs(),
+        generation: now.generation,
+        serving_since: now.since.map(time),
+        reloads: now.reloads,
+        failed_reloads: now.failed_reloads,
+        workers: now.edge.len(),
+        connections: edge(|edge| edge.connections.get()),
+        requests: edge(|edge| edge.requests.get()),
+        log_lines_dropped: report.log.dropped(),
+        guests: guests.collect(),
+        last_failure: now.last_failure.map(|(when, message)| Told {
+            time: time(when),
+            message,
+        }),
+        warnings: now.warnings,
+        listeners: now.listeners,
+    }
+}
+
+fn time(time: SystemTime) -> String {
+    Rfc3339(time).to_string()
+}
+
+fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
+    GuestStatus {
+        name: name.into(),
+        kind,
+        state: match sum.state {
+            // Only programs are started when they are asked for; the rest is loaded.
+            State::Idle if kind != "program" => State::Ready.name(),
+            state => state.name(),
+        },
+        requests: sum.requests,
+        errors: sum.errors,
+        cpu_us: sum.cpu_ns / 1000,
+        memory_bytes: sum.memory_bytes,
+        crossings: (kind == GuestKind::Filter.name()).then_some(sum.crossings),
+        denials: sum.denials,
+        faults: sum.faults,
+        restarts: sum.restarts,
+        last_fault: sum.last_fault.map(|fault| Told {
+            time: time(fault.time),
+            message: fault.message,
+        }),
+    }
+}

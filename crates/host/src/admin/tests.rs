@@ -1,0 +1,283 @@
+mod exposition;
+
+use super::*;
+use crate::{
+    account::BrokenBy,
+    config::{self, Address},
+    figures::{GuestKind, State},
+};
+use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, UnixStream},
+};
+
+struct Stage {
+    folder: TempDir,
+    report: Arc<Report>,
+    reloads: mpsc::Receiver<Asked>,
+    admin: Admin,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let log = Log::start(&config::Log {
+            path: Some("/dev/null".into()),
+            ..config::Log::default()
+        });
+        let registry = Arc::new(Registry::default());
+        let report = Arc::new(Report::new(
+            "/srv/host.toml".into(),
+            registry,
+            Arc::default(),
+            log.unwrap(),
+        ));
+        let (ask, reloads) = mpsc::channel(1);
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            admin: Admin::new(report.clone(), ask),
+            report,
+            reloads,
+        }
+    }
+
+    /// A server with some history.
+    fn with_figures() -> Self {
+        let stage = Self::new();
+        let registry = &stage.report.registry;
+        let filter = registry.guest(GuestKind::Filter, "auth", 0);
+        filter.requests.add(7);
+        filter.cpu_ns.add(1_500_000);
+        filter.fault("it trapped: \u{1b}[31munreachable");
+        filter.set_state(State::Resting);
+        registry.guest(GuestKind::Filter, "auth", 1).requests.add(3);
+        registry
+            .guest(GuestKind::Service, "site", 0)
+            .requests
+            .add(9);
+        let route = registry.route("api", 0);
+        route.count(Some(StatusCode::OK), None);
+        route.count(Some(StatusCode::BAD_GATEWAY), None);
+        route.count(None, Some(BrokenBy::Client));
+        route.count_time(Duration::from_micros(700), 1);
+        route.count_time(Duration::from_secs(11), 16);
+        registry.route("", 0);
+        let edge = EdgeFigures::default();
+        edge.accepted.add(4);
+        edge.connections.set(2);
+        edge.requests.add(10);
+        *stage.report.now() = Now {
+            generation: 3,
+            listeners: vec!["http://127.0.0.1:8080".into()],
+            edge: vec![Arc::new(edge)],
+            guests: vec![
+                Guest {
+                    kind: GuestKind::Filter,
+                    name: "auth".into(),
+                    what: "filter",
+                },
+                Guest {
+                    kind: GuestKind::Service,
+                    name: "site".into(),
+                    what: "files",
+                },
+            ],
+            reloads: 2,
+            failed_reloads: 1,
+            last_failure: Some((SystemTime::UNIX_EPOCH, "it was wrong".into())),
+            ..Now::default()
+        };
+        stage
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("admin.sock")
+    }
+
+    fn open(&self) -> Door {
+        Door::open(&Address::Unix(self.socket()), self.admin.clone()).unwrap()
+    }
+}
+
+async fn ask(socket: &Path, request: &str) -> String {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream
+        .write_all(format!("{request} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+fn run(act: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(act);
+}
+
+#[test]
+fn only_the_servers_user_reaches_the_socket() {
+    run(async {
+        let stage = Stage::new();
+        let door = stage.open();
+        let mode = std::fs::metadata(stage.socket())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(door);
+        assert!(!stage.socket().exists(), "it is gone with the server");
+    });
+}
+
+#[test]
+fn metrics_are_in_the_format_of_prometheus() {
+    run(async {
+        let stage = Stage::with_figures();
+        let _door = stage.open();
+        let answer = ask(&stage.socket(), "GET /metrics").await;
+        let (head, page) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(
+            head.contains("content-type: text/plain; version=0.0.4"),
+            "{head}"
+        );
+        let page: Vec<_> = page
+            .lines()
+            .filter(|line| !line.starts_with("palisade_start_time_seconds "))
+            .collect();
+        exposition::check(&page.join("\n"));
+        insta::assert_snapshot!(page.join("\n"));
+    });
+}
+
+#[test]
+fn status_is_json() {
+    run(async {
+        let stage = Stage::with_figures();
+        let _door = stage.open();
+        let answer = ask(&stage.socket(), "GET /status").await;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let mut status: serde_json::Value = serde_json::from_str(body).unwrap();
+        for key in ["pid", "started", "uptime_s"] {
+            assert!(!status[key].is_null());
+            status[key] = key.into();
+        }
+        status["guests"][0]["last_fault"]["time"] = "then".into();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&status).unwrap());
+    });
+}
+
+#[test]
+fn a_reload_is_answered_when_it_has_ended() {
+    run(async {
+        let mut stage = Stage::new();
+        let _door = stage.open();
+        let mut reloads = std::mem::replace(&mut stage.reloads, mpsc::channel(1).1);
+        let reloaded = |generation, error: Option<&str>| Reloaded {
+            generation,
+            warnings: Vec::new(),
+            error: error.map(Into::into),
+        };
+        for (outcome, status) in [
+            (reloaded(2, None), "HTTP/1.1 200 "),
+            (reloaded(2, Some("broken")), "HTTP/1.1 422 "),
+        ] {
+            let socket = stage.socket();
+            let asking = tokio::spawn(async move { ask(&socket, "POST /reload").await });
+            let asked = reloads.recv().await.unwrap();
+            assert!(!asking.is_finished());
+            asked.send(outcome.clone()).unwrap();
+            let answer = asking.await.unwrap();
+            assert!(answer.starts_with(status), "{answer}");
+            assert_eq!(
+                answer.contains("broken"),
+                outcome.error.is_some(),
+                "{answer}"
+            );
+        }
+        drop(reloads);
+        let answer = ask(&stage.socket(), "POST /reload").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    });
+}
+
+#[test]
+fn what_there_is_not_is_told() {
+    run(async {
+        let stage = Stage::new();
+        let _door = stage.open();
+        for (request, wanted) in [
+            ("GET /", "HTTP/1.1 404 "),
+            ("GET /reload", "HTTP/1.1 405 "),
+            ("POST /metrics", "HTTP/1.1 405 "),
+            ("BREW /status", "HTTP/1.1 405 "),
+        ] {
+            let answer = ask(&stage.socket(), request).await;
+            assert!(answer.starts_with(wanted), "{request}: {answer}");
+        }
+    });
+}
+
+/// A page in a browser on this machine can send requests here, under a name of its own.
+#[test]
+fn a_port_answers_no_web_page() {
+    run(async {
+        let stage = Stage::new();
+        let door = Door::open(
+            &Address::Internet("127.0.0.1:0".parse().unwrap()),
+            stage.admin.clone(),
+        )
+        .unwrap();
+        let Address::Internet(address) = *door.address() else {
+            panic!("no port");
+        };
+        let ask = async |head: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET /status HTTP/1.1\r\n{head}\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer.get(9..12).unwrap().to_owned()
+        };
+        assert_eq!(ask(&format!("host: {address}\r\n")).await, "200");
+        for host in ["localhost", "LocalHost:1", "127.0.0.2", "[::1]", "[::1]:80"] {
+            assert_eq!(ask(&format!("host: {host}\r\n")).await, "200", "{host}");
+        }
+        for host in [
+            "localhost.attacker.example",
+            "127.0.0.1.attacker.example",
+            "192.0.2.1",
+            "attacker.example@127.0.0.1.",
+            "localhost\r\nhost: attacker.example",
+        ] {
+            assert_eq!(ask(&format!("host: {host}\r\n")).await, "403", "{host}");
+        }
+        assert_eq!(ask("host: attacker.example\r\n").await, "403");
+        assert_eq!(ask("host: attacker.example:80\r\n").await, "403");
+        assert_eq!(ask("").await, "403");
+        let page = format!("host: {address}\r\norigin: http://attacker.example\r\n");
+        assert_eq!(ask(&page).await, "403");
+    });
+}
+
+#[test]
+fn who_says_nothing_gives_up_its_place() {
+    run(async {
+        let stage = Stage::new();
+        let _door = stage.open();
+        let mut silent = Vec::new();
+        for number in 0..70 {
+            let mut stream = UnixStream::connect(stage.socket()).await.unwrap();
+            let begun = &b"GET /status HTTP/1.1\r\nhost: x\r\n"[..number % 20];
+            stream.write_all(begun).await.unwrap();
+            silent.push(stream);
+        }
+        let answer =
+            tokio::time::timeout(Duration::from_secs(60), ask(&stage.socket(), "GET /status"))
+                .await
+                .expect("it has a turn");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    });
+}

@@ -1,0 +1,536 @@
+//! A body on its way through the filters that look at it.
+//!
+//! ```text
+//!  inner ──▶ place 0 [held] ──▶ place 1 [held] ──▶ out
+//! ```
+//!
+//! A filter that pauses holds what it has seen; the next piece is added, and it is asked again about the
+//! whole. What is held lies at the filter's station, so that it sees it also when it is told something else. One
+//! that holds more than it may ends the exchange.
+
+use super::{SharedFlow, Step, Verdict, Woken};
+use crate::body::{Body, BodyError};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame};
+use palisade_filter::{Direction, Part};
+use std::{
+    mem,
+    ops::Range,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// Pieces that are shown to filters before others on this worker get their turn.
+const CALLBACKS_AT_ONCE: usize = 16;
+
+/// Why a body broke off that filters look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("guest: a filter failed over this body")]
+    Failed,
+    #[error("guest: a filter answered in place of the rest of this body")]
+    Answered,
+    #[error("guest: a filter broke this stream off")]
+    Reset,
+    #[error("guest: a filter holds back more of this body than its `body-size` allows")]
+    TooLarge,
+}
+
+/// A body, and the stations of the flow that look at it.
+pub(super) struct FilteredBody {
+    flow: SharedFlow,
+    inner: Body,
+    direction: Direction,
+    places: Vec<Place>,
+    /// The inner body's end was passed to the first place.
+    has_ended: bool,
+    /// Trailers on their way, and the place whose turn it is to see them.
+    trailers: Option<(HeaderMap, usize)>,
+    out: Bytes,
+    /// Bytes that have passed the last place.
+    passed_bytes: u64,
+    /// What is to be said at the next look.
+    broken: Option<Broken>,
+    /// All has passed the last place; trailers, if any, go out.
+    is_through: bool,
+}
+
+/// One station's.
+struct Place {
+    station: usize,
+    most_bytes: usize,
+    pause: Option<Pause>,
+    /// How many streams the station had had when its filter paused.
+    opened: u32,
+}
+
+/// A filter holds what it has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// Some of the body; more is to come.
+    Piece,
+    /// The body to its end.
+    End,
+    /// The same, and trailers that it was not shown yet.
+    BeforeTrailers,
+    /// Trailers that it was shown, beside what it holds of the body.
+    Trailers,
+}
+
+impl FilteredBody {
+    /// The body as these stations pass it on. One that no station looks at stays as it is, but for
+    /// this: it keeps the flow until it is sent, for filters are told about the end of their streams.
+    pub(super) fn wrap(
+        flow: &SharedFlow,
+        inner: Body,
+        direction: Direction,
+        stations: Range<usize>,
+    ) -> Body {
+        let places = places(flow, direction, stations);
+        if places.is_empty() {
+            return match (direction, inner) {
+                (Direction::Request, inner) | (_, inner @ (Body::Empty | Body::Whole(_))) => inner,
+                (Direction::Response, inner) => Body::new(Kept {
+                    inner,
+                    passed_bytes: 0,
+                    flow: SharedFlow::clone(flow),
+                }),
+            };
+        }
+        let mut body = Self {
+            flow: SharedFlow::clone(flow),
+            inner,
+            direction,
+            places,
+            has_ended: false,
+            trailers: None,
+            out: Bytes::new(),
+            passed_bytes: 0,
+            broken: None,
+            is_through: false,
+        };
+        // What is there already is filtered at once, and its length is known then.
+        if let Body::Whole(bytes) = &mut body.inner {
+            let bytes = mem::take(bytes);
+            body.has_ended = true;
+            match body.push(0, bytes.into(), true) {
+                Ok(()) if body.is_through => return Body::Whole(mem::take(&mut body.out)),
+                Ok(()) => {}
+                Err(broken) => body.broken = Some(broken),
+            }
+        }
+        Body::new(body)
+    }
+
+    /// Passes a piece on, from this place to the end or to the one that holds it.
+    fn push(
+        &mut self,
+        from: usize,
+        mut piece: BytesMut,
+        mut has_ended: bool,
+    ) -> Result<(), Broken> {
+        for at in from..self.places.len() {
+            if piece.is_empty() && !has_ended {
+                return Ok(());
+            }
+            if !self.ask(at, piece, has_ended)? {
+                return Ok(());
+            }
+            (piece, has_ended) = self.let_go(at, has_ended);
+        }
+        self.out = piece.freeze();
+        self.is_through = has_ended;
+        self.passed_bytes += self.out.len() as u64;
+        let mut flow = self.flow.borrow_mut();
+        flow.note_passed(self.direction, self.passed_bytes);
+        Ok(())
+    }
+
+    /// Asks one place about what it holds and this piece. Whether it lets both go.
+    fn ask(&mut self, at: usize, piece: BytesMut, has_ended: bool) -> Result<bool, Broken> {
+        let (part, direction) = (body_of(self.direction), self.direction);
+        let place = &mut self.places[at];
+        place.pause = None;
+        let (station, most_bytes) = (place.station, place.most_bytes);
+        let mut flow = self.flow.borrow_mut();
+        let held = &mut flow.rest(station, direction).body;
+        match held.is_empty() {
+            true => *held = piece,
+            false => held.extend_from_slice(&piece),
+        }
+        if !flow.looks_at(station, part) {
+            return Ok(true);
+        }
+        let step = flow.call(station, part, has_ended);
+        let held_bytes = flow.rest(station, direction).body.len();
+        drop(flow);
+        match step {
+            Step::Continue => Ok(true),
+            Step::Stop(verdict) => Err(self.stop(at, verdict)),
+            Step::Pause | Step::HoldHead if held_bytes > most_bytes => {
+                Err(self.stop(at, Verdict::TooLarge(direction)))
+            }
+            Step::Pause | Step::HoldHead => {
+                self.places[at].pause = Some(match has_ended {
+                    true => Pause::End,
+                    false => Pause::Piece,
+                });
+                let mut flow = self.flow.borrow_mut();
+                self.places[at].opened = flow.stations[station].opened;
+                // Whatever it is told while it holds this, it finds it.
+                flow.hand_to(station);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Takes what a place held of the body, and whether the body ends with it: not if its filter has made trailers
+    /// at the end.
+    fn let_go(&mut self, at: usize, has_ended: bool) -> (BytesMut, bool) {
+        let mut flow = self.flow.borrow_mut();
+        let rest = flow.rest(self.places[at].station, self.direction);
+        let body = mem::take(&mut rest.body);
+        rest.passed_bytes += body.len() as u64;
+        if !has_ended {
+            return (body, false);
+        }
+        let made = rest.trailers.take().filter(|made| !made.is_empty());
+        let is_end = made.is_none();
+        self.trailers = made.map(|made| (made, at + 1));
+        (body, is_end)
+    }
+
+    /// Shows trailers to this place and those after it.
+    fn push_trailers(&mut self, from: usize, mut trailers: HeaderMap) -> Result<(), Broken> {
+        for at in from..self.places.len() {
+            let Some(ended) = self.end_body(at, trailers)? else {
+                return Ok(());
+            };
+            let Some(seen) = self.ask_trailers(at, ended)? else {
+                return Ok(());
+            };
+            trailers = seen;
+            // What it held of the body goes before them.
+            let (held, _) = self.let_go(at, false);
+            if !held.is_empty() {
+                self.trailers = Some((trailers, at + 1));
+                return self.push(at + 1, held, false);
+            }
+        }
+        self.trailers = Some((trailers, self.places.len()));
+        self.is_through = true;
+        Ok(())
+    }
+
+    /// Tells a place that holds some of the body that no more comes, for trailers say so to nobody who does not look
+    /// at them. `None`: it still holds the body, and the trailers wait.
+    fn end_body(&mut self, at: usize, trailers: HeaderMap) -> Result<Option<HeaderMap>, Broken> {
+        if self.places[at].pause != Some(Pause::Piece) {
+            return Ok(Some(trailers));
+        }
+        let (station, direction) = (self.places[at].station, self.direction);
+        self.flow.borrow_mut().rest(station, direction).trailers = Some(trailers);
+        if !self.ask(at, BytesMut::new(), true)? {
+            self.places[at].pause = Some(Pause::BeforeTrailers);
+            return Ok(None);
+        }
+        Ok(Some(self.take_trailers(at)))
+    }
+
+    /// Takes trailers that a place had: none, if its filter has emptied them.
+    fn take_trailers(&mut self, at: usize) -> HeaderMap {
+        let mut flow = self.flow.borrow_mut();
+        let rest = flow.rest(self.places[at].station, self.direction);
+        rest.trailers.take().unwrap_or_default()
+    }
+
+    /// Asks one place about trailers. `None`: it holds them.
+    fn ask_trailers(
+        &mut self,
+        at: usize,
+        trailers: HeaderMap,
+    ) -> Result<Option<HeaderMap>, Broken> {
+        let (part, direction) = (trailers_of(self.direction), self.direction);
+        self.places[at].pause = None;
+        let station = self.places[at].station;
+        let mut flow = self.flow.borrow_mut();
+        if !flow.looks_at(station, part) {
+            return Ok(Some(trailers));
+        }
+        flow.rest(station, direction).trailers = Some(trailers);
+        let step = flow.call(station, part, true);
+        match step {
+            Step::Continue => {
+                let seen = flow.rest(station, direction).trailers.take();
+                Ok(Some(seen.unwrap_or_default()))
+            }
+            Step::Stop(verdict) => {
+                drop(flow);
+                Err(self.stop(at, verdict))
+            }
+            Step::Pause | Step::HoldHead => {
+                self.places[at].pause = Some(Pause::Trailers);
+                self.places[at].opened = flow.stations[station].opened;
+                flow.hand_to(station);
+                Ok(None)
+            }
+        }
+    }
+
+    fn stop(&mut self, at: usize, verdict: Verdict) -> Broken {
+        let broken = match verdict {
+            Verdict::Failed | Verdict::Busy | Verdict::BadPath => Broken::Failed,
+            Verdict::Local(_) => Broken::Answered,
+            Verdict::Reset => Broken::Reset,
+            Verdict::TooLarge(_) => Broken::TooLarge,
+        };
+        let mut flow = self.flow.borrow_mut();
+        let station = self.places[at].station;
+        if let Verdict::TooLarge(Direction::Response) = verdict {
+            // A client can send what it likes; a filter of answers should know its service.
+            flow.stations[station].slot.figures.errors.add(1);
+        }
+        flow.early = Some((station, verdict));
+        broken
+    }
+
+    /// Lets a place go on whose filter says so. Whether one did.
+    fn resume(&mut self, context: &mut Context<'_>) -> Result<bool, Broken> {
+        for at in 0..self.places.len() {
+            let Some(pause) = self.places[at].pause else {
+                continue;
+            };
+            let Place {
+                station, opened, ..
+            } = self.places[at];
+            let flow = self.flow.borrow();
+            let polled = flow.poll_resumed(station, opened, self.direction, context);
+            drop(flow);
+            match polled {
+                Poll::Pending => continue,
+                Poll::Ready(Woken::Died) => self.ask_again(at, pause)?,
+                Poll::Ready(Woken::Resumed) => self.release(at, pause)?,
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Asks a place once more about what it holds, in another instance.
+    fn ask_again(&mut self, at: usize, pause: Pause) -> Result<(), Broken> {
+        self.places[at].pause = match pause {
+            // It is told anew that the body has ended.
+            Pause::BeforeTrailers => Some(Pause::Piece),
+            _ => None,
+        };
+        if let Pause::BeforeTrailers | Pause::Trailers = pause {
+            let trailers = self.take_trailers(at);
+            return self.push_trailers(at, trailers);
+        }
+        let mut flow = self.flow.borrow_mut();
+        let rest = flow.rest(self.places[at].station, self.direction);
+        let held = mem::take(&mut rest.body);
+        drop(flow);
+        self.push(at, held, pause == Pause::End)
+    }
+
+    fn release(&mut self, at: usize, pause: Pause) -> Result<(), Broken> {
+        let station = self.places[at].station;
+        let verdict = self.flow.borrow_mut().local_response(station);
+        if let Some(verdict) = verdict {
+            return Err(self.stop(at, verdict));
+        }
+        self.places[at].pause = None;
+        match pause {
+            Pause::Piece | Pause::End => {}
+            Pause::BeforeTrailers => self.trailers = Some((self.take_trailers(at), at)),
+            Pause::Trailers => self.trailers = Some((self.take_trailers(at), at + 1)),
+        }
+        let (held, is_end) = self.let_go(at, pause == Pause::End);
+        self.push(at + 1, held, is_end)
+    }
+
+    /// Trailers go on. Whether there were any.
+    fn advance_trailers(&mut self) -> Result<bool, Broken> {
+        match self.trailers.take() {
+            Some((trailers, at)) => self.push_trailers(at, trailers).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes what the inner body has. Whether it had anything.
+    fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let frame = match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(frame) => frame.transpose()?,
+        };
+        let Some(frame) = frame else {
+            self.has_ended = true;
+            return Poll::Ready(self.push(0, BytesMut::new(), true).map_err(Into::into));
+        };
+        let pushed = match frame.into_data() {
+            Ok(data) => {
+                self.has_ended = self.inner.is_end_stream();
+                self.push(0, data.into(), self.has_ended)
+            }
+            Err(frame) => match frame.into_trailers() {
+                Ok(trailers) => {
+                    self.has_ended = true;
+                    self.push_trailers(0, trailers)
+                }
+                Err(_) => Ok(()),
+            },
+        };
+        Poll::Ready(pushed.map_err(Into::into))
+    }
+}
+
+impl HttpBody for FilteredBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if let Some(broken) = this.broken.take() {
+            return Poll::Ready(Some(Err(broken.into())));
+        }
+        for _ in 0..CALLBACKS_AT_ONCE {
+            if !this.out.is_empty() {
+                let out = mem::take(&mut this.out);
+                return Poll::Ready(Some(Ok(Frame::data(out))));
+            }
+            if this.is_through {
+                let trailers = this.trailers.take();
+                return Poll::Ready(trailers.map(|(trailers, _)| Ok(Frame::trailers(trailers))));
+            }
+            match this
+                .resume(context)
+                .and_then(|resumed| Ok(resumed || this.advance_trailers()?))
+            {
+                Err(broken) => return Poll::Ready(Some(Err(broken.into()))),
+                Ok(true) => continue,
+                Ok(false) if this.has_ended => return Poll::Pending,
+                Ok(false) => {}
+            }
+            match this.read(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(Ok(())) => {}
+            }
+        }
+        // Others get their turn: each callback may take all its time.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_through && self.out.is_empty() && self.trailers.is_none()
+    }
+}
+
+/// A body beside the flow that it belongs to.
+struct Kept {
+    inner: Body,
+    passed_bytes: u64,
+    flow: SharedFlow,
+}
+
+impl HttpBody for Kept {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.passed_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut flow = self.flow.borrow_mut();
+        flow.note_passed(Direction::Response, self.passed_bytes);
+    }
+}
+
+/// A body whose first part has come.
+pub(super) struct Begun {
+    first: Option<Result<Frame<Bytes>, BodyError>>,
+    rest: Body,
+}
+
+impl Begun {
+    pub(super) fn body(first: Result<Frame<Bytes>, BodyError>, rest: Body) -> Body {
+        Body::new(Self {
+            first: Some(first),
+            rest,
+        })
+    }
+}
+
+impl HttpBody for Begun {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(first)),
+            None => Pin::new(&mut self.rest).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.rest.is_end_stream()
+    }
+}
+
+fn places(flow: &SharedFlow, direction: Direction, stations: Range<usize>) -> Vec<Place> {
+    let flow = flow.borrow();
+    let looks = |at: &usize| {
+        flow.looks_at(*at, body_of(direction)) || flow.looks_at(*at, trailers_of(direction))
+    };
+    let place = |station: usize| Place {
+        station,
+        most_bytes: flow.stations[station].slot.loaded.body_bytes,
+        pause: None,
+        opened: 0,
+    };
+    match direction {
+        Direction::Request => stations.filter(looks).map(place).collect(),
+        Direction::Response => stations.rev().filter(looks).map(place).collect(),
+    }
+}
+
+pub(super) fn body_of(direction: Direction) -> Part {
+    match direction {
+        Direction::Request => Part::RequestBody,
+        Direction::Response => Part::ResponseBody,
+    }
+}
+
+fn trailers_of(direction: Direction) -> Part {
+    match direction {
+        Direction::Request => Part::RequestTrailers,
+        Direction::Response => Part::ResponseTrailers,
+    }
+}

@@ -1,0 +1,384 @@
+//! One connection: which protocol it speaks, its requests, its end.
+
+use super::{
+    body::{Fault, Received, ReceivedFault, Sent},
+    check::{check, take_out_underscores},
+    io::{Socket, Stream, Transport, Wire},
+    stream::Streams,
+    watch::{OpenRequest, Sweep, Verdict, Watch, Watched},
+};
+use crate::{
+    account::{Account, BrokenBy},
+    answers::Reset,
+    body::Body,
+    config::{Address, Limits},
+};
+use bytes::BytesMut;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request};
+use http_body::Body as _;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use palisade_filter::Peer;
+use rustls::{ProtocolVersion, ServerConfig};
+use std::{future::poll_fn, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, task::Poll};
+use tokio::io::AsyncReadExt;
+use tokio_rustls::TlsAcceptor;
+
+/// What an HTTP/2 client that knows before says first: RFC 9113, section 3.4.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What is read of a connection before its protocol is known.
+const FIRST_READ: usize = 2048;
+
+/// What is held of one connection, in each direction, before there is back-pressure.
+const BUFFER: usize = 128 << 10;
+
+/// Bytes that may come for one HTTP/2 stream, and for a connection, before they are read.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// Streams that the client reset before they were looked at, and those that we had to reset: more end the
+/// connection.
+const MOST_PENDING_RESETS: usize = 20;
+const MOST_ERROR_RESETS: usize = 128;
+
+/// Who answers the requests of a worker's connections.
+pub(crate) trait Guests: 'static {
+    /// The worker's books.
+    fn sweep(&self) -> &Rc<Sweep>;
+    /// How connections are spoken with.
+    fn protocols(&self) -> Rc<Protocols>;
+    /// The next connection's number.
+    fn next_number(&self) -> u64;
+    /// The account of a request, of one that is refused too.
+    fn open(&self, peer: &Peer, head: &request::Parts) -> Account;
+    /// The answer to a request.
+    fn answer(
+        &self,
+        peer: &Rc<Peer>,
+        request: Request<Body>,
+        account: &mut Account,
+    ) -> impl Future<Output = Response<Body>>;
+}
+
+/// HTTP as the limits want it.
+pub(crate) struct Protocols {
+    http1: http1::Builder,
+    /// Requests of one HTTP/2 connection at one time.
+    streams: u32,
+    header_bytes: u32,
+}
+
+impl Protocols {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            http1: http1_builder(limits),
+            streams: limits.streams,
+            header_bytes: u32::try_from(limits.header_bytes).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// One for each connection, for it knows whose its streams are.
+    fn http2(&self, watch: &Rc<Watch>) -> http2::Builder<Streams> {
+        let mut builder = http2::Builder::new(Streams(Rc::clone(watch)));
+        builder
+            .max_concurrent_streams(self.streams)
+            .max_header_list_size(self.header_bytes)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .adaptive_window(false)
+            .max_send_buf_size(BUFFER)
+            .max_pending_accept_reset_streams(MOST_PENDING_RESETS)
+            .max_local_error_reset_streams(MOST_ERROR_RESETS);
+        builder
+    }
+}
+
+fn http1_builder(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .half_close(true)
+        .header_read_timeout(None)
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(limits.header_bytes.max(BUFFER));
+    // hyper has room for a hundred fields on its stack, and allocates for any other number.
+    if limits.headers > 100 {
+        builder.max_headers(limits.headers);
+    }
+    builder
+}
+
+/// Begins to serve an accepted connection, which `shared.connections` has counted.
+pub(super) fn begin<G: Guests>(
+    stream: Stream,
+    client: Option<SocketAddr>,
+    listener: &Address,
+    tls: Option<Arc<ServerConfig>>,
+    guests: &Rc<G>,
+) {
+    let watched = Watched::new(guests.sweep(), tls.is_some());
+    let peer = Peer {
+        address: client,
+        local_address: local_address(&stream, listener),
+        number: guests.next_number(),
+        ..Peer::default()
+    };
+    let socket = Socket::new(stream, Rc::clone(&watched.0));
+    let guests = Rc::clone(guests);
+    tokio::task::spawn_local(async move {
+        match tls {
+            None => serve_plain(socket, &watched.0, peer, guests).await,
+            Some(tls) => serve_tls(socket, tls, &watched.0, peer, guests).await,
+        }
+    });
+}
+
+/// The listener's address, unless that is every address of the machine.
+fn local_address(stream: &Stream, listener: &Address) -> Option<SocketAddr> {
+    match (stream, listener) {
+        (_, Address::Internet(address)) if !address.ip().is_unspecified() => Some(*address),
+        (Stream::Tcp(stream), _) => stream.local_addr().ok(),
+        (Stream::Unix(_), _) => None,
+    }
+}
+
+async fn serve_plain<G: Guests>(mut socket: Socket, watch: &Rc<Watch>, peer: Peer, guests: Rc<G>) {
+    let first = watch.unless_ended(read_first(&mut socket, watch)).await;
+    let Some(Some((is_http2, first))) = first else {
+        return;
+    };
+    let wire = Wire::new(Transport::Plain(socket), first, Rc::clone(watch));
+    serve(wire, is_http2, watch, peer, guests).await;
+}
+
+/// Reads until it is clear what the client speaks. `None`: nothing.
+async fn read_first(socket: &mut Socket, watch: &Watch) -> Option<(bool, BytesMut)> {
+    let mut first = BytesMut::with_capacity(FIRST_READ);
+    loop {
+        let count = socket.read_buf(&mut first).await.ok()?;
+        if count == 0 && first.is_empty() {
+            return None;
+        }
+        watch.read();
+        let compared = first.len().min(PREFACE.len());
+        if count == 0 || first[..compared] != PREFACE[..compared] {
+            return Some((false, first));
+        }
+        if compared == PREFACE.len() {
+            return Some((true, first));
+        }
+    }
+}
+
+async fn serve_tls<G: Guests>(
+    socket: Socket,
+    config: Arc<ServerConfig>,
+    watch: &Rc<Watch>,
+    mut peer: Peer,
+    guests: Rc<G>,
+) {
+    let handshake = TlsAcceptor::from(config).accept(socket);
+    let Some(Ok(stream)) = watch.unless_ended(handshake).await else {
+        guests.sweep().figures.handshakes_failed.add(1);
+        return;
+    };
+    let session = stream.get_ref().1;
+    peer.tls_version = session.protocol_version().and_then(tls_version);
+    peer.server_name = session.server_name().map(str::to_owned);
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let transport = Transport::Tls(Box::new(stream));
+    let wire = Wire::new(transport, BytesMut::new(), Rc::clone(watch));
+    serve(wire, is_http2, watch, peer, guests).await;
+}
+
+fn tls_version(version: ProtocolVersion) -> Option<&'static str> {
+    match version {
+        ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+        ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+        _ => None,
+    }
+}
+
+async fn serve<G: Guests>(
+    wire: Wire,
+    is_http2: bool,
+    watch: &Rc<Watch>,
+    peer: Peer,
+    guests: Rc<G>,
+) {
+    watch.begin(is_http2);
+    let protocols = guests.protocols();
+    let client = Rc::new(Client {
+        peer: Rc::new(peer),
+        watch: Rc::clone(watch),
+        guests,
+    });
+    let service = service_fn(move |request| {
+        let request_open = OpenRequest::new(&client.watch);
+        answer(Rc::clone(&client), request, request_open)
+    });
+    // How the connection ended is the client's affair: there is nobody to tell.
+    if is_http2 {
+        let connection = protocols.http2(watch).serve_connection(wire, service);
+        let connection = std::pin::pin!(connection);
+        drive(connection, watch, http2::Connection::graceful_shutdown).await;
+    } else {
+        let mut connection = protocols.http1.serve_connection(wire, service);
+        drive(
+            Pin::new(&mut connection),
+            watch,
+            http1::Connection::graceful_shutdown,
+        )
+        .await;
+        // After some errors, and requests for another protocol, hyper leaves the end to us.
+        connection.into_parts().io.end().await;
+    }
+}
+
+/// Polls a connection until it ends or the sweep ends it.
+async fn drive<C: Future>(
+    mut connection: Pin<&mut C>,
+    watch: &Watch,
+    finish: impl Fn(Pin<&mut C>),
+) {
+    poll_fn(|context| {
+        let verdict = watch.verdict(context);
+        if matches!(verdict, Verdict::Drop | Verdict::Reset) {
+            return Poll::Ready(());
+        }
+        let mut polled = connection.as_mut().poll(context);
+        // A request may have come while the connection was thought idle.
+        if verdict == Verdict::Finish && watch.take_finish() && polled.is_pending() {
+            finish(connection.as_mut());
+            polled = connection.as_mut().poll(context);
+        }
+        polled.map(|_| ())
+    })
+    .await;
+}
+
+/// The other end of a connection, for its requests.
+struct Client<G> {
+    peer: Rc<Peer>,
+    watch: Rc<Watch>,
+    guests: Rc<G>,
+}
+
+async fn answer<G: Guests>(
+    client: Rc<Client<G>>,
+    request: Request<Incoming>,
+    open: OpenRequest,
+) -> Result<Response<Sent>, Reset> {
+    let bounds = client.watch.sweep().bounds();
+    let (mut parts, body) = request.into_parts();
+    let mut account = client.guests.open(&client.peer, &parts);
+    let is_head = parts.method == Method::HEAD;
+    let (mut response, fault) = match check(&parts, body.size_hint().exact(), &bounds) {
+        Err(status) => {
+            client.watch.sweep().figures.refused.add(1);
+            (refusal(status, true), None)
+        }
+        Ok(()) => {
+            if !bounds.underscores {
+                take_out_underscores(&mut parts.headers);
+            }
+            let (body, fault) = receive(body, &client.watch);
+            let request = Request::from_parts(parts, body);
+            let answer = client.guests.answer(&client.peer, request, &mut account);
+            let response = answer.await;
+            (amend(response, fault.as_ref()), fault)
+        }
+    };
+    if let Some(&reset) = response.extensions().get::<Reset>() {
+        account.broke(BrokenBy::Filter);
+        return Err(reset);
+    }
+    take_out_body(&mut response, is_head);
+    if !client.watch.is_http2() && client.watch.sweep().is_stopping() {
+        set_close(&mut response);
+    }
+    let length = length_of(&response);
+    let is_whole = matches!(response.body(), Body::Empty | Body::Whole(_));
+    account.answered(response.status(), is_whole);
+    Ok(response.map(|body| Sent::new(body, length, fault, open, account)))
+}
+
+/// Bytes that the body will have, where it says so or its head has promised it.
+fn length_of(response: &Response<Body>) -> Option<u64> {
+    let promised = || {
+        let length = response.headers().get(header::CONTENT_LENGTH)?;
+        length.to_str().ok()?.parse().ok()
+    };
+    response.body().size_hint().exact().or_else(promised)
+}
+
+/// Takes out what the answer must not have (RFC 9110, section 6.4.1): HTTP/2's would be sent. An answer to HEAD
+/// tells how long it would be.
+fn take_out_body(response: &mut Response<Body>, is_head: bool) {
+    let has_none = matches!(
+        response.status(),
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    if !is_head && !has_none {
+        return;
+    }
+    let body = std::mem::take(response.body_mut());
+    if is_head && let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
+        let length = HeaderValue::from(length);
+        let headers = response.headers_mut();
+        headers.entry(header::CONTENT_LENGTH).or_insert(length);
+    }
+}
+
+/// The body with its bounds, and where it says why it was cut off. Most requests have none.
+fn receive(body: Incoming, watch: &Watch) -> (Body, Option<Fault>) {
+    if body.is_end_stream() {
+        return (Body::Empty, None);
+    }
+    let body = Received::new(body, watch);
+    let fault = body.fault();
+    (Body::new(body), Some(fault))
+}
+
+/// The answer that a client gets in place of one that cannot be sent.
+fn amend(response: Response<Body>, fault: Option<&Fault>) -> Response<Body> {
+    match fault.and_then(|fault| fault.get()) {
+        Some(ReceivedFault::TooLong) => refusal(StatusCode::PAYLOAD_TOO_LARGE, true),
+        Some(ReceivedFault::TooLate) => refusal(StatusCode::REQUEST_TIMEOUT, true),
+        // Nobody here speaks another protocol once HTTP is left.
+        None if response.status().is_informational() => refusal(StatusCode::BAD_GATEWAY, false),
+        None => response,
+    }
+}
+
+fn refusal(status: StatusCode, close: bool) -> Response<Body> {
+    let mut response = Response::new(Body::from(text_of(status)));
+    *response.status_mut() = status;
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    if close {
+        set_close(&mut response);
+    }
+    response
+}
+
+fn text_of(refused: StatusCode) -> &'static str {
+    match refused {
+        StatusCode::METHOD_NOT_ALLOWED => "this server makes no tunnels\n",
+        StatusCode::REQUEST_TIMEOUT => "the request did not come in time\n",
+        StatusCode::PAYLOAD_TOO_LARGE => "the body of this request is too long\n",
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "this request has too many header fields\n",
+        StatusCode::NOT_IMPLEMENTED => "no transfer coding but chunked is understood\n",
+        StatusCode::BAD_GATEWAY => "the service answered with something that is not HTTP\n",
+        _ => "this request could be understood in more than one way\n",
+    }
+}
+
+/// HTTP/1: the connection ends with this answer. (hyper takes the field away in HTTP/2.)
+fn set_close(response: &mut Response<Body>) {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
+}

@@ -1,0 +1,113 @@
+//! Certificates of listeners, and what TLS offers.
+
+use crate::config::Tls;
+use arc_swap::ArcSwap;
+use rustls::{
+    InconsistentKeys, ServerConfig,
+    crypto::{CryptoProvider, ring},
+    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
+use std::{path::PathBuf, sync::Arc};
+
+/// Why a listener cannot speak TLS.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum TlsError {
+    #[error("cannot read the certificate {}: make it a PEM file that this process may read", path.display())]
+    ReadCertificate { path: PathBuf, source: pem::Error },
+    #[error("{} holds no certificate in PEM", .0.display())]
+    NoCertificate(PathBuf),
+    #[error("cannot read the private key {}: make it a PEM file that this process may read", path.display())]
+    ReadKey { path: PathBuf, source: pem::Error },
+    #[error("the key {} is of no kind that can be used: take RSA, ECDSA or Ed25519", path.display())]
+    UnknownKey {
+        path: PathBuf,
+        source: rustls::Error,
+    },
+    #[error("the key {} is not that of the certificate {}", key.display(), certificate.display())]
+    Mismatch {
+        key: PathBuf,
+        certificate: PathBuf,
+        source: rustls::Error,
+    },
+    #[error("this machine cannot make keys for TLS")]
+    Provider(#[source] rustls::Error),
+}
+
+/// A listener's certificate, which can change under it.
+#[derive(Debug)]
+pub(crate) struct Certificate(ArcSwap<CertifiedKey>);
+
+impl Certificate {
+    /// Reads certificate and key.
+    pub(crate) fn read(files: &Tls) -> Result<Arc<Self>, TlsError> {
+        let key = read_certified_key(files)?;
+        Ok(Arc::new(Self(ArcSwap::from_pointee(key))))
+    }
+
+    /// Handshakes from now on are made with what `new` holds.
+    pub(crate) fn replace(&self, new: &Self) {
+        self.0.store(new.0.load_full());
+    }
+
+    /// TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1. Sessions are resumed by tickets, so that workers share no
+    /// store of sessions.
+    pub(crate) fn server_config(self: Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Provider)?
+            .with_no_client_auth()
+            .with_cert_resolver(self);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = ring::Ticketer::new().map_err(TlsError::Provider)?;
+        Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn read_certified_key(files: &Tls) -> Result<CertifiedKey, TlsError> {
+    let chain = read_chain(files)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|source| TlsError::ReadKey {
+        path: files.key.clone(),
+        source,
+    })?;
+    let key = ring::sign::any_supported_type(&key).map_err(|source| TlsError::UnknownKey {
+        path: files.key.clone(),
+        source,
+    })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        // Some kinds of keys cannot say; the first handshake will.
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(source) => Err(TlsError::Mismatch {
+            key: files.key.clone(),
+            certificate: files.certificate.clone(),
+            source,
+        }),
+    }
+}
+
+fn read_chain(files: &Tls) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let path = &files.certificate;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let chain = chain.map_err(|source| TlsError::ReadCertificate {
+        path: path.clone(),
+        source,
+    })?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate(path.clone()));
+    }
+    Ok(chain)
+}

@@ -1,0 +1,330 @@
+//! One connection, as the sweep sees it, and its requests.
+
+use super::{Bounds, Sweep, Ticks, held::HeldAnswers};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::atomic::Ordering,
+    task::{Context, Poll, Waker},
+};
+
+/// How long is waited for the client to close, once everything was sent.
+const LINGER: Ticks = 8;
+
+/// Requests given up by the client within one tick that end an HTTP/2 connection: a client that asks and
+/// resets makes work without ever waiting for it (CVE-2023-44487).
+const MOST_ABORTS: u32 = 256;
+
+/// What a connection is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// TLS.
+    Handshake,
+    /// No request.
+    Idle,
+    /// Part of a request's head has come.
+    Head,
+    /// Requests.
+    Busy,
+    /// Everything was sent; the client is to close.
+    Lingering,
+}
+
+/// What is to become of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::edge) enum Verdict {
+    /// It goes on.
+    Keep,
+    /// No other request is begun.
+    Finish,
+    /// The client was told nothing for too long: an answer that says so, and the end.
+    HeadLate,
+    /// The end, now.
+    Drop,
+    /// The end, and what was not sent yet is thrown away.
+    Reset,
+}
+
+/// One connection, as the sweep sees it.
+pub(in crate::edge) struct Watch {
+    sweep: Rc<Sweep>,
+    key: Cell<usize>,
+    phase: Cell<Phase>,
+    since: Cell<Ticks>,
+    http2: Cell<bool>,
+    requests: Cell<u32>,
+    /// The socket takes nothing, since then.
+    stalled: Cell<Option<Ticks>>,
+    pub(super) held: HeldAnswers,
+    aborts: Cell<u32>,
+    verdict: Cell<Verdict>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// Keeps a connection in its worker's books. Dropping it takes it out.
+pub(in crate::edge) struct Watched(pub(in crate::edge) Rc<Watch>);
+
+impl Watched {
+    /// Begins to watch a connection. `shared.connections` has counted it.
+    pub(in crate::edge) fn new(sweep: &Rc<Sweep>, handshake: bool) -> Self {
+        let now = sweep.now.get();
+        let watch = Rc::new(Watch {
+            sweep: Rc::clone(sweep),
+            key: Cell::new(0),
+            phase: Cell::new(if handshake {
+                Phase::Handshake
+            } else {
+                Phase::Idle
+            }),
+            since: Cell::new(now),
+            http2: Cell::new(false),
+            requests: Cell::new(0),
+            stalled: Cell::new(None),
+            held: HeldAnswers::default(),
+            aborts: Cell::new(0),
+            verdict: Cell::new(Verdict::Keep),
+            waker: RefCell::new(None),
+        });
+        let key = sweep.connections.borrow_mut().insert(Rc::clone(&watch));
+        watch.key.set(key);
+        sweep.figures.accepted.add(1);
+        sweep.figures.connections.set(key_count(sweep));
+        sweep.begun.notify_one();
+        Self(watch)
+    }
+}
+
+fn key_count(sweep: &Sweep) -> u64 {
+    sweep.connections.borrow().len() as u64
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let sweep = &self.0.sweep;
+        sweep.connections.borrow_mut().try_remove(self.0.key.get());
+        sweep.figures.connections.set(key_count(sweep));
+        sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        sweep.room.notify_waiters();
+    }
+}
+
+impl Watch {
+    pub(in crate::edge) fn sweep(&self) -> &Rc<Sweep> {
+        &self.sweep
+    }
+
+    pub(in crate::edge) fn is_http2(&self) -> bool {
+        self.http2.get()
+    }
+
+    /// The protocol is known: requests may come.
+    pub(in crate::edge) fn begin(&self, http2: bool) {
+        self.http2.set(http2);
+        if http2 || self.phase.get() == Phase::Handshake {
+            self.enter(Phase::Idle);
+        }
+        if self.sweep.stopping.get() {
+            self.stop();
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        self.since.set(self.sweep.now.get());
+    }
+
+    /// Bytes came from the client.
+    pub(in crate::edge) fn read(&self) {
+        // HTTP/2 has frames that belong to no request.
+        if self.phase.get() == Phase::Idle && !self.http2.get() {
+            self.enter(Phase::Head);
+        }
+    }
+
+    /// The socket took something.
+    pub(in crate::edge) fn wrote(&self) {
+        self.stalled.set(None);
+        // In HTTP/2 it may be no more than the answer to a PING.
+        if self.phase.get() == Phase::Idle && !self.http2.get() {
+            self.enter(Phase::Idle);
+        }
+    }
+
+    /// The socket takes nothing more for now.
+    pub(in crate::edge) fn write_stalled(&self) {
+        if self.stalled.get().is_none() {
+            self.stalled.set(Some(self.sweep.now.get()));
+            self.held.socket_is_full();
+        }
+    }
+
+    /// Everything was sent.
+    pub(in crate::edge) fn linger(&self) {
+        self.enter(Phase::Lingering);
+    }
+
+    /// HTTP/2 has a part of an answer less.
+    pub(super) fn has_let_go(&self) {
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Idle);
+        }
+    }
+
+    fn open_request(&self) {
+        self.requests.set(self.requests.get() + 1);
+        self.phase.set(Phase::Busy);
+        self.sweep.figures.requests.add(1);
+    }
+
+    fn close_request(&self, answered: bool) {
+        let requests = self.requests.get().saturating_sub(1);
+        self.requests.set(requests);
+        if requests == 0 && self.phase.get() == Phase::Busy {
+            self.enter(Phase::Idle);
+        }
+        if !answered && self.http2.get() {
+            self.abort();
+        }
+    }
+
+    fn abort(&self) {
+        self.aborts.set(self.aborts.get() + 1);
+        if self.aborts.get() > MOST_ABORTS {
+            self.judge(Verdict::Reset);
+        }
+    }
+
+    /// Ends the connection once the requests that it is at are answered.
+    pub(super) fn stop(&self) {
+        if self.http2.get() {
+            self.judge(Verdict::Finish);
+        }
+        // HTTP/1 is told with its next answer; the sweep ends it if there is no request on the way.
+        if self.phase.get() == Phase::Idle {
+            self.since.set(self.sweep.now.get());
+        }
+    }
+
+    /// Ends the connection with whatever it is at.
+    pub(super) fn cut_off(&self) {
+        self.judge(Verdict::Drop);
+    }
+
+    pub(super) fn look(&self, bounds: Bounds) {
+        self.aborts.set(0);
+        let (late_answers, is_without_task) =
+            self.held.look(self.stalled.get().is_some(), bounds.body);
+        self.sweep.figures.timed_out.add(late_answers);
+        if is_without_task {
+            self.judge(Verdict::Reset);
+            return;
+        }
+        if self.is_stalled(bounds) {
+            self.judge_slow(Verdict::Reset);
+            return;
+        }
+        let elapsed = self.sweep.elapsed(self.since.get());
+        match self.phase.get() {
+            Phase::Handshake if elapsed > bounds.header => self.judge_slow(Verdict::Drop),
+            Phase::Head if elapsed > bounds.header => self.judge_slow(Verdict::HeadLate),
+            // What is still being sent has the time of a body.
+            Phase::Idle if self.stalled.get().is_some() || self.held.is_any() => {}
+            Phase::Idle if elapsed > bounds.idle => self.end_idle(elapsed - bounds.idle),
+            Phase::Lingering if elapsed > LINGER => self.judge(Verdict::Drop),
+            _ => {}
+        }
+    }
+
+    /// A client that takes nothing of the socket.
+    fn is_stalled(&self, bounds: Bounds) -> bool {
+        let since = self.stalled.get();
+        since.is_some_and(|since| self.sweep.elapsed(since) > bounds.body)
+    }
+
+    /// HTTP/2 may still hold what the client does not take: it gets a while to let go.
+    fn end_idle(&self, over: Ticks) {
+        if over > LINGER {
+            self.judge(Verdict::Drop);
+        } else {
+            self.judge(Verdict::Finish);
+        }
+    }
+
+    fn judge_slow(&self, verdict: Verdict) {
+        if self.verdict.get() != verdict {
+            self.sweep.figures.timed_out.add(1);
+        }
+        self.judge(verdict);
+    }
+
+    fn judge(&self, verdict: Verdict) {
+        self.verdict.set(verdict);
+        if let Some(waker) = self.waker.borrow().as_ref() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The verdict, also of those to come: the connection's task is woken.
+    pub(in crate::edge) fn verdict(&self, context: &mut Context<'_>) -> Verdict {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(context.waker()))
+        {
+            *waker = Some(context.waker().clone());
+        }
+        self.verdict.get()
+    }
+
+    /// The verdict so far.
+    pub(in crate::edge) fn present_verdict(&self) -> Verdict {
+        self.verdict.get()
+    }
+
+    /// Takes back the verdict `Finish`, and says whether it still holds.
+    pub(in crate::edge) fn take_finish(&self) -> bool {
+        self.verdict.replace(Verdict::Keep) == Verdict::Finish
+            && (self.http2.get() || self.phase.get() == Phase::Idle)
+    }
+
+    /// A future's result, or `None` if the connection was to end first.
+    pub(in crate::edge) async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|context| match self.verdict(context) {
+            Verdict::Keep => future.as_mut().poll(context).map(Some),
+            _ => Poll::Ready(None),
+        })
+        .await
+    }
+}
+
+/// A request under way. Dropping it ends it.
+pub(in crate::edge) struct OpenRequest {
+    watch: Rc<Watch>,
+    answered: bool,
+}
+
+impl OpenRequest {
+    pub(in crate::edge) fn new(watch: &Rc<Watch>) -> Self {
+        watch.open_request();
+        Self {
+            watch: Rc::clone(watch),
+            answered: false,
+        }
+    }
+
+    pub(in crate::edge) fn watch(&self) -> &Rc<Watch> {
+        &self.watch
+    }
+
+    /// The whole answer was handed over.
+    pub(in crate::edge) fn set_answered(&mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.watch.close_request(self.answered);
+    }
+}

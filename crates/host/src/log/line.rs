@@ -1,0 +1,309 @@
+//! One line, and how it is written.
+
+use super::{Access, place::Place};
+use crate::figures::GuestKind;
+use palisade_policy::{acts_on_terminal, visible};
+use std::{
+    borrow::Cow,
+    fmt::Write,
+    net::IpAddr,
+    sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Of a message, and of each field that is text.
+const MOST_TEXT_BYTES: usize = 8 << 10;
+/// What a line takes beside its text, about.
+const LINE_BYTES: usize = 192;
+/// Fields of a request's line.
+const MOST_ACCESS_FIELDS: usize = 9;
+
+/// How much a line matters. The words are proxy-wasm's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is its name")]
+pub enum Level {
+    Trace,
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+    Critical,
+}
+
+impl Level {
+    /// The words of `host.toml` and of lines.
+    pub const WORDS: &[(&'static str, Self)] = &[
+        ("trace", Self::Trace),
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("warn", Self::Warn),
+        ("error", Self::Error),
+        ("critical", Self::Critical),
+    ];
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::WORDS[self as usize].0
+    }
+}
+
+/// A field of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number.
+    Number(u64),
+    /// One of the server's own words.
+    Word(&'static str),
+    /// Text, whosever.
+    Text(Box<str>),
+    /// An address of the network.
+    Address(IpAddr),
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<IpAddr> for Value {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl From<Box<str>> for Value {
+    fn from(text: Box<str>) -> Self {
+        match cut(&text).len() == text.len() {
+            true => Self::Text(text),
+            false => Self::from(&*text),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(cut(text).into())
+    }
+}
+
+/// One thing to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub(super) level: Level,
+    pub(super) message: Cow<'static, str>,
+    pub(super) request: Option<u64>,
+    pub(super) fields: Vec<(&'static str, Value)>,
+}
+
+impl Line {
+    /// A line without fields. What of the message is above 8 KiB is cut off.
+    pub fn new(level: Level, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        message.truncate(cut(&message).len());
+        Self {
+            level,
+            message: message.into(),
+            request: None,
+            fields: Vec::new(),
+        }
+    }
+
+    /// The line of a request that is over. Without a broken answer, `time_first_us` of one that came at once, or a
+    /// client on the network, the fields for them are not there.
+    pub(super) fn of_access(access: Access) -> Self {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let mut line = Self {
+            level: Level::Info,
+            message: "request".into(),
+            request: Some(access.request),
+            fields: Vec::with_capacity(MOST_ACCESS_FIELDS),
+        };
+        line.add("client", access.client);
+        line.add("method", Some(access.method.as_str()));
+        line.add("path", Some(access.path));
+        let status = access.status.map(|status| u64::from(status.as_u16()));
+        line.add("status", status);
+        line.add("bytes", Some(access.bytes));
+        line.add("time_us", Some(us(access.time)));
+        line.add("time_first_us", access.first.map(us));
+        line.add("route", Some(access.route));
+        line.add(
+            "broken_by",
+            access.broken_by.map(|by| Value::Word(by.name())),
+        );
+        line
+    }
+
+    fn add(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.fields.push((name, value.into()));
+        }
+    }
+
+    /// Says which request it is about.
+    #[must_use]
+    pub fn of_request(mut self, number: u64) -> Self {
+        self.request = Some(number);
+        self
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    /// What it takes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::Number(_) | Value::Word(_) | Value::Address(_) => 0,
+        };
+        let fields: usize = self.fields.iter().map(|(_, value)| 40 + text(value)).sum();
+        LINE_BYTES + self.message.len() + fields
+    }
+}
+
+/// The beginning of `text` that a line takes.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MOST_TEXT_BYTES)]
+}
+
+/// Whose lines they are and where they go.
+#[derive(Debug)]
+pub(super) struct Origin {
+    guest: Option<(GuestKind, Box<str>)>,
+    pub(super) place: Arc<Place>,
+    pub(super) queued_bytes: AtomicUsize,
+}
+
+impl Origin {
+    pub(super) fn new(guest: Option<(GuestKind, Box<str>)>, place: Arc<Place>) -> Self {
+        Self {
+            guest,
+            place,
+            queued_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn is_guest(&self) -> bool {
+        self.guest.is_some()
+    }
+}
+
+/// Writes one JSON object and a line's end.
+pub(super) fn write_json(out: &mut String, time: SystemTime, origin: &Origin, line: &Line) {
+    let _ = write!(
+        out,
+        r#"{{"time":"{}","level":"{}""#,
+        Rfc3339(time),
+        line.level.name()
+    );
+    if let Some((kind, name)) = &origin.guest {
+        let _ = write!(out, r#","{}":"#, kind.name());
+        write_json_text(out, name);
+    }
+    if let Some(number) = line.request {
+        let _ = write!(out, r#","request":{number}"#);
+    }
+    out.push_str(r#","message":"#);
+    write_json_text(out, &line.message);
+    for (name, value) in &line.fields {
+        let _ = write!(out, r#","{name}":"#);
+        match value {
+            Value::Number(number) => drop(write!(out, "{number}")),
+            Value::Word(word) => write_json_text(out, word),
+            Value::Text(text) => write_json_text(out, text),
+            Value::Address(address) => drop(write!(out, "\"{address}\"")),
+        }
+    }
+    out.push_str("}\n");
+}
+
+/// A string of JSON in which nothing acts on a terminal: JSON itself escapes only what is below U+0020.
+fn write_json_text(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            // All of these have four digits.
+            c if acts_on_terminal(c) || matches!(c, '\u{2028}' | '\u{2029}') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// Writes a line for people.
+pub(super) fn write_text(out: &mut String, time: SystemTime, origin: &Origin, line: &Line) {
+    let _ = write!(out, "{} {:<5}", Rfc3339(time), line.level.name());
+    if let Some((kind, name)) = &origin.guest {
+        let _ = write!(out, " {} {}", kind.name(), visible(name));
+    }
+    if let Some(number) = line.request {
+        let _ = write!(out, " #{number}");
+    }
+    let _ = write!(out, ": {}", visible(&line.message));
+    for (name, value) in &line.fields {
+        match value {
+            Value::Number(number) => drop(write!(out, " {name}={number}")),
+            Value::Word(word) => drop(write!(out, " {name}={word}")),
+            Value::Address(address) => drop(write!(out, " {name}={address}")),
+            Value::Text(text) => {
+                let _ = write!(out, " {name}=");
+                write_word(out, text);
+            }
+        }
+    }
+    out.push('\n');
+}
+
+/// Text that cannot be taken for another field.
+fn write_word(out: &mut String, text: &str) {
+    let is_word = !text.is_empty() && !text.contains([' ', '"', '=', '\\']);
+    match is_word {
+        true => out.push_str(&visible(text)),
+        false => write_json_text(out, text),
+    }
+}
+
+/// A time in UTC with milliseconds, as in RFC 3339.
+pub(crate) struct Rfc3339(pub(crate) SystemTime);
+
+impl std::fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+        let (year, month, day) = date_of(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let ms = since.subsec_millis();
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
+        )
+    }
+}
+
+/// Year, month and day of a day after 1970-01-01. Years are counted from March, so that a leap day is a
+/// year's last.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    const DAYS_OF_400_YEARS: u64 = 146_097;
+    // From 0000-03-01.
+    let days = days + 719_468;
+    let (cycle, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = 400 * cycle + year + u64::from(month <= 2);
+    (year, month, day)
+}

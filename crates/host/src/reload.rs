@@ -1,0 +1,520 @@
+//! From one configuration to the next: the main thread.
+//!
+//! ```text
+//!  SIGHUP, POST /reload, a file that changed
+//!      └─▶ read ──▶ load (a thread of its own) ──▶ put in place: workers, log, admin socket
+//!            └──────────┴──── cannot be: the old one serves on, and everybody is told why
+//! ```
+//!
+//! This thread answers no requests of clients. What takes long, compiling above all, is done beside it, so
+//! that it hears signals and the admin socket at any time.
+
+mod notify;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use crate::{
+    admin::{Admin, AdminError, Asked, Door, Guest, Reloaded, Report},
+    config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
+    edge::EdgeFigures,
+    figures::GuestKind,
+    log::{Level, Line, LogError, Prepared},
+};
+use notify::notify;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+    task::JoinHandle,
+};
+use watch::Watch;
+
+/// Those who can wait for a reload at one time; more wait to be allowed to.
+const MOST_ASKED: usize = 16;
+/// How long the log may take to be written at the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// One signal may come twice: timeout(1) sends it to its child and to the group that the child is in.
+const ONE_SIGNAL: Duration = Duration::from_millis(300);
+
+/// What loads a configuration, beside what serves.
+pub type Load<L> = Box<dyn FnOnce(Config) -> Result<L, String> + Send>;
+
+/// What is steered: workers, and what they serve with.
+pub trait Serving {
+    /// A configuration with all that it needs, ready to be put in place.
+    type Loaded: Send + 'static;
+
+    /// What loads the next configuration. It changes nothing of what serves, and takes as long as it takes.
+    fn loader(&self) -> Load<Self::Loaded>;
+
+    /// Puts a configuration in place, and returns when every worker has it.
+    ///
+    /// # Errors
+    /// Why the old one still serves.
+    fn put(&mut self, loaded: Self::Loaded) -> Result<Put, String>;
+
+    /// Lets requests under way finish for at most `time`; gives the number of connections cut off.
+    fn stop(self, time: Duration) -> usize;
+}
+
+/// What serves now.
+#[derive(Debug, Default)]
+pub struct Put {
+    /// Its number, from 1.
+    pub generation: u64,
+    /// Where requests come in, in the configuration's order, with the ports that they really are.
+    pub listeners: Vec<Address>,
+    /// Figures of the workers' connections.
+    pub edge: Vec<Arc<EdgeFigures>>,
+}
+
+/// The server cannot begin, or cannot do what it was told.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum ServeError {
+    #[error("policy: {0}")]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Load(String),
+    #[error("{0}")]
+    Log(#[from] LogError),
+    #[error("{0}")]
+    Admin(#[from] AdminError),
+    #[error("host: cannot hear signals: {0}")]
+    Signals(#[source] std::io::Error),
+    #[error("host: the thread that loads the configuration broke off")]
+    Broken,
+}
+
+/// A configuration, read and loaded, and what else changes with it.
+struct Next<L> {
+    file: ConfigFile,
+    loaded: L,
+}
+
+/// The server as its main thread has it.
+pub struct Control<S: Serving> {
+    path: PathBuf,
+    serving: S,
+    report: Arc<Report>,
+    admin: Admin,
+    asked: mpsc::Receiver<Asked>,
+    door: Option<Door>,
+    watch: Option<Watch>,
+    config: Config,
+    /// Heard from the beginning on: who knows that the server is ready may send one at once.
+    signals: Signals,
+    loading: Option<Loading<S::Loaded>>,
+    /// A reload is wanted once the present one has ended, by these.
+    wanted: Option<Vec<Asked>>,
+}
+
+/// A reload under way.
+struct Loading<L> {
+    thread: JoinHandle<Result<Next<L>, ServeError>>,
+    asked: Vec<Asked>,
+}
+
+/// Signals that a server hears.
+struct Signals {
+    hangup: Signal,
+    reopen: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// What a signal means.
+enum Heard {
+    /// Read the configuration anew, and open the logs anew.
+    Reload,
+    /// Open the logs anew.
+    Reopen,
+    /// End. Its number.
+    End(u8),
+}
+
+impl Signals {
+    fn hear() -> Result<Self, ServeError> {
+        let hear = |kind| signal(kind).map_err(ServeError::Signals);
+        Ok(Self {
+            hangup: hear(SignalKind::hangup())?,
+            reopen: hear(SignalKind::user_defined1())?,
+            terminate: hear(SignalKind::terminate())?,
+            interrupt: hear(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one.
+    async fn next(&mut self) -> Heard {
+        tokio::select! {
+            _ = self.hangup.recv() => Heard::Reload,
+            _ = self.reopen.recv() => Heard::Reopen,
+            _ = self.terminate.recv() => Heard::End(15),
+            _ = self.interrupt.recv() => Heard::End(2),
+        }
+    }
+
+    /// The number of the second signal by which the server shall end: the first has just come.
+    async fn second_end(&mut self) -> u8 {
+        let first = std::time::Instant::now();
+        loop {
+            match self.next().await {
+                Heard::End(signal) if first.elapsed() >= ONE_SIGNAL => return signal,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<S: Serving> Control<S> {
+    /// Puts the first configuration in place and opens the admin socket. From then on the server serves.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn begin(
+        file: ConfigFile,
+        mut serving: S,
+        report: Report,
+        is_watching: bool,
+    ) -> Result<Self, ServeError> {
+        let signals = Signals::hear()?;
+        let report = Arc::new(report);
+        let (ask, asked) = mpsc::channel(MOST_ASKED);
+        let admin = Admin::new(report.clone(), ask);
+        let mut watch = is_watching.then(|| open_watch(&report)).flatten();
+        if let Some(watch) = &mut watch {
+            watch.follow(files_of(&report.file, &file));
+        }
+        let load = serving.loader();
+        let loaded = load(file.config.clone()).map_err(ServeError::Load)?;
+        let put = serving.put(loaded).map_err(ServeError::Load)?;
+        let mut control = Self {
+            path: report.file.clone(),
+            serving,
+            report,
+            admin,
+            asked,
+            door: None,
+            watch,
+            config: Config::default(),
+            signals,
+            loading: None,
+            wanted: None,
+        };
+        control.door = control.open_door(&file.config)?;
+        control.took(file, put);
+        Ok(control)
+    }
+
+    /// One line: what is served where.
+    pub fn describe(&self) -> String {
+        let now = self.report.now();
+        let listeners = match now.listeners.as_slice() {
+            [] => "no listener of its own".to_owned(),
+            listeners => listeners.join(", "),
+        };
+        let admin = match &self.door {
+            Some(door) => format!("; admin at {}", door.address()),
+            None => String::new(),
+        };
+        let (workers, routes) = (now.edge.len(), self.config.routes.len());
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        format!(
+            "serving {} at {listeners} ({routes} route{}, {workers} worker{}){admin}",
+            self.path.display(),
+            plural(routes),
+            plural(workers),
+        )
+    }
+
+    /// Serves until a signal ends it.
+    pub async fn run(mut self) -> ExitCode
+    where
+        S: Send + 'static,
+    {
+        notify("READY=1");
+        loop {
+            tokio::select! {
+                heard = self.signals.next() => match heard {
+                    Heard::Reload => {
+                        self.report.log.reopen();
+                        self.reload(None);
+                    }
+                    Heard::Reopen => self.report.log.reopen(),
+                    Heard::End(_) => break,
+                },
+                Some(asked) = self.asked.recv() => self.reload(Some(asked)),
+                () = changed(&mut self.watch) => self.reload(None),
+                next = loaded(&mut self.loading) => self.finish(next),
+            }
+        }
+        self.end().await
+    }
+
+    /// Begins a reload, or notes that one is wanted when the present one has ended.
+    fn reload(&mut self, asked: Option<Asked>) {
+        if self.loading.is_some() {
+            self.wanted.get_or_insert_default().extend(asked);
+            return;
+        }
+        notify::reloading();
+        let known = self.watch.as_ref().map(Watch::stamps);
+        let read = ConfigFile::read(&self.path);
+        if let (Some(watch), Some(known)) = (&mut self.watch, known) {
+            let files = read.as_ref().ok().map(|file| files_of(&self.path, file));
+            watch.follow_on(files, known);
+        }
+        let load = self.serving.loader();
+        let thread = tokio::task::spawn_blocking(move || {
+            let file = read?;
+            let loaded = load(file.config.clone()).map_err(ServeError::Load)?;
+            Ok(Next { file, loaded })
+        });
+        self.loading = Some(Loading {
+            thread,
+            asked: asked.into_iter().collect(),
+        });
+    }
+
+    /// Puts what was loaded in place, or tells why not.
+    fn finish(&mut self, (next, asked): (Result<Next<S::Loaded>, ServeError>, Vec<Asked>)) {
+        let error = match next.and_then(|next| self.put(next)) {
+            Ok(()) => None,
+            Err(error) => Some(self.failed(&error)),
+        };
+        notify("READY=1");
+        let reloaded = {
+            let now = self.report.now();
+            Reloaded {
+                generation: now.generation,
+                warnings: now.warnings.clone(),
+                error,
+            }
+        };
+        for asked in asked {
+            // Who does not wait any more need not be told.
+            let _ = asked.send(reloaded.clone());
+        }
+        if let Some(wanted) = self.wanted.take() {
+            self.reload(None);
+            if let Some(loading) = &mut self.loading {
+                loading.asked = wanted;
+            }
+        }
+    }
+
+    /// All or nothing: what can fail comes before what is seen.
+    fn put(&mut self, next: Next<S::Loaded>) -> Result<(), ServeError> {
+        let Next { file, loaded } = next;
+        let log = self.report.log.prepare(&file.config.log)?;
+        let door = match file.config.admin == self.config.admin {
+            true => None,
+            false => Some(self.open_door(&file.config)?),
+        };
+        let put = self.serving.put(loaded).map_err(ServeError::Load)?;
+        self.apply(log, door);
+        self.took(file, put);
+        Ok(())
+    }
+
+    fn apply(&mut self, log: Prepared, door: Option<Option<Door>>) {
+        self.report.log.apply(log);
+        if let Some(door) = door {
+            self.door = door;
+        }
+    }
+
+    /// Notes what serves now.
+    fn took(&mut self, file: ConfigFile, put: Put) {
+        let guests = guests_of(&file.config);
+        let is_there = |kind: GuestKind, name: &str| {
+            guests
+                .iter()
+                .any(|guest| guest.kind == kind && guest.name == name)
+        };
+        self.report
+            .registry
+            .retain(|id| is_there(id.kind, &id.name));
+        let routes = &file.config.routes;
+        let is_route =
+            |name: &str| name.is_empty() || routes.iter().any(|route| route.name == name);
+        self.report.registry.retain_routes(is_route);
+        let mut warnings = file.warnings;
+        let is_first = self.report.now().generation == 0;
+        if !is_first && file.config.workers != self.config.workers {
+            warnings.push("`workers` has changed: the number of threads stays until the server is started anew".into());
+        }
+        for warning in &warnings {
+            self.say(Line::new(
+                Level::Warn,
+                format!("{}: {warning}", self.path.display()),
+            ));
+        }
+        {
+            let mut now = self.report.now();
+            now.generation = put.generation;
+            now.since = Some(SystemTime::now());
+            now.listeners = listeners_of(&file.config, &put.listeners);
+            now.edge = put.edge;
+            now.warnings = warnings;
+            now.guests = guests;
+            now.last_failure = None;
+            now.reloads += u64::from(!is_first);
+        }
+        self.config = file.config;
+        let what = if is_first { "serving" } else { "reloaded" };
+        self.say(Line::new(Level::Info, what).with("generation", put.generation));
+    }
+
+    /// Notes why the old configuration serves on.
+    fn failed(&mut self, error: &ServeError) -> String {
+        let message = error.to_string();
+        let generation = {
+            let mut now = self.report.now();
+            now.failed_reloads += 1;
+            now.last_failure = Some((SystemTime::now(), message.clone()));
+            now.generation
+        };
+        let line = Line::new(
+            Level::Error,
+            "reload failed: the old configuration serves on",
+        );
+        self.say(line.with("generation", generation).with("error", &*message));
+        message
+    }
+
+    fn say(&self, line: Line) {
+        self.report.log.write(line);
+    }
+
+    fn open_door(&self, config: &Config) -> Result<Option<Door>, ServeError> {
+        let open = |address| Door::open(address, self.admin.clone());
+        Ok(config.admin.as_ref().map(open).transpose()?)
+    }
+
+    /// Lets requests under way finish. A second signal ends the server at once.
+    async fn end(self) -> ExitCode
+    where
+        S: Send + 'static,
+    {
+        let Self {
+            serving,
+            report,
+            config,
+            door,
+            mut signals,
+            ..
+        } = self;
+        notify("STOPPING=1");
+        report.log.write(Line::new(Level::Info, "stopping"));
+        let time = config.limits.stop_time;
+        let stopping = tokio::task::spawn_blocking(move || serving.stop(time));
+        let code = tokio::select! {
+            cut_off = stopping => {
+                let cut_off = cut_off.unwrap_or_default() as u64;
+                report.log.write(Line::new(Level::Info, "stopped").with("cut_off", cut_off));
+                ExitCode::SUCCESS
+            }
+            signal = signals.second_end() => {
+                report.log.write(Line::new(Level::Warn, "stopped at once: a second signal came"));
+                ExitCode::from(128 + signal)
+            }
+        };
+        drop(door);
+        report.log.flush(LAST_WORDS);
+        code
+    }
+}
+
+/// Waits for a change of files, for ever where none are watched.
+async fn changed(watch: &mut Option<Watch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for the reload under way, for ever where there is none.
+async fn loaded<L>(loading: &mut Option<Loading<L>>) -> (Result<Next<L>, ServeError>, Vec<Asked>) {
+    let Some(present) = loading else {
+        return std::future::pending().await;
+    };
+    let next = (&mut present.thread).await;
+    let next = next.unwrap_or(Err(ServeError::Broken));
+    let asked = loading.take().map(|loading| loading.asked);
+    (next, asked.unwrap_or_default())
+}
+
+fn open_watch(report: &Report) -> Option<Watch> {
+    let opened = Watch::open();
+    if let Err(error) = &opened {
+        let line = Line::new(Level::Warn, "changes of files are not seen: reload by hand");
+        report.log.write(line.with("error", &*error.to_string()));
+    }
+    opened.ok()
+}
+
+/// Every file that the server was made from, but for those that it serves.
+fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
+    let config = &file.config;
+    let modules = config.filters.values().map(|filter| &filter.module);
+    let components = config
+        .services
+        .values()
+        .filter_map(|service| match &service.kind {
+            ServiceKind::Component(component) => Some(&component.component),
+            _ => None,
+        });
+    let tls = config
+        .listeners
+        .iter()
+        .filter_map(|listener| listener.tls.as_ref());
+    let tls = tls.flat_map(|tls| [&tls.certificate, &tls.key]);
+    let own = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let named = file
+        .files
+        .iter()
+        .chain(modules)
+        .chain(components)
+        .chain(tls);
+    std::iter::once(own).chain(named.cloned()).collect()
+}
+
+fn guests_of(config: &Config) -> Vec<Guest> {
+    let filters = config.filters.keys().map(|name| Guest {
+        kind: GuestKind::Filter,
+        name: name.clone(),
+        what: "filter",
+    });
+    let services = config.services.iter().map(|(name, service)| Guest {
+        kind: GuestKind::Service,
+        name: name.clone(),
+        what: match service.kind {
+            ServiceKind::Component(_) => "component",
+            ServiceKind::Program(_) => "program",
+            ServiceKind::Files(_) => "files",
+            ServiceKind::Upstream(_) => "upstream",
+        },
+    });
+    filters.chain(services).collect()
+}
+
+/// Where requests come in, as a client is told it.
+fn listeners_of(config: &Config, actual: &[Address]) -> Vec<String> {
+    let listeners = config.listeners.iter().zip(actual);
+    listeners
+        .map(|(listener, address)| match (address, &listener.tls) {
+            (Address::Internet(address), None) => format!("http://{address}"),
+            (Address::Internet(address), Some(_)) => format!("https://{address}"),
+            (unix, None) => unix.to_string(),
+            (unix, Some(_)) => format!("{unix} (TLS)"),
+        })
+        .collect()
+}

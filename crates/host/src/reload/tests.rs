@@ -1,0 +1,140 @@
+use super::watch::Watch;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// No change takes so long to be seen unless it is not.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than the quiet that is waited for.
+const NOTHING_FOR: Duration = Duration::from_millis(400);
+
+async fn is_seen(watch: &mut Watch, files: &[&PathBuf], act: impl FnOnce()) {
+    watch.follow(files.iter().map(|path| (*path).clone()).collect());
+    act();
+    let seen = tokio::time::timeout(PATIENCE, watch.changed()).await;
+    seen.expect("the change was not seen");
+}
+
+fn run(act: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(act);
+}
+
+#[test]
+fn a_file_that_is_another_one_is_seen_however_it_comes() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("host.toml");
+        fs::write(&file, "1").unwrap();
+        let mut watch = Watch::open().unwrap();
+        is_seen(&mut watch, &[&file], || fs::write(&file, "22").unwrap()).await;
+        is_seen(&mut watch, &[&file], || {
+            let new = folder.path().join(".host.toml.swp");
+            fs::write(&new, "3").unwrap();
+            fs::rename(&new, &file).unwrap();
+        })
+        .await;
+        is_seen(&mut watch, &[&file], || fs::remove_file(&file).unwrap()).await;
+        is_seen(&mut watch, &[&file], || fs::write(&file, "4").unwrap()).await;
+    });
+}
+
+/// As a config map of Kubernetes is mounted: `host.toml → ..data/host.toml`, `..data → ..1`.
+#[test]
+fn a_link_that_turns_is_seen() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for version in ["..1", "..2"] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("host.toml"), version).unwrap();
+        }
+        symlink("..1", at("..data")).unwrap();
+        symlink("..data/host.toml", at("host.toml")).unwrap();
+        let mut watch = Watch::open().unwrap();
+        is_seen(&mut watch, &[&at("host.toml")], || {
+            symlink("..2", at("..new")).unwrap();
+            fs::rename(at("..new"), at("..data")).unwrap();
+        })
+        .await;
+        assert_eq!(fs::read_to_string(at("host.toml")).unwrap(), "..2");
+        is_seen(&mut watch, &[&at("host.toml")], || {
+            fs::write(at("..2/host.toml"), "new").unwrap();
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_folder_that_is_swapped_is_seen() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["live", "next"] {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join("a.wasm"), name).unwrap();
+        }
+        let mut watch = Watch::open().unwrap();
+        is_seen(&mut watch, &[&at("live/a.wasm")], || {
+            fs::rename(at("live"), at("old")).unwrap();
+            fs::rename(at("next"), at("live")).unwrap();
+        })
+        .await;
+    });
+}
+
+#[test]
+fn other_files_of_the_folder_are_nobodys_business() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("host.toml");
+        fs::write(&file, "1").unwrap();
+        let mut watch = Watch::open().unwrap();
+        watch.follow(vec![file.clone()]);
+        fs::write(folder.path().join("host.log"), "x").unwrap();
+        let seen = tokio::time::timeout(NOTHING_FOR, watch.changed()).await;
+        assert!(seen.is_err(), "nothing that is served has changed");
+        // Whoever was waiting may go and come again: what happened meanwhile is not lost.
+        fs::write(&file, "2 and more").unwrap();
+        let at_once = tokio::time::timeout(Duration::from_millis(1), watch.changed()).await;
+        assert!(at_once.is_err());
+        tokio::time::timeout(PATIENCE, watch.changed())
+            .await
+            .expect("it was lost");
+    });
+}
+
+#[test]
+fn what_changed_while_it_was_read_is_seen() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file: PathBuf = folder.path().join("host.toml");
+        fs::write(&file, "1").unwrap();
+        let mut watch = Watch::open().unwrap();
+        watch.follow(vec![file.clone()]);
+        let known = watch.stamps();
+        fs::write(&file, "written between the look and the reading").unwrap();
+        watch.follow_on(Some(vec![file.clone()]), known);
+        tokio::time::timeout(PATIENCE, watch.changed())
+            .await
+            .expect("it was not seen");
+    });
+}
+
+#[test]
+fn a_file_that_is_not_there_yet_is_watched_for() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("later/a.wasm");
+        let mut watch = Watch::open().unwrap();
+        is_seen(&mut watch, &[&file], || {
+            fs::create_dir(folder.path().join("later")).unwrap();
+            fs::write(&file, "x").unwrap();
+        })
+        .await;
+        assert!(Path::new(&file).exists());
+    });
+}

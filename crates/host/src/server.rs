@@ -1,0 +1,249 @@
+//! The server, whole: a configuration's file, what serves it, and the threads.
+
+use crate::{
+    admin::Report,
+    config::ConfigFile,
+    edge::{Edge, Notice, adopt_inherited},
+    figures::Registry,
+    log::{Level, Line, Log},
+    program::Supervisor,
+    reload::{Control, Load, Put, ServeError, Serving},
+    site::{self, Generation, Site, Tools},
+    worker::Workers,
+};
+use palisade_engine::guest::Engine;
+use palisade_filter::{Shared, SharedBounds};
+use palisade_process::{Launcher, Machine};
+use palisade_wasm::programs::Programs;
+use std::{
+    io::Write,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+/// What was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The configuration's file.
+    pub file: PathBuf,
+    /// Threads that serve, in place of what the file says.
+    pub workers: Option<NonZeroUsize>,
+    /// Whether a change of a file is a reason to reload.
+    pub watch: bool,
+    /// Read and load everything, and serve nothing.
+    pub check: bool,
+}
+
+/// Serves until a signal ends it, or only looks whether it could.
+///
+/// # Errors
+/// Why nothing is served.
+pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
+    // Before anything is started that would inherit them.
+    adopt_inherited();
+    raise_file_limit();
+    let file = ConfigFile::read(&options.file)?;
+    let server = Server::new(&file, options)?;
+    if options.check {
+        return check(options, file, &server);
+    }
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().map_err(ServeError::Signals)?;
+    let code = runtime.block_on(async {
+        let tools = &server.tools;
+        let report = Report::new(
+            std::path::absolute(&options.file).unwrap_or_else(|_| options.file.clone()),
+            Arc::clone(&tools.registry),
+            Arc::clone(&tools.shared),
+            tools.log.clone(),
+        );
+        let control = Control::begin(file, server, report, options.watch)?;
+        say(&control.describe());
+        Ok(control.run().await)
+    });
+    // A module that is still compiled for a reload is no reason to wait.
+    runtime.shutdown_background();
+    code
+}
+
+/// Says whether everything can be read and loaded.
+fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCode, ServeError> {
+    for warning in &file.warnings {
+        say(&format!("{}: {warning}", options.file.display()));
+    }
+    server.loader()(file.config).map_err(ServeError::Load)?;
+    say(&format!(
+        "{}: everything in it can be served",
+        options.file.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line on stderr, if there is still somebody to read it. In one piece: the log may be written there too.
+pub fn say(text: &str) {
+    let line = format!("palisade: {text}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Connections are descriptors, and the usual limit of 1024 is there for programs that use select(2).
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Less than the most is still served: clients wait when descriptors have run out.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// The threads, and what they serve with.
+struct Server {
+    tools: Arc<Tools>,
+    workers: Option<Workers<Site>>,
+    generation: Option<Arc<Generation>>,
+    count: Option<NonZeroUsize>,
+}
+
+impl Server {
+    fn new(file: &ConfigFile, options: &Options) -> Result<Self, ServeError> {
+        let failed = |error: &dyn std::error::Error| ServeError::Load(describe(error));
+        let launcher = Arc::new(Launcher::new(Machine::probe()));
+        let tools = Tools {
+            programs: Programs::find(None).map_err(|error| failed(&error))?,
+            machine: launcher.machine().clone(),
+            supervisor: Supervisor::start(launcher).map_err(|error| failed(&error))?,
+            caches: None,
+            engine: Engine::shared().map_err(|error| failed(&error))?,
+            shared: Arc::new(Shared::new(SharedBounds::default())),
+            registry: Arc::new(Registry::default()),
+            log: Log::start(&file.config.log)?,
+        };
+        Ok(Self {
+            tools: Arc::new(tools),
+            workers: None,
+            generation: None,
+            count: options.workers.or(file.config.workers),
+        })
+    }
+
+    /// What workers notice goes to the log.
+    fn noticed(&self) -> impl Fn(Notice) + Send + Sync + 'static {
+        let log = self.tools.log.clone();
+        move |notice: Notice| log.write(Line::new(Level::Warn, describe(&notice)))
+    }
+
+    /// Forgets what filters shared that are gone.
+    fn forget(&self, generation: &Generation) {
+        let filters = &generation.config.filters;
+        self.tools.shared.retain(
+            |vm_id| filters.values().any(|filter| filter.vm_id == vm_id),
+            |name| filters.contains_key(name),
+        );
+    }
+}
+
+impl Serving for Server {
+    type Loaded = Generation;
+
+    fn loader(&self) -> Load<Generation> {
+        let (tools, previous) = (Arc::clone(&self.tools), self.generation.clone());
+        Box::new(move |config| {
+            site::load(config, previous.as_deref(), &tools).map_err(|error| describe(&error))
+        })
+    }
+
+    fn put(&mut self, loaded: Generation) -> Result<Put, String> {
+        let generation = Arc::new(loaded);
+        // What can fail comes before what is seen.
+        generation
+            .open(self.generation.as_deref())
+            .map_err(|error| describe(&error))?;
+        let edge = Edge {
+            listeners: generation.config.listeners.clone(),
+            limits: generation.config.limits.clone(),
+        };
+        let next = Arc::clone(&generation);
+        let noticed = self.noticed();
+        let put = match &mut self.workers {
+            Some(workers) => workers.swap(next, &edge),
+            none => Workers::start(next, &edge, self.count, noticed).map(|workers| {
+                *none = Some(workers);
+            }),
+        };
+        put.map_err(|error| describe(&error))?;
+        Ok(self.took(generation))
+    }
+
+    fn stop(self, time: Duration) -> usize {
+        self.workers.map_or(0, |workers| workers.stop(time))
+    }
+}
+
+impl Server {
+    fn took(&mut self, generation: Arc<Generation>) -> Put {
+        self.forget(&generation);
+        generation.begin(self.generation.as_deref(), &self.tools);
+        let number = generation.number;
+        self.generation = Some(generation);
+        let workers = self.workers.as_ref();
+        Put {
+            generation: number,
+            listeners: workers.map(Workers::addresses).unwrap_or_default(),
+            edge: workers.map(Workers::figures).unwrap_or_default(),
+        }
+    }
+}
+
+/// The message, and causes that are not in it.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Reads what was typed after the program's name; `palisade serve` has read it before.
+///
+/// # Errors
+/// What is wrong.
+pub fn read_arguments(
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<Options, String> {
+    let mut options = Options {
+        file: PathBuf::new(),
+        workers: None,
+        watch: true,
+        check: false,
+    };
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--no-watch") => options.watch = false,
+            Some("--check") => options.check = true,
+            Some("--workers") => {
+                let count = arguments.next().unwrap_or_default();
+                let count = count.to_str().and_then(|count| count.parse().ok());
+                options.workers = Some(count.ok_or("--workers takes a number above 0")?);
+            }
+            Some(flag) if flag.starts_with("--") => return Err(format!("there is no flag {flag}")),
+            _ if options.file != Path::new("") => {
+                return Err("one file is served: more than one was named".into());
+            }
+            _ => options.file = argument.into(),
+        }
+    }
+    if options.file == Path::new("") {
+        return Err("name the file to serve, as in `palisade serve host.toml`".into());
+    }
+    Ok(options)
+}

@@ -1,0 +1,432 @@
+//! From a configuration to what can serve: every module compiled and loaded, every folder looked at.
+//!
+//! Nothing here changes what serves now. A configuration that can't be loaded is an error, and that is all.
+
+use super::{Generation, programs::load_program};
+use crate::{
+    budget::Budget,
+    component::{self, ComponentError},
+    config::{self, Config, Server, ServiceKind},
+    figures::{GuestKind, Registry},
+    files::{Files, FilesError},
+    filters,
+    log::{Log, LogError},
+    program::{Program, ProgramError, Supervisor},
+};
+use bytes::Bytes;
+use palisade_engine::guest::{self, Engine, Limits};
+use palisade_filter::{Bounds, Filter, Settings, Shared};
+use palisade_policy::{ConnectGrant, HostPattern, Policy, Transport};
+use palisade_process::Machine;
+use palisade_wasm::{
+    code::{self, Code, Compiler},
+    compile::Purpose,
+    launch::StartError,
+    module::{Module, ModuleError},
+    programs::Programs,
+};
+use rustix::fs::Stat;
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Time of one callback of a filter whose policy says nothing.
+const CALLBACK_TIME: Duration = Duration::from_millis(100);
+/// Memory of one instance of a filter whose policy says nothing, in bytes.
+const FILTER_BYTES: usize = 64 << 20;
+
+/// A configuration can't be served.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum LoadError {
+    #[error("{guest}: {source}")]
+    Module { guest: String, source: ModuleError },
+    #[error("{guest}: guest: {} is no WebAssembly", path.display())]
+    NoModule { guest: String, path: PathBuf },
+    #[error("{guest}: {source}")]
+    Compile { guest: String, source: StartError },
+    #[error("{guest}: {source}")]
+    Program {
+        guest: String,
+        source: guest::LoadError,
+    },
+    #[error("{guest}: {source}")]
+    Filter {
+        guest: String,
+        source: palisade_filter::LoadError,
+    },
+    #[error("{guest}: {source}")]
+    Files { guest: String, source: FilesError },
+    #[error("{guest}: {source}")]
+    Service { guest: String, source: ProgramError },
+    #[error("{guest}: {source}")]
+    Component {
+        guest: String,
+        source: ComponentError,
+    },
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl LoadError {
+    pub(super) fn of_service(name: &str, source: ProgramError) -> Self {
+        Self::Service {
+            guest: format!("service {name}"),
+            source,
+        }
+    }
+}
+
+/// What loading needs beside the configuration. One for the life of the server.
+#[derive(Debug)]
+pub struct Tools {
+    /// Where the compiler lies.
+    pub programs: Programs,
+    /// What this machine offers to domains.
+    pub machine: Machine,
+    /// Where compiled code is kept; `None`: where the user's caches are.
+    pub caches: Option<PathBuf>,
+    /// Where filters' instances live.
+    pub engine: Engine,
+    /// What filters share.
+    pub shared: Arc<Shared>,
+    /// What starts and ends programs.
+    pub supervisor: Supervisor,
+    /// The figures of all guests.
+    pub registry: Arc<Registry>,
+    /// The server's log.
+    pub log: Log,
+}
+
+/// A service, as far as all workers share it.
+#[derive(Debug)]
+pub(super) struct LoadedService {
+    pub(super) shared: Part,
+    pub(super) log: Log,
+}
+
+/// What of a service all workers have in common.
+#[derive(Debug)]
+pub(super) enum Part {
+    Program(Arc<Program>),
+    Component(Arc<component::Loaded>),
+    /// Each worker opens the folder, and makes the connections, itself.
+    Nothing,
+}
+
+/// Which file stood behind each name when it was loaded.
+pub(super) type Stamps = BTreeMap<PathBuf, Stamp>;
+
+/// A file as it was: another one in its place has another stamp, and so has one that was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp([i128; 5]);
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let Stat {
+            st_dev,
+            st_ino,
+            st_size,
+            st_mtime,
+            st_mtime_nsec,
+            ..
+        } = rustix::fs::stat(path).ok()?;
+        Some(Self([
+            st_dev.into(),
+            st_ino.into(),
+            st_size.into(),
+            st_mtime.into(),
+            st_mtime_nsec.into(),
+        ]))
+    }
+}
+
+/// Loads a configuration. What `previous` has loaded of the same file with the same settings is taken over.
+///
+/// # Errors
+///
+/// The first thing that can't be loaded.
+pub fn load(
+    config: Config,
+    previous: Option<&Generation>,
+    tools: &Tools,
+) -> Result<Generation, LoadError> {
+    let mut stamps = Stamps::new();
+    let mut filters = BTreeMap::new();
+    for (name, filter) in &config.filters {
+        let stamp = Stamp::of(&filter.module);
+        let loaded = match kept_filter(previous, name, &config, stamp) {
+            Some(loaded) => loaded,
+            None => Arc::new(load_filter(name, filter, &config, tools)?),
+        };
+        stamps.extend(stamp.map(|stamp| (filter.module.clone(), stamp)));
+        filters.insert(name.clone(), loaded);
+    }
+    let mut services = BTreeMap::new();
+    for (name, service) in &config.services {
+        let kept = previous.and_then(|previous| previous.services.get(name));
+        let loaded = match &service.kind {
+            ServiceKind::Component(component) => {
+                let stamp = Stamp::of(&component.component);
+                let same = kept.filter(|_| is_same_component(previous, name, service, stamp));
+                stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
+                load_component(name, component, service, same, tools)?
+            }
+            _ => load_service(name, service, kept, tools)?,
+        };
+        services.insert(name.clone(), loaded);
+    }
+    Ok(Generation {
+        number: previous.map_or(1, |previous| previous.number + 1),
+        log: tools.log.clone(),
+        registry: Arc::clone(&tools.registry),
+        config,
+        filters,
+        services,
+        stamps,
+    })
+}
+
+/// The filter that serves now, if it is the one that is asked for.
+fn kept_filter(
+    previous: Option<&Generation>,
+    name: &str,
+    config: &Config,
+    stamp: Option<Stamp>,
+) -> Option<Arc<filters::Loaded>> {
+    let previous = previous?;
+    let filter = config.filters.get(name)?;
+    let is_same = previous.config.filters.get(name) == Some(filter)
+        && stamp.is_some()
+        && previous.stamps.get(&filter.module) == stamp.as_ref();
+    let loaded = previous.filters.get(name)?;
+    // Where its calls go is said elsewhere in the file.
+    let is_same = is_same && loaded.upstreams == upstreams(filter, config);
+    is_same.then(|| Arc::clone(loaded))
+}
+
+fn load_filter(
+    name: &str,
+    filter: &config::Filter,
+    config: &Config,
+    tools: &Tools,
+) -> Result<filters::Loaded, LoadError> {
+    let guest = || format!("filter {name}");
+    let code = compile(
+        &filter.module,
+        Purpose::Filter,
+        &filter.policy,
+        tools,
+        guest,
+    )?;
+    let program = tools.engine.load_code(&code);
+    let program = program.map_err(|source| LoadError::Program {
+        guest: guest(),
+        source,
+    })?;
+    let filter_of_module = Filter::load(&program, settings(name, filter), &tools.shared);
+    Ok(filters::Loaded {
+        filter: filter_of_module.map_err(|source| LoadError::Filter {
+            guest: guest(),
+            source,
+        })?,
+        isolation: filter.isolation,
+        share: filter.share,
+        on_failure: filter.on_failure,
+        budget: Budget::new(filter.faults),
+        body_bytes: filter.body_bytes,
+        upstreams: upstreams(filter, config),
+        log: tools
+            .log
+            .of_guest(GuestKind::Filter, name, filter.log.as_deref())?,
+    })
+}
+
+fn compile(
+    path: &Path,
+    purpose: Purpose,
+    policy: &Policy,
+    tools: &Tools,
+    guest: impl Fn() -> String,
+) -> Result<Code, LoadError> {
+    let opened = Module::open(path).map_err(|source| LoadError::Module {
+        guest: guest(),
+        source,
+    })?;
+    let module = opened.ok_or_else(|| LoadError::NoModule {
+        guest: guest(),
+        path: path.into(),
+    })?;
+    let compiler = Compiler {
+        path: &tools.programs.compiler,
+        machine: &tools.machine,
+        allow_degraded: &policy.allow_degraded,
+    };
+    let cache = code::open_cache(tools.caches.as_deref());
+    code::obtain(&module, purpose, &compiler, cache).map_err(|source| LoadError::Compile {
+        guest: guest(),
+        source,
+    })
+}
+
+fn settings(name: &str, filter: &config::Filter) -> Settings {
+    let limits = &filter.policy.limits;
+    let env = filter.policy.grants.env.iter();
+    Settings {
+        name: name.to_owned(),
+        root_id: filter.root_id.clone(),
+        vm_id: filter.vm_id.clone(),
+        configuration: Bytes::from(filter.configuration.clone()),
+        vm_configuration: Bytes::from(filter.vm_configuration.clone()),
+        env: env
+            .filter_map(|grant| Some((grant.name.clone(), grant.value.clone()?)))
+            .collect(),
+        limits: Limits {
+            memory_bytes: limits.memory_bytes.map_or(FILTER_BYTES, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }),
+            time: Some(limits.time.unwrap_or(CALLBACK_TIME)),
+            ..Limits::default()
+        },
+        isolation: match filter.isolation {
+            config::Isolation::Kept => guest::Isolation::Kept,
+            config::Isolation::Fresh => guest::Isolation::Fresh,
+        },
+        bounds: Bounds {
+            body_bytes: filter.body_bytes,
+            ..Bounds::default()
+        },
+    }
+}
+
+/// The servers that a filter may call: each upstream service whose servers its policy all grants, under the
+/// service's name.
+fn upstreams(filter: &config::Filter, config: &Config) -> BTreeMap<String, Server> {
+    let connect = &filter.policy.grants.connect;
+    let granted = |server: &Server| connect.iter().any(|grant| is_granted(grant, server));
+    let services = config.services.iter();
+    services
+        .filter_map(|(name, service)| match &service.kind {
+            ServiceKind::Upstream(upstream) if upstream.servers.iter().all(granted) => {
+                Some((name.clone(), upstream.servers.first()?.clone()))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn is_granted(grant: &ConnectGrant, server: &Server) -> bool {
+    match (grant, server) {
+        (ConnectGrant::Unix(socket), Server::Unix(path)) => socket.host == *path,
+        (
+            ConnectGrant::Internet {
+                transport: Transport::Tcp,
+                host: pattern,
+                ports,
+            },
+            Server::Internet { host, port, .. },
+        ) => ports.contains(*port) && fits(pattern, host),
+        _ => false,
+    }
+}
+
+/// Whether a pattern grants what a configuration calls a server. Both are the operator's own words: what a name
+/// leads to is not asked.
+fn fits(pattern: &HostPattern, host: &str) -> bool {
+    match (pattern, host.trim_matches(['[', ']']).parse::<IpAddr>()) {
+        (HostPattern::Network(network), Ok(address)) => network.contains(address),
+        (HostPattern::Name(name), Err(_)) => name.as_str().eq_ignore_ascii_case(host),
+        (HostPattern::Wildcard(above), Err(_)) => {
+            let host = host.to_ascii_lowercase();
+            let head = host.strip_suffix(above.as_str());
+            head.is_some_and(|head| head.ends_with('.'))
+        }
+        _ => false,
+    }
+}
+
+/// Whether the component that serves now is the one that is asked for.
+fn is_same_component(
+    previous: Option<&Generation>,
+    name: &str,
+    service: &config::Service,
+    stamp: Option<Stamp>,
+) -> bool {
+    let ServiceKind::Component(component) = &service.kind else {
+        return false;
+    };
+    previous.is_some_and(|previous| {
+        previous.config.services.get(name) == Some(service)
+            && stamp.is_some()
+            && previous.stamps.get(&component.component) == stamp.as_ref()
+    })
+}
+
+/// A component; the one that serves now, where it is the `same`.
+fn load_component(
+    name: &str,
+    component: &config::Component,
+    service: &config::Service,
+    same: Option<&LoadedService>,
+    tools: &Tools,
+) -> Result<LoadedService, LoadError> {
+    if let Some(LoadedService {
+        shared: Part::Component(loaded),
+        log,
+    }) = same
+    {
+        return Ok(LoadedService {
+            shared: Part::Component(Arc::clone(loaded)),
+            log: log.clone(),
+        });
+    }
+    let path = service.log.as_deref();
+    let log = tools.log.of_guest(GuestKind::Service, name, path)?;
+    let code = compile(
+        &component.component,
+        Purpose::Service,
+        &service.policy,
+        tools,
+        || format!("service {name}"),
+    )?;
+    let caches = tools.caches.as_deref();
+    let loaded = component::Loaded::new(&code, component, service, caches, log.clone());
+    let loaded = loaded.map_err(|source| LoadError::Component {
+        guest: format!("service {name}"),
+        source,
+    })?;
+    Ok(LoadedService {
+        shared: Part::Component(Arc::new(loaded)),
+        log,
+    })
+}
+
+fn load_service(
+    name: &str,
+    service: &config::Service,
+    previous: Option<&LoadedService>,
+    tools: &Tools,
+) -> Result<LoadedService, LoadError> {
+    let log = service.log.as_deref();
+    let log = tools.log.of_guest(GuestKind::Service, name, log)?;
+    let shared = match &service.kind {
+        ServiceKind::Files(files) => {
+            // Each worker opens the folder again: this is to say now that it can't be.
+            Files::new(files).map_err(|source| LoadError::Files {
+                guest: format!("service {name}"),
+                source,
+            })?;
+            Part::Nothing
+        }
+        ServiceKind::Program(program) => {
+            let loaded = load_program(name, program, service, &log, previous, tools);
+            Part::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
+        }
+        ServiceKind::Upstream(_) | ServiceKind::Component(_) => Part::Nothing,
+    };
+    Ok(LoadedService { shared, log })
+}

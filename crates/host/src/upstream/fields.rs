@@ -1,0 +1,293 @@
+//! Header fields on their way through.
+//!
+//! | fields | what becomes of them |
+//! |---|---|
+//! | `connection` and what it names, `keep-alive`, `proxy-…`, `te`, `trailer`, `upgrade` | of one connection only: taken out, both ways |
+//! | `transfer-encoding`, `content-length` of a request | taken out: the body's framing is made anew |
+//! | `expect` | taken out: the client is told to go on as soon as the server reads its body |
+//! | `host` | the client's; HTTP/2 has it in `:authority` |
+//! | `cookie` | HTTP/2 may have several, HTTP/1 has one |
+//! | `x-forwarded-…`, `forwarded`, `x-real-ip` | replaced: a client could say anything |
+//! | `via` | as it is: whoever asks this server need not know that there is another |
+
+use super::UpstreamError;
+use crate::config::Server;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header, request, response,
+    uri::PathAndQuery,
+};
+use palisade_filter::Peer;
+use std::{cell::RefCell, net::IpAddr};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const KEEP_ALIVE: &str = "keep-alive";
+const PROXY_CONNECTION: &str = "proxy-connection";
+
+/// Makes a request one of HTTP/1.1 to `server`, on a connection of its own.
+///
+/// # Errors
+///
+/// When it cannot be sent to a server: `CONNECT`, or an upgrade of the connection.
+pub(crate) fn prepare(parts: &mut request::Parts, server: &Server) -> Result<(), UpstreamError> {
+    if parts.method == Method::CONNECT {
+        return Err(UpstreamError::Tunnel);
+    }
+    if parts.version < Version::HTTP_2 && parts.headers.contains_key(header::UPGRADE) {
+        refuse_upgrade(&parts.headers)?;
+    }
+    take_out(&mut parts.headers, true);
+    if parts.version == Version::HTTP_2 {
+        join_cookies(&mut parts.headers);
+    }
+    name_host(parts, server);
+    parts.version = Version::HTTP_11;
+    Ok(())
+}
+
+/// Makes an answer one of this server's own connection.
+pub(super) fn clean_answer(parts: &mut response::Parts) {
+    let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
+    take_out(&mut parts.headers, false);
+    if is_chunked {
+        // RFC 9112, 6.3: the length is not what it says.
+        parts.headers.remove(header::CONTENT_LENGTH);
+    }
+    parts.version = Version::HTTP_11;
+}
+
+/// An `upgrade` that the client would do without (`h2c`) is no more than an offer.
+fn refuse_upgrade(headers: &HeaderMap) -> Result<(), UpstreamError> {
+    let mut protocols = headers.get_all(header::UPGRADE).iter();
+    let is_offer = protocols.all(|protocol| {
+        let protocol = protocol.as_bytes();
+        protocol.eq_ignore_ascii_case(b"h2c") || protocol.to_ascii_lowercase().starts_with(b"tls/")
+    });
+    match is_offer {
+        true => Ok(()),
+        false => Err(UpstreamError::Upgrade),
+    }
+}
+
+/// Takes out what concerns one connection only, and of requests the framing too.
+pub fn take_out(headers: &mut HeaderMap, is_request: bool) {
+    // Most requests have none: that is seen before room is made for what is found.
+    if !headers
+        .keys()
+        .any(|name| is_of_connection(name, is_request))
+    {
+        return;
+    }
+    let mut found = [const { None }; MOST_KINDS];
+    let mut count = 0;
+    for name in headers.keys() {
+        if is_of_connection(name, is_request) && count < MOST_KINDS {
+            found[count] = Some(name.clone());
+            count += 1;
+        }
+    }
+    if headers.contains_key(header::CONNECTION) {
+        take_out_named(headers);
+    }
+    for name in found.into_iter().flatten() {
+        headers.remove(name);
+    }
+}
+
+/// How many names [`is_of_connection`] knows.
+const MOST_KINDS: usize = 11;
+
+fn is_of_connection(name: &HeaderName, is_request: bool) -> bool {
+    match *name {
+        header::CONNECTION
+        | header::TE
+        | header::TRAILER
+        | header::UPGRADE
+        | header::TRANSFER_ENCODING
+        | header::PROXY_AUTHENTICATE
+        | header::PROXY_AUTHORIZATION => true,
+        header::EXPECT | header::CONTENT_LENGTH => is_request,
+        _ => matches!(name.as_str(), KEEP_ALIVE | PROXY_CONNECTION),
+    }
+}
+
+/// A `connection` field may name others (RFC 9110, 7.6.1). Those that say what the message is about are not
+/// for one connection, whatever it says.
+fn take_out_named(headers: &mut HeaderMap) {
+    const NEVER: [&str; 6] = [
+        "host",
+        "content-length",
+        "content-type",
+        "content-encoding",
+        "authorization",
+        "cookie",
+    ];
+    let values: Vec<HeaderValue> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .cloned()
+        .collect();
+    let names = values.iter().filter_map(|value| value.to_str().ok());
+    for name in names.flat_map(|names| names.split(',')).map(str::trim) {
+        let is_kept = NEVER.iter().any(|kept| name.eq_ignore_ascii_case(kept));
+        if !name.is_empty() && !is_kept && !name.eq_ignore_ascii_case("connection") {
+            headers.remove(name);
+        }
+    }
+}
+
+/// RFC 9113, 8.2.3.
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(header::COOKIE).iter();
+    let (Some(first), Some(_)) = (cookies.next(), cookies.next()) else {
+        return;
+    };
+    let mut joined = first.as_bytes().to_vec();
+    for cookie in headers.get_all(header::COOKIE).iter().skip(1) {
+        joined.extend_from_slice(b"; ");
+        joined.extend_from_slice(cookie.as_bytes());
+    }
+    if let Ok(joined) = HeaderValue::from_bytes(&joined) {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
+/// A target with a host in it has the last word about the host (RFC 9112, 3.2.2); the server is asked for
+/// the path alone.
+fn name_host(parts: &mut request::Parts, server: &Server) {
+    if name_host_of_target(parts) {
+        let path = parts.uri.path_and_query().cloned();
+        parts.uri = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    } else if !parts.headers.contains_key(header::HOST)
+        && let Some(host) = host_of(server)
+    {
+        parts.headers.insert(header::HOST, host);
+    }
+}
+
+/// Whether the target has a host in it.
+fn name_host_of_target(parts: &mut request::Parts) -> bool {
+    let Some(authority) = parts.uri.authority() else {
+        return false;
+    };
+    let host = authority.as_str();
+    // What comes before `@` is for the client's own use.
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let had = parts.headers.get(header::HOST);
+    let is_same = had.is_some_and(|had| had == host);
+    if !is_same && let Ok(host) = HeaderValue::try_from(host) {
+        parts.headers.insert(header::HOST, host);
+    }
+    true
+}
+
+/// What a request that names no host gets.
+fn host_of(server: &Server) -> Option<HeaderValue> {
+    let Server::Internet { host, port, tls } = server else {
+        return Some(HeaderValue::from_static("localhost"));
+    };
+    let is_bare_v6 = host.contains(':') && !host.starts_with('[');
+    let host = match is_bare_v6 {
+        true => format!("[{host}]"),
+        false => host.clone(),
+    };
+    let usual = if *tls { 443 } else { 80 };
+    HeaderValue::try_from(match *port == usual {
+        true => host,
+        false => format!("{host}:{port}"),
+    })
+    .ok()
+}
+
+/// What a server is told about the client, for the clients that asked last.
+#[derive(Debug, Default)]
+pub(crate) struct ForwardedCache(RefCell<[Option<Known>; 32]>);
+
+#[derive(Clone, Debug)]
+struct Known {
+    address: Option<IpAddr>,
+    is_secure: bool,
+    x_forwarded_for: Option<HeaderValue>,
+    forwarded: HeaderValue,
+}
+
+impl ForwardedCache {
+    /// Tells for whom the request is sent, in place of whatever the client said.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap, peer: &Peer) {
+        take_out_claims(headers);
+        let known = self.of(
+            peer.address.map(|address| address.ip()),
+            peer.tls_version.is_some(),
+        );
+        if let Some(host) = headers.get(header::HOST).cloned() {
+            headers.insert(X_FORWARDED_HOST, host);
+        }
+        let protocol = HeaderValue::from_static(if known.is_secure { "https" } else { "http" });
+        headers.insert(X_FORWARDED_PROTO, protocol);
+        if let Some(address) = known.x_forwarded_for {
+            headers.insert(X_FORWARDED_FOR, address);
+        }
+        headers.insert(header::FORWARDED, known.forwarded);
+    }
+
+    /// The same for a guest in this process, which sees the request's target as it came.
+    pub(crate) fn tell_guest(&self, parts: &mut request::Parts, peer: &Peer) {
+        name_host_of_target(parts);
+        self.tell(&mut parts.headers, peer);
+    }
+
+    fn of(&self, address: Option<IpAddr>, is_secure: bool) -> Known {
+        let mut entries = self.0.borrow_mut();
+        let place = place_of(address, entries.len());
+        match &entries[place] {
+            Some(known) if known.address == address && known.is_secure == is_secure => {
+                known.clone()
+            }
+            _ => entries[place]
+                .insert(Known::new(address, is_secure))
+                .clone(),
+        }
+    }
+}
+
+fn place_of(address: Option<IpAddr>, places: usize) -> usize {
+    let bytes = match address {
+        None => 0,
+        Some(IpAddr::V4(address)) => u128::from(u32::from(address)),
+        Some(IpAddr::V6(address)) => u128::from(address),
+    };
+    (bytes % (places as u128 - 1)) as usize
+}
+
+impl Known {
+    fn new(address: Option<IpAddr>, is_secure: bool) -> Self {
+        let protocol = if is_secure { "https" } else { "http" };
+        let text = match address {
+            None => format!("for=unknown;proto={protocol}"),
+            Some(IpAddr::V4(address)) => format!("for={address};proto={protocol}"),
+            Some(IpAddr::V6(address)) => format!("for=\"[{address}]\";proto={protocol}"),
+        };
+        let value = |text: String| HeaderValue::try_from(text).ok();
+        Self {
+            address,
+            is_secure,
+            x_forwarded_for: address.and_then(|address| value(address.to_string())),
+            forwarded: value(text).unwrap_or(HeaderValue::from_static("for=unknown")),
+        }
+    }
+}
+
+/// Whatever a client says about where it comes from, servers behind a proxy tend to believe.
+fn take_out_claims(headers: &mut HeaderMap) {
+    let is_claim = |name: &HeaderName| {
+        let name = name.as_str();
+        name.starts_with("x-forwarded-") || name == "x-real-ip"
+    };
+    while let Some(name) = headers.keys().find(|name| is_claim(name)).cloned() {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The threads that serve: one a processor, each with sockets, a site and connections of its own.
+//!
+//! ```text
+//!  Workers ──Swap, Stop──▶ worker 0: sockets, Rc<Site>, connections
+//!     ▲                    worker 1: …
+//!     └──── it is done ────┘
+//! ```
+//!
+//! Workers are not pinned to processors: guests run beside them, and a worker whose processor is busy had
+//! better move.
+
+mod thread;
+
+use crate::{
+    account::Account,
+    body::Body,
+    config::{Address, Limits},
+    edge::{DoorChanges, Doors, Edge, EdgeError, EdgeFigures, Notice, Noticed, Shared},
+};
+use http::{Request, Response, request};
+use palisade_filter::Peer;
+use std::{
+    num::NonZeroUsize,
+    rc::Rc,
+    sync::{Arc, mpsc as replies},
+    thread::JoinHandle,
+    time::Duration,
+};
+use thread::Seat;
+use tokio::sync::mpsc::{self, UnboundedSender};
+
+/// Threads of a worker's that wait for disks and name servers.
+const BLOCKING_THREADS: usize = 16;
+
+/// How long they are waited for when a worker ends. They may be stuck for ever.
+const BLOCKING_STOP_TIME: Duration = Duration::from_secs(1);
+
+/// What answers requests on a worker's thread.
+pub trait Serve: Sized + 'static {
+    /// What every worker makes its own part from.
+    type Generation: Send + Sync + 'static;
+
+    /// Makes a worker's part of a generation, on its thread.
+    fn site(generation: &Arc<Self::Generation>, worker: usize) -> Rc<Self>;
+
+    /// Opens the account of a request whose head is there, also of one that is refused. `tick` counts quarters of a
+    /// second.
+    fn open(self: Rc<Self>, peer: &Peer, head: &request::Parts, tick: u32) -> Account {
+        let _ = (peer, head, tick);
+        Account::default()
+    }
+
+    /// Answers a request. Errors are answers.
+    fn answer(
+        self: Rc<Self>,
+        peer: &Rc<Peer>,
+        request: Request<Body>,
+        account: &mut Account,
+    ) -> impl Future<Output = Response<Body>>;
+
+    /// What is to be done on a worker's thread before it ends, once requests have ended.
+    fn end() -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+}
+
+/// The threads that serve. Dropping this ends them at once; [`Workers::stop`] lets them finish.
+pub struct Workers<S: Serve> {
+    workers: Vec<Handle<S>>,
+    doors: Doors,
+}
+
+struct Handle<S: Serve> {
+    commands: UnboundedSender<Command<S::Generation>>,
+    figures: Arc<EdgeFigures>,
+    thread: JoinHandle<()>,
+}
+
+enum Command<G> {
+    Swap(Box<Swap<G>>),
+    Stop {
+        time: Duration,
+        done: replies::Sender<usize>,
+    },
+}
+
+struct Swap<G> {
+    generation: Arc<G>,
+    limits: Limits,
+    doors: DoorChanges,
+    done: replies::Sender<()>,
+}
+
+impl<S: Serve> Workers<S> {
+    /// Starts `count` workers, or as many as there are processors for this process, and returns when all serve.
+    ///
+    /// `noticed` is called on workers' threads.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be listened at, a certificate is of no use, or a thread cannot be started.
+    pub fn start(
+        generation: Arc<S::Generation>,
+        edge: &Edge,
+        count: Option<NonZeroUsize>,
+        noticed: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Result<Self, EdgeError> {
+        let count = count
+            .or_else(|| std::thread::available_parallelism().ok())
+            .map_or(1, NonZeroUsize::get);
+        let shared = Arc::new(Shared::default());
+        let noticed: Noticed = Arc::new(noticed);
+        let workers: Result<_, EdgeError> = (0..count)
+            .map(|index| start_worker(index, count, &shared, &noticed))
+            .collect();
+        let mut workers = Self {
+            workers: workers?,
+            doors: Doors::default(),
+        };
+        workers.swap(generation, edge)?;
+        Ok(workers)
+    }
+
+    /// Puts a new generation in the present one's place, and returns when every worker has it. Requests under
+    /// way keep the old one. An address that stays keeps its sockets; of one that goes, what is queued is
+    /// served. Certificates are read anew.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Workers::start`]; everything is as it was before, unless a worker is gone.
+    pub fn swap(&mut self, generation: Arc<S::Generation>, edge: &Edge) -> Result<(), EdgeError> {
+        let plan = self.doors.plan(edge, self.workers.len())?;
+        let (done, replies) = replies::channel();
+        let swaps: Result<Vec<_>, _> = (0..self.workers.len())
+            .map(|worker| {
+                Ok::<_, EdgeError>(Swap {
+                    generation: Arc::clone(&generation),
+                    limits: edge.limits.clone(),
+                    doors: self.doors.changes(&plan, worker)?,
+                    done: done.clone(),
+                })
+            })
+            .collect();
+        let swaps = swaps?;
+        self.doors.carry_out(plan);
+        for (worker, swap) in self.workers.iter().zip(swaps) {
+            // Whether it is gone is seen by its answer.
+            let _ = worker.commands.send(Command::Swap(Box::new(swap)));
+        }
+        drop(done);
+        if replies.iter().count() < self.workers.len() {
+            return Err(EdgeError::WorkerGone);
+        }
+        Ok(())
+    }
+
+    /// Reads every certificate anew, for handshakes from now on. One that is broken leaves the old one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first broken one; the others are replaced.
+    pub fn reload_certificates(&self) -> Result<(), EdgeError> {
+        Ok(self.doors.reload_certificates()?)
+    }
+
+    /// Where requests come in, in the configuration's order, with the ports that they really are.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Address> {
+        self.doors.addresses()
+    }
+
+    /// Each worker's figures.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Arc<EdgeFigures>> {
+        self.workers
+            .iter()
+            .map(|worker| Arc::clone(&worker.figures))
+            .collect()
+    }
+
+    /// Lets nobody in any more, waits up to `time` for requests under way, and ends. Returns the number of
+    /// connections that were cut off.
+    #[must_use]
+    pub fn stop(self, time: Duration) -> usize {
+        self.doors.close_to_new();
+        let (done, replies) = replies::channel();
+        for worker in &self.workers {
+            let stop = Command::Stop {
+                time,
+                done: done.clone(),
+            };
+            // A worker that is gone has nothing under way.
+            let _ = worker.commands.send(stop);
+        }
+        drop(done);
+        let cut_off = replies.iter().sum();
+        for worker in self.workers {
+            drop(worker.commands);
+            // A worker that panicked has said so on stderr.
+            let _ = worker.thread.join();
+        }
+        cut_off
+    }
+}
+
+fn start_worker<S: Serve>(
+    index: usize,
+    count: usize,
+    shared: &Arc<Shared>,
+    noticed: &Noticed,
+) -> Result<Handle<S>, EdgeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // They wait for disks: more of them only wait longer.
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(EdgeError::Thread)?;
+    let (commands, inbox) = mpsc::unbounded_channel();
+    let figures = Arc::new(EdgeFigures::default());
+    let seat = Seat {
+        index,
+        count,
+        shared: Arc::clone(shared),
+        noticed: Arc::clone(noticed),
+        figures: Arc::clone(&figures),
+    };
+    let thread = std::thread::Builder::new()
+        .name(format!("worker-{index}"))
+        .spawn(move || {
+            thread::run::<S>(&runtime, seat, inbox);
+            // Whatever a blocking call still waits for: everything that asked for it is gone.
+            runtime.shutdown_timeout(BLOCKING_STOP_TIME);
+        })
+        .map_err(EdgeError::Thread)?;
+    Ok(Handle {
+        commands,
+        figures,
+        thread,
+    })
+}

@@ -1,0 +1,430 @@
+//! What a filter tries on its server costs its own request at most: `guests/filters/hostile.c`.
+//!
+//! After each attack others are answered, on the same way and beside it; no byte that the filter made up is on the
+//! wire, nobody was asked whom it may not ask, and the server is not much larger than before.
+
+use crate::ground::{Ground, Server};
+use crate::raw_http::{Answer, Client, Request};
+use palisade_suite::guests::{Component, Filter, FilterAttack};
+use palisade_suite::served;
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What the request gets that attacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// An error of the server's: the filter faulted.
+    Fault,
+    /// The service's answer: what was tried came to nothing.
+    Nothing,
+    /// What the filter says, as far as it may say it.
+    Answered,
+    /// An answer of the server's, or of the service's: the server may see an error in it, or nothing.
+    FaultOrNothing,
+    /// The service's, but the filter's end, after the answer, is a fault.
+    LateFault,
+    /// Every request gets an error: no instance can be had.
+    Start,
+}
+
+/// How each attack ends. One without a line does not compile.
+const fn end(attack: FilterAttack) -> End {
+    use FilterAttack as A;
+    match attack {
+        A::Trap | A::Loop | A::Recursion | A::TrapInAnswer => End::Fault,
+        A::AllocateAndLoop | A::PauseForever | A::TrapInBody => End::Fault,
+        A::MemoryHog
+        | A::MemoryCreep
+        | A::HeaderStorm
+        | A::HeaderGiant
+        | A::HeaderNewline
+        | A::HeaderNames
+        | A::HopByHop
+        | A::LieOfLength
+        | A::TrailerStorm
+        | A::PairsLie
+        | A::PairsCutOff
+        | A::BodyBomb
+        | A::BodyOutOfRange
+        | A::CallStorm
+        | A::CallNonsense
+        | A::CallSmuggle
+        | A::CallItself
+        | A::LogFlood
+        | A::DataFlood
+        | A::DataStorm
+        | A::TickFlap
+        | A::QueueFlood
+        | A::MetricFlood
+        | A::PropertyFlood
+        | A::PropertyPaths
+        | A::Pointers
+        | A::ActionNonsense
+        | A::CloseStorm
+        | A::AnswerLate
+        | A::AnswerNonsense
+        | A::AnswerSplit
+        | A::AllocateNothing
+        | A::AllocateOutside
+        | A::AllocateOverItself
+        | A::AllocateAndCall => End::FaultOrNothing,
+        A::CallAnywhere
+        | A::LogEscape
+        | A::QueueGuess
+        | A::PropertyOverride
+        | A::Contexts
+        | A::ContinueStorm
+        | A::TickStorm
+        | A::TrapInTick => End::Nothing,
+        A::AnswerTwice => End::Answered,
+        A::TrapInLog | A::TrapInDelete | A::LoopInLog => End::LateFault,
+        A::TrapInStart | A::LoopInStart | A::RefuseStart | A::RefuseConfiguration => End::Start,
+    }
+}
+
+const SECRET: &str = "nobody granted this";
+/// What a client sends that attacks, and what some attacks put in place of it and of the answer.
+const SENT: &str = "sent";
+const SMUGGLED: &str = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
+
+fn ground(attack: &str, isolation: &str) -> Ground {
+    let ground = Ground::new()
+        .answer_time("1s")
+        .backend("teller", |_| {
+            Answer::new(200, "told").header("x-from", "the service")
+        })
+        .backend("granted", |_| Answer::new(200, "called"))
+        .backend("secret", |_| Answer::new(200, SECRET));
+    let itself = ground.folder().join("socket");
+    let settings = format!(
+        "policy = {{ grants = {{ connect = [\"unix:{}\", \"unix:{}\"] }}, limits = {{ time = \"200ms\", memory = \"32M\" }} }}\n\
+         configuration = \"{attack}\"\nvm-configuration = \"{attack}\"\nisolation = \"{isolation}\"",
+        ground.path_of("granted").display(),
+        itself.display()
+    );
+    ground
+        .text(&format!(
+            "[services.itself]\nupstream = \"unix:{}\"\n",
+            itself.display()
+        ))
+        .filter("hostile", &served::filter(Filter::Hostile), &settings)
+        .route("/beside", &[], "teller")
+        .route("/", &["hostile"], "teller")
+}
+
+/// The attack, in an instance of its own for each request, and in one that is kept.
+pub(crate) fn attack_ends_well(attack: FilterAttack) {
+    for isolation in ["fresh", "kept"] {
+        let ground = ground(attack.name(), isolation);
+        let mut server = ground.serve();
+        assert_eq!(server.get("/beside").status, 200);
+        let before = resident_kib(&server);
+        for _ in 0..3 {
+            attack_once(attack, &server);
+        }
+        look_around(attack, &ground, &mut server);
+        let after = resident_kib(&server);
+        assert!(
+            after < before + 128 * 1024,
+            "{isolation}: it grew from {before} KiB to {after} KiB"
+        );
+    }
+}
+
+fn attack_once(attack: FilterAttack, server: &Server) {
+    let begin = Instant::now();
+    let answer = server.try_ask(&Request::new("POST", "/attack").body(SENT));
+    assert!(
+        begin.elapsed() < Duration::from_secs(30),
+        "it held its request for {:?}",
+        begin.elapsed()
+    );
+    let status = answer.as_ref().map(|answer| answer.status);
+    let is_service = answer
+        .as_ref()
+        .is_some_and(|answer| answer.text() == "told");
+    let is_fault = status.is_none_or(|status| status >= 500);
+    let is_right = match end(attack) {
+        // Once the answer has begun, all that an error can be is its end.
+        End::Fault | End::Start => is_fault || (!is_service && attack == FilterAttack::TrapInBody),
+        End::Nothing | End::LateFault => is_service,
+        End::Answered => answer
+            .as_ref()
+            .is_some_and(|answer| answer.text() == "answered by the filter\n"),
+        End::FaultOrNothing => is_fault || is_service || status.is_some_and(|status| status < 500),
+    };
+    assert!(is_right, "{:?}: {answer:?}", end(attack));
+    if let Some(answer) = answer {
+        assert_eq!(answer.value("x-injected"), None, "it split the answer");
+        assert!(
+            !answer.text().contains("<html>") && !answer.text().contains(SECRET),
+            "{answer:?}"
+        );
+        assert_framed(&answer.headers, &answer.body);
+        let is_upgrade = answer.value("upgrade").is_some() || answer.status == 101;
+        assert!(!is_upgrade, "{answer:?}");
+    }
+}
+
+/// The server, and nobody else, says where a message ends and what its connection is for.
+fn assert_framed(fields: &[(String, String)], body: &[u8]) {
+    let values = |name: &str| -> Vec<&str> {
+        let found = fields.iter().filter(|(field, _)| field == name);
+        found.map(|(_, value)| value.as_str()).collect()
+    };
+    let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
+    assert!(lengths.len() + codings.len() <= 1, "{fields:?}");
+    assert!(
+        lengths
+            .iter()
+            .all(|length| *length == body.len().to_string())
+            && codings.iter().all(|coding| *coding == "chunked"),
+        "{fields:?}"
+    );
+    let connection = values("connection");
+    assert!(
+        connection
+            .iter()
+            .all(|value| ["close", "keep-alive"].contains(value)),
+        "{fields:?}"
+    );
+    let trailers: Vec<_> = fields
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix("trailer ")?, value)))
+        .collect();
+    let bytes: usize = trailers
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    assert!(bytes <= 64 << 10, "{bytes} bytes of trailers");
+    let of_heads = [
+        "content-length",
+        "transfer-encoding",
+        "host",
+        ":path",
+        "authorization",
+        "x-injected",
+    ];
+    let found = trailers.iter().find(|(name, _)| of_heads.contains(name));
+    assert_eq!(found, None, "a trailer says what a head alone may say");
+}
+
+/// A filter that calls itself has every instance there is, and other filters none, until the first of its calls has
+/// waited as long as it may.
+fn wait_for_its_end(server: &Server) {
+    let begin = Instant::now();
+    while server.get("/other").status != 200 {
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "it goes on calling itself"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn look_around(attack: FilterAttack, ground: &Ground, server: &mut Server) {
+    if attack == FilterAttack::CallItself {
+        assert_eq!(server.get("/beside").text(), "told", "no filter is asked");
+        wait_for_its_end(server);
+    }
+    let other = server.get("/other");
+    match end(attack) {
+        End::Start => assert!(other.status >= 500, "{other:?}"),
+        _ => assert_eq!(
+            (other.status, other.text().as_str()),
+            (200, "told"),
+            "{}",
+            server.log()
+        ),
+    }
+    assert_eq!(server.get("/beside").text(), "told");
+    assert!(server.is_alive());
+    assert!(
+        ground.asked("secret").is_empty(),
+        "it reached whom it may not"
+    );
+    for request in ground
+        .asked("teller")
+        .iter()
+        .chain(&ground.asked("granted"))
+    {
+        // Its own request is its to change.
+        let of_another = if request.path == "/attack" {
+            ""
+        } else {
+            "x-from-another"
+        };
+        let strange = [
+            "x-injected",
+            of_another,
+            ":pseudo",
+            "",
+            "upgrade",
+            "keep-alive",
+            "te",
+            "proxy-connection",
+        ];
+        let found = strange.iter().find(|name| request.value(name).is_some());
+        assert_eq!(found, None, "{request:?}");
+        assert!(
+            request.path.starts_with('/')
+                && !request.path.contains(char::is_control)
+                && !request.path.contains("smuggled"),
+            "{request:?}"
+        );
+        assert_framed(&request.headers, &request.body);
+    }
+    let log = server.log();
+    assert!(
+        !log.lines().any(|line| line.starts_with('{')),
+        "a forged line:\n{log}"
+    );
+    assert!(
+        !log.contains('\u{1b}'),
+        "a terminal would obey this:\n{log}"
+    );
+    assert!(
+        log.len() < 64 << 20,
+        "it wrote {} bytes to the log",
+        log.len()
+    );
+}
+
+/// Two workers at once: what filters share is no place to wait for one another for long, and the server's own lengths
+/// hold on a connection that is kept.
+pub(crate) fn neighbours_go_on_during_attacks() {
+    for attack in [FilterAttack::DataStorm, FilterAttack::LieOfLength] {
+        let ground = ground(attack.name(), "fresh").workers(2);
+        let server = ground.serve();
+        let socket = server.socket();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(move || {
+                    let mut client = Client::connect_unix(socket).expect("a connection");
+                    for _ in 0..3 {
+                        let asked = Request::new("POST", "/attack").body(SENT);
+                        let answer = client.ask(&asked).expect("an answer");
+                        let texts = [
+                            "told".to_owned(),
+                            SMUGGLED.to_owned(),
+                            format!("told{SMUGGLED}"),
+                        ];
+                        let is_right = answer.status == 500 || texts.contains(&answer.text());
+                        assert!(is_right, "{answer:?}");
+                        // An error that comes before the body was read ends the connection.
+                        if answer.status == 500 || answer.closes() {
+                            client = Client::connect_unix(socket).expect("a connection");
+                        }
+                        let beside = client.ask(&Request::new("GET", "/beside"));
+                        assert_eq!(beside.expect("an answer").text(), "told");
+                    }
+                });
+            }
+        });
+        for request in ground.asked("teller") {
+            assert!(
+                ["/attack", "/beside"].contains(&request.path.as_str()),
+                "{request:?}"
+            );
+            assert_framed(&request.headers, &request.body);
+        }
+    }
+}
+
+/// An answer that is not as its fields say breaks off, or is an error; nobody finds another one behind it.
+pub(crate) fn lies_of_a_component_are_not_passed_on() {
+    let ground = Ground::new()
+        .backend("teller", |_| Answer::new(200, "told"))
+        .component("lies", &served::component(Component::Lies), "")
+        .route("/beside", &[], "teller")
+        .route("/", &[], "lies");
+    let server = ground.serve();
+    for sent in ["", "x"] {
+        let text = exchange_bytes(server.socket(), sent);
+        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+        let lines: Vec<_> = head.split("\r\n").skip(1).collect();
+        let fields: Vec<_> = lines
+            .iter()
+            .filter_map(|line| line.split_once(": "))
+            .collect();
+        assert_eq!(fields.len(), lines.len(), "{head}");
+        let values = |name: &str| -> Vec<&str> {
+            let found = fields
+                .iter()
+                .filter(|(field, _)| field.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| *value).collect()
+        };
+        for name in [
+            "upgrade",
+            "keep-alive",
+            "proxy-connection",
+            "x-injected",
+            "transfer-encoding",
+        ] {
+            assert_eq!(values(name), [""; 0], "{name}: {head}");
+        }
+        assert_eq!(values("connection"), ["close"], "{head}");
+        let length: usize = values("content-length")[..]
+            .try_into()
+            .map(|[length]: [&str; 1]| length.parse().expect("a length"))
+            .expect("one length");
+        assert!(body.len() <= length, "more than was announced: {text}");
+        assert!(!head.starts_with("HTTP/1.1 101"), "{head}");
+        assert_eq!(server.get("/beside").text(), "told");
+    }
+}
+
+/// All that comes.
+fn exchange_bytes(socket: &Path, sent: &str) -> String {
+    let mut stream = UnixStream::connect(socket).expect("a connection");
+    let bytes = sent.len();
+    let head = "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+    let asked = format!("{head}\r\ncontent-length: {bytes}\r\n\r\n{sent}");
+    stream.write_all(asked.as_bytes()).expect("ask");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+/// What the whole server has in memory.
+pub(crate) fn resident_kib(server: &Server) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", server.process())).expect("its status");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("VmRSS");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("a number")
+}
+
+/// Requests that do not attack.
+pub(crate) fn other_paths_are_unharmed() {
+    let ground = ground("trap", "kept");
+    let server = ground.serve();
+    for _ in 0..10 {
+        assert_eq!(server.get("/other").text(), "told");
+    }
+}
+
+/// With `on-failure = "open"` requests pass a filter that fails, and with a spent budget it is left alone.
+pub(crate) fn open_failure_lets_requests_pass() {
+    let settings = "configuration = \"trap\"\non-failure = \"open\"\nfaults = { most = 3, within = \"1m\", rest = \"1m\" }";
+    let ground = Ground::new()
+        .backend("teller", |_| Answer::new(200, "told"))
+        .filter("hostile", &served::filter(Filter::Hostile), settings)
+        .route("/", &["hostile"], "teller");
+    let mut server = ground.serve();
+    for _ in 0..8 {
+        assert_eq!(server.get("/attack").text(), "told");
+    }
+    server.wait_for_line("out of use");
+    assert_eq!(server.get("/attack").text(), "told");
+}

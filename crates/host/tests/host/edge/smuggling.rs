@@ -1,0 +1,399 @@
+//! Requests that two parsers could understand differently: refused, or one meaning left.
+
+use super::stand_in::{Server, anywhere, edge};
+use crate::raw_http::Client;
+use palisade_host::config::Limits;
+
+/// What comes of the bytes.
+#[derive(Debug)]
+enum Outcome {
+    /// An answer with this status, and the connection is closed.
+    Refused(u16),
+    /// The service sees the request, with this line and without that one, and the connection ends.
+    SeenOnce(&'static str, &'static str),
+    /// The service sees it, with this line, and a second request can follow.
+    Seen(&'static str),
+}
+
+use Outcome::{Refused, Seen, SeenOnce};
+
+const CASES: &[(&str, &str, Outcome)] = &[
+    (
+        "plain",
+        "GET /head HTTP/1.1\r\nhost: a\r\n\r\n",
+        Seen("GET /head"),
+    ),
+    (
+        "length before coding",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        SeenOnce("transfer-encoding: chunked", "content-length"),
+    ),
+    (
+        "coding before length",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n0\r\n\r\n",
+        SeenOnce("transfer-encoding: chunked", "content-length"),
+    ),
+    (
+        "two lengths",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
+        Refused(400),
+    ),
+    (
+        "two lengths in one field",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 3, 4\r\n\r\nabcd",
+        Refused(400),
+    ),
+    (
+        "length with a sign",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: +3\r\n\r\nabc",
+        Refused(400),
+    ),
+    (
+        "negative length",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: -3\r\n\r\nabc",
+        Refused(400),
+    ),
+    (
+        "hexadecimal length",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 0x3\r\n\r\nabc",
+        Refused(400),
+    ),
+    (
+        "empty length",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length:\r\n\r\nabc",
+        Refused(400),
+    ),
+    (
+        "length past 64 bits",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551619\r\n\r\nabc",
+        Refused(400),
+    ),
+    (
+        "two codings",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "chunked twice",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        Refused(501),
+    ),
+    (
+        "a coding under chunked",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        Refused(501),
+    ),
+    (
+        "chunked not last",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "a coding that looks like chunked",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "chunked behind a vertical tab",
+        "POST /head HTTP/1.1\r\nhost: a\r\ntransfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "a coding in HTTP/1.0",
+        "POST /head HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "folded line",
+        "GET /head HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "folded first line",
+        "GET /head HTTP/1.1\r\n host: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "space before colon",
+        "GET /head HTTP/1.1\r\nhost: a\r\nx : 1\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "space before the colon of a length",
+        "POST /head HTTP/1.1\r\nhost: a\r\ncontent-length : 3\r\n\r\nabc",
+        Refused(400),
+    ),
+    (
+        "name without colon",
+        "GET /head HTTP/1.1\r\nhost: a\r\nx\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "empty name",
+        "GET /head HTTP/1.1\r\nhost: a\r\n: 1\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "NUL in a value",
+        "GET /head HTTP/1.1\r\nhost: a\r\nx: 1\x002\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "CR in a value",
+        "GET /head HTTP/1.1\r\nhost: a\r\nx: 1\r2\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "NUL in the target",
+        "GET /head\x00 HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    // RFC 9112, section 2.2, lets a bare LF end a line. What is behind gets lines of our own making.
+    (
+        "bare LF",
+        "GET /head HTTP/1.1\nhost: a\nx: 1\n\n",
+        Seen("x: 1"),
+    ),
+    (
+        "bare LF after a chunk's size",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n",
+        Refused(502),
+    ),
+    (
+        "bare LF in a chunk's extension",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3;x\nabc\r\n0\r\n\r\n",
+        Refused(502),
+    ),
+    (
+        "chunk's extension",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n0\r\n\r\n",
+        Seen("abc"),
+    ),
+    (
+        "chunk's size past 64 bits",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n10000000000000003\r\nabc\r\n0\r\n\r\n",
+        Refused(502),
+    ),
+    (
+        "chunk's size with a sign",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n+3\r\nabc\r\n0\r\n\r\n",
+        Refused(502),
+    ),
+    (
+        "chunk's size with 0x",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",
+        Refused(502),
+    ),
+    (
+        "chunk longer than its size",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n",
+        Refused(502),
+    ),
+    ("no host", "GET /head HTTP/1.1\r\n\r\n", Refused(400)),
+    (
+        "no host in HTTP/1.0",
+        "GET /head HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        Seen("GET /head"),
+    ),
+    (
+        "empty host",
+        "GET /head HTTP/1.1\r\nhost:\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "two hosts",
+        "GET /head HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "the same host twice",
+        "GET /head HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "two hosts in one field",
+        "GET /head HTTP/1.1\r\nhost: a, b\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "host with a path",
+        "GET /head HTTP/1.1\r\nhost: a/b\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "host with a user",
+        "GET /head HTTP/1.1\r\nhost: u@a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "address with the same host",
+        "GET http://a:80/head HTTP/1.1\r\nhost: A:80\r\n\r\n",
+        Seen("GET http://a:80/head"),
+    ),
+    (
+        "address with another host",
+        "GET http://b/head HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "address without host",
+        "GET http://b/head HTTP/1.1\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "address with a user",
+        "GET http://u@a/head HTTP/1.1\r\nhost: u@a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "address of another kind",
+        "GET ftp://a/head HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "host as target",
+        "GET a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "star as target",
+        "GET * HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "target without slash",
+        "GET head HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "space in the target",
+        "GET /head x HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "two spaces before the version",
+        "GET /head  HTTP/1.1\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "CONNECT",
+        "CONNECT a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n",
+        Refused(405),
+    ),
+    (
+        "HTTP/2.0 without its preface",
+        "GET /head HTTP/2.0\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "HTTP/1.2",
+        "GET /head HTTP/1.2\r\nhost: a\r\n\r\n",
+        Refused(400),
+    ),
+    ("HTTP/0.9", "GET /head\r\n\r\n", Refused(400)),
+    (
+        "TLS to a plain port",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
+        Refused(400),
+    ),
+    (
+        "an upgrade that nobody makes",
+        "GET /head HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+        Seen("upgrade: h2c"),
+    ),
+];
+
+#[test]
+fn a_request_has_one_meaning_or_none() {
+    let server =
+        Server::try_start(&edge(vec![anywhere()], Limits::default()), 1).expect("it starts");
+    for (name, bytes, outcome) in CASES {
+        let mut client = server.connect();
+        client.send(bytes);
+        let answer = client.answer();
+        match outcome {
+            Refused(status) => {
+                assert_eq!(answer.status, *status, "{name}: {answer:?}");
+                assert_ends(&mut client, name);
+            }
+            SeenOnce(line, not) => {
+                assert_eq!(answer.status, 200, "{name}: {answer:?}");
+                assert!(answer.text().contains(line), "{name}: {answer:?}");
+                assert!(!answer.text().contains(not), "{name}: {answer:?}");
+                assert_ends(&mut client, name);
+            }
+            Seen(line) => {
+                assert_eq!(answer.status, 200, "{name}: {answer:?}");
+                assert!(answer.text().contains(line), "{name}: {answer:?}");
+                assert_eq!(
+                    client.get("/").text(),
+                    "first",
+                    "{name}: the second request"
+                );
+            }
+        }
+    }
+}
+
+/// Nothing behind the first request is taken for a second one.
+fn assert_ends(client: &mut Client, name: &str) {
+    // The connection may be closed already.
+    let _ = client.try_send("GET / HTTP/1.1\r\nhost: smuggled\r\n\r\n");
+    match client.read_to_end() {
+        Ok(rest) => assert_eq!(rest, "", "{name}: an answer more"),
+        Err(error) => {
+            panic!("{name}: the connection was reset before its answer was read: {error}")
+        }
+    }
+}
+
+/// Names of variables have no hyphens: `X_User` and `X-User` are one to programs of CGI's kin.
+#[test]
+fn names_with_underscores_are_taken_out_unless_they_are_wanted() {
+    for underscores in [false, true] {
+        let server = Server::start(Limits {
+            underscores,
+            ..Limits::default()
+        });
+        let mut client = server.connect();
+        client.send(
+            "POST /head HTTP/1.1\r\nhost: a\r\nX_Forwarded_For: 1\r\nx-user: 2\r\nx_user: 3\r\nx_user: 4\r\n\
+             Content_Length: 5\r\n_: 6\r\ncontent-length: 0\r\n\r\n",
+        );
+        let answer = client.answer();
+        assert_eq!(answer.status, 200);
+        assert!(answer.text().contains("x-user: 2\n"), "{answer:?}");
+        let passed = answer.text().matches('_').count();
+        assert_eq!(passed, if underscores { 6 } else { 0 }, "{answer:?}");
+        assert_eq!(client.get("/").text(), "first", "the second request");
+    }
+}
+
+#[test]
+fn a_body_that_is_announced_is_asked_for_when_somebody_reads_it() {
+    let server = Server::start(Limits::default());
+    let mut client = server.connect();
+    client.send(
+        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(client.answer().status, 100);
+    client.send("abc");
+    assert_eq!(client.answer().text(), "abc");
+}
+
+#[test]
+fn a_body_that_nobody_reads_is_not_asked_for() {
+    let server = Server::start(Limits::default());
+    let mut client = server.connect();
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n");
+    assert_eq!(client.answer().status, 200);
+}
+
+#[test]
+fn an_answer_that_leaves_http_is_an_error_of_the_service() {
+    let server = Server::start(Limits::default());
+    let mut client = server.connect();
+    client.send("GET /switch HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n");
+    assert_eq!(client.answer().status, 502);
+    assert_eq!(client.get("/").text(), "first");
+}

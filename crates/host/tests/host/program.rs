@@ -1,0 +1,706 @@
+//! Programs behind the process wall, as services.
+
+mod attacks;
+mod bodies;
+mod direct;
+mod end;
+mod whole;
+
+use super::upstream::fake::on_worker;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use palisade_filter::Peer;
+use palisade_host::{
+    body::Body,
+    config::{self, FaultBudget, Health},
+    program::{
+        Figures, Output, Program, ProgramError, ProgramService, Settings, State, Supervisor,
+    },
+    upstream::{self, Client, Times, UpstreamError},
+};
+use palisade_policy::{Access, FileGrant, Policy};
+use palisade_process::{Launcher, Machine};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
+
+/// The program, compiled once, where any user can execute it.
+pub(super) fn served() -> PathBuf {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let anybody = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), anybody).unwrap();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/program/served.c");
+        let status = Command::new("gcc")
+            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1"])
+            .args(["-static", "-pthread", "-o"])
+            .args([folder.path().join("served").as_path(), source.as_ref()])
+            .status()
+            .expect("gcc is installed: `make test` sees to it");
+        assert!(status.success());
+        folder
+    });
+    folder.path().join("served")
+}
+
+/// All that a program said, and its supervisor about it.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Output for Heard {
+    fn line(&self, is_stderr: bool, line: &str) {
+        let stream = if is_stderr { "stderr" } else { "stdout" };
+        self.0.lock().unwrap().push(format!("{stream}: {line}"));
+    }
+
+    fn notice(&self, text: &str) {
+        self.0.lock().unwrap().push(format!("notice: {text}"));
+    }
+}
+
+/// A server with one program.
+struct Host {
+    // In this order: the supervisor ends what is left of the program.
+    program: Option<Arc<Program>>,
+    supervisor: Option<Supervisor>,
+    machine: Machine,
+    heard: Arc<Heard>,
+}
+
+fn settings(habit: &[&str]) -> Settings {
+    let program = served();
+    let folder = program.parent().unwrap();
+    let mut policy = Policy::default();
+    policy.grants.files.push(FileGrant {
+        access: Access::Read,
+        host: folder.into(),
+        guest: None,
+    });
+    let command = std::iter::once(program.to_str().unwrap()).chain(habit.iter().copied());
+    Settings {
+        name: "served".into(),
+        program: config::Program {
+            command: command.map(str::to_owned).collect(),
+            direct: None,
+            idle_time: None,
+            start_time: Duration::from_secs(30),
+            health: None,
+            back_off: Duration::from_millis(10),
+            back_off_most: Duration::from_secs(1),
+        },
+        policy,
+        faults: FaultBudget::default(),
+        libexec: None,
+    }
+}
+
+impl Host {
+    fn start(settings: Settings) -> Self {
+        let launcher = Arc::new(Launcher::new(Machine::probe()));
+        let machine = launcher.machine().clone();
+        let mut host = Self {
+            program: None,
+            supervisor: Some(Supervisor::start(launcher).unwrap()),
+            machine,
+            heard: Arc::default(),
+        };
+        host.program = Some(host.begin(settings, None));
+        host
+    }
+
+    /// One more program, planned and no more.
+    fn plan(&self, settings: Settings) -> Program {
+        let output = Arc::clone(&self.heard) as Arc<dyn Output>;
+        Program::new(settings, output, &self.machine).unwrap()
+    }
+
+    /// One more program.
+    fn begin(&self, settings: Settings, predecessor: Option<&Program>) -> Arc<Program> {
+        let program = self.plan(settings);
+        program.open(predecessor).unwrap();
+        program.begin(self.supervisor.as_ref().unwrap(), predecessor);
+        Arc::new(program)
+    }
+
+    fn program(&self) -> &Arc<Program> {
+        self.program.as_ref().unwrap()
+    }
+
+    fn service(&self) -> ProgramService {
+        self.service_within(Duration::from_secs(30))
+    }
+
+    fn service_within(&self, answer: Duration) -> ProgramService {
+        service_of(self.program(), answer)
+    }
+
+    fn figures(&self) -> Figures {
+        self.program().figures()
+    }
+
+    /// Waits until the figures are so.
+    async fn becomes(&self, wanted: impl Fn(&Figures) -> bool) -> Figures {
+        becomes(self.program(), wanted).await
+    }
+
+    /// Waits until its supervisor has said so much; the last of it has this text.
+    async fn hears_last(&self, count: usize, text: &str) {
+        loop {
+            let heard = self.heard.0.lock().unwrap().clone();
+            let notices = heard.iter().filter(|line| line.starts_with("notice: "));
+            let notices: Vec<_> = notices.collect();
+            if notices.len() >= count {
+                assert!(notices[count - 1].contains(text), "{text}: {notices:?}");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until this was said.
+    async fn hears(&self, text: &str) {
+        while !self
+            .heard
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.contains(text))
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn service_of(program: &Arc<Program>, answer: Duration) -> ProgramService {
+    let times = Times {
+        connect: Duration::from_secs(10),
+        answer,
+    };
+    let client = Client::new(upstream::Settings::default());
+    ProgramService::new(program, &client, times)
+}
+
+async fn becomes(program: &Program, wanted: impl Fn(&Figures) -> bool) -> Figures {
+    loop {
+        let figures = program.figures();
+        if wanted(&figures) {
+            return figures;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.program.take());
+        drop(self.supervisor.take());
+    }
+}
+
+type Answer = Result<Response<Body>, UpstreamError>;
+
+async fn ask(service: &ProgramService, method: Method, path: &str, body: &'static str) -> Answer {
+    let request = Request::builder().method(method).uri(path);
+    let body = match body {
+        "" => Body::Empty,
+        body => Body::from(body),
+    };
+    let request = request.header("host", "one.example").body(body).unwrap();
+    service.answer(request, &Peer::default()).await
+}
+
+async fn get(service: &ProgramService, path: &str) -> Answer {
+    ask(service, Method::GET, path, "").await
+}
+
+async fn body_of(answer: Answer) -> Bytes {
+    let answer = answer.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    answer.into_body().collect().await.unwrap().to_bytes()
+}
+
+/// Waits until the program has been asked for its health more than once: it has been well then.
+async fn is_well(service: &ProgramService) {
+    while body_of(get(service, "/asked").await).await.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Ends the program's first process from outside.
+fn kill(figures: &Figures) {
+    let pid = rustix::process::Pid::from_raw(figures.pid.unwrap() as i32).unwrap();
+    // It may have ended since.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+fn lives(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn a_program_is_started_by_its_first_request() {
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let service = host.service();
+        assert_eq!(host.figures().starts, 0);
+        assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
+        assert_eq!(
+            body_of(ask(&service, Method::POST, "/echo", "text").await).await,
+            "text"
+        );
+        assert_eq!(body_of(get(&service, "/secret").await).await, "");
+        let head = body_of(get(&service, "/head").await).await;
+        let head = String::from_utf8_lossy(&head).into_owned();
+        assert!(head.contains("host: one.example\r\n"), "{head}");
+        assert!(
+            head.contains("forwarded: for=unknown;proto=http\r\n"),
+            "{head}"
+        );
+        let figures = host.figures();
+        assert_eq!(
+            (figures.state, figures.starts, figures.restarts),
+            (State::Running, 1, 0)
+        );
+        assert!(figures.memory_bytes > 0);
+        assert_eq!(
+            get(&service, "/none").await.unwrap().status(),
+            StatusCode::NOT_FOUND
+        );
+    });
+}
+
+#[test]
+fn all_requests_wait_for_the_same_start() {
+    let host = Host::start(settings(&["late"]));
+    on_worker(async {
+        // Two workers, as far as the program can tell.
+        let (one, two) = (host.service(), host.service());
+        let ask = |service| async move { body_of(get(service, "/env").await).await };
+        let answers = tokio::join!(ask(&one), ask(&two), ask(&one), ask(&two));
+        assert!(
+            [answers.0, answers.1, answers.2, answers.3]
+                .iter()
+                .all(|text| text == "1 own http")
+        );
+        assert_eq!(host.figures().starts, 1);
+    });
+}
+
+#[test]
+fn what_a_program_writes_is_told_line_by_line() {
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let service = host.service();
+        body_of(get(&service, "/talk").await).await;
+        host.hears("stdout: line 2 of this request").await;
+        let heard = host.heard.0.lock().unwrap().clone();
+        let lines: Vec<_> = heard.iter().map(String::as_str).collect();
+        let expected = [
+            "stdout: ready",
+            "stdout: line 0 of this request",
+            "stdout: line 1 of this request",
+            "stdout: line 2 of this request",
+        ];
+        assert_eq!(lines, expected);
+    });
+}
+
+#[test]
+fn a_crash_costs_the_requests_that_brought_it_about() {
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let service = host.service();
+        body_of(get(&service, "/").await).await;
+        let error = ask(&service, Method::POST, "/crash", "text")
+            .await
+            .unwrap_err();
+        assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{error}");
+        body_of(get(&service, "/").await).await;
+        let figures = host.becomes(|figures| figures.starts == 2).await;
+        assert_eq!(figures.faults, 1);
+        let error = get(&service, "/crash").await.unwrap_err();
+        assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{error}");
+        body_of(get(&service, "/").await).await;
+        let figures = host.becomes(|figures| figures.starts >= 4).await;
+        assert_eq!(
+            (figures.starts, figures.restarts, figures.faults),
+            (4, 3, 3),
+            "once more, and no more"
+        );
+        assert_eq!(figures.last_end.unwrap(), "ended with signal 6");
+        let half = get(&service, "/cut").await.unwrap();
+        assert!(half.into_body().collect().await.is_err());
+        assert_eq!(host.figures().starts, 4, "that was no crash");
+    });
+}
+
+#[test]
+fn a_killed_program_fails_no_request_that_may_be_repeated() {
+    const ROUNDS: usize = 12;
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let (one, two) = (host.service(), host.service());
+        let is_over = std::cell::Cell::new(false);
+        let answered = [const { std::cell::Cell::new(0) }; 3];
+        let load = async |service, answered: &std::cell::Cell<u64>| {
+            while !is_over.get() {
+                body_of(get(service, "/").await).await;
+                answered.set(answered.get() + 1);
+            }
+        };
+        let counts = || answered.each_ref().map(std::cell::Cell::get);
+        let kills = async {
+            for round in 1..=ROUNDS {
+                let figures = host
+                    .becomes(|figures| figures.starts >= round as u64 && figures.pid.is_some())
+                    .await;
+                // Each has had an answer since: what is cut off now has not been before.
+                let before = counts();
+                while counts()
+                    .iter()
+                    .zip(before)
+                    .any(|(now, then)| *now < then + 2)
+                {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                kill(&figures);
+                host.becomes(|figures| figures.faults >= round as u64).await;
+            }
+            host.becomes(|figures| figures.starts > ROUNDS as u64).await;
+            is_over.set(true);
+        };
+        let [first, second, third] = &answered;
+        tokio::join!(
+            load(&one, first),
+            load(&one, second),
+            load(&two, third),
+            kills
+        );
+        assert_eq!(host.figures().restarts, ROUNDS as u64);
+    });
+}
+
+#[test]
+fn a_program_that_does_not_start_is_not_waited_for_for_ever() {
+    let mut settings = settings(&["refuse"]);
+    settings.program.start_time = Duration::from_millis(400);
+    settings.program.back_off = Duration::from_millis(50);
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        let error = ask(&service, Method::POST, "/", "text").await.unwrap_err();
+        assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
+        assert!(error.retry_after().is_some());
+        host.hears("stderr: cannot start today").await;
+        let figures = host.becomes(|figures| figures.faults >= 3).await;
+        assert_eq!(figures.last_end.unwrap(), "ended with exit code 3");
+        let fault = figures.last_fault.unwrap();
+        assert_eq!(fault.message, "ended with exit code 3");
+        // 50 + 100 + 200 + 400 ms lie between the first five starts.
+        assert!(figures.starts < 8, "{} starts", figures.starts);
+    });
+}
+
+#[test]
+fn a_first_start_that_fails_costs_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let mut settings = settings(&["once", mark.to_str().unwrap()]);
+    settings.policy.grants.files.push(FileGrant {
+        access: Access::Write,
+        host: folder.path().into(),
+        guest: None,
+    });
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        let answer = ask(&service, Method::POST, "/echo", "text").await;
+        assert_eq!(body_of(answer).await, "text");
+        let figures = host.becomes(|figures| figures.starts == 2).await;
+        assert_eq!(figures.faults, 1);
+    });
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    std::fs::copy(served(), &program).unwrap();
+    let mut settings = settings(&[]);
+    settings.program.command = vec![program.to_str().unwrap().into()];
+    settings.policy.grants.files.push(FileGrant {
+        access: Access::Read,
+        host: folder.path().into(),
+        guest: None,
+    });
+    let host = Host::start(settings);
+    std::fs::remove_file(&program).unwrap();
+    on_worker(async {
+        let service = host.service();
+        let error = get(&service, "/").await.unwrap_err();
+        assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
+        let figures = host.figures();
+        assert_eq!(figures.starts, 0);
+        assert!(figures.last_end.unwrap().contains("program"));
+        // It is there again.
+        std::fs::copy(served(), &program).unwrap();
+        let answer = async {
+            loop {
+                if let Ok(answer) = get(&service, "/env").await {
+                    return answer;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        assert_eq!(body_of(Ok(answer.await)).await, "1 own http");
+    });
+}
+
+#[test]
+fn a_policy_that_cannot_be_carried_out_is_refused_when_it_is_loaded() {
+    let mut settings = settings(&[]);
+    settings.policy.grants.files.push(FileGrant {
+        access: Access::Read,
+        host: "/no/such/folder".into(),
+        guest: None,
+    });
+    let machine = Machine::probe();
+    let refused = Program::new(settings.clone(), Arc::new(Heard::default()), &machine);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("/no/such/folder"), "{error}");
+    settings.program.command.clear();
+    let refused = Program::new(settings, Arc::new(Heard::default()), &machine);
+    assert!(matches!(refused, Err(ProgramError::NoCommand)));
+}
+
+#[test]
+fn a_program_that_never_answers_is_ended() {
+    let mut settings = settings(&["silent"]);
+    settings.program.start_time = Duration::from_millis(300);
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        let error = get(&service, "/").await.unwrap_err();
+        assert_eq!(error.status(), StatusCode::GATEWAY_TIMEOUT, "{error}");
+        let asks = async {
+            // Nobody is ended whom nobody asks.
+            while host.figures().faults == 0 {
+                let _ = get(&service, "/").await;
+            }
+        };
+        asks.await;
+        let end = host.figures().last_end.unwrap();
+        assert_eq!(end, "did not answer in the time for its start");
+    });
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_given_up() {
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let service = host.service_within(Duration::from_millis(300));
+        body_of(get(&service, "/").await).await;
+        let error = get(&service, "/hang").await.unwrap_err();
+        assert_eq!(error.status(), StatusCode::GATEWAY_TIMEOUT, "{error}");
+        body_of(get(&service, "/").await).await;
+        assert_eq!(host.figures().starts, 1);
+    });
+}
+
+/// Also where the answer's request came while the process before it was taken to live.
+#[test]
+fn a_program_that_has_answered_is_known_to_answer() {
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let service = host.service();
+        let hasty = host.service_within(Duration::from_millis(50));
+        for _ in 0..10 {
+            let _ = ask(&service, Method::POST, "/crash", "text").await;
+            body_of(get(&service, "/").await).await;
+            let began = std::time::Instant::now();
+            let error = get(&hasty, "/hang").await.unwrap_err();
+            assert_eq!(error.status(), StatusCode::GATEWAY_TIMEOUT, "{error}");
+            // Not for as long as a start may take.
+            assert!(began.elapsed() < host.program().settings().program.start_time);
+        }
+    });
+}
+
+/// Runs a test in a process of its own, where nothing else opens descriptors or takes memory. `test` is its name.
+fn alone_in_a_process(test: &str, work: impl Future<Output = ()>) {
+    const CHILD: &str = "PALISADE_TEST_ALONE";
+    if std::env::var_os(CHILD).is_some() {
+        return on_worker(work);
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", test])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_unwell_program_is_started_anew() {
+    let mut settings = settings(&[]);
+    settings.program.health = Some(Health {
+        path: "/health".into(),
+        every: Duration::from_millis(20),
+        time: Duration::from_secs(5),
+        failures: 3,
+    });
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        is_well(&service).await;
+        body_of(get(&service, "/unwell").await).await;
+        let figures = host.becomes(|figures| figures.starts == 2).await;
+        let end = figures.last_end.unwrap();
+        assert_eq!(
+            end,
+            "was not well: /health: it answered 500 Internal Server Error"
+        );
+        body_of(get(&service, "/").await).await;
+        assert_eq!(host.figures().faults, 1);
+    });
+}
+
+/// Its first answers for its health are errors.
+#[test]
+fn a_program_may_be_unwell_while_it_starts() {
+    let mut settings = settings(&["warms"]);
+    settings.program.health = Some(Health {
+        path: "/health".into(),
+        every: Duration::from_millis(10),
+        time: Duration::from_secs(5),
+        failures: 1,
+    });
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        while body_of(get(&service, "/asked").await).await.len() < 8 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!((host.figures().starts, host.figures().faults), (1, 0));
+    });
+}
+
+#[test]
+fn back_off_grows_to_a_most_and_ends_with_a_life() {
+    let mut settings = settings(&[]);
+    settings.program.back_off = Duration::from_millis(20);
+    settings.program.back_off_most = Duration::from_millis(160);
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        // A short life makes the wait longer, one as long as the longest wait makes it short again.
+        for (round, wait) in [(1, 20), (2, 40), (3, 80), (4, 160), (5, 160)] {
+            body_of(get(&service, "/").await).await;
+            let _ = ask(&service, Method::POST, "/crash", "text").await;
+            host.hears_last(round, &format!("again in {wait} ms")).await;
+        }
+        body_of(get(&service, "/").await).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let _ = ask(&service, Method::POST, "/crash", "text").await;
+        host.hears_last(6, "again in 20 ms").await;
+    });
+}
+
+#[test]
+fn a_program_that_shuts_its_socket_gets_another() {
+    let host = Host::start(settings(&[]));
+    on_worker(async {
+        let service = host.service();
+        let _ = get(&service, "/shut").await;
+        host.becomes(|figures| figures.faults > 0).await;
+        assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
+    });
+}
+
+#[test]
+fn a_limit_ends_a_program_and_not_its_service() {
+    let mut settings = settings(&[]);
+    settings.policy.limits.output_bytes = Some(70);
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        body_of(get(&service, "/talk").await).await;
+        let figures = host.becomes(|figures| figures.faults == 1).await;
+        assert_eq!(figures.last_end.unwrap(), "was ended: the limit on output");
+        body_of(get(&service, "/").await).await;
+    });
+}
+
+/// Answers every connection once, by `sock_accept` of WASI.
+const MODULE: &str = r#"(module
+    (import "wasi_snapshot_preview1" "sock_accept" (func $accept (param i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_close" (func $close (param i32) (result i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 1024) "HTTP/1.1 200 OK\0d\0acontent-length: 4\0d\0aconnection: close\0d\0a\0d\0awasm")
+    (func $part (param i32 i32)
+        (i32.store (i32.const 16) (local.get 0))
+        (i32.store (i32.const 20) (local.get 1)))
+    (func (export "_start")
+        (loop $next
+            (if (call $accept (i32.const 3) (i32.const 0) (i32.const 0)) (then unreachable))
+            (call $part (i32.const 4096) (i32.const 4096))
+            (drop (call $read (i32.load (i32.const 0)) (i32.const 16) (i32.const 1) (i32.const 8)))
+            (call $part (i32.const 1024) (i32.const 61))
+            (drop (call $write (i32.load (i32.const 0)) (i32.const 16) (i32.const 1) (i32.const 8)))
+            (drop (call $close (i32.load (i32.const 0))))
+            (br $next))))"#;
+
+#[test]
+fn webassembly_is_a_program_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let module = folder.path().join("served.wasm");
+    std::fs::write(&module, wat::parse_str(MODULE).unwrap()).unwrap();
+    let beside = std::path::Path::new(env!("CARGO_BIN_EXE_palisade-host"));
+    let mut settings = settings(&[]);
+    settings.program.command = vec![module.to_str().unwrap().into()];
+    settings.policy.grants.files[0].host = folder.path().into();
+    settings.libexec = beside.parent().map(Into::into);
+    let host = Host::start(settings);
+    on_worker(async {
+        let service = host.service();
+        for _ in 0..3 {
+            assert_eq!(body_of(get(&service, "/").await).await, "wasm");
+        }
+        assert_eq!((host.figures().starts, host.figures().faults), (1, 0));
+    });
+}
+
+/// As root, all of these once more as somebody else.
+#[test]
+fn an_ordinary_user_can_do_the_same() {
+    const IS_CHILD: &str = "PALISADE_TEST_ORDINARY_USER";
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    assert!(std::env::var_os(IS_CHILD).is_none(), "still root");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["program::", "--test-threads=2"])
+        .env(IS_CHILD, "1")
+        .env_remove("XDG_RUNTIME_DIR")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}

@@ -1,0 +1,173 @@
+//! Programs that have a listener of their own.
+
+use super::*;
+use palisade_host::config::Address;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+};
+
+fn direct(address: Address, habit: &[&str]) -> Settings {
+    let mut settings = settings(habit);
+    settings.program.direct = Some(address);
+    settings
+}
+
+fn any_port() -> Address {
+    Address::Internet("127.0.0.1:0".parse().unwrap())
+}
+
+fn address_of(host: &Host) -> SocketAddr {
+    match host.program().direct_address() {
+        Some(Address::Internet(address)) => *address,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a client without the server gets, on a thread of its own.
+async fn fetch(address: SocketAddr, path: &'static str) -> std::io::Result<String> {
+    tokio::task::spawn_blocking(move || exchange(TcpStream::connect(address)?, path))
+        .await
+        .unwrap()
+}
+
+fn exchange(mut stream: impl Read + Write, path: &str) -> std::io::Result<String> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: one.example\r\n\r\n")?;
+    let mut text = String::new();
+    let mut bytes = [0; 4096];
+    loop {
+        let length = stream.read(&mut bytes)?;
+        text += &String::from_utf8_lossy(&bytes[..length]);
+        if length == 0 || text.ends_with("http") {
+            return Ok(text);
+        }
+    }
+}
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n1 own http";
+
+#[test]
+fn a_connection_starts_the_program_that_has_it() {
+    let host = Host::start(direct(any_port(), &[]));
+    on_worker(async {
+        let address = address_of(&host);
+        assert_eq!(host.figures().starts, 0);
+        for _ in 0..3 {
+            assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+        }
+        host.becomes(|figures| figures.starts == 1).await;
+    });
+}
+
+#[test]
+fn a_socket_file_will_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let host = Host::start(direct(Address::Unix(path.clone()), &[]));
+    on_worker(async {
+        let connect = path.clone();
+        let fetch = move || exchange(UnixStream::connect(connect).unwrap(), "/env");
+        let answer = tokio::task::spawn_blocking(fetch).await.unwrap();
+        assert_eq!(answer.unwrap(), ANSWER);
+    });
+    drop(host);
+    assert!(!path.exists());
+    // One that a server left behind which was killed.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let host = Host::start(direct(Address::Unix(path), &[]));
+    drop(host);
+}
+
+#[test]
+fn connections_wait_while_there_is_no_program() {
+    let host = Host::start(direct(any_port(), &["late"]));
+    on_worker(async {
+        let address = address_of(&host);
+        assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+        // The one that brings it down is lost, those after it are not.
+        let _ = fetch(address, "/crash").await;
+        assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+        let figures = host.becomes(|figures| figures.starts >= 2).await;
+        assert_eq!(
+            (figures.starts, figures.restarts, figures.faults),
+            (2, 1, 1)
+        );
+    });
+}
+
+#[test]
+fn an_idle_program_is_ended_and_its_listener_stays() {
+    let mut settings = direct(any_port(), &[]);
+    settings.program.idle_time = Some(Duration::from_millis(200));
+    let host = Host::start(settings);
+    on_worker(async {
+        let address = address_of(&host);
+        for round in 1..=3 {
+            assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+            let figures = host
+                .becomes(|figures| {
+                    (figures.state, figures.pid, figures.starts) == (State::Idle, None, round)
+                })
+                .await;
+            assert_eq!((figures.starts, figures.faults), (round, 0), "{figures:?}");
+        }
+        // Who is connected keeps it, whether it says something or not.
+        let held = TcpStream::connect(address).unwrap();
+        host.becomes(|figures| figures.state == State::Running)
+            .await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(host.figures().state, State::Running);
+        drop(held);
+        host.becomes(|figures| figures.state == State::Idle).await;
+    });
+}
+
+#[test]
+fn the_next_program_gets_the_listener() {
+    let host = Host::start(direct(any_port(), &[]));
+    let mut changed = host.program().settings().clone();
+    changed.program.back_off *= 2;
+    let taken = host.begin(changed.clone(), Some(host.program()));
+    assert_eq!(taken.direct_address(), host.program().direct_address());
+    let address = taken.direct_address().cloned().unwrap();
+    // Nobody else does.
+    changed.program.direct = Some(address);
+    let refused = host.plan(changed).open(None);
+    assert!(
+        matches!(refused, Err(ProgramError::Listen { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_route_may_lead_to_it_too() {
+    let host = Host::start(direct(any_port(), &[]));
+    on_worker(async {
+        let service = host.service();
+        assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
+        let answer = ask(&service, Method::POST, "/echo", "text").await;
+        assert_eq!(body_of(answer).await, "text");
+        host.becomes(|figures| figures.starts == 1).await;
+    });
+}
+
+#[test]
+fn what_was_only_loaded_touches_nothing() {
+    let host = Host::start(direct(any_port(), &[]));
+    on_worker(async {
+        let address = address_of(&host);
+        assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+        let mut changed = host.program().settings().clone();
+        changed.program.back_off *= 2;
+        let loaded = host.plan(changed);
+        loaded.open(Some(&**host.program())).unwrap();
+        for _ in 0..20 {
+            assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+        }
+        assert_eq!(loaded.figures(), Figures::default());
+        drop(loaded);
+        assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
+        assert_eq!((host.figures().starts, host.figures().faults), (1, 0));
+    });
+}
