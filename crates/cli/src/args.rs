@@ -67,6 +67,20 @@ pub(crate) enum Command {
     /// else 1.
     #[command(override_usage = help::DOCTOR_USAGE)]
     Doctor(DoctorArgs),
+    /// Serve requests through filters and services, each behind a wall
+    ///
+    /// Routes lead requests through filters (proxy-wasm modules) to a service: a wasi:http component, a
+    /// program behind the process wall, files, or another server. Everything is said in one file,
+    /// docs/serve.md explains it.
+    #[command(after_help = help::SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Have a server read its configuration anew, and say whether it serves it
+    ///
+    /// Nothing is lost: requests under way are finished with the old configuration. What cannot be
+    /// served leaves the old configuration serving, and is shown; the exit code is 1.
+    Reload(ServerArgs),
+    /// Say how a server and its guests are
+    Status(StatusArgs),
     /// Measure what the wall costs on this machine
     Bench(crate::commands::bench::BenchArgs),
     /// Measure what the wall costs a command of yours
@@ -143,6 +157,50 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// `palisade serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// What to serve
+    #[arg(value_name = "FILE", default_value = DEFAULT_FILE, value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Write a file that serves something at once, with what it needs, to this folder; then end
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["file", "check", "workers", "no_watch"])]
+    pub(crate) init: Option<PathBuf>,
+    /// Read and load everything, and serve nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Threads that serve; without it one for each processor, or what the file says
+    #[arg(long, value_name = "N", value_parser = palisade_policy::value::parse_count::<u32>)]
+    pub(crate) workers: Option<u32>,
+    /// Do not reload when a file changes
+    #[arg(long)]
+    pub(crate) no_watch: bool,
+}
+
+/// Which server is meant.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// What it serves: its `admin` says where it is reached
+    #[arg(value_name = "FILE", default_value = DEFAULT_FILE, value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Where it is reached, in place of what FILE says
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH", conflicts_with = "file")]
+    pub(crate) admin: Option<String>,
+}
+
+/// `palisade status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Print what the server answers, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The file of a server where none is named.
+const DEFAULT_FILE: &str = "host.toml";
 
 /// `palisade completions`.
 #[derive(Debug, Args)]

@@ -6,7 +6,11 @@ pub(crate) mod cost;
 mod doctor;
 mod explain;
 mod man;
+mod reload;
 mod run;
+mod serve;
+mod server;
+mod status;
 mod why;
 
 use crate::args::Command;
@@ -21,6 +25,9 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Bench(args) => bench::bench(args),
         Command::Cost(args) => cost::cost(args),
         Command::Why(args) => why::why(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Reload(args) => reload::reload(&args),
+        Command::Status(args) => status::status(&args),
         Command::Completions(args) => completions::completions(args.shell),
         Command::Man => man::man(),
     }

@@ -83,6 +83,20 @@ Examples:
   palisade run --report report.json -- ./program
   palisade why report.json";
 
+/// At the end of `serve --help`.
+pub(crate) const SERVE_EXAMPLES: &str = "\
+Examples:
+  palisade serve --init site
+      write a file that serves a page, with a filter and a component
+  palisade serve site/host.toml
+      serve it; SIGHUP or a changed file reloads, SIGTERM lets requests finish
+  palisade serve --check site/host.toml
+      say whether it could be served
+  palisade status site/host.toml
+      see how each filter and service is
+
+Exit codes: 0 once a signal has ended it, 125 if it cannot serve, 128+n if a second signal n came.";
+
 /// At the end of `completions --help`.
 pub(crate) const COMPLETIONS_PLACES: &str = "\
 Examples:

@@ -22,6 +22,7 @@ mod cli {
     pub(crate) mod real_wasm;
     pub(crate) mod report;
     pub(crate) mod schema;
+    pub(crate) mod serve;
     pub(crate) mod stage;
     pub(crate) mod streams;
     pub(crate) mod terminal;
@@ -59,6 +60,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("programs", cli::programs::CASES),
     ("real_wasm", real_wasm::CASES),
     ("report", cli::report::CASES),
+    ("serve", cli::serve::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),

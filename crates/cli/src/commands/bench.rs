@@ -266,7 +266,7 @@ fn line_of(row: &dyn Row) -> String {
         0..=90 => format!("{seconds} s"),
         _ => format!("{} min", seconds.div_ceil(60)),
     };
-    format!("{:<10} {time:>6}  {}\n", row.name(), row.about())
+    format!("{:<15} {time:>6}  {}\n", row.name(), row.about())
 }
 
 /// Its version here, or how to get it.

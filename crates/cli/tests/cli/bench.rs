@@ -151,7 +151,7 @@ fn rows_are_listed_with_their_times(stage: &Stage) {
         text.lines().all(|line| line.chars().count() <= 100),
         "{text}"
     );
-    assert!(text.contains("start        20 s  run"), "{text}");
+    assert!(text.contains("start             20 s  run"), "{text}");
     let long = text.split("\nOnly by name").nth(1).unwrap();
     assert!(
         long.contains("\nsva-t3 ") && !long.contains("\nmk-2 "),

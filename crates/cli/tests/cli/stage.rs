@@ -107,7 +107,12 @@ impl Installed {
         let folder = new_folder();
         let built = Path::new(env!("CARGO_BIN_EXE_palisade"));
         let beside = built.parent().unwrap();
-        for name in ["palisade", "palisade-worker", "palisade-compiler"] {
+        for name in [
+            "palisade",
+            "palisade-worker",
+            "palisade-compiler",
+            "palisade-host",
+        ] {
             let copied = fs::copy(beside.join(name), folder.path().join(name));
             copied.unwrap_or_else(|error| {
                 panic!("{name}: {error}: build it first, with `cargo build --workspace --bins`")

@@ -580,25 +580,22 @@ fn the_compiler_is_granted_nothing(stage: &Stage) {
     stage.write("secret", "secret");
     let beside = stage.program().parent().unwrap();
     stage.make_folder("libexec");
-    for name in ["palisade-worker", "guest"] {
-        let from = if name == "guest" {
-            stage.path(name)
-        } else {
-            beside.join(name)
-        };
-        let to = if name == "guest" {
-            "palisade-compiler"
-        } else {
-            name
-        };
-        fs::copy(from, stage.path("libexec").join(to)).unwrap();
-    }
-    // It does what it does without arguments, which is nothing: no code comes out.
+    let worker = "palisade-worker";
+    fs::copy(beside.join(worker), stage.path("libexec").join(worker)).unwrap();
+    let program = stage.text("libexec/palisade-compiler");
+    let compile = |source: &str| {
+        write(stage, "look.c", source.as_bytes());
+        let compiled = Command::new("cc")
+            .args(["-static", &stage.text("look.c"), "-o", &program])
+            .status();
+        assert!(compiled.unwrap().success());
+    };
+    // It does nothing: no code comes out.
+    compile("int main(void) { return 0; }\n");
     run(stage, &["--read", "."], &["guest.wasm"])
         .env("PALISADE_LIBEXEC", &stage.text("libexec"))
         .run()
         .refuses(&["guest: ", "guest.wasm", "compiler"]);
-    write(stage, "look.c", b"");
     let source = format!(
         "#include <fcntl.h>\n#include <stdio.h>\n#include <sys/socket.h>\n#include <unistd.h>\n\
          int main(void) {{\n\
@@ -613,12 +610,7 @@ fn the_compiler_is_granted_nothing(stage: &Stage) {
         "#include <stdio.h>",
         "#include <stdio.h>\n#include <stdlib.h>",
     );
-    write(stage, "look.c", source.as_bytes());
-    let program = stage.text("libexec/palisade-compiler");
-    let compiled = Command::new("cc")
-        .args(["-static", &stage.text("look.c"), "-o", &program])
-        .status();
-    assert!(compiled.unwrap().success());
+    compile(&source);
     let outcome = run(stage, &["--read", "."], &["guest.wasm"])
         .env("PALISADE_LIBEXEC", &stage.text("libexec"))
         .run();

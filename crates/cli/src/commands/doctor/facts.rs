@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) network: Trial,
     /// A WebAssembly guest, compiled and run.
     pub(super) wasm: Trial,
+    /// Why `palisade serve` has no server to execute.
+    pub(super) no_server: Option<String>,
     /// pidfd_getfd(2), by which a guest's socket is taken hold of.
     pub(super) pidfd_getfd: Call,
     pub(super) landlock_abi: Option<u32>,

@@ -9,6 +9,7 @@ use palisade_process::{
     Machine,
     cgroup::{self, Controller, Need, Survey},
 };
+use palisade_wasm::programs;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags},
     io::Errno,
@@ -38,6 +39,9 @@ pub(super) fn facts() -> Facts {
         folder: trial::try_folder(&machine, |folder| file_system_of(folder, &mounts)),
         network: trial::try_network(&machine, !lacks_namespaces),
         wasm: trial::try_wasm(&machine, !lacks_namespaces),
+        no_server: programs::find(programs::HOST, None)
+            .err()
+            .map(|missing| missing.to_string()),
         pidfd_getfd: pidfd_getfd(),
         landlock_abi: machine.landlock_abi,
         security_modules: security_modules(),

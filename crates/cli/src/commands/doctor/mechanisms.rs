@@ -21,6 +21,7 @@ pub(super) fn others(facts: &Facts) -> impl Iterator<Item = Finding> {
     .map(|judge| judge(facts));
     always
         .into_iter()
+        .chain(server(facts))
         .chain(owners(facts))
         .chain(container(facts))
 }
@@ -144,6 +145,15 @@ fn wasm(facts: &Facts) -> Finding {
         Trial::Stood => Finding::ok(NAME, "modules and components are compiled and run"),
         Trial::Failed { message, .. } => Finding::weak(NAME, message.clone()),
     }
+}
+
+/// The server is a program of its own, and only `palisade serve` needs it.
+fn server(facts: &Facts) -> Option<Finding> {
+    let missing = facts.no_server.as_ref()?;
+    Some(Finding::weak(
+        "server",
+        format!("`palisade serve` has no server: {missing}"),
+    ))
 }
 
 /// Only root gives domains user ids of their own, and only then must files change their owner.

@@ -35,6 +35,7 @@ fn fine() -> Facts {
         folder: None,
         network: Trial::Stood,
         wasm: Trial::Stood,
+        no_server: None,
         pidfd_getfd: Call::Works,
         landlock_abi: Some(6),
         security_modules: Some(["lockdown", "yama", "apparmor"].map(Into::into).into()),
@@ -86,6 +87,17 @@ fn webassembly_needs_the_worker() {
     let diagnosis = diagnose(&facts);
     assert_eq!(level(&diagnosis, "WebAssembly"), Level::Weak);
     assert!(diagnosis.full_wall, "native programs need it not");
+}
+
+#[test]
+fn a_server_that_is_missing_is_told_and_no_more() {
+    let facts = Facts {
+        no_server: Some("host: palisade-host was not found in /opt".into()),
+        ..fine()
+    };
+    let diagnosis = diagnose(&facts);
+    assert_eq!(level(&diagnosis, "server"), Level::Weak);
+    assert!(diagnosis.full_wall);
 }
 
 #[test]

@@ -1,0 +1,44 @@
+//! `palisade reload`: a new configuration, or why not.
+
+use super::server;
+use crate::{args::ServerArgs, say};
+use anyhow::Context;
+use serde::Deserialize;
+use std::io::Write;
+
+/// The old configuration still serves.
+const REFUSED: u8 = 1;
+
+/// What the server answers.
+#[derive(Deserialize)]
+struct Reloaded {
+    generation: u64,
+    #[serde(default)]
+    warnings: Vec<String>,
+    error: Option<String>,
+}
+
+/// Asks for a reload and waits for its end.
+pub(crate) fn reload(args: &ServerArgs) -> anyhow::Result<u8> {
+    let answer = server::ask(args, "POST", "/reload")?;
+    let reloaded: Reloaded = serde_json::from_str(&answer.body).with_context(|| {
+        format!(
+            "host: the server answered {}: {}",
+            answer.status,
+            answer.body.trim()
+        )
+    })?;
+    if let Some(error) = reloaded.error {
+        say::line(&error);
+        say::line(&format!("generation {} serves on", reloaded.generation));
+        return Ok(REFUSED);
+    }
+    for warning in &reloaded.warnings {
+        say::line(warning);
+    }
+    let text = format!("generation {} serves\n", reloaded.generation);
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("host: cannot print the answer")?;
+    Ok(0)
+}

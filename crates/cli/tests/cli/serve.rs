@@ -1,0 +1,233 @@
+//! `palisade serve` and the verbs that ask a running server.
+
+use super::stage::{Stage, cases, signal, wait};
+use rustix::process::Signal;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::Child,
+};
+
+cases![
+    a_first_server_serves_at_once,
+    a_first_server_writes_nothing_over,
+    a_bad_file_is_shown_with_its_line,
+    a_file_can_be_checked,
+    nobody_to_ask_is_told,
+    a_reload_that_fails_says_why,
+];
+
+/// A server, its address, and what it said since.
+struct Server {
+    process: Child,
+    address: String,
+    stderr: BufReader<std::process::ChildStderr>,
+}
+
+/// Starts a server and waits until it says that it serves.
+fn serve(stage: &Stage, words: &[&str]) -> Server {
+    let words = ["serve"].iter().chain(words).copied();
+    let mut process = stage.palisade(words).spawn();
+    let stderr = BufReader::new(process.stderr.take().unwrap());
+    let mut server = Server {
+        process,
+        address: String::new(),
+        stderr,
+    };
+    let mut said = String::new();
+    while server.address.is_empty() {
+        let before = said.len();
+        let count = server.stderr.read_line(&mut said).unwrap();
+        assert!(count > 0, "it ended: {said}");
+        if let Some((_, rest)) = said[before..].split_once(" at http://") {
+            server.address = rest.split([' ', ',']).next().unwrap().into();
+        }
+    }
+    server
+}
+
+impl Server {
+    /// Head and body of what it answers.
+    fn get(&self, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_lowercase(), body.into())
+    }
+
+    /// Ends it; gives its exit code and what it said since.
+    fn end(mut self) -> (i32, String) {
+        signal(&self.process, Signal::TERM);
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).unwrap();
+        (wait(&mut self.process).code().unwrap_or(-1), said)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The port is taken by whoever comes first: a case takes any.
+fn any_port(stage: &Stage, name: &str) {
+    let text = stage.read(name).replace("127.0.0.1:8080", "127.0.0.1:0");
+    fs::write(stage.path(name), text).unwrap();
+}
+
+fn a_first_server_serves_at_once(stage: &Stage) {
+    let written = stage.palisade(["serve", "--init", "first"]).run();
+    written.is_silent(0);
+    assert!(
+        written.text().contains("palisade serve first/host.toml"),
+        "{written:?}"
+    );
+    any_port(stage, "first/host.toml");
+    let server = serve(stage, &["--workers", "1", "first/host.toml"]);
+    for (path, wanted) in [
+        ("/", "<title>It works</title>"),
+        ("/hello/you?a=b", "/hello/you?a=b\n"),
+    ] {
+        let (head, body) = server.get(path);
+        assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
+        assert!(
+            head.contains("\r\nx-content-type-options: nosniff"),
+            "the filter: {head}"
+        );
+        assert!(body.contains(wanted), "{path}: {body}");
+    }
+    let status = stage.palisade(["status", "first/host.toml"]).run();
+    status.is_silent(0);
+    for line in ["headers", "hello", "site"] {
+        let rows = status.text();
+        let row = rows
+            .lines()
+            .find(|row| row.starts_with(line))
+            .unwrap_or_else(|| panic!("{rows}"));
+        assert!(row.contains(" ready "), "{row}");
+    }
+    stage
+        .palisade(["reload", "first/host.toml"])
+        .run()
+        .prints("generation 2 serves\n");
+    let json = stage
+        .palisade(["status", "--json", "first/host.toml"])
+        .run();
+    let json: serde_json::Value = serde_json::from_slice(&json.is_silent(0).stdout).unwrap();
+    assert_eq!(
+        (&json["generation"], &json["requests"]),
+        (&2.into(), &2.into())
+    );
+    let admin = format!("unix:{}", stage.text("first/admin.sock"));
+    stage
+        .palisade(["reload", "--admin", &admin])
+        .run()
+        .prints("generation 3 serves\n");
+    let (code, said) = server.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("\"path\":\"/hello/you\""), "the log: {said}");
+    assert!(!stage.exists("first/admin.sock"));
+}
+
+fn a_first_server_writes_nothing_over(stage: &Stage) {
+    stage.write("mine/site/index.html", "mine");
+    stage
+        .palisade(["serve", "--init", "mine"])
+        .run()
+        .refuses(&["mine/site/index.html is there already"]);
+    assert_eq!(stage.read("mine/site/index.html"), "mine");
+    assert!(!stage.exists("mine/host.toml"));
+}
+
+fn a_bad_file_is_shown_with_its_line(stage: &Stage) {
+    stage.write(
+        "host.toml",
+        "workers = 2\n\n[[listn]]\naddress = '127.0.0.1:0'\n",
+    );
+    let outcome = stage.palisade(["serve"]).run();
+    outcome.says(125, &["policy: ", "unknown key `listn`"]);
+    for part in ["host.toml:3:3", "did you mean `listen`?"] {
+        assert!(outcome.stderr.contains(part), "{outcome:?}");
+    }
+    stage
+        .palisade(["serve", "nothing.toml"])
+        .run()
+        .refuses(&["nothing.toml", "No such file"]);
+    stage
+        .palisade(["serve", "--workers", "none"])
+        .run()
+        .refuses(&["--workers", "is not a valid count"]);
+}
+
+fn a_file_can_be_checked(stage: &Stage) {
+    stage
+        .palisade(["serve", "--init", "first"])
+        .run()
+        .is_silent(0);
+    let checked = stage
+        .palisade(["serve", "--check", "first/host.toml"])
+        .run();
+    checked.says(0, &["everything in it can be served"]);
+    stage.write("first/services/hello.wasm", "this is no component");
+    stage
+        .palisade(["serve", "--check", "first/host.toml"])
+        .run()
+        .refuses(&["hello"]);
+}
+
+fn nobody_to_ask_is_told(stage: &Stage) {
+    stage
+        .palisade(["serve", "--init", "first"])
+        .run()
+        .is_silent(0);
+    for verb in ["reload", "status"] {
+        stage
+            .palisade([verb, "first/host.toml"])
+            .run()
+            .refuses(&["host: cannot reach the server", "admin.sock"]);
+        stage.palisade([verb]).run().refuses(&["host.toml"]);
+        stage
+            .palisade([verb, "--admin", "here"])
+            .run()
+            .refuses(&["usage: --admin"]);
+    }
+    stage.write("host.toml", "workers = 1\n");
+    stage
+        .palisade(["reload"])
+        .run()
+        .refuses(&["has no `admin`", "SIGHUP"]);
+}
+
+fn a_reload_that_fails_says_why(stage: &Stage) {
+    stage
+        .palisade(["serve", "--init", "first"])
+        .run()
+        .is_silent(0);
+    any_port(stage, "first/host.toml");
+    let server = serve(stage, &["--no-watch", "first/host.toml"]);
+    let good = stage.read("first/host.toml");
+    stage.write("first/filters/headers.wasm", "\0asm and then nothing");
+    let outcome = stage.palisade(["reload", "first/host.toml"]).run();
+    outcome.is(1);
+    for words in ["filter headers", "generation 1 serves on"] {
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+    }
+    fs::write(stage.path("first/host.toml"), good + "\n[[route]]\n").unwrap();
+    let outcome = stage.palisade(["reload", "first/host.toml"]).run();
+    outcome.is(1);
+    assert!(
+        outcome.stderr.contains("this [[route]] has no `service`"),
+        "{outcome:?}"
+    );
+    let (head, _) = server.get("/hello/x");
+    assert!(
+        head.starts_with("http/1.1 200"),
+        "the old one serves: {head}"
+    );
+}
