@@ -1,5 +1,6 @@
 //! Compiles the workload programs of `lab/workloads`, one C file each, into static executables that
-//! the lab carries within itself: no compiler is needed where it measures.
+//! the lab carries within itself: no compiler is needed where it measures. So with the filters, which are written as
+//! WebAssembly.
 
 use std::{
     env,
@@ -7,7 +8,16 @@ use std::{
     process::Command,
 };
 
-const FLAGS: [&str; 6] = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-static", "-s"];
+/// A function that was not declared would be taken for one that gives an `int`.
+const FLAGS: [&str; 7] = [
+    "-O2",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Werror=implicit-function-declaration",
+    "-static",
+    "-s",
+];
 
 /// Nothing but its own instructions: no libc, and one segment for the kernel to map.
 const FREESTANDING: [&str; 5] = [
@@ -21,6 +31,10 @@ const FREESTANDING: [&str; 5] = [
 fn main() {
     let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../../lab/workloads");
     println!("cargo::rerun-if-changed={}", sources.display());
+    let shared = sources.join("../../guests/services");
+    for file in ["mono.h", "native/server.c"] {
+        println!("cargo::rerun-if-changed={}", shared.join(file).display());
+    }
     println!("cargo::rerun-if-env-changed=CC");
     compile(&sources.join("true.c"), &FREESTANDING);
     for program in [
@@ -33,9 +47,26 @@ fn main() {
         "boot",
         "stream",
         "pages",
+        "replies",
+        "mono",
+        "listens",
     ] {
         compile(&sources.join(program).with_extension("c"), &[]);
     }
+    compile(&shared.join("native/server.c"), &["-D_GNU_SOURCE"]);
+    for filter in ["filter-null", "filter-header"] {
+        assemble(&sources.join(filter).with_extension("wat"));
+    }
+}
+
+/// From the text of WebAssembly to its bytes.
+fn assemble(source: &Path) {
+    let bytes = wat::parse_file(source).unwrap_or_else(|error| panic!("{error}"));
+    let name = source.file_stem().expect("a file name");
+    let into = Path::new(&variable("OUT_DIR"))
+        .join(name)
+        .with_extension("wasm");
+    std::fs::write(&into, bytes).unwrap_or_else(|error| panic!("{}: {error}", into.display()));
 }
 
 fn compile(source: &Path, flags: &[&str]) {
@@ -44,6 +75,8 @@ fn compile(source: &Path, flags: &[&str]) {
     let status = Command::new(&compiler)
         .args(FLAGS)
         .args(flags)
+        .arg("-I")
+        .arg(Path::new(&variable("CARGO_MANIFEST_DIR")).join("../../guests/services"))
         .arg("-o")
         .arg(Path::new(&variable("OUT_DIR")).join(name))
         .arg(source)

@@ -1,8 +1,13 @@
-//! What a null call costs within one process, by the number of its arguments: the workload of the lab's row
-//! `kp-5`. A program of its own, so that neither the lab nor `palisade` holds an engine.
+//! What guests cost within one process: the workloads of the lab's rows `kp-5`, `kp-c` and `kp-x`. A program of its
+//! own, so that neither the lab nor `palisade` holds an engine.
 //!
 //! ```text
 //! palisade-lab-calls native|kept|timed|fresh
+//! palisade-lab-calls bare-request
+//! palisade-lab-calls kept-request|fresh-request FILTER
+//! palisade-lab-calls link FILTER
+//! palisade-lab-calls pictures MODULE BATCHES
+//! palisade-lab-calls component MODULE INTERFACES INTO
 //! ```
 //!
 //! `native` calls functions of its own; the others those of a WebAssembly guest in this process, which is kept
@@ -14,12 +19,19 @@
 //! fastest-WORDS NS     of the fastest tenth of them
 //! ```
 //!
-//! Each call is timed alone, so the clock is in every figure, in that of the native one too.
+//! Each call is timed alone, so the clock is in every figure, in that of the native one too. So it is with requests,
+//! which a proxy-wasm filter sees or nobody does: `request-mean` and `request-fastest`. `component` measures nothing:
+//! it makes one.
 
-use anyhow::bail;
+mod component;
+mod link;
+mod pictures;
+mod request;
+
+use anyhow::{Context, bail};
 use palisade_engine::guest::{Function, Guest, Isolation, Limits, Options, Values};
 use std::{
-    env,
+    env, fs,
     hint::black_box,
     process::ExitCode,
     time::{Duration, Instant},
@@ -48,8 +60,32 @@ fn run() -> anyhow::Result<String> {
         ["kept"] => guest_calls(Isolation::Kept, None),
         ["timed"] => guest_calls(Isolation::Kept, Some(Duration::from_secs(1))),
         ["fresh"] => guest_calls(Isolation::Fresh, None),
-        _ => bail!("usage: palisade-lab-calls native|kept|timed|fresh"),
+        ["bare-request"] => request::bare_requests(),
+        ["kept-request", filter] => request::filtered_requests(&read(filter)?, Isolation::Kept),
+        ["fresh-request", filter] => request::filtered_requests(&read(filter)?, Isolation::Fresh),
+        ["link", filter] => link::steps(&read(filter)?),
+        ["pictures", module, batches] => {
+            let batches = batches.parse().context("BATCHES is no number")?;
+            pictures::pictures(&read(module)?, batches)
+        }
+        ["component", module, interfaces, into] => component::make(module, interfaces, into),
+        _ => bail!(
+            "usage: palisade-lab-calls native|kept|timed|fresh
+       palisade-lab-calls bare-request
+       palisade-lab-calls kept-request|fresh-request FILTER
+       palisade-lab-calls link FILTER
+       palisade-lab-calls pictures MODULE BATCHES
+       palisade-lab-calls component MODULE INTERFACES INTO"
+        ),
     }
+}
+
+/// What the lab lays out as `null.wasm`.
+#[cfg(test)]
+const NULL_FILTER: &str = include_str!("../../../lab/workloads/filter-null.wat");
+
+fn read(path: &str) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("host: cannot read {path}"))
 }
 
 /// Both lines of the calls with so many arguments.

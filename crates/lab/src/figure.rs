@@ -27,9 +27,12 @@ pub struct Figure {
     /// The runs; `None` of a figure over several measures.
     #[serde(flatten)]
     pub summary: Option<Summary>,
-    /// To the same workload with no wall.
+    /// Whom it is compared with, where that is not the same workload with no wall.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
+    /// To the same workload with no wall, or to whom it is compared with.
     pub ratio: Option<Estimate>,
-    /// Over the same workload with no wall.
+    /// Over the same.
     pub difference: Option<Estimate>,
     /// What palisade promises.
     pub target: Option<Target>,
@@ -55,6 +58,12 @@ pub enum Target {
     AtLeastTimesBare(f64),
     /// At least this many times as much as through a container's network, of a rate.
     AtLeastTimesBridged(f64),
+    /// At most this more than whom it is compared with, in the measure's unit.
+    AtMostOverOther(f64),
+    /// At most this many times as much as whom it is compared with.
+    AtMostTimesOther(f64),
+    /// At least this many times as much as whom it is compared with, of a rate.
+    AtLeastTimesOther(f64),
 }
 
 /// Whether a target is reached, from good to bad.
@@ -84,12 +93,14 @@ impl Figure {
         let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
         let judged = target.and_then(|target| match target {
             Target::AtMost(_) => Some(estimate_median(&series)),
-            Target::AtMostOverBare(_) => difference,
+            Target::AtMostOverBare(_) | Target::AtMostOverOther(_) => difference,
             Target::AtMostTimesBare(_)
             | Target::AtMostTimesProcess(_)
             | Target::AtMostTimesWasmtime(_)
+            | Target::AtMostTimesOther(_)
             | Target::AtLeastTimesBare(_)
-            | Target::AtLeastTimesBridged(_) => ratio,
+            | Target::AtLeastTimesBridged(_)
+            | Target::AtLeastTimesOther(_) => ratio,
         });
         let verdict = target.zip(judged);
         let verdict = verdict.map(|(target, judged)| target.verdict(&judged, series.len()));
@@ -99,6 +110,7 @@ impl Figure {
             title: None,
             unit,
             summary: Some(Summary::of(&series)),
+            against: None,
             ratio,
             difference,
             target,
@@ -139,6 +151,7 @@ impl Figure {
             title: None,
             unit,
             summary: None,
+            against: None,
             ratio: Some(ratio),
             difference: None,
             target,
@@ -150,6 +163,14 @@ impl Figure {
     pub fn titled(self, title: &str) -> Self {
         Self {
             title: Some(title.to_owned()),
+            ..self
+        }
+    }
+
+    /// The same figure, compared with this subject.
+    pub fn against(self, subject: &str) -> Self {
+        Self {
+            against: Some(subject.to_owned()),
             ..self
         }
     }
@@ -190,10 +211,12 @@ impl Target {
             | Self::AtMostOverBare(most)
             | Self::AtMostTimesBare(most)
             | Self::AtMostTimesProcess(most)
-            | Self::AtMostTimesWasmtime(most) => (estimate.high <= most, estimate.low > most),
-            Self::AtLeastTimesBare(least) | Self::AtLeastTimesBridged(least) => {
-                (estimate.low >= least, estimate.high < least)
-            }
+            | Self::AtMostTimesWasmtime(most)
+            | Self::AtMostOverOther(most)
+            | Self::AtMostTimesOther(most) => (estimate.high <= most, estimate.low > most),
+            Self::AtLeastTimesBare(least)
+            | Self::AtLeastTimesBridged(least)
+            | Self::AtLeastTimesOther(least) => (estimate.low >= least, estimate.high < least),
         };
         Verdict::of(is_within, is_beyond, rounds)
     }
@@ -257,6 +280,9 @@ mod tests {
             (Target::AtLeastTimesBare(1.75), Verdict::Pass),
             (Target::AtLeastTimesBare(1.8), Verdict::Short),
             (Target::AtLeastTimesBridged(1.4), Verdict::Pass),
+            (Target::AtMostOverOther(299.0), Verdict::Short),
+            (Target::AtMostTimesOther(1.75), Verdict::Pass),
+            (Target::AtLeastTimesOther(1.8), Verdict::Short),
         ] {
             assert_eq!(verdict(&bare, &ours, target), Some(expected), "{target:?}");
         }

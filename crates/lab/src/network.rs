@@ -13,12 +13,17 @@ mod bridge;
 mod server;
 
 pub(crate) use bridge::Bridge;
-pub(crate) use server::{Answer, Readiness, Server};
+pub(crate) use server::{Answer, Readiness, Running, Server};
 
 use anyhow::Context;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with,
+    sockopt::set_socket_reuseaddr,
+};
 use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    os::fd::OwnedFd,
     path::PathBuf,
 };
 
@@ -88,14 +93,49 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A port of this machine's loopback that nobody uses at the moment.
-pub(crate) fn free_port(transport: Transport) -> anyhow::Result<u16> {
-    let any = (Ipv4Addr::LOCALHOST, 0);
-    let bound = match transport {
-        Transport::Tcp => TcpListener::bind(any).and_then(|socket| socket.local_addr()),
-        Transport::Udp => UdpSocket::bind(any).and_then(|socket| socket.local_addr()),
-    };
-    Ok(bound.context("host: no port is free")?.port())
+/// A port of this machine's loopback, for a server that comes and goes.
+///
+/// A port of TCP stays this one's while no server listens at it: the kernel gives it to nobody who asks for any port,
+/// neither a listener nor a connection, for a socket is bound to it that never listens. A server that sets
+/// `SO_REUSEADDR`, as servers do, may listen at it all the same (socket(7)). With UDP such a socket would take datagrams
+/// away: there it is a port that nobody used a moment ago.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) number: u16,
+    _bound: Option<OwnedFd>,
+}
+
+impl Port {
+    /// One that is free.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub(crate) fn find(transport: Transport) -> anyhow::Result<Self> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let found = match transport {
+            Transport::Tcp => Self::bind_for_servers(any),
+            Transport::Udp => UdpSocket::bind(any)
+                .and_then(|socket| socket.local_addr())
+                .map(|address| Self {
+                    number: address.port(),
+                    _bound: None,
+                }),
+        };
+        found.context("host: no port is free")
+    }
+
+    fn bind_for_servers(any: SocketAddr) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &any)?;
+        let address = SocketAddr::try_from(getsockname(&socket)?)?;
+        Ok(Self {
+            number: address.port(),
+            _bound: Some(socket),
+        })
+    }
 }
 
 #[cfg(test)]

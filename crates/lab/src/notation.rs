@@ -19,12 +19,13 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// `0.983`, `1.112`, `9.15`.
+/// `0.983`, `1.112`, `19.15`, `140.2`; whole from 1000 on.
 pub(crate) fn four_figures(value: f64) -> String {
     match value.abs() {
         size if size < 9.9995 => format!("{value:.3}"),
         size if size < 99.995 => format!("{value:.2}"),
-        _ => format!("{value:.1}"),
+        size if size < 999.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -47,8 +48,8 @@ mod tests {
     #[test]
     fn figures_are_as_long_as_they_are_useful() {
         assert_eq!(
-            [392.4, 12_346.0, 140_220.0].map(milliseconds),
-            ["0.392", "12.35", "140.2"]
+            [392.4, 12_346.0, 140_220.0, 999_960.0, 12_345_600.0].map(milliseconds),
+            ["0.392", "12.35", "140.2", "1000", "12346"]
         );
         assert_eq!([0.0, 3_149_824.0].map(kibibytes), ["0", "3076"]);
         assert_eq!([3.44, 99.96, 4021.3].map(short), ["3.4", "100", "4021"]);

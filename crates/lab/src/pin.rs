@@ -43,6 +43,11 @@ impl Apart {
         }
         Ok(Self { inside, outside })
     }
+
+    /// Whether there is more than one processor.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.inside != self.outside
+    }
 }
 
 fn usable() -> anyhow::Result<CpuSet> {

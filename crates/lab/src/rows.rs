@@ -8,9 +8,11 @@ mod memory;
 mod network;
 mod operations;
 pub mod osv;
+mod pictures;
 mod policies;
 mod programs;
 mod published;
+mod serve;
 mod sources;
 mod start;
 mod sva;
@@ -33,7 +35,7 @@ use crate::{
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
 pub(crate) use published::chart_facts;
-pub use published::{Axis, ChartFacts, Published};
+pub use published::{Axis, ChartFacts, Published, Style};
 use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
@@ -82,7 +84,7 @@ pub fn is_long(row: &dyn Row) -> bool {
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 25] {
+pub fn rows() -> [&'static dyn Row; 35] {
     [
         &start::Start,
         &syscalls::SYSCALLS,
@@ -109,6 +111,16 @@ pub fn rows() -> [&'static dyn Row; 25] {
         &network::COPY,
         &network::MEMCACHED,
         &network::POSTGRES,
+        &serve::Swap,
+        &pictures::Pictures,
+        &network::REPLY,
+        &serve::REPLY_LATENCY,
+        &serve::Rates,
+        &serve::FILTERS,
+        &serve::FILES,
+        &serve::COMPONENTS,
+        &serve::PROGRAMS,
+        &serve::PICTURES,
     ]
 }
 
@@ -211,7 +223,7 @@ fn try_peers_on<T: Trial + 'static>(
                 prepared.trials.push((contender, Box::new(trial)));
             }
             Err(error) => doubts.push(Warning::PeerFailed {
-                peer: peer.name(),
+                peer: peer.name().to_owned(),
                 reason: format!("{error:#}"),
             }),
         }

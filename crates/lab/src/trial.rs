@@ -77,12 +77,12 @@ impl crate::Executor for Trials {
 
     /// Another tool may fail; what it is compared with may not.
     fn leave_out(&mut self, contender: usize, why: &anyhow::Error) -> bool {
-        let Some(peer) = peer(&self.trials[contender].0.subject) else {
+        if !is_of_others(&self.trials[contender].0.subject) {
             return false;
-        };
-        self.trials.remove(contender);
+        }
+        let (contender, _) = self.trials.remove(contender);
         self.left_out.push(Warning::PeerFailed {
-            peer: peer.name,
+            peer: contender.subject,
             reason: format!("{why:#}"),
         });
         true
@@ -91,6 +91,14 @@ impl crate::Executor for Trials {
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
+}
+
+/// Servers of others, which rows of servers are compared with.
+const OTHER_SERVERS: [&str; 2] = ["nginx", "wasmtime serve"];
+
+/// Whether a subject is another tool, with flags and faults of its own.
+fn is_of_others(subject: &str) -> bool {
+    peer(subject).is_some() || OTHER_SERVERS.iter().any(|one| subject.starts_with(one))
 }
 
 /// Where an engine keeps compiled code, in a program's room.
@@ -449,6 +457,34 @@ mod tests {
 
     fn shell(script: &str) -> Program {
         Program::new(&["/bin/sh", "-c", script].map(OsString::from)).unwrap()
+    }
+
+    /// Somebody else's server fails; what palisade is compared with, and palisade, may not.
+    #[test]
+    fn a_server_of_others_that_fails_is_left_out() {
+        struct Failing;
+        impl Trial for Failing {
+            fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+                bail!("no such flag")
+            }
+        }
+        let subjects = ["no wall", "wasmtime serve, kept instance", "palisade serve"];
+        let trials = subjects.map(|subject| {
+            let trial: Box<dyn Trial> = Box::new(Failing);
+            (Contender::new("a greeting", subject), trial)
+        });
+        let mut trials = Trials::new(trials.into());
+        let left_out = [2, 1, 0].map(|contender| {
+            let failed = crate::Executor::run_once(&mut trials, contender).unwrap_err();
+            crate::Executor::leave_out(&mut trials, contender, &failed)
+        });
+        assert_eq!(left_out, [false, true, false]);
+        let told = trials.left_out()[0].to_string();
+        let expected = "wasmtime serve, kept instance was left out";
+        assert!(
+            told.starts_with(expected) && told.contains("no such flag"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub enum Warning {
         peers: Vec<&'static str>,
     },
     PeerFailed {
-        peer: &'static str,
+        peer: String,
         reason: String,
     },
     PeersLack {

@@ -20,8 +20,9 @@ pub(crate) const FLAGS: [&str; 2] = ["-O2", "-w"];
 
 /// For WASI: signals and processor times are emulated where a program asks for them, and the stack is as large
 /// as a native program's.
-const WASI_FLAGS: [&str; 6] = [
+const WASI_FLAGS: [&str; 7] = [
     "--target=wasm32-wasi",
+    "-lm",
     "-D_WASI_EMULATED_SIGNAL",
     "-D_WASI_EMULATED_PROCESS_CLOCKS",
     "-lwasi-emulated-signal",
@@ -29,11 +30,22 @@ const WASI_FLAGS: [&str; 6] = [
     "-Wl,-z,stack-size=8388608",
 ];
 
+/// With no library and no beginning of its own.
+const BARE_FLAGS: [&str; 5] = [
+    "--target=wasm32",
+    "-nostdlib",
+    "-mbulk-memory",
+    "-Wl,--no-entry,--stack-first,--strip-all",
+    "-Wl,-z,stack-size=16384",
+];
+
 /// What a program is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Wasi,
     Native,
+    /// A guest that imports nothing, for the calls of its host.
+    Bare,
 }
 
 /// A compiler for both.
@@ -68,7 +80,8 @@ impl Toolchain {
     ) -> anyhow::Result<()> {
         let of_target: &[&str] = match target {
             Target::Wasi => &WASI_FLAGS,
-            Target::Native => &[],
+            Target::Native => &["-lm"],
+            Target::Bare => &BARE_FLAGS,
         };
         let output = Command::new(&self.clang)
             .args(FLAGS)
@@ -76,7 +89,6 @@ impl Toolchain {
             .arg("-o")
             .arg(into)
             .args(sources)
-            .arg("-lm")
             .args(of_target)
             .output()
             .with_context(|| format!("host: cannot run {}", self.clang.display()))?;

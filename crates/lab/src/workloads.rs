@@ -18,6 +18,12 @@ static BOOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/boot"));
 static OFFLINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/offline"));
 static STREAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stream"));
 static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages"));
+static MONO: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mono"));
+static REPLIES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/replies"));
+static LISTENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/listens"));
+static SERVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
+static NULL_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-null.wasm"));
+static HEADER_FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter-header.wasm"));
 static BANDWIDTH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bandwidth"));
 
 /// Header, then the sections of types, functions, memories, exports and code. Node runs nothing without a
@@ -30,7 +36,7 @@ static WASM_TRUE: &[u8] = b"\0asm\x01\0\0\0\
     \x0a\x04\x01\x02\0\x0b";
 
 /// The workloads that can be compiled to WebAssembly too, and what they include.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 11] = [
     (
         "measure.h",
         include_str!("../../../lab/workloads/measure.h"),
@@ -46,6 +52,36 @@ const SOURCES: [(&str, &str); 6] = [
         include_str!("../../../lab/workloads/bandwidth.c"),
     ),
     ("boot.c", include_str!("../../../lab/workloads/boot.c")),
+    ("mono.h", include_str!("../../../guests/services/mono.h")),
+    ("mono.c", include_str!("../../../lab/workloads/mono.c")),
+    (
+        "component/hello.c",
+        include_str!("../../../guests/services/component/hello.c"),
+    ),
+    (
+        "component/mono.c",
+        include_str!("../../../guests/services/component/mono.c"),
+    ),
+    (
+        "component/service.h",
+        include_str!("../../../guests/services/component/service.h"),
+    ),
+];
+
+/// What the component imports and exports, below a folder of its own.
+const INTERFACES: [(&str, &str); 3] = [
+    (
+        "service.wit",
+        include_str!("../../../guests/services/component/wit/service.wit"),
+    ),
+    (
+        "deps/http.wit",
+        include_str!("../../../guests/services/component/wit/deps/http.wit"),
+    ),
+    (
+        "deps/io.wit",
+        include_str!("../../../guests/services/component/wit/deps/io.wit"),
+    ),
 ];
 
 /// A folder with a row's programs and files. Anybody may read it, so that a guest with a uid of its
@@ -96,14 +132,20 @@ impl Workloads {
     ///
     /// When there is no compiler for WASI here; the error says how to get it.
     pub fn add_wasm(&self, name: &str) -> anyhow::Result<PathBuf> {
+        self.add_compiled(name, Target::Wasi)
+    }
+
+    fn add_compiled(&self, name: &str, target: Target) -> anyhow::Result<PathBuf> {
         let toolchain = Toolchain::find()?;
         let sources = new_room()?;
+        fs::create_dir(sources.path().join("component")).context(FAULT)?;
         for (name, text) in SOURCES {
             fs::write(sources.path().join(name), text).context(FAULT)?;
         }
         let source = sources.path().join(name).with_extension("c");
-        let path = self.folder().join(name).with_extension("wasm");
-        toolchain.compile(Target::Wasi, &[source], &[], &path)?;
+        let file_name = Path::new(name).file_name().unwrap_or_default();
+        let path = self.folder().join(file_name).with_extension("wasm");
+        toolchain.compile(target, &[source], &[], &path)?;
         set_mode(&path, 0o755)?;
         Ok(path)
     }
@@ -162,6 +204,68 @@ impl Workloads {
     /// Adds `pages`, a web server and its client.
     pub fn add_pages(&self) -> anyhow::Result<PathBuf> {
         self.add_program("pages", PAGES)
+    }
+
+    /// Adds `replies`, a web server that answers everything with the same.
+    pub fn add_replies(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("replies", REPLIES)
+    }
+
+    /// Adds `mono`, which makes pictures grey.
+    pub fn add_mono(&self) -> anyhow::Result<PathBuf> {
+        self.add_program("mono", MONO)
+    }
+
+    /// Adds the same as a WebAssembly module to be called.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workloads::add_wasm`].
+    pub fn add_wasm_mono(&self) -> anyhow::Result<PathBuf> {
+        self.add_compiled("mono", Target::Bare)
+    }
+
+    /// Adds the module of a `wasi:http` component, `hello` or `mono`, and the folder of its interfaces; gives both.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workloads::add_wasm`].
+    pub fn add_component(&self, name: &str) -> anyhow::Result<[PathBuf; 2]> {
+        let module = self.add_compiled(&format!("component/{name}"), Target::Bare)?;
+        let folder = self.folder().join("wit");
+        fs::create_dir_all(folder.join("deps")).context(FAULT)?;
+        for (name, text) in INTERFACES {
+            fs::write(folder.join(name), text).context(FAULT)?;
+        }
+        Ok([module, folder])
+    }
+
+    /// Adds `server`, a web server that makes pictures grey, among other things, and `listens`, which gives it a socket.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be written.
+    pub fn add_server(&self) -> anyhow::Result<[PathBuf; 2]> {
+        let server = self.add_program("server", SERVER)?;
+        Ok([server, self.add_program("listens", LISTENS)?])
+    }
+
+    /// Adds a colour picture (PPM) to the folder of files, whose pixels are not all alike; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn add_picture(&self, name: &str, width: usize, height: usize) -> anyhow::Result<PathBuf> {
+        let mut picture = format!("P6\n{width} {height}\n255\n").into_bytes();
+        picture.extend((0..width * height * 3).map(|place| (place * 7 + place / 1000) as u8));
+        self.add_file(name, &picture)
+    }
+
+    /// Adds filters for a server: `null.wasm`, which does nothing, and `header.wasm`, which adds a field to each answer.
+    pub fn add_filters(&self) -> anyhow::Result<()> {
+        self.add_program("null.wasm", NULL_FILTER)?;
+        self.add_program("header.wasm", HEADER_FILTER)?;
+        Ok(())
     }
 
     /// Adds a shell script; gives its path.

@@ -23,11 +23,13 @@ use std::{
 };
 
 /// The command, and what lies beside it.
-const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 6] = [
     "palisade-cli",
     "palisade-engine",
     "palisade-compiler",
+    "palisade-host",
     "palisade-lab-calls",
+    "palisade-lab-load",
 ];
 
 /// `$PALISADE_BIN`, or the binary that cargo builds of this source, in this profile.
@@ -253,11 +255,123 @@ fn has_sources() -> bool {
 fn calls_within_a_process() {
     let out = tempfile::tempdir().unwrap();
     let outcome = run("kp-5", out.path()).unwrap();
-    assert_eq!((outcome.rounds, outcome.figures.len()), (2, 4 * 18));
+    assert_eq!((outcome.rounds, outcome.figures.len()), (2, 4 * 18 + 3 * 2));
     let is_time = |figure: &Figure| figure.summary.is_some_and(|it| it.median > 0.0);
     assert!(outcome.figures.iter().all(is_time), "{outcome}");
     assert!(outcome.pinned_to.is_some());
-    assert_is_read_again(&outcome, 4);
+    assert_is_read_again(&outcome, 4 + 3);
+}
+
+/// Pictures in a guest, beside the same natively.
+#[test]
+fn pictures_within_a_process() {
+    if !has_wasi() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("kp-x", out.path()).unwrap();
+    let is_time = |figure: &Figure| figure.summary.is_some_and(|it| it.median > 0.0);
+    assert_eq!((outcome.rounds, outcome.figures.len()), (2, 8));
+    assert!(outcome.figures.iter().all(is_time), "{outcome}");
+    assert_is_read_again(&outcome, 2);
+}
+
+/// nginx with no wall and behind each, one request after the other in turn.
+#[test]
+fn a_row_of_answers_in_turn() {
+    if !has_program("nginx", "nginx-light") {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run("kp-6", out.path()).unwrap();
+    assert_complete(&outcome, 2 + peers(&outcome, "kp-6"));
+}
+
+/// Every contender has figures, and nothing was lost on the way.
+fn assert_served(row: &str, ours: &[&str]) -> Outcome {
+    let out = tempfile::tempdir().unwrap();
+    let outcome = run(row, out.path()).unwrap();
+    assert_eq!(outcome.rounds, 2, "no budget is two rounds");
+    for subject in ours {
+        let of_subject = |figure: &&Figure| figure.contender.subject == *subject;
+        let mut figures = outcome.figures.iter().filter(of_subject);
+        let has_median = |figure: &Figure| figure.summary.is_some_and(|it| it.median > 0.0);
+        assert!(figures.any(has_median), "{subject}: {outcome}");
+    }
+    let contenders = outcome.figures.iter().map(|figure| {
+        let contender = &figure.contender;
+        (contender.workload.as_str(), contender.subject.as_str())
+    });
+    let contenders: BTreeSet<_> = contenders.collect();
+    assert_is_read_again(&outcome, contenders.len());
+    let text = outcome.to_string();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    outcome
+}
+
+const SERVED: &str = "palisade serve";
+const SERVED_NULL: &str = "palisade serve, null filter";
+
+/// Beside nginx, where it is installed, with the modules that are.
+#[test]
+fn rows_of_filters() {
+    for row in ["kp-7", "kp-8", "serve-filter"] {
+        let outcome = assert_served(row, &[SERVED, SERVED_NULL]);
+        let judged = outcome.figures.iter().filter(|one| one.verdict.is_some());
+        assert!(judged.count() >= 1, "{outcome}");
+        let has_nginx = |figure: &Figure| figure.contender.subject == "nginx";
+        let is_there = has_program("nginx", "nginx-light");
+        assert_eq!(outcome.figures.iter().any(has_nginx), is_there, "{outcome}");
+    }
+}
+
+#[test]
+fn a_row_of_files() {
+    assert_served("serve-files", &[SERVED]);
+}
+
+#[test]
+fn a_row_of_programs_behind_the_wall_of_a_server() {
+    let ours = [
+        "palisade serve, direct",
+        "palisade serve, in front",
+        "no wall",
+    ];
+    assert_served("serve-program", &ours);
+}
+
+#[test]
+fn a_row_of_components() {
+    if has_wasi() {
+        assert_served("serve-component", &["palisade serve, fresh instance"]);
+    }
+}
+
+/// Beside the program with no wall, and all of them answer with the grey picture.
+#[test]
+fn a_row_of_pictures_that_are_posted() {
+    if has_wasi() {
+        let ours = [
+            "palisade serve, program, own socket",
+            "palisade serve, program",
+            "palisade serve, component, fresh",
+            "palisade serve, component, kept",
+            "bare",
+        ];
+        assert_served("serve-pictures", &ours);
+    }
+}
+
+/// A filter is swapped while it is asked, and no request is lost.
+#[test]
+fn a_filter_is_compiled_linked_and_swapped() {
+    let outcome = assert_served("kp-c", &["library", "palisade serve, header filter"]);
+    let lost = outcome.figures.iter().find(|one| one.measure == "lost");
+    let lost = lost.expect("what was lost");
+    assert_eq!(lost.verdict, Some(Verdict::Pass), "{outcome}");
 }
 
 /// Programs of ours at both ends.

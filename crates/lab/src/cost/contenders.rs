@@ -74,7 +74,7 @@ impl Contenders {
             if let Err(error) = try_one(peer, &task.theirs) {
                 anyhow::ensure!(!options.interrupted.load(Ordering::Relaxed), "interrupted");
                 doubts.push(Warning::PeerFailed {
-                    peer: peer.name(),
+                    peer: peer.name().to_owned(),
                     reason: format!("{error:#}"),
                 });
             }

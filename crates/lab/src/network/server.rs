@@ -47,12 +47,25 @@ pub(crate) struct Answer {
     pub(crate) answer: &'static [u8],
 }
 
-/// A server that has not shown itself by then never will.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A server that has not shown itself by then never will. It may have much to compile first, on a machine that has
+/// much else to do.
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two questions, unless the server ends or says something.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long an answer may take, and a server's end.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long an answer may take before it is asked for anew.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
+/// How long a server may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+
+impl Readiness {
+    /// What was waited for in vain.
+    fn absence(&self) -> String {
+        match self {
+            Self::Says(words) => format!("it did not say {words:?}"),
+            Self::Answers(answer) => format!("it did not answer at {}", answer.address),
+        }
+    }
+}
 
 impl Server {
     /// Starts it and waits until clients can come.
@@ -99,7 +112,8 @@ impl Running {
         while !self.is_ready(readiness)? {
             ensure!(
                 began.elapsed() < PATIENCE,
-                "it did not answer within {} s: {}",
+                "{} within {} s: {}",
+                readiness.absence(),
                 PATIENCE.as_secs(),
                 cause_in(&self.tail.text())
             );
@@ -133,6 +147,11 @@ impl Running {
         let has_ended = !fds[0].revents().is_empty();
         self.tail.take_from(&mut self.said);
         Ok(has_ended)
+    }
+
+    /// Tells it something.
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        pidfd_send_signal(&self.pidfd, signal).context("host: cannot send a signal to the server")
     }
 
     #[cfg(test)]
@@ -203,8 +222,9 @@ impl Answer {
     }
 
     fn ask_by_stream(&self, answer: &mut [u8]) -> std::io::Result<usize> {
-        let mut stream = TcpStream::connect_timeout(&self.address, GRACE)?;
-        stream.set_read_timeout(Some(GRACE))?;
+        let mut stream = TcpStream::connect_timeout(&self.address, ANSWER_TIME)?;
+        stream.set_read_timeout(Some(ANSWER_TIME))?;
+        stream.set_write_timeout(Some(ANSWER_TIME))?;
         stream.write_all(self.question)?;
         stream.read_exact(answer)?;
         Ok(answer.len())

@@ -6,6 +6,7 @@ use crate::{
 use std::{
     ffi::OsString,
     io::{BufRead, BufReader},
+    net::{TcpListener, TcpStream},
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Command, Stdio},
@@ -43,12 +44,32 @@ fn an_endpoint_is_written_as_a_grant() {
     assert_eq!(v6.to_string(), "udp://[::1]:8080");
 }
 
+/// A server listens at it, ends, and listens again; whoever asks for any port meanwhile gets another one.
 #[test]
-fn a_free_port_can_be_bound() {
-    let port = free_port(Transport::Tcp).unwrap();
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
-    let port = free_port(Transport::Udp).unwrap();
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+fn a_port_is_kept_for_a_server_that_comes_and_goes() {
+    let port = Port::find(Transport::Tcp).unwrap();
+    // The standard library sets SO_REUSEADDR, as servers do.
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, port.number)).unwrap();
+    for _ in 0..2 {
+        let listener = listen();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // The server is the first to close: a pair of addresses stays behind that waits (TIME_WAIT).
+        drop(listener.accept().unwrap());
+        drop(client);
+    }
+    let bare = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.number));
+    let taken = bind(&bare, &address);
+    assert_eq!(taken, Err(rustix::io::Errno::ADDRINUSE));
+    let number = port.number;
+    drop(port);
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, number)).is_err());
+}
+
+#[test]
+fn a_port_for_datagrams_can_be_bound() {
+    let port = Port::find(Transport::Udp).unwrap();
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, port.number)).unwrap();
 }
 
 #[test]
@@ -91,7 +112,7 @@ fn a_server_is_there_once_it_answers() {
         let (stream, _) = listener.accept().unwrap();
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line).unwrap();
-        std::io::Write::write_all(&mut &stream, b"+PONG\r\n").unwrap();
+        io::Write::write_all(&mut &stream, b"+PONG\r\n").unwrap();
         line
     });
     let mut server = Server {
@@ -161,8 +182,8 @@ fn a_bridge_joins_two_namespaces_and_leaves_nothing() {
     if !can_bridge() {
         return;
     }
-    let port = free_port(Transport::Tcp).unwrap();
-    let bridge = Bridge::new(Transport::Tcp, port).unwrap();
+    let port = Port::find(Transport::Tcp).unwrap();
+    let bridge = Bridge::new(Transport::Tcp, port.number).unwrap();
     let workloads = crate::workloads::Workloads::new().unwrap();
     let stream = workloads.add_stream().unwrap();
     let run = |namespace: &Path, words: &[&str]| {
@@ -173,7 +194,7 @@ fn a_bridge_joins_two_namespaces_and_leaves_nothing() {
         Program::new(&line).unwrap()
     };
     let (inside, outside) = (bridge.inside(), bridge.outside());
-    let port = port.to_string();
+    let port = port.number.to_string();
     let mut server = Server {
         program: run(&inside, &["serve", &Bridge::INSIDE.to_string(), &port]),
         readiness: Readiness::Says("ready"),

@@ -1,13 +1,20 @@
 //! What a chart shows, as data: lanes along one axis, or curves over sizes. Pure.
 
+mod lines;
+
 use super::scale::Scale;
 use crate::{
     KeptRow,
     figure::{Figure, Target, Verdict, is_ours},
     notation::four_figures,
-    rows::{Axis, BARE, Published},
+    rows::{Axis, BARE, Published, Style},
     sample::{Contender, Samples, Unit},
 };
+
+pub(super) use lines::{LinePanel, Point};
+
+/// In µs: what is less is told in µs.
+const SMALL_US: f64 = 100.0;
 
 /// More dots than these hide each other.
 const MOST_DOTS: usize = 150;
@@ -19,6 +26,8 @@ pub(super) enum Chart {
     Lanes(Lanes),
     /// A panel of curves for each kind of operation.
     Curves(Vec<Panel>),
+    /// A panel of lines for each measure.
+    Lines(Vec<LinePanel>),
 }
 
 /// Groups of lanes.
@@ -108,7 +117,10 @@ pub(super) fn chart_of(row: &KeptRow) -> Option<Chart> {
             Some(Target::AtMost(_) | Target::AtMostOverBare(_))
         )
     });
-    if !has_ratio || is_absolute {
+    if outcome.chart.style == Style::Lines {
+        return lines::lines(&figures, outcome.chart.axis.as_ref()?).map(Chart::Lines);
+    }
+    if !has_ratio || is_absolute || outcome.chart.style == Style::Absolute {
         return absolute(row, &figures).map(Chart::Lanes);
     }
     match &outcome.chart.axis {
@@ -130,6 +142,10 @@ impl Chart {
                 let curves = panels.iter().flat_map(|panel| &panel.curves);
                 curves.map(|(series, _)| series).collect()
             }
+            Self::Lines(panels) => {
+                let lines = panels.iter().flat_map(|panel| &panel.lines);
+                lines.map(|(series, _)| series).collect()
+            }
         };
         unique(all.into_iter().cloned())
     }
@@ -146,6 +162,7 @@ impl Chart {
                 let published = panels.iter().flat_map(|panel| &panel.published);
                 published.map(|(by, _)| by).collect()
             }
+            Self::Lines(_) => Vec::new(),
         };
         unique(all.into_iter().cloned())
     }
@@ -158,6 +175,7 @@ impl Chart {
                 let mut targets = panels.iter().flat_map(|panel| &panel.targets);
                 targets.any(Option::is_some)
             }
+            Self::Lines(_) => false,
         }
     }
 }
@@ -205,7 +223,7 @@ fn ratios(row: &KeptRow, figures: &[&Figure]) -> Option<Lanes> {
         ratio_group(row, &everybody, &of_group)
     };
     let groups: Vec<Group> = keys.iter().filter_map(group).collect();
-    let scale = scale_of(&groups, 1.0)?;
+    let scale = scale_of(&groups, 1.0, Peers::Near)?;
     Some(Lanes {
         axis: "times as much as with no wall",
         scale,
@@ -278,8 +296,16 @@ fn some_of(values: Vec<f64>) -> Vec<f64> {
     values.into_iter().step_by(every).collect()
 }
 
-/// Holds figures, targets, what was published and `origin`; others only if they are near.
-fn scale_of(groups: &[Group], origin: f64) -> Option<Scale> {
+/// Which peers an axis must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peers {
+    All,
+    /// Those that do not stretch it.
+    Near,
+}
+
+/// Holds figures, targets, what was published, `origin` and peers.
+fn scale_of(groups: &[Group], origin: f64, whose: Peers) -> Option<Scale> {
     let lanes = groups.iter().flat_map(|group| &group.lanes);
     let published = groups.iter().flat_map(|group| &group.published);
     let targets = groups
@@ -297,7 +323,8 @@ fn scale_of(groups: &[Group], origin: f64) -> Option<Scale> {
     let high = must.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let span = high - low;
     let is_near = |value: &f64| (low - span / 2.0..=high + span / 2.0).contains(value);
-    let peers = lanes.filter(is_peer).flat_map(ends).filter(is_near);
+    let is_held = |value: &f64| whose == Peers::All || is_near(value);
+    let peers = lanes.filter(is_peer).flat_map(ends).filter(is_held);
     let peers: Vec<f64> = peers.collect();
     Scale::around(must.iter().copied().chain(peers))
 }
@@ -306,29 +333,73 @@ fn scale_of(groups: &[Group], origin: f64) -> Option<Scale> {
 /// tell kinds.
 fn absolute(row: &KeptRow, figures: &[&Figure]) -> Option<Lanes> {
     let unit = figures.first()?.unit;
+    // One axis has one unit: what is counted besides is in the tables.
+    let figures: Vec<&Figure> = figures
+        .iter()
+        .copied()
+        .filter(|figure| figure.unit == unit)
+        .collect();
+    let figures = figures.as_slice();
+    // Times of a few µs are not told in ms.
+    let medians = figures.iter().filter_map(|figure| figure.summary);
+    let is_small = medians.clone().all(|summary| summary.median < SMALL_US);
+    let shown = match unit {
+        Unit::Microseconds if is_small => ("µs", 1.0),
+        unit => shown_unit(unit),
+    };
     let everybody = everybody(figures);
     let workloads = unique(figures.iter().map(|figure| &figure.contender.workload));
     let mut groups = Vec::new();
     for workload in &workloads {
         let mut part = (workloads.len() > 1).then(|| (*workload).clone());
-        let of_workload = figures
+        // What is compared with somebody else once more is in the chart already.
+        let of_workload: Vec<&Figure> = figures
             .iter()
-            .filter(|figure| figure.contender.workload == **workload);
-        for figure in of_workload {
-            let Some(mut group) = absolute_group(row, &everybody, figures, figure) else {
+            .copied()
+            .filter(|figure| figure.contender.workload == **workload && figure.summary.is_some())
+            .collect();
+        let is_titled = are_told_apart_by_titles(&of_workload);
+        for figure in by_measure(of_workload) {
+            let Some(mut group) = absolute_group(row, &everybody, figures, (figure, shown)) else {
                 continue;
             };
+            if let Some(title) = figure.title.as_ref().filter(|_| is_titled) {
+                group.title.clone_from(title);
+            }
             group.part = part.take();
             groups.push(group);
         }
     }
-    let scale = scale_of(&groups, 0.0)?;
+    // Servers are there to be seen beside each other.
+    let peers = match row.outcome.chart.style {
+        Style::Absolute => Peers::All,
+        Style::Usual | Style::Lines => Peers::Near,
+    };
+    let scale = scale_of(&groups, 0.0, peers)?;
     Some(Lanes {
-        axis: shown_unit(unit).0,
+        axis: match unit {
+            Unit::PerSecond => "in a second; more is better",
+            _ => shown.0,
+        },
         scale,
         bare: None,
         groups,
     })
+}
+
+fn are_told_apart_by_titles(figures: &[&Figure]) -> bool {
+    let titles: Vec<&String> = figures
+        .iter()
+        .filter_map(|one| one.title.as_ref())
+        .collect();
+    titles.len() == figures.len() && unique(titles.iter()).len() == titles.len()
+}
+
+/// Those of one measure beside each other.
+fn by_measure(mut figures: Vec<&Figure>) -> Vec<&Figure> {
+    let measures = unique(figures.iter().map(|figure| &figure.measure));
+    figures.sort_by_key(|figure| measures.iter().position(|one| **one == figure.measure));
+    figures
 }
 
 /// One colour for the command, one for the library, one for all peers.
@@ -357,19 +428,28 @@ fn absolute_group(
     row: &KeptRow,
     everybody: &[Series],
     figures: &[&Figure],
-    figure: &Figure,
+    (figure, (unit, size)): (&Figure, (&'static str, f64)),
 ) -> Option<Group> {
-    let (unit, size) = shown_unit(figure.unit);
     let summary = figure.summary?;
     let bare = figures.iter().find(|other| {
         other.contender.subject == BARE && other.contender.workload == figure.contender.workload
     });
     let bare = bare.and_then(|bare| bare.summary);
+    let other = figures.iter().find(|other| {
+        figure.against.as_ref() == Some(&other.contender.subject)
+            && (other.measure == figure.measure)
+            && (other.contender.workload == figure.contender.workload)
+    });
+    let other = other.and_then(|other| other.summary);
     let target = figure.target.and_then(|target| match target {
         Target::AtMost(most) => Some(most / size),
         Target::AtMostOverBare(more) => bare.map(|bare| (bare.median + more) / size),
         Target::AtMostTimesBare(times) | Target::AtLeastTimesBare(times) => {
             bare.map(|bare| bare.median * times / size)
+        }
+        Target::AtMostOverOther(more) => other.map(|other| (other.median + more) / size),
+        Target::AtMostTimesOther(times) | Target::AtLeastTimesOther(times) => {
+            other.map(|other| other.median * times / size)
         }
         Target::AtMostTimesProcess(_)
         | Target::AtMostTimesWasmtime(_)
@@ -395,8 +475,12 @@ fn absolute_group(
         is_minor: false,
         series,
     };
+    let is_only = figures
+        .iter()
+        .all(|other| other.measure == figure.measure || other.summary.is_none());
     let title = match figure.measure.as_str() {
         "wall" => figure.contender.subject.clone(),
+        _ if is_only => figure.contender.subject.clone(),
         measure => format!("{}: {measure}", figure.contender.subject),
     };
     Some(Group {

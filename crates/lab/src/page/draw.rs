@@ -2,7 +2,7 @@
 //! letters keep their size.
 
 use super::{
-    chart::{Chart, Group, Kind, Lane, Lanes, Panel, Series},
+    chart::{Chart, Group, Kind, Lane, Lanes, LinePanel, Panel, Point, Series},
     scale::{Scale, percents_of_logs},
 };
 use crate::rows::{Axis, Published};
@@ -26,6 +26,7 @@ pub(super) fn draw(chart: &Chart) -> Markup {
             @match chart {
                 Chart::Lanes(lanes) => (draw_lanes(lanes, &whose)),
                 Chart::Curves(panels) => div.panels { @for panel in panels { (draw_panel(panel, &whose)) } },
+                Chart::Lines(panels) => div.panels { @for panel in panels { (draw_lines(panel)) } },
             }
         }
     }
@@ -33,8 +34,17 @@ pub(super) fn draw(chart: &Chart) -> Markup {
 
 fn legend(chart: &Chart) -> Markup {
     let is_told = |series: &&Series| series.kind != Kind::Bare;
-    let is_ratio = !matches!(chart, Chart::Lanes(lanes) if lanes.bare.is_none());
+    let is_ratio = match chart {
+        Chart::Lanes(lanes) => lanes.bare.is_some(),
+        Chart::Curves(_) => true,
+        Chart::Lines(_) => false,
+    };
     let whose = chart.published();
+    // Lines are told apart by their dashes too.
+    let stroke = match chart {
+        Chart::Lines(_) => "curve",
+        Chart::Lanes(_) | Chart::Curves(_) => "span",
+    };
     let interval = if is_ratio {
         "95 % interval"
     } else {
@@ -46,7 +56,7 @@ fn legend(chart: &Chart) -> Markup {
                 li {
                     svg width="30" height="14" aria-hidden="true" {
                         g.(class_of(series.kind)) {
-                            line.span x1="3" x2="27" y1="7" y2="7" {}
+                            line.(stroke) x1="1" x2="29" y1="7" y2="7" {}
                             (middle("15", 7.0, series.kind))
                         }
                     }
@@ -64,10 +74,14 @@ fn legend(chart: &Chart) -> Markup {
                     svg width="14" height="14" aria-hidden="true" {
                         line.target x1="7" x2="7" y1="0" y2="14" {}
                     }
-                    "target, at most"
+                    "target"
                 }
             }
-            li.how { "large mark: median; bar: " (interval) "; faint dots: single rounds" }
+            @if matches!(chart, Chart::Lines(_)) {
+                li.how { "mark: median; bar: " (interval) "; thin line: as much as is offered" }
+            } @else {
+                li.how { "large mark: median; bar: " (interval) "; faint dots: single rounds" }
+            }
         }
     }
 }
@@ -288,7 +302,78 @@ fn draw_panel(panel: &Panel, whose: &[String]) -> Markup {
 }
 
 fn height_in(panel: &Panel, value: f64) -> f64 {
-    PANEL_TOP + PANEL_HEIGHT * (1.0 - panel.scale.percent(value) / 100.0)
+    height_on(&panel.scale, value)
+}
+
+fn height_on(scale: &Scale, value: f64) -> f64 {
+    PANEL_TOP + PANEL_HEIGHT * (1.0 - scale.percent(value) / 100.0)
+}
+
+fn draw_lines(panel: &LinePanel) -> Markup {
+    /// Room for the labels of the other axis, in percent.
+    const LEFT: f64 = 14.0;
+    const RIGHT: f64 = 96.0;
+    let x = |value: f64| percent(LEFT + (RIGHT - LEFT) * panel.x.percent(value) / 100.0);
+    let y = |value: f64| pixels(height_on(&panel.y, value));
+    let height = PANEL_TOP + PANEL_HEIGHT;
+    html! {
+        div.panel {
+            h3 { (panel.title) }
+            svg.curves height=(pixels(height + 22.0)) role="img" aria-label={ (panel.title) ", by " (panel.axis) } {
+                @for (value, label) in panel.y.ticks() {
+                    line.grid x1="0" x2="100%" y1=(y(value)) y2=(y(value)) {}
+                    text.tick x="0" y=(pixels(height_on(&panel.y, value) - 3.0)) {
+                        @if panel.is_logarithmic { (short_power(value)) } @else { (label) }
+                    }
+                }
+                @if let Some([from, to]) = panel.equal {
+                    line.bare-line x1=(x(from)) x2=(x(to)) y1=(y(from)) y2=(y(to)) {}
+                }
+                @for (series, points) in &panel.lines {
+                    (draw_line(series.kind, points, &x, &y))
+                }
+                @for (value, label) in panel.x.ticks() {
+                    text.size x=(x(value)) y=(pixels(height + 16.0)) { (label) }
+                }
+            }
+            p.axis { (panel.axis) }
+        }
+    }
+}
+
+fn draw_line(
+    kind: Kind,
+    points: &[Point],
+    x: &dyn Fn(f64) -> String,
+    y: &dyn Fn(f64) -> String,
+) -> Markup {
+    html! {
+        g.(class_of(kind)) {
+            @for pair in points.windows(2) {
+                @if let [one, other] = pair {
+                    line.curve x1=(x(one.x)) x2=(x(other.x)) y1=(y(one.y)) y2=(y(other.y)) {}
+                }
+            }
+            @for point in points {
+                g {
+                    title { (point.hover) }
+                    line.span x1=(x(point.x)) x2=(x(point.x)) y1=(y(point.span.0)) y2=(y(point.span.1)) {}
+                    circle.middle cx=(x(point.x)) cy=(y(point.y)) r="3" {}
+                }
+            }
+        }
+    }
+}
+
+/// `0.1`, `1`, `32`: ten to that power.
+fn short_power(exponent: f64) -> String {
+    let value = 10f64.powf(exponent);
+    let decimals = (1.0 - exponent).ceil().max(0.0) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 /// Curves stand beside each other, in px.
@@ -405,6 +490,13 @@ fn short_size(size: f64, axis: &Axis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn powers_of_ten_are_short() {
+        let powers = [-2.0, -1.0, 0.0, 0.5, 1.5, 3.0];
+        let labels = powers.map(short_power);
+        assert_eq!(labels, ["0.01", "0.1", "1", "3.2", "32", "1000"]);
+    }
 
     #[test]
     fn sizes_are_short() {

@@ -39,6 +39,18 @@ impl Scale {
         })
     }
 
+    /// The shortest axis of whole numbers that holds all `values`: of logarithms, whose ticks are powers then.
+    pub(super) fn around_powers(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let range = Self::around(values)?;
+        let (low, high) = (range.low.floor(), range.high.ceil());
+        let step = ((high - low) / TICKS).ceil();
+        Some(Self {
+            low,
+            high: low + ((high - low) / step).ceil() * step,
+            step,
+        })
+    }
+
     /// Where a value stands, in percent; what lies beyond an end stands at that end.
     pub(super) fn percent(&self, value: f64) -> f64 {
         (100.0 * (value - self.low) / (self.high - self.low)).clamp(0.0, 100.0)
@@ -122,6 +134,18 @@ mod tests {
             labels(&[40e3, 90e3]),
             ["40000", "50000", "60000", "70000", "80000", "90000"]
         );
+    }
+
+    #[test]
+    fn an_axis_of_powers_has_whole_ones() {
+        let labels = |values: [f64; 2]| {
+            let scale = Scale::around_powers(values).unwrap();
+            let ticks = scale.ticks().into_iter();
+            ticks.map(|(_, label)| label).collect::<Vec<_>>()
+        };
+        assert_eq!(labels([-1.3, 0.4]), ["-2", "-1", "0", "1"]);
+        assert_eq!(labels([1.2, 1.3]), ["1", "2"]);
+        assert_eq!(labels([0.0, 9.0]), ["0", "2", "4", "6", "8", "10"]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ fn hostile_run() -> KeptRun {
             Figure::of(&samples, &ours, Some(&bare), ("wall", unit), target),
         ],
         warnings: vec![Doubt::from(&Warning::PeerFailed {
-            peer: "bubblewrap",
+            peer: "bubblewrap".to_owned(),
             reason: HOSTILE.into(),
         })],
         tables: vec![(HOSTILE.into(), table.clone())],

@@ -3,17 +3,19 @@
 //! The kernel plugins of 2004 timed 2001 calls each alone, left the first one out, and told the mean and the mean
 //! of the fastest tenth. `palisade-lab-calls` does the same, with a native function for *bare*; the clock is in
 //! all of its figures.
+//!
+//! What is done with such calls is told below: a whole request through a proxy-wasm filter that does nothing.
 
 use super::{
     BARE, Prepared, Row, Tools,
-    operations::{comparison_cell, parse_lines},
+    operations::{comparison_cell, parse_lines, parse_output, target_cell},
     watch_all,
 };
 use crate::{
     Trial,
     figure::{Figure, Target},
     measure::Schedule,
-    notation::short,
+    notation::{short, signed},
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
     trial::Program,
@@ -26,6 +28,10 @@ pub(super) struct Calls;
 
 const PROGRAM: &str = "palisade-lab-calls";
 const WORKLOAD: &str = "null call";
+/// A request that a filter sees, which does nothing with it.
+const REQUEST: &str = "request through a null filter";
+const REQUEST_MEAN: &str = "request-mean";
+const REQUEST_FASTEST: &str = "request-fastest";
 const BUDGET: Duration = Duration::from_secs(15);
 const MOST_WORDS: usize = 8;
 
@@ -61,13 +67,29 @@ const LANES: [Lane; 3] = [
     },
 ];
 
+/// The filters of requests, as lanes are.
+const FILTERS: [Lane; 2] = [
+    Lane {
+        subject: "library, kept filter",
+        argument: "kept-request",
+        title: "kept",
+        most_ns: Some(300.0),
+    },
+    Lane {
+        subject: "library, fresh filter",
+        argument: "fresh-request",
+        title: "fresh",
+        most_ns: None,
+    },
+];
+
 impl Row for Calls {
     fn name(&self) -> &'static str {
         "kp-5"
     }
 
     fn about(&self) -> &'static str {
-        "a null call into a guest with 0 to 8 arguments (kernel plugins 2004, table 5)"
+        "a null call into a guest, 0 to 8 arguments (kernel plugins 2004, table 5)"
     }
 
     fn budget(&self) -> Duration {
@@ -90,6 +112,22 @@ impl Row for Calls {
         let contenders = || prepared.trials.iter().map(|(contender, _)| contender);
         let watched = (0..=MOST_WORDS).flat_map(|words| watch_all(contenders(), &mean(words)));
         prepared.schedule.watched = watched.collect();
+        prepared.workloads.add_filters()?;
+        let filter = prepared.workloads.folder().join("null.wasm");
+        let bare: Vec<OsString> = vec![program.clone().into(), "bare-request".into()];
+        let filters = FILTERS.iter().map(|lane| {
+            let line: [OsString; 3] = [
+                program.clone().into(),
+                lane.argument.into(),
+                filter.clone().into(),
+            ];
+            (lane.subject, line.to_vec())
+        });
+        for (subject, line) in [(BARE, bare)].into_iter().chain(filters) {
+            let trial = RequestingProgram(Program::new(&line)?);
+            let contender = Contender::new(REQUEST, subject);
+            prepared.trials.push((contender, Box::new(trial)));
+        }
         Ok(prepared)
     }
 
@@ -99,7 +137,14 @@ impl Row for Calls {
             .flat_map(|contender| figures_of(samples, contender))
             .collect();
         let title = "ns of a native call, on average and of the fastest tenth, and how many more of a guest's:";
-        let tables = vec![(title.to_owned(), table(&figures))];
+        let mut tables = vec![(title.to_owned(), table(&figures))];
+        if figures
+            .iter()
+            .any(|figure| figure.contender.workload == REQUEST)
+        {
+            let title = "ns of a whole request that no filter sees, and how many more through a null filter:";
+            tables.push((title.to_owned(), request_table(&figures)));
+        }
         (figures, tables)
     }
 }
@@ -139,10 +184,21 @@ impl Trial for CallingProgram {
     }
 }
 
+/// One through which requests pass.
+struct RequestingProgram(Program);
+
+impl Trial for RequestingProgram {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let keys = [REQUEST_MEAN, REQUEST_FASTEST];
+        parse_output(&self.0.run_for_output()?, Unit::Nanoseconds, &keys)
+    }
+}
+
 fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
-    let bare = Contender::new(WORKLOAD, BARE);
+    let bare = Contender::new(&contender.workload, BARE);
     let baseline = (*contender != bare).then_some(&bare);
-    let lane = LANES.iter().find(|lane| lane.subject == contender.subject);
+    let mut lanes = LANES.iter().chain(&FILTERS);
+    let lane = lanes.find(|lane| lane.subject == contender.subject);
     let target = lane
         .and_then(|lane| lane.most_ns)
         .map(Target::AtMostOverBare);
@@ -150,9 +206,60 @@ fn figures_of(samples: &Samples, contender: &Contender) -> Vec<Figure> {
         let measure = (measure.as_str(), Unit::Nanoseconds);
         Figure::of(samples, contender, baseline, measure, target)
     };
+    if contender.workload == REQUEST {
+        return vec![
+            figure(REQUEST_MEAN.to_owned(), target),
+            figure(REQUEST_FASTEST.to_owned(), None),
+        ];
+    }
     (0..=MOST_WORDS)
         .flat_map(|words| [figure(mean(words), target), figure(fastest(words), None)])
         .collect()
+}
+
+/// Kept and fresh instances down.
+fn request_table(figures: &[Figure]) -> Table {
+    let mut table = Table::new([
+        "",
+        "no filter",
+        "more",
+        "95 %",
+        "target",
+        "",
+        "fastest",
+        "more",
+    ]);
+    let find = |subject: &str, measure: &str| {
+        let is_it = |one: &&Figure| {
+            one.contender.workload == REQUEST
+                && one.contender.subject == subject
+                && one.measure == measure
+        };
+        figures.iter().find(is_it)
+    };
+    let bare = |measure: &str| {
+        let summary = find(BARE, measure).and_then(|figure| figure.summary);
+        summary.map_or_else(String::new, |summary| short(summary.median))
+    };
+    for lane in &FILTERS {
+        let average = find(lane.subject, REQUEST_MEAN);
+        let over = average.and_then(|figure| figure.difference);
+        let interval = over.map(|over| format!("{}–{}", signed(over.low), signed(over.high)));
+        let target = lane
+            .most_ns
+            .map(|most| target_cell(Target::AtMostOverBare(most)));
+        table.line([
+            lane.title.to_owned(),
+            bare(REQUEST_MEAN),
+            comparison_cell(average, true),
+            interval.unwrap_or_default(),
+            target.unwrap_or_default(),
+            average.map_or_else(String::new, Figure::verdict_cell),
+            bare(REQUEST_FASTEST),
+            comparison_cell(find(lane.subject, REQUEST_FASTEST), true),
+        ]);
+    }
+    table
 }
 
 fn table(figures: &[Figure]) -> Table {
@@ -172,6 +279,7 @@ fn table(figures: &[Figure]) -> Table {
             let is_it = |one: &&Figure| one.contender.subject == subject && one.measure == measure;
             figures.iter().find(is_it)
         };
+        // Measures of requests have other names.
         let bare = |measure| {
             let summary = find(BARE, measure).and_then(|figure| figure.summary);
             summary.map_or_else(String::new, |summary| short(summary.median))
@@ -203,7 +311,11 @@ mod tests {
             .into_iter()
             .chain(LANES.iter().map(|lane| lane.subject));
         let contenders = subjects.map(|one| Contender::new(WORKLOAD, one));
-        let mut samples = Samples::new(contenders.collect());
+        let filters = [BARE]
+            .into_iter()
+            .chain(FILTERS.iter().map(|lane| lane.subject));
+        let requests = filters.map(|one| Contender::new(REQUEST, one));
+        let mut samples = Samples::new(contenders.chain(requests).collect());
         for round in 0..10 {
             let of = |more_ns: f64| {
                 let reading = |measure, ns| Reading {
@@ -217,12 +329,25 @@ mod tests {
                 };
                 (0..=MOST_WORDS).flat_map(both).collect::<Vec<_>>()
             };
-            samples.push_round([0.0, 25.0, 54.0, 2600.0].map(of).to_vec());
+            let request = |ns: f64| {
+                let reading = |measure: &str, ns| Reading {
+                    measure: measure.to_owned(),
+                    unit: Unit::Nanoseconds,
+                    values: vec![ns + f64::from(round % 3)],
+                };
+                vec![
+                    reading(REQUEST_MEAN, ns + 8.0),
+                    reading(REQUEST_FASTEST, ns),
+                ]
+            };
+            let calls = [0.0, 25.0, 54.0, 2600.0].map(of).into_iter();
+            let requests = [30.0, 270.0, 9400.0].map(request);
+            samples.push_round(calls.chain(requests).collect());
         }
         let (figures, text) = present_on_terminal(&Calls, &samples);
         insta::assert_snapshot!(text);
-        assert_eq!(figures.len(), 4 * 18);
+        assert_eq!(figures.len(), 4 * 18 + 3 * 2);
         let judged = figures.iter().filter(|figure| figure.verdict.is_some());
-        assert_eq!(judged.count(), 2 * 9);
+        assert_eq!(judged.count(), 2 * 9 + 1);
     }
 }

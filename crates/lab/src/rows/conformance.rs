@@ -291,6 +291,7 @@ fn comparison_figures(contender: &Contender, comparison: &Comparison) -> [Figure
         title: None,
         unit: Unit::Count,
         summary: Some(Summary::of(&[count as f64])),
+        against: None,
         ratio: None,
         difference: None,
         target: None,

@@ -15,7 +15,7 @@ pub(super) use ends::{Ends, TwoEnds};
 pub(super) use shell::COPY;
 pub(super) use stores::{MEMCACHED, POSTGRES, REDIS};
 pub(super) use streams::{BLOCKS, BROKER, PACKETS};
-pub(super) use web::{DOCUMENTS, FILES};
+pub(super) use web::{DOCUMENTS, FILES, REPLY};
 
 use super::{operations::Wall, policies};
 

@@ -6,7 +6,9 @@
 use super::{
     BARE, Extent, OTHER_PEERS, Prepared, Row, Tools, WASM, engines_among,
     network::{Ends, TwoEnds},
-    peers_among, ratio_cell, tables_of_peers, try_peers, try_peers_on,
+    peers_among, ratio_cell,
+    serve::Asking,
+    tables_of_peers, try_peers, try_peers_on,
     wasm::try_wasm,
     watch_all,
 };
@@ -26,7 +28,7 @@ use anyhow::{Context, bail, ensure};
 use palisade::Domain;
 use palisade_policy::Policy;
 use palisade_wall::{Command, Level};
-use std::time::Duration;
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 /// A row of this kind: all of it is data, but for what lies on disk.
 pub(super) struct Operations {
@@ -69,10 +71,12 @@ pub(super) enum Workload {
     Alone(fn(&Workloads) -> anyhow::Result<Command>),
     /// The same of a server and its clients.
     TwoEnds(fn(&Workloads, Extent) -> anyhow::Result<Ends>, Needs),
+    /// The same of servers alone, which the lab's own client asks in turn.
+    InTurn(fn(&Workloads, Extent) -> anyhow::Result<Ends>, Needs),
 }
 
 /// Programs that are needed: name, Debian package, and the flag that prints a version of interest.
-type Needs = &'static [(&'static str, &'static str, &'static str)];
+pub(super) type Needs = &'static [(&'static str, &'static str, &'static str)];
 
 /// One line of the table.
 #[derive(Debug)]
@@ -155,13 +159,18 @@ impl Row for Operations {
                 let ends = lay_out(&workloads, tools.extent)?;
                 self.prepare_ends(tools, workloads, &ends)
             }
+            Workload::InTurn(lay_out, needs) => {
+                find_all(needs)?;
+                let ends = lay_out(&workloads, tools.extent)?;
+                self.prepare_turns(tools, workloads, &ends)
+            }
         }
     }
 
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
         let needs = match self.workload {
             Workload::Alone(_) => &[],
-            Workload::TwoEnds(_, needs) => needs,
+            Workload::TwoEnds(_, needs) | Workload::InTurn(_, needs) => needs,
         };
         let version = |(program, _, flag): &(&'static str, &str, &str)| {
             let path = server_program(program);
@@ -281,7 +290,38 @@ impl Operations {
             let operations = self.operations.iter().map(|one| one.key).collect();
             TwoEnds::new(ends, subject, policy, operations)
         };
-        let mut prepared = self.prepare_walls(tools, workloads, trial, |_, _| Ok(()))?;
+        self.prepare_all(tools, workloads, ends, trial)
+    }
+
+    /// All servers run at a time, each behind its wall.
+    fn prepare_turns(
+        &self,
+        tools: &Tools,
+        workloads: Workloads,
+        ends: &Ends,
+    ) -> anyhow::Result<Prepared> {
+        let turns = Asking::by_ours(tools)?.turns();
+        // One client asks all: it cannot be in several networks.
+        let mut tools = tools.clone();
+        tools.peers.retain(|peer| !peer.has_network_of_the_lab());
+        let trial = |subject: &dyn Subject, policy: &Policy| {
+            let site = ends.site(subject, policy)?;
+            let url = format!("{}/1", site.base);
+            Ok(turns.join(Rc::new(RefCell::new(site)), url))
+        };
+        let mut prepared = self.prepare_all(&tools, workloads, ends, trial)?;
+        prepared.schedule.relative_width = 0.005;
+        Ok(prepared)
+    }
+
+    fn prepare_all<T: Trial + 'static>(
+        &self,
+        tools: &Tools,
+        workloads: Workloads,
+        ends: &Ends,
+        trial: impl Fn(&dyn Subject, &Policy) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Prepared> {
+        let mut prepared = self.prepare_walls(tools, workloads, &trial, |_, _| Ok(()))?;
         let policy = (self.walls[0].policy)(&prepared.workloads);
         let (command, network) = ends.inside_for_example()?;
         let inside = (&command, &network);
@@ -554,21 +594,22 @@ pub(super) fn comparison_cell(figure: Option<&Figure>, is_difference: bool) -> S
 }
 
 /// `≤ 1.01`, `≤ +12`, `≥ 0.99`.
-fn target_cell(target: Target) -> String {
+pub(super) fn target_cell(target: Target) -> String {
     match target {
         Target::AtMost(most)
         | Target::AtMostTimesBare(most)
         | Target::AtMostTimesProcess(most)
-        | Target::AtMostTimesWasmtime(most) => format!("≤ {most}"),
-        Target::AtMostOverBare(most) => format!("≤ +{most}"),
-        Target::AtLeastTimesBare(least) | Target::AtLeastTimesBridged(least) => {
-            format!("≥ {least}")
-        }
+        | Target::AtMostTimesWasmtime(most)
+        | Target::AtMostTimesOther(most) => format!("≤ {most}"),
+        Target::AtMostOverBare(most) | Target::AtMostOverOther(most) => format!("≤ +{most}"),
+        Target::AtLeastTimesBare(least)
+        | Target::AtLeastTimesBridged(least)
+        | Target::AtLeastTimesOther(least) => format!("≥ {least}"),
     }
 }
 
 /// Where each program is, or the package of the first one that is not there.
-fn find_all(needs: Needs) -> anyhow::Result<()> {
+pub(super) fn find_all(needs: Needs) -> anyhow::Result<()> {
     let missing = needs
         .iter()
         .find(|(program, ..)| server_program(program).is_none());

@@ -11,6 +11,28 @@ pub struct ChartFacts {
     pub axis: Option<Axis>,
     /// What the original measured.
     pub published: Vec<Published>,
+    /// How it is drawn.
+    #[serde(default, skip_serializing_if = "Style::is_usual")]
+    pub style: Style,
+}
+
+/// How a row is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// As times as much as with no wall, where there is no wall to compare with.
+    #[default]
+    Usual,
+    /// As it was measured: what is compared with each other differs from line to line.
+    Absolute,
+    /// A line for each contender, from one size to the next, as it was measured.
+    Lines,
+}
+
+impl Style {
+    fn is_usual(&self) -> bool {
+        *self == Self::Usual
+    }
 }
 
 /// A size.
@@ -77,6 +99,8 @@ pub(crate) fn chart_facts(row: &str) -> ChartFacts {
                 single("open-1000", "plain Java, checks on", 0.7733),
             ],
         ),
+        "kp-6" => (None, vec![(Some("reply"), "VM, kernel plugins", 1.0, 1.5)]),
+        "kp-8" => (Some(("requests offered in a second", None)), Vec::new()),
         "mk-4" => (
             Some(("block size", Some(1))),
             vec![(None, MICRO_KVM, -0.0101, 0.0337)],
@@ -118,7 +142,14 @@ pub(crate) fn chart_facts(row: &str) -> ChartFacts {
         "sva-t3" => (None, vec![(None, "SVA-OS, about", 0.0, 0.0)]),
         _ => (None, Vec::new()),
     };
+    let style = match row {
+        "kp-7" | "kp-c" => Style::Absolute,
+        "kp-8" => Style::Lines,
+        "serve-filter" | "serve-files" | "serve-component" | "serve-program" => Style::Absolute,
+        _ => Style::Usual,
+    };
     ChartFacts {
+        style,
         axis: axis.map(|(title, bytes)| Axis {
             title: title.to_owned(),
             bytes,

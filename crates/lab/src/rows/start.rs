@@ -370,13 +370,16 @@ pub(super) fn target_cell(target: Target) -> String {
     match target {
         Target::AtMost(us) => format!("≤ {}", us / 1000.0),
         Target::AtMostOverBare(0.0) => "≤ bare".to_owned(),
-        Target::AtMostOverBare(us) => format!("≤ +{}", us / 1000.0),
+        Target::AtMostOverBare(us) | Target::AtMostOverOther(us) => {
+            format!("≤ +{}", us / 1000.0)
+        }
         Target::AtMostTimesBare(times)
         | Target::AtMostTimesProcess(times)
-        | Target::AtMostTimesWasmtime(times) => format!("≤ {times} ×"),
-        Target::AtLeastTimesBare(times) | Target::AtLeastTimesBridged(times) => {
-            format!("≥ {times} ×")
-        }
+        | Target::AtMostTimesWasmtime(times)
+        | Target::AtMostTimesOther(times) => format!("≤ {times} ×"),
+        Target::AtLeastTimesBare(times)
+        | Target::AtLeastTimesBridged(times)
+        | Target::AtLeastTimesOther(times) => format!("≥ {times} ×"),
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) static OPENS: Operations = Operations {
 /// The same with every mechanism on that palisade has.
 pub(super) static CHECKED_OPENS: Operations = Operations {
     name: "mk-7",
-    about: "open 500 and 1000 existing files with everything on (µKVM 2006, tables 7 to 9)",
+    about: "open 500 and 1000 files with everything on (µKVM 2006, tables 7 to 9)",
     walls: &[EVERYTHING_ON],
     operations: &[
         operation("open-500", "open 500 files", 1.05, "+68.55 %"),

@@ -63,6 +63,7 @@ fn ratios_have_a_group_for_each_operation() {
     let facts = ChartFacts {
         axis: None,
         published: vec![published(Some("stat"), 1.3, 1.3)],
+        ..ChartFacts::default()
     };
     let measures = ["stat", "poll"];
     let row = row(
@@ -162,6 +163,7 @@ fn what_was_published_is_always_on_the_axis() {
     let facts = ChartFacts {
         axis: None,
         published: vec![published(None, 2.3645, 2.3645)],
+        ..ChartFacts::default()
     };
     let target = Target::AtMostTimesBare(1.15);
     let row = row(samples(&["stat"], 110.0, 103.0), &["stat"], target, facts);
@@ -215,6 +217,7 @@ fn sizes_make_curves_in_a_panel_for_each_operation() {
     let facts = ChartFacts {
         axis: Some(axis),
         published: vec![published(Some("read-4"), 1.05, 1.25)],
+        ..ChartFacts::default()
     };
     let measures = ["read-4", "read-16", "write-4"];
     let target = Target::AtMostTimesBare(1.01);
@@ -261,4 +264,120 @@ fn without_figures_there_is_no_chart() {
         samples: Samples::default(),
     };
     assert_eq!(chart_of(&row), None);
+}
+
+/// Servers beside each other: by their titles, a measure after the other, none beyond the axis, and no count on an axis
+/// of times.
+#[test]
+fn servers_stand_beside_each_other_on_an_axis_of_one_unit() {
+    let contenders = ["palisade serve", "nginx"].map(|one| Contender::new("file", one));
+    let mut samples = Samples::new(contenders.to_vec());
+    for more in [0.0, 1.0, 2.0] {
+        let of = |us: f64| {
+            let us = us + more;
+            vec![
+                Reading::one_us("reply", us),
+                Reading::one_us("fastest", us / 2.0),
+                Reading::one_count("lost", 30_000),
+            ]
+        };
+        samples.push_round(vec![of(20.0), of(400.0)]);
+    }
+    let titles = ["no filter", "nginx"];
+    let figures = contenders
+        .iter()
+        .zip(titles)
+        .flat_map(|(contender, title)| {
+            let figure = |measure, unit, title: &str| {
+                Figure::of(&samples, contender, None, (measure, unit), None).titled(title)
+            };
+            [
+                figure("reply", US, title),
+                figure("fastest", US, &format!("{title}, fastest tenth")),
+                figure("lost", Unit::Count, "lost"),
+            ]
+        });
+    let row = KeptRow {
+        outcome: Outcome {
+            figures: figures.collect(),
+            chart: crate::rows::chart_facts("kp-7"),
+            ..Outcome::default()
+        },
+        samples: samples.clone(),
+    };
+    let lanes = lanes(&row);
+    let titles: Vec<_> = lanes.groups.iter().map(|one| one.title.as_str()).collect();
+    let expected = [
+        "no filter",
+        "nginx",
+        "no filter, fastest tenth",
+        "nginx, fastest tenth",
+    ];
+    assert_eq!(titles, expected);
+    let middles = lanes.groups.iter().map(|group| group.lanes[0].middle);
+    assert!(middles.into_iter().all(|middle| lanes.scale.holds(middle)));
+}
+
+/// Replies and their delay at two rates, of a server of ours and of nginx.
+#[test]
+fn what_was_offered_and_came_back_are_lines() {
+    let contenders = ["palisade serve", "nginx"].map(|one| Contender::new("file", one));
+    let mut samples = Samples::new(contenders.to_vec());
+    for more in [0.0, 2.0, 4.0] {
+        let of = |replies: f64, delay_us: f64| {
+            let reading = |measure: &str, unit, value| Reading {
+                measure: measure.to_owned(),
+                unit,
+                values: vec![value + more],
+            };
+            vec![
+                reading("replies-20000", Unit::PerSecond, 20_000.0),
+                reading("replies-40000", Unit::PerSecond, replies),
+                reading("p99-20000", US, 100.0),
+                reading("p99-40000", US, delay_us),
+            ]
+        };
+        samples.push_round(vec![of(39_000.0, 1_000.0), of(30_000.0, 100_000.0)]);
+    }
+    let figure = |contender: &Contender, measure: &&str| {
+        let unit = match measure.starts_with("p99") {
+            true => US,
+            false => Unit::PerSecond,
+        };
+        Figure::of(&samples, contender, None, (measure, unit), None)
+    };
+    let figures = contenders.iter().flat_map(|contender| {
+        let measures = samples.measures(contender);
+        let figures = measures.iter().map(|measure| figure(contender, measure));
+        figures.collect::<Vec<_>>()
+    });
+    let row = KeptRow {
+        outcome: Outcome {
+            figures: figures.collect(),
+            chart: crate::rows::chart_facts("kp-8"),
+            ..Outcome::default()
+        },
+        samples: samples.clone(),
+    };
+    let Some(Chart::Lines(panels)) = chart_of(&row) else {
+        panic!("no lines");
+    };
+    let [replies, delays] = &panels[..] else {
+        panic!("{panels:?}");
+    };
+    assert_eq!(replies.equal, Some([0.0, 40_000.0]));
+    assert!(delays.is_logarithmic && delays.equal.is_none());
+    let (series, points) = &replies.lines[1];
+    assert_eq!(
+        (series.name.as_str(), series.kind),
+        ("nginx", Kind::Peer(0))
+    );
+    let places: Vec<_> = points.iter().map(|point| (point.x, point.y)).collect();
+    assert_eq!(places, [(20_000.0, 20_002.0), (40_000.0, 30_002.0)]);
+    // 0.1 ms is the power of ten below 1.
+    let delay = &delays.lines[0].1[0];
+    assert!((delay.y + 1.0).abs() < 0.02, "{delay:?}");
+    assert!(points.iter().all(|point| replies.y.holds(point.y)));
+    let page = super::super::draw::draw(&Chart::Lines(panels)).into_string();
+    assert!(page.contains("replies in a second") && page.contains("palisade serve"));
 }

@@ -21,7 +21,7 @@ use std::{ffi::OsString, rc::Rc, time::Duration};
 
 pub(in crate::rows) static BULK: Operations = Operations {
     name: "den-tcp",
-    about: "bulk TCP by iperf3, the server inside (--listen; Denali 2002: 569 of 607 Mb/s)",
+    about: "bulk TCP by iperf3, server inside (--listen; Denali 2002: 569 of 607 Mb/s)",
     title: "MB/s with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(lay_out, &[("iperf3", "iperf3", "--version")]),
     walls: &[READING],
@@ -91,6 +91,7 @@ fn client(program: OsString, key: &'static str, flags: &[&'static str]) -> Clien
         command: Box::new(command),
         read: Rc::new(move |said| Ok(vec![received(said, key)?])),
         most_repeats: 200,
+        may_hang: false,
     }
 }
 

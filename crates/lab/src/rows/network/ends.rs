@@ -2,8 +2,9 @@
 
 use crate::{
     Trial,
-    network::{Answer, Bridge, Endpoint, Network, Readiness, Server, Transport, free_port},
+    network::{Answer, Bridge, Endpoint, Network, Port, Readiness, Server, Transport},
     pin::{Apart, Pin},
+    rows::serve::Site,
     sample::Reading,
     subjects::{LeavesRoot, NOBODY, Subject},
     trial::{Program, ending_with_the_lab},
@@ -65,6 +66,9 @@ pub(super) struct Client {
     /// How often it may be started again where it aborts (`SIGABRT`) or the server is not ready again,
     /// before that is a failure.
     pub(super) most_repeats: usize,
+    /// Whether it may be ended and started once more where it does not end: one that spins in a loop of its own
+    /// says nothing of the server.
+    pub(super) may_hang: bool,
 }
 
 /// Where the ends of one contender meet.
@@ -77,12 +81,17 @@ pub(super) struct Place {
     pub(super) port: u16,
     /// Who the end behind the wall is there, by uid; `None` of a wall that has users of its own.
     pub(super) uid: Option<u32>,
+    /// The port of the host's that is nobody else's meanwhile; `None` of a place that nobody meets at.
+    reserved: Option<Port>,
     /// The network between them, where it is none of the host's.
     bridge: Option<Bridge>,
 }
 
 /// A client that has not ended by then never will.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The same for one that is known to hang, and done within seconds else.
+const SHORT_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Ends {
     /// A command line of the end behind the wall, to tell who can run such a thing.
@@ -96,6 +105,30 @@ impl Ends {
             }
         };
         Ok((command, self.network(&place)))
+    }
+
+    /// The server behind a wall, for clients that ask several in turn.
+    pub(in crate::rows) fn site(
+        &self,
+        subject: &dyn Subject,
+        policy: &Policy,
+    ) -> anyhow::Result<Site> {
+        let place = self.place(subject)?;
+        let maker = Maker {
+            ends: self,
+            place: &place,
+            subject,
+            policy,
+        };
+        let server = Server {
+            program: maker.program(Side::Server, &(self.server)(&place)?)?,
+            readiness: self.readiness(&place),
+        };
+        Ok(Site {
+            servers: vec![server],
+            base: format!("http://{}", SocketAddr::new(place.connects, place.port)),
+            _reserved: place.reserved.into_iter().collect(),
+        })
     }
 
     /// What the end behind the wall needs of the network.
@@ -114,7 +147,9 @@ impl Ends {
 
     /// A place with a port that is free, and a network of its own where the subject is one.
     fn place(&self, subject: &dyn Subject) -> anyhow::Result<Place> {
-        let mut place = Place::of_loopback(free_port(self.transport)?);
+        let port = Port::find(self.transport)?;
+        let mut place = Place::of_loopback(port.number);
+        place.reserved = Some(port);
         if subject.leaves_root() == LeavesRoot::ByItself {
             place.uid = None;
         } else if self.refuses_root && geteuid().is_root() {
@@ -153,6 +188,7 @@ impl Place {
             connects: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port,
             uid: Some(geteuid().as_raw()),
+            reserved: None,
             bridge: None,
         }
     }
@@ -222,6 +258,7 @@ impl TwoEnds {
                 program,
                 read: Rc::clone(&client.read),
                 most_repeats: client.most_repeats,
+                may_hang: client.may_hang,
             })
         });
         Ok(Self {
@@ -273,6 +310,7 @@ struct Asking {
     program: Program,
     read: Read,
     most_repeats: usize,
+    may_hang: bool,
 }
 
 impl Asking {
@@ -288,8 +326,20 @@ impl Asking {
     }
 
     fn ask_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        (self.read)(&self.program.run_for_output_within(PATIENCE)?)
+        let patience = match self.may_hang {
+            true => SHORT_PATIENCE,
+            false => PATIENCE,
+        };
+        let mut said = self.program.run_for_output_within(patience);
+        if self.may_hang && said.as_ref().is_err_and(has_hung) {
+            said = self.program.run_for_output_within(PATIENCE);
+        }
+        (self.read)(&said?)
     }
+}
+
+fn has_hung(error: &anyhow::Error) -> bool {
+    error.to_string().contains("did not end within")
 }
 
 /// It aborted; or the server, iperf3, has not put away the client before, and is busy or does not listen

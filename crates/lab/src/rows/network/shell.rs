@@ -27,7 +27,7 @@ use std::{
 
 pub(in crate::rows) static COPY: Operations = Operations {
     name: "sva-f3",
-    about: "a large file by scp from sshd inside (--listen, --write; SVA-OS 2009, figure 3)",
+    about: "a large file by scp from sshd inside (--listen; SVA-OS 2009, figure 3)",
     title: "MB/s to the client with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(
         lay_out,
@@ -153,6 +153,7 @@ fn scp(folder: &Path, file: PathBuf, bytes: usize) -> anyhow::Result<Client> {
         command: Box::new(command),
         read: Rc::new(read),
         most_repeats: 0,
+        may_hang: false,
     })
 }
 

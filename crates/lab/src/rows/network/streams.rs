@@ -69,7 +69,7 @@ const MOST_OVER_US: f64 = 12.0;
 
 pub(in crate::rows) static BROKER: Operations = Operations {
     name: "broker",
-    about: "connect to a granted address, then move 64 MB; the client inside (--connect)",
+    about: "connect to a granted address, then move 64 MB; client inside (--connect)",
     title: "µs with no wall; what connecting takes more behind each, and times as much for the bytes:",
     workload: Workload::TwoEnds(lay_out_connects, &[]),
     operations: &[
@@ -159,5 +159,6 @@ pub(super) fn asking(program: PathBuf, what: &'static str, repeats: usize, unit:
         command: Box::new(command),
         read: Rc::new(move |said| parse_lines(said, unit)),
         most_repeats: 0,
+        may_hang: false,
     }
 }

@@ -118,6 +118,7 @@ fn fetching(size_kb: usize, requests: usize) -> anyhow::Result<Client> {
         command: Box::new(command),
         read: Rc::new(move |said| Ok(vec![transfer_rate(said, size_kb)?])),
         most_repeats: 0,
+        may_hang: false,
     })
 }
 
@@ -141,9 +142,36 @@ fn transfer_rate(said: &str, size_kb: usize) -> anyhow::Result<Reading> {
     })
 }
 
+pub(in crate::rows) static REPLY: Operations = Operations {
+    name: "kp-6",
+    about: "an answer of 1 KB from nginx inside (--listen; kernel plugins 2004)",
+    title: "µs of an answer with no wall, and times as much behind each, with 95 % intervals:",
+    workload: Workload::InTurn(lay_out_reply, &[("nginx", "nginx-light", "-v")]),
+    operations: &[operation("reply", "a file of 1 KB", 1.02, "VM 2–2.5")],
+    unit: Unit::Microseconds,
+    original: Some("plugins"),
+    budget: Duration::from_secs(60),
+    ..FILES
+};
+
+fn lay_out_reply(workloads: &Workloads, _extent: Extent) -> anyhow::Result<Ends> {
+    add_own_folder(workloads)?;
+    give_to_nobody(&workloads.add_text("1", 1 << 10)?)?;
+    Ok(Ends {
+        inside: Side::Server,
+        transport: Transport::Tcp,
+        refuses_root: true,
+        is_apart: true,
+        server: nginx(workloads.folder().to_owned(), workloads.files_folder())?,
+        hello: Hello::Answers(b"GET /1 HTTP/1.0\r\n\r\n", b"HTTP/1.1 200"),
+        // They are the lab's own, and ask everybody in turn.
+        clients: Vec::new(),
+    })
+}
+
 pub(in crate::rows) static DOCUMENTS: Operations = Operations {
     name: "den-f3",
-    about: "HTTP by size out of memory, the server inside (--listen; Denali 2002, figure 3)",
+    about: "HTTP by size out of memory, server inside (--listen; Denali 2002, figure 3)",
     title: "µs of one document with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(lay_out_documents, &[]),
     walls: &[READING],

@@ -16,8 +16,9 @@ fn every_row() -> [&'static Operations; 6] {
 }
 
 /// Every row with two ends.
-fn every_row_with_two_ends() -> [&'static Operations; 10] {
+fn every_row_with_two_ends() -> [&'static Operations; 11] {
     [
+        &network::REPLY,
         &network::BROKER,
         &network::BLOCKS,
         &network::PACKETS,
@@ -35,7 +36,7 @@ fn every_row_with_two_ends() -> [&'static Operations; 10] {
 fn lay_out(row: &Operations, workloads: &Workloads) -> anyhow::Result<Command> {
     match row.workload {
         Workload::Alone(lay_out) => lay_out(workloads),
-        Workload::TwoEnds(..) => unreachable!("{} has two ends", row.name),
+        Workload::TwoEnds(..) | Workload::InTurn(..) => unreachable!("{} has two ends", row.name),
     }
 }
 

@@ -1,0 +1,688 @@
+//! Rows of whole servers beside each other, one processor each, with the clients on another: requests in a second, or
+//! what a single answer takes. Contenders go down the table.
+
+use super::{
+    load::{FASTEST, LOAD, Load, REPLY, REQUESTS, WRK, ask_by_wrk, requests, wrk},
+    sites::{Layout, Site, Who},
+    turns::{Body, Shared, Turns},
+};
+use crate::{
+    Trial,
+    figure::{Figure, Target},
+    measure::{Schedule, Watched},
+    notation::{four_figures, short, signed},
+    pin::{Apart, Pin},
+    rows::{BARE, Extent, Prepared, Row, Tools, operations::target_cell, ratio_cell},
+    sample::{Contender, Reading, Samples, Unit},
+    statistics::{Estimate, estimate_difference},
+    subjects::{named_version, on_path, server_program, version_by},
+    table::Table,
+    workloads::Workloads,
+};
+use anyhow::{Context, ensure};
+use std::{cell::RefCell, collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
+
+/// A row of this kind: all of it is data, but for what lies on disk.
+pub(in crate::rows) struct Served {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Of the table, without what it is measured in.
+    pub(super) title: &'static str,
+    pub(super) way: Way,
+    pub(super) lanes: &'static [Lane],
+    pub(super) documents: &'static [Document],
+    pub(super) judgements: &'static [Judgement],
+    /// The same in both isolations.
+    pub(super) isolations: &'static [Isolations],
+    /// Lays out what the servers serve.
+    pub(super) lay_out: fn(&Tools, &Workloads) -> anyhow::Result<()>,
+    /// What `palisade serve` is told; see [`Layout::tables`].
+    pub(super) tables: fn(&Layout<'_>) -> anyhow::Result<String>,
+    /// Those of one family are asked in turn, by [`Way::InTurn`].
+    pub(super) family: fn(Who) -> &'static str,
+    pub(super) budget: Duration,
+}
+
+/// How they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One request at a time, in turn: what an answer takes.
+    InTurn,
+    /// As many as come back: how many there are.
+    Busy,
+}
+
+/// One contender.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) subject: &'static str,
+    /// In tables.
+    pub(super) title: &'static str,
+    pub(super) who: Who,
+    /// Of what it serves.
+    pub(super) path: &'static str,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) title: &'static str,
+    /// After a lane's own path.
+    pub(super) path: &'static str,
+    /// It is posted to, and answers with the same in grey.
+    pub(super) posted: Option<Picture>,
+}
+
+/// A picture, in pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picture {
+    /// Among the files.
+    pub(super) name: &'static str,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    /// It is posted once for so many requests of other rows: a large one takes its time.
+    pub(super) one_in: usize,
+}
+
+impl Picture {
+    fn body(&self, workloads: &Workloads) -> Body {
+        let Self { width, height, .. } = self;
+        let head = format!("P5\n{width} {height}\n255\n");
+        Body {
+            file: workloads.files_folder().join(self.name),
+            answer_bytes: (head.len() + width * height) as u64,
+        }
+    }
+}
+
+/// Lanes of one guest: whose instance is kept, and who has a fresh one for each request.
+#[derive(Debug)]
+pub(super) struct Isolations {
+    pub(super) title: &'static str,
+    pub(super) kept: &'static str,
+    pub(super) fresh: &'static str,
+}
+
+/// What a fresh instance takes more than one that is kept, of one processor.
+const ISOLATION: &str = "isolation";
+const PRICE: &str = "\
+Price of isolation, µs of the server's processor for each request. Kept: one instance has them all.
+Fresh: each has its own, and nothing of one client's can be read or spoilt by the next one's:";
+
+/// What a lane is held to.
+#[derive(Debug)]
+pub(super) struct Judgement {
+    pub(super) subject: &'static str,
+    pub(super) against: &'static str,
+    /// `None`: it is told and not judged.
+    pub(super) target: Option<Target>,
+}
+
+impl Row for Served {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn budget(&self) -> Duration {
+        self.budget
+    }
+
+    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+        let workloads = Workloads::new()?;
+        (self.lay_out)(tools, &workloads)?;
+        let mut prepared = Prepared::new(self.schedule(), workloads);
+        let lanes = open_lanes(self.lanes, self.tables, tools, &mut prepared)?;
+        let asking = Asking::new(self.way, tools)?;
+        for document in self.documents {
+            let mut families = BTreeMap::new();
+            for (lane, site) in &lanes {
+                let url = format!("{}{}{}", site.borrow().base, lane.path, document.path);
+                let site = Rc::clone(site);
+                let trial: Box<dyn Trial> = match self.way {
+                    Way::Busy => Box::new(asking.busy(site, url)),
+                    Way::InTurn => {
+                        let family = families.entry((self.family)(lane.who));
+                        let turns = family.or_insert_with(|| {
+                            asking.turns_of(document.posted, &prepared.workloads)
+                        });
+                        Box::new(turns.join(site, url))
+                    }
+                };
+                let contender = Contender::new(document.title, lane.subject);
+                prepared.trials.push((contender, trial));
+            }
+        }
+        Ok(prepared)
+    }
+
+    fn versions(&self) -> Vec<(&'static str, Option<String>)> {
+        let wrk = (self.way == Way::Busy).then_some((WRK, on_path(WRK), "-v"));
+        let has = |wanted: fn(Who) -> bool| self.lanes.iter().any(|lane| wanted(lane.who));
+        let nginx = has(|who| matches!(who, Who::Nginx(_) | Who::NginxProxy));
+        let nginx = nginx.then(|| ("nginx", server_program("nginx"), "-v"));
+        let wasmtime = has(|who| matches!(who, Who::Wasmtime(_)));
+        let wasmtime = wasmtime.then(|| ("wasmtime", on_path("wasmtime"), "--version"));
+        let version = |(name, path, flag): (&'static str, Option<PathBuf>, &str)| {
+            let told = path.and_then(|path| version_by(&path, flag));
+            (name, told.map(|told| named_version(name, &told)))
+        };
+        let all = wrk.into_iter().chain(nginx).chain(wasmtime);
+        all.map(version).collect()
+    }
+
+    fn present(&self, samples: &Samples) -> (Vec<Figure>, Vec<(String, Table)>) {
+        let mut figures = self.figures(samples);
+        let title = match self.way {
+            Way::InTurn => format!("{}, µs of an answer:", self.title),
+            Way::Busy => format!("{}, requests in a second:", self.title),
+        };
+        let mut tables = vec![(title, self.table(&figures))];
+        let prices = self.prices(samples);
+        if !prices.is_empty() {
+            tables.push((PRICE.to_owned(), self.price_table(&figures, &prices)));
+        }
+        figures.extend(prices);
+        (figures, tables)
+    }
+}
+
+/// A lane and its site, which other lanes may have too.
+type OpenLane = (&'static Lane, Shared<Site>);
+
+/// Each lane that can be had here; the others are told.
+pub(super) fn open_lanes(
+    lanes: &'static [Lane],
+    tables: fn(&Layout<'_>) -> anyhow::Result<String>,
+    tools: &Tools,
+    prepared: &mut Prepared,
+) -> anyhow::Result<Vec<OpenLane>> {
+    let layout = Layout {
+        tools,
+        workloads: &prepared.workloads,
+        tables,
+    };
+    let mut sites: Vec<(Who, Option<Shared<Site>>)> = Vec::new();
+    let mut open = Vec::new();
+    for lane in lanes {
+        if !sites.iter().any(|(who, _)| *who == lane.who) {
+            let site = match layout.site(lane.who)? {
+                Ok(site) => Some(Rc::new(RefCell::new(site))),
+                Err(absent) => {
+                    if !prepared.warnings.contains(&absent) {
+                        prepared.warnings.push(absent);
+                    }
+                    None
+                }
+            };
+            sites.push((lane.who, site));
+        }
+        let site = sites.iter().find(|(who, _)| *who == lane.who);
+        if let Some((_, Some(site))) = site {
+            open.push((lane, Rc::clone(site)));
+        }
+    }
+    Ok(open)
+}
+
+impl Served {
+    fn measure(&self) -> (&'static str, Unit) {
+        match self.way {
+            Way::InTurn => (REPLY, Unit::Microseconds),
+            Way::Busy => (REQUESTS, Unit::PerSecond),
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        let (measure, _) = self.measure();
+        let watched = self.documents.iter().flat_map(|document| {
+            self.judgements.iter().map(|judgement| Watched {
+                measure: measure.to_owned(),
+                contender: Contender::new(document.title, judgement.subject),
+                baseline: Contender::new(document.title, judgement.against),
+            })
+        });
+        Schedule {
+            warm_up_rounds: 1,
+            least_rounds: 10,
+            most_rounds: 200,
+            budget: self.budget,
+            relative_width: 0.005,
+            watched: watched.collect(),
+        }
+    }
+
+    fn figures(&self, samples: &Samples) -> Vec<Figure> {
+        let contenders = samples.contenders().iter();
+        contenders
+            .flat_map(|contender| self.figures_of(samples, contender))
+            .collect()
+    }
+
+    /// Its own figures, against the first that it is held to, and the same against the others.
+    fn figures_of(&self, samples: &Samples, contender: &Contender) -> Vec<Figure> {
+        let (measure, unit) = self.measure();
+        let is_here = |judgement: &&Judgement| {
+            let against = Contender::new(&contender.workload, judgement.against);
+            judgement.subject == contender.subject && samples.contenders().contains(&against)
+        };
+        let judgements: Vec<_> = self.judgements.iter().filter(is_here).collect();
+        let figure = |measure: &str, judgement: Option<&Judgement>, is_judged: bool| {
+            let against = judgement.map(|one| Contender::new(&contender.workload, one.against));
+            let target = judgement.and_then(|one| one.target).filter(|_| is_judged);
+            let figure = Figure::of(
+                samples,
+                contender,
+                against.as_ref(),
+                (measure, unit),
+                target,
+            );
+            match judgement {
+                Some(judgement) => figure.against(judgement.against),
+                None => figure,
+            }
+        };
+        let first = judgements.first().copied();
+        let title = self.title_in_charts(contender);
+        let mut figures = vec![figure(measure, first, true).titled(title)];
+        if self.way == Way::InTurn {
+            let title = format!("{title}, fastest");
+            let first = first.filter(|_| !self.is_to_bare());
+            figures.push(figure(FASTEST, first, false).titled(&title));
+        }
+        let others = judgements.iter().skip(1).map(|judgement| Figure {
+            measure: format!("{measure} to {}", judgement.against),
+            // It is the first figure's; only the comparison is another one.
+            summary: None,
+            ..figure(measure, Some(judgement), true)
+        });
+        figures.extend(others);
+        figures
+    }
+
+    /// Of each guest that was measured in both isolations.
+    fn prices(&self, samples: &Samples) -> Vec<Figure> {
+        let guests = self.documents.iter().flat_map(|document| {
+            let guests = self.isolations.iter();
+            guests.map(|guest| guest.price(samples, document.title))
+        });
+        guests.flatten().collect()
+    }
+
+    fn price_table(&self, figures: &[Figure], prices: &[Figure]) -> Table {
+        let mut table = Table::new(["", "kept µs", "fresh µs", "more", "95 %"]);
+        for price in prices {
+            let us = |subject: Option<&String>| {
+                let is_it = |one: &&Figure| {
+                    one.measure == REQUESTS
+                        && Some(&one.contender.subject) == subject
+                        && one.contender.workload == price.contender.workload
+                };
+                let summary = figures.iter().find(is_it).and_then(|one| one.summary);
+                summary.map_or_else(String::new, |one| four_figures(us_of(one.median)))
+            };
+            let more = price.difference.map(|more| hundredths(more.value));
+            let interval = price.difference.map(interval_cell);
+            table.line([
+                price.title().to_owned(),
+                us(price.against.as_ref()),
+                us(Some(&price.contender.subject)),
+                more.unwrap_or_default(),
+                interval.unwrap_or_default(),
+            ]);
+        }
+        table
+    }
+
+    fn table(&self, figures: &[Figure]) -> Table {
+        let headings: &[&str] = match self.way {
+            Way::InTurn => &["", "µs", "fastest", "more", "95 %", "target", "", "than"],
+            Way::Busy => &["", "/s", "×", "95 %", "target", "", "of"],
+        };
+        let mut table = Table::new(headings.iter().copied());
+        for document in self.documents {
+            if self.documents.len() > 1 {
+                table.section(document.title);
+            }
+            let of_document = |figure: &&Figure| figure.contender.workload == document.title;
+            for figure in figures.iter().filter(of_document) {
+                if figure.measure != FASTEST {
+                    self.line(&mut table, figure, figures);
+                }
+            }
+        }
+        table
+    }
+
+    /// Of times as much as with no wall, a document has one place for all; else each lane has its own.
+    fn title_in_charts<'a>(&self, contender: &'a Contender) -> &'a str {
+        match self.is_to_bare() {
+            true => &contender.workload,
+            false => self.title_of(&contender.subject),
+        }
+    }
+
+    /// Whether it is drawn as times as much as with no wall.
+    fn is_to_bare(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.subject == BARE)
+    }
+
+    /// What the tables call a subject.
+    fn title_of<'a>(&self, subject: &'a str) -> &'a str {
+        let lane = self.lanes.iter().find(|lane| lane.subject == subject);
+        lane.map_or(subject, |lane| lane.title)
+    }
+
+    fn line(&self, table: &mut Table, figure: &Figure, figures: &[Figure]) {
+        let name = match figure.summary {
+            Some(_) => self.title_of(&figure.contender.subject).to_owned(),
+            None => String::new(),
+        };
+        let median = |figure: Option<&Figure>| {
+            let summary = figure.and_then(|figure| figure.summary);
+            summary.map_or_else(String::new, |summary| short(summary.median))
+        };
+        let target = figure.target.map_or_else(String::new, target_cell);
+        let verdict = figure.verdict_cell();
+        let against = figure.against.as_deref().unwrap_or_default();
+        let against = self.title_of(against).to_owned();
+        match self.way {
+            Way::InTurn => {
+                let is_fastest = |other: &&Figure| {
+                    other.measure == FASTEST && other.contender == figure.contender
+                };
+                let fastest = figures.iter().find(is_fastest);
+                let fastest = fastest.filter(|_| figure.summary.is_some());
+                let over = figure.difference.filter(|_| !against.is_empty());
+                let more = over.map_or_else(String::new, |over| hundredths(over.value));
+                let interval = over.map(interval_cell);
+                table.line([
+                    name,
+                    median(Some(figure)),
+                    median(fastest),
+                    more,
+                    interval.unwrap_or_default(),
+                    target,
+                    verdict,
+                    against,
+                ]);
+            }
+            Way::Busy => table.line([
+                name,
+                median(Some(figure)),
+                ratio_cell(Some(figure)),
+                figure.ratio_interval(),
+                target,
+                verdict,
+                against,
+            ]),
+        }
+    }
+}
+
+impl Isolations {
+    /// A figure without a summary: what it is made of stands in other figures, as rates.
+    fn price(&self, samples: &Samples, workload: &str) -> Option<Figure> {
+        let us = |subject: &str| -> Vec<f64> {
+            let rates = samples.series(&Contender::new(workload, subject), REQUESTS);
+            rates.into_iter().map(us_of).collect()
+        };
+        let (kept, fresh) = (us(self.kept), us(self.fresh));
+        let was_measured = !kept.is_empty() && !fresh.is_empty();
+        was_measured.then(|| Figure {
+            contender: Contender::new(workload, self.fresh),
+            measure: ISOLATION.to_owned(),
+            title: Some(self.title.to_owned()),
+            unit: Unit::Microseconds,
+            summary: None,
+            against: Some(self.kept.to_owned()),
+            ratio: None,
+            difference: Some(estimate_difference(&fresh, &kept)),
+            target: None,
+            verdict: None,
+        })
+    }
+}
+
+/// What one takes of a processor that does nothing else, of so many in a second.
+fn us_of(per_second: f64) -> f64 {
+    1e6 / per_second
+}
+
+fn interval_cell(over: Estimate) -> String {
+    format!("{}–{}", hundredths(over.low), hundredths(over.high))
+}
+
+/// `+0.31`: half a µs is much here.
+fn hundredths(us: f64) -> String {
+    match us.abs() {
+        size if size < 9.995 => format!("{}{size:.2}", if us < 0.0 { '−' } else { '+' }),
+        _ => signed(us),
+    }
+}
+
+/// Who asks, and how much.
+pub(in crate::rows) struct Asking {
+    pub(super) load: Load,
+    wrk: Option<PathBuf>,
+    pub(super) apart: Apart,
+    extent: Extent,
+}
+
+impl Asking {
+    fn new(way: Way, tools: &Tools) -> anyhow::Result<Self> {
+        let asking = Self::by_ours(tools)?;
+        // A whole second is the least that wrk knows.
+        let takes_wrk = way == Way::Busy && tools.extent != Extent::Tiny;
+        Ok(Self {
+            wrk: wrk().filter(|_| takes_wrk),
+            ..asking
+        })
+    }
+
+    /// With the lab's own clients alone.
+    pub(in crate::rows) fn by_ours(tools: &Tools) -> anyhow::Result<Self> {
+        let apart = Apart::find()?;
+        Ok(Self {
+            load: Load {
+                program: tools.palisade.companion(LOAD)?,
+                sleeps: !apart.is_apart(),
+            },
+            wrk: None,
+            apart,
+            extent: tools.extent,
+        })
+    }
+
+    /// Who are asked together, for what is there.
+    pub(in crate::rows) fn turns(&self) -> Rc<Turns> {
+        Turns::new(self.load.clone(), self.requests(), None, self.apart)
+    }
+
+    /// The same, and a picture may be posted.
+    fn turns_of(&self, posted: Option<Picture>, workloads: &Workloads) -> Rc<Turns> {
+        let Some(picture) = posted else {
+            return self.turns();
+        };
+        let requests = self.requests().div_ceil(picture.one_in);
+        let body = picture.body(workloads);
+        Turns::new(self.load.clone(), requests, Some(body), self.apart)
+    }
+
+    /// To each, in a round.
+    fn requests(&self) -> usize {
+        match self.extent {
+            Extent::Full => 1000,
+            Extent::Quick => 500,
+            Extent::Tiny => 20,
+        }
+    }
+
+    fn busy(&self, site: Shared<Site>, url: String) -> BusyTrial {
+        BusyTrial {
+            site,
+            url,
+            load: self.load.clone(),
+            wrk: self.wrk.clone(),
+            apart: self.apart,
+            extent: self.extent,
+        }
+    }
+}
+
+/// A server that is kept busy.
+struct BusyTrial {
+    site: Shared<Site>,
+    url: String,
+    load: Load,
+    wrk: Option<PathBuf>,
+    apart: Apart,
+    extent: Extent,
+}
+
+impl Trial for BusyTrial {
+    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
+        let pin = Pin::to(&self.apart.inside)?;
+        let mut servers = self.site.borrow_mut().start()?;
+        drop(pin);
+        let _pin = Pin::to(&self.apart.outside)?;
+        let asked = self.ask().with_context(|| {
+            let said: Vec<_> = servers.iter_mut().map(|one| one.last_words()).collect();
+            format!(
+                "the clients of {} (the server: {})",
+                self.url,
+                said.join("; ")
+            )
+        });
+        Ok(vec![requests(asked?)])
+    }
+}
+
+impl BusyTrial {
+    /// What wrk counts it does not look at: that answers are whole, and all of one length, is seen before.
+    fn ask(&self) -> anyhow::Result<f64> {
+        const LOOK: Duration = Duration::from_millis(50);
+        let time = match self.extent {
+            Extent::Full => Duration::from_secs(2),
+            Extent::Quick => Duration::from_secs(1),
+            Extent::Tiny => LOOK,
+        };
+        let by_ours = |time| {
+            let busy = self.load.keep_busy(time, &self.url)?;
+            busy.check()?;
+            ensure!(busy.answers > 0, "nothing was answered");
+            Ok(busy.replies_per_s)
+        };
+        match &self.wrk {
+            None => by_ours(time),
+            Some(wrk) => {
+                by_ours(LOOK)?;
+                ask_by_wrk(wrk, time.as_secs(), &self.url)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{COMPONENTS, FILES, FILTERS, PICTURES, PROGRAMS, REPLY_LATENCY};
+    use super::*;
+    use crate::rows::present_on_terminal;
+
+    static ROWS: [&Served; 6] = [
+        &REPLY_LATENCY,
+        &FILTERS,
+        &FILES,
+        &COMPONENTS,
+        &PROGRAMS,
+        &PICTURES,
+    ];
+
+    /// Each lane is a little better or worse than the one before it, in each of six rounds.
+    fn samples(row: &Served) -> Samples {
+        let lanes = || row.lanes.iter().zip(0_u8..);
+        let contenders = row.documents.iter().flat_map(|document| {
+            lanes().map(|(lane, _)| Contender::new(document.title, lane.subject))
+        });
+        let mut samples = Samples::new(contenders.collect());
+        for round in 0..6 {
+            let noise = 0.01 * f64::from(round % 3);
+            let readings = row.documents.iter().flat_map(|_| {
+                lanes().map(|(_, place)| match row.way {
+                    Way::Busy => vec![requests(50_000.0 - 200.0 * f64::from(place) + noise)],
+                    Way::InTurn => {
+                        let us = 20.0 + 0.4 * f64::from(place) + noise;
+                        vec![
+                            Reading::one_us(REPLY, us),
+                            Reading::one_us(FASTEST, us - 1.0),
+                        ]
+                    }
+                })
+            });
+            samples.push_round(readings.collect());
+        }
+        samples
+    }
+
+    #[test]
+    fn contenders_stand_down_with_what_they_are_held_to() {
+        for row in ROWS {
+            let (figures, text) = present_on_terminal(row, &samples(row));
+            insta::assert_snapshot!(row.name, text);
+            let judged = figures.iter().filter(|one| one.verdict.is_some()).count();
+            let targets = row.judgements.iter().filter(|one| one.target.is_some());
+            assert_eq!(judged, targets.count() * row.documents.len());
+        }
+    }
+
+    /// 50,000 in a second are 20 µs each, 49,800 are 20.08.
+    #[test]
+    fn the_price_of_isolation_is_a_difference_of_times() {
+        let (figures, text) = present_on_terminal(&FILTERS, &samples(&FILTERS));
+        let prices: Vec<_> = figures
+            .iter()
+            .filter(|one| one.measure == ISOLATION)
+            .collect();
+        assert_eq!(prices.len(), FILTERS.isolations.len(), "{text}");
+        for price in prices {
+            let more = price.difference.unwrap();
+            assert!(more.low > 0.075 && more.high < 0.085, "{more:?}");
+        }
+        let mut samples = samples(&FILTERS);
+        let is_fresh = |one: &Contender| one.subject == FILTERS.isolations[0].fresh;
+        let fresh = samples.contenders().iter().position(is_fresh).unwrap();
+        samples.leave_out(fresh);
+        let (figures, _) = present_on_terminal(&FILTERS, &samples);
+        let prices = figures.iter().filter(|one| one.measure == ISOLATION);
+        assert_eq!(prices.count(), FILTERS.isolations.len() - 1);
+    }
+
+    #[test]
+    fn every_judgement_is_of_lanes_that_there_are() {
+        for row in ROWS {
+            let is_lane = |subject: &str| row.lanes.iter().any(|lane| lane.subject == subject);
+            let mut judgements = row.judgements.iter();
+            assert!(judgements.all(|one| is_lane(one.subject) && is_lane(one.against)));
+            let mut isolations = row.isolations.iter();
+            assert!(isolations.all(|one| is_lane(one.kept) && is_lane(one.fresh)));
+        }
+    }
+
+    /// Without nginx there is nobody to compare with, and nothing is judged.
+    #[test]
+    fn who_is_not_here_is_compared_with_nobody() {
+        let mut samples = samples(&FILES);
+        for nginx in [3, 1] {
+            samples.leave_out(nginx);
+        }
+        let (figures, _) = present_on_terminal(&FILES, &samples);
+        assert!(
+            figures
+                .iter()
+                .all(|one| one.verdict.is_none() && one.ratio.is_none())
+        );
+    }
+}
