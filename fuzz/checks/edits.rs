@@ -1,6 +1,6 @@
 //! A fixed number of edits of a target's seeds, the same in each run: what an ordinary test tries.
 
-use std::{fs, path::Path};
+use std::{env, fs, path::Path};
 
 /// `xorshift64*` (Vigna 2016): a sequence of numbers that is the same everywhere.
 struct Random(u64);
@@ -47,13 +47,18 @@ pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Checks this many edits of the seeds; gives for how many the check said more than zero.
+/// Checks this many edits of the seeds, or `PALISADE_EDITS` times as many; gives for how many the check said more than
+/// zero.
 pub(crate) fn check_edits(
     seeds: &[Vec<u8>],
     pieces: &[&[u8]],
     rounds: usize,
     mut check: impl FnMut(&[u8]) -> usize,
 ) -> usize {
+    let times = env::var("PALISADE_EDITS").map_or(1, |times| {
+        times.parse().expect("PALISADE_EDITS is a number")
+    });
+    let rounds: usize = rounds * times;
     let mut random = Random(0x5eed);
     let edited = (0..rounds).map(|round| {
         let mut bytes = seeds[round % seeds.len()].clone();
