@@ -14,10 +14,10 @@ SHELL := /bin/bash
 host = $(shell rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
-# Two calls: in one, palisade-worker would be linked with the compiler too, and start 40 µs later.
+# Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
 define build
-cargo build --release --locked --package palisade-cli --package palisade-engine --bins && \
-	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls
+cargo build --release --locked --package palisade-cli --package palisade-engine --package palisade-host --bins && \
+	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls --package palisade-lab-load
 endef
 
 .PHONY: help demo test build lint ci vm
@@ -35,12 +35,13 @@ demo: ## Set up this machine, build palisade, show what it does
 test: ## Set up this machine, run every test
 	@tools/setup test
 	@tools/real-programs || echo "make: some tests of programs in WebAssembly will be ignored"
+	@tools/real-filters || echo "make: some tests of filters and services of others will be ignored"
 	@lab/sources/fetch || echo "make: the rows that compile bzip2 and lame will be left out"
 	@cargo build --locked --workspace --bins --tests
 	@cargo test --locked --workspace --no-fail-fast
 	@cargo test --locked --workspace --doc --features palisade/wasm
 
-build: ## Build palisade for use: its path is printed, and its two helpers lie beside it
+build: ## Build palisade for use: its path is printed, and its helpers lie beside it
 	@$(build)
 	@echo "$(built)/release/palisade"
 

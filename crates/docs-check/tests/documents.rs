@@ -275,8 +275,20 @@ fn test_names() -> BTreeSet<String> {
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         names.extend(marked_functions(&text));
         names.extend(cases(&path, &text));
+        let is_shared = path
+            .parent()
+            .is_some_and(|folder| folder.ends_with("tests/foreign"));
+        if is_shared || text.contains("libtest_mimic::run") {
+            names.extend(text.lines().filter_map(shared_function_name));
+        }
     }
     names
+}
+
+/// Of a suite that makes its cases of functions which its modules share.
+fn shared_function_name(line: &str) -> Option<String> {
+    function_name(line.strip_prefix("pub(crate) ").unwrap_or(line))
+        .filter(|_| !line.starts_with(' '))
 }
 
 fn marked_functions(text: &str) -> Vec<String> {
