@@ -144,10 +144,7 @@ impl ComponentService {
         let gate = Arc::clone(loaded.component.reach().gate());
         let server = Rc::new(ForGuest {
             // Of its own: no other guest's connections, and no names but those that are granted.
-            client: Client::new(Settings {
-                resolver: Arc::new(Pinned(gate)),
-                ..Settings::default()
-            }),
+            client: Client::new(guest_settings(gate)),
             loaded: Arc::clone(loaded),
             figures,
             errands: OnceCell::new(),
@@ -331,6 +328,15 @@ impl Drop for UnderWay {
     }
 }
 
+/// For connections that a guest asks for.
+fn guest_settings(gate: Arc<Gate>) -> Settings {
+    Settings {
+        resolver: Arc::new(Pinned(Arc::clone(&gate))),
+        gate: Some(gate),
+        ..Settings::default()
+    }
+}
+
 /// What a guest may know.
 fn send_error(error: &UpstreamError) -> SendError {
     match error {
@@ -383,6 +389,7 @@ mod tests {
     use super::*;
     use palisade_network::{Network, SystemResolver};
     use palisade_policy::{ConnectGrant, HostPattern, Policy};
+    use std::net::TcpListener;
 
     fn network(connect: &str) -> (Network, Policy) {
         let text = format!("[grants]\nconnect = [\"{connect}\"]");
@@ -412,5 +419,28 @@ mod tests {
         let (other, _) = network("tcp://192.0.2.1:80");
         let asked = Pinned(Arc::new(Gate::new(other))).addresses(&localhost);
         assert_eq!(asked, Err(ResolveError::NotFound));
+    }
+
+    /// One address of a name is granted at this port, the other one at another port.
+    #[tokio::test]
+    async fn an_address_is_granted_with_its_port() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let port = server.local_addr().unwrap().port();
+        let (network, _) = network(&format!(
+            "tcp://127.0.0.1:1\", \"tcp://[::1]:{port}"
+        ));
+        let gate = Arc::new(Gate::new(network));
+        let client = Client::new(guest_settings(gate));
+        let target = Server::Internet {
+            host: "localhost".into(),
+            port,
+            tls: false,
+        };
+        let send = client.send(&target, Request::new(Body::Empty), &TIMES);
+        let answer = tokio::task::LocalSet::new().run_until(send).await;
+        assert!(matches!(answer, Err(UpstreamError::Connect { .. })));
+        let came = server.accept().map(drop).unwrap_err();
+        assert_eq!(came.kind(), std::io::ErrorKind::WouldBlock);
     }
 }

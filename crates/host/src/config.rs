@@ -145,8 +145,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 10,000 connections; heads of 32 KiB and 100 fields, none with an underscore; bodies of 16 MiB; 128 streams; 10 s for a head,
-    /// 30 s for a part of a body, 60 s for an answer and for an idle connection, 30 s to stop.
+    /// 10,000 connections; heads of 32 KiB and 100 fields, none with an underscore; bodies of 16 MiB; 128 streams; 10 s
+    /// for a head, 30 s for a part of a body, 60 s for an answer and for an idle connection, 30 s to stop.
     fn default() -> Self {
         Self {
             connections: 10_000,

@@ -13,7 +13,7 @@ use crate::{
     chain::{self, Flow},
     path,
     site::{Kind, Site, Way},
-    upstream::take_out_connection_fields,
+    upstream::{Head, take_out_connection_fields},
 };
 use http::{Request, Response, request};
 use palisade_filter::{Exchange, Message, Peer};
@@ -94,7 +94,7 @@ async fn pass_filters(
     is_asked: &Cell<bool>,
 ) -> Response<Body> {
     // Before filters: a client's `Connection: x-user` takes nothing away that a filter adds.
-    take_out_connection_fields(&mut parts.headers, false);
+    take_out_connection_fields(&mut parts.headers, Head::Asked);
     let flow = Flow::new(&way.filters, exchange(way, peer, parts));
     let body = match chain::pass_request(&flow, body).await {
         Ok(body) => body,

@@ -31,7 +31,7 @@ mod wire;
 pub(crate) use client::{Attempt, Pool};
 pub use client::{Client, Settings};
 pub(crate) use fields::prepare;
-pub use fields::take_out as take_out_connection_fields;
+pub use fields::{Head, take_out as take_out_connection_fields};
 pub(crate) use tally::Tally;
 pub use tls::Roots;
 
@@ -71,7 +71,7 @@ pub enum UpstreamError {
     #[error("host: cannot connect to {server}: {source}; see whether it runs")]
     Connect { server: Arc<str>, source: io::Error },
     #[error(
-        "host: {server} was not connected to in time; see whether it runs, or raise connect_time"
+        "host: {server} was not connected to in time; see whether it runs, or raise connect-time"
     )]
     ConnectTime { server: Arc<str> },
     #[error(
@@ -90,7 +90,7 @@ pub enum UpstreamError {
     },
     #[error("host: {server} switched to a protocol that nobody asked for")]
     Switched { server: Arc<str> },
-    #[error("host: {server} did not answer in time; raise answer_time if that was meant")]
+    #[error("host: {server} did not answer in time; raise answer-time if that was meant")]
     AnswerTime { server: Arc<str> },
     #[error("client: the request's body broke off: {source}")]
     RequestBody { source: hyper::Error },

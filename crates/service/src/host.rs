@@ -42,7 +42,8 @@ pub struct Target {
     pub port: u16,
     /// Whether to speak TLS.
     pub tls: bool,
-    /// What the host stands for: the only addresses to connect to. Never none.
+    /// What the host stood for when the guest asked, as far as it is granted. Never none. Whoever connects asks
+    /// [`Reach::gate`](crate::Reach::gate) about each address.
     pub addresses: Vec<SocketAddr>,
 }
 

@@ -85,9 +85,8 @@ impl Worker {
         })
     }
 
-    /// Answers a request, once the first part of its body is there: the head as soon as the guest has set it;
-    /// the answer's body comes as the guest writes it,
-    /// driven by whoever polls it. Dropping either ends the guest.
+    /// Answers a request, once the first part of its body is there: the head as soon as the guest has set it; the
+    /// answer's body comes as the guest writes it, driven by whoever polls it. Dropping either ends the guest.
     ///
     /// `is_secure`: whether it came by TLS.
     ///

@@ -64,7 +64,7 @@ const GUEST_FAMILIES: &[GuestFamily] = &[
     (
         "palisade_cpu_seconds_total",
         "counter",
-        "Time in the guest's code and its host functions; a filter's, after an instance's first 64 calls, by one in 17, which stands for them.",
+        "Time in the guest's code and its host functions; of a filter, an instance's first 64 calls are all timed, after those one in 17 stands for the others.",
         |sum| Value::Seconds(sum.cpu_ns as f64 / 1e9),
     ),
     (
@@ -94,7 +94,7 @@ const GUEST_FAMILIES: &[GuestFamily] = &[
     (
         "palisade_resting",
         "gauge",
-        "1 from when it is left alone because it failed too often to when it is asked again.",
+        "1 from when it is left alone because it failed too often, or while a program waits for its next start, to when it is asked again.",
         |sum| Value::Count(u64::from(sum.state == State::Resting)),
     ),
 ];

@@ -19,11 +19,11 @@ use std::{
 /// Why a request's body was cut off. The edge answers with this in place of whatever is made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceivedFault {
-    /// More came than `limits.body_bytes`.
-    #[error("the request's body is longer than `limits.body_bytes`")]
+    /// More came than `limits.body-size`.
+    #[error("the request's body is longer than `limits.body-size`")]
     TooLong,
-    /// Nothing came for `limits.body_time`.
-    #[error("no part of the request's body came within `limits.body_time`")]
+    /// Nothing came for `limits.body-time`.
+    #[error("no part of the request's body came within `limits.body-time`")]
     TooLate,
 }
 

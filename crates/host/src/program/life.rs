@@ -310,9 +310,11 @@ impl Life {
             if !is_told {
                 shared.left(&guest::tell(&report));
             }
-            // Who was on the way in is refused by now, and leaves.
-            door.is_left().await;
-            door.wall_up();
+            // Who was on the way in is refused by now, and leaves; who takes an answer slowly holds up no other start.
+            tokio::task::spawn_local(async move {
+                door.is_left().await;
+                door.wall_up();
+            });
         });
     }
 

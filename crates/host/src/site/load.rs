@@ -168,7 +168,7 @@ pub fn load(
     }
     let mut services = BTreeMap::new();
     for (name, service) in &config.services {
-        let kept = previous.and_then(|previous| previous.services.get(name));
+        let kept = kept_service(previous, name, service);
         let loaded = match &service.kind {
             ServiceKind::Component(component) => {
                 let stamp = Stamp::of(&component.component);
@@ -189,6 +189,17 @@ pub fn load(
         services,
         stamps,
     })
+}
+
+/// What serves now under this name, if its lines go where they are to go.
+fn kept_service<'a>(
+    previous: Option<&'a Generation>,
+    name: &str,
+    service: &config::Service,
+) -> Option<&'a LoadedService> {
+    let previous = previous?;
+    let is_same = previous.config.services.get(name)?.log == service.log;
+    previous.services.get(name).filter(|_| is_same)
 }
 
 /// The filter that serves now, if it is the one that is asked for.

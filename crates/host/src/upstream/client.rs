@@ -27,7 +27,7 @@ use hyper::{
     body::Incoming,
     client::conn::http1::{self, Connection, SendRequest},
 };
-use palisade_network::{Resolve, SystemResolver};
+use palisade_network::{Gate, Resolve, SystemResolver};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -54,16 +54,19 @@ pub struct Settings {
     pub resolver: Arc<dyn Resolve>,
     /// Whom certificates must come from.
     pub roots: Roots,
+    /// Whose verdict each connection needs. `None`: the operator has named all servers.
+    pub gate: Option<Arc<Gate>>,
 }
 
 impl Default for Settings {
-    /// 8 connections, for 60 s; the system's resolver and the system's roots.
+    /// 8 connections, for 60 s; the system's resolver and the system's roots; no gate.
     fn default() -> Self {
         Self {
             idle_connections: 8,
             idle_time: Duration::from_secs(60),
             resolver: Arc::new(SystemResolver::default()),
             roots: Roots::default(),
+            gate: None,
         }
     }
 }
@@ -386,7 +389,7 @@ impl Pool {
         let Inner {
             names, settings, ..
         } = &*client.0;
-        let connected = Wire::connect(&self.server, &self.name, names, &settings.roots);
+        let connected = Wire::connect(&self.server, &self.name, names, settings);
         let wire = tokio::time::timeout(times.connect, connected).await;
         let wire = wire.map_err(|_| UpstreamError::ConnectTime {
             server: Arc::clone(&self.name),

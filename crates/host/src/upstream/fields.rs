@@ -37,7 +37,7 @@ pub(crate) fn prepare(parts: &mut request::Parts, server: &Server) -> Result<(),
     if parts.version < Version::HTTP_2 && parts.headers.contains_key(header::UPGRADE) {
         refuse_upgrade(&parts.headers)?;
     }
-    take_out(&mut parts.headers, true);
+    take_out(&mut parts.headers, Head::Sent);
     if parts.version == Version::HTTP_2 {
         join_cookies(&mut parts.headers);
     }
@@ -49,7 +49,7 @@ pub(crate) fn prepare(parts: &mut request::Parts, server: &Server) -> Result<(),
 /// Makes an answer one of this server's own connection.
 pub(super) fn clean_answer(parts: &mut response::Parts) {
     let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
-    take_out(&mut parts.headers, false);
+    take_out(&mut parts.headers, Head::Answered);
     if is_chunked {
         // RFC 9112, 6.3: the length is not what it says.
         parts.headers.remove(header::CONTENT_LENGTH);
@@ -70,19 +70,30 @@ fn refuse_upgrade(headers: &HeaderMap) -> Result<(), UpstreamError> {
     }
 }
 
-/// Takes out what concerns one connection only, and of requests the framing too.
-pub fn take_out(headers: &mut HeaderMap, is_request: bool) {
+/// Whose fields of one connection are taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// A request's, before filters see it: a change of protocol is for its service to refuse.
+    Asked,
+    /// A request's, before a server sees it: with its framing.
+    Sent,
+    /// An answer's.
+    Answered,
+}
+
+/// Takes out what concerns one connection only.
+pub fn take_out(headers: &mut HeaderMap, head: Head) {
     // Most requests have none: that is seen before room is made for what is found.
     if !headers
         .keys()
-        .any(|name| is_of_connection(name, is_request))
+        .any(|name| is_of_connection(name, head))
     {
         return;
     }
     let mut found = [const { None }; MOST_KINDS];
     let mut count = 0;
     for name in headers.keys() {
-        if is_of_connection(name, is_request) && count < MOST_KINDS {
+        if is_of_connection(name, head) && count < MOST_KINDS {
             found[count] = Some(name.clone());
             count += 1;
         }
@@ -98,30 +109,31 @@ pub fn take_out(headers: &mut HeaderMap, is_request: bool) {
 /// How many names [`is_of_connection`] knows.
 const MOST_KINDS: usize = 11;
 
-fn is_of_connection(name: &HeaderName, is_request: bool) -> bool {
+fn is_of_connection(name: &HeaderName, head: Head) -> bool {
     match *name {
         header::CONNECTION
         | header::TE
         | header::TRAILER
-        | header::UPGRADE
         | header::TRANSFER_ENCODING
         | header::PROXY_AUTHENTICATE
         | header::PROXY_AUTHORIZATION => true,
-        header::EXPECT | header::CONTENT_LENGTH => is_request,
+        header::UPGRADE => head != Head::Asked,
+        header::EXPECT | header::CONTENT_LENGTH => head == Head::Sent,
         _ => matches!(name.as_str(), KEEP_ALIVE | PROXY_CONNECTION),
     }
 }
 
 /// A `connection` field may name others (RFC 9110, 7.6.1). Those that say what the message is about are not
-/// for one connection, whatever it says.
+/// for one connection, whatever it says; `upgrade` is one of [`is_of_connection`].
 fn take_out_named(headers: &mut HeaderMap) {
-    const NEVER: [&str; 6] = [
+    const NEVER: [&str; 7] = [
         "host",
         "content-length",
         "content-type",
         "content-encoding",
         "authorization",
         "cookie",
+        "upgrade",
     ];
     let values: Vec<HeaderValue> = headers
         .get_all(header::CONNECTION)

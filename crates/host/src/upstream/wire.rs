@@ -1,8 +1,9 @@
 //! Connections to other servers: TCP, TLS over TCP, Unix sockets.
 
-use super::{UpstreamError, names::Names, tls::Roots};
+use super::{Settings, UpstreamError, names::Names};
 use crate::{config::Server, io::poll_read};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use palisade_policy::Transport;
 use rustix::{io::Errno, net::RecvFlags};
 use std::{
     cell::RefCell,
@@ -39,17 +40,17 @@ impl Wire {
         server: &Server,
         name: &Arc<str>,
         names: &Names,
-        roots: &Roots,
+        settings: &Settings,
     ) -> Result<Self, UpstreamError> {
         match server {
             Server::Internet { host, port, tls } => {
-                let stream = connect_to_any(name, names, host, *port).await?;
+                let stream = connect_to_any(name, names, settings, (host, *port)).await?;
                 // Without it the last part of a request waits for an acknowledgement (Nagle).
                 let _ = stream.set_nodelay(true);
                 if !tls {
                     return Ok(Self::Tcp(stream));
                 }
-                let stream = roots.secure(stream, host).await;
+                let stream = settings.roots.secure(stream, host).await;
                 let refused = |source| UpstreamError::Tls {
                     server: Arc::clone(name),
                     source,
@@ -71,12 +72,19 @@ impl Wire {
 async fn connect_to_any(
     name: &Arc<str>,
     names: &Names,
-    host: &str,
-    port: u16,
+    settings: &Settings,
+    (host, port): (&str, u16),
 ) -> Result<TcpStream, UpstreamError> {
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in names.addresses(name, host).await?.iter() {
-        match TcpStream::connect(SocketAddr::new(*address, port)).await {
+        let address = SocketAddr::new(*address, port);
+        // A name may stand for several addresses, not all of them granted at this port.
+        let granted = match &settings.gate {
+            Some(gate) => gate.connect(Transport::Tcp, address).ok(),
+            None => Some(address),
+        };
+        let Some(address) = granted else { continue };
+        match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
             Err(error) => failure = error,
         }

@@ -63,6 +63,10 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ("reload", a_filter_that_a_reload_replaces_is_told),
     ("stop", a_filter_is_told_that_the_server_stops),
     ("empty-pieces", empty_pieces_are_not_shown),
+    (
+        "upgrade",
+        a_change_of_protocol_is_refused_behind_filters_too,
+    ),
 ];
 
 fn tell(request: &Request) -> Answer {
@@ -98,6 +102,18 @@ fn has_figure(server: &Server, name: &str, value: &str) -> bool {
     let figures = server.admin("/metrics");
     let mut lines = figures.lines();
     lines.any(|line| line.starts_with(name) && line.contains("\"steps\"") && line.ends_with(value))
+}
+
+/// What belongs to the client's connection is taken out before filters see the request, but for this.
+fn a_change_of_protocol_is_refused_behind_filters_too() {
+    let ground = ground("");
+    let server = ground.serve();
+    let plain = Request::new("GET", "/").header("connection", "x-own");
+    assert_eq!(server.ask(&plain).text(), "told ");
+    let upgrade = Request::new("GET", "/")
+        .header("connection", "upgrade")
+        .header("upgrade", "websocket");
+    assert_eq!(server.ask(&upgrade).status, 501);
 }
 
 fn a_fresh_instance_ends_with_its_request() {

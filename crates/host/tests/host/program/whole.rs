@@ -206,6 +206,25 @@ fn a_fault_is_told_and_counts_go_on_through_a_reload() {
     );
 }
 
+#[test]
+fn a_program_is_heard_where_the_new_file_says() {
+    let stage = Stage::new();
+    stage.write("", "");
+    let _server = stage.start();
+    stage.env_of("socket");
+    stage.write("log = 'programs.log'", "");
+    assert!(
+        stage
+            .ask("admin", "POST /reload")
+            .starts_with("HTTP/1.1 200")
+    );
+    stage.ask("socket", "POST /crash");
+    until("its end is in the log", || {
+        let lines = fs::read_to_string(stage.path("programs.log"));
+        lines.is_ok_and(|lines| lines.contains("signal 6"))
+    });
+}
+
 /// Control groups that these processes are in, where they are a domain's own.
 fn groups(pids: &BTreeSet<u32>) -> BTreeSet<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap();
