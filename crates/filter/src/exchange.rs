@@ -5,6 +5,8 @@ use http::{HeaderMap, StatusCode, request, response};
 use std::{collections::BTreeMap, net::SocketAddr, rc::Rc, time::SystemTime};
 
 /// A request, and its answer once there is one. Filters of a chain get the same one, one after the other.
+///
+/// What few requests have is in boxes: every request's exchange is made anew.
 #[derive(Debug)]
 pub struct Exchange {
     /// Method, target and header fields. `:method`, `:path`, `:authority` and `:scheme` of the ABI are these.
@@ -24,7 +26,7 @@ pub struct Exchange {
     /// Properties that filters have set, by path; the parts of a path are parted by NUL.
     pub properties: BTreeMap<Bytes, Bytes>,
     /// What a filter answers in place of the service.
-    pub local_response: Option<LocalResponse>,
+    pub local_response: Option<Box<LocalResponse>>,
     /// When the request's first byte came, for the property `request.time`.
     pub started: Option<SystemTime>,
 }
@@ -53,7 +55,7 @@ pub struct Message {
     /// Bytes that have come and are not passed on yet.
     pub body: BytesMut,
     /// Trailers, once they have come.
-    pub trailers: Option<HeaderMap>,
+    pub trailers: Option<Box<HeaderMap>>,
     /// Bytes of the body that were passed on, for the properties `request.size` and `response.size`.
     pub passed_bytes: u64,
 }

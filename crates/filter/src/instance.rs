@@ -532,7 +532,7 @@ fn changeable(part: Part, end_of_stream: bool) -> Parts {
 /// Fields or bytes of a part.
 fn size_of(part: Part, exchange: &Exchange) -> u32 {
     let trailers =
-        |trailers: &Option<http::HeaderMap>| trailers.as_ref().map_or(0, |map| map.len());
+        |trailers: &Option<Box<http::HeaderMap>>| trailers.as_ref().map_or(0, |map| map.len());
     match part {
         Part::RequestHeaders => View::of_request(exchange).len(),
         Part::RequestBody => exchange.request_rest.body.len() as u32,

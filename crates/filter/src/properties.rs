@@ -122,16 +122,16 @@ fn read_response(exchange: &Exchange, attribute: &[u8], out: &mut Vec<u8>) -> Op
     let view = View::Response(parts.status, &parts.headers);
     match attribute {
         b"code" => number(out, parts.status.as_u16().into()),
-        b"grpc_status" => number(out, grpc_status(&parts.headers, rest.trailers.as_ref())?),
+        b"grpc_status" => number(out, grpc_status(&parts.headers, rest.trailers.as_deref())?),
         b"headers" => map(out, view),
-        b"trailers" => map(out, View::Trailers(rest.trailers.as_ref()?)),
+        b"trailers" => map(out, View::Trailers(rest.trailers.as_deref()?)),
         b"total_size" => number(out, body_bytes + view.bytes() as u64),
         b"code_details" => {
             let response = exchange.local_response.as_ref()?;
             text(out, &response.details)
         }
         _ => match attribute.strip_prefix(b"trailers\0") {
-            Some(name) => field(out, View::Trailers(rest.trailers.as_ref()?), name),
+            Some(name) => field(out, View::Trailers(rest.trailers.as_deref()?), name),
             None => field(out, view, attribute.strip_prefix(b"headers\0")?),
         },
     }

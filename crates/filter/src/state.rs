@@ -139,7 +139,7 @@ pub(crate) struct Stream {
     resumed: [bool; 2],
     wakers: [Option<Waker>; 2],
     /// One that was sent while the exchange was elsewhere.
-    local_response: Option<LocalResponse>,
+    local_response: Option<Box<LocalResponse>>,
     pub(crate) is_closed: bool,
     /// Bytes that the guest has set of each map.
     written: [usize; 4],
@@ -516,6 +516,7 @@ impl Stream {
 
     /// Answers in place of the service; nothing of the exchange is to be looked at any more.
     pub(crate) fn respond(&mut self, response: LocalResponse) {
+        let response = Box::new(response);
         match &mut self.exchange {
             Some(exchange) => exchange.local_response = Some(response),
             None => self.local_response = Some(response),
@@ -539,12 +540,12 @@ impl Stream {
 fn view_exchange(exchange: &Exchange, map: Map) -> Result<View<'_>, Status> {
     Ok(match map {
         Map::RequestHeaders => View::of_request(exchange),
-        Map::RequestTrailers => view_trailers(exchange.request_rest.trailers.as_ref()),
+        Map::RequestTrailers => view_trailers(exchange.request_rest.trailers.as_deref()),
         Map::ResponseHeaders => match &exchange.response {
             Some(parts) => View::Response(parts.status, &parts.headers),
             None => return Err(Status::BadArgument),
         },
-        Map::ResponseTrailers => view_trailers(exchange.response_rest.trailers.as_ref()),
+        Map::ResponseTrailers => view_trailers(exchange.response_rest.trailers.as_deref()),
         Map::CallHeaders | Map::CallTrailers => View::Nothing,
     })
 }

@@ -25,7 +25,7 @@ use http_body::Body as _;
 use palisade_engine::places::{Place, Places};
 use palisade_filter::{Action, Direction, Exchange, LocalResponse, Message, Part, StreamId};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     future::poll_fn,
     mem,
@@ -59,7 +59,7 @@ struct Own {
     /// What it holds of each direction, if it looks at that body.
     rests: [Option<Message>; 2],
     /// What it answers.
-    local_response: Option<LocalResponse>,
+    local_response: Option<Box<LocalResponse>>,
 }
 
 /// One request on its way through the filters of its route. Dropping it closes the filters' streams.
@@ -123,6 +123,22 @@ enum Verdict {
     Busy,
 }
 
+/// A request whose head a station did not let pass at once.
+pub(crate) struct HeldRequest {
+    at: usize,
+    met: Met,
+    body: Body,
+}
+
+/// An answer whose head a station did not let pass at once.
+pub(crate) struct HeldAnswer {
+    at: usize,
+    met: Met,
+    /// Stations from here on do not see it.
+    end: usize,
+    body: Body,
+}
+
 /// How a wait for a filter ends.
 enum Woken {
     /// It says that the stream goes on.
@@ -133,24 +149,27 @@ enum Woken {
 
 /// The part before the service: filters, from the first to the last.
 ///
-/// Gives the request's body as they leave it (its head is in the flow), or the answer that one of them gives in
-/// its place.
-pub(crate) async fn pass_request(flow: &SharedFlow, body: Body) -> Result<Body, Response<Body>> {
+/// Gives the request's body as they leave it; its head is in the flow.
+pub(crate) fn pass_request_at_once(flow: &SharedFlow, body: Body) -> Result<Body, HeldRequest> {
     let is_whole = body.is_end_stream();
     let met = flow.borrow_mut().show_request(is_whole);
     match met {
         None => Ok(pass_request_body(flow, body, 0)),
-        Some((at, met)) => Box::pin(pass_request_from(flow, at, met, body)).await,
+        Some((at, met)) => Err(HeldRequest { at, met, body }),
     }
 }
 
-/// The same from a station on that did not let the head pass at once.
-async fn pass_request_from(
+/// The same from the station on that did not let the head pass at once. Gives the answer that one of them gives
+/// in the service's place, if it does.
+pub(crate) async fn pass_request_on(
     flow: &SharedFlow,
-    mut at: usize,
-    met: Met,
-    mut body: Body,
+    held: HeldRequest,
 ) -> Result<Body, Response<Body>> {
+    let HeldRequest {
+        mut at,
+        met,
+        mut body,
+    } = held;
     let count = flow.borrow().stations.len();
     let mut met = Some(met);
     // Stations below have their place in `body` already.
@@ -196,15 +215,26 @@ fn pass_request_body(flow: &SharedFlow, mut body: Body, placed: usize) -> Body {
 }
 
 /// The part behind the service: filters, from the last to the first.
+pub(crate) fn pass_response_at_once(
+    flow: &SharedFlow,
+    answer: Response<Body>,
+) -> Result<Response<Body>, HeldAnswer> {
+    let count = flow.borrow().stations.len();
+    pass_response_below(flow, count, answer)
+}
+
+/// The same of an answer that may have to wait.
 pub(crate) async fn pass_response(flow: &SharedFlow, answer: Response<Body>) -> Response<Body> {
     let count = flow.borrow().stations.len();
     pass_response_from(flow, count, answer).await
 }
 
-/// Waits for the service's answer, and for that of a filter that looks at the request's body.
+/// Waits for the service's answer, and for that of a filter that looks at the request's body. Once one is there,
+/// the service is not asked any more.
 pub(crate) async fn answer_or_early<F: Future<Output = Response<Body>>>(
     flow: &SharedFlow,
     mut answer: Pin<&mut F>,
+    is_asked: &Cell<bool>,
 ) -> Response<Body> {
     let outcome = poll_fn(|context| {
         let polled = answer.as_mut().poll(context);
@@ -215,6 +245,7 @@ pub(crate) async fn answer_or_early<F: Future<Output = Response<Body>>>(
         }
     })
     .await;
+    is_asked.set(false);
     match outcome {
         Ok(answer) => pass_response(flow, answer).await,
         Err((at, verdict)) => Box::pin(pass_back(flow, at, verdict)).await,
@@ -253,6 +284,17 @@ async fn pass_response_from(
     end: usize,
     answer: Response<Body>,
 ) -> Response<Body> {
+    match pass_response_below(flow, end, answer) {
+        Ok(answer) => answer,
+        Err(held) => Box::pin(pass_response_on(flow, held)).await,
+    }
+}
+
+fn pass_response_below(
+    flow: &SharedFlow,
+    end: usize,
+    answer: Response<Body>,
+) -> Result<Response<Body>, HeldAnswer> {
     let (parts, body) = answer.into_parts();
     let is_whole = body.is_end_stream();
     let met = {
@@ -261,19 +303,19 @@ async fn pass_response_from(
         flow.show_response(end, is_whole)
     };
     match met {
-        None => give_response(flow, body, end, end),
-        Some((at, met)) => Box::pin(pass_response_on(flow, at, met, end, body)).await,
+        None => Ok(give_response(flow, body, end, end)),
+        Some((at, met)) => Err(HeldAnswer { at, met, end, body }),
     }
 }
 
-/// The same from a station on that did not let the head pass at once.
-async fn pass_response_on(
-    flow: &SharedFlow,
-    from: usize,
-    met: Met,
-    mut end: usize,
-    mut body: Body,
-) -> Response<Body> {
+/// The same from the station on that did not let the head pass at once.
+pub(crate) async fn pass_response_on(flow: &SharedFlow, held: HeldAnswer) -> Response<Body> {
+    let HeldAnswer {
+        at: from,
+        met,
+        mut end,
+        mut body,
+    } = held;
     let mut met = Some(met);
     // Stations from there to `end` have their place in `body` already.
     let mut placed = end;
@@ -677,8 +719,7 @@ impl Flow {
         if live.is_closed(*stream) {
             return Some(Verdict::Reset);
         }
-        let local = live.local_response(*stream)?;
-        Some(Verdict::Local(Box::new(local)))
+        live.local_response(*stream).map(Verdict::Local)
     }
 
     /// Whether the station's filter lets the stream go on that was the last of so many `opened`.

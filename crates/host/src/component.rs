@@ -427,9 +427,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         server.set_nonblocking(true).unwrap();
         let port = server.local_addr().unwrap().port();
-        let (network, _) = network(&format!(
-            "tcp://127.0.0.1:1\", \"tcp://[::1]:{port}"
-        ));
+        let (network, _) = network(&format!("tcp://127.0.0.1:1\", \"tcp://[::1]:{port}"));
         let gate = Arc::new(Gate::new(network));
         let client = Client::new(guest_settings(gate));
         let target = Server::Internet {

@@ -296,7 +296,7 @@ impl Live {
     }
 
     /// What the filter answers in place of the service, if it does.
-    pub(crate) fn local_response(&self, stream: StreamId) -> Option<LocalResponse> {
+    pub(crate) fn local_response(&self, stream: StreamId) -> Option<Box<LocalResponse>> {
         self.instance
             .borrow_mut()
             .exchange(stream)?

@@ -10,7 +10,7 @@ use crate::{
     account::Account,
     answers,
     body::Body,
-    chain::{self, Flow},
+    chain::{self, Flow, HeldAnswer, HeldRequest, SharedFlow},
     path,
     site::{Kind, Site, Way},
     upstream::{Head, take_out_connection_fields},
@@ -27,56 +27,103 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Answers a request, and says in its account which way it took.
-pub(crate) async fn answer(
+/// What of a request's way is left after the first look. Most requests have nothing left, and none has to move
+/// what those need that have.
+pub(crate) struct Later {
+    /// The place of its way in the site.
+    way: usize,
+    stage: Stage,
+}
+
+enum Stage {
+    /// There are no filters: its service is to answer.
+    Unfiltered(request::Parts, Body),
+    /// A filter has its head wait.
+    Held(SharedFlow, HeldRequest),
+    /// All filters have let its head pass.
+    Passed(SharedFlow, Body),
+    /// A filter has its answer's head wait.
+    Answered(SharedFlow, HeldAnswer),
+}
+
+/// Answers a request for which nothing has to be waited, and says in its account which way it took.
+pub(crate) fn answer_at_once(
     site: &Site,
     peer: &Rc<Peer>,
     request: Request<Body>,
     account: &mut Account,
-) -> Response<Body> {
+) -> Result<Response<Body>, Box<Later>> {
     let (mut parts, body) = request.into_parts();
     match path::normalize(&parts.uri) {
         Ok(None) => {}
         Ok(Some(uri)) => parts.uri = uri,
-        Err(_) => return answers::bad_path(),
+        Err(_) => return Ok(answers::bad_path()),
     }
     let Some((at, way)) = site.find(&parts) else {
-        return answers::no_route();
+        return Ok(answers::no_route());
     };
     account.took(at);
     if way.is_stripped {
         if let Some(target) = site.redirect_to_folder(at, way, &parts.uri) {
-            return answers::redirect(&target);
+            return Ok(answers::redirect(&target));
         }
         match site.strip(at, &parts.uri) {
             Ok(uri) => parts.uri = uri,
-            Err(_) => return answers::bad_path(),
+            Err(_) => return Ok(answers::bad_path()),
         }
     }
-    pass(site, way, peer, parts, body).await
+    let outcome = match way.filters.is_empty() {
+        true => ask_at_once(way, parts, body),
+        false => pass_at_once(way, peer, parts, body),
+    };
+    outcome.map_err(|stage| Box::new(Later { way: at, stage }))
 }
 
-/// From the route on.
-async fn pass(
-    site: &Site,
+fn ask_at_once(way: &Way, parts: request::Parts, body: Body) -> Result<Response<Body>, Stage> {
+    if let Kind::Files(files) = &way.service.kind
+        && let Some(answer) = way.service.answer_at_once(files, &parts)
+    {
+        return Ok(answer);
+    }
+    Err(Stage::Unfiltered(parts, body))
+}
+
+fn pass_at_once(
     way: &Way,
     peer: &Rc<Peer>,
-    parts: request::Parts,
+    mut parts: request::Parts,
     body: Body,
-) -> Response<Body> {
-    let time = site.answer_time();
-    let is_asked = Cell::new(false);
-    let answer = match way.filters.is_empty() {
-        true => {
-            is_asked.set(true);
-            let answer = pin!(way.service.answer(parts, body, peer));
-            within(time, answer).await
-        }
-        false => {
-            let answer = pin!(pass_filters(way, peer, parts, body, &is_asked));
-            within(time, answer).await
-        }
+) -> Result<Response<Body>, Stage> {
+    // Before filters: a client's `Connection: x-user` takes nothing away that a filter adds.
+    take_out_connection_fields(&mut parts.headers, Head::Asked);
+    let flow = Flow::new(&way.filters, exchange(way, peer, parts));
+    let body = match chain::pass_request_at_once(&flow, body) {
+        Ok(body) => body,
+        Err(held) => return Err(Stage::Held(flow, held)),
     };
+    let Kind::Files(files) = &way.service.kind else {
+        return Err(Stage::Passed(flow, body));
+    };
+    let answer = way
+        .service
+        .answer_at_once(files, flow.borrow_mut().request());
+    let Some(answer) = answer else {
+        return Err(Stage::Passed(flow, body));
+    };
+    match chain::pass_response_at_once(&flow, answer) {
+        Ok(answer) => Ok(answer),
+        Err(held) => Err(Stage::Answered(flow, held)),
+    }
+}
+
+/// The answer to a request for which [`answer_at_once`] had none.
+pub(crate) async fn answer_later(site: &Site, peer: &Rc<Peer>, later: Later) -> Response<Body> {
+    let Some(way) = site.way(later.way) else {
+        return answers::no_route();
+    };
+    let is_asked = Cell::new(false);
+    let answer = pin!(go_on(way, peer, later.stage, &is_asked));
+    let answer = within(site.answer_time(), answer).await;
     answer.unwrap_or_else(|| {
         // Nobody is left in it to say so.
         if is_asked.get() {
@@ -86,39 +133,30 @@ async fn pass(
     })
 }
 
-async fn pass_filters(
-    way: &Way,
-    peer: &Rc<Peer>,
-    mut parts: request::Parts,
-    body: Body,
-    is_asked: &Cell<bool>,
-) -> Response<Body> {
-    // Before filters: a client's `Connection: x-user` takes nothing away that a filter adds.
-    take_out_connection_fields(&mut parts.headers, Head::Asked);
-    let flow = Flow::new(&way.filters, exchange(way, peer, parts));
-    let body = match chain::pass_request(&flow, body).await {
-        Ok(body) => body,
-        Err(answer) => return answer,
+/// `is_asked` says whether the service has the request, for whoever gives its answer up.
+async fn go_on(way: &Way, peer: &Rc<Peer>, stage: Stage, is_asked: &Cell<bool>) -> Response<Body> {
+    let (flow, body) = match stage {
+        Stage::Unfiltered(parts, body) => {
+            is_asked.set(true);
+            return way.service.answer(parts, body, peer).await;
+        }
+        Stage::Answered(flow, held) => return chain::pass_response_on(&flow, held).await,
+        Stage::Passed(flow, body) => (flow, body),
+        Stage::Held(flow, held) => match chain::pass_request_on(&flow, held).await {
+            Ok(body) => (flow, body),
+            Err(answer) => return answer,
+        },
     };
+    is_asked.set(true);
     if let Kind::Files(files) = &way.service.kind {
-        let at_once = way
-            .service
-            .answer_at_once(files, flow.borrow_mut().request());
         let look = async |parts: &request::Parts| way.service.answer_lent(files, parts).await;
-        let answer = match at_once {
-            Some(answer) => answer,
-            None => Box::pin(chain::lend_request(&flow, look)).await,
-        };
+        let answer = Box::pin(chain::lend_request(&flow, look)).await;
+        is_asked.set(false);
         return chain::pass_response(&flow, answer).await;
     }
     let parts = flow.borrow_mut().copy_request();
-    let answer = pin!(async {
-        is_asked.set(true);
-        let answer = way.service.answer(parts, body, peer).await;
-        is_asked.set(false);
-        answer
-    });
-    chain::answer_or_early(&flow, answer).await
+    let answer = pin!(way.service.answer(parts, body, peer));
+    chain::answer_or_early(&flow, answer, is_asked).await
 }
 
 fn exchange(way: &Way, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange> {

@@ -143,7 +143,11 @@ impl Serve for Site {
         request: Request<Body>,
         account: &mut Account,
     ) -> Response<Body> {
-        way::answer(&self, peer, request, account).await
+        match way::answer_at_once(&self, peer, request, account) {
+            Ok(answer) => answer,
+            // A box: what few requests need has no room in every request's future.
+            Err(later) => Box::pin(way::answer_later(&self, peer, *later)).await,
+        }
     }
 
     async fn end() {
@@ -365,7 +369,7 @@ impl Service {
         peer: &Rc<Peer>,
     ) -> Response<Body> {
         self.figures.requests.add(1);
-        // Boxes: what every request's future has room for is moved with it, and a file's needs little.
+        // Boxes: the largest of them would be every one's size.
         let answer = match &self.kind {
             Kind::Files(files) => Ok(files.answer(&parts).await),
             Kind::Upstream(upstream) => {

@@ -46,7 +46,7 @@ pub(super) struct FilteredBody {
     /// The inner body's end was passed to the first place.
     has_ended: bool,
     /// Trailers on their way, and the place whose turn it is to see them.
-    trailers: Option<(HeaderMap, usize)>,
+    trailers: Option<(Box<HeaderMap>, usize)>,
     out: Bytes,
     /// Bytes that have passed the last place.
     passed_bytes: u64,
@@ -202,7 +202,7 @@ impl FilteredBody {
     }
 
     /// Shows trailers to this place and those after it.
-    fn push_trailers(&mut self, from: usize, mut trailers: HeaderMap) -> Result<(), Broken> {
+    fn push_trailers(&mut self, from: usize, mut trailers: Box<HeaderMap>) -> Result<(), Broken> {
         for at in from..self.places.len() {
             let Some(ended) = self.end_body(at, trailers)? else {
                 return Ok(());
@@ -225,7 +225,11 @@ impl FilteredBody {
 
     /// Tells a place that holds some of the body that no more comes, for trailers say so to nobody who does not look
     /// at them. `None`: it still holds the body, and the trailers wait.
-    fn end_body(&mut self, at: usize, trailers: HeaderMap) -> Result<Option<HeaderMap>, Broken> {
+    fn end_body(
+        &mut self,
+        at: usize,
+        trailers: Box<HeaderMap>,
+    ) -> Result<Option<Box<HeaderMap>>, Broken> {
         if self.places[at].pause != Some(Pause::Piece) {
             return Ok(Some(trailers));
         }
@@ -239,7 +243,7 @@ impl FilteredBody {
     }
 
     /// Takes trailers that a place had: none, if its filter has emptied them.
-    fn take_trailers(&mut self, at: usize) -> HeaderMap {
+    fn take_trailers(&mut self, at: usize) -> Box<HeaderMap> {
         let mut flow = self.flow.borrow_mut();
         let rest = flow.rest(self.places[at].station, self.direction);
         rest.trailers.take().unwrap_or_default()
@@ -249,8 +253,8 @@ impl FilteredBody {
     fn ask_trailers(
         &mut self,
         at: usize,
-        trailers: HeaderMap,
-    ) -> Result<Option<HeaderMap>, Broken> {
+        trailers: Box<HeaderMap>,
+    ) -> Result<Option<Box<HeaderMap>>, Broken> {
         let (part, direction) = (trailers_of(self.direction), self.direction);
         self.places[at].pause = None;
         let station = self.places[at].station;
@@ -377,7 +381,7 @@ impl FilteredBody {
             Err(frame) => match frame.into_trailers() {
                 Ok(trailers) => {
                     self.has_ended = true;
-                    self.push_trailers(0, trailers)
+                    self.push_trailers(0, Box::new(trailers))
                 }
                 Err(_) => Ok(()),
             },
@@ -405,7 +409,7 @@ impl HttpBody for FilteredBody {
             }
             if this.is_through {
                 let trailers = this.trailers.take();
-                return Poll::Ready(trailers.map(|(trailers, _)| Ok(Frame::trailers(trailers))));
+                return Poll::Ready(trailers.map(|(trailers, _)| Ok(Frame::trailers(*trailers))));
             }
             match this
                 .resume(context)

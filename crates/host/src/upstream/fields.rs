@@ -84,10 +84,7 @@ pub enum Head {
 /// Takes out what concerns one connection only.
 pub fn take_out(headers: &mut HeaderMap, head: Head) {
     // Most requests have none: that is seen before room is made for what is found.
-    if !headers
-        .keys()
-        .any(|name| is_of_connection(name, head))
-    {
+    if !headers.keys().any(|name| is_of_connection(name, head)) {
         return;
     }
     let mut found = [const { None }; MOST_KINDS];
