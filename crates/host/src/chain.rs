@@ -357,11 +357,16 @@ fn give_response(
     if !body.is_end_stream() {
         (body, end) = pass_response_body(flow, body, placed, end);
     }
+    // Nobody has any of its bodies still: filters may see its end now, and no copy is left for them.
+    let is_over = Rc::strong_count(flow) == 1;
     let mut flow = flow.borrow_mut();
     if let Body::Whole(bytes) = &body {
         flow.note_passed(Direction::Response, bytes.len() as u64);
     }
-    let is_logged = flow.is_logged();
+    if is_over {
+        flow.close();
+    }
+    let is_logged = !is_over && flow.is_logged();
     let response = &mut flow.exchange().response;
     let parts = match is_logged {
         true => response.clone(),
@@ -757,10 +762,9 @@ impl Flow {
         let station = &self.stations[at];
         !station.is_passed_by && station.slot.loaded.filter.has(part)
     }
-}
 
-impl Drop for Flow {
-    fn drop(&mut self) {
+    /// Closes its filters' streams.
+    fn close(&mut self) {
         for at in (0..self.stations.len()).rev() {
             if self.stations[at].slot.loaded.filter.hears_of_ends() {
                 self.hand_to(at);
@@ -774,6 +778,12 @@ impl Drop for Flow {
                 self.holder = None;
             }
         }
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -1,4 +1,7 @@
 //! One request at a time, subject by subject.
+//!
+//! Each subject is asked a few times in a row: what a server answers often finds its code and data in the
+//! processor's caches, and does not depend on who was asked before.
 
 use crate::{
     address::Address,
@@ -38,6 +41,8 @@ pub(crate) struct SubjectTold {
     pub(crate) failures: Failures,
 }
 
+/// Requests to a subject before the next one's turn.
+const IN_A_ROW: usize = 8;
 /// A tenth as many requests come first and are not counted, at least as many as connections.
 const WARM_UP_PART: usize = 10;
 /// An answer that has not come by then never will.
@@ -55,9 +60,12 @@ pub(crate) fn ask(addresses: &[Address], how: &How) -> anyhow::Result<Told> {
     let mut subjects: Vec<Subject<'_>> = subjects.collect::<anyhow::Result<_>>()?;
     let warm_up = (how.requests / WARM_UP_PART).max(how.connections);
     let mut part = vec![0; PART_BYTES];
-    for cycle in 0..warm_up + how.requests {
+    let all = warm_up + how.requests;
+    for (cycle, first) in (0..all).step_by(IN_A_ROW).enumerate() {
         for place in order(cycle, subjects.len()) {
-            subjects[place].ask(cycle % how.connections, cycle >= warm_up, &mut part)?;
+            for request in first..all.min(first + IN_A_ROW) {
+                subjects[place].ask(request % how.connections, request >= warm_up, &mut part)?;
+            }
         }
     }
     let told = subjects.into_iter().map(|subject| subject.told);
