@@ -359,13 +359,13 @@ pub(crate) fn exchange() -> Box<Exchange> {
         request: request.into_parts().0,
         request_rest: Message {
             body: b"body"[..].into(),
-            trailers: Some(trailers("request")),
+            trailers: Some(Box::new(trailers("request"))),
             passed_bytes: 0,
         },
         response: Some(response.into_parts().0),
         response_rest: Message {
             body: b"answer"[..].into(),
-            trailers: Some(trailers("answer")),
+            trailers: Some(Box::new(trailers("answer"))),
             passed_bytes: 0,
         },
         peer: Rc::new(Peer {
@@ -539,7 +539,11 @@ fn check_exchange(exchange: &Exchange, part: Part, action: Action) {
     }
     for message in [&exchange.request_rest, &exchange.response_rest] {
         assert!(message.body.len() <= bounds().body_bytes);
-        message.trailers.iter().for_each(check_fields);
+        message
+            .trailers
+            .as_deref()
+            .into_iter()
+            .for_each(check_fields);
     }
     if let Some(response) = &exchange.local_response {
         check_fields(&response.headers);

@@ -523,7 +523,7 @@ impl Trailers {
             Direction::Request => exchange.request_rest,
             Direction::Response => exchange.response_rest,
         };
-        (bed.statuses(), rest.trailers)
+        (bed.statuses(), rest.trailers.map(|trailers| *trailers))
     }
 }
 
