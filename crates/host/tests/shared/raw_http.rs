@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Longer than the server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A request; names of header fields in small letters. Trailers are among them, with `trailer ` before their names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ struct Frame {
 impl Http2 {
     pub(super) fn connect(socket: &Path) -> io::Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(300)))?;
         let window = frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
         stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[]), &window].concat())?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Servers that are asked in turn, request by request, within one run: what is slow for a moment is slow for all.
+//! Servers that are asked in turn, a few requests at a time, within one run: what is slow for a moment is slow for all.
 //!
 //! The contenders of a row are run one after the other, though, each for its own readings. So the first of a round
 //! that is asked for them has all servers started and asked, and the others find theirs.
