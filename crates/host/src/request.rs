@@ -27,12 +27,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What of a request's way is left after the first look. Most requests have nothing left, and none has to move
-/// what those need that have.
+/// What of a request's way is left after the first look. Most requests have nothing left: in a box it is no room in
+/// every request's future.
 pub(crate) struct Later {
     /// The place of its way in the site.
     way: usize,
-    stage: Stage,
+    stage: Box<Stage>,
 }
 
 enum Stage {
@@ -52,7 +52,7 @@ pub(crate) fn answer_at_once(
     peer: &Rc<Peer>,
     request: Request<Body>,
     account: &mut Account,
-) -> Result<Response<Body>, Box<Later>> {
+) -> Result<Response<Body>, Later> {
     let (mut parts, body) = request.into_parts();
     match path::normalize(&parts.uri) {
         Ok(None) => {}
@@ -76,16 +76,16 @@ pub(crate) fn answer_at_once(
         true => ask_at_once(way, parts, body),
         false => pass_at_once(way, peer, parts, body),
     };
-    outcome.map_err(|stage| Box::new(Later { way: at, stage }))
+    outcome.map_err(|stage| Later { way: at, stage })
 }
 
-fn ask_at_once(way: &Way, parts: request::Parts, body: Body) -> Result<Response<Body>, Stage> {
+fn ask_at_once(way: &Way, parts: request::Parts, body: Body) -> Result<Response<Body>, Box<Stage>> {
     if let Kind::Files(files) = &way.service.kind
         && let Some(answer) = way.service.answer_at_once(files, &parts)
     {
         return Ok(answer);
     }
-    Err(Stage::Unfiltered(parts, body))
+    Err(Box::new(Stage::Unfiltered(parts, body)))
 }
 
 fn pass_at_once(
@@ -93,26 +93,26 @@ fn pass_at_once(
     peer: &Rc<Peer>,
     mut parts: request::Parts,
     body: Body,
-) -> Result<Response<Body>, Stage> {
+) -> Result<Response<Body>, Box<Stage>> {
     // Before filters: a client's `Connection: x-user` takes nothing away that a filter adds.
     take_out_connection_fields(&mut parts.headers, Head::Asked);
     let flow = Flow::new(&way.filters, exchange(way, peer, parts));
     let body = match chain::pass_request_at_once(&flow, body) {
         Ok(body) => body,
-        Err(held) => return Err(Stage::Held(flow, held)),
+        Err(held) => return Err(Box::new(Stage::Held(flow, held))),
     };
     let Kind::Files(files) = &way.service.kind else {
-        return Err(Stage::Passed(flow, body));
+        return Err(Box::new(Stage::Passed(flow, body)));
     };
     let answer = way
         .service
         .answer_at_once(files, flow.borrow_mut().request());
     let Some(answer) = answer else {
-        return Err(Stage::Passed(flow, body));
+        return Err(Box::new(Stage::Passed(flow, body)));
     };
     match chain::pass_response_at_once(&flow, answer) {
         Ok(answer) => Ok(answer),
-        Err(held) => Err(Stage::Answered(flow, held)),
+        Err(held) => Err(Box::new(Stage::Answered(flow, held))),
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn answer_later(site: &Site, peer: &Rc<Peer>, later: Later) -> 
         return answers::no_route();
     };
     let is_asked = Cell::new(false);
-    let answer = pin!(go_on(way, peer, later.stage, &is_asked));
+    let answer = pin!(go_on(way, peer, *later.stage, &is_asked));
     let answer = within(site.answer_time(), answer).await;
     answer.unwrap_or_else(|| {
         // Nobody is left in it to say so.

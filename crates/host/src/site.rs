@@ -145,8 +145,7 @@ impl Serve for Site {
     ) -> Response<Body> {
         match way::answer_at_once(&self, peer, request, account) {
             Ok(answer) => answer,
-            // A box: what few requests need has no room in every request's future.
-            Err(later) => Box::pin(way::answer_later(&self, peer, *later)).await,
+            Err(later) => Box::pin(way::answer_later(&self, peer, later)).await,
         }
     }
 
