@@ -120,7 +120,8 @@ impl fmt::Display for Status {
     }
 }
 
-/// Names to the left, numbers to the right, each column as wide as it must be.
+/// Names to the left, numbers to the right, each column as wide as it must be, one blank apart: a terminal has 80
+/// columns.
 fn table(guests: &[Guest]) -> String {
     let head = [
         "name", "kind", "state", "requests", "errors", "cpu", "memory", "denials", "faults",
@@ -159,8 +160,8 @@ fn table(guests: &[Guest]) -> String {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let _ = match column {
-                0..3 => write!(line, "{cell:<width$}  "),
-                _ => write!(line, "{cell:>width$}  "),
+                0..3 => write!(line, "{cell:<width$} "),
+                _ => write!(line, "{cell:>width$} "),
             };
         }
         text += line.trim_end();
