@@ -27,8 +27,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What of a request's way is left after the first look. Most requests have nothing left: in a box it is no room in
-/// every request's future.
+/// What of a request's way is left after the first look. Most requests have nothing left: a box takes no room in every
+/// request's future.
 pub(crate) struct Later {
     /// The place of its way in the site.
     way: usize,

@@ -360,7 +360,7 @@ impl Kind {
 }
 
 impl Service {
-    /// Answers, whatever comes.
+    /// Answers, whatever comes: a file that [`Service::answer_at_once`] has no answer with is not looked for again.
     pub(crate) async fn answer(
         &self,
         parts: request::Parts,
@@ -370,7 +370,7 @@ impl Service {
         self.figures.requests.add(1);
         // Boxes: the largest of them would be every one's size.
         let answer = match &self.kind {
-            Kind::Files(files) => Ok(files.answer(&parts).await),
+            Kind::Files(files) => Ok(Box::pin(files.answer_later(&parts)).await),
             Kind::Upstream(upstream) => {
                 Box::pin(upstream.answer(Request::from_parts(parts, body), peer)).await
             }

@@ -371,3 +371,38 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_made_at_once_where_every_limit_is_long() {
+        let at_once = |limits: &[u64]| {
+            let state = State {
+                clocks: Vec::new(),
+                limits: limits.iter().map(|ticks| (*ticks, 1)).collect(),
+                is_running: true,
+            };
+            state.at_once()
+        };
+        assert_eq!(at_once(&[]), 1);
+        assert_eq!(at_once(&[5, 10_000]), 1, "the shortest decides");
+        assert_eq!(at_once(&[105, 10_000]), 6);
+        assert_eq!(at_once(&[10_000]), MOST_AT_ONCE);
+    }
+
+    #[test]
+    fn a_limit_counts_as_long_as_it_is_there() {
+        // Of a length that nobody else has in this process.
+        const TICKS: u64 = 123_456_789;
+        let count = || TICKER.lock().limits.get(&TICKS).copied();
+        let one = Limit::new(TICKS);
+        let other = Limit::new(TICKS);
+        assert_eq!(count(), Some(2));
+        drop(one);
+        assert_eq!(count(), Some(1));
+        drop(other);
+        assert_eq!(count(), None);
+    }
+}
