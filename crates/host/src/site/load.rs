@@ -45,7 +45,13 @@ const FILTER_BYTES: usize = 64 << 20;
 pub enum LoadError {
     #[error("{guest}: {source}")]
     Module { guest: String, source: ModuleError },
-    #[error("{guest}: guest: {} is no WebAssembly", path.display())]
+    #[error("{guest}: policy: {} cannot be read: {source}; name a file that is there", path.display())]
+    Unreadable {
+        guest: String,
+        path: PathBuf,
+        source: rustix::io::Errno,
+    },
+    #[error("{guest}: guest: {} is no WebAssembly; name a module or component", path.display())]
     NoModule { guest: String, path: PathBuf },
     #[error("{guest}: {source}")]
     Compile { guest: String, source: StartError },
@@ -268,10 +274,7 @@ fn compile(
         guest: guest(),
         source,
     })?;
-    let module = opened.ok_or_else(|| LoadError::NoModule {
-        guest: guest(),
-        path: path.into(),
-    })?;
+    let module = opened.ok_or_else(|| no_module(guest(), path))?;
     let compiler = Compiler {
         path: &tools.programs.compiler,
         machine: &tools.machine,
@@ -282,6 +285,19 @@ fn compile(
         guest: guest(),
         source,
     })
+}
+
+/// Why there is no module at this path.
+fn no_module(guest: String, path: &Path) -> LoadError {
+    let path = path.to_owned();
+    match rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
+        Ok(()) => LoadError::NoModule { guest, path },
+        Err(source) => LoadError::Unreadable {
+            guest,
+            path,
+            source,
+        },
+    }
 }
 
 fn settings(name: &str, filter: &config::Filter) -> Settings {
@@ -440,4 +456,19 @@ fn load_service(
         ServiceKind::Upstream(_) | ServiceKind::Component(_) => Part::Nothing,
     };
     Ok(LoadedService { shared, log })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_is_not_there_is_not_taken_for_another_kind_of_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.wasm");
+        let told = || no_module("filter x".into(), &path).to_string();
+        assert!(told().contains("cannot be read"), "{}", told());
+        std::fs::write(&path, "junk").unwrap();
+        assert!(told().contains("is no WebAssembly"), "{}", told());
+    }
 }
