@@ -46,7 +46,7 @@ mod linked;
 mod program;
 #[allow(
     unsafe_code,
-    reason = "compiled code is loaded, which nothing but trust in its maker can check"
+    reason = "compiled code is loaded, which nothing but trust in its maker can check, and called by numbers whose types are checked once"
 )]
 mod sys;
 mod ticker;
@@ -54,12 +54,12 @@ mod ticker;
 pub use crate::sys::fill_randomly;
 pub use engine::{Engine, EngineOptions, ProtectionKeys};
 pub use error::{CallError, End, FunctionError, LoadError, MemoryError};
-pub use function::{Function, Values};
+pub use function::Function;
 pub use imports::{Caller, HostFunction, Imports};
 pub use instance::{Calls, Instance};
 pub use linked::{Guest, Linked};
 pub use program::Program;
-pub use sys::Compiled;
+pub use sys::{Compiled, Values};
 pub use ticker::{Running, Timer};
 pub use wasmtime::{Error as HostError, WasmRet, WasmTy};
 

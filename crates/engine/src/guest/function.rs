@@ -1,7 +1,8 @@
 //! Functions of guests, and the values that they take and give.
 
+use super::Values;
 use std::{fmt, marker::PhantomData};
-use wasmtime::{FuncType, ModuleExport, ValType, WasmParams, WasmResults, WasmTy};
+use wasmtime::{FuncType, ModuleExport, ValType};
 
 /// A function of a guest, whose type was checked: what [`super::Guest::call`] takes.
 pub struct Function<P, R> {
@@ -40,55 +41,6 @@ impl<P, R> fmt::Debug for Function<P, R> {
             .finish_non_exhaustive()
     }
 }
-
-/// What a function takes, or gives: nothing, a number, or a tuple of up to 12 of `i32`, `u32`, `i64`,
-/// `u64`, `f32` and `f64`.
-pub trait Values: WasmParams + WasmResults + 'static {
-    /// WebAssembly's names of the types, in order.
-    const TYPES: &'static [&'static str];
-}
-
-/// One number.
-pub trait Number: WasmTy + 'static {
-    /// WebAssembly's name of the type.
-    const TYPE: &'static str;
-}
-
-macro_rules! numbers {
-    ($($number:ty => $type:literal)*) => {$(
-        impl Number for $number {
-            const TYPE: &'static str = $type;
-        }
-
-        impl Values for $number {
-            const TYPES: &'static [&'static str] = &[$type];
-        }
-    )*};
-}
-
-numbers! { i32 => "i32"  u32 => "i32"  i64 => "i64"  u64 => "i64"  f32 => "f32"  f64 => "f64" }
-
-macro_rules! tuples {
-    ($($number:ident)*) => {
-        impl<$($number: Number),*> Values for ($($number,)*) {
-            const TYPES: &'static [&'static str] = &[$($number::TYPE),*];
-        }
-    };
-}
-
-tuples!();
-tuples!(A);
-tuples!(A B);
-tuples!(A B C);
-tuples!(A B C D);
-tuples!(A B C D E);
-tuples!(A B C D E F);
-tuples!(A B C D E F G);
-tuples!(A B C D E F G H);
-tuples!(A B C D E F G H I);
-tuples!(A B C D E F G H I J);
-tuples!(A B C D E F G H I J K);
-tuples!(A B C D E F G H I J K L);
 
 /// Whether a guest's function is of the type that the host asks for. Makes no text: a plugin has dozens.
 pub(super) fn is_of_type<P: Values, R: Values>(found: &FuncType) -> bool {

@@ -1,7 +1,9 @@
 //! What the host lets a guest call.
 
-use super::{CallError, Engine, Function, LoadError, MemoryError, Values, instance::Held};
-use wasmtime::{AsContextMut, Linker, TypedFunc, WasmRet, WasmTy};
+use super::{
+    CallError, Engine, Function, LoadError, MemoryError, Values, instance::Held, sys::Checked,
+};
+use wasmtime::{Linker, WasmRet, WasmTy};
 
 /// Host functions that a guest may import. It reaches nothing else.
 ///
@@ -194,31 +196,32 @@ impl<S: 'static> Caller<'_, S> {
         function: &Function<P, R>,
         parameters: P,
     ) -> Result<R, CallError> {
-        if function.program != self.0.data().program {
+        let held = self.0.data();
+        if function.program != held.program {
             return Err(CallError::OtherGuest);
         }
-        let typed = match self.0.data_mut().called_back.take(function) {
-            Some(typed) => typed,
+        let checked = match held.functions.find(function.place) {
+            Some(checked) => checked,
             None => self.look_up(function)?,
         };
-        let result = typed.call(self.0.as_context_mut(), parameters);
-        self.0.data_mut().called_back.put(function, typed);
-        result.map_err(CallError::of)
+        checked.call(&mut self.0, parameters).map_err(CallError::of)
     }
 
-    /// Once for each function of an instance that host functions call, and where one calls itself.
+    /// Once for each function of an instance.
     #[cold]
     fn look_up<P: Values, R: Values>(
         &mut self,
         function: &Function<P, R>,
-    ) -> Result<Box<TypedFunc<P, R>>, CallError> {
-        self.0
+    ) -> Result<Checked<P, R>, CallError> {
+        let typed = self
+            .0
             .get_module_export(&function.export)
             .and_then(wasmtime::Extern::into_func)
             .ok_or(CallError::OtherGuest)?
             .typed::<P, R>(&self.0)
-            .map(Box::new)
-            .map_err(CallError::of)
+            .map_err(CallError::of)?;
+        let functions = &mut self.0.data_mut().functions;
+        Ok(functions.put(function.place, &typed))
     }
 }
 

@@ -4,10 +4,10 @@ use super::{
     CallError, Function, MemoryError, Values,
     limits::Limiter,
     linked::Linked,
+    sys::{Checked, Functions},
     ticker::{Running, Timer},
 };
-use std::any::Any;
-use wasmtime::{Extern, Memory, Store, TypedFunc};
+use wasmtime::{Extern, Memory, Store};
 
 /// What host functions have of the stack at least, below what a guest may use of it.
 const HOST_STACK_BYTES: usize = 128 << 10;
@@ -16,35 +16,6 @@ const HOST_STACK_BYTES: usize = 128 << 10;
 /// its present value is added.
 const NEVER: u64 = u64::MAX / 2;
 
-/// Functions that were looked up: a `TypedFunc<P, R>` for each export that was called, at the export's place.
-#[derive(Default)]
-pub(super) struct Functions(Vec<Option<Box<dyn Any + Send + Sync>>>);
-
-impl Functions {
-    fn find<P: Values, R: Values>(&self, function: &Function<P, R>) -> Option<&TypedFunc<P, R>> {
-        self.0.get(function.place)?.as_ref()?.downcast_ref()
-    }
-
-    /// Takes a function out, to be put back when it has been called.
-    pub(super) fn take<P: Values, R: Values>(
-        &mut self,
-        function: &Function<P, R>,
-    ) -> Option<Box<TypedFunc<P, R>>> {
-        self.0.get_mut(function.place)?.take()?.downcast().ok()
-    }
-
-    pub(super) fn put<P: Values, R: Values>(
-        &mut self,
-        function: &Function<P, R>,
-        typed: Box<TypedFunc<P, R>>,
-    ) {
-        if self.0.len() <= function.place {
-            self.0.resize_with(function.place + 1, || None);
-        }
-        self.0[function.place] = Some(typed);
-    }
-}
-
 /// What the store of an instance holds.
 pub struct Held<S> {
     pub(super) state: S,
@@ -52,8 +23,8 @@ pub struct Held<S> {
     pub(super) program: u64,
     /// Once it was looked for.
     pub(super) memory: Option<Memory>,
-    /// What host functions call.
-    pub(super) called_back: Functions,
+    /// Those that were called.
+    pub(super) functions: Functions,
     limiter: Limiter,
 }
 
@@ -67,8 +38,6 @@ pub struct Instance<S: 'static = ()> {
 struct Body<S: 'static> {
     store: Store<Held<S>>,
     instance: wasmtime::Instance,
-    functions: Functions,
-    program: u64,
     /// Stack that a call needs of its thread.
     stack_bytes: usize,
     is_alive: bool,
@@ -96,7 +65,7 @@ impl<S: 'static> Instance<S> {
             state,
             program: linked.program.number(),
             memory: None,
-            called_back: Functions::default(),
+            functions: Functions::default(),
             limiter: Limiter::new(limits.memory_bytes, limits.table_elements),
         };
         let mut store = Store::new(linked.program.engine().wasmtime(), held);
@@ -108,8 +77,6 @@ impl<S: 'static> Instance<S> {
         let body = Body {
             store,
             instance,
-            functions: Functions::default(),
-            program: linked.program.number(),
             stack_bytes,
             is_alive: true,
         };
@@ -268,23 +235,20 @@ impl<S: 'static> Body<S> {
         function: &Function<P, R>,
         parameters: P,
     ) -> Result<R, CallError> {
-        if function.program != self.program {
+        let held = self.store.data();
+        if function.program != held.program {
             return Err(CallError::OtherGuest);
         }
         if !self.is_alive {
             return Err(CallError::Gone);
         }
-        let typed = match self.functions.find(function) {
-            Some(typed) => typed,
-            None => {
-                self.look_up(function)?;
-                self.functions.find(function).ok_or(CallError::OtherGuest)?
-            }
+        let checked = match held.functions.find(function.place) {
+            Some(checked) => checked,
+            None => self.look_up(function)?,
         };
         // Dead until it came back: a host function that panics leaves nobody knows what.
         self.is_alive = false;
-        let result = typed.call(&mut self.store, parameters);
-        match result {
+        match checked.call(&mut self.store, parameters) {
             Ok(result) => {
                 self.is_alive = true;
                 Ok(result)
@@ -298,7 +262,7 @@ impl<S: 'static> Body<S> {
     fn look_up<P: Values, R: Values>(
         &mut self,
         function: &Function<P, R>,
-    ) -> Result<(), CallError> {
+    ) -> Result<Checked<P, R>, CallError> {
         let typed = self
             .instance
             .get_module_export(&mut self.store, &function.export)
@@ -306,8 +270,8 @@ impl<S: 'static> Body<S> {
             .ok_or(CallError::OtherGuest)?
             .typed::<P, R>(&self.store)
             .map_err(CallError::of)?;
-        self.functions.put(function, Box::new(typed));
-        Ok(())
+        let functions = &mut self.store.data_mut().functions;
+        Ok(functions.put(function.place, &typed))
     }
 }
 

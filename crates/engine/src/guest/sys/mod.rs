@@ -1,5 +1,10 @@
 //! Compiled code: machine code that this process will execute as it is.
 
+mod values;
+
+pub use values::Values;
+pub(super) use values::{Checked, Functions};
+
 use super::{Engine, LoadError};
 use wasmtime::Module;
 
