@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use bytes::Bytes;
-use std::{net::SocketAddr, pin::Pin, time::Duration};
+use std::{pin::Pin, time::Duration};
 
 /// A body of any kind, which stays on its thread.
 pub type AnyBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = crate::BodyError>>>;
@@ -33,7 +33,8 @@ pub struct Done<'a> {
     pub fault: Option<&'a Fault>,
 }
 
-/// Whom a request is sent to. The policy grants it.
+/// Whom a request is sent to. The policy grants some of what the host stands for; whoever connects asks
+/// [`Reach::gate`](crate::Reach::gate) about each address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The name or address that the guest asked for, without brackets.
@@ -42,9 +43,6 @@ pub struct Target {
     pub port: u16,
     /// Whether to speak TLS.
     pub tls: bool,
-    /// What the host stood for when the guest asked, as far as it is granted. Never none. Whoever connects asks
-    /// [`Reach::gate`](crate::Reach::gate) about each address.
-    pub addresses: Vec<SocketAddr>,
 }
 
 /// How long the guest is willing to wait.
