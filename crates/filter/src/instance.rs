@@ -426,8 +426,7 @@ impl Instance {
                 let result = work(&mut phase);
                 result.and_then(|value| phase.finish_done().map(|()| value))
             }
-            // Nothing was called: the instance is as it was.
-            Err(error) => return Err(Fault::of(error, "no callback")),
+            Err(error) => Err(Fault::of(error, "no callback")),
         };
         if result.is_err() {
             self.is_alive = false;
