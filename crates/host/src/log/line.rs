@@ -244,10 +244,15 @@ fn write_json_text(out: &mut String, text: &str) {
 
 /// Writes a line for people.
 pub(super) fn write_text(out: &mut String, time: SystemTime, origin: &Origin, line: &Line) {
-    let _ = write!(out, "{} {:<5}", Rfc3339(time), line.level.name());
-    if let Some((kind, name)) = &origin.guest {
-        let _ = write!(out, " {} {}", kind.name(), visible(name));
-    }
+    let level = line.level.name();
+    let _ = match &origin.guest {
+        // Names of guests are one below the other.
+        Some((kind, name)) => {
+            let (kind, name) = (kind.name(), visible(name));
+            write!(out, "{} {level:<5} {kind} {name}", Rfc3339(time))
+        }
+        None => write!(out, "{} {level}", Rfc3339(time)),
+    };
     if let Some(number) = line.request {
         let _ = write!(out, " #{number}");
     }
