@@ -288,7 +288,8 @@ impl Drop for Sent {
             self.account.broke(BrokenBy::Client);
         }
         let verdict = self.request.watch().present_verdict();
-        if matches!(verdict, Verdict::Drop | Verdict::Reset) {
+        let is_late = self.stream.as_ref().is_some_and(Stream::is_late);
+        if is_late || matches!(verdict, Verdict::Drop | Verdict::Reset) {
             self.account.broke(BrokenBy::Limit);
         }
     }

@@ -367,6 +367,28 @@ fn http_2_is_told_in_the_same_way() {
 }
 
 #[test]
+fn what_an_http_2_client_does_not_take_in_time_breaks_a_limit() {
+    let (_stage, _backend, server) = start("[limits]\nbody-time = '1s'\n");
+    with_client(async || {
+        let stream = tokio::net::TcpStream::connect(server.address());
+        let mut sender = handshake(stream.await.unwrap()).await;
+        let endless = Request::builder()
+            .uri("http://test/up/endless")
+            .version(Version::HTTP_2)
+            .body(Full::new(Bytes::new()))
+            .unwrap();
+        // Its window opens no more than it is.
+        let answer = sender.send_request(endless).await.unwrap();
+        let gone = line(&server);
+        assert_eq!(
+            (&gone["status"], &gone["broken_by"]),
+            (&200.into(), &"limit".into())
+        );
+        assert!(answer.into_body().collect().await.is_err());
+    });
+}
+
+#[test]
 fn a_program_that_dies_over_its_answer_is_to_blame() {
     let (stage, backend) = (Stage::new(), Backend::start());
     let program = served();

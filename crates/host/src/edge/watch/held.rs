@@ -112,6 +112,12 @@ impl Stream {
         }
     }
 
+    /// Whether it was held for too long.
+    pub(in crate::edge) fn is_late(&self) -> bool {
+        let is_late = self.watch.held.change(self.key, |entry| entry.is_late);
+        is_late.unwrap_or(false)
+    }
+
     /// A part goes over to HTTP/2.
     pub(in crate::edge) fn hand_over(&self) -> Held {
         self.watch.held.change(self.key, |entry| {
