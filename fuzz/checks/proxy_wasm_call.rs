@@ -357,6 +357,7 @@ pub(crate) fn exchange() -> Box<Exchange> {
     };
     Box::new(Exchange {
         request: request.into_parts().0,
+        is_request_changed: false,
         request_rest: Message {
             body: b"body"[..].into(),
             trailers: Some(Box::new(trailers("request"))),

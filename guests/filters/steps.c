@@ -36,6 +36,19 @@ static bool is_path(const char *wanted, size_t wanted_bytes)
 
 #define IS_PATH(path) is_path(TEXT(path))
 
+// Sets the path to what follows these words in it, if it begins with them.
+static bool set_path_behind(const char *words, size_t words_bytes)
+{
+    char *path;
+    size_t bytes;
+
+    if (proxy_get_header_map_value(REQUEST_HEADERS, TEXT(":path"), &path, &bytes) != OK || bytes < words_bytes ||
+        !is_same(path, words_bytes, words, words_bytes))
+        return false;
+    proxy_replace_header_map_value(REQUEST_HEADERS, TEXT(":path"), path + words_bytes, bytes - words_bytes);
+    return true;
+}
+
 static void say(const char *words, size_t words_bytes, uint64_t number)
 {
     char line[80], turned[20];
@@ -99,6 +112,9 @@ int EXPORT(proxy_on_request_headers)(id stream, uint32_t headers, bool is_end)
         return call(), CONTINUE;
     if (IS_PATH("/many-calls"))
         return call_much(), PAUSE;
+    if (set_path_behind(TEXT("/wait?")))
+        return call_and_wait(stream, REQUEST);
+    set_path_behind(TEXT("/go-to?"));
     if (IS_PATH("/be-answered"))
         waiting = stream;
     if (IS_PATH("/answer-other")) {
@@ -189,6 +205,7 @@ void EXPORT(proxy_on_http_call_response)(id plugin, uint32_t token, uint32_t hea
         return;
     }
     proxy_set_effective_context(waiting);
+    set_path_behind(TEXT("/go-to?"));
     if (proxy_get_buffer_bytes(held, 0, WHOLE, &seen, &seen_bytes) == OK)
         say(TEXT("held bytes: "), seen_bytes);
     if (proxy_get_buffer_bytes(CALL_BODY, 0, WHOLE, &text, &bytes) == OK)

@@ -81,6 +81,7 @@ fn exchange() -> Box<Exchange> {
         .header("content-length", "1024");
     Box::new(Exchange {
         request: request.body(()).expect("a request").into_parts().0,
+        is_request_changed: false,
         request_rest: Message::default(),
         response: Some(response.body(()).expect("an answer").into_parts().0),
         response_rest: Message::default(),

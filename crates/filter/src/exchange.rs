@@ -11,6 +11,8 @@ use std::{collections::BTreeMap, net::SocketAddr, rc::Rc, time::SystemTime};
 pub struct Exchange {
     /// Method, target and header fields. `:method`, `:path`, `:authority` and `:scheme` of the ABI are these.
     pub request: request::Parts,
+    /// A filter has changed the head since the server last looked at it.
+    pub is_request_changed: bool,
     /// What of the request's body is held for filters to look at, and its trailers.
     pub request_rest: Message,
     /// Status and header fields, once there are any. `:status` of the ABI is this.
@@ -36,6 +38,7 @@ impl Exchange {
     pub(crate) fn heads(&self) -> Self {
         Self {
             request: self.request.clone(),
+            is_request_changed: self.is_request_changed,
             request_rest: self.request_rest.size(),
             response: self.response.clone(),
             response_rest: self.response_rest.size(),

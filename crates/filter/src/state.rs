@@ -557,7 +557,10 @@ fn view_trailers(trailers: Option<&HeaderMap>) -> View<'_> {
 /// Trailers that are not there begin with the first field.
 fn change_exchange(exchange: &mut Exchange, part: Part) -> Option<Change<'_>> {
     Some(match part {
-        Part::RequestHeaders => Change::Request(&mut exchange.request),
+        Part::RequestHeaders => {
+            exchange.is_request_changed = true;
+            Change::Request(&mut exchange.request)
+        }
         Part::ResponseHeaders => Change::Response(exchange.response.as_mut()?),
         Part::RequestTrailers => {
             Change::Trailers(exchange.request_rest.trailers.get_or_insert_default())

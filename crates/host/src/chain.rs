@@ -24,6 +24,7 @@ use http::{Request, Response, header::CONTENT_LENGTH, request};
 use http_body::Body as _;
 use palisade_engine::places::{Place, Places};
 use palisade_filter::{Action, Direction, Exchange, LocalResponse, Message, Part, StreamId};
+use smallvec::SmallVec;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -64,7 +65,7 @@ struct Own {
 
 /// One request on its way through the filters of its route. Dropping it closes the filters' streams.
 pub(crate) struct Flow {
-    stations: Vec<Station>,
+    stations: SmallVec<[Station; 2]>,
     /// With nobody, or on its way from one station to the next.
     exchange: Option<Box<Exchange>>,
     /// The station that has it.
@@ -515,9 +516,13 @@ impl Flow {
             .get_or_insert_with(|| Box::new(empty_exchange()))
     }
 
-    /// Brings the path into the one form. Whether it has one.
+    /// Brings the path into the one form, where a filter may have set it. Whether it has one.
     fn normalize_path(&mut self) -> bool {
-        let request = &mut self.exchange().request;
+        let exchange = self.exchange();
+        if !mem::take(&mut exchange.is_request_changed) {
+            return true;
+        }
+        let request = &mut exchange.request;
         match path::normalize(&request.uri) {
             Ok(None) => true,
             Ok(Some(uri)) => {
@@ -555,10 +560,15 @@ impl Flow {
         rest.passed_bytes = bytes;
     }
 
+    #[inline]
     fn take_back(&mut self) {
-        if let Some(at) = self.holder.take()
-            && let Some((live, stream)) = &self.stations[at].stream
-        {
+        if let Some(at) = self.holder.take() {
+            self.take_from(at);
+        }
+    }
+
+    fn take_from(&mut self, at: usize) {
+        if let Some((live, stream)) = &self.stations[at].stream {
             self.exchange = live.take(*stream);
             if let Some(exchange) = &mut self.exchange {
                 self.stations[at].swap_own(exchange);
@@ -566,10 +576,14 @@ impl Flow {
         }
     }
 
+    #[inline]
     fn hand_to(&mut self, at: usize) {
-        if self.holder == Some(at) {
-            return;
+        if self.holder != Some(at) {
+            self.hand_over(at);
         }
+    }
+
+    fn hand_over(&mut self, at: usize) {
         self.take_back();
         let station = &mut self.stations[at];
         if station.stream.is_none() {
@@ -675,14 +689,15 @@ impl Flow {
         };
         self.stations[at].swap_own(&mut exchange);
         let stream = live.open(exchange);
-        self.stations[at].stream = Some((Rc::clone(&live), stream));
-        self.stations[at].opened += 1;
+        let station = &mut self.stations[at];
+        station.opened += 1;
         self.holder = Some(at);
+        let (live, stream) = station.stream.insert((live, stream));
         let has_seen_head = died && part != Part::RequestHeaders;
         match has_seen_head {
             false => Ok(()),
             true => live
-                .call(&self.me, stream, Part::RequestHeaders, false)
+                .call(&self.me, *stream, Part::RequestHeaders, false)
                 .map(|_| ())
                 .map_err(|_| Verdict::Failed),
         }
@@ -855,6 +870,7 @@ fn empty_request() -> request::Parts {
 fn empty_exchange() -> Exchange {
     Exchange {
         request: empty_request(),
+        is_request_changed: false,
         request_rest: Message::default(),
         started: None,
         response: None,

@@ -162,6 +162,7 @@ async fn go_on(way: &Way, peer: &Rc<Peer>, stage: Stage, is_asked: &Cell<bool>) 
 fn exchange(way: &Way, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange> {
     Box::new(Exchange {
         request,
+        is_request_changed: false,
         request_rest: Message::default(),
         started: way.is_timed.then(SystemTime::now),
         response: None,

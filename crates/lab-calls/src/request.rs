@@ -33,6 +33,7 @@ fn exchange() -> anyhow::Result<Box<Exchange>> {
         .header("etag", "\"6b02df79-400\"");
     Ok(Box::new(Exchange {
         request: request.body(())?.into_parts().0,
+        is_request_changed: false,
         request_rest: Message::default(),
         response: Some(response.body(())?.into_parts().0),
         response_rest: Message::default(),

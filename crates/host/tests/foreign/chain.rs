@@ -67,6 +67,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
         "upgrade",
         a_change_of_protocol_is_refused_behind_filters_too,
     ),
+    ("path", a_path_that_a_filter_sets_has_one_form),
 ];
 
 fn tell(request: &Request) -> Answer {
@@ -114,6 +115,29 @@ fn a_change_of_protocol_is_refused_behind_filters_too() {
         .header("connection", "upgrade")
         .header("upgrade", "websocket");
     assert_eq!(server.ask(&upgrade).status, 501);
+}
+
+/// Guards behind it, and its service, see no other spelling; what has two meanings gets nowhere.
+fn a_path_that_a_filter_sets_has_one_form() {
+    let ground = ground_with_gate("", |_| Answer::new(200, ""));
+    let server = ground.serve();
+    for step in ["/go-to?", "/wait?/go-to?"] {
+        for (path, seen) in [
+            ("/plain", "/plain"),
+            ("/a/../%62", "/b"),
+            ("/a//./c?d=/../e", "/a/c?d=/../e"),
+        ] {
+            assert_eq!(server.get(&format!("{step}{path}")).text(), "told ");
+            let asked = ground.asked("teller");
+            assert_eq!(asked.last().unwrap().path, seen, "{step}{path}");
+        }
+        let before = ground.asked("teller").len();
+        for path in ["/a%00", "/../a", "/a%2f.."] {
+            let answer = server.get(&format!("{step}{path}"));
+            assert_eq!(answer.status, 400, "{step}{path}");
+        }
+        assert_eq!(ground.asked("teller").len(), before, "{step}");
+    }
 }
 
 fn a_fresh_instance_ends_with_its_request() {
