@@ -371,11 +371,16 @@ impl Live {
         }
     }
 
-    /// Sees to what the guest asked for during a callback.
+    /// Sees to what the guest asked for during a callback. Most ask for nothing.
+    #[inline]
     fn deliver(self: &Rc<Self>, flow: &Weak<RefCell<Flow>>) {
-        if self.mail.is_empty() {
-            return;
+        if !self.mail.is_empty() {
+            self.deliver_mail(flow);
         }
+    }
+
+    #[cold]
+    fn deliver_mail(self: &Rc<Self>, flow: &Weak<RefCell<Flow>>) {
         for asked in self.mail.take_calls() {
             // Of one that went down nobody waits for answers.
             if self.is_alive() {
