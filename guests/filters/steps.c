@@ -11,6 +11,8 @@ static size_t upstream_bytes;
 static id waiting;
 static enum stream direction;
 static bool is_leaving;
+// A stream that is over, and finished by the answer to a call.
+static id unfinished;
 
 bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
 {
@@ -199,6 +201,13 @@ void EXPORT(proxy_on_http_call_response)(id plugin, uint32_t token, uint32_t hea
 
     (void)plugin, (void)token, (void)headers, (void)body, (void)trailers;
     forget();
+    if (unfinished) {
+        proxy_set_effective_context(unfinished);
+        unfinished = 0;
+        proxy_log(INFO, TEXT("a stream is finished"));
+        proxy_done();
+        return;
+    }
     if (is_leaving) {
         proxy_log(INFO, TEXT("it has left"));
         proxy_done();
@@ -234,13 +243,19 @@ void EXPORT(proxy_on_log)(id stream)
     tell_number(TEXT("answer's status: "), TEXT("response\0code"));
 }
 
-// The root context goes after one more call.
+// The root context goes after one more call, or at once where a stream waits for one.
 bool EXPORT(proxy_on_done)(id context)
 {
     forget();
-    if (context != ROOT)
-        return true;
+    if (context != ROOT) {
+        if (!IS_PATH("/finish-later") || call() != OK)
+            return true;
+        unfinished = context;
+        return false;
+    }
     proxy_log(INFO, TEXT("it leaves"));
+    if (unfinished)
+        return true;
     is_leaving = call() == OK;
     return !is_leaving;
 }

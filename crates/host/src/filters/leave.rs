@@ -14,7 +14,10 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::task::JoinHandle;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
 
 /// How long a filter that leaves may wait for its HTTP calls, and for what it says that it is not done with.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
@@ -72,22 +75,35 @@ pub(crate) async fn left() {
 }
 
 /// Its calls and faults need the slot for as long as it takes.
+///
+/// Streams that it is not done with come first: the guest hears of no call's answer once its root context is done.
 async fn leave(slot: Rc<Slot>, live: Rc<Live>) {
+    let end = Instant::now() + LEAVE_TIME;
+    let finished = poll_fn(|context| live.poll_leaving(context, Live::has_call_of_stream));
+    let _ = timeout_at(end, finished).await;
     live.tell(&Weak::new(), |instance| instance.stop().map(drop));
-    let done = poll_fn(|context| live.poll_done(context));
-    let _ = tokio::time::timeout(LEAVE_TIME, done).await;
+    let done = poll_fn(|context| live.poll_leaving(context, Live::has_work));
+    let _ = timeout_at(end, done).await;
     live.give_up_calls();
     drop(slot);
 }
 
 impl Live {
-    /// Ready when a filter that was told to stop has nothing more to do.
-    fn poll_done(&self, context: &mut Context<'_>) -> Poll<()> {
-        let is_done = self.instance.borrow().is_done() && self.calls.borrow().is_empty();
-        if is_done {
+    /// Ready when a filter that leaves is no longer at this.
+    fn poll_leaving(&self, context: &mut Context<'_>, is_at: impl Fn(&Self) -> bool) -> Poll<()> {
+        if !is_at(self) {
             return Poll::Ready(());
         }
         self.leaving.set(Some(context.waker().clone()));
         Poll::Pending
+    }
+
+    fn has_call_of_stream(&self) -> bool {
+        let calls = self.calls.borrow();
+        self.is_alive() && calls.iter().any(|call| call.stream.is_some())
+    }
+
+    fn has_work(&self) -> bool {
+        !self.instance.borrow().is_done() || !self.calls.borrow().is_empty()
     }
 }

@@ -62,6 +62,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ("log", a_filter_can_log_sizes_and_the_status),
     ("reload", a_filter_that_a_reload_replaces_is_told),
     ("stop", a_filter_is_told_that_the_server_stops),
+    ("finish", a_filter_that_leaves_finishes_its_streams_first),
     ("empty-pieces", empty_pieces_are_not_shown),
     (
         "upgrade",
@@ -577,6 +578,24 @@ fn a_filter_that_a_reload_replaces_is_told() {
     // The answer to a call that it made then.
     server.wait_for_line("it has left");
     assert_eq!(server.get("/").status, 200);
+}
+
+fn a_filter_that_leaves_finishes_its_streams_first() {
+    let (open_gate, gate_opens) = mpsc::channel::<()>();
+    let mut ground = ground_with_gate("isolation = \"kept\"\nroot-id = \"first\"", move |_| {
+        let _ = gate_opens.recv();
+        Answer::new(200, "")
+    });
+    let mut server = ground.serve();
+    assert_eq!(server.get("/finish-later").status, 200);
+    ground.edit("root-id = \"first\"", "root-id = \"second\"");
+    let answer = exchange(&server.places().admin, &Request::new("POST", "/reload"));
+    assert_eq!(answer.expect("an answer").status, 200);
+    // The call of the stream, and that of the filter that leaves.
+    drop(open_gate);
+    server.wait_for_line("a stream is finished");
+    server.wait_for_line("it leaves");
+    server.wait_for_line("it has left");
 }
 
 fn a_filter_is_told_that_the_server_stops() {
