@@ -14,12 +14,10 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, timeout_at},
-};
+use tokio::{task::JoinHandle, time::timeout};
 
-/// How long a filter that leaves may wait for its HTTP calls, and for what it says that it is not done with.
+/// How long a filter that leaves may wait for the HTTP calls of its streams; and as long again for all others, and for
+/// what it says that it is not done with.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 thread_local! {
@@ -78,12 +76,11 @@ pub(crate) async fn left() {
 ///
 /// Streams that it is not done with come first: the guest hears of no call's answer once its root context is done.
 async fn leave(slot: Rc<Slot>, live: Rc<Live>) {
-    let end = Instant::now() + LEAVE_TIME;
     let finished = poll_fn(|context| live.poll_leaving(context, Live::has_call_of_stream));
-    let _ = timeout_at(end, finished).await;
+    let _ = timeout(LEAVE_TIME, finished).await;
     live.tell(&Weak::new(), |instance| instance.stop().map(drop));
     let done = poll_fn(|context| live.poll_leaving(context, Live::has_work));
-    let _ = timeout_at(end, done).await;
+    let _ = timeout(LEAVE_TIME, done).await;
     live.give_up_calls();
     drop(slot);
 }
@@ -100,7 +97,7 @@ impl Live {
 
     fn has_call_of_stream(&self) -> bool {
         let calls = self.calls.borrow();
-        self.is_alive() && calls.iter().any(|call| call.stream.is_some())
+        calls.iter().any(|call| call.stream.is_some())
     }
 
     fn has_work(&self) -> bool {

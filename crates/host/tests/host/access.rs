@@ -377,7 +377,7 @@ fn what_an_http_2_client_does_not_take_in_time_breaks_a_limit() {
             .version(Version::HTTP_2)
             .body(Full::new(Bytes::new()))
             .unwrap();
-        // Its window opens no more than it is.
+        // Nobody reads its body: the window opens no further.
         let answer = sender.send_request(endless).await.unwrap();
         let gone = line(&server);
         assert_eq!(
