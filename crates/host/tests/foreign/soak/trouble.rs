@@ -23,7 +23,7 @@ pub(super) const VERSIONS: u8 = 2;
 /// Clients that do the same at one time.
 const MANY: usize = 20;
 /// Connections that are held without a word.
-const MOST_HELD: usize = 3 * MANY;
+pub(super) const MOST_HELD: usize = 3 * MANY;
 
 /// It begins as a component does.
 const NO_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0?";
@@ -79,6 +79,11 @@ impl<'a> Trouble<'a> {
             round: 0,
             held: VecDeque::new(),
         }
+    }
+
+    /// Where it is written down.
+    pub(super) fn seen(&self) -> &'a Seen {
+        self.seen
     }
 
     pub(super) fn until_over(&mut self) {
