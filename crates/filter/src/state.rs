@@ -52,6 +52,8 @@ pub(crate) struct State {
     /// Where the streams are, by their contexts.
     slots: HashMap<u32, usize, BuildHasherDefault<ContextHasher>>,
     last_context: u32,
+    /// All numbers were given once: from now on one may be that of a stream that is open still.
+    has_wrapped: bool,
     pub(crate) unfinished_streams: usize,
     pub(crate) root: Life,
     /// Whose callback is under way.
@@ -178,6 +180,7 @@ impl State {
             streams: Slab::new(),
             slots: HashMap::default(),
             last_context: ROOT,
+            has_wrapped: false,
             unfinished_streams: 0,
             root: Life::New,
             current: At::Root,
@@ -213,8 +216,9 @@ impl State {
 
     fn next_context(&mut self) -> u32 {
         loop {
+            self.has_wrapped |= self.last_context == u32::MAX;
             self.last_context = self.last_context.wrapping_add(1).max(ROOT + 1);
-            if !self.slots.contains_key(&self.last_context) {
+            if !self.has_wrapped || !self.slots.contains_key(&self.last_context) {
                 return self.last_context;
             }
         }

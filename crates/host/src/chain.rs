@@ -781,6 +781,9 @@ impl Flow {
     /// Closes its filters' streams.
     fn close(&mut self) {
         for at in (0..self.stations.len()).rev() {
+            if self.stations[at].stream.is_none() {
+                continue;
+            }
             if self.stations[at].slot.loaded.filter.hears_of_ends() {
                 self.hand_to(at);
             }

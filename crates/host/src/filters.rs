@@ -191,6 +191,8 @@ impl Slot {
 /// An instance, and what it has asked for.
 pub(crate) struct Live {
     slot: Weak<Slot>,
+    /// The slot's.
+    figures: Arc<GuestFigures>,
     instance: RefCell<Instance>,
     /// For as long as it is alive: the request over which it died wants another one.
     place: Cell<Option<Place>>,
@@ -217,6 +219,7 @@ impl Live {
     fn new(slot: &Rc<Slot>, instance: Instance, place: Option<Place>, mail: Rc<Mail>) -> Rc<Self> {
         let live = Rc::new(Self {
             slot: Rc::downgrade(slot),
+            figures: Arc::clone(&slot.figures),
             instance: RefCell::new(instance),
             place: Cell::new(place),
             is_alive: Cell::new(true),
@@ -237,9 +240,7 @@ impl Live {
 
     /// Opens a stream with its exchange.
     pub(crate) fn open(&self, exchange: Box<Exchange>) -> StreamId {
-        if let Some(slot) = self.slot.upgrade() {
-            slot.figures.requests.add(1);
-        }
+        self.figures.requests.add(1);
         self.instance.borrow_mut().open(exchange)
     }
 
@@ -448,10 +449,7 @@ impl Live {
     fn count(&self) {
         let now = self.instance.borrow_mut().figures();
         let before = self.counted.replace(now);
-        let Some(slot) = self.slot.upgrade() else {
-            return;
-        };
-        let figures = &slot.figures;
+        let figures = &self.figures;
         figures.cpu_ns.add(now.cpu_ns - before.cpu_ns);
         figures.crossings.add(now.crossings - before.crossings);
         figures.denials.add(now.denials - before.denials);
@@ -466,10 +464,8 @@ impl Drop for Live {
         if let Some(ticks) = self.ticks.take() {
             ticks.abort();
         }
-        if let Some(slot) = self.slot.upgrade() {
-            let held = self.counted.get().memory_bytes;
-            slot.figures.memory_bytes.add(held.wrapping_neg());
-        }
+        let held = self.counted.get().memory_bytes;
+        self.figures.memory_bytes.add(held.wrapping_neg());
     }
 }
 

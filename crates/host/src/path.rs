@@ -63,14 +63,32 @@ pub fn normalize(uri: &Uri) -> Result<Option<Uri>, BadPath> {
         normal.push(b'?');
         normal.extend_from_slice(query.as_bytes());
     }
-    with_target(uri, normal).map(Some)
+    with_target(uri.clone(), Bytes::from(normal)).map(Some)
+}
+
+/// The same address without what a route has taken of its normal path: `rest` is the end of the path that is left.
+///
+/// # Errors
+///
+/// None, for a path that is normal.
+pub(crate) fn strip(uri: Uri, rest_bytes: usize) -> Result<Uri, BadPath> {
+    let Some(target) = uri.path_and_query() else {
+        return Ok(uri);
+    };
+    let taken_bytes = target.path().len().saturating_sub(rest_bytes);
+    let left = target.as_str().get(taken_bytes..).unwrap_or_default();
+    let target = match left.starts_with('/') {
+        true => Bytes::copy_from_slice(left.as_bytes()),
+        false => Bytes::from(format!("/{left}")),
+    };
+    with_target(uri, target)
 }
 
 /// The same address with another path and query.
-fn with_target(uri: &Uri, target: Vec<u8>) -> Result<Uri, BadPath> {
-    let mut parts = uri.clone().into_parts();
+fn with_target(uri: Uri, target: Bytes) -> Result<Uri, BadPath> {
+    let mut parts = uri.into_parts();
     // Nothing is in it that was not in an address before, and it has not become longer by more than a slash.
-    let target = PathAndQuery::from_maybe_shared(Bytes::from(target));
+    let target = PathAndQuery::from_maybe_shared(target);
     parts.path_and_query = Some(target.map_err(|_| BadPath::NoSlash)?);
     Uri::from_parts(parts).map_err(|_| BadPath::NoSlash)
 }

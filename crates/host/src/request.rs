@@ -21,6 +21,7 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     future::poll_fn,
+    mem,
     pin::{Pin, pin},
     rc::Rc,
     task::Poll,
@@ -64,10 +65,12 @@ pub(crate) fn answer_at_once(
     };
     account.took(at);
     if way.is_stripped {
-        if let Some(target) = site.redirect_to_folder(at, way, &parts.uri) {
+        let rest = site.rest(at, parts.uri.path());
+        if let Some(target) = way.redirect_to_folder(rest, &parts.uri) {
             return Ok(answers::redirect(&target));
         }
-        match site.strip(at, &parts.uri) {
+        let rest_bytes = rest.len();
+        match path::strip(mem::take(&mut parts.uri), rest_bytes) {
             Ok(uri) => parts.uri = uri,
             Err(_) => return Ok(answers::bad_path()),
         }

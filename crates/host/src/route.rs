@@ -79,9 +79,8 @@ impl Routes {
             .routes
             .get(route)
             .map_or(0, |route| route.path.segments.len());
-        path.match_indices('/')
-            .nth(count)
-            .map_or("", |(start, _)| &path[start..])
+        let mut slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
+        slashes.nth(count).map_or("", |(start, _)| &path[start..])
     }
 }
 

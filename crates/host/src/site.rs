@@ -30,7 +30,7 @@ use crate::{
     upstream::{Client, Times, Upstream},
     worker::Serve,
 };
-use http::{Request, Response, StatusCode, Uri, request, uri::PathAndQuery};
+use http::{Request, Response, StatusCode, Uri, request};
 use palisade_filter::Peer;
 use std::{
     cell::{Cell, RefCell},
@@ -81,6 +81,19 @@ pub(crate) struct Way {
     /// A filter can ask when a request began. To look at the clock costs as much as a small callback.
     pub(crate) is_timed: bool,
     figures: Arc<RouteFigures>,
+}
+
+impl Way {
+    /// Where a client is sent that asks for the folder of a route that takes its path away and leaves this `rest`, and
+    /// forgets the slash: what the folder's pages name would be looked for beside it.
+    pub(crate) fn redirect_to_folder(&self, rest: &str, uri: &Uri) -> Option<String> {
+        if !rest.is_empty() || !matches!(self.service.kind, Kind::Files(_)) {
+            return None;
+        }
+        let (_, name) = uri.path().rsplit_once('/')?;
+        let query = uri.query().map(|query| format!("?{query}"));
+        (!name.is_empty()).then(|| format!("./{name}/{}", query.unwrap_or_default()))
+    }
 }
 
 /// A service on one worker.
@@ -221,33 +234,9 @@ impl Site {
         Some((at, self.ways.get(at)?))
     }
 
-    /// Where a client is sent that asks for the folder of a route that takes its path away, and forgets the slash:
-    /// what the folder's pages name would be looked for beside it.
-    pub(crate) fn redirect_to_folder(&self, at: usize, way: &Way, uri: &Uri) -> Option<String> {
-        let is_folder = matches!(way.service.kind, Kind::Files(_))
-            && self.routes.rest(at, uri.path()).is_empty();
-        let name = uri
-            .path()
-            .rsplit('/')
-            .next()
-            .filter(|name| is_folder && !name.is_empty())?;
-        Some(match uri.query() {
-            Some(query) => format!("./{name}/?{query}"),
-            None => format!("./{name}/"),
-        })
-    }
-
-    /// The target of a request without what its route took of the path.
-    pub(crate) fn strip(&self, at: usize, uri: &Uri) -> Result<Uri, http::Error> {
-        let rest = self.routes.rest(at, uri.path());
-        let slash = if rest.starts_with('/') { "" } else { "/" };
-        let target = match uri.query() {
-            Some(query) => format!("{slash}{rest}?{query}"),
-            None => format!("{slash}{rest}"),
-        };
-        let mut parts = uri.clone().into_parts();
-        parts.path_and_query = Some(PathAndQuery::try_from(target)?);
-        Ok(Uri::from_parts(parts)?)
+    /// What the route leaves of a normal path.
+    pub(crate) fn rest<'path>(&self, at: usize, path: &'path str) -> &'path str {
+        self.routes.rest(at, path)
     }
 
     /// How long a request may wait for its answer.

@@ -136,3 +136,21 @@ fn nothing_is_left_to_resolve() {
         assert_eq!(format!("/{}", found.join("/")), normal);
     }
 }
+
+#[test]
+fn what_a_route_takes_leaves_the_rest_and_the_query() {
+    for (uri, rest, left) in [
+        ("/a/b/c", "/c", "/c"),
+        ("/a/b/c?d=/e?f", "/b/c", "/b/c?d=/e?f"),
+        ("/a", "", "/"),
+        ("/a?d", "", "/?d"),
+        ("/a/", "/", "/"),
+        ("/", "/", "/"),
+        ("*", "", "/"),
+        ("http://host/a/%41?d", "/%41", "http://host/%41?d"),
+        ("host:1", "", "host:1"),
+    ] {
+        let stripped = strip(uri.parse().unwrap(), rest.len()).unwrap();
+        assert_eq!(stripped, left, "{uri}");
+    }
+}
