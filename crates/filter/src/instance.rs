@@ -28,10 +28,7 @@ pub struct Instance {
 
 /// An exchange within an instance. That of an exchange that was closed means nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StreamId {
-    pub(crate) slot: usize,
-    pub(crate) context: u32,
-}
+pub struct StreamId(pub(crate) u32);
 
 /// What an instance has done so far, and has now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,11 +124,8 @@ impl Instance {
             .state()
             .streams
             .iter()
-            .filter(|(_, stream)| matches!(stream.life, Life::New | Life::Created))
-            .map(|(slot, stream)| StreamId {
-                slot,
-                context: stream.context,
-            })
+            .filter(|stream| matches!(stream.life, Life::New | Life::Created))
+            .map(|stream| StreamId(stream.context))
     }
 
     /// The request's head is there.
@@ -222,7 +216,7 @@ impl Instance {
             ));
         }
         self.phase(|phase| {
-            phase.create(id.slot)?;
+            phase.create(id.0)?;
             match callback {
                 Some(callback) => call_part(phase, id, part, callback, end_of_stream),
                 None => Ok(Action::Continue),
@@ -276,7 +270,7 @@ impl Instance {
         if stream.life == Life::Created && self.filter.loaded.callbacks.hears_of_ends() {
             self.phase(|phase| close_stream(phase, id))
         } else {
-            let stream = self.guest.state_mut().remove(id.slot);
+            let stream = self.guest.state_mut().remove(id.0);
             Ok(stream.and_then(|stream| stream.exchange))
         }
     }
@@ -500,11 +494,11 @@ fn call_part(
     stream.begin(part, changeable(part, end_of_stream));
     let exchange = stream.exchange.as_deref();
     let size = exchange.map_or(0, |exchange| size_of(part, exchange));
-    let (at, name) = (At::Stream(id.slot), part.callback());
+    let (at, name) = (At::Stream(id.0), part.callback());
     let wanted = match callback {
-        OnPart::Two(function) => phase.call(at, name, &function, (id.context, size))?,
+        OnPart::Two(function) => phase.call(at, name, &function, (id.0, size))?,
         OnPart::Three(function) => {
-            let parameters = (id.context, size, u32::from(end_of_stream));
+            let parameters = (id.0, size, u32::from(end_of_stream));
             phase.call(at, name, &function, parameters)?
         }
     };
@@ -558,11 +552,11 @@ fn action(part: Part, wanted: u32, is_v0_2_100: bool) -> Action {
 }
 
 fn close_stream(phase: &mut Phase<'_>, id: StreamId) -> Result<Option<Box<Exchange>>, Fault> {
-    let is_done = phase.is_done(At::Stream(id.slot), id.context)?;
+    let is_done = phase.is_done(At::Stream(id.0), id.0)?;
     let most = phase.loaded().settings.bounds.unfinished_streams;
     if is_done || phase.state().unfinished_streams >= most {
-        phase.finish_stream(id.slot)?;
-        let stream = phase.state().remove(id.slot);
+        phase.finish_stream(id.0)?;
+        let stream = phase.state().remove(id.0);
         return Ok(stream.and_then(|stream| stream.exchange));
     }
     let state = phase.state();

@@ -82,17 +82,16 @@ impl<'a> Phase<'a> {
     }
 
     /// Tells the guest of a stream, once.
-    pub(crate) fn create(&mut self, slot: usize) -> Result<(), Fault> {
-        let Some(stream) = self.calls.state_mut().streams.get_mut(slot) else {
+    pub(crate) fn create(&mut self, context: u32) -> Result<(), Fault> {
+        let Some(stream) = self.calls.state_mut().streams.get_mut(context) else {
             return Ok(());
         };
         if stream.life != Life::New {
             return Ok(());
         }
         stream.life = Life::Created;
-        let context = stream.context;
         let on_create = self.loaded.callbacks.on_context_create.as_ref();
-        let at = At::Stream(slot);
+        let at = At::Stream(context);
         self.call_if(at, "proxy_on_context_create", on_create, (context, ROOT))?;
         Ok(())
     }
@@ -105,11 +104,11 @@ impl<'a> Phase<'a> {
     }
 
     /// `proxy_on_log` and `proxy_on_delete` of a stream, which is gone then.
-    pub(crate) fn finish_stream(&mut self, slot: usize) -> Result<(), Fault> {
-        let Some(stream) = self.calls.state().streams.get(slot) else {
+    pub(crate) fn finish_stream(&mut self, context: u32) -> Result<(), Fault> {
+        if self.calls.state().streams.get(context).is_none() {
             return Ok(());
-        };
-        let (at, context) = (At::Stream(slot), stream.context);
+        }
+        let at = At::Stream(context);
         let callbacks = self.callbacks();
         self.call_if(at, "proxy_on_log", callbacks.on_log.as_ref(), context)?;
         self.call_if(at, "proxy_on_delete", callbacks.on_delete.as_ref(), context)?;
@@ -129,9 +128,9 @@ impl<'a> Phase<'a> {
         while let Some(at) = self.calls.state_mut().done.pop() {
             match at {
                 At::Root => self.finish_root()?,
-                At::Stream(slot) => {
-                    self.finish_stream(slot)?;
-                    self.state().remove(slot);
+                At::Stream(context) => {
+                    self.finish_stream(context)?;
+                    self.state().remove(context);
                 }
             }
         }

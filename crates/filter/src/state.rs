@@ -1,5 +1,7 @@
 //! What the host keeps for an instance: its contexts, and what each may do now.
 
+mod streams;
+
 use crate::{
     Action, Bounds, Direction, Exchange, Host, HttpCallAnswer, LocalResponse, LogLevel, Notify,
     Part, StreamId,
@@ -10,15 +12,14 @@ use crate::{
 };
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, header};
-use slab::Slab;
 use std::{
     collections::{HashMap, HashSet},
-    hash::{BuildHasherDefault, Hasher},
     rc::Rc,
     sync::Arc,
     task::{Poll, Waker},
     time::Duration,
 };
+use streams::Streams;
 
 /// The number of the root context. Streams have those above, each its own until all are used up.
 pub(crate) const ROOT: u32 = 1;
@@ -27,8 +28,8 @@ pub(crate) const ROOT: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Root,
-    /// The stream in this slot.
-    Stream(usize),
+    /// The stream of this number.
+    Stream(u32),
 }
 
 /// How far a context is.
@@ -48,12 +49,7 @@ pub(crate) struct State {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) host: Rc<dyn Host>,
     pub(crate) notify: Option<Arc<dyn Notify>>,
-    pub(crate) streams: Slab<Stream>,
-    /// Where the streams are, by their contexts.
-    slots: HashMap<u32, usize, BuildHasherDefault<ContextHasher>>,
-    last_context: u32,
-    /// All numbers were given once: from now on one may be that of a stream that is open still.
-    has_wrapped: bool,
+    pub(crate) streams: Streams,
     pub(crate) unfinished_streams: usize,
     pub(crate) root: Life,
     /// Whose callback is under way.
@@ -147,26 +143,6 @@ pub(crate) struct Stream {
     written: [usize; 4],
 }
 
-/// Contexts are numbers in a row, none of them a guest's choice: a multiplication spreads them.
-#[derive(Default)]
-struct ContextHasher(u64);
-
-impl Hasher for ContextHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 impl State {
     pub(crate) fn new(
         loaded: Arc<Loaded>,
@@ -177,10 +153,7 @@ impl State {
             loaded,
             host,
             notify,
-            streams: Slab::new(),
-            slots: HashMap::default(),
-            last_context: ROOT,
-            has_wrapped: false,
+            streams: Streams::new(),
             unfinished_streams: 0,
             root: Life::New,
             current: At::Root,
@@ -208,20 +181,8 @@ impl State {
     }
 
     pub(crate) fn open(&mut self, exchange: Box<Exchange>) -> StreamId {
-        let context = self.next_context();
-        let slot = self.streams.insert(Stream::new(context, exchange));
-        self.slots.insert(context, slot);
-        StreamId { slot, context }
-    }
-
-    fn next_context(&mut self) -> u32 {
-        loop {
-            self.has_wrapped |= self.last_context == u32::MAX;
-            self.last_context = self.last_context.wrapping_add(1).max(ROOT + 1);
-            if !self.has_wrapped || !self.slots.contains_key(&self.last_context) {
-                return self.last_context;
-            }
-        }
+        let stream = |context| Stream::new(context, Some(exchange));
+        StreamId(self.streams.insert(stream))
     }
 
     pub(crate) fn next_token(&mut self) -> u32 {
@@ -233,9 +194,8 @@ impl State {
         }
     }
 
-    pub(crate) fn remove(&mut self, slot: usize) -> Option<Stream> {
-        let stream = self.streams.try_remove(slot)?;
-        self.slots.remove(&stream.context);
+    pub(crate) fn remove(&mut self, context: u32) -> Option<Stream> {
+        let stream = self.streams.remove(context)?;
         let was_unfinished = matches!(stream.life, Life::Unfinished | Life::Finished);
         self.unfinished_streams -= usize::from(was_unfinished);
         Some(stream)
@@ -243,15 +203,11 @@ impl State {
 
     /// The stream of an ID, unless it is over.
     pub(crate) fn stream(&self, id: StreamId) -> Option<&Stream> {
-        self.streams
-            .get(id.slot)
-            .filter(|stream| stream.context == id.context)
+        self.streams.get(id.0)
     }
 
     pub(crate) fn stream_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
-        self.streams
-            .get_mut(id.slot)
-            .filter(|stream| stream.context == id.context)
+        self.streams.get_mut(id.0)
     }
 
     /// The context of a number that a guest gave.
@@ -260,7 +216,7 @@ impl State {
             // None of the module's: Envoy has it mean the context whose callback is under way.
             0 => Some(self.current),
             ROOT => Some(At::Root),
-            _ => self.slots.get(&number).map(|slot| At::Stream(*slot)),
+            _ => self.streams.get(number).map(|_| At::Stream(number)),
         }
     }
 
@@ -268,24 +224,21 @@ impl State {
     pub(crate) fn effective_stream(&self) -> Option<&Stream> {
         match self.effective {
             At::Root => None,
-            At::Stream(slot) => self.streams.get(slot),
+            At::Stream(context) => self.streams.get(context),
         }
     }
 
     pub(crate) fn effective_stream_mut(&mut self) -> Option<&mut Stream> {
         match self.effective {
             At::Root => None,
-            At::Stream(slot) => self.streams.get_mut(slot),
+            At::Stream(context) => self.streams.get_mut(context),
         }
     }
 
     pub(crate) fn effective_id(&self) -> Option<StreamId> {
         match self.effective {
             At::Root => None,
-            At::Stream(slot) => self.streams.get(slot).map(|stream| StreamId {
-                slot,
-                context: stream.context,
-            }),
+            At::Stream(context) => self.streams.get(context).map(|_| StreamId(context)),
         }
     }
 
@@ -319,10 +272,10 @@ impl State {
             Map::ResponseTrailers => (Part::ResponseTrailers, 3),
             Map::CallHeaders | Map::CallTrailers => return Err(Status::BadArgument),
         };
-        let At::Stream(slot) = self.effective else {
+        let At::Stream(context) = self.effective else {
             return Err(Status::BadArgument);
         };
-        let stream = self.streams.get_mut(slot).ok_or(Status::BadArgument)?;
+        let stream = self.streams.get_mut(context).ok_or(Status::BadArgument)?;
         if !stream.changeable.has(part) {
             return Err(Status::BadArgument);
         }
@@ -443,7 +396,7 @@ impl State {
 
     /// Wakes whoever waits for a stream: none goes on.
     pub(crate) fn wake_all(&mut self) {
-        for (_, stream) in &mut self.streams {
+        for stream in self.streams.iter_mut() {
             stream.resume(Direction::Request);
             stream.resume(Direction::Response);
         }
@@ -451,11 +404,11 @@ impl State {
 }
 
 impl Stream {
-    fn new(context: u32, exchange: Box<Exchange>) -> Self {
+    fn new(context: u32, exchange: Option<Box<Exchange>>) -> Self {
         Self {
             context,
             life: Life::New,
-            exchange: Some(exchange),
+            exchange,
             changeable: Parts::default(),
             resumed: [false; 2],
             wakers: [None, None],

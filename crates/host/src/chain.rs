@@ -23,7 +23,9 @@ use body::{Begun, FilteredBody, body_of};
 use http::{Request, Response, header::CONTENT_LENGTH, request};
 use http_body::Body as _;
 use palisade_engine::places::{Place, Places};
-use palisade_filter::{Action, Direction, Exchange, LocalResponse, Message, Part, StreamId};
+use palisade_filter::{
+    Action, Direction, Exchange, Filter, LocalResponse, Message, Part, StreamId,
+};
 use smallvec::SmallVec;
 use std::{
     cell::{Cell, RefCell},
@@ -63,8 +65,38 @@ struct Own {
     local_response: Option<Box<LocalResponse>>,
 }
 
+/// What of requests the filters of a route look at, all of them together: most look at few of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looks {
+    /// At bodies or trailers, of each direction.
+    bodies: [bool; 2],
+    /// At the exchange when it is over, for its log.
+    log: bool,
+    /// At when a request began, how long its bodies were, and the like. To look at the clock costs as much as a small
+    /// callback.
+    pub(crate) properties: bool,
+}
+
+impl Looks {
+    pub(crate) fn of(filters: &[Rc<Lease>]) -> Self {
+        let any = |looks: fn(&Filter) -> bool| {
+            let mut filters = filters.iter();
+            filters.any(|lease| looks(&lease.loaded.filter))
+        };
+        Self {
+            bodies: [
+                any(|filter| filter.has(Part::RequestBody) || filter.has(Part::RequestTrailers)),
+                any(|filter| filter.has(Part::ResponseBody) || filter.has(Part::ResponseTrailers)),
+            ],
+            log: any(Filter::has_log),
+            properties: any(Filter::reads_properties),
+        }
+    }
+}
+
 /// One request on its way through the filters of its route. Dropping it closes the filters' streams.
 pub(crate) struct Flow {
+    looks: Looks,
     stations: SmallVec<[Station; 2]>,
     /// With nobody, or on its way from one station to the next.
     exchange: Option<Box<Exchange>>,
@@ -300,7 +332,7 @@ fn pass_response_below(
     let is_whole = body.is_end_stream();
     let met = {
         let mut flow = flow.borrow_mut();
-        flow.exchange().response = Some(parts);
+        flow.look(|exchange| exchange.response = Some(parts));
         flow.show_response(end, is_whole)
     };
     match met {
@@ -361,18 +393,19 @@ fn give_response(
     // Nobody has any of its bodies still: filters may see its end now, and no copy is left for them.
     let is_over = Rc::strong_count(flow) == 1;
     let mut flow = flow.borrow_mut();
-    if let Body::Whole(bytes) = &body {
+    if let Body::Whole(bytes) = &body
+        && flow.looks.properties
+    {
         flow.note_passed(Direction::Response, bytes.len() as u64);
     }
     if is_over {
         flow.close();
     }
-    let is_logged = !is_over && flow.is_logged();
-    let response = &mut flow.exchange().response;
-    let parts = match is_logged {
-        true => response.clone(),
-        false => response.take(),
-    };
+    let is_logged = !is_over && flow.looks.log;
+    let parts = flow.look(|exchange| match is_logged {
+        true => exchange.response.clone(),
+        false => exchange.response.take(),
+    });
     let mut parts = parts.unwrap_or_else(|| Response::new(()).into_parts().0);
     if flow.may_change_length(Direction::Response, end) {
         parts.headers.remove(CONTENT_LENGTH);
@@ -488,7 +521,7 @@ async fn wait_for_place(flow: &SharedFlow, at: usize) {
 
 impl Flow {
     /// A request that no filter has seen yet.
-    pub(crate) fn new(slots: &[Rc<Lease>], exchange: Box<Exchange>) -> SharedFlow {
+    pub(crate) fn new(slots: &[Rc<Lease>], looks: Looks, exchange: Box<Exchange>) -> SharedFlow {
         let station = |slot: &Rc<Lease>| Station {
             slot: Rc::clone(slot),
             stream: None,
@@ -499,6 +532,7 @@ impl Flow {
         };
         Rc::new_cyclic(|me| {
             RefCell::new(Self {
+                looks,
                 stations: slots.iter().map(station).collect(),
                 exchange: Some(exchange),
                 holder: None,
@@ -516,26 +550,43 @@ impl Flow {
             .get_or_insert_with(|| Box::new(empty_exchange()))
     }
 
-    /// Brings the path into the one form, where a filter may have set it. Whether it has one.
-    fn normalize_path(&mut self) -> bool {
-        let exchange = self.exchange();
-        if !mem::take(&mut exchange.is_request_changed) {
-            return true;
+    /// Looks at the exchange where it lies: to take it back and hand it over again costs as much as a callback. What is
+    /// one filter's own is not among what is seen.
+    fn look<T>(&mut self, look: impl FnOnce(&mut Exchange) -> T) -> T {
+        if let Some(at) = self.holder
+            && let Station {
+                stream: Some((live, stream)),
+                own: None,
+                ..
+            } = &self.stations[at]
+            && let Some(mut exchange) = live.exchange(*stream)
+        {
+            return look(&mut exchange);
         }
-        let request = &mut exchange.request;
-        match path::normalize(&request.uri) {
-            Ok(None) => true,
-            Ok(Some(uri)) => {
-                request.uri = uri;
-                true
-            }
-            Err(_) => false,
-        }
+        look(self.exchange())
     }
 
-    /// The request's head.
-    pub(crate) fn request(&mut self) -> &request::Parts {
-        &self.exchange().request
+    /// Brings the path into the one form, where a filter may have set it. Whether it has one.
+    fn normalize_path(&mut self) -> bool {
+        self.look(|exchange| {
+            if !mem::take(&mut exchange.is_request_changed) {
+                return true;
+            }
+            let request = &mut exchange.request;
+            match path::normalize(&request.uri) {
+                Ok(None) => true,
+                Ok(Some(uri)) => {
+                    request.uri = uri;
+                    true
+                }
+                Err(_) => false,
+            }
+        })
+    }
+
+    /// The request's head, for a service that looks at it and does not wait.
+    pub(crate) fn look_at_request<T>(&mut self, look: impl FnOnce(&request::Parts) -> T) -> T {
+        self.look(|exchange| look(&exchange.request))
     }
 
     /// The request's head, for a service that keeps it.
@@ -552,12 +603,13 @@ impl Flow {
 
     /// Bytes of a body that all filters have let go: for those that do not look at it.
     fn note_passed(&mut self, direction: Direction, bytes: u64) {
-        let exchange = self.exchange();
-        let rest = match direction {
-            Direction::Request => &mut exchange.request_rest,
-            Direction::Response => &mut exchange.response_rest,
-        };
-        rest.passed_bytes = bytes;
+        self.look(|exchange| {
+            let rest = match direction {
+                Direction::Request => &mut exchange.request_rest,
+                Direction::Response => &mut exchange.response_rest,
+            };
+            rest.passed_bytes = bytes;
+        });
     }
 
     #[inline]
@@ -687,9 +739,8 @@ impl Flow {
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Verdict::Failed);
         };
-        self.stations[at].swap_own(&mut exchange);
+        station.swap_own(&mut exchange);
         let stream = live.open(exchange);
-        let station = &mut self.stations[at];
         station.opened += 1;
         self.holder = Some(at);
         let (live, stream) = station.stream.insert((live, stream));
@@ -763,13 +814,8 @@ impl Flow {
 
     /// Whether a filter below `end` may make the body longer or shorter.
     fn may_change_length(&self, direction: Direction, end: usize) -> bool {
-        (0..end).any(|at| self.looks_at(at, body_of(direction)))
-    }
-
-    /// Whether a filter looks at the exchange when it is over.
-    fn is_logged(&self) -> bool {
-        let mut stations = self.stations.iter();
-        stations.any(|station| station.slot.loaded.filter.has_log())
+        self.looks.bodies[direction as usize]
+            && (0..end).any(|at| self.looks_at(at, body_of(direction)))
     }
 
     /// Whether the station's filter looks at this part.
@@ -894,7 +940,7 @@ mod tests {
     fn a_head_that_is_lent_is_there_while_its_service_waits() {
         let mut exchange = empty_exchange();
         exchange.request.uri = "/lent".parse().unwrap();
-        let flow = Flow::new(&[], Box::new(exchange));
+        let flow = Flow::new(&[], Looks::default(), Box::new(exchange));
         let look = async |lent: &request::Parts| {
             let mut is_first = true;
             poll_fn(|context| {

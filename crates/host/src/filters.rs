@@ -31,7 +31,7 @@ use palisade_filter::{
     StreamId,
 };
 use std::{
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell, RefMut},
     collections::BTreeMap,
     rc::{Rc, Weak},
     sync::Arc,
@@ -289,6 +289,12 @@ impl Live {
         exchange: Box<Exchange>,
     ) -> Result<(), Box<Exchange>> {
         self.instance.borrow_mut().put(stream, exchange)
+    }
+
+    /// The exchange of a stream, if it is here.
+    pub(crate) fn exchange(&self, stream: StreamId) -> Option<RefMut<'_, Exchange>> {
+        let instance = self.instance.borrow_mut();
+        RefMut::filter_map(instance, |instance| instance.exchange(stream)).ok()
     }
 
     /// Whether the filter answers in place of the service, or wants the connection broken off.

@@ -99,7 +99,7 @@ fn pass_at_once(
 ) -> Result<Response<Body>, Box<Stage>> {
     // Before filters: a client's `Connection: x-user` takes nothing away that a filter adds.
     take_out_connection_fields(&mut parts.headers, Head::Asked);
-    let flow = Flow::new(&way.filters, exchange(way, peer, parts));
+    let flow = Flow::new(&way.filters, way.looks, exchange(way, peer, parts));
     let body = match chain::pass_request_at_once(&flow, body) {
         Ok(body) => body,
         Err(held) => return Err(Box::new(Stage::Held(flow, held))),
@@ -107,9 +107,9 @@ fn pass_at_once(
     let Kind::Files(files) = &way.service.kind else {
         return Err(Box::new(Stage::Passed(flow, body)));
     };
-    let answer = way
-        .service
-        .answer_at_once(files, flow.borrow_mut().request());
+    let answer = flow
+        .borrow_mut()
+        .look_at_request(|request| way.service.answer_at_once(files, request));
     let Some(answer) = answer else {
         return Err(Box::new(Stage::Passed(flow, body)));
     };
@@ -167,7 +167,7 @@ fn exchange(way: &Way, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange
         request,
         is_request_changed: false,
         request_rest: Message::default(),
-        started: way.is_timed.then(SystemTime::now),
+        started: way.looks.properties.then(SystemTime::now),
         response: None,
         response_rest: Message::default(),
         peer: Rc::clone(peer),

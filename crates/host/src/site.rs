@@ -18,6 +18,7 @@ use crate::{
     account::{Account, Sampler},
     answers,
     body::Body,
+    chain::Looks,
     component::{self, ComponentService},
     config::{Config, ServiceKind},
     figures::{GuestFigures, GuestKind, Registry, RouteFigures},
@@ -76,10 +77,9 @@ pub struct Site {
 pub(crate) struct Way {
     pub(crate) name: Rc<str>,
     pub(crate) filters: Box<[Rc<Lease>]>,
+    pub(crate) looks: Looks,
     pub(crate) service: Rc<Service>,
     pub(crate) is_stripped: bool,
-    /// A filter can ask when a request began. To look at the clock costs as much as a small callback.
-    pub(crate) is_timed: bool,
     figures: Arc<RouteFigures>,
 }
 
@@ -203,20 +203,17 @@ impl Site {
         let kinds = services.values().map(|service| &service.kind);
         kept.components = kinds.filter_map(Kind::component).collect();
         let routes = &generation.config.routes;
-        let ways = routes.iter().map(|route| Way {
-            name: Rc::from(&*route.name),
-            filters: route
-                .filters
-                .iter()
-                .map(|name| Rc::clone(&leases[name]))
-                .collect(),
-            service: Rc::clone(&services[&route.service]),
-            is_stripped: route.strip,
-            is_timed: route
-                .filters
-                .iter()
-                .any(|name| leases[name].loaded.filter.reads_properties()),
-            figures: registry.route(&route.name, worker),
+        let ways = routes.iter().map(|route| {
+            let filters = route.filters.iter().map(|name| Rc::clone(&leases[name]));
+            let filters: Box<[_]> = filters.collect();
+            Way {
+                name: Rc::from(&*route.name),
+                looks: Looks::of(&filters),
+                filters,
+                service: Rc::clone(&services[&route.service]),
+                is_stripped: route.strip,
+                figures: registry.route(&route.name, worker),
+            }
         });
         Self {
             ways: ways.collect(),

@@ -510,6 +510,9 @@ impl HttpBody for Begun {
 
 fn places(flow: &SharedFlow, direction: Direction, stations: Range<usize>) -> Vec<Place> {
     let flow = flow.borrow();
+    if !flow.looks.bodies[direction as usize] {
+        return Vec::new();
+    }
     let looks = |at: &usize| {
         flow.looks_at(*at, body_of(direction)) || flow.looks_at(*at, trailers_of(direction))
     };

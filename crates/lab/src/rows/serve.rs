@@ -29,7 +29,7 @@ const NGINX_NJS: &str = "nginx, header filter in njs";
 const NGINX_LUA: &str = "nginx, header filter in Lua";
 
 const FILTER_LANES: [Lane; 8] = [
-    lane((PLAIN, "no filter"), Who::Serve, ""),
+    lane((PLAIN, "no filter"), Who::Serve, "/plain"),
     lane((NULL_KEPT, "null filter"), Who::Serve, "/null-kept"),
     lane(
         (NULL_FRESH, "null filter, fresh"),
@@ -349,21 +349,31 @@ fn picture_tables(layout: &Layout<'_>) -> anyhow::Result<String> {
 }
 
 /// Files, at the root and behind each filter.
+/// Routes that differ in their filters and in nothing else: that a route takes its path away has its price too.
 fn filter_tables(layout: &Layout<'_>) -> anyhow::Result<String> {
     let files = quoted(&layout.workloads.files_folder())?;
-    let mut text = format!("[services.files]\nfiles = {files}\n\n");
+    let mut filters = String::new();
+    let mut routes = route_to_files("plain", "");
     for filter in ["null", "header"] {
         let module = layout.workloads.folder().join(format!("{filter}.wasm"));
         let module = quoted(&module)?;
         for isolation in ["kept", "fresh"] {
             let name = format!("{filter}-{isolation}");
-            text += &format!(
-                "[filters.{name}]\nmodule = {module}\nisolation = \"{isolation}\"\n\n\
-                 [[route]]\npath = \"/{name}\"\nstrip = true\nfilters = [\"{name}\"]\nservice = \"files\"\n\n"
-            );
+            filters +=
+                &format!("[filters.{name}]\nmodule = {module}\nisolation = \"{isolation}\"\n\n");
+            routes += &route_to_files(&name, &format!("\"{name}\""));
         }
     }
-    Ok(text + "[[route]]\npath = \"/\"\nservice = \"files\"\n")
+    let other = "[[route]]\npath = \"/\"\nservice = \"files\"\n";
+    Ok(format!(
+        "[services.files]\nfiles = {files}\n\n{filters}{routes}{other}"
+    ))
+}
+
+fn route_to_files(name: &str, filters: &str) -> String {
+    format!(
+        "[[route]]\npath = \"/{name}\"\nstrip = true\nfilters = [{filters}]\nservice = \"files\"\n\n"
+    )
 }
 
 fn program_tables(layout: &Layout<'_>) -> anyhow::Result<String> {
