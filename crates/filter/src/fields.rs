@@ -136,6 +136,14 @@ fn is_host(key: &[u8]) -> bool {
     key.len() == 4 && key.eq_ignore_ascii_case(b"host")
 }
 
+/// Whether there may be a field of this name. Most that filters take away are not there: among a few, to look at each
+/// costs less than to make a name of the key and to hash it.
+fn may_have(headers: &HeaderMap, key: &[u8]) -> bool {
+    const FEW: usize = 16;
+    let is_key = |name: &HeaderName| name.as_str().as_bytes().eq_ignore_ascii_case(key);
+    headers.keys_len() > FEW || headers.keys().any(is_key)
+}
+
 /// A message's fields, to be changed.
 pub(crate) enum Change<'a> {
     Request(&'a mut request::Parts),
@@ -268,6 +276,9 @@ impl Change<'_> {
             // A message without them is none.
             return Err(Status::BadArgument);
         }
+        if !may_have(self.headers(), key) {
+            return Ok(());
+        }
         let Ok(name) = HeaderName::from_bytes(key) else {
             return Ok(());
         };
@@ -307,11 +318,13 @@ impl Change<'_> {
 
     fn replace_fields(&mut self, mut headers: HeaderMap, keeps_length: bool) {
         let present = self.headers();
-        for name in FRAMING {
-            if name == header::CONTENT_LENGTH && !keeps_length {
-                continue;
-            }
-            for value in present.get_all(&name) {
+        for (name, value) in present.iter() {
+            let stays = match Framing::of(name) {
+                Some(Framing::Length) => keeps_length,
+                Some(Framing::Other) => true,
+                None => false,
+            };
+            if stays {
                 headers.append(name.clone(), value.clone());
             }
         }
@@ -442,16 +455,6 @@ pub(crate) fn final_status(value: &[u8]) -> Result<StatusCode, Status> {
 }
 
 /// Fields that say where a message ends, or concern one connection alone.
-const FRAMING: [HeaderName; 7] = [
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::CONNECTION,
-    header::UPGRADE,
-    header::TE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Length,
@@ -460,9 +463,12 @@ enum Framing {
 
 impl Framing {
     fn of(name: &HeaderName) -> Option<Self> {
-        match FRAMING.iter().position(|framing| framing == name)? {
-            0 => Some(Self::Length),
-            _ => Some(Self::Other),
+        // As text, which is told apart by its length first: seven names would be compared with, one after the other.
+        match name.as_str() {
+            "content-length" => Some(Self::Length),
+            "transfer-encoding" | "connection" | "upgrade" | "te" | "keep-alive"
+            | "proxy-connection" => Some(Self::Other),
+            _ => None,
         }
     }
 }

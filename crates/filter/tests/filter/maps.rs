@@ -1,7 +1,7 @@
 //! Header fields: read, changed, refused.
 
 use crate::harness::*;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use palisade_filter::{Bounds, Direction, Exchange, Part};
 
 const REQUEST: u32 = 0;
@@ -442,6 +442,30 @@ fn a_map_that_is_not_right_changes_nothing() {
             map
         );
         assert_eq!(script.statuses(), [BAD_ARGUMENT], "{cut}");
+    }
+}
+
+#[test]
+fn a_field_is_removed_among_few_and_among_many() {
+    for count in [1, 16, 17, 40] {
+        let mut script = Script::new();
+        for key in ["X-0", "x-none"] {
+            let key = script.text(key);
+            let name = "proxy_remove_header_map_value";
+            call!(script, REQUEST_HEADERS, name, REQUEST, key);
+        }
+        let mut bed = script.start();
+        let mut exchange = crate::guest::exchange();
+        let names = (0..count).map(|number| format!("x-{number}").try_into().unwrap());
+        exchange.request.headers = names
+            .map(|name: HeaderName| (name, HeaderValue::from_static("1")))
+            .collect();
+        let id = bed.instance.open(exchange);
+        let _ = bed.instance.on_request_headers(id, true).unwrap();
+        let headers = bed.instance.take(id).unwrap().request.headers;
+        assert_eq!(bed.statuses(), [OK, OK]);
+        assert_eq!(headers.len(), count - 1);
+        assert!(!headers.contains_key("x-0"));
     }
 }
 
