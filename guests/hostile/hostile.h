@@ -53,6 +53,8 @@ const char *own_path(void);
 int refused(const char *call);
 /* Prints `unstaged: STEP: ERRNO` and ends the guest. */
 _Noreturn void unstaged(const char *step);
+/* As many descriptors as this user may have, who often begins with 1024. */
+void allow_most_descriptors(void);
 /* Prints `held` and returns DONE after end-of-file on stdin. */
 int held(void);
 /* Waits for end-of-file without a word; for the second process of an act. */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 
 struct attack {
@@ -71,6 +72,14 @@ _Noreturn void unstaged(const char *step)
 {
 	fprintf(stderr, "unstaged: %s: %s\n", step, strerrorname_np(errno));
 	_exit(UNSTAGED);
+}
+
+void allow_most_descriptors(void)
+{
+	struct rlimit most;
+	getrlimit(RLIMIT_NOFILE, &most);
+	most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
 }
 
 _Noreturn void linger(void)

@@ -98,10 +98,7 @@ int attack_shared_bomb(void)
 
 int attack_descriptor_bomb(void)
 {
-	struct rlimit most;
-	getrlimit(RLIMIT_NOFILE, &most);
-	most.rlim_cur = most.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &most);
+	allow_most_descriptors();
 	for (long left = need_number("count"); left > 0; left--)
 		if (dup(STDIN_FILENO) < 0)
 			return refused("dup");
