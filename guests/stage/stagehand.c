@@ -340,8 +340,11 @@ static void add_key(char *pair, int keyring)
 {
 	char *secret = strchr(pair, ':');
 	*secret++ = 0;
-	if (keyring == KEY_SPEC_SESSION_KEYRING && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
 		fail("KEYCTL_JOIN_SESSION_KEYRING");
+	/* Who came by su(1) or sudo(8) may not have the user's own keyring in the session's. */
+	if (keyring == KEY_SPEC_USER_KEYRING && syscall(SYS_keyctl, KEYCTL_LINK, keyring, KEY_SPEC_SESSION_KEYRING))
+		fail("KEYCTL_LINK");
 	long key = syscall(SYS_add_key, "user", pair, secret, strlen(secret), keyring);
 	if (key < 0 || syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, KEY_SECONDS))
 		fail("add_key");
