@@ -66,7 +66,7 @@ pub fn normalize(uri: &Uri) -> Result<Option<Uri>, BadPath> {
     with_target(uri.clone(), Bytes::from(normal)).map(Some)
 }
 
-/// The same address without what a route has taken of its normal path: `rest` is the end of the path that is left.
+/// The same address without what a route has taken of its normal path, of which the last `rest_bytes` are left.
 ///
 /// # Errors
 ///

@@ -124,9 +124,9 @@ pub(crate) fn no_request_fails_whatever_happens() {
         trouble.all_once();
     }
     // It sees off whoever holds a connection.
-    let before = samples::at_rest(&server);
+    let before = samples::at_rest(server.places());
     let samples = under_load(server.places(), &issuer, &kinds, seconds, trouble);
-    let after = samples::at_rest(&server);
+    let after = samples::at_rest(server.places());
     let counts = seen.counts();
     let figures = server.admin("/metrics");
     if asked.is_some() {

@@ -23,7 +23,7 @@ pub(super) const VERSIONS: u8 = 2;
 /// Clients that do the same at one time.
 const MANY: usize = 20;
 /// Connections that are held without a word.
-pub(super) const MOST_HELD: usize = 3 * MANY;
+const MOST_HELD: usize = 3 * MANY;
 
 /// It begins as a component does.
 const NO_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0?";
