@@ -24,7 +24,7 @@ mod tls;
 mod watch;
 
 pub use body::{Part, Received, ReceivedFault, Sent};
-pub use listen::{ListenError, Listening, Name, adopt_inherited};
+pub use listen::{ListenError, Listening, Name, adopt_inherited, may_filter_sockets};
 pub use tls::TlsError;
 
 pub(crate) use accept::{Accepting, Door};

@@ -197,6 +197,13 @@ impl Listening {
     }
 }
 
+/// Whether the kernel lets this user choose what comes to a socket: some let no ordinary user. Where it does not, a client
+/// that connects in the very moment in which an address goes may be reset.
+pub fn may_filter_sockets() -> bool {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    socket.is_ok_and(|socket| sys::refuse_new_connections(&socket).is_ok())
+}
+
 fn file_mode(mode: Option<u32>) -> Mode {
     Mode::from_raw_mode(mode.unwrap_or(DEFAULT_MODE))
 }

@@ -21,12 +21,6 @@ fn connect(address: &Address) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(address, Duration::from_millis(100))
 }
 
-/// There are kernels that do not let ordinary users.
-fn may_filter_sockets() -> bool {
-    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    sys::refuse_new_connections(&other).is_ok()
-}
-
 #[test]
 fn who_is_in_the_queue_is_let_in_and_nobody_else() {
     let listening = Listening::bind(&anywhere(), None, 1).expect("a free port");
