@@ -348,8 +348,8 @@ fn picture_tables(layout: &Layout<'_>) -> anyhow::Result<String> {
            [[route]]\npath = \"/\"\nservice = \"program\"\n")
 }
 
-/// Files, at the root and behind each filter.
-/// Routes that differ in their filters and in nothing else: that a route takes its path away has its price too.
+/// Files, at the root, and behind each filter and none: routes that differ in nothing else, for that a route
+/// takes its path away has its price too.
 fn filter_tables(layout: &Layout<'_>) -> anyhow::Result<String> {
     let files = quoted(&layout.workloads.files_folder())?;
     let mut filters = String::new();

@@ -56,7 +56,7 @@ impl Sample {
 }
 
 /// What processes hold. The descriptors of those that this user may not look into are not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Holds {
     processes: u64,
     resident_kib: u64,
