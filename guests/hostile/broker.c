@@ -389,6 +389,31 @@ static int own_listener(unsigned call)
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
 }
 
+/*
+ * Where a result goes that the kernel would refuse to write: into a page that is read only. Whoever writes
+ * it in the guest's stead must not do more. Without a wall the guest plays that part itself.
+ */
+int attack_result_in_constant(void)
+{
+	enum { PAGE = 4096 };
+	struct iovec data = { (char *)nonce(), strlen(nonce()) };
+	struct mmsghdr *batch = mmap((void *)0x10000000000, PAGE, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (batch == MAP_FAILED)
+		unstaged("mmap");
+	*batch = (struct mmsghdr){ .msg_hdr = { .msg_iov = &data, .msg_iovlen = 1 } };
+	if (!argument("writable"))
+		mprotect(batch, PAGE, PROT_READ);
+	if (argument("naive")) {
+		unsigned length = data.iov_len;
+		int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+		must(pwrite(memory, &length, sizeof length, (off_t)&batch->msg_len), "/proc/self/mem");
+	} else if (sendmmsg(open_door(AF_INET, SOCK_DGRAM), batch, 1, 0) < 0) {
+		refused("sendmmsg");
+	}
+	return held();
+}
+
 int attack_own_listener(void)
 {
 	must(own_listener(SYS_getrandom), "seccomp");

@@ -166,6 +166,14 @@ static void ask_proxy(long port, const char *request)
 	close(fd);
 }
 
+static long proxy_port(void)
+{
+	const char *proxy = getenv("https_proxy");
+	errno = ENOENT;
+	must(proxy ? 0 : -1, "https_proxy");
+	return strtol(strrchr(proxy, ':') + 1, NULL, 10);
+}
+
 int attack_proxy_elsewhere(void)
 {
 	static const char *const targets[] = {
@@ -174,12 +182,9 @@ int attack_proxy_elsewhere(void)
 		"[::1]",	  "[::ffff:127.0.0.1]",	 "0.0.0.0",		    "127.0.0.1%2e.proxied.test",
 		"127.0.0.1#.proxied.test", "127.0.0.1\t.proxied.test", "", ".proxied.test", "..proxied.test"
 	};
-	const char *proxy = getenv("https_proxy");
 	if (argument("naive"))
 		return deliver(V4("tcp4"), SOCK_STREAM, 0);
-	errno = ENOENT;
-	must(proxy ? 0 : -1, "https_proxy");
-	long port = strtol(strrchr(proxy, ':') + 1, NULL, 10);
+	long port = proxy_port();
 	const char *ports[] = { "tcp4", "tcp6", "tcp-any" };
 	for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
 		for (int at = 0; at < 3; at++)
@@ -191,6 +196,55 @@ int attack_proxy_elsewhere(void)
 				need_number("tcp-any"), need_number("tcp4")));
 	errno = EACCES;
 	return refused("CONNECT");
+}
+
+/* ---- what the launcher runs and reads outside to look a name up ---- */
+
+/* Programs that a resolver may start by name. Each leaves the nonce outside. */
+static const char *const helpers[] = { "getent", "sh", "env", "resolvectl", "host", "dig", "nslookup" };
+
+static void plant_helpers(const char *folder)
+{
+	const char *script = PATH_OF("#!/bin/sh\necho %s >'%s/planted'\n", nonce(), need("outside"));
+	for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++) {
+		const char *path = PATH_OF("%s/%s", folder, helpers[i]);
+		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+		must(fd, path);
+		must(write(fd, script, strlen(script)) > 0 ? 0 : -1, path);
+		close(fd);
+	}
+}
+
+/* Where the launcher looks for programs first, then a name that no file has. */
+static int plant_and_ask(void)
+{
+	const char *folder = need("plant");
+	plant_helpers(folder);
+	if (argument("naive")) {
+		char *words[] = { "getent", "ahosts", "b.proxied.test", NULL };
+		execv(PATH_OF("%s/getent", folder), words);
+		return refused("getent");
+	}
+	long door = need_number("tcp-any");
+	ask_proxy(proxy_port(), PATH_OF("CONNECT b.proxied.test:%ld HTTP/1.1\r\nHost: b.proxied.test:%ld\r\n\r\n", door, door));
+	errno = EACCES;
+	return refused("CONNECT");
+}
+
+int attack_plant_lookup(void)
+{
+	return plant_and_ask();
+}
+
+int attack_plant_lookup_here(void)
+{
+	return plant_and_ask();
+}
+
+/* The file behind /etc/hosts, by another name of it. */
+int attack_rewrite_hosts(void)
+{
+	return write_nonce(need("hosts"));
 }
 
 /* ---- spellings ---- */
@@ -377,12 +431,12 @@ int attack_accepted_reconnect(void)
 	return say_to(fd, V4("tcp4"));
 }
 
-/* A socket of IPv6 becomes one of IPv4. */
+/* A socket of IPv6 becomes one of IPv4, or stays what it is. */
 int attack_address_form(void)
 {
-	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0), form = AF_INET;
 	must(connect_to(fd, v6("::ffff:127.0.0.1", need_number("door-udp4"))), "connect to the door");
-	set(fd, IPPROTO_IPV6, IPV6_ADDRFORM, AF_INET);
+	setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &form, sizeof form);
 	return say_to(fd, V4("udp4"));
 }
 
@@ -596,11 +650,11 @@ int attack_fastopen_batch(void)
 	return sent(sendmmsg(TCP4(), &batch, 1, MSG_FASTOPEN), "sendmmsg");
 }
 
-/* connect(2) only remembers; the first write connects. */
+/* connect(2) only remembers, where it can; the first write connects. */
 int attack_fastopen_connect(void)
 {
-	int fd = TCP4();
-	set(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+	int fd = TCP4(), one = 1;
+	setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, sizeof one);
 	return sent(say_to(fd, V4("tcp4")) == DONE ? 0 : -1, "connect");
 }
 

@@ -235,31 +235,19 @@ int attack_zero_copy(void)
 #define GROUP4 "239.1.2.3"
 #define GROUP6 "ff12::1234"
 
-/* With a socket that is connected to the door, if there is one to be had. */
-static int group_socket(int family)
-{
-	int fd = open_socket(family, SOCK_DGRAM, 0);
-	struct ip_mreqn by_loopback = { .imr_ifindex = 1 };
-	if (family == AF_INET)
-		must(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by_loopback, sizeof by_loopback), "IP_MULTICAST_IF");
-	else
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, 1);
-	return fd;
-}
-
 int attack_multicast4(void)
 {
-	return sent(send_to(group_socket(AF_INET), v4(GROUP4, 5353), 0), "sendto");
+	return sent(send_to(UDP4(), v4(GROUP4, 5353), 0), "sendto");
 }
 
 int attack_multicast6(void)
 {
-	return sent(send_to(group_socket(AF_INET6), v6(GROUP6, 5353), 0), "sendto");
+	return sent(send_to(udp6(), v6(GROUP6, 5353), 0), "sendto");
 }
 
 int attack_multicast_connect(void)
 {
-	return say_to(group_socket(AF_INET), v4(GROUP4, 5353));
+	return say_to(UDP4(), v4(GROUP4, 5353));
 }
 
 int attack_broadcast(void)

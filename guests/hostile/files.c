@@ -137,6 +137,22 @@ int attack_dotdot(void)
 	return spill_path(PATH_OF("%s/../../../../../../../../../../../../..%s", need("fixtures"), need("secret")));
 }
 
+/* Paths from the root begin below what is mounted on top of it; ".." leads onto that. */
+int attack_root_climb(void)
+{
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int above = openat(root, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *starts[] = { "/..", "/../..", "/proc/1/root", "/proc/self/root/..", "/.root/..", "/dev/../.." };
+	for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+		if (spill_path(PATH_OF("%s%s", starts[i], need("secret"))) == DONE)
+			return DONE;
+	if (spill_below(above, need("secret") + 1) == DONE)
+		return DONE;
+	if (chdir("/"))
+		return refused("chdir");
+	return climb_and_spill();
+}
+
 int attack_fchdir_leaked(void)
 {
 	for (int fd = 3; fd < 256; fd++)

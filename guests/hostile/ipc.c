@@ -63,16 +63,27 @@ int attack_path_socket(void)
 }
 
 /* Datagrams need no connection, and one of a pair can send to any name. */
-int attack_path_datagram(void)
+static int send_in(const char *directory)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "host.dgram" };
 	int pair[2] = { socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), -1 };
 	if (pair[0] < 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
 		return refused("socketpair");
-	if (chdir(need("outside")))
+	if (chdir(directory))
 		return refused("chdir");
 	ssize_t sent = sendto(pair[0], nonce(), strlen(nonce()), 0, (void *)&name, sizeof name);
 	return sent < 0 ? refused("sendto") : DONE;
+}
+
+int attack_path_datagram(void)
+{
+	return send_in(need("outside"));
+}
+
+int attack_datagram_in_folder(void)
+{
+	const char *only = argument("from");
+	return send_in(only ? only : need("fixtures"));
 }
 
 /* Takes a name by which others look for a service. */

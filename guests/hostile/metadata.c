@@ -76,7 +76,34 @@ int attack_flags_read_only(void)
 	return ioctl(fd, FS_IOC_SETFLAGS, &flags) ? refused("FS_IOC_SETFLAGS") : DONE;
 }
 
+/* The file is there to be written, not to be changed for whoever reads it on the host. */
+int attack_flags_granted(void)
+{
+	int flags = FS_NODUMP_FL;
+	int fd = open(PATH_OF("%s/flagged", need("scratch")), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return refused("open");
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags) ? refused("FS_IOC_SETFLAGS") : DONE;
+}
+
+/* Whoever opens the file to write waits until the lease is given back, or the kernel takes it. */
+int attack_lease_granted(void)
+{
+	int fd = open(PATH_OF("%s/leased", need("scratch")), O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return refused("open");
+	return fcntl(fd, F_SETLEASE, F_RDLCK) ? refused("F_SETLEASE") : held();
+}
+
 /* ---- learnt ---- */
+
+/* One name for all that runs on this machine until it is started anew. */
+int attack_boot_id(void)
+{
+	printf("boot ");
+	fflush(stdout);
+	return spill_path("/proc/sys/kernel/random/boot_id");
+}
 
 int attack_attribute_outside(void)
 {

@@ -219,3 +219,65 @@ int attack_routing_header_2292(void)
 {
 	return send_routing_header(IPV6_2292RTHDR);
 }
+
+/* ---- the link that a packet leaves by: a group may be granted, and the host's routes say by which ---- */
+
+/* It has no address, so that one has to be said where the kernel would look for one. */
+enum { SECOND_LINK = 77 };
+#define GROUP4 "239.1.2.3"
+#define GROUP6 "ff15::1234"
+
+int attack_group_interface4(void)
+{
+	int fd = UDP4();
+	struct ip_mreqn beside = { .imr_ifindex = SECOND_LINK };
+	must(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &beside, sizeof beside), "IP_MULTICAST_IF");
+	must(send_to(fd, v4(GROUP4, 5353), 0), "sendto");
+	return DONE;
+}
+
+int attack_group_interface6(void)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	must(bind_to(fd, v6(ELSEWHERE6, 0)), "bind");
+	set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, SECOND_LINK);
+	must(send_to(fd, v6(GROUP6, 5353), 0), "sendto");
+	return DONE;
+}
+
+int attack_packet_interface6(void)
+{
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	struct in6_pktinfo beside = { v6(ELSEWHERE6, 0).v6.sin6_addr, SECOND_LINK };
+	must(bind_to(fd, v6(ELSEWHERE6, 0)), "bind");
+	must(setsockopt(fd, IPPROTO_IPV6, IPV6_PKTINFO, &beside, sizeof beside), "IPV6_PKTINFO");
+	must(send_to(fd, v6(GROUP6, 5353), 0), "sendto");
+	return DONE;
+}
+
+static int send_beside(int fd, union address to, int level, int type, const void *info, size_t length)
+{
+	char space[CMSG_SPACE(sizeof(struct in6_pktinfo))] = "";
+	struct iovec data = { (char *)nonce(), strlen(nonce()) };
+	struct msghdr message = { .msg_name = &to,     .msg_namelen = size_of(&to), .msg_iov = &data,
+				  .msg_iovlen = 1,     .msg_control = space,	    .msg_controllen = CMSG_SPACE(length) };
+	*CMSG_FIRSTHDR(&message) = (struct cmsghdr){
+		.cmsg_len = CMSG_LEN(length), .cmsg_level = level, .cmsg_type = type
+	};
+	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), info, length);
+	must(sendmsg(fd, &message, 0), "sendmsg");
+	return DONE;
+}
+
+int attack_message_interface4(void)
+{
+	struct in_pktinfo beside = { .ipi_ifindex = SECOND_LINK };
+	return send_beside(UDP4(), v4(GROUP4, 5353), IPPROTO_IP, IP_PKTINFO, &beside, sizeof beside);
+}
+
+int attack_message_interface6(void)
+{
+	struct in6_pktinfo beside = { v6(ELSEWHERE6, 0).v6.sin6_addr, SECOND_LINK };
+	int fd = open_socket(AF_INET6, SOCK_DGRAM, 0);
+	return send_beside(fd, v6(GROUP6, 5353), IPPROTO_IPV6, IPV6_PKTINFO, &beside, sizeof beside);
+}

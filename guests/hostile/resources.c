@@ -170,6 +170,54 @@ int attack_cpu_burn_caught(void)
 	return burn();
 }
 
+/*
+ * Burns in children of this many ms each, one after the other, three seconds in all. Their times are
+ * added to nobody's (wait_task_zombie in kernel/exit.c).
+ */
+static int burn_in_children(long each_ms)
+{
+	struct timespec used;
+	for (long left_ms = 3000; left_ms > 0; left_ms -= each_ms) {
+		pid_t child = fork();
+		if (child < 0)
+			return refused("fork");
+		if (child == 0) {
+			do
+				clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+			while (used.tv_sec * 1000 + used.tv_nsec / 1000000 < each_ms);
+			_exit(0);
+		}
+		/* Waits for all to be gone, and gets none: ECHILD. */
+		wait(NULL);
+	}
+	return attest("burning", 0);
+}
+
+int attack_cpu_burn_unreaped(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+	return burn_in_children(200);
+}
+
+static void ignore(int number)
+{
+	(void)number;
+}
+
+int attack_cpu_burn_nocldwait(void)
+{
+	struct sigaction lets_go = { .sa_handler = ignore, .sa_flags = SA_NOCLDWAIT };
+	sigaction(SIGCHLD, &lets_go, NULL);
+	return burn_in_children(200);
+}
+
+/* Each is gone before anybody looks. */
+int attack_cpu_burn_storm(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+	return burn_in_children(3);
+}
+
 int attack_real_time(void)
 {
 	struct sched_param first = { .sched_priority = 1 };

@@ -7,7 +7,9 @@
  *   stagehand flip DIRECTORY OTHER              exchanges the two names until it is killed
  *   stagehand handle FILE                       prints the file's handle
  *   stagehand find-key NONCE                    succeeds if the user keyring holds it
+ *   stagehand take WHAT                         succeeds if this user gets one more
  *   stagehand loopback-up                       and gives it the addresses below
+ *   stagehand links-up                          the same, and a second link with index 77
  *   stagehand share-port                        a TCP and a UDP server at a port that others may share
  *   stagehand launch [FLAW…] -- PROGRAM ARGS…   a launcher with flaws, then exec
  *   stagehand supervise -- PROGRAM ARGS…        a launcher that is no wall: forks and waits
@@ -24,6 +26,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/keyctl.h>
@@ -31,6 +34,7 @@
 #include <linux/seccomp.h>
 #include <mqueue.h>
 #include <net/if.h>
+#include <net/route.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,6 +44,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
@@ -49,6 +54,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { KEY_SECONDS = 60, LEAK_FD = 100 };
@@ -197,6 +203,63 @@ static int find_key(const char *nonce)
 	return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", nonce, 0) < 0;
 }
 
+/* Without capabilities, some of which lift the very limits. */
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+	if (syscall(SYS_capset, &header, none))
+		fail("capset");
+}
+
+static bool take_signal(void)
+{
+	sigset_t blocked;
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGRTMAX);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	return sigqueue(getpid(), SIGRTMAX, (union sigval){ 0 }) == 0;
+}
+
+static bool take_queue(void)
+{
+	struct mq_attr smallest = { .mq_maxmsg = 1, .mq_msgsize = 1 };
+	bool taken = mq_open("/one-more", O_RDWR | O_CREAT, 0600, &smallest) >= 0;
+	mq_unlink("/one-more");
+	return taken;
+}
+
+static bool take_locked(void)
+{
+	int segment = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+	bool taken = segment >= 0 && shmctl(segment, SHM_LOCK, NULL) == 0;
+	shmctl(segment, IPC_RMID, NULL);
+	return taken;
+}
+
+/* What the kernel counts for each user: is there one left? */
+static int take(const char *what)
+{
+	timer_t timer;
+	bool taken = false;
+	drop_capabilities();
+	if (!strcmp(what, "inotify"))
+		taken = inotify_init1(0) >= 0;
+	else if (!strcmp(what, "watch"))
+		taken = inotify_add_watch(inotify_init1(0), "/", IN_MODIFY) >= 0;
+	else if (!strcmp(what, "timer"))
+		taken = timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0;
+	else if (!strcmp(what, "signal"))
+		taken = take_signal();
+	else if (!strcmp(what, "queue"))
+		taken = take_queue();
+	else if (!strcmp(what, "lock"))
+		taken = take_locked();
+	else
+		fail(what);
+	return taken ? 0 : 1;
+}
+
 /*
  * Addresses of this host besides 127.0.0.0/8 and ::1: two of the internet at large, one that is
  * only to be found out, the metadata services of cloud machines, and a link-local one.
@@ -267,6 +330,18 @@ static void add_group_route(void)
 		fail("ff00::/8");
 }
 
+/* So that groups of IPv4 are, too. */
+static void add_group_route4(int fd)
+{
+	struct rtentry route = { .rt_flags = RTF_UP, .rt_dev = (char *)"lo" };
+	struct sockaddr_in groups = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xe0000000) };
+	struct sockaddr_in mask = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xf0000000) };
+	memcpy(&route.rt_dst, &groups, sizeof groups);
+	memcpy(&route.rt_genmask, &mask, sizeof mask);
+	if (ioctl(fd, SIOCADDRT, &route))
+		fail("224.0.0.0/4");
+}
+
 static int loopback_up(void)
 {
 	struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_MULTICAST };
@@ -278,6 +353,54 @@ static int loopback_up(void)
 	for (int i = 0; i < (int)(sizeof own_v6 / sizeof *own_v6); i++)
 		add_v6(fd6, own_v6[i]);
 	add_group_route();
+	add_group_route4(fd);
+	return 0;
+}
+
+/* A pair of Ethernet devices: what leaves by the first arrives at the second, and nobody is there. */
+static int links_up(void)
+{
+	enum { INDEX = 77 };
+	struct {
+		struct nlmsghdr head;
+		struct ifinfomsg link;
+		struct rtattr name_head;
+		char name[8];
+		struct rtattr info_head, kind_head;
+		char kind[8];
+	} ask = { .head = { .nlmsg_len = sizeof ask,
+			    .nlmsg_type = RTM_NEWLINK,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK },
+		  .link = { .ifi_family = AF_UNSPEC, .ifi_index = INDEX },
+		  .name_head = { .rta_len = RTA_LENGTH(sizeof ask.name), .rta_type = IFLA_IFNAME },
+		  .name = "beside",
+		  .info_head = { .rta_len = RTA_LENGTH(sizeof ask.kind_head + sizeof ask.kind),
+				 .rta_type = IFLA_LINKINFO },
+		  .kind_head = { .rta_len = RTA_LENGTH(sizeof "veth"), .rta_type = IFLA_INFO_KIND },
+		  .kind = "veth" };
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr about;
+	} answer;
+	struct ifreq links[] = { { .ifr_name = "veth0" }, { .ifr_name = "beside" } };
+	loopback_up();
+	int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (netlink < 0 || send(netlink, &ask, sizeof ask, 0) < 0 || recv(netlink, &answer, sizeof answer, 0) < 0)
+		fail("rtnetlink");
+	errno = -answer.about.error;
+	if (errno)
+		fail("a second link");
+	for (int i = 0; i < 2; i++) {
+		/* Without addresses of its own it sends nothing by itself. */
+		char path[64];
+		snprintf(path, sizeof path, "/proc/sys/net/ipv6/conf/%s/addr_gen_mode", links[i].ifr_name);
+		int setting = open(path, O_WRONLY | O_CLOEXEC);
+		links[i].ifr_flags = IFF_UP | IFF_MULTICAST;
+		if (setting < 0 || write(setting, "1", 1) != 1 || ioctl(fd, SIOCSIFFLAGS, &links[i]))
+			fail(path);
+		close(setting);
+	}
 	return 0;
 }
 
@@ -521,8 +644,12 @@ int main(int count, char **words)
 		return handle(words[2]);
 	if (!strcmp(role, "find-key") && count == 3)
 		return find_key(words[2]);
+	if (!strcmp(role, "take") && count == 3)
+		return take(words[2]);
 	if (!strcmp(role, "loopback-up"))
 		return loopback_up();
+	if (!strcmp(role, "links-up"))
+		return links_up();
 	if (!strcmp(role, "share-port"))
 		return share_port();
 	if (!strcmp(role, "launch"))

@@ -13,6 +13,7 @@ use std::{ffi::OsString, path::PathBuf};
 #[derive(Debug, Parser)]
 #[command(
     name = "palisade",
+    bin_name = "palisade",
     version,
     arg_required_else_help = true,
     max_term_width = 100,

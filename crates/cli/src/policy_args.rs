@@ -216,6 +216,8 @@ fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {
     let text = read::text_of(bytes).with_context(cannot_read)?;
     let canonical = fs::canonicalize(path).with_context(cannot_read)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
-    PolicyLayer::from_toml(&text, &path.to_string_lossy(), base)
-        .map_err(|error| anyhow::anyhow!("policy: {error}"))
+    PolicyLayer::from_toml(&text, &path.to_string_lossy(), base).map_err(|error| {
+        let text = format!("policy: {error}");
+        anyhow::Error::new(error).context(text)
+    })
 }

@@ -7,6 +7,7 @@ mod cli {
     pub(crate) mod bad_input;
     pub(crate) mod bench;
     pub(crate) mod cleanup;
+    pub(crate) mod confined;
     pub(crate) mod cost;
     pub(crate) mod denials;
     pub(crate) mod environment;
@@ -17,13 +18,19 @@ mod cli {
     pub(crate) mod jobs;
     pub(crate) mod limits;
     pub(crate) mod network;
+    pub(crate) mod outside;
     pub(crate) mod person;
+    pub(crate) mod printed;
     pub(crate) mod programs;
+    pub(crate) mod protect;
     pub(crate) mod real_wasm;
     pub(crate) mod report;
+    pub(crate) mod requests;
+    pub(crate) mod roots;
     pub(crate) mod schema;
     pub(crate) mod serve;
     pub(crate) mod stage;
+    pub(crate) mod stream_kinds;
     pub(crate) mod streams;
     pub(crate) mod terminal;
     pub(crate) mod tiers;
@@ -44,6 +51,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("bad_input", cli::bad_input::CASES),
     ("bench", cli::bench::CASES),
     ("cleanup", cleanup::CASES),
+    ("confined", cli::confined::CASES),
     ("cost", cli::cost::CASES),
     ("denials", cli::denials::CASES),
     ("environment", cli::environment::CASES),
@@ -57,10 +65,16 @@ const MODULES: &[(&str, &[Case])] = &[
     ("network_grants", network::grants::CASES),
     ("network_programs", network::programs::CASES),
     ("network_servers", network::servers::CASES),
+    ("printed", cli::printed::CASES),
+    ("outside", cli::outside::CASES),
     ("programs", cli::programs::CASES),
+    ("protect", cli::protect::CASES),
     ("real_wasm", real_wasm::CASES),
     ("report", cli::report::CASES),
+    ("requests", cli::requests::CASES),
+    ("roots", cli::roots::CASES),
     ("serve", cli::serve::CASES),
+    ("stream_kinds", cli::stream_kinds::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),
@@ -96,6 +110,7 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
     });
     let why_not = user.why_not().or_else(|| case.why_not());
     let why_not = why_not.or_else(|| network::why_not(case.name));
+    let why_not = why_not.or_else(|| cli::requests::why_not(case.name));
     match why_not.or_else(|| real_wasm::why_not(case.name)) {
         None => trial,
         Some(reason) => trial.with_kind(reason).with_ignored_flag(true),

@@ -15,26 +15,27 @@
 //! | path out of a preopen, by link, by trailing slash, by rename | the kernel, below the preopen; the domain's mounts behind it |
 //! | addresses | the process wall's broker. No check is made here, for a second one that is asked at other times than the first has been a way round the first: a UDP `connect` beside a list of who may be sent to |
 //! | names | the domain's `/etc/hosts`, which has the granted ones |
+//! | requests of `wasi:http` | the same, for the connection of each |
 //! | time | the process wall, from outside: no wait in a host function outlasts it |
 //! | lists that a guest hands over | [`HOST_CALL_BYTES`] in one call |
 //! | handles | [`HANDLES`] that the host holds something for |
 //! | memory | `memory_bytes` of the order; the process wall behind it |
 
 use crate::{
+    folders::Root,
+    http::{self, Client},
     stream::{Input, Output},
     worker::{Ended, GuestLimits, StatusPipe},
 };
 use palisade_wasm::order::Order;
-use std::{
-    ffi::OsString,
-    mem::ManuallyDrop,
-    path::{Path, PathBuf},
-};
+use rustix::process::fchdir;
+use std::{ffi::OsString, mem::ManuallyDrop, path::Path};
 use wasmtime::{
     Engine, Store,
     component::{Component, Linker, ResourceTable},
 };
-use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxView, WasiView, p2, p3};
+use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView, p2, p3};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 /// What a guest can make the host allocate in one call, in bytes. The largest honest message is a list of
 /// datagrams, at most 64 KiB each.
@@ -80,6 +81,18 @@ struct Host {
     context: WasiCtx,
     table: ResourceTable,
     limits: GuestLimits,
+    http: WasiHttpCtx,
+    client: Client,
+}
+
+impl WasiHttpView for Host {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.client,
+        }
+    }
 }
 
 impl WasiView for Host {
@@ -142,6 +155,7 @@ async fn run_preview2(
 ) -> wasmtime::Result<Returned> {
     let mut linker = Linker::new(store.engine());
     p2::add_to_linker_async(&mut linker)?;
+    http::link(&mut linker, store.engine(), component)?;
     let command = p2::bindings::CommandPre::new(linker.instantiate_pre(component)?)?;
     status.phase("linked");
     status.started();
@@ -161,6 +175,7 @@ async fn run_preview3(
     // A component of 0.3 may have parts that were made for 0.2.
     p2::add_to_linker_async(&mut linker)?;
     p3::add_to_linker(&mut linker)?;
+    http::link(&mut linker, store.engine(), component)?;
     let command = p3::bindings::CommandPre::new(linker.instantiate_pre(component)?)?;
     status.phase("linked");
     status.started();
@@ -181,6 +196,8 @@ fn make_store(engine: &Engine, order: &Order) -> wasmtime::Result<Store<Host>> {
         context: make_context(order)?,
         table,
         limits: GuestLimits::new(order.memory_bytes),
+        http: WasiHttpCtx::new(),
+        client: Client,
     };
     let mut store = Store::new(engine, host);
     store.limiter(|host| &mut host.limits);
@@ -207,21 +224,28 @@ fn make_context(order: &Order) -> wasmtime::Result<WasiCtx> {
     for (name, value) in std::env::vars_os().filter(|(name, _)| !is_of_listeners(name)) {
         context.env(text(name)?, text(value)?);
     }
-    for (place, name) in preopens(order) {
-        context
-            .preopened_dir(&place, text(name)?, FsPerms::ReadWrite)
-            .map_err(|error| error.context(format!("opening {}", place.display())))?;
-    }
+    preopen(&mut context, order)?;
     context.initial_cwd(text(order.cwd.clone().into_os_string())?);
     Ok(context.build())
 }
 
-/// Place and name of each; the working directory last, as a guest takes the last that fits.
-fn preopens(order: &Order) -> Vec<(PathBuf, OsString)> {
-    let own = |path: &Path| (path.to_owned(), path.as_os_str().to_owned());
-    let mut preopens: Vec<_> = order.preopens.iter().map(|path| own(path)).collect();
-    preopens.push((order.cwd.clone(), ".".into()));
-    preopens
+fn preopen(context: &mut WasiCtxBuilder, order: &Order) -> wasmtime::Result<()> {
+    let root = Root::open(order)?;
+    for name in order.folders() {
+        let place = order.place(name);
+        let opened = match root {
+            Root::Own => place,
+            // The only way to say which folder, without a path for it: to be there.
+            Root::Granted(..) => {
+                fchdir(root.open_folder(place)?)?;
+                Path::new(".")
+            }
+        };
+        context
+            .preopened_dir(opened, text(name.into())?, FsPerms::ReadWrite)
+            .map_err(|error| error.context(format!("opening {}", place.display())))?;
+    }
+    Ok(())
 }
 
 /// Components make their own sockets: there is no way to hand them one.

@@ -11,8 +11,10 @@
 
 pub mod compile;
 pub mod component;
+pub mod folders;
 pub mod growth;
 pub mod guest;
+mod http;
 pub mod p1;
 pub mod places;
 pub mod service;

@@ -52,20 +52,20 @@ mod table;
 mod walk;
 
 pub use link::{Exited, LinkError, Program, link};
+pub(crate) use resolve::Resolver;
 
-use crate::{sys, worker::GuestLimits};
+use crate::{
+    folders::{FolderError, Root},
+    sys,
+    worker::GuestLimits,
+};
 use abi::Rights;
 use palisade_wasm::order::Order;
 use process::Strings;
-use resolve::Resolver;
-use rustix::{
-    fs::{Mode, OFlags, open},
-    io::Errno as Kernel,
-};
 use std::{
     ffi::OsStr,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 use table::{Descriptor, Table};
 use wasmtime::Memory;
@@ -89,13 +89,8 @@ pub struct Context {
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
     /// A folder of the order's.
-    #[error("wall: {} was to be open for the guest, but cannot be opened: {source}", path.display())]
-    Preopen {
-        /// The folder.
-        path: PathBuf,
-        /// What the kernel said.
-        source: Kernel,
-    },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// Fewer descriptors are allowed than the guest is started with.
     #[error(
         "policy: the guest is started with more open files than it may have: allow more with --files"
@@ -135,10 +130,10 @@ impl Context {
             }
         }
         context.take_descriptors(order)?;
-        for path in &order.preopens {
-            context.preopen(path, path.as_os_str())?;
+        let root = Root::open(order)?;
+        for name in order.folders() {
+            context.preopen_in(&root, order.place(name), name.as_os_str())?;
         }
-        context.preopen(&order.cwd, ".".as_ref())?;
         Ok(context)
     }
 
@@ -162,13 +157,14 @@ impl Context {
     ///
     /// When there is no such folder.
     pub fn preopen(&mut self, path: &Path, name: &OsStr) -> Result<(), ContextError> {
-        match open_folder(path) {
+        self.preopen_in(&Root::Own, path, name)
+    }
+
+    fn preopen_in(&mut self, root: &Root, path: &Path, name: &OsStr) -> Result<(), ContextError> {
+        match root.open_folder(path) {
             Ok(folder) => self.add(Descriptor::folder(folder, name.as_bytes())),
-            Err(Kernel::ACCESS) => Ok(()),
-            Err(source) => Err(ContextError::Preopen {
-                path: path.into(),
-                source,
-            }),
+            Err(error) if error.is_denied() => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -186,14 +182,5 @@ impl Context {
             Ok(_) => Ok(()),
             Err(_) => Err(ContextError::TooFewFiles),
         }
-    }
-}
-
-/// A folder that may be searched and not listed is opened all the same, to find what is in it.
-fn open_folder(path: &Path) -> Result<OwnedFd, Kernel> {
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match open(path, OFlags::RDONLY | flags, Mode::empty()) {
-        Err(Kernel::ACCESS) => open(path, OFlags::PATH | flags, Mode::empty()),
-        opened => opened,
     }
 }

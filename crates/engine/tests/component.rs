@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         sockets("listen", a_listener_takes_a_connection),
         sockets("datagram", a_connected_socket_sends_to_nobody_else),
         sockets("resolve", names_are_those_of_the_hosts_file),
+        sockets("request", a_request_is_answered),
         sockets("random-size", the_host_makes_no_huge_list),
         sockets("huge-list", the_host_takes_no_huge_list),
         sockets("handles", the_host_keeps_no_endless_table),
@@ -269,6 +270,38 @@ fn names_are_those_of_the_hosts_file(worker: &Worker) {
     assert!(run.stdout.contains("(127, 0, 0, 1)"), "{}", run.stdout);
     let run = worker.run(&["resolve", "no-such-name.invalid"]);
     assert_eq!(run.stdout, "resolve error name-unresolvable\n");
+}
+
+/// What a grant has to do with it is for the tests of the command.
+fn a_request_is_answered(worker: &Worker) {
+    let server = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = server.local_addr().expect("the address").to_string();
+    let run = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut connection, _) = server.accept().expect("accept");
+            let mut head = [0; 24];
+            connection.read_exact(&mut head).expect("read");
+            assert_eq!(&head, b"GET /path?query HTTP/1.1");
+            connection
+                .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
+                .expect("write");
+            // Not closed on what has not been read: that would take the answer back.
+            let _ = connection.read(&mut [0; 4096]);
+        });
+        worker.run(&["request", "http", &address])
+    });
+    assert_eq!(run.stdout, "request ok 200 abc\n");
+    let nobody = {
+        let closed = TcpListener::bind("127.0.0.1:0").expect("listen");
+        closed.local_addr().expect("the address").to_string()
+    };
+    for (authority, code) in [
+        (nobody.as_str(), "ConnectionRefused"),
+        ("no-such-name.invalid", "DnsError"),
+    ] {
+        let run = worker.run(&["request", "http", authority]);
+        assert!(run.stdout.contains(code), "{}", run.stdout);
+    }
 }
 
 fn the_host_makes_no_huge_list(worker: &Worker) {

@@ -124,7 +124,7 @@ fn generation(folder: &Path) -> Generation {
         registry: Arc::new(Registry::default()),
         log: Log::start(&config.log).expect("a log"),
     };
-    load(config, None, &tools).expect("a generation")
+    load(config, Vec::new(), None, &tools).expect("a generation")
 }
 
 /// What a client like `wrk` or a browser's library sends.

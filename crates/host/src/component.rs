@@ -19,11 +19,10 @@ use palisade_service::{
     AnswerBody, AnyBody, Component, Done, Errand, Fault, Host, Isolation, LoadError, SendError,
     Sending, Stream, Target, Worker,
 };
-use palisade_wasm::code::{self, Code};
+use palisade_wasm::code::Code;
 use std::{
     cell::OnceCell,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    path::{Path, PathBuf},
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -48,11 +47,6 @@ pub enum ComponentError {
     Engine(#[from] service::LoadError),
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error(
-        "policy: the component could write {}, where palisade keeps code that it runs later: keep it out of what is \
-         granted", path.display()
-    )]
-    CacheInReach { path: PathBuf },
 }
 
 /// A component, as all workers share it.
@@ -64,7 +58,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads what was compiled as a service. `caches` is where compiled code is kept, if not in the usual place.
+    /// Loads what was compiled as a service.
     ///
     /// # Errors
     ///
@@ -73,7 +67,6 @@ impl Loaded {
         code: &Code,
         settings: &config::Component,
         service: &config::Service,
-        caches: Option<&Path>,
         log: Log,
     ) -> Result<Self, ComponentError> {
         let engine = Engine::shared()?;
@@ -84,15 +77,6 @@ impl Loaded {
         let loaded = engine.load(code)?;
         let component =
             Component::new(&engine, &loaded, &service.policy, isolation, settings.share)?;
-        // Without a cache nothing of it can be written to.
-        if let Ok(cache) = code::open_cache(caches)
-            && let Some(path) = cache
-                .paths()
-                .into_iter()
-                .find(|path| component.reach().can_write(path))
-        {
-            return Err(ComponentError::CacheInReach { path });
-        }
         Ok(Self {
             component,
             budget: Budget::new(service.faults),
@@ -389,7 +373,7 @@ mod tests {
     use super::*;
     use palisade_network::{Network, SystemResolver};
     use palisade_policy::{ConnectGrant, HostPattern, Policy};
-    use std::net::TcpListener;
+    use std::{net::TcpListener, path::Path};
 
     fn network(connect: &str) -> (Network, Policy) {
         let text = format!("[grants]\nconnect = [\"{connect}\"]");

@@ -53,6 +53,7 @@ mod shared;
 mod supervisor;
 mod sys;
 
+pub(crate) use door::places as places_of_doors;
 pub use service::ProgramService;
 pub use shared::{Figures, State};
 pub use supervisor::Supervisor;

@@ -44,7 +44,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const ONE_SIGNAL: Duration = Duration::from_millis(300);
 
 /// What loads a configuration, beside what serves.
-pub type Load<L> = Box<dyn FnOnce(Config) -> Result<L, String> + Send>;
+pub type Load<L> = Box<dyn FnOnce(Config, Vec<PathBuf>) -> Result<L, String> + Send>;
 
 /// What is steered: workers, and what they serve with.
 pub trait Serving {
@@ -193,7 +193,8 @@ impl<S: Serving> Control<S> {
             watch.follow(files_of(&report.file, &file));
         }
         let load = serving.loader();
-        let loaded = load(file.config.clone()).map_err(ServeError::Load)?;
+        let files = files_of(&report.file, &file);
+        let loaded = load(file.config.clone(), files).map_err(ServeError::Load)?;
         let put = serving.put(loaded).map_err(ServeError::Load)?;
         let mut control = Self {
             path: report.file.clone(),
@@ -272,9 +273,11 @@ impl<S: Serving> Control<S> {
             watch.follow_on(files, known);
         }
         let load = self.serving.loader();
+        let path = self.path.clone();
         let thread = tokio::task::spawn_blocking(move || {
             let file = read?;
-            let loaded = load(file.config.clone()).map_err(ServeError::Load)?;
+            let files = files_of(&path, &file);
+            let loaded = load(file.config.clone(), files).map_err(ServeError::Load)?;
             Ok(Next { file, loaded })
         });
         self.loading = Some(Loading {
@@ -462,7 +465,7 @@ fn open_watch(report: &Report) -> Option<Watch> {
 }
 
 /// Every file that the server was made from, but for those that it serves.
-fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
+pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
     let config = &file.config;
     let modules = config.filters.values().map(|filter| &filter.module);
     let components = config

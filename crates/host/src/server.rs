@@ -7,12 +7,13 @@ use crate::{
     figures::Registry,
     log::{Level, Line, Log},
     program::Supervisor,
-    reload::{Control, Load, Put, ServeError, Serving},
+    reload::{Control, Load, Put, ServeError, Serving, files_of},
     site::{self, Generation, Site, Tools},
     worker::Workers,
 };
 use palisade_engine::guest::Engine;
 use palisade_filter::{Shared, SharedBounds};
+use palisade_policy::{visible, visible_lines};
 use palisade_process::{Launcher, Machine};
 use palisade_wasm::programs::Programs;
 use std::{
@@ -71,20 +72,20 @@ pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
 
 /// Says whether everything can be read and loaded.
 fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCode, ServeError> {
+    let shown = options.file.to_string_lossy();
+    let shown = visible(&shown);
     for warning in &file.warnings {
-        say(&format!("{}: {warning}", options.file.display()));
+        say(&format!("{shown}: {warning}"));
     }
-    server.loader()(file.config).map_err(ServeError::Load)?;
-    say(&format!(
-        "{}: everything in it can be served",
-        options.file.display()
-    ));
+    let files = files_of(&options.file, &file);
+    server.loader()(file.config, files).map_err(ServeError::Load)?;
+    say(&format!("{shown}: everything in it can be served"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line on stderr, if there is still somebody to read it. In one piece: the log may be written there too.
+/// Prints on stderr what acts on no terminal, if there is still somebody to read it. In one piece: the log may be written there too.
 pub fn say(text: &str) {
-    let line = format!("palisade: {text}\n");
+    let line = format!("palisade: {}\n", visible_lines(text));
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
@@ -151,8 +152,8 @@ impl Serving for Server {
 
     fn loader(&self) -> Load<Generation> {
         let (tools, previous) = (Arc::clone(&self.tools), self.generation.clone());
-        Box::new(move |config| {
-            site::load(config, previous.as_deref(), &tools).map_err(|error| describe(&error))
+        Box::new(move |config, files| {
+            site::load(config, files, previous.as_deref(), &tools).map_err(|error| describe(&error))
         })
     }
 

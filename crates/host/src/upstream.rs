@@ -34,6 +34,7 @@ pub(crate) use fields::prepare;
 pub use fields::{Head, take_out as take_out_connection_fields};
 pub(crate) use tally::Tally;
 pub use tls::Roots;
+pub(crate) use tls::files as files_of_roots;
 
 use crate::{
     body::Body,

@@ -13,8 +13,6 @@
 //!
 //! Every verdict is about the [canonical form](address::canonical) of an address.
 
-#![forbid(unsafe_code)]
-
 pub mod address;
 mod flag;
 mod gate;
@@ -23,10 +21,11 @@ mod network;
 mod observation;
 pub mod proxy;
 mod refusal;
+mod sys;
 mod wait;
 
 pub use gate::Gate;
-pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver};
+pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver, service};
 pub use network::{
     AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, ReadyListener,
     Uses, WildcardRule,

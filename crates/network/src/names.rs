@@ -17,6 +17,7 @@ mod hosts;
 mod name_services;
 mod refresh;
 mod resolv_conf;
+pub mod service;
 
 pub use refresh::Refresh;
 
@@ -46,6 +47,12 @@ pub trait Resolve: Send + Sync {
 
     /// The index of a network interface, by its name or its index in decimal.
     fn interface(&self, zone: &str) -> Option<u32>;
+
+    /// The files that a lookup reads, loads or executes. Whoever can change one, or put one there, chooses the
+    /// answers, or what runs in the lookup's process: no guest may whose names are looked up while it runs.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 }
 
 /// What a name stands for, and for how long.
@@ -67,6 +74,11 @@ pub enum ResolveError {
     /// Nobody answered.
     #[error("no name server answered ({0}): check the machine's network and /etc/resolv.conf")]
     NoAnswer(String),
+    /// The system's own lookup is not installed.
+    #[error(
+        "getent(1) is not in /usr/bin, and this name needs it: install the C library's programs"
+    )]
+    NoProgram,
     /// The lookup itself failed.
     #[error("the lookup failed in palisade itself; please report it")]
     Broken,
@@ -77,7 +89,7 @@ impl ResolveError {
     pub fn fault(&self) -> &'static str {
         match self {
             Self::NotFound => "policy",
-            Self::NoAnswer(_) => "host",
+            Self::NoAnswer(_) | Self::NoProgram => "host",
             Self::Broken => "wall",
         }
     }
@@ -123,6 +135,12 @@ impl Resolve for SystemResolver {
             netdevice::index_to_name(&any, index).ok().map(|_| index)
         };
         netdevice::name_to_index(&any, zone).ok().or_else(by_index)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let own = [&self.hosts, &self.resolv_conf, &self.nsswitch_conf];
+        let systems = getent::FILES.iter().map(PathBuf::from);
+        own.into_iter().cloned().chain(systems).collect()
     }
 }
 

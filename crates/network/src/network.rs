@@ -70,6 +70,11 @@ impl Network {
         !self.wildcards.is_empty()
     }
 
+    /// Whether names are looked up while the guest runs.
+    pub fn has_names(&self) -> bool {
+        !self.pins.is_empty() || self.needs_proxy()
+    }
+
     /// The lines that the guest's `/etc/hosts` has for granted names, as `ADDRESS NAME`; `None`
     /// where no name is granted. Addresses whose time is up are left out, those that a name must
     /// not stand for too.

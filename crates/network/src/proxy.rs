@@ -98,6 +98,8 @@ const LIMITS: Limits = Limits {
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
+    /// Until it serves.
+    listener: Option<TcpListener>,
     /// Each thread watches the other end: nothing is written, and closing it ends them.
     lifeline: Option<PipeWriter>,
     accepting: Option<JoinHandle<()>>,
@@ -125,12 +127,12 @@ impl fmt::Debug for Shared {
 }
 
 impl Proxy {
-    /// Starts the proxy and lets the guest connect to it; `None` where no wildcard is granted. What
-    /// it refuses goes to `observations`.
+    /// A proxy that listens, and that the guest may connect to, but does not serve yet; `None` where no
+    /// wildcard is granted. What it refuses goes to `observations`.
     ///
     /// # Errors
-    /// When it can't listen at the host's loopback, or no thread can be started.
-    pub fn start(
+    /// When it can't listen at the host's loopback.
+    pub fn listen(
         gate: Arc<Gate>,
         resolver: Arc<dyn Resolve>,
         observations: Arc<Observations>,
@@ -138,10 +140,10 @@ impl Proxy {
         if !gate.network().needs_proxy() {
             return Ok(None);
         }
-        Self::start_with(LIMITS, gate, resolver, observations).map(Some)
+        Self::listen_with(LIMITS, gate, resolver, observations).map(Some)
     }
 
-    fn start_with(
+    fn listen_with(
         limits: Limits,
         gate: Arc<Gate>,
         resolver: Arc<dyn Resolve>,
@@ -162,16 +164,27 @@ impl Proxy {
             waiting: AtomicUsize::new(0),
             served: AtomicUsize::new(0),
         });
-        let accepting = Arc::clone(&shared);
-        let accepting = thread::Builder::new()
-            .name("proxy".into())
-            .spawn(move || accepting.accept_all(&listener))?;
         gate.open_proxy(shared.address);
         Ok(Self {
             shared,
+            listener: Some(listener),
             lifeline: Some(ours),
-            accepting: Some(accepting),
+            accepting: None,
         })
+    }
+
+    /// Begins to serve.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn serve(&mut self) -> io::Result<()> {
+        let Some(listener) = self.listener.take() else {
+            return Ok(());
+        };
+        let shared = Arc::clone(&self.shared);
+        let builder = thread::Builder::new().name("proxy".into());
+        self.accepting = Some(builder.spawn(move || shared.accept_all(&listener))?);
+        Ok(())
     }
 
     /// Where it listens.

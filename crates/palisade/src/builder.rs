@@ -75,7 +75,7 @@ impl Builder {
         self.grant(Access::Read, path.as_ref(), None)
     }
 
-    /// Lets the guest read and execute `path`, which it sees as `guest`.
+    /// Lets the guest read and execute `path`, which it sees as `guest`; as `/`, it is the guest's root.
     pub fn read_as(self, path: impl AsRef<Path>, guest: impl Into<PathBuf>) -> Self {
         self.grant(Access::Read, path.as_ref(), Some(guest.into()))
     }
@@ -85,7 +85,7 @@ impl Builder {
         self.grant(Access::Write, path.as_ref(), None)
     }
 
-    /// Lets the guest read and write `path`, which it sees as `guest`.
+    /// Lets the guest read and write `path`, which it sees as `guest`; as `/`, it is the guest's root.
     pub fn write_as(self, path: impl AsRef<Path>, guest: impl Into<PathBuf>) -> Self {
         self.grant(Access::Write, path.as_ref(), Some(guest.into()))
     }
@@ -115,8 +115,8 @@ impl Builder {
         self
     }
 
-    /// Sets an environment variable. Besides these the guest has a short list: `PATH`, `HOME`,
-    /// `USER` and the language.
+    /// Sets an environment variable. Besides these a native guest has a short list: `PATH`, `HOME`,
+    /// `USER` and the language. WebAssembly has none.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.policy.grants.env.push(EnvGrant {
             name: name.into(),
@@ -332,8 +332,9 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        let plan = self.plan()?;
-        let code = self.code(&plan)?;
+        let mut plan = self.plan()?;
+        let machine = self.chosen_launcher().machine();
+        let code = plan.code_in_time(machine, self.caches.as_deref())?;
         self.spawn_planned(&plan, code.as_ref())
     }
 

@@ -79,6 +79,11 @@ pub struct FileGrant {
 }
 
 impl FileGrant {
+    /// Whether it makes a folder the guest's root.
+    pub fn is_root(&self) -> bool {
+        self.access.maps_host_path() && self.guest_path() == Path::new("/")
+    }
+
     /// The path inside the domain.
     pub fn guest_path(&self) -> &Path {
         self.guest.as_deref().unwrap_or(&self.host)

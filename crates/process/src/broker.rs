@@ -31,13 +31,17 @@ mod call;
 mod guest;
 mod hosts;
 mod local;
+pub(crate) mod lookups;
+pub(crate) mod maker;
 mod message;
 mod pending;
 mod repeated;
 mod request;
 
 use crate::{
+    confine::Kept,
     keeper::record_bytes,
+    machine::Machine,
     plan::Plan,
     sys::{
         notify::{self, Notification},
@@ -48,8 +52,12 @@ use crate::{
 use budget::Budget;
 use call::{Answer, Brokered};
 use local::Performer;
+use lookups::Asked;
+use maker::Maker;
 use palisade_network::{
-    Gate, Observation, Observations, Proxy, Refresh, Resolve, SystemResolver, address::canonical,
+    Gate, Observation, Observations, Proxy, Refresh, Resolve,
+    address::canonical,
+    service::{self, RemoteResolver},
 };
 use pending::Pending;
 use repeated::Repeated;
@@ -80,7 +88,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Prepared {
     gate: Arc<Gate>,
     observations: Arc<Observations>,
-    resolver: Arc<SystemResolver>,
+    /// Where there are names: who is asked for them, and where that arrives.
+    names: Option<(Arc<RemoteResolver>, Asked)>,
     proxy: Option<Proxy>,
 }
 
@@ -93,6 +102,7 @@ pub(crate) struct Broker {
     shared: Arc<Shared>,
     /// Keeps the addresses of names up to date.
     names: Option<Refresh>,
+    asked: Option<Asked>,
 }
 
 /// What the threads of a broker work on.
@@ -104,6 +114,10 @@ struct Shared {
     /// Where the guest finds names below a wildcard.
     proxy: Option<Proxy>,
     performer: Performer,
+    /// Where the memory of sockets is limited, who makes them.
+    maker: Option<Maker>,
+    /// Internet sockets may be the host's; else they are those of an empty network.
+    has_network: bool,
     repeated: Repeated,
     /// Readable when there is nobody left to answer.
     stop: OwnedFd,
@@ -130,16 +144,37 @@ impl Prepared {
         }
         let gate = Arc::new(Gate::new(plan.network.clone()));
         let observations = Arc::new(Observations::of_refusals());
-        let resolver = Arc::new(SystemResolver::default());
-        let asked: Arc<dyn Resolve> = resolver.clone();
-        let start = || Proxy::start(Arc::clone(&gate), asked, Arc::clone(&observations));
-        let proxy = with_signals_blocked(start)?;
+        let mut names = None;
+        let mut proxy = None;
+        if plan.network.has_names() {
+            let (asker, asked) = service::connect()?;
+            let asker = Arc::new(asker);
+            let theirs: Arc<dyn Resolve> = asker.clone();
+            proxy = Proxy::listen(Arc::clone(&gate), theirs, Arc::clone(&observations))?;
+            names = Some((asker, Asked::Waiting(asked)));
+        }
         Ok(Some(Self {
             gate,
             observations,
-            resolver,
+            names,
             proxy,
         }))
+    }
+
+    /// Has names looked up from now on. While the domain is made: nobody waits for it then.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no more threads or processes.
+    pub(crate) fn look_names_up(
+        &mut self,
+        place: lookups::Place,
+        machine: &Machine,
+    ) -> io::Result<()> {
+        if let Some((_, asked)) = &mut self.names {
+            asked.serve(place, machine.landlock_abi)?;
+        }
+        Ok(())
     }
 
     /// Variables that tell the guest's programs of the proxy.
@@ -157,12 +192,24 @@ impl Prepared {
     ///
     /// When no thread can be made.
     pub(crate) fn start(
-        self,
+        mut self,
         listener: OwnedFd,
         hosts_file: Option<OwnedFd>,
         plan: &Plan,
         socket: &OwnedFd,
+        maker: Option<Maker>,
     ) -> io::Result<Broker> {
+        maker.as_ref().map(Maker::confirm).transpose()?;
+        let walls = Kept::of_broker().walls(None).map_err(io::Error::other)?;
+        let (asker, asked) = self.names.unzip();
+        let names = match asker {
+            Some(asker) => {
+                let gate = Arc::clone(&self.gate);
+                let proxy = self.proxy.as_mut();
+                walls.start(move || serve_names(proxy, hosts_file, gate, asker))?
+            }
+            None => None,
+        };
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
@@ -170,7 +217,9 @@ impl Prepared {
             gate: self.gate,
             observations: self.observations,
             proxy: self.proxy,
-            performer: Performer::new(socket.try_clone()?, local::Refused::of(plan)),
+            performer: Performer::new(socket.try_clone()?, plan),
+            has_network: plan.has_brokered_network(),
+            maker,
             repeated: Repeated::default(),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         });
@@ -179,29 +228,45 @@ impl Prepared {
         let last_word = LastWord(socket.try_clone()?);
         let thread = small_thread("palisade-broker", move || {
             let _last_word = last_word;
+            if let Err(error) = walls.around_this_thread() {
+                panic!("{error}");
+            }
             answers.run();
             drop::<Sender<()>>(alive);
         })?;
-        let gate = Arc::clone(&shared.gate);
-        let names = with_signals_blocked(|| hosts::keep(hosts_file, gate, self.resolver))?;
         Ok(Broker {
             thread: Some(thread),
             lifeline,
             shared,
             names,
+            asked,
         })
     }
+}
+
+fn serve_names(
+    proxy: Option<&mut Proxy>,
+    hosts_file: Option<OwnedFd>,
+    gate: Arc<Gate>,
+    asker: Arc<RemoteResolver>,
+) -> io::Result<Option<Refresh>> {
+    proxy.map_or(Ok(()), Proxy::serve)?;
+    hosts::keep(hosts_file, gate, asker)
 }
 
 impl Broker {
     /// What was tried, once nothing of the domain runs any more.
     pub(crate) fn finish(&mut self) -> Observed {
         self.names = None;
+        self.asked = None;
         // It cannot be full: a count of 2^64 - 1.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
         let waited = self.lifeline.recv_timeout(PATIENCE);
         if let (Some(thread), Err(RecvTimeoutError::Disconnected)) = (self.thread.take(), waited) {
             let _ = thread.join();
+        }
+        if let Some(maker) = &self.shared.maker {
+            maker.dismiss();
         }
         let (different, more) = self.shared.observations.drain();
         Observed { different, more }

@@ -3,11 +3,14 @@
 use crate::{
     Tier,
     broker::{Broker, Observed},
-    cgroup, denials,
+    cgroup,
+    confine::Kept,
+    denials,
     keeper::{Keeper, Parked, receive_record, record_bytes},
-    launch::{StartTimes, Successor, held::Held, monotonic_ns},
+    launch::{Followed, NAMES, StartTimes, Successor, held::Held, monotonic_ns},
     plan::Plan,
-    wire::{self, ended},
+    relay::Relay,
+    wire::{self, Record, ended},
 };
 use palisade_wall::{Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
 use rustix::{
@@ -19,8 +22,13 @@ use rustix::{
 use std::{
     fmt,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
+
+/// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The wall failed while a guest ran. The guest is ended then.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +101,7 @@ pub struct Domain {
     start: StartTimes,
     command: Vec<String>,
     enforcement: Vec<Enforcement>,
+    guarded: Vec<PathBuf>,
     last_words: Option<[u64; wire::RECORD_WORDS]>,
     output_limit_reached: bool,
     counted: cgroup::Usage,
@@ -100,6 +109,9 @@ pub struct Domain {
     successor: Option<Successor>,
     broker: Option<Broker>,
     observed: Observed,
+    /// The input file of which the guest reads a view.
+    followed: Option<Followed>,
+    relay: Option<Relay>,
     epilogue: Option<Epilogue>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
@@ -124,6 +136,7 @@ impl Domain {
             start,
             command: plan.command.clone(),
             enforcement: plan.enforcement.clone(),
+            guarded: plan.guarded().to_vec(),
             last_words: None,
             output_limit_reached: false,
             counted: cgroup::Usage::default(),
@@ -131,6 +144,8 @@ impl Domain {
             successor: None,
             broker: None,
             observed: Observed::default(),
+            followed: None,
+            relay: None,
             epilogue: None,
             is_last: false,
             gone: false,
@@ -147,6 +162,11 @@ impl Domain {
         self
     }
 
+    pub(crate) fn with_streams(mut self, flow: (Option<Followed>, Option<Relay>)) -> Self {
+        (self.followed, self.relay) = flow;
+        self
+    }
+
     pub(crate) fn last_of_keeper(mut self) -> Self {
         // What is held on the host is the keeper's to remove should this process die before it has.
         self.is_last = self.held.is_empty();
@@ -160,9 +180,36 @@ impl Domain {
         self
     }
 
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// What it takes to see this domain to its end.
+    pub(crate) fn kept(&self) -> Kept<'_> {
+        self.held.kept()
+    }
+
     /// The master end of the guest's terminal, once.
     pub fn take_terminal(&mut self) -> Option<OwnedFd> {
         self.terminal.take()
+    }
+
+    /// Hangs up once all that the guest wrote to relayed streams ([`crate::Streams`]) has reached the outside,
+    /// after [`Event::Ended`]; `None` where nothing is relayed. [`Domain::wait`] waits for it as well, but for
+    /// a few seconds only: whoever is to read it may not.
+    pub fn relayed(&self) -> Option<BorrowedFd<'_>> {
+        self.relay.as_ref().map(Relay::done)
+    }
+
+    /// Leaves off waiting for that. It goes on for as long as this process lives.
+    pub fn leave_relayed(&mut self) {
+        self.relay = None;
+    }
+
+    /// The stream of which not everything could be written outside, and why.
+    pub fn relay_failure(&self) -> Option<(&'static str, Errno)> {
+        let (number, errno) = self.relay.as_ref()?.failure()?;
+        Some((NAMES[number], errno))
     }
 
     /// Pid of the domain's first process, on the host.
@@ -227,21 +274,29 @@ impl Domain {
             return Ok(Event::Ended);
         }
         let received = receive_record(self.socket.as_fd()).map_err(DomainError::Talk)?;
-        match received {
-            Some((record, _)) if record.kind == wire::INIT_STOPPED => {
-                Ok(Event::Stopped(record.words[0] as i32))
+        let event = self.understand(received.map(|(record, _)| record));
+        if let (Event::Ended, Some(relay)) = (event, &self.relay) {
+            relay.stop();
+        }
+        Ok(event)
+    }
+
+    fn understand(&mut self, record: Option<Record>) -> Event {
+        match record {
+            Some(record) if record.kind == wire::INIT_STOPPED => {
+                Event::Stopped(record.words[0] as i32)
             }
-            Some((record, _)) if record.kind == wire::INIT_CONTINUED => Ok(Event::Continued),
-            Some((record, _)) if record.kind == wire::INIT_ENDED => {
+            Some(record) if record.kind == wire::INIT_CONTINUED => Event::Continued,
+            Some(record) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
                 if self.is_last {
                     // While init leaves too, rather than after it.
                     self.keeper.leave();
                 }
-                Ok(Event::Ended)
+                Event::Ended
             }
             // Init is gone without a word; what became of it shows when the domain is gone too.
-            _ => Ok(Event::Ended),
+            _ => Event::Ended,
         }
     }
 
@@ -273,6 +328,7 @@ impl Domain {
         }
         let mut fds = [PollFd::new(&self.parked.pidfd, PollFlags::IN)];
         let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
+        self.finish_streams();
         if let Some(broker) = &mut self.broker {
             self.observed = broker.finish();
         }
@@ -283,6 +339,16 @@ impl Domain {
         }
     }
 
+    fn finish_streams(&mut self) {
+        if let Some(relay) = &self.relay {
+            relay.stop();
+            relay.wait(PATIENCE);
+        }
+        if let Some(followed) = self.followed.take() {
+            followed.catch_up();
+        }
+    }
+
     fn report(&self, words: &[u64; wire::RECORD_WORDS]) -> Report {
         let exit = Exit::from_wait_status(words[ended::STATUS] as u32);
         let ending = self.ending(words);
@@ -290,6 +356,7 @@ impl Domain {
             version: REPORT_VERSION,
             wall: "process".into(),
             trap: None,
+            lost: self.lost(words),
             command: self.command.clone(),
             exit,
             ending,
@@ -307,9 +374,16 @@ impl Domain {
             wire::REASON_TIME => Ending::TimeLimit,
             wire::REASON_CPU_TIME => Ending::CpuTimeLimit,
             wire::REASON_KILLED => Ending::Supervisor,
+            wire::REASON_UNPROTECTED => Ending::Unprotected,
             _ if self.ran_out_of_memory() && is_killed(words) => Ending::MemoryLimit,
             _ => Ending::Guest,
         }
+    }
+
+    /// The path whose protection was taken away.
+    fn lost(&self, words: &[u64; wire::RECORD_WORDS]) -> Option<String> {
+        let path = self.guarded.get(words[ended::LOST] as usize)?;
+        (words[ended::REASON] == wire::REASON_UNPROTECTED).then(|| path.to_string_lossy().into())
     }
 
     fn ran_out_of_memory(&self) -> bool {
@@ -342,10 +416,12 @@ impl Domain {
 
     fn usage(&self, words: &[u64; wire::RECORD_WORDS]) -> Usage {
         const BLOCK_BYTES: u64 = 512;
+        let waited_for_us = (words[ended::USER_US], words[ended::SYSTEM_US]);
+        let (user_us, system_us) = self.counted.processor_us().unwrap_or(waited_for_us);
         Usage {
             wall_us: words[ended::GUEST_END_NS].saturating_sub(self.start.exec_ns) / 1000,
-            user_us: words[ended::USER_US],
-            system_us: words[ended::SYSTEM_US],
+            user_us,
+            system_us,
             peak_process_bytes: words[ended::MAX_RSS_KIB] * 1024,
             peak_domain_bytes: self.counted.memory_peak_bytes,
             minor_faults: words[ended::MINOR_FAULTS],

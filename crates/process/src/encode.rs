@@ -2,7 +2,7 @@
 
 use crate::{
     Tier,
-    launch::Terminal,
+    launch::{Reopened, Terminal},
     plan::{Landlock, Plan, Step, StreamFiles},
     wire::{self, op},
 };
@@ -51,13 +51,43 @@ impl Writer {
 }
 
 /// Encodes the plan's file system. `attached` tells which mounts come as descriptors: their index
-/// in the message.
-pub(crate) fn encode_steps(plan: &Plan, attached: impl Fn(usize) -> Option<u32>) -> Vec<u8> {
+/// in the message. An input file is opened anew as long as the host's paths are there.
+pub(crate) fn encode_steps(
+    plan: &Plan,
+    reopened: Option<&Reopened>,
+    attached: impl Fn(usize) -> Option<u32>,
+) -> Vec<u8> {
     let mut writer = Writer::default();
     if plan.tier != Tier::Bare {
         for (index, step) in plan.steps.iter().enumerate() {
+            if let (Step::LeaveHost { .. }, Some(reopened)) = (step, reopened) {
+                write_reopened(&mut writer, reopened);
+            }
             write_step(&mut writer, step, attached(index), plan.keeps(step));
         }
+        if !plan.meeting_places.is_empty() {
+            writer.u32(op::PLACES);
+            writer.texts(plan.meeting_places.iter().map(|place| place.as_os_str()));
+        }
+    }
+    writer.bytes
+}
+
+fn write_reopened(writer: &mut Writer, reopened: &Reopened) {
+    const STDIN: u32 = 0;
+    let (major, minor) = reopened.device;
+    writer.u32(op::REOPEN).u32(STDIN).u32(major).u32(minor);
+    writer
+        .u64(reopened.inode)
+        .u64(reopened.offset)
+        .path(&reopened.path);
+}
+
+/// Encodes the sockets of the domain's own that are its streams, each with the mask of those.
+pub(crate) fn encode_pairs(masks: impl Iterator<Item = u32>) -> Vec<u8> {
+    let mut writer = Writer::default();
+    for mask in masks {
+        writer.u32(op::PAIR).u32(mask);
     }
     writer.bytes
 }
@@ -79,14 +109,19 @@ pub(crate) fn encode_guest_ahead() -> [u8; 4] {
     op::GUEST_AHEAD.to_ne_bytes()
 }
 
-/// Encodes the guest's control groups, by the position of their descriptors, and its terminal.
+/// Encodes the guest's control groups, by the position of their descriptors, and its terminal. A counter
+/// comes with the ns in its unit.
 pub(crate) fn encode_surroundings(
     tasks: std::ops::Range<u32>,
+    counter: Option<(u32, u32)>,
     terminal: Option<&Terminal>,
 ) -> Vec<u8> {
     let mut writer = Writer::default();
     for position in tasks {
         writer.u32(op::JOIN).u32(position);
+    }
+    if let Some((position, unit_ns)) = counter {
+        writer.u32(op::CPU_COUNTER).u32(position).u32(unit_ns);
     }
     if let Some(terminal) = terminal {
         write_terminal(&mut writer, terminal);
@@ -240,10 +275,32 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
                 .u32(clear.bits())
                 .path(target);
         }
+        Step::Watch { target } => {
+            let folder = target.parent().unwrap_or(target);
+            writer.u32(op::WATCH).path(target).path(folder);
+        }
+        Step::Guard { targets } => {
+            writer.u32(op::GUARD);
+            writer.texts(targets.iter().map(|target| target.as_os_str()));
+        }
         Step::MountProc { target } => drop(writer.u32(op::PROC).path(target)),
         Step::OpenProc => drop(writer.u32(op::OWN_PROC)),
         Step::MountTerminals { target } => drop(writer.u32(op::DEVPTS).path(target)),
-        Step::LeaveHost => drop(writer.u32(op::PIVOT)),
+        Step::Show {
+            source,
+            set,
+            target,
+        } => drop(
+            writer
+                .u32(op::SHOW)
+                .path(source)
+                .u32(set.bits())
+                .path(target),
+        ),
+        Step::LeaveHost { root } => {
+            let root = root.as_deref().unwrap_or(Path::new(""));
+            writer.u32(op::PIVOT).path(root);
+        }
         Step::NameHost { name } => drop(writer.u32(op::HOST_NAME).text(name.as_bytes())),
     }
 }

@@ -12,7 +12,10 @@ use std::{
     ffi::{OsStr, OsString},
     os::{
         fd::AsRawFd,
-        unix::ffi::{OsStrExt, OsStringExt},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::PermissionsExt,
+        },
     },
     path::{Path, PathBuf},
     sync::LazyLock,
@@ -72,16 +75,28 @@ pub trait Host {
     /// The kernel's answer, `NOENT` above all.
     fn find(&self, path: &Path) -> rustix::io::Result<Found>;
 
+    /// What lies at a path that is no link, and its permission bits: less than [`Host::find`] tells, by one call.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer.
+    fn kind_and_mode(&self, path: &Path) -> rustix::io::Result<(Kind, u32)> {
+        self.find(path).map(|found| (found.kind, found.mode))
+    }
+
     /// Where a symlink points; `None` if the path is not one.
     fn link(&self, path: &Path) -> Option<PathBuf>;
 
     /// Names in a folder, sorted; none if it can't be read.
     fn names(&self, folder: &Path) -> Vec<OsString>;
 
+    /// Names of what in a folder is no link; none if it can't be read.
+    fn files(&self, folder: &Path) -> Vec<OsString>;
+
     /// Who knows the addresses of names and the numbers of interfaces.
     fn resolver(&self) -> &dyn Resolve;
 
-    /// A file's content, if it is a regular file of at most `most_bytes`.
+    /// A file's content, if it is a regular file of at most `most_bytes` that everybody may read.
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>>;
 
     /// What is mounted, in the order in which it was.
@@ -164,6 +179,11 @@ impl Host for ThisHost {
         })
     }
 
+    fn kind_and_mode(&self, path: &Path) -> rustix::io::Result<(Kind, u32)> {
+        let stat = rustix::fs::lstat(path)?;
+        Ok((kind_of(stat.st_mode)?, stat.st_mode & 0o7777))
+    }
+
     fn link(&self, path: &Path) -> Option<PathBuf> {
         let target = rustix::fs::readlink(path, Vec::new()).ok()?;
         Some(path_from(&target))
@@ -176,6 +196,15 @@ impl Host for ThisHost {
         names
     }
 
+    fn files(&self, folder: &Path) -> Vec<OsString> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        // An entry tells its kind itself.
+        let is_link =
+            |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let files = entries.filter(|entry| !is_link(entry));
+        files.map(|entry| entry.file_name()).collect()
+    }
+
     fn resolver(&self) -> &dyn Resolve {
         static RESOLVER: LazyLock<SystemResolver> = LazyLock::new(SystemResolver::default);
         &*RESOLVER
@@ -183,7 +212,9 @@ impl Host for ThisHost {
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         let metadata = std::fs::metadata(path).ok()?;
-        (metadata.is_file() && metadata.len() <= most_bytes).then(|| std::fs::read(path).ok())?
+        let is_open_to_all = metadata.permissions().mode() & 0o4 != 0;
+        (metadata.is_file() && is_open_to_all && metadata.len() <= most_bytes)
+            .then(|| std::fs::read(path).ok())?
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {

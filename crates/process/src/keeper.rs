@@ -234,6 +234,28 @@ impl Keeper {
         })
     }
 
+    /// Asks for a process that makes sockets as a member of these groups: one of version 2 to be born in, or
+    /// the `tasks` files of others, under this filter. Gives the socket to it.
+    pub(crate) fn order_maker(
+        &self,
+        born_in: Option<BorrowedFd<'_>>,
+        tasks: Option<BorrowedFd<'_>>,
+        filter: &[u8],
+    ) -> Result<OwnedFd, KeeperError> {
+        let (socket, makers_end) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(KeeperError::Talk)?;
+        let groups = born_in.into_iter().chain(tasks);
+        let fds: Vec<_> = [makers_end.as_fd()].into_iter().chain(groups).collect();
+        let words = [born_in.is_some().into()];
+        self.send(wire::KEEPER_MAKER, &words, filter, &fds)?;
+        Ok(socket)
+    }
+
     /// A user namespace that maps the owner of files on disk to the domain's host uid.
     pub(crate) fn map_ids(
         &self,
@@ -242,7 +264,7 @@ impl Keeper {
         host_uid: u32,
     ) -> Result<OwnedFd, KeeperError> {
         let words = [disk_uid.into(), disk_gid.into(), host_uid.into()];
-        let (record, namespace) = self.ask(wire::KEEPER_MAP_IDS, &words, &[])?;
+        let (record, namespace) = self.ask(wire::KEEPER_MAP_IDS, &words, &[], &[])?;
         match (record.kind, namespace) {
             (wire::KEEPER_IDS_MAPPED, Some(namespace)) => Ok(namespace),
             (wire::KEEPER_FAILED, _) => Err(KeeperError::MapIds(errno_of(&record))),
@@ -250,9 +272,15 @@ impl Keeper {
         }
     }
 
-    /// Has the keeper remove these paths should this process die: see [`wire::KEEPER_REMEMBER`].
-    pub(crate) fn remember(&self, list: u32, paths: &[u8]) -> Result<(), KeeperError> {
-        let (record, _) = self.ask(wire::KEEPER_REMEMBER, &[list.into()], paths)?;
+    /// Has the keeper remove these names in these folders should this process die: see
+    /// [`wire::KEEPER_REMEMBER`].
+    pub(crate) fn remember(
+        &self,
+        list: u32,
+        folders: &[BorrowedFd<'_>],
+        names: &[u8],
+    ) -> Result<(), KeeperError> {
+        let (record, _) = self.ask(wire::KEEPER_REMEMBER, &[list.into()], names, folders)?;
         match record.kind {
             wire::KEEPER_REMEMBERED => Ok(()),
             wire::KEEPER_FAILED => Err(KeeperError::Talk(errno_of(&record))),
@@ -265,9 +293,10 @@ impl Keeper {
         kind: u64,
         words: &[u64],
         tail: &[u8],
+        fds: &[BorrowedFd<'_>],
     ) -> Result<(Record, Option<OwnedFd>), KeeperError> {
         let _asking = lock(&self.asking);
-        self.send(kind, words, tail, &[])?;
+        self.send(kind, words, tail, fds)?;
         self.confirm()?;
         let (record, mut fds) = receive_record(self.control.as_fd())
             .map_err(talk_error)?
@@ -280,6 +309,16 @@ impl Keeper {
         self.send(wire::KEEPER_FORGET, &[list.into()], &[], &[])
     }
 
+    /// Has the keeper give up what it needs for further domains: see [`wire::KEEPER_CONFINE`].
+    pub(crate) fn confine(
+        &self,
+        rules: Option<BorrowedFd<'_>>,
+        program: &[u8],
+    ) -> Result<(), KeeperError> {
+        let rules: Vec<_> = rules.into_iter().collect();
+        self.send(wire::KEEPER_CONFINE, &[], program, &rules)
+    }
+
     fn send(
         &self,
         kind: u64,
@@ -289,7 +328,7 @@ impl Keeper {
     ) -> Result<(), KeeperError> {
         let record = record_bytes(kind, words);
         let parts = [IoSlice::new(&record), IoSlice::new(tail)];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             ancillary.push(SendAncillaryMessage::ScmRights(fds));

@@ -9,16 +9,18 @@ mod prelude;
 mod streams;
 
 pub use error::LaunchError;
+pub(crate) use streams::{Followed, NAMES, Reopened};
 pub use streams::{Streams, Terminal};
 
 use crate::{
-    Tier, broker,
+    ConfineError, Tier,
+    broker::{self, lookups, maker::Maker},
     domain::Domain,
     encode,
     keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
     machine::Machine,
     plan::{Plan, StreamFiles},
-    seccomp::Groups,
+    seccomp::{self, Groups, Instruction},
     wire::{self, Step, started},
 };
 use held::Held;
@@ -48,6 +50,7 @@ pub struct Launcher {
     parks_ahead: bool,
     /// One guest is all that it will ever start.
     is_for_one: bool,
+    lookups: lookups::Place,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
 }
@@ -62,6 +65,7 @@ impl Launcher {
             ordered: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
+            lookups: lookups::Place::default(),
             filter: Mutex::default(),
         }
     }
@@ -71,6 +75,14 @@ impl Launcher {
     #[must_use]
     pub fn park_ahead(mut self) -> Self {
         self.parks_ahead = true;
+        self
+    }
+
+    /// Look names up in a process forked from this one, not in a thread, if this is the only thread of its
+    /// process when it launches a guest with granted names.
+    #[must_use]
+    pub fn look_names_up_apart(mut self) -> Self {
+        self.lookups = lookups::Place::Process;
         self
     }
 
@@ -132,7 +144,8 @@ impl Launcher {
     /// When the keeper is gone.
     pub fn park(&self, plan: &Plan) -> Result<(), LaunchError> {
         let files = StreamFiles::default();
-        self.order(Prelude::of(plan, &self.filter_of(plan, files)?, files))
+        let filter = self.filter_of(plan, files)?;
+        self.order(Prelude::of(plan, &filter, files, false))
     }
 
     fn order(&self, prelude: Prelude) -> Result<(), LaunchError> {
@@ -191,6 +204,19 @@ impl Launcher {
         }
     }
 
+    /// Takes from the keeper, and from the calling thread and all that it starts, what seeing this domain to
+    /// its end does not need: programs, processes, sockets, and files but those that are open. It can't be
+    /// undone, and this launcher starts no further domain.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses. The thread may have lost something by then.
+    pub fn confine_to(&self, domain: &Domain) -> Result<(), ConfineError> {
+        let walls = domain.kept().walls(self.machine.landlock_abi)?;
+        walls.around_keeper(domain.keeper())?;
+        walls.around_this_thread()
+    }
+
     /// Waits until a domain that was parked is ready, so that the next launch need not.
     ///
     /// # Errors
@@ -221,10 +247,12 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
-        let files = streams.files()?;
+        let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
+        let files = ready.files;
         let seccomp = self.filter_of(plan, files)?;
-        let held = self.hold(plan)?;
-        let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, files));
+        let mut held = self.hold(plan)?;
+        let needs_init = ready.needs_init();
+        let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, files, needs_init));
         let ahead = match held.cgroup_to_be_born_in()? {
             Some(cgroup) => self.order_in(cgroup.as_fd())?,
             // A domain that has only its namespaces suits every launch.
@@ -235,6 +263,7 @@ impl Launcher {
             prelude: done,
         } = ahead;
         let keeper = self.keeper()?;
+        held.tell(plan, &keeper)?;
         let mounts = if mounts::are_needed(plan) {
             keeper.confirm()?;
             mounts::prepare(&keeper, plan, domain.parked()?.host_uid)?
@@ -242,14 +271,21 @@ impl Launcher {
             mounts::Prepared::default()
         };
         let tasks = held.cgroups_to_join()?;
+        let counter = held.cpu_counter()?;
+        let maker = maker_of(plan, &held, &keeper)?;
         let listeners = Listeners::of(plan, streams.passed)?;
-        let network = broker::Prepared::of(plan).map_err(LaunchError::Broker)?;
-        let mut fds = vec![streams.stdin, streams.stdout, streams.stderr];
+        let mut network = broker::Prepared::of(plan).map_err(LaunchError::Broker)?;
+        let mut fds = ready.fds().to_vec();
         let mounts_from = fds.len() as u32;
         fds.extend(mounts.fds());
         let tasks_from = fds.len() as u32;
         fds.extend(tasks.iter().map(AsFd::as_fd));
         let tasks = tasks_from..fds.len() as u32;
+        let counter_at = fds.len() as u32;
+        fds.extend(counter.iter().map(|counter| counter.file.as_fd()));
+        let counter = counter
+            .as_ref()
+            .map(|counter| (counter_at, counter.unit_ns));
         let listeners_from = fds.len() as u32;
         fds.extend(listeners.fds());
         fds.extend(listeners.others());
@@ -257,11 +293,13 @@ impl Launcher {
         let mut body = Vec::new();
         if done.is_empty() {
             let attached = |index| mounts.position(index).map(|place| place + mounts_from);
-            body = encode::encode_steps(plan, attached);
+            body = encode::encode_steps(plan, ready.reopened.as_ref(), attached);
         }
         if !done.has_guest {
+            body.extend(encode::encode_pairs(ready.pairs()));
             body.extend(encode::encode_surroundings(
                 tasks,
+                counter,
                 streams.terminal.as_ref(),
             ));
             body.extend(encode::encode_confinement(plan, &seccomp, files));
@@ -282,6 +320,10 @@ impl Launcher {
             sent => sent.map_err(LaunchError::Send)?,
         }
         let sent_ns = monotonic_ns();
+        if let Some(network) = &mut network {
+            let begun = network.look_names_up(self.lookups, &self.machine);
+            begun.map_err(LaunchError::Broker)?;
+        }
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
         let (socket, parked) = domain.into_parts()?;
@@ -290,12 +332,20 @@ impl Launcher {
             terminal,
             listener,
             hosts_file,
+            input,
+            pairs,
         } = await_start(&socket, plan)?;
+        // Its copies of the guest's ends must go before anybody waits for their end.
+        drop(fds);
         let broker = listener
             .zip(network)
-            .map(|(listener, network)| network.start(listener, hosts_file, plan, &socket))
+            .map(|(listener, network)| network.start(listener, hosts_file, plan, &socket, maker))
             .transpose()
             .map_err(LaunchError::Broker)?;
+        held.sweep(plan);
+        let flow = ready
+            .begin(input, pairs, self.machine.landlock_abi)
+            .map_err(LaunchError::Relay)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
@@ -304,6 +354,7 @@ impl Launcher {
         });
         let domain = Domain::new(keeper, (socket, parked), plan, held, terminal, phases);
         let domain = domain.followed_by(successor).with_broker(broker);
+        let domain = domain.with_streams(flow);
         Ok(if self.is_for_one {
             domain.last_of_keeper()
         } else {
@@ -354,6 +405,20 @@ impl Successor {
     }
 }
 
+/// Who makes the guest's sockets of the host's network, where their memory is limited.
+fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Option<Maker>, LaunchError> {
+    let need = &plan.held_by_cgroup;
+    let Some(memory_bytes) = need.memory_bytes.filter(|_| plan.makes_host_sockets()) else {
+        return Ok(None);
+    };
+    let (born_in, tasks) = held.memory_group()?;
+    let [born_in, tasks] = [&born_in, &tasks].map(|group| group.as_ref().map(AsFd::as_fd));
+    let filter = seccomp::compile(&seccomp::maker())?;
+    let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
+    let socket = keeper.order_maker(born_in, tasks, &filter)?;
+    Ok(Some(Maker::ordered(socket, memory_bytes)))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere leaves the queue whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -388,6 +453,10 @@ struct Started {
     listener: Option<OwnedFd>,
     /// The domain's own, open for writing, where it has names whose addresses may change.
     hosts_file: Option<OwnedFd>,
+    /// The input file, as the guest has it.
+    input: Option<OwnedFd>,
+    /// Sockets in place of streams: our end and the guest's of each.
+    pairs: Vec<(OwnedFd, OwnedFd)>,
 }
 
 fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
@@ -398,11 +467,19 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
         wire::INIT_STARTED => {
             let attached = record.words[started::ATTACHED];
             let mut take = |bit| (attached & bit != 0).then(|| fds.pop_front()).flatten();
+            let (terminal, listener) =
+                (take(wire::ATTACHED_TERMINAL), take(wire::ATTACHED_LISTENER));
+            let (hosts_file, input) = (take(wire::ATTACHED_FILE), take(wire::ATTACHED_INPUT));
+            let pairs = (0..record.words[started::PAIRS])
+                .map_while(|_| fds.pop_front().zip(fds.pop_front()))
+                .collect();
             Ok(Started {
                 words: record.words,
-                terminal: take(wire::ATTACHED_TERMINAL),
-                listener: take(wire::ATTACHED_LISTENER),
-                hosts_file: take(wire::ATTACHED_FILE),
+                terminal,
+                listener,
+                hosts_file,
+                input,
+                pairs,
             })
         }
         wire::INIT_FAILED => {

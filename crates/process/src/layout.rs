@@ -5,9 +5,10 @@
 //! asked what lies where.
 
 use crate::{
-    host::{Found, Host, Kind, Mount},
-    plan::{Attributes, FILE_MODE, FOLDER_MODE, Placeholder, PlanError, Step},
-    view::{self, Piece},
+    host::{Found, Host, Identity, Kind, Mount, other_paths},
+    plan::{Attributes, Placeholder, PlanError, Step},
+    view::{self, Check, Piece},
+    wire::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
 use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, UnixGrant};
 use rustix::io::Errno;
@@ -15,6 +16,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
+
+mod root;
+
+pub(crate) use root::{OwnPlaces, ROOT_PLACE, in_root_place, mount_program};
 
 /// Folders of the domain's own `tmpfs` that the guest may write to.
 pub(crate) const PRIVATE_FOLDERS: [&str; 2] = ["/tmp", "/dev/shm"];
@@ -26,6 +31,8 @@ enum Place {
     Host(HostPath),
     /// A writable folder of the domain's `tmpfs`.
     Private,
+    /// A folder of that `tmpfs` that only palisade fills, inside a granted root.
+    Own,
     /// Read-only although the folder around it is writable; it may not exist yet.
     Protected,
     /// Executable although the folder around it is writable.
@@ -49,6 +56,9 @@ pub(crate) struct Layout {
     symlinks: BTreeMap<PathBuf, PathBuf>,
     files: BTreeMap<PathBuf, (u32, Vec<u8>)>,
     executable: Vec<PathBuf>,
+    /// Folders for sockets and FIFOs.
+    ipc: Vec<PathBuf>,
+    root: Option<root::Root>,
 }
 
 /// A path that is open to the guest where nothing can be mounted.
@@ -65,6 +75,10 @@ pub(crate) struct OpenPath {
 pub(crate) struct Arrangement {
     pub(crate) steps: Vec<Step>,
     pub(crate) placeholders: Vec<Placeholder>,
+    /// Where mounts keep the guest from writing to the host, and the parents that lead there.
+    pub(crate) guarded: Vec<PathBuf>,
+    /// Where a granted folder is the root: what of the domain's own appears in it.
+    pub(crate) own_places: Option<OwnPlaces>,
     made: BTreeSet<PathBuf>,
     pinned: BTreeSet<PathBuf>,
 }
@@ -81,18 +95,26 @@ fn device(found: Found) -> Place {
 
 impl Layout {
     /// Resolves a policy's paths on a host.
-    pub(crate) fn resolve(policy: &Policy, host: &dyn Host) -> Result<Self, PlanError> {
+    pub(crate) fn resolve(
+        policy: &Policy,
+        host: &dyn Host,
+        check: Check,
+    ) -> Result<Self, PlanError> {
         let mut layout = Self {
             places: BTreeMap::new(),
             symlinks: BTreeMap::new(),
             files: BTreeMap::new(),
             executable: Vec::new(),
+            ipc: Vec::new(),
+            root: None,
         };
         for folder in PRIVATE_FOLDERS {
             layout.places.insert(folder.into(), Place::Private);
         }
-        if policy.grants.system {
-            layout.add_system_view(host);
+        if policy.grants.files.iter().any(FileGrant::is_root) {
+            layout.places.insert(root::DEVICES.into(), Place::Own);
+        } else if policy.grants.system {
+            layout.add_system_view(host, check);
         }
         layout.add_devices(policy, host)?;
         // Those that refine what others bring come last.
@@ -110,6 +132,7 @@ impl Layout {
             }
         }
         layout.yield_to_grants();
+        layout.find_root(policy, host);
         Ok(layout)
     }
 
@@ -125,8 +148,8 @@ impl Layout {
         self.symlinks.insert(path.into(), target.into());
     }
 
-    fn add_system_view(&mut self, host: &dyn Host) {
-        for piece in view::system_view(host) {
+    fn add_system_view(&mut self, host: &dyn Host, check: Check) {
+        for piece in view::system_view(host, check) {
             match piece {
                 Piece::Symlink { path, target } => drop(self.symlinks.insert(path, target)),
                 Piece::Copy { path, content } => drop(self.files.insert(path, (0o444, content))),
@@ -191,6 +214,11 @@ impl Layout {
                         is: found.canonical,
                     });
                 }
+                if grant.is_root() && found.kind != Kind::Folder {
+                    return Err(PlanError::RootIsAFile {
+                        path: grant.host.clone(),
+                    });
+                }
                 let writable = grant.access == Access::Write;
                 self.places.insert(
                     guest,
@@ -218,6 +246,7 @@ impl Layout {
                     host.find(&path)
                         .map_err(|errno| PlanError::missing(&path, errno))?;
                 }
+                self.ipc.push(guest);
             }
         }
         Ok(())
@@ -244,8 +273,16 @@ impl Layout {
         Ok(())
     }
 
-    /// A grant of a path inside the system view's copies and links takes their place.
+    /// A grant of a path inside the system view takes the place of what the view has there and below.
     fn yield_to_grants(&mut self) {
+        let is_granted = |place: &Place| matches!(place, Place::Host(host) if host.granted);
+        let is_view = |place: &Place| matches!(place, Place::Host(host) if !host.granted && host.found.kind != Kind::Device);
+        let all = self.places.iter();
+        let granted = all.filter(|(_, place)| is_granted(place));
+        let granted: Vec<PathBuf> = granted.map(|(path, _)| path.clone()).collect();
+        let is_below = |path: &Path| granted.iter().any(|grant| path.starts_with(grant));
+        self.places
+            .retain(|path, place| !(is_view(place) && is_below(path)));
         let places = &self.places;
         self.files.retain(|path, _| !places.contains_key(path));
         self.symlinks.retain(|path, _| !places.contains_key(path));
@@ -284,14 +321,40 @@ impl Layout {
         host.is_some_and(|host| !host.moved)
     }
 
-    /// Whether the guest could change the host's file at `path`.
+    /// Whether the guest could put something else in the place of the host's `path`, or, where it `is_last`, change
+    /// what it holds. The path is free of links; `identify` tells what lies at one.
+    pub(crate) fn can_change(
+        &self,
+        path: &Path,
+        is_last: bool,
+        identify: &dyn Fn(&Path) -> Option<Identity>,
+    ) -> bool {
+        let writable = self.places.iter().filter_map(|(guest, place)| match place {
+            Place::Host(host) if host.writable && host.found.kind != Kind::Device => {
+                Some((guest, &host.found))
+            }
+            _ => None,
+        });
+        let mut inside = writable.flat_map(|(guest, found)| {
+            path.ancestors()
+                .filter(|around| {
+                    *around == found.canonical || identify(around) == Some(found.identity)
+                })
+                .filter_map(|around| Some(join(guest, path.strip_prefix(around).ok()?)))
+        });
+        inside.any(|inside| self.is_open(&inside, is_last))
+    }
+
+    /// Whether the guest could change its own path, which lies where it can write. Of a folder only its name counts
+    /// here, and a mount point keeps that, as does what leads to one.
+    fn is_open(&self, inside: &Path, is_last: bool) -> bool {
+        let is_held = || self.places.keys().any(|place| place.starts_with(inside));
+        !self.is_read_only(inside) && (is_last || !is_held())
+    }
+
+    /// The same of a path that leads to a file, by the letter.
     pub(crate) fn can_write(&self, path: &Path) -> bool {
-        self.places.iter().any(|(guest, place)| match place {
-            Place::Host(host) if host.writable && host.found.kind != Kind::Device => path
-                .strip_prefix(&host.found.canonical)
-                .is_ok_and(|rest| !self.is_read_only(&guest.join(rest))),
-            _ => false,
-        })
+        self.can_change(path, true, &|_| None)
     }
 
     fn is_read_only(&self, guest: &Path) -> bool {
@@ -307,6 +370,12 @@ impl Layout {
         self.places
             .values()
             .any(|place| matches!(place, Place::Host(host) if host.writable && host.granted))
+    }
+
+    /// Whether a folder of the host's was granted.
+    pub(crate) fn shows_granted_folders(&self) -> bool {
+        let is_granted_folder = |place: &Place| matches!(place, Place::Host(host) if host.granted && host.found.kind == Kind::Folder);
+        self.places.values().any(is_granted_folder)
     }
 
     fn nearest<'a>(
@@ -334,7 +403,7 @@ impl Layout {
                     let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
                     Some(Some(join(&host.found.canonical, rest)))
                 }
-                Some(Place::Private) => Some(None),
+                Some(Place::Private | Place::Own) => Some(None),
                 _ => None,
             })?
     }
@@ -361,7 +430,7 @@ impl Layout {
                 why,
             };
             match place {
-                Place::Private => {}
+                Place::Private | Place::Own => {}
                 Place::Executable => open.extend(self.can_write(guest).then(|| OpenPath {
                     path: guest.clone(),
                     is_folder: false,
@@ -406,7 +475,9 @@ impl Layout {
     /// host's disk in them, because a Landlock rule also covers what is mounted below it.
     pub(crate) fn ipc_folders(&self) -> impl Iterator<Item = &Path> {
         let folders = PRIVATE_FOLDERS.iter().map(Path::new);
-        folders.filter(|folder| {
+        let shown =
+            folders.filter(|folder| self.root.as_ref().is_none_or(|root| root.shows(folder)));
+        shown.filter(|folder| {
             let inside = |guest: &PathBuf| guest.starts_with(folder);
             !self.places.iter().any(|(guest, place)| {
                 inside(guest) && matches!(place, Place::Host(host) if host.writable && host.granted)
@@ -414,12 +485,150 @@ impl Layout {
         })
     }
 
+    /// Refuses a protected path that the guest could change by another name: a second write grant leads to the
+    /// same files through a link, a bind mount or another mount of their file system. The policy has compared
+    /// names; this compares what they stand for.
+    pub(crate) fn refuse_open_names(&self, host: &dyn Host) -> Result<(), PlanError> {
+        let is_protected = |(_, place): &(&PathBuf, &Place)| **place == Place::Protected;
+        let mut protected = self.places.iter().filter(is_protected).peekable();
+        if protected.peek().is_none() || !self.writes_to_host() {
+            return Ok(());
+        }
+        let mounts = host
+            .mounts()
+            .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
+        for (guest, _) in protected {
+            let Some(on_host) = self.host_path(guest) else {
+                continue;
+            };
+            let names = [
+                vec![on_host.clone()],
+                other_paths(&on_host, &mounts),
+                self.names_by_identity(host, &on_host),
+            ];
+            for name in names.concat() {
+                if let Some(other) = self.open_name(guest, &name) {
+                    return Err(PlanError::OpenByAnotherName {
+                        guest: guest.clone(),
+                        other,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what the guest could write by one path and execute by another, at which the same files are
+    /// mounted to be read: `--read tools --write tools:/work`.
+    pub(crate) fn refuse_executable_names(&self) -> Result<(), PlanError> {
+        let writable = self
+            .writable_grants()
+            .filter(|(guest, _)| !self.is_executable(guest));
+        for (guest, grant) in writable {
+            let written = &grant.found.canonical;
+            for (other, read) in self.read_mounts() {
+                let shown = &read.found.canonical;
+                let executed = match (written.strip_prefix(shown), shown.strip_prefix(written)) {
+                    // Where it has a mount of its own it is that one's to say.
+                    (Ok(below), _) => {
+                        Some(join(other, below)).filter(|path| self.is_read_only(path))
+                    }
+                    (_, Ok(below)) => {
+                        let by_write = join(guest, below);
+                        (!self.is_read_only(&by_write)).then(|| other.to_path_buf())
+                    }
+                    _ => None,
+                };
+                if let Some(other) = executed {
+                    return Err(PlanError::ExecutableByAnotherName {
+                        guest: guest.into(),
+                        other,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// But for a program of palisade's own, about which another wall asks for itself.
+    fn read_mounts(&self) -> impl Iterator<Item = (&Path, &HostPath)> {
+        let is_own = |guest: &Path| guest.to_string_lossy().starts_with("/.palisade-");
+        self.places
+            .iter()
+            .filter_map(move |(guest, place)| match place {
+                Place::Host(host) if !host.writable && !is_own(guest) => {
+                    Some((guest.as_path(), host))
+                }
+                _ => None,
+            })
+    }
+
+    fn writable_grants(&self) -> impl Iterator<Item = (&Path, &HostPath)> {
+        self.places.iter().filter_map(|(guest, place)| match place {
+            Place::Host(host) if host.writable && host.granted => Some((guest.as_path(), host)),
+            _ => None,
+        })
+    }
+
+    /// Where a path of the host's lies, as write grants name the folders that it and they lie in.
+    fn names_by_identity(&self, host: &dyn Host, on_host: &Path) -> Vec<PathBuf> {
+        // With one grant a bind mount is the only other way, and those are told apart by the table of mounts.
+        if self.writable_grants().nth(1).is_none() {
+            return Vec::new();
+        }
+        let identities = |path: &Path| -> Vec<(PathBuf, Identity)> {
+            let folders = path.ancestors().map(Path::to_path_buf);
+            folders
+                .filter_map(|folder| Some((folder.clone(), host.find(&folder).ok()?.identity)))
+                .collect()
+        };
+        let own = identities(on_host);
+        let others = self
+            .writable_grants()
+            .flat_map(|(_, grant)| identities(&grant.found.canonical));
+        let same = |(other, identity): (PathBuf, Identity)| {
+            let (folder, _) = own.iter().find(|(_, own)| *own == identity)?;
+            let below = on_host.strip_prefix(folder).ok()?;
+            (*folder != other).then(|| join(&other, below))
+        };
+        others.filter_map(same).collect()
+    }
+
+    /// A path by which the guest may write at or below `name` on the host, beside the protected one.
+    fn open_name(&self, protected: &Path, name: &Path) -> Option<PathBuf> {
+        self.writable_grants().find_map(|(guest, grant)| {
+            let root = &grant.found.canonical;
+            if let Ok(below) = name.strip_prefix(root) {
+                let other = join(guest, below);
+                return (!self.is_read_only(&other)).then_some(other);
+            }
+            // A grant nested in the protected path at its own place was asked for.
+            let below = root.strip_prefix(name).ok()?;
+            (join(protected, below) != guest).then(|| guest.to_path_buf())
+        })
+    }
+
+    /// What of the host's may be connected to: granted sockets, and below mounts that are folders for them.
+    pub(crate) fn meeting_places(&self) -> Vec<PathBuf> {
+        let is_socket =
+            |place: &Place| matches!(place, Place::Host(host) if host.found.kind == Kind::Socket);
+        let sockets = self.places.iter().filter(|(_, place)| is_socket(place));
+        let sockets = sockets.map(|(path, _)| path.clone());
+        let folders = self
+            .ipc
+            .iter()
+            .filter(|path| self.host_path(path).is_some());
+        sockets.chain(folders.cloned()).collect()
+    }
+
     /// Turns the layout into steps, parents first.
     pub(crate) fn arrange(&self, host: &dyn Host) -> Result<Arrangement, PlanError> {
         let mut arrangement = Arrangement::default();
         arrangement.made.insert("/".into());
-        for folder in ["/proc", "/dev", "/etc"] {
-            arrangement.make_folder(Path::new(folder), 0o755);
+        if !self.has_root() {
+            for folder in ["/proc", "/dev", "/etc"] {
+                arrangement.make_folder(Path::new(folder), 0o755);
+            }
         }
         for (path, target) in &self.symlinks {
             arrangement.make_parents(path);
@@ -440,7 +649,23 @@ impl Layout {
         for (guest, place) in &self.places {
             self.arrange_place(&mut arrangement, host, guest, place)?;
         }
+        self.mount_meeting_places(&mut arrangement);
+        arrangement.guard();
+        self.enter_root(&mut arrangement, host)?;
         Ok(arrangement)
+    }
+
+    /// A folder for sockets is a mount of its own: a socket of the host's cannot be moved or linked into it
+    /// (rename(2), `EXDEV`), and one that is in it is told by its mount.
+    fn mount_meeting_places(&self, arrangement: &mut Arrangement) {
+        for path in &self.ipc {
+            if self.host_path(path).is_some() && !self.places.contains_key(path) {
+                self.pin_parents(arrangement, path);
+                if arrangement.pinned.insert(path.clone()) {
+                    arrangement.remount(path, Attributes::NONE, Attributes::NONE);
+                }
+            }
+        }
     }
 
     fn arrange_place(
@@ -456,6 +681,10 @@ impl Layout {
             Place::Private => {
                 arrangement.make_folder(guest, 0o1777);
                 arrangement.remount(guest, self.private_attributes(guest), Attributes::NONE);
+                Ok(())
+            }
+            Place::Own => {
+                arrangement.make_folder(guest, 0o755);
                 Ok(())
             }
             Place::Protected => self.protect(arrangement, host, guest),
@@ -505,9 +734,15 @@ impl Layout {
         guest: &Path,
         source: &HostPath,
     ) -> Result<(), PlanError> {
-        match self.host_path(guest.parent().unwrap_or(guest)) {
-            Some(_) => self.check_mount_point(arrangement, host, guest, source)?,
-            None => arrangement.make_mount_point(guest, source.found.kind),
+        match guest.parent().map(|parent| self.host_path(parent)) {
+            None => arrangement.make_folder(Path::new(ROOT_PLACE), 0o755),
+            Some(Some(_)) => {
+                self.check_mount_point(arrangement, host, guest, source)?;
+                if self.is_stricter_than_around(guest, source) {
+                    arrangement.guarded.push(guest.into());
+                }
+            }
+            Some(None) => arrangement.make_mount_point(guest, source.found.kind),
         }
         arrangement.steps.push(Step::Mount {
             source: source.found.canonical.clone(),
@@ -518,6 +753,16 @@ impl Layout {
             target: guest.into(),
         });
         Ok(())
+    }
+
+    /// Whether the guest could do more there if the mount were lost. A socket's server may make it anew
+    /// at any time, and who could connect to the one may connect to the other.
+    fn is_stricter_than_around(&self, guest: &Path, source: &HostPath) -> bool {
+        let Some((outer, Place::Host(HostPath { writable: true, .. }))) = self.around(guest) else {
+            return false;
+        };
+        let is_less_executable = self.is_executable(outer) && !self.is_executable(guest);
+        source.found.kind != Kind::Socket && (!source.writable || is_less_executable)
     }
 
     /// Inside a mounted folder the place to mount on must exist already, and be of the same kind.
@@ -532,22 +777,7 @@ impl Layout {
             .host_path(guest.parent().unwrap_or(guest))
             .unwrap_or_default();
         let point = join(&below, Path::new(guest.file_name().unwrap_or_default()));
-        let no_mount_point = |why| PlanError::NoMountPoint {
-            guest: guest.into(),
-            host: point.clone(),
-            why,
-        };
-        let found = host
-            .find(&point)
-            .map_err(|_| no_mount_point("does not exist"))?;
-        if found.canonical != point {
-            return Err(no_mount_point("is reached through a symlink"));
-        }
-        if (found.kind == Kind::Folder) != (source.found.kind == Kind::Folder) {
-            return Err(no_mount_point(
-                "is a folder where the granted path is a file, or the reverse",
-            ));
-        }
+        check_place(host, guest, &point, source.found.kind)?;
         self.pin_parents(arrangement, guest);
         Ok(())
     }
@@ -616,18 +846,10 @@ impl Layout {
                 }
                 Ok(found) if is_placeholder(&found) => {
                     // Another domain's: held together, it goes with the last.
-                    let folder = found.kind == Kind::Folder;
-                    let placeholder = Placeholder {
-                        path: on_host,
-                        folder,
-                    };
-                    arrangement.placeholders.push(placeholder);
-                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
+                    arrangement.hold(host, path, on_host, found.kind == Kind::Folder)?;
                     return Ok(());
                 }
-                Ok(_) if path == guest => {
-                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
-                }
+                Ok(_) if path == guest => arrangement.protect(path),
                 Ok(_) if arrangement.pinned.insert(path.into()) => {
                     arrangement.remount(path, Attributes::NONE, Attributes::NONE);
                 }
@@ -641,12 +863,7 @@ impl Layout {
                 // Held for another path already: nothing comes into being below it either.
                 Err(Errno::NOENT) if arrangement.holds(&on_host) => return Ok(()),
                 Err(Errno::NOENT) => {
-                    let folder = path != guest;
-                    arrangement.placeholders.push(Placeholder {
-                        path: on_host,
-                        folder,
-                    });
-                    arrangement.remount(path, Attributes::RDONLY, Attributes::NONE);
+                    arrangement.hold(host, path, on_host, path != guest)?;
                     return Ok(());
                 }
                 Err(errno) => return Err(PlanError::missing(&on_host, errno)),
@@ -681,6 +898,59 @@ impl Arrangement {
             set,
             clear,
         });
+    }
+
+    /// What exists at a path of the host's is read-only from here on.
+    fn protect(&mut self, path: &Path) {
+        self.remount(path, Attributes::RDONLY, Attributes::NONE);
+        self.guarded.push(path.into());
+    }
+
+    /// A placeholder keeps what does not exist from coming into being.
+    fn hold(
+        &mut self,
+        host: &dyn Host,
+        path: &Path,
+        on_host: PathBuf,
+        folder: bool,
+    ) -> Result<(), PlanError> {
+        let parent = on_host.parent().unwrap_or(&on_host);
+        let found = host
+            .find(parent)
+            .map_err(|errno| PlanError::missing(parent, errno))?;
+        self.placeholders.push(Placeholder {
+            parent: found.identity,
+            path: on_host,
+            folder,
+        });
+        self.protect(path);
+        Ok(())
+    }
+
+    /// Guards the pinned parents of what is guarded too, and has all of it watched before it is mounted on.
+    fn guard(&mut self) {
+        let guarded = &self.guarded;
+        let leads_there = |pin: &&PathBuf| guarded.iter().any(|path| path.starts_with(pin));
+        let all: BTreeSet<_> = self
+            .pinned
+            .iter()
+            .filter(leads_there)
+            .chain(guarded)
+            .cloned()
+            .collect();
+        let mut unwatched = all.clone();
+        let steps = std::mem::take(&mut self.steps);
+        for step in steps {
+            if let Step::Mount { target, .. } | Step::Remount { target, .. } = &step
+                && unwatched.remove(target)
+            {
+                self.steps.push(Step::Watch {
+                    target: target.clone(),
+                });
+            }
+            self.steps.push(step);
+        }
+        self.guarded = all.into_iter().collect();
     }
 
     fn holds(&self, on_host: &Path) -> bool {
@@ -721,8 +991,29 @@ impl Arrangement {
     }
 }
 
+/// Whether something of that kind, which a mount can cover, lies at `point` on the host.
+fn check_place(host: &dyn Host, guest: &Path, point: &Path, kind: Kind) -> Result<(), PlanError> {
+    let no_mount_point = |why| PlanError::NoMountPoint {
+        guest: guest.into(),
+        host: point.into(),
+        why,
+    };
+    let found = host
+        .find(point)
+        .map_err(|_| no_mount_point("does not exist"))?;
+    if found.canonical != point {
+        return Err(no_mount_point("is reached through a symlink"));
+    }
+    if (found.kind == Kind::Folder) != (kind == Kind::Folder) {
+        return Err(no_mount_point(
+            "is a folder where a file is to appear, or the reverse",
+        ));
+    }
+    Ok(())
+}
+
 /// `join` without the trailing slash that joining an empty path leaves.
-fn join(base: &Path, rest: &Path) -> PathBuf {
+pub(crate) fn join(base: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() {
         base.into()
     } else {
@@ -748,8 +1039,8 @@ fn owner_to_map(host: &dyn Host, source: &HostPath) -> Option<(u32, u32)> {
 /// Whether palisade made this to keep a protected path from coming into being.
 fn is_placeholder(found: &Found) -> bool {
     match found.kind {
-        Kind::File => found.mode == FILE_MODE && found.size_bytes == 0,
-        Kind::Folder => found.mode == FOLDER_MODE,
+        Kind::File => found.mode == PLACEHOLDER_FILE_MODE && found.size_bytes == 0,
+        Kind::Folder => found.mode == PLACEHOLDER_FOLDER_MODE,
         Kind::Device | Kind::Socket | Kind::Fifo => false,
     }
 }

@@ -29,6 +29,7 @@
 
 mod broker;
 pub mod cgroup;
+mod confine;
 mod denials;
 mod domain;
 mod encode;
@@ -38,6 +39,8 @@ mod launch;
 mod layout;
 mod machine;
 pub mod plan;
+mod reach;
+mod relay;
 pub mod seccomp;
 mod sys;
 mod view;
@@ -51,10 +54,11 @@ mod wire;
 
 #[doc(hidden)]
 pub use broker::boundary;
+pub use confine::ConfineError;
 pub use domain::{Domain, DomainError, Epilogue, Event, Place};
 pub use host::{Found, Host, Identity, Kind, Mount, ThisHost};
 pub use keeper::KeeperError;
 pub use launch::{LaunchError, Launcher, Streams, Terminal};
-pub use machine::{Machine, Tier};
+pub use machine::{Machine, Quotas, Tier};
 pub use wall::{ProcessError, ProcessWall};
 pub use wire::Step as LaunchStep;

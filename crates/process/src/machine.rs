@@ -1,6 +1,7 @@
 //! What this machine offers, asked once and cheaply.
 
 use crate::{cgroup::Survey, sys};
+use rustix::process::Resource;
 use rustix::thread::{CapabilitySet, SecureComputingMode, secure_computing_mode};
 use std::{io, path::Path, sync::OnceLock};
 
@@ -30,12 +31,41 @@ pub struct Machine {
     pub landlock_abi: Option<u32>,
     /// A pid namespace can be kept from executing memory files (`vm.memfd_noexec`, Linux 6.3).
     pub memfd_noexec: bool,
+    /// What this process may have of things that the kernel counts for each user.
+    pub quotas: Quotas,
     /// Processors this process may run on.
     pub processors: usize,
     /// Control groups, looked at only when a limit needs one.
     pub cgroups: OnceLock<Survey>,
-    /// This process is under somebody's system-call filter; looked at only when that matters.
+    /// This process is under somebody's system-call filter with which it can answer no calls itself; looked
+    /// at only when that matters.
     pub filtered: OnceLock<bool>,
+}
+
+/// Limits of a process whose counts all processes of its user share: getrlimit(2). `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// `RLIMIT_NPROC`.
+    pub processes: Option<u64>,
+    /// `RLIMIT_SIGPENDING`: queued signals and timers.
+    pub pending_signals: Option<u64>,
+    /// `RLIMIT_MSGQUEUE`.
+    pub message_queue_bytes: Option<u64>,
+    /// `RLIMIT_MEMLOCK`.
+    pub locked_bytes: Option<u64>,
+}
+
+impl Quotas {
+    /// Those of this process.
+    pub fn of_this_process() -> Self {
+        let soft = |resource| rustix::process::getrlimit(resource).current;
+        Self {
+            processes: soft(Resource::Nproc),
+            pending_signals: soft(Resource::Sigpending),
+            message_queue_bytes: soft(Resource::Msgqueue),
+            locked_bytes: soft(Resource::Memlock),
+        }
+    }
 }
 
 impl Machine {
@@ -53,6 +83,7 @@ impl Machine {
             gid: rustix::process::getegid().as_raw(),
             landlock_abi: sys::landlock_abi(),
             memfd_noexec: Path::new("/proc/sys/vm/memfd_noexec").exists(),
+            quotas: Quotas::of_this_process(),
             processors: rustix::thread::sched_getaffinity(None)
                 .map_or(1, |set| set.count() as usize),
             cgroups: OnceLock::new(),
@@ -60,11 +91,12 @@ impl Machine {
         }
     }
 
-    /// Whether this process is under a system-call filter: then a supervisor around it may answer calls
-    /// already, and there can be no other.
+    /// Whether this process is under a system-call filter that refuses another supervisor, as palisade's
+    /// own does: one around it may answer calls already.
     pub fn is_filtered(&self) -> bool {
         *self.filtered.get_or_init(|| {
-            secure_computing_mode().is_ok_and(|mode| mode == SecureComputingMode::Filter)
+            let mode = secure_computing_mode();
+            mode.is_ok_and(|mode| mode == SecureComputingMode::Filter) && !sys::may_have_listener()
         })
     }
 

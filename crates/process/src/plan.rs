@@ -17,15 +17,19 @@ pub use landlock::{Landlock, LandlockRule};
 
 use crate::{
     cgroup,
-    host::{Host, Identity, ThisHost, other_paths},
+    host::{Host, Identity, ThisHost},
     keeper,
-    layout::{self, Arrangement, Layout},
+    layout::{self, Arrangement, Layout, OwnPlaces, ROOT_PLACE, in_root_place},
     machine::{Machine, Tier},
+    reach::Reach,
     seccomp::{Groups, HostNetwork},
     sys,
+    view::Check,
 };
 use palisade_network::{Network, Uses};
-use palisade_policy::{Access, Capability, Limits, ListenGrant, Policy, Profile, Transport};
+use palisade_policy::{
+    Access, Capability, ConnectGrant, Limits, ListenGrant, Policy, Profile, Transport,
+};
 use palisade_wall::{Command, Enforcement};
 use serde::Serialize;
 use std::{
@@ -132,6 +136,9 @@ pub struct Plan {
     pub terminal: bool,
     /// Per capability: requested and actual.
     pub enforcement: Vec<Enforcement>,
+    /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
+    #[serde(skip)]
+    pub(crate) meeting_places: Vec<PathBuf>,
     #[serde(skip)]
     layout: Option<std::sync::Arc<Layout>>,
 }
@@ -195,6 +202,26 @@ pub enum Step {
         /// Attributes to take away.
         clear: Attributes,
     },
+    /// From now on it is noticed when somebody outside moves what lies at a path, which the next mount is
+    /// to stand on.
+    Watch {
+        /// The path.
+        target: PathBuf,
+    },
+    /// The domain ends when one of these is no mount any more.
+    Guard {
+        /// The paths.
+        targets: Vec<PathBuf>,
+    },
+    /// Something of the domain's own `tmpfs`, mounted into the folder that becomes the root.
+    Show {
+        /// Where it lies.
+        source: PathBuf,
+        /// Attributes to add, not to what is mounted below.
+        set: Attributes,
+        /// Where it appears.
+        target: PathBuf,
+    },
     /// `/proc` of the domain's own processes, read-only.
     MountProc {
         /// Where.
@@ -207,8 +234,13 @@ pub enum Step {
         /// Where.
         target: PathBuf,
     },
-    /// The root becomes read-only and the host's file system unreachable.
-    LeaveHost,
+    /// The host's file system becomes unreachable. The root is the domain's `tmpfs`, read-only, or else a granted
+    /// folder, as it was mounted.
+    LeaveHost {
+        /// Where that folder is mounted.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        root: Option<PathBuf>,
+    },
     /// The domain's host name.
     NameHost {
         /// The name.
@@ -216,17 +248,13 @@ pub enum Step {
     },
 }
 
-/// Permission bits of a placeholder that is a file. The sticky bit, which says nothing about a file,
-/// tells it from one that a person left empty.
-pub(crate) const FILE_MODE: u32 = 0o1444;
-/// The same for a folder.
-pub(crate) const FOLDER_MODE: u32 = 0o1555;
-
 /// An empty file or folder that palisade makes on the host and takes away at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placeholder {
     /// Where, on the host.
     pub path: PathBuf,
+    /// The folder it lies in: the launch makes it nowhere else.
+    pub parent: Identity,
     /// A folder rather than a file.
     pub folder: bool,
 }
@@ -261,46 +289,58 @@ pub fn make_plan(
         &policy.grants.listen,
         host.resolver(),
     )?;
-    let mut layout = Layout::resolve(policy, host)?;
+    let check = match machine.tier {
+        Tier::Privileged => Check::Modes,
+        Tier::UserNamespace | Tier::Bare => Check::Contents,
+    };
+    let mut layout = Layout::resolve(policy, host, check)?;
+    refuse_reach(&layout, &network, host)?;
     let (uid, gid) = inside_ids(machine);
     if machine.tier != Tier::Bare {
-        add_own_files(&mut layout, policy, &network, uid, gid);
+        add_own_files(&mut layout, policy, &network, (uid, gid))?;
     }
     let terminals =
         surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
     if terminals {
         layout.add_terminal(host);
     }
-    let arrangement = match machine.tier {
+    let mut arrangement = match machine.tier {
         Tier::Bare => Arrangement::default(),
-        _ => layout.arrange(host)?,
+        _ => {
+            layout.refuse_open_names(host)?;
+            let arrangement = layout.arrange(host)?;
+            layout.refuse_executable_names()?;
+            arrangement
+        }
     };
     let environment = environment::of_guest(policy, surroundings);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
-    let share = bounds::share(policy, machine)?;
+    let host_network = host_network(policy, machine, &network, &surroundings.handed);
+    let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
+    let share = bounds::share(policy, machine, has_sockets)?;
     let mut plan = Plan {
         command: command.words(),
         tier: machine.tier,
         uid,
         gid,
-        placeholders: arrangement.placeholders,
+        placeholders: std::mem::take(&mut arrangement.placeholders),
         steps: if machine.tier == Tier::Bare {
             Vec::new()
         } else {
-            frame(limits, arrangement.steps, terminals, masks(host))
+            frame(limits, arrangement, terminals, masks(host))
         },
         landlock: landlock::domain(policy, machine, &layout)?,
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
-            host_network: host_network(policy, machine, &network, &surroundings.handed),
+            host_network,
             ..groups(policy, machine, &layout)
         }),
         network,
         inherits_listeners: inherits_listeners(policy),
         handed: surroundings.handed.clone(),
         passes: false,
-        rlimits: bounds::rlimits(limits, &share),
+        rlimits: bounds::rlimits(limits, &share, &machine.quotas),
         affinity: share.affinity,
         cgroup: share.cgroup,
         held_by_cgroup: share.need,
@@ -316,10 +356,11 @@ pub fn make_plan(
         cwd,
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
+        meeting_places: layout.meeting_places(),
         layout: Some(std::sync::Arc::new(layout)),
     };
     if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
-        if plan.is_brokered() {
+        if plan.has_brokered_network() {
             return Err(PlanError::NetworkNeedsSeccomp);
         }
         plan.seccomp = None;
@@ -328,28 +369,39 @@ pub fn make_plan(
     Ok(plan)
 }
 
+/// Refuses grants by which the guest could change what is read or executed outside the wall while it runs.
+fn refuse_reach(layout: &Layout, network: &Network, host: &dyn Host) -> Result<(), PlanError> {
+    if !network.has_names() {
+        return Ok(());
+    }
+    match Reach::new(layout, host).find(host.resolver().files()) {
+        Some(path) => Err(PlanError::ResolverInReach { path }),
+        None => Ok(()),
+    }
+}
+
+/// The first of these files that a guest with this policy could change. For whoever reads or executes files again
+/// while guests run; a plan sees to those that every start relies on.
+///
+/// # Errors
+///
+/// When the policy names what does not exist.
+pub fn find_changeable(
+    policy: &Policy,
+    paths: impl IntoIterator<Item = PathBuf>,
+    host: &dyn Host,
+) -> Result<Option<PathBuf>, PlanError> {
+    // What a view of the host's files shows is not written to.
+    let layout = Layout::resolve(policy, host, Check::Modes)?;
+    Ok(Reach::new(&layout, host).find(paths))
+}
+
 /// What files of the host's are among the guest's standard streams. They are known at the launch only.
 /// They lie outside the domain's root, and `/proc/self/fd` opens them anew on the host's own mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamFiles {
-    /// One is open for reading only: it must not become writable.
-    pub read_only: bool,
-    /// One is open for writing: it must not become a program.
-    pub writable: bool,
-    /// One is open for writing only and holds something: that must not be read.
-    pub unread: bool,
-}
-
-impl StreamFiles {
-    /// These and those.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            read_only: self.read_only || other.read_only,
-            writable: self.writable || other.writable,
-            unread: self.unread || other.unread,
-        }
-    }
+    /// One is open for writing: it must not become a program, nor be read.
+    pub output: bool,
 }
 
 /// Refuses grants through which a program that opens paths in a guest's name would open its own memory.
@@ -369,18 +421,25 @@ impl Plan {
             .is_some_and(|layout| layout.shows(path))
     }
 
-    /// Whether the guest could change the host's file at `path`, which must be free of links, by that path or
-    /// by another that a bind mount gives it.
-    pub fn can_write(&self, path: &Path) -> bool {
-        let Some(layout) = &self.layout else {
-            return false;
-        };
-        let by_mount = || {
-            let mounts = ThisHost.mounts().unwrap_or_default();
-            let mut others = other_paths(path, &mounts).into_iter();
-            others.any(|other| layout.can_write(&other))
-        };
-        layout.can_write(path) || (layout.writes_to_host() && by_mount())
+    /// Whether the guest could change what the host's absolute `path` leads to: the file itself, or any folder or link
+    /// on the way, by whatever name.
+    pub fn can_change(&self, path: &Path) -> bool {
+        self.find_changeable([path.into()]).is_some()
+    }
+
+    /// The first of these paths for which that is so.
+    pub fn find_changeable(&self, paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+        let layout = self.layout.as_ref()?;
+        Reach::new(layout, &ThisHost).find(paths)
+    }
+
+    /// The paths whose mounts somebody outside could take away, in the order in which init knows them.
+    pub(crate) fn guarded(&self) -> &[PathBuf] {
+        let guard = self.steps.iter().find_map(|step| match step {
+            Step::Guard { targets } => Some(targets.as_slice()),
+            _ => None,
+        });
+        guard.unwrap_or(&[])
     }
 
     /// Whether this step makes the hosts file of names whose addresses may change.
@@ -410,10 +469,17 @@ impl Plan {
         self.handed.len() + self.network.ready_listeners().len() + inherited.unwrap_or(0)
     }
 
+    /// Leaves the variables out that every program gets, so that only granted ones are there.
+    pub fn keep_granted_variables(&mut self, policy: &Policy, surroundings: &Surroundings) {
+        self.environment = environment::only_granted(policy, surroundings);
+    }
+
     /// Takes `/proc` out of the domain: for a program that opens paths in somebody else's name, and
     /// must not open its own memory there. Init keeps one to add up processor times.
     pub fn leave_proc_out(&mut self) {
-        let is_inside = |path: &Path| path.starts_with("/proc");
+        let in_granted_root = in_root_place(Path::new("/proc"));
+        let is_inside =
+            |path: &Path| path.starts_with("/proc") || path.starts_with(&in_granted_root);
         self.steps.retain_mut(|step| match step {
             Step::MountProc { .. } => {
                 *step = Step::OpenProc;
@@ -424,6 +490,61 @@ impl Plan {
             Step::MakeSymlink { target, .. } => !is_inside(target),
             _ => true,
         });
+    }
+
+    /// Whether a granted folder is the root.
+    pub(crate) fn root_is_granted(&self) -> bool {
+        let is_granted = |step: &Step| matches!(step, Step::LeaveHost { root: Some(_) });
+        self.steps.iter().any(is_granted)
+    }
+
+    /// Keeps a granted root, if there is one, where it is mounted, and the domain's own `tmpfs` for the root: for
+    /// a program that opens paths in a guest's name, and lies at none of them itself. Gives that place.
+    pub fn keep_root_apart(&mut self) -> Option<PathBuf> {
+        let place = self.steps.iter_mut().find_map(|step| match step {
+            Step::LeaveHost { root } => root.take(),
+            _ => None,
+        })?;
+        let rules = self
+            .landlock
+            .iter_mut()
+            .flat_map(|landlock| &mut landlock.rules);
+        for rule in rules.filter(|rule| rule.path != Path::new("/")) {
+            rule.path = in_root_place(&rule.path);
+        }
+        let guarded = self.steps.iter_mut().find_map(|step| match step {
+            Step::Guard { targets } => Some(targets),
+            _ => None,
+        });
+        for target in guarded.into_iter().flatten() {
+            *target = in_root_place(target);
+        }
+        for place in &mut self.meeting_places {
+            *place = in_root_place(place);
+        }
+        self.cwd = "/".into();
+        Some(place)
+    }
+
+    /// Mounts a program of the host's beside a granted root.
+    ///
+    /// # Errors
+    ///
+    /// When the host has no such file.
+    pub fn add_program(
+        &mut self,
+        host: &dyn Host,
+        path: &Path,
+        inside: &Path,
+    ) -> Result<(), PlanError> {
+        let steps = layout::mount_program(host, path, inside)?;
+        let end = self
+            .steps
+            .iter()
+            .position(|step| matches!(step, Step::LeaveHost { .. }));
+        let end = end.unwrap_or(self.steps.len());
+        self.steps.splice(end..end, steps);
+        Ok(())
     }
 
     /// Lets the domain execute nothing but `program`, a path inside: for a program that runs its guest
@@ -444,6 +565,7 @@ impl Plan {
                     *set = *set | Attributes::NOEXEC;
                     *clear = clear.without(Attributes::NOEXEC);
                 }
+                Step::Show { set, .. } => *set = *set | Attributes::NOEXEC,
                 _ => {}
             }
         }
@@ -456,14 +578,28 @@ impl Plan {
 
     /// Whether the supervisor answers calls of the guest's.
     pub(crate) fn is_brokered(&self) -> bool {
+        let in_sight = self
+            .seccomp
+            .is_some_and(|groups| groups.host_sockets_in_sight);
+        in_sight || self.has_brokered_network()
+    }
+
+    /// Whether some of them are about the host's network.
+    pub(crate) fn has_brokered_network(&self) -> bool {
         let network = self.seccomp.and_then(|groups| groups.host_network);
         network.is_some_and(|network| network.brokered)
+    }
+
+    /// Whether sockets of the host's are made for the guest.
+    pub(crate) fn makes_host_sockets(&self) -> bool {
+        let network = self.seccomp.and_then(|groups| groups.host_network);
+        network.is_some_and(|network| network.brokered && (network.tcp || network.udp))
     }
 
     /// The filter of a guest with these files for standard streams. Such a file may belong to the user
     /// that the guest runs as; as root a domain has a user of its own, who owns nothing.
     pub(crate) fn seccomp_groups(&self, files: StreamFiles) -> Option<Groups> {
-        let own_files = files != StreamFiles::default() && self.tier != Tier::Privileged;
+        let own_files = files.output && self.tier != Tier::Privileged;
         let groups = self.seccomp?;
         Some(Groups {
             guard_chmod: groups.guard_chmod || own_files,
@@ -483,7 +619,13 @@ pub(crate) fn inside_ids(machine: &Machine) -> (u32, u32) {
 }
 
 /// Accounts and names as the domain sees them: its own user, and nobody else's.
-fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u32, gid: u32) {
+/// A granted root has its own, but for names that only palisade can look up.
+fn add_own_files(
+    layout: &mut Layout,
+    policy: &Policy,
+    network: &Network,
+    (uid, gid): (u32, u32),
+) -> Result<(), PlanError> {
     for (path, target) in [
         ("/dev/fd", "/proc/self/fd"),
         ("/dev/stdin", "/proc/self/fd/0"),
@@ -493,14 +635,18 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
     ] {
         layout.add_symlink(path, target);
     }
+    let has_system = policy.grants.system && !layout.has_root();
     if policy.grants.profiles.contains(&Profile::Palisade) {
+        if layout.has_root() {
+            return Err(PlanError::RootWithoutKeeper);
+        }
         layout.add_file(keeper::PROGRAM_INSIDE, 0o555, sys::KEEPER.to_vec());
     }
     let names = network.hosts_file();
-    if policy.grants.system || names.is_some() {
+    if has_system || names.is_some() {
         layout.add_file(HOSTS_FILE, 0o444, hosts_file(names).into_bytes());
     }
-    if policy.grants.system {
+    if has_system {
         let users = format!(
             "root:x:0:0:root:/:/bin/sh\nguest:x:{uid}:{gid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
         );
@@ -513,6 +659,7 @@ fn add_own_files(layout: &mut Layout, policy: &Policy, network: &Network, uid: u
             b"passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n".to_vec(),
         );
     }
+    Ok(())
 }
 
 /// Where programs look names up.
@@ -528,12 +675,18 @@ pub(crate) fn hosts_file(granted: Option<String>) -> String {
     format!("127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n{granted}")
 }
 
-/// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks.
+/// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks, and over the name of
+/// the host's present boot, by which guests and logs could be matched.
 fn masks(host: &dyn Host) -> Vec<Step> {
     let Ok(null) = host.find(Path::new("/dev/null")) else {
         return Vec::new();
     };
-    let masked = ["/proc/kallsyms", "/proc/keys"].map(Path::new);
+    let masked = [
+        "/proc/kallsyms",
+        "/proc/keys",
+        "/proc/sys/kernel/random/boot_id",
+    ]
+    .map(Path::new);
     let present = masked.into_iter().filter(|path| host.find(path).is_ok());
     present
         .map(|path| Step::Mount {
@@ -558,7 +711,18 @@ fn own_bytes(steps: &[Step]) -> u64 {
 }
 
 /// The steps around those of the layout.
-fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -> Vec<Step> {
+fn frame(
+    limits: &Limits,
+    arrangement: Arrangement,
+    terminals: bool,
+    masks: Vec<Step>,
+) -> Vec<Step> {
+    let Arrangement {
+        steps: inner,
+        guarded,
+        own_places,
+        ..
+    } = arrangement;
     let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES) + own_bytes(&inner);
     // A file of less than a page still takes one; this many files of a page each fill the size.
     let inodes = (size_bytes / 4096).max(1024);
@@ -580,26 +744,65 @@ fn frame(limits: &Limits, inner: Vec<Step>, terminals: bool, masks: Vec<Step>) -
             target: "/dev/pts".into(),
         });
     }
-    steps.push(Step::MountProc {
-        target: "/proc".into(),
-    });
-    steps.extend(masks);
-    steps.push(Step::LeaveHost);
+    match own_places {
+        Some(own) => end_in_granted_root(&mut steps, own, masks),
+        None => end_in_own_root(&mut steps, masks),
+    }
+    if !guarded.is_empty() {
+        steps.push(Step::Guard { targets: guarded });
+    }
     steps.push(Step::NameHost {
         name: HOST_NAME.into(),
     });
     steps
 }
 
+fn end_in_own_root(steps: &mut Vec<Step>, masks: Vec<Step>) {
+    steps.push(Step::MountProc {
+        target: "/proc".into(),
+    });
+    steps.extend(masks);
+    steps.push(Step::LeaveHost { root: None });
+}
+
+/// Init has a `/proc` of its own: what lies at that path is for whoever may write to the folder to exchange.
+fn end_in_granted_root(steps: &mut Vec<Step>, own: OwnPlaces, masks: Vec<Step>) {
+    steps.extend(own.steps);
+    if own.has_proc {
+        steps.push(Step::MountProc {
+            target: in_root_place(Path::new("/proc")),
+        });
+        steps.extend(masks.into_iter().map(in_granted_root));
+    }
+    steps.push(Step::OpenProc);
+    steps.push(Step::LeaveHost {
+        root: Some(ROOT_PLACE.into()),
+    });
+}
+
+fn in_granted_root(mut mask: Step) -> Step {
+    if let Step::Mount { target, .. } = &mut mask {
+        *target = in_root_place(target);
+    }
+    mask
+}
+
 fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
     let bare = machine.tier == Tier::Bare;
+    let in_sight = !bare && layout.shows_granted_folders();
+    // Where nobody can look at names, no socket is connected.
+    let is_looked_at = in_sight && !machine.is_filtered();
     Groups {
         guard_setuid: layout.writes_to_host(),
         no_network_sockets: bare,
         foreign_processes_visible: bare,
         host_ipc_visible: bare,
         host_files_visible: bare,
-        host_sockets_visible: bare,
+        host_sockets_visible: bare || in_sight && !is_looked_at,
+        host_sockets_in_sight: is_looked_at,
+        no_local_datagrams: in_sight && !grants_ipc(policy) && layout.meeting_places().is_empty(),
+        no_watching: bare || !layout.shows_granted_folders(),
+        devices: policy.grants.devices.iter().any(|device| !device.is_pts()),
         no_named_sockets: bare && !grants_ipc(policy),
         no_executable_memfd: true,
         memfd_must_be_sealed: machine.tier != Tier::Privileged || !machine.memfd_noexec,
@@ -612,7 +815,8 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
 /// sake: programs that look names up without connecting.
 ///
 /// Where sockets only come in ready-made, no call needs an answer. So such a guest can run where another
-/// supervisor may answer already: under somebody's filter, as in a domain.
+/// supervisor may answer already: under somebody's filter, as in a domain. A guest that meets others can't:
+/// what they pass to it has to be judged.
 fn host_network(
     policy: &Policy,
     machine: &Machine,
@@ -621,13 +825,14 @@ fn host_network(
 ) -> Option<HostNetwork> {
     let inherits = inherits_listeners(policy);
     let is_handed = handed.iter().any(|listener| listener.internet);
-    if network.is_empty() && !inherits && !is_handed {
+    let meets_others = meets_others(policy, machine);
+    if network.is_empty() && !inherits && !is_handed && !meets_others {
         return None;
     }
     let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
     let only_ready = network.listen.iter().all(|rule| rule.ready);
     let is_connected = tcp.connect || udp.connect;
-    let brokered = is_connected || !only_ready || !machine.is_filtered();
+    let brokered = is_connected || !only_ready || meets_others || !machine.is_filtered();
     let some = |uses: Uses| inherits || uses != Uses::default();
     Some(HostNetwork {
         tcp: is_handed || some(tcp),
@@ -637,6 +842,18 @@ fn host_network(
         sends: brokered && (udp.connect || !(udp.listen || inherits)),
         messages: brokered && udp.connect,
     })
+}
+
+/// Whether somebody outside of the domain can pass open files to the guest (`SCM_RIGHTS`), and so sockets of
+/// the host's network, granted to a guest that this one is not: over local sockets where others find them,
+/// or those of others. Without Landlock they can be made wherever the guest may write.
+fn meets_others(policy: &Policy, machine: &Machine) -> bool {
+    let is_local = |grant: &ConnectGrant| matches!(grant, ConnectGrant::Unix(_));
+    let mut files = policy.grants.files.iter();
+    let writes = files.any(|grant| grant.access == Access::Write);
+    grants_ipc(policy)
+        || policy.grants.connect.iter().any(is_local)
+        || writes && machine.landlock_abi.is_none()
 }
 
 fn inherits_listeners(policy: &Policy) -> bool {

@@ -1,7 +1,19 @@
 //! The system view: what a program needs to start, read-only, and nothing personal.
+//!
+//! What of the host's settings belongs to it is a rule: programs read it to start or to verify others,
+//! it is no place for secrets, and everybody on the host may read it. An ordinary user's guest has the
+//! groups of that user, which no unprivileged process can leave (setgroups(2) in a user namespace), so
+//! the kernel alone would let it read the keys of `ssl-cert`.
 
-use crate::host::{Found, Host, Kind};
-use std::path::{Path, PathBuf};
+use crate::{
+    host::{Found, Host, Kind},
+    layout,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 /// Folders that hold programs and libraries. A symlink among them stays a symlink (merged `/usr`).
 const PROGRAM_FOLDERS: [&str; 8] = [
@@ -15,12 +27,14 @@ const PROGRAM_FOLDERS: [&str; 8] = [
     "/nix/store",
 ];
 
-/// What of `/etc` programs read when they start: the dynamic linker, time zones, TLS roots, names of
-/// protocols, alternatives, fonts, settings of language runtimes. No accounts, hosts or keys: those
-/// files are made for the domain.
-const SETTINGS: [&str; 26] = [
+/// What of `/etc` programs read to start, and to verify others: the dynamic linker, time zones, TLS roots,
+/// names of protocols, alternatives, fonts, settings of language runtimes. A folder stands here whole
+/// only if nothing but such things belongs in it: `ssl` and `pki` have private keys beside their
+/// certificates. Not here are accounts, hosts and keys, made for the domain where programs need them;
+/// what administrators put tokens and passwords into (`npmrc`, `pip.conf`, `profile`, `bash.bashrc`,
+/// `gitconfig`); and what only servers read.
+const SETTINGS: [&str; 37] = [
     "alternatives",
-    "bash.bashrc",
     "ca-certificates",
     "crypto-policies",
     "debian_version",
@@ -35,20 +49,37 @@ const SETTINGS: [&str; 26] = [
     "localtime",
     "magic",
     "mime.types",
-    "npmrc",
     "os-release",
     "perl",
-    "pki",
-    "profile",
+    "pki/ca-trust/extracted",
+    "pki/java",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/ct_log_list.cnf",
+    "pki/tls/fips_local.cnf",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
     "protocols",
     "services",
-    "ssl",
+    "ssl/ca-bundle.pem",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/ct_log_list.cnf",
+    "ssl/engdef.d",
+    "ssl/engines.d",
+    "ssl/openssl-1_1.cnf",
+    "ssl/openssl.cnf",
     "terminfo",
     "timezone",
 ];
 
-/// Runtimes whose folder in `/etc` carries a version in its name.
-const VERSIONED_SETTINGS: [&str; 3] = ["java", "python", "php"];
+/// Runtimes whose folder in `/etc` carries a version in its name, and what of it is shown: not the pools of
+/// PHP's server. Passwords for Java's remote control are their owner's alone, or Java does not start.
+const VERSIONED_SETTINGS: [(&str, &[&str]); 3] = [
+    ("java", &[""]),
+    ("php", &["conf.d", "php.ini"]),
+    ("python", &[""]),
+];
 
 /// The device nodes that give nothing away and take nothing.
 pub(crate) const DEVICES: [&str; 5] = [
@@ -73,14 +104,23 @@ pub(crate) enum Piece {
     Mount { path: PathBuf, found: Found },
 }
 
+/// How sure a plan must be that everybody on the host may read what the view shows of `/etc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// The guest is nobody on the host: the kernel lets it read nothing else.
+    Modes,
+    /// The guest has its user's groups, or is its user: what lies in a folder is looked at as well.
+    Contents,
+}
+
 /// The pieces of the system view that this host has.
-pub(crate) fn system_view(host: &dyn Host) -> Vec<Piece> {
+pub(crate) fn system_view(host: &dyn Host, check: Check) -> Vec<Piece> {
     let programs = PROGRAM_FOLDERS
         .iter()
         .filter_map(|path| program_folder(host, Path::new(path)));
     let settings = setting_names(host)
         .into_iter()
-        .filter_map(|path| setting(host, &path));
+        .flat_map(|path| setting(host, &path, check));
     programs.chain(settings).collect()
 }
 
@@ -101,18 +141,51 @@ fn program_folder(host: &dyn Host, path: &Path) -> Option<Piece> {
     })
 }
 
+/// Those that are there. Folders are listed, once each: that is cheaper than to ask for what is not there.
 fn setting_names(host: &dyn Host) -> Vec<PathBuf> {
     let etc = Path::new("/etc");
-    let versioned = host.names(etc).into_iter().filter(|name| {
-        VERSIONED_SETTINGS
+    let mut listed = Listed {
+        host,
+        folders: BTreeMap::new(),
+    };
+    let of_version = |name: &OsString| {
+        let text = name.to_string_lossy();
+        let runtime = VERSIONED_SETTINGS
             .iter()
-            .any(|runtime| is_version_of(&name.to_string_lossy(), runtime))
-    });
-    SETTINGS
-        .iter()
-        .map(|name| etc.join(name))
-        .chain(versioned.map(|name| etc.join(name)))
+            .find(|(runtime, _)| is_version_of(&text, runtime));
+        let shown = runtime.map_or(&[][..], |(_, shown)| shown);
+        let folder = etc.join(name);
+        shown
+            .iter()
+            .map(|below| layout::join(&folder, Path::new(below)))
+            .collect::<Vec<_>>()
+    };
+    let versioned: Vec<_> = listed.names(etc).iter().flat_map(of_version).collect();
+    let settings = SETTINGS.iter().map(|name| etc.join(name));
+    settings
+        .chain(versioned)
+        .filter(|path| listed.has(path))
         .collect()
+}
+
+/// What lies in some folders.
+struct Listed<'a> {
+    host: &'a dyn Host,
+    folders: BTreeMap<PathBuf, BTreeSet<OsString>>,
+}
+
+impl Listed<'_> {
+    fn names(&mut self, folder: &Path) -> &BTreeSet<OsString> {
+        let list = || self.host.names(folder).into_iter().collect();
+        self.folders.entry(folder.into()).or_insert_with(list)
+    }
+
+    fn has(&mut self, path: &Path) -> bool {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return true;
+        };
+        folder == Path::new("/") || (self.has(folder) && self.names(folder).contains(name))
+    }
 }
 
 /// `java-17-openjdk`, `python3`, `python3.11`; not `javascript-common`.
@@ -121,31 +194,67 @@ fn is_version_of(name: &str, runtime: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(['-', '.']) || rest.starts_with(char::is_numeric))
 }
 
-fn setting(host: &dyn Host, path: &Path) -> Option<Piece> {
+/// The pieces that a setting comes to: those of them that everybody on the host may read.
+fn setting(host: &dyn Host, path: &Path, check: Check) -> Vec<Piece> {
     if let Some(target) = host.link(path) {
         let absolute = path.parent().unwrap_or(Path::new("/")).join(&target);
         if normalized(&absolute).starts_with("/usr") {
-            return Some(Piece::Symlink {
+            return vec![Piece::Symlink {
                 path: path.into(),
                 target,
-            });
+            }];
         }
     }
     if let Some(content) = host.content(path, COPIED_BYTES) {
-        return Some(Piece::Copy {
+        return vec![Piece::Copy {
             path: path.into(),
             content,
-        });
+        }];
     }
-    let found = host
-        .find(path)
-        .ok()
-        .filter(|found| matches!(found.kind, Kind::File | Kind::Folder))?;
-    Some(Piece::Mount {
-        path: path.into(),
-        found,
+    let is_shown = |found: &Found| match found.kind {
+        Kind::File => found.mode & 0o4 == 0o4,
+        Kind::Folder => found.mode & 0o5 == 0o5,
+        Kind::Device | Kind::Socket | Kind::Fifo => false,
+    };
+    let Some(found) = host.find(path).ok().filter(is_shown) else {
+        return Vec::new();
+    };
+    match found.kind == Kind::Folder && check == Check::Contents && !is_open(host, path) {
+        true => in_pieces(host, path),
+        false => vec![Piece::Mount {
+            path: path.into(),
+            found,
+        }],
+    }
+}
+
+/// Whether everybody may read what lies in a folder. What links lead to is elsewhere.
+fn is_open(host: &dyn Host, folder: &Path) -> bool {
+    host.files(folder).iter().all(|name| {
+        let path = folder.join(name);
+        match host.kind_and_mode(&path) {
+            Ok((Kind::Folder, mode)) => mode & 0o5 == 0o5 && is_open(host, &path),
+            Ok((kind, mode)) => kind == Kind::File && mode & 0o4 == 0o4,
+            Err(_) => false,
+        }
     })
 }
+
+/// A folder that holds something not for everybody: all but that.
+fn in_pieces(host: &dyn Host, folder: &Path) -> Vec<Piece> {
+    let names = host.names(folder);
+    let pieces = names.iter().flat_map(|name| {
+        let path = folder.join(name);
+        match host.link(&path) {
+            Some(target) => vec![Piece::Symlink { path, target }],
+            None => setting(host, &path, Check::Contents),
+        }
+    });
+    pieces.collect()
+}
+
+#[cfg(test)]
+mod tests;
 
 /// The path with `.` and `..` taken out by the letter.
 pub(crate) fn normalized(path: &Path) -> PathBuf {

@@ -38,11 +38,30 @@ pub const MAX_FDS: usize = 250;
 pub const KEEPER_PARK: u64 = 1;
 /// Make a user namespace for an id-mapped mount. Words: disk uid, disk gid, host uid.
 pub const KEEPER_MAP_IDS: u64 = 2;
-/// Paths to remove should the supervisor die. Words: a number for the list. Bytes follow the record:
-/// for each path a `CLEAN_*` letter, the path, a NUL.
+/// What to remove should the supervisor die. Words: a number for the list. Descriptors: the folder that
+/// each lies in. Bytes follow the record: for each folder a `CLEAN_*` letter, a name in it, a NUL.
 pub const KEEPER_REMEMBER: u64 = 3;
-/// The supervisor has removed the paths of this list itself. Words: its number.
+/// The supervisor has removed everything with this number itself. Words: the number.
 pub const KEEPER_FORGET: u64 = 4;
+
+/// Fork a process that makes internet sockets on behalf of a domain. Words: 1 if the second descriptor is
+/// the cgroup to be born in. Descriptors: its socket; that cgroup, or `tasks` files of cgroups to join. The
+/// program of its system-call filter follows the record.
+pub const KEEPER_MAKER: u64 = 5;
+
+/// No further domain will be asked for: give up what seeing those there are to their end does not need. A
+/// keeper that cannot ends, and its domains with it. Descriptor: Landlock rules, if there are any. The program
+/// of a system-call filter follows the record.
+pub const KEEPER_CONFINE: u64 = 9;
+
+// Supervisor to that process, and back.
+
+/// Make a socket. Words: family, type with flags, protocol.
+pub const MAKE_SOCKET: u64 = 6;
+/// It is in its cgroup.
+pub const MAKER_READY: u64 = 7;
+/// The socket. Descriptor: it.
+pub const SOCKET_MADE: u64 = 8;
 
 // Keeper to supervisor.
 
@@ -53,7 +72,7 @@ pub const KEEPER_PARKED: u64 = 16;
 pub const KEEPER_IDS_MAPPED: u64 = 17;
 /// A request failed; said on the domain's socket if it was for one. Words: step, item, errno.
 pub const KEEPER_FAILED: u64 = 18;
-/// The keeper will remove the paths it was given.
+/// The keeper will remove what it was told of.
 pub const KEEPER_REMEMBERED: u64 = 19;
 
 /// Give the domain a host user id of its own (needs root).
@@ -76,6 +95,12 @@ pub const CLEAN_RMDIR: u8 = b'd';
 pub const CLEAN_PLACEHOLDER: u8 = b'f';
 /// The same for a folder.
 pub const CLEAN_PLACEHOLDER_FOLDER: u8 = b'p';
+
+/// Permission bits of a placeholder that is a file. The sticky bit, which says nothing about a file,
+/// tells it from one that a person left empty.
+pub const PLACEHOLDER_FILE_MODE: u32 = 0o1444;
+/// The same for a folder.
+pub const PLACEHOLDER_FOLDER_MODE: u32 = 0o1555;
 
 // Supervisor to init, after the launch message.
 
@@ -156,6 +181,8 @@ pub mod started {
     pub const EXEC: usize = 3;
     /// Which descriptors come with the message, in the order of the `ATTACHED_*` bits.
     pub const ATTACHED: usize = 4;
+    /// How many pairs of sockets (`op::PAIR`) follow them: our end and the guest's of each.
+    pub const PAIRS: usize = 5;
 }
 
 /// The master end of the guest's terminal.
@@ -164,6 +191,8 @@ pub const ATTACHED_TERMINAL: u64 = 1;
 pub const ATTACHED_LISTENER: u64 = 2;
 /// The file of `op::KEPT_FILE`, open for writing.
 pub const ATTACHED_FILE: u64 = 4;
+/// The file that `op::REOPEN` opened, shared with the guest.
+pub const ATTACHED_INPUT: u64 = 8;
 
 /// Positions in the words of [`INIT_ENDED`].
 pub mod ended {
@@ -195,6 +224,8 @@ pub mod ended {
     pub const REAPED_NS: usize = 12;
     /// Processes that still ran when the guest ended and were killed.
     pub const KILLED: usize = 13;
+    /// With `REASON_UNPROTECTED`: which path of `op::GUARD` was lost.
+    pub const LOST: usize = 14;
 }
 
 /// The guest ended by itself.
@@ -205,6 +236,8 @@ pub const REASON_TIME: u64 = 1;
 pub const REASON_CPU_TIME: u64 = 2;
 /// The supervisor asked for the end.
 pub const REASON_KILLED: u64 = 3;
+/// A path that mounts protect was moved, replaced or removed from outside.
+pub const REASON_UNPROTECTED: u64 = 4;
 
 /// First word of a launch message.
 pub const LAUNCH_MAGIC: u32 = 0x5041_4c31;
@@ -233,7 +266,13 @@ pub mod op {
     pub const DEVPTS: u32 = 8;
     /// The root file system itself: size in KiB, inodes.
     pub const ROOT: u32 = 9;
-    /// Make the root read-only and leave the host's file system.
+    /// Mount something of the new root into a folder that is mounted there: source, attributes, target.
+    pub const SHOW: u32 = 33;
+    /// Where the guest meets others: paths of mounts, each a string behind their number. Not a step of the
+    /// plan.
+    pub const PLACES: u32 = 34;
+    /// Leave the host's file system, for a folder that is mounted in the new root: its path. With none, for
+    /// the new root itself, which becomes read-only.
     pub const PIVOT: u32 = 10;
     /// Host name of the domain.
     pub const HOST_NAME: u32 = 11;
@@ -255,6 +294,9 @@ pub mod op {
     pub const TIME: u32 = 19;
     /// Processor-time limit in µs (low, high).
     pub const CPU_TIME: u32 = 20;
+    /// An open file of a cgroup whose first number is the processor time used: descriptor index, ns in
+    /// its unit. Without it init adds up what it sees.
+    pub const CPU_COUNTER: u32 = 28;
     /// What to execute: candidates, arguments, environment; each a count and that many strings.
     pub const EXEC: u32 = 21;
     /// New session keyring.
@@ -264,6 +306,19 @@ pub mod op {
     /// Descriptors that the guest finds open from 3 on: index of the first in the message, how many; 1
     /// if the last variable, `LISTEN_PID=`, gets the pid of the guest's process, else 0.
     pub const PASSED: u32 = 26;
+    /// Notice when what lies at a path is moved, before something is mounted on it: the path, the folder
+    /// it lies in.
+    pub const WATCH: u32 = 29;
+    /// From here on end the domain when one of these is no mount any more: their paths, each a string
+    /// behind their number.
+    pub const GUARD: u32 = 30;
+    /// A standard stream that is a file, opened anew through a read-only mount of it: which stream,
+    /// device major, device minor, inode (low, high), offset (low, high), path. Not a step of the plan:
+    /// it does not count as an item.
+    pub const REOPEN: u32 = 31;
+    /// A pair of connected sockets of the domain's own, one end in place of standard streams: mask of
+    /// those.
+    pub const PAIR: u32 = 32;
     /// The last of a prelude: make the guest's process now. It confines itself, and the launch message,
     /// which then holds no more than `CWD` and `EXEC`, finds it waiting.
     pub const GUEST_AHEAD: u32 = 24;
@@ -317,12 +372,17 @@ pub enum Step {
     Execute = 37,
     Remember = 38,
     JoinCgroup = 39,
+    BoundQuotas = 40,
+    Watch = 41,
+    Guard = 42,
+    ReopenStream = 43,
+    PairStreams = 44,
 }
 
 impl Step {
     /// The step with this number.
     pub fn from_number(number: u64) -> Self {
-        const LAST: u64 = Step::JoinCgroup as u64;
+        const LAST: u64 = Step::PairStreams as u64;
         if number > LAST {
             return Self::Unknown;
         }
@@ -331,7 +391,7 @@ impl Step {
     }
 }
 
-const STEPS: [Step; 40] = [
+const STEPS: [Step; 45] = [
     Step::Unknown,
     Step::Clone,
     Step::MapIds,
@@ -372,4 +432,9 @@ const STEPS: [Step; 40] = [
     Step::Execute,
     Step::Remember,
     Step::JoinCgroup,
+    Step::BoundQuotas,
+    Step::Watch,
+    Step::Guard,
+    Step::ReopenStream,
+    Step::PairStreams,
 ];

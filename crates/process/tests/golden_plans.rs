@@ -4,7 +4,7 @@
 
 use palisade_policy::{Limits, Policy, PolicyLayer};
 use palisade_process::{
-    Found, Host, Identity, Kind, Machine, Mount, Tier,
+    Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
     cgroup::{Base, Controller, Ground, Occupants, Survey, Version},
     plan::{Plan, PlanError, Step, Surroundings, make_plan},
 };
@@ -34,6 +34,7 @@ fn user() -> Machine {
         gid: 1002,
         landlock_abi: Some(6),
         memfd_noexec: true,
+        quotas: Quotas::default(),
         processors: 4,
         cgroups: OnceLock::new(),
         filtered: false.into(),
@@ -134,6 +135,20 @@ fn nothing_but_a_static_program() {
     )
     .unwrap();
     insta::assert_snapshot!(plan);
+}
+
+#[test]
+fn a_folder_as_the_root() {
+    let host = home()
+        .folder("/home/ada/root")
+        .folder("/home/ada/root/dev")
+        .folder("/home/ada/root/proc")
+        .folder("/home/ada/root/data");
+    let read = "[grants]\nread = ['root:/', 'work:/data']";
+    let write = "[grants]\nwrite = ['work:/']\nexec = ['/']\nprotect = ['/.git']";
+    let plans =
+        [(&host, read), (&home(), write)].map(|(host, text)| plan_on(host, &user(), text).unwrap());
+    insta::assert_snapshot!(plans.map(|plan| plan.to_string()).join("\n"));
 }
 
 #[test]
@@ -257,7 +272,12 @@ fn sockets_in_a_writable_folder() {
 
 /// Control groups of version 1 that root owns, and one of version 2 that was delegated.
 fn survey(version: Version, writable: bool) -> Survey {
-    let controllers = vec![Controller::Memory, Controller::Cpu, Controller::Pids];
+    let controllers = vec![
+        Controller::Memory,
+        Controller::Cpu,
+        Controller::Cpuacct,
+        Controller::Pids,
+    ];
     let dir = match version {
         Version::V1 => "/sys/fs/cgroup/all",
         Version::V2 => "/sys/fs/cgroup/user.slice/run.scope",
@@ -315,9 +335,21 @@ fn limits_held_by_cgroups_of_version_2() {
     ));
 }
 
+/// What a network grant adds.
+#[test]
+fn memory_of_sockets_is_within_the_limit() {
+    let text = "[grants]\nconnect = ['tcp://127.0.0.1:80']\n[limits]\nmemory = '64M'";
+    let of = |machine, version| {
+        let all = bounds(&with_cgroups(machine, survey(version, true)), text);
+        let lines = all.lines().filter(|line| line.contains("memory"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!([of(root(), Version::V1), of(user(), Version::V2)].join("\n\n"));
+}
+
 #[test]
 fn limits_approximated_where_that_was_accepted() {
-    let text = format!("allow-degraded = ['memory', 'cpu']\n{LIMITS}");
+    let text = format!("allow-degraded = ['memory', 'cpu', 'cpu-time']\n{LIMITS}");
     insta::assert_snapshot!(bounds(
         &with_cgroups(user(), survey(Version::V2, false)),
         &text
@@ -327,7 +359,11 @@ fn limits_approximated_where_that_was_accepted() {
 #[test]
 fn limits_that_nothing_holds_are_refused() {
     let machine = with_cgroups(user(), survey(Version::V2, false));
-    for (limit, capability) in [("memory = '1G'", "memory"), ("cpu = 1", "cpu")] {
+    for (limit, capability) in [
+        ("memory = '1G'", "memory"),
+        ("cpu = 1", "cpu"),
+        ("cpu-time = 1", "cpu-time"),
+    ] {
         let error = plan_on(&home(), &machine, &format!("[limits]\n{limit}"))
             .unwrap_err()
             .to_string();
@@ -365,9 +401,8 @@ fn without_namespaces() {
 
 #[test]
 fn limits_without_namespaces() {
-    let text = format!("allow-degraded = ['cpu-time']\n{LIMITS}");
     let machine = bare(with_cgroups(user(), survey(Version::V2, true)));
-    insta::assert_snapshot!(bounds(&machine, &text));
+    insta::assert_snapshot!(bounds(&machine, LIMITS));
 }
 
 #[test]

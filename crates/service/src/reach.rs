@@ -53,8 +53,6 @@ pub struct Reach {
 /// A folder that a guest finds open.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// On the host, without links.
-    pub(crate) host: PathBuf,
     /// The folder itself: whatever comes to lie at its path is not granted.
     pub(crate) descriptor: OwnedFd,
     pub(crate) guest: String,
@@ -134,15 +132,6 @@ impl Reach {
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
-
-    /// Whether the guest could write at this path of the host's, or put something else there.
-    pub fn can_write(&self, path: &Path) -> bool {
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
-        self.folders.iter().any(|folder| {
-            matches!(folder.permissions, FsPerms::ReadWrite)
-                && (path.starts_with(&folder.host) || folder.host.starts_with(&path))
-        })
-    }
 }
 
 fn not_offered<T>(what: impl Into<String>, advice: &'static str) -> Result<T, ReachError> {
@@ -199,6 +188,10 @@ fn refuse_connection(grant: &ConnectGrant) -> Result<(), ReachError> {
 
 fn refuse_access(grant: &FileGrant) -> Result<(), ReachError> {
     match grant.access {
+        Access::Read | Access::Write if grant.is_root() => not_offered(
+            "a folder as its root",
+            "grant the folder under a path of its own, as in HOST:/data",
+        ),
         Access::Read | Access::Write => Ok(()),
         Access::Protect => not_offered(
             "protected places",
@@ -269,7 +262,6 @@ fn folder(grant: &FileGrant, kernels: &[PathBuf]) -> Result<Folder, ReachError> 
         }
     })?;
     Ok(Folder {
-        host: found.canonical,
         descriptor,
         guest: text(grant.guest_path())?,
         permissions: match grant.access {

@@ -1,7 +1,7 @@
 //! One row of the table: what a guest tries, how it is seen, and what should happen.
 
 use crate::guests::Controls;
-use crate::witness::Witness;
+use crate::witness::{Trace, Witness};
 
 /// What a policy grants besides what it takes to start the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -168,6 +168,14 @@ pub enum Prop {
     Caller(&'static str),
     /// The launcher's table of host names, as in hosts(5).
     Names(&'static str),
+    /// The same, in a file of this path, which `/etc/hosts` shows.
+    NamesIn(&'static str, &'static str),
+    /// The launcher's `/etc/nsswitch.conf`: whom it asks for names.
+    NameServices(&'static str),
+    /// A variable of the launcher's, a template.
+    Variable(&'static str, &'static str),
+    /// The folder that the launcher is started in, a template.
+    StartedIn(&'static str),
     /// The launcher is killed once the guest holds.
     LauncherDies,
     /// Unix sockets, abstract and by path, and a FIFO.
@@ -188,6 +196,11 @@ pub enum Prop {
     KernelLog,
     /// The file handle of the secret, as the guest's argument `handle`.
     Handle,
+    /// A second guest of the same program, attack and tool, told `role=giver`, with these grants and
+    /// nothing else. It holds before the first one starts.
+    Accomplice(&'static [Grant]),
+    /// A second link beside the loopback device, called `beside`, with nobody at its other end.
+    SecondLink,
 }
 
 /// The act that shows that it is the wall, not the act, that failed.
@@ -362,6 +375,12 @@ impl Attack {
     pub const fn pending(mut self, reason: &'static str) -> Self {
         self.pending = Some(reason);
         self
+    }
+
+    /// Whether it takes what the kernel counts for each user, until there is no more.
+    #[must_use]
+    pub const fn exhausts_its_user(&self) -> bool {
+        matches!(self.witness, Witness::Trace(Trace::Exhausted(_)))
     }
 
     /// Whether the table says that it succeeds behind a wall under `policy`.

@@ -5,7 +5,9 @@
 
 use crate::attack::{Attack, Policy};
 use crate::guests::Controls;
-use crate::guests::Controls::{GrantedDatagram, GrantedRead, GrantedWrite, OwnSocket};
+use crate::guests::Controls::{
+    GrantedConnect, GrantedDatagram, GrantedRead, GrantedWrite, OwnChild, OwnSocket,
+};
 
 /// How an attack ends without namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +95,20 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
         },
     ),
     (
+        &["root-climb"],
+        Difference {
+            expected: Expected::Refused,
+            control: Some(GrantedRead),
+            why: "a folder as the root takes mounts",
+        },
+    ),
+    (
         &[
             "chmod-outside",
             "chmod-read-only",
             "times-outside",
             "mark-outside",
             "mark-read-only",
-            "flags-read-only",
         ],
         denied(GrantedWrite, "metadata stays as it is, granted or not"),
     ),
@@ -115,12 +124,36 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
         denied(GrantedRead, "nothing is watched, granted or not"),
     ),
     (
-        &["granted-socket", "other-local-socket"],
+        &["granted-socket", "datagram-in-folder", "other-local-socket"],
         denied(OwnSocket, "no socket is connected"),
     ),
     (
         &["race-local-datagram", "race-local-send"],
         denied(GrantedDatagram, "local sockets that send are not made"),
+    ),
+    (
+        &["datagram-memory"],
+        denied(OwnSocket, "local sockets that send are not made"),
+    ),
+    (
+        &["segment-memory", "message-memory"],
+        denied(OwnChild, "the host's IPC is not touched"),
+    ),
+    (
+        &[
+            "passed-stream",
+            "passed-fast-open",
+            "passed-fast-open-message",
+            "passed-fast-open-batch",
+            "passed-fast-open-connect",
+            "passed-reconnect",
+            "passed-listens",
+            "passed-binds",
+        ],
+        denied(
+            GrantedConnect,
+            "no socket is connected: the two do not meet",
+        ),
     ),
     (
         &["granted-fifo"],

@@ -15,6 +15,7 @@ const RESOURCES: &str = "resources";
 const LEAKS: &str = "leaks";
 const METADATA: &str = "metadata";
 const MODULES: &str = "modules";
+const TOGETHER: &str = "guests together";
 
 /// Every row in order; an attack's `entry` counts from 1.
 pub const ROWS: &[Row] = &[
@@ -81,7 +82,11 @@ pub const ROWS: &[Row] = &[
     ),
     (EXEC, "code made at run time", "-"),
     (EXEC, "the policy file itself", "D"),
-    (FILES, "the launcher's own executable (CVE-2019-5736)", "D"),
+    (
+        FILES,
+        "what the launcher executes or reads outside (CVE-2019-5736)",
+        "D",
+    ),
     (FILES, "a leaked directory (CVE-2024-21626)", "D"),
     (
         FILES,
@@ -183,6 +188,7 @@ pub const ROWS: &[Row] = &[
     (MODULES, "what is left in memory and in descriptors", "W N"),
     (MODULES, "memory, files and output past the limits", "W C"),
     (MODULES, "time, with and without calls", "B C"),
+    (TOGETHER, "sockets that another guest passes on", "B S"),
 ];
 
 /// Rows without an attack of their own, and why.
@@ -196,9 +202,5 @@ pub const WITHOUT_ATTACK: &[(usize, &str)] = &[
     (
         62,
         "no query leaves a domain: the names that are granted stand in its /etc/hosts",
-    ),
-    (
-        71,
-        "the counters of inotify and its like show no trace outside; the guest's uid is its own",
     ),
 ];

@@ -26,6 +26,7 @@ pub enum Judgement {
 pub struct Runner {
     ground: Ground,
     made: Mutex<HashMap<Key, Arc<OnceLock<Outcome>>>>,
+    turn: Mutex<()>,
 }
 
 /// What palisade says of a grant that the bare tier cannot give.
@@ -42,6 +43,7 @@ impl Runner {
         Self {
             ground,
             made: Mutex::default(),
+            turn: Mutex::default(),
         }
     }
 
@@ -51,8 +53,14 @@ impl Runner {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(made.entry((tool, attack.name, policy, user)).or_default())
         };
-        cell.get_or_init(|| self.ground.run(tool, attack, policy, user))
-            .clone()
+        cell.get_or_init(|| {
+            // One run at a time may take what all runs of a user share.
+            let turn = attack.exhausts_its_user().then(|| self.turn.lock());
+            let outcome = self.ground.run(tool, attack, policy, user);
+            drop(turn);
+            outcome
+        })
+        .clone()
     }
 
     /// With no wall the attack succeeds, or the machine's refusal is the reason to ignore it.

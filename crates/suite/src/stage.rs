@@ -4,6 +4,7 @@
 //! {case}/outside   what no policy grants: secret, tool, host.sock, victim
 //!        fixtures  granted to read by the minimum policy
 //!        scratch   granted to write by the generous policy; bin/ for programs, run/ for sockets
+//!        rooted    a root, with places for what policies grant
 //!        paths     names that a careless policy confuses
 //! ```
 
@@ -34,6 +35,11 @@ const DIRECTORIES: &[&str] = &[
     "scratch/.git/hooks",
     "scratch/dev",
     "scratch/root",
+    "rooted",
+    "rooted/guest",
+    "rooted/dev",
+    "rooted/proc",
+    "rooted/tmp",
     "scratch/sub",
     "scratch/sub/target",
     "paths",
@@ -118,6 +124,9 @@ impl Stage {
         for directory in DIRECTORIES {
             fs::create_dir(case.join(directory))?;
         }
+        for granted in ["{bin}", "{fixtures}", "{scratch}", "{outside}"] {
+            fs::create_dir_all(self.path(&format!("{{case}}/rooted{granted}")))?;
+        }
         for (name, target) in SYMLINKS {
             symlink(self.expand(target), case.join(name))?;
         }
@@ -192,6 +201,12 @@ impl Stage {
         command
     }
 
+    /// Who starts the launcher.
+    pub(crate) fn user(&self) -> u32 {
+        self.switch_to
+            .unwrap_or_else(|| rustix::process::geteuid().as_raw())
+    }
+
     /// Lets `command` start with the uid and gid of this half, and no further group.
     pub(crate) fn as_user(&self, command: &mut Command) {
         use std::os::unix::process::CommandExt;
@@ -199,6 +214,13 @@ impl Stage {
             // A root parent that sets a uid also drops the supplementary groups.
             command.uid(id).gid(id);
         }
+    }
+
+    /// Whether whoever starts the launcher gets none of what the kernel counts for each user.
+    pub(crate) fn lacks(&self, what: &str) -> bool {
+        const REFUSED: i32 = 1;
+        let asked = self.stagehand("take").arg(what).status();
+        asked.is_ok_and(|status| status.code() == Some(REFUSED))
     }
 
     /// Whether the user's keyring holds a key named by the nonce.

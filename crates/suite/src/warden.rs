@@ -4,6 +4,7 @@
 //! JSON, an [`Outcome`], to its stdout. When it ends, the kernel ends all that is left in
 //! the arena.
 
+mod accomplice;
 mod props;
 mod run;
 mod servers;
@@ -18,7 +19,9 @@ use std::process::Command;
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
 use crate::arena::CACHES;
-use crate::attack::{Attack, Policy, Prop, User};
+use accomplice::Accomplice;
+
+use crate::attack::{Attack, Grant, Policy, Prop, User};
 use crate::attacks;
 use crate::outcome::Outcome;
 use crate::stage::{ORDINARY_ID, Stage};
@@ -114,12 +117,18 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     order.tool.prepare_arena();
     stage.lay()?;
     if order.attack.props.contains(&Prop::Servers) {
-        raise_loopback(&stage)?;
+        let role = match order.attack.props.contains(&Prop::SecondLink) {
+            true => "links-up",
+            false => "loopback-up",
+        };
+        raise_links(&stage, role)?;
     }
     drop_privileges_to_pass_on()?;
     let props = Props::set_up(&stage, &order.attack)?;
     let launch = launch_of(order, &stage, &props);
-    let words = command_words(order, &stage, &props, &launch)?;
+    let program = launcher(order, &stage)?;
+    let words = command_words(order, &stage, &props, &launch, &program)?;
+    let _accomplice = Accomplice::of(order, &stage, &props, &program)?;
 
     let processes_before = Process::all().len();
     let mut outcome = Outcome::default();
@@ -202,14 +211,14 @@ fn kernel_version() -> (u32, u32) {
     (next().unwrap_or(0), next().unwrap_or(0))
 }
 
-fn raise_loopback(stage: &Stage) -> io::Result<()> {
+fn raise_links(stage: &Stage, role: &str) -> io::Result<()> {
     let up = Command::new(stage.path("{tools}/stagehand"))
-        .arg("loopback-up")
+        .arg(role)
         .status()?;
     if up.success() {
         Ok(())
     } else {
-        Err(io::Error::other("the loopback device does not come up"))
+        Err(io::Error::other("the links do not come up"))
     }
 }
 
@@ -222,18 +231,19 @@ fn drop_privileges_to_pass_on() -> io::Result<()> {
 fn launch_of(order: &Order, stage: &Stage, props: &Props) -> Launch {
     let grants = order.attack.grants(order.policy);
     Launch {
-        grants: grants
-            .into_iter()
-            .map(|grant| Placed::new(grant, |template| props.fill(&stage.expand(template))))
-            .collect(),
+        grants: placed(grants, stage, props),
         guest_arguments: guest_arguments(order, stage, props),
         bin: stage.path("{bin}"),
         stagehand: stage.path("{tools}/stagehand"),
         folder: stage.path("{case}/tool"),
-        uid: stage
-            .switch_to
-            .unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+        uid: stage.user(),
     }
+}
+
+fn placed(grants: impl IntoIterator<Item = Grant>, stage: &Stage, props: &Props) -> Vec<Placed> {
+    let fill = |template: &str| props.fill(&stage.expand(template));
+    let grants = grants.into_iter();
+    grants.map(|grant| Placed::new(grant, fill)).collect()
 }
 
 /// `ATTACK NONCE KEY=VALUE…`; the guest takes the first value of a key.
@@ -269,8 +279,8 @@ fn command_words(
     stage: &Stage,
     props: &Props,
     launch: &Launch,
+    program: &Path,
 ) -> io::Result<Vec<String>> {
-    let program = launcher(order, stage)?;
     let mut words = flaws(order, stage, props);
     if !words.is_empty() {
         let stagehand = stage.expand("{tools}/stagehand");
@@ -279,7 +289,7 @@ fn command_words(
     }
     words.splice(0..0, host_without_namespaces(order, stage, launch));
     fs::create_dir(&launch.folder)?;
-    words.extend(order.tool.command_line(&program, launch));
+    words.extend(order.tool.command_line(program, launch));
     stage.give_away(&launch.folder)?;
     Ok(words)
 }

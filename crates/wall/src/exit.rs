@@ -30,6 +30,9 @@ pub enum Ending {
     MemoryLimit,
     /// Whoever started it.
     Supervisor,
+    /// Somebody outside moved, replaced or removed what a protecting mount stood on: without it the guest
+    /// could have written there.
+    Unprotected,
 }
 
 impl Exit {
@@ -55,7 +58,7 @@ impl Ending {
     /// for them (SIGXCPU, SIGXFSZ, SIGKILL) give.
     pub fn shell_code(self, exit: Exit) -> u8 {
         match self {
-            Self::Guest | Self::Supervisor => exit.shell_code(),
+            Self::Guest | Self::Supervisor | Self::Unprotected => exit.shell_code(),
             Self::TimeLimit => 124,
             Self::CpuTimeLimit => 152,
             Self::OutputLimit => 153,

@@ -71,6 +71,7 @@ impl Domain for MockDomain {
             ending: Ending::Guest,
             exit_code: self.wall.exit.shell_code(),
             trap: None,
+            lost: None,
             enforcement: Vec::new(),
             denials: Vec::new(),
             phases: Vec::new(),

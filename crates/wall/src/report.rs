@@ -28,6 +28,9 @@ pub struct Report {
     /// `unreachable`, with the functions that were running. Text of the guest's, made visible.
     #[serde(default)]
     pub trap: Option<String>,
+    /// The protected path that somebody outside moved, replaced or removed, where that ended the guest.
+    #[serde(default)]
+    pub lost: Option<String>,
     /// Per capability: what was asked for and what was enforced.
     pub enforcement: Vec<Enforcement>,
     /// What was denied, as far as the wall's mechanisms can tell.
@@ -135,9 +138,10 @@ pub struct Phase {
 pub struct Usage {
     /// From the guest's first instruction to its end, in µs.
     pub wall_us: u64,
-    /// User time in µs.
+    /// User time in µs. Where a cgroup counts, as with `--cpu-time`, it is that of all processes of the
+    /// domain, its init included; else that of the guest and of all children that were waited for.
     pub user_us: u64,
-    /// System time in µs.
+    /// System time in µs, counted in the same way.
     pub system_us: u64,
     /// Largest resident set of a single process, in bytes.
     pub peak_process_bytes: u64,

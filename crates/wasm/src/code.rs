@@ -14,6 +14,7 @@ use std::{
     fs::File,
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
+    time::Duration,
 };
 
 /// Compiled code, open.
@@ -54,6 +55,8 @@ pub struct Compiler<'a> {
     pub machine: &'a Machine,
     /// Where less is enough for its domain.
     pub allow_degraded: &'a BTreeSet<Capability>,
+    /// How long it may take, if not as long as any.
+    pub within: Option<Duration>,
 }
 
 /// Opens the cache in the folder `palisade` of `caches`, or of the user's caches ([`cache::usual_base`]).
@@ -90,6 +93,7 @@ pub fn obtain(
         compiler.path,
         compiler.machine,
         compiler.allow_degraded,
+        compiler.within,
     )?;
     match cache.and_then(|cache| cache.put(name, &code)) {
         Ok(file) => Code::kept(file),

@@ -78,6 +78,12 @@ pub enum CompileError {
     #[error("guest: {} takes more than {} s to compile", path.display(), TIME.as_secs())]
     Time { path: PathBuf },
     #[error(
+        "limit: {} took longer to compile than --time allows, and did not run; raise it for the first run: \
+         compiled code is kept",
+        path.display()
+    )]
+    TimeLimit { path: PathBuf },
+    #[error(
         "guest: the compiler was ended by signal {signal} over {}: it may need more than {} MiB, or be wrong about \
          this module",
         path.display(), MEMORY_BYTES >> 20
@@ -154,7 +160,7 @@ fn command(compiler: &Path, purpose: Purpose) -> Command {
 const RLIMIT_CPU: u32 = 0;
 const RLIMIT_DATA: u32 = 2;
 
-/// Compiles `module`, the file at `path`.
+/// Compiles `module`, the file at `path`, `within` this time if that is less than any compiler has.
 ///
 /// # Errors
 ///
@@ -166,7 +172,9 @@ pub fn compile(
     compiler: &Path,
     machine: &Machine,
     allow_degraded: &BTreeSet<Capability>,
+    within: Option<Duration>,
 ) -> Result<Vec<u8>, CompileError> {
+    let within = within.filter(|time| *time < TIME);
     let input = memory_file("palisade-module")?;
     input
         .write_all_at(module, 0)
@@ -182,9 +190,15 @@ pub fn compile(
         terminal: None,
         passed: &[],
     };
-    let report = run(&streams, purpose, compiler, machine, allow_degraded)?;
+    let plan_on = |machine: &Machine| {
+        let mut plan = plan(compiler, purpose, machine, allow_degraded)?;
+        plan.time = within.or(plan.time);
+        Ok(plan)
+    };
+    let may_fall_back = allow_degraded.contains(&Capability::Namespaces);
+    let report = run(&streams, machine, may_fall_back, plan_on)?;
     let words = || read_at_most(&again(&words)?, REASON_BYTES);
-    judge(&report, path, || {
+    judge(&report, path, within, || {
         let words = words().unwrap_or_default();
         String::from_utf8_lossy(&words).trim_end().to_owned()
     })?;
@@ -201,14 +215,11 @@ pub fn compile(
 
 fn run(
     streams: &Streams<'_>,
-    purpose: Purpose,
-    compiler: &Path,
     machine: &Machine,
-    allow_degraded: &BTreeSet<Capability>,
+    may_fall_back: bool,
+    plan_on: impl Fn(&Machine) -> Result<Plan, PlanError>,
 ) -> Result<Report, CompileError> {
     let launcher = Launcher::new(machine.clone());
-    let plan_on = |machine| plan(compiler, purpose, machine, allow_degraded);
-    let may_fall_back = allow_degraded.contains(&Capability::Namespaces);
     let domain = match launcher.launch(&plan_on(machine)?, streams) {
         Err(error) if error.is_for_lack_of_namespaces() && may_fall_back => {
             let bare = launcher.without_namespaces();
@@ -222,11 +233,13 @@ fn run(
 fn judge(
     report: &Report,
     path: &Path,
+    within: Option<Duration>,
     reason: impl FnOnce() -> String,
 ) -> Result<(), CompileError> {
     const SIGXCPU: u8 = 24;
     let path = PathBuf::from(path);
     match (report.ending, report.exit) {
+        (Ending::TimeLimit, _) if within.is_some() => Err(CompileError::TimeLimit { path }),
         (Ending::TimeLimit, _) | (_, Exit::Signal(SIGXCPU)) => Err(CompileError::Time { path }),
         (_, Exit::Code(0)) => Ok(()),
         (_, Exit::Code(_)) => Err(CompileError::Refused {

@@ -97,6 +97,22 @@ impl GuestPlan {
         }
     }
 
+    /// The same for a run that is about to begin: what compiling takes is the guest's time.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`GuestPlan::code`], and when the time is up.
+    pub fn code_in_time(
+        &mut self,
+        machine: &Machine,
+        caches: Option<&Path>,
+    ) -> Result<Option<Code>, StartError> {
+        match self {
+            Self::Process(_) => Ok(None),
+            Self::Wasm(plan) => plan.code_in_time(machine, caches).map(Some),
+        }
+    }
+
     /// Starts the guest. `code` is this plan's, by [`GuestPlan::code`].
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Carrying a plan out: code from the cache or the compiler, a worker in its domain, a report.
 
 use crate::{
+    cache::Cache,
     code::{self, Compiler},
     compile::{CompileError, Purpose},
     module::ModuleError,
     plan::Plan,
+    programs::Programs,
     status::{self, Status},
 };
 use palisade_policy::visible;
@@ -16,6 +18,7 @@ use std::{
     io::Read,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 pub use crate::code::Code;
@@ -40,6 +43,11 @@ pub enum StartError {
          granted, or add --protect {}", path.display(), path.display()
     )]
     CacheInReach { path: PathBuf },
+    #[error(
+        "policy: the guest could change {}, with which palisade runs WebAssembly: keep it out of what is granted for \
+         writing, or add --protect {}", path.display(), path.display()
+    )]
+    ProgramInReach { path: PathBuf },
     #[error("host: cannot look at {}: {source}", path.display())]
     Compiler {
         path: PathBuf,
@@ -66,25 +74,66 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// When the module can't be read or compiled, or the guest could write to the cache.
+    /// When the module can't be read or compiled, or the guest could change the cache, the worker or the compiler.
     pub fn code(&self, machine: &Machine, caches: Option<&Path>) -> Result<Code, StartError> {
-        let cache = code::open_cache(caches);
-        if let Ok(cache) = &cache
-            && cache.paths().iter().any(|path| self.worker.can_write(path))
-        {
-            let path = cache.path.clone();
-            return Err(StartError::CacheInReach { path });
+        self.code_within(None, machine, caches)
+    }
+
+    /// The same for a run that is about to begin: what it takes is the guest's time. Its limit bounds the
+    /// compiler, and the guest gets what is left.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Plan::code`], and when the time is up.
+    pub fn code_in_time(
+        &mut self,
+        machine: &Machine,
+        caches: Option<&Path>,
+    ) -> Result<Code, StartError> {
+        /// A limit of none would be no limit.
+        const LEAST: Duration = Duration::from_millis(1);
+        let begun = Instant::now();
+        let code = self.code_within(self.worker.time, machine, caches)?;
+        if let Some(time) = &mut self.worker.time {
+            *time = time.saturating_sub(begun.elapsed()).max(LEAST);
         }
+        Ok(code)
+    }
+
+    fn code_within(
+        &self,
+        within: Option<Duration>,
+        machine: &Machine,
+        caches: Option<&Path>,
+    ) -> Result<Code, StartError> {
+        let cache = code::open_cache(caches);
+        self.refuse_reach(cache.as_ref().ok())?;
         code::obtain(
             &self.module,
             Purpose::Program,
             &Compiler {
-                path: &self.compiler,
+                path: &self.programs.compiler,
                 machine,
                 allow_degraded: &self.allow_degraded,
+                within,
             },
             cache,
         )
+    }
+
+    /// What runs later guests, and their code, are none of this one's.
+    fn refuse_reach(&self, cache: Option<&Cache>) -> Result<(), StartError> {
+        let Programs { worker, compiler } = &self.programs;
+        let kept = cache.into_iter().flat_map(Cache::paths);
+        let all = kept.chain([worker.clone(), compiler.clone()]);
+        match (self.worker.find_changeable(all), cache) {
+            (None, _) => Ok(()),
+            (Some(path), Some(cache)) if cache.paths().contains(&path) => {
+                let path = cache.path.clone();
+                Err(StartError::CacheInReach { path })
+            }
+            (Some(path), _) => Err(StartError::ProgramInReach { path }),
+        }
     }
 
     /// Starts the guest.

@@ -9,7 +9,7 @@
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// One guest, to a worker.
@@ -21,7 +21,9 @@ pub struct Order {
     pub status: i32,
     /// Descriptors from 3 on that the guest finds open: sd_listen_fds(3).
     pub listeners: i32,
-    /// The guest's working directory: its preopen `.`.
+    /// The folder that is `/` to the guest, where that is not the worker's own.
+    pub root: Option<PathBuf>,
+    /// The guest's working directory.
     pub cwd: PathBuf,
     /// Folders that the guest finds open under their own path.
     pub preopens: Vec<PathBuf>,
@@ -50,6 +52,23 @@ pub enum OrderError {
 }
 
 impl Order {
+    /// The names of all folders that the guest finds open, in this order. The last is the working directory, by
+    /// the name that C programs know it by, unless that is `/`.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        let root = Path::new("/");
+        let is_root = self.cwd == root && self.preopens.iter().any(|path| path == root);
+        let preopens = self.preopens.iter().map(PathBuf::as_path);
+        preopens.chain((!is_root).then_some(Path::new(".")))
+    }
+
+    /// Where the folder of that name lies, relative to `root`.
+    pub fn place<'path>(&'path self, name: &'path Path) -> &'path Path {
+        match name == Path::new(".") {
+            true => &self.cwd,
+            false => name,
+        }
+    }
+
     /// The worker's arguments, without its own name.
     pub fn to_arguments(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![
@@ -62,6 +81,8 @@ impl Order {
             word.push(value);
             word
         };
+        let root = self.root.iter();
+        words.extend(root.map(|path| option("--root=", path.as_os_str())));
         words.push(option("--cwd=", self.cwd.as_os_str()));
         words.extend(
             self.preopens
@@ -112,6 +133,7 @@ impl Order {
             b"--code" => self.code = number(value, "--code")?,
             b"--status" => self.status = number(value, "--status")?,
             b"--listeners" => self.listeners = number(value, "--listeners")?,
+            b"--root" => self.root = Some(path()),
             b"--cwd" => self.cwd = path(),
             b"--preopen" => self.preopens.push(path()),
             b"--memory" => self.memory_bytes = Some(number(value, "--memory")?),
@@ -137,6 +159,7 @@ mod tests {
             code: 5,
             status: 6,
             listeners: 2,
+            root: None,
             cwd: "/work".into(),
             preopens: vec![
                 "/usr".into(),
@@ -152,12 +175,31 @@ mod tests {
     fn an_order_reads_back() {
         assert_eq!(Order::from_arguments(order().to_arguments()), Ok(order()));
         let plain = Order {
+            root: Some("/.root".into()),
             memory_bytes: None,
             files: None,
             preopens: Vec::new(),
             ..order()
         };
         assert_eq!(Order::from_arguments(plain.to_arguments()), Ok(plain));
+    }
+
+    #[test]
+    fn the_working_directory_is_open_by_one_more_name() {
+        let names = |cwd: &str, preopens: &[&str]| {
+            let order = Order {
+                cwd: cwd.into(),
+                preopens: preopens.iter().map(PathBuf::from).collect(),
+                ..order()
+            };
+            let folders = order.folders().map(|name| (name, order.place(name)));
+            let told =
+                folders.map(|(name, place)| format!("{} {}", name.display(), place.display()));
+            told.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(names("/work", &["/", "/usr"]), "/ /, /usr /usr, . /work");
+        assert_eq!(names("/", &["/", "/usr"]), "/ /, /usr /usr");
+        assert_eq!(names("/", &["/data"]), "/data /data, . /");
     }
 
     #[test]

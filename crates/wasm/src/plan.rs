@@ -6,8 +6,8 @@ use crate::{
     programs::{Programs, WORKER},
 };
 use palisade_policy::{
-    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
-    Profile,
+    Access, Capability, ConnectGrant, DeviceGrant, FileGrant, ListenGrant, Policy, Profile,
+    write_line,
 };
 use palisade_process::{
     Host, Kind as FileKind, Machine, Tier,
@@ -17,7 +17,6 @@ use palisade_wall::{Command, Enforcement, Level};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
     fmt,
     path::{Path, PathBuf},
 };
@@ -44,7 +43,7 @@ pub struct Plan {
     /// The domain of the worker.
     pub worker: process::Plan,
     #[serde(skip)]
-    pub(crate) compiler: PathBuf,
+    pub(crate) programs: Programs,
     #[serde(skip)]
     pub(crate) allow_degraded: BTreeSet<Capability>,
 }
@@ -89,12 +88,13 @@ pub fn make_plan(
     process::refuse_proc(policy, host)?;
     let mut worker = plan_worker(policy, machine, surroundings, host, &programs.worker)?;
     worker.command = command.words();
-    refuse_files_in_root(&worker)?;
-    let order = order(&worker, policy, command, host);
+    let root = granted_root(policy);
+    refuse_files_in_root(&worker, root)?;
+    let mut order = order(&worker, root, policy, command, host);
+    order.root = confine_worker(&mut worker, root, host, &programs.worker)?;
     worker.arguments = std::iter::once(WORKER.into())
         .chain(order.to_arguments())
         .collect();
-    set_working_directory(&mut worker, policy);
     bound_worker(&mut worker, &order);
     tell_enforcement(&mut worker);
     Ok(Plan {
@@ -102,7 +102,7 @@ pub fn make_plan(
         module,
         order,
         worker,
-        compiler: programs.compiler.clone(),
+        programs: programs.clone(),
         allow_degraded: policy.allow_degraded.clone(),
     })
 }
@@ -122,19 +122,44 @@ fn plan_worker(
         Path::new(WORKER_INSIDE)
     };
     let mut policy = policy.clone();
-    policy.grants.files.push(FileGrant {
-        access: Access::Read,
-        host: worker.into(),
-        guest: Some(inside.into()),
-    });
+    if granted_root(&policy).is_none() {
+        policy.grants.files.push(FileGrant {
+            access: Access::Read,
+            host: worker.into(),
+            guest: Some(inside.into()),
+        });
+    }
     let command = Command::new(inside);
     let mut plan = process::make_plan(&policy, &command, machine, surroundings, host)?;
     plan.passes = true;
-    if !is_bare {
-        plan.leave_proc_out();
-        plan.execute_only(inside);
-    }
+    plan.keep_granted_variables(&policy, surroundings);
     Ok(plan)
+}
+
+/// The folder that the policy makes the guest's root.
+fn granted_root(policy: &Policy) -> Option<&FileGrant> {
+    policy.grants.files.iter().find(|grant| grant.is_root())
+}
+
+/// Takes from the worker's domain what a program has that opens paths in a guest's name. Gives the place of the
+/// guest's root: the worker lies outside of it, for nothing is made in somebody's folder to mount it on.
+fn confine_worker(
+    worker: &mut process::Plan,
+    root: Option<&FileGrant>,
+    host: &dyn Host,
+    program: &Path,
+) -> Result<Option<PathBuf>, PlanError> {
+    if worker.tier == Tier::Bare {
+        return Ok(None);
+    }
+    let inside = Path::new(WORKER_INSIDE);
+    worker.leave_proc_out();
+    let place = worker.keep_root_apart();
+    if root.is_some() {
+        worker.add_program(host, program, inside)?;
+    }
+    worker.execute_only(inside);
+    Ok(place)
 }
 
 /// What the guest would rely on and could not get.
@@ -156,8 +181,11 @@ pub(crate) fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
 }
 
 /// A file has no folder that could be opened in its stead, and the guest's `/` is not open to it.
-fn refuse_files_in_root(worker: &process::Plan) -> Result<(), WasmPlanError> {
-    if worker.cwd == Path::new("/") {
+fn refuse_files_in_root(
+    worker: &process::Plan,
+    root: Option<&FileGrant>,
+) -> Result<(), WasmPlanError> {
+    if worker.cwd == Path::new("/") || root.is_some() {
         return Ok(());
     }
     let folders = folders_in_root(worker);
@@ -175,34 +203,79 @@ fn refuse_files_in_root(worker: &process::Plan) -> Result<(), WasmPlanError> {
     }
 }
 
-fn order(worker: &process::Plan, policy: &Policy, command: &Command, host: &dyn Host) -> Order {
+fn order(
+    worker: &process::Plan,
+    root: Option<&FileGrant>,
+    policy: &Policy,
+    command: &Command,
+    host: &dyn Host,
+) -> Order {
     const STANDARD_STREAMS: usize = 3;
     let listeners = worker.count_listeners();
     let next = (STANDARD_STREAMS + listeners) as i32;
-    let preopens = preopens(worker, host);
-    // A native program has none of these, `.` among them, and the limit is about what it opens.
-    let opened_for_it = preopens.len() as u64 + 1;
-    Order {
+    let mut order = Order {
         code: next,
         status: next + 1,
         listeners: listeners as i32,
+        root: None,
         cwd: worker.cwd.clone(),
-        preopens,
+        preopens: preopens(worker, root, host),
         // The process wall holds it, for the domain as a whole.
         memory_bytes: None,
-        files: policy
-            .limits
-            .files
-            .map(|files| files.saturating_add(opened_for_it)),
+        files: None,
         arguments: std::iter::once(&command.program)
             .chain(&command.arguments)
             .cloned()
             .collect(),
+    };
+    // A native program has none of these, and the limit is about what it opens.
+    let opened_for_it = order.folders().count() as u64;
+    let files = policy.limits.files;
+    order.files = files.map(|files| files.saturating_add(opened_for_it));
+    order
+}
+
+/// The working directory: where Go's programs begin, and Zig's. Then all below which absolute paths are found.
+fn preopens(worker: &process::Plan, root: Option<&FileGrant>, host: &dyn Host) -> Vec<PathBuf> {
+    let cwd = in_no_path(&worker.cwd);
+    let folders = match root {
+        Some(root) => folders_of_granted_root(worker, &root.host, host),
+        None => folders_of_own_root(worker, host),
+    };
+    cwd.into_iter().chain(folders).collect()
+}
+
+/// A name of a folder that no path of a guest's begins with: `/a/./b`. A path that climbs out of the working
+/// directory is to be found by the folders of the root; and to Go `/work` would begin `/workshop`, too.
+fn in_no_path(folder: &Path) -> Option<PathBuf> {
+    let (parent, name) = (folder.parent()?, folder.file_name()?);
+    let mut path = parent.join(".").into_os_string();
+    path.push("/");
+    path.push(name);
+    Some(path.into())
+}
+
+/// Its root alone, if the guest starts there. Elsewhere a C program finds no absolute path below the root.
+fn folders_of_granted_root(worker: &process::Plan, root: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let top = PathBuf::from("/");
+    if worker.cwd == top {
+        return vec![top];
     }
+    // No link: it might lead anywhere, and the worker follows none here.
+    let is_folder = |path: &PathBuf| {
+        let found = host.find(path);
+        host.link(path).is_none() && found.is_ok_and(|found| found.kind == FileKind::Folder)
+    };
+    let names = host.names(root).into_iter();
+    let below = names.filter(|name| is_folder(&root.join(name)));
+    let below = below
+        .map(|name| top.join(name))
+        .filter(|path| !is_kernels(path));
+    std::iter::once(top.clone()).chain(below).collect()
 }
 
 /// The folders right below the domain's root. Where nothing is mounted, the folders that were granted.
-fn preopens(worker: &process::Plan, host: &dyn Host) -> Vec<PathBuf> {
+fn folders_of_own_root(worker: &process::Plan, host: &dyn Host) -> Vec<PathBuf> {
     let is_folder = |path: &Path| {
         let found = host.find(path);
         found.is_ok_and(|found| found.kind == FileKind::Folder)
@@ -253,19 +326,9 @@ fn folders_in_root(worker: &process::Plan) -> BTreeMap<PathBuf, Option<&Path>> {
     folders
 }
 
-/// Go's programs learn from `PWD` where they are.
-fn set_working_directory(worker: &mut process::Plan, policy: &Policy) {
-    let is_pwd = |grant: &EnvGrant| grant.name == "PWD";
-    if !policy.grants.env.iter().any(is_pwd) {
-        let mut variable = OsString::from("PWD=");
-        variable.push(&worker.cwd);
-        worker.environment.push(variable);
-    }
-}
-
 /// The worker needs some of what the policy bounds for itself. The guest's share is held by the worker.
 fn bound_worker(worker: &mut process::Plan, order: &Order) {
-    let own = order.preopens.len() as u64 + OWN_FILES;
+    let own = order.folders().count() as u64 + OWN_FILES;
     for limit in &mut worker.rlimits {
         match limit.name {
             "NOFILE" => limit.value = limit.value.saturating_add(own),
@@ -368,25 +431,32 @@ impl fmt::Display for Plan {
             Kind::Module => "module",
             Kind::Component => "component",
         };
-        writeln!(formatter, "{kind:<10}{}", self.module.path.display())?;
-        writeln!(
+        write_line(
             formatter,
-            "compile   {}, which is granted nothing; its code is kept",
-            self.compiler.display()
+            format_args!("{kind:<10}{}", self.module.path.display()),
         )?;
-        let preopens: Vec<_> = self.order.preopens.iter().collect();
-        let preopens: Vec<_> = preopens
-            .iter()
+        write_line(
+            formatter,
+            format_args!(
+                "compile   {}, which is granted nothing; its code is kept",
+                self.programs.compiler.display()
+            ),
+        )?;
+        let folders: Vec<_> = self
+            .order
+            .folders()
             .map(|path| path.display().to_string())
             .collect();
-        writeln!(
+        write_line(
             formatter,
-            "preopen   {} and . at {}",
-            preopens.join(" "),
-            self.order.cwd.display()
+            format_args!(
+                "preopen   {} for a guest in {}",
+                folders.join(" "),
+                self.order.cwd.display()
+            ),
         )?;
         for note in &self.notes {
-            writeln!(formatter, "unused    {note}")?;
+            write_line(formatter, format_args!("unused    {note}"))?;
         }
         write!(formatter, "{}", self.worker)
     }

@@ -3,7 +3,9 @@
 //! `INSTA_UPDATE=always` writes the snapshots anew; look at what changed before you commit it.
 
 use palisade_policy::{Policy, PolicyLayer};
-use palisade_process::{Found, Host, Identity, Kind, Machine, Mount, Tier, plan::Surroundings};
+use palisade_process::{
+    Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier, plan::Surroundings,
+};
 use palisade_wall::Command;
 use palisade_wasm::{
     module::Module,
@@ -41,6 +43,7 @@ fn user() -> Machine {
         gid: 1002,
         landlock_abi: Some(6),
         memfd_noexec: true,
+        quotas: Quotas::default(),
         processors: 4,
         cgroups: OnceLock::new(),
         filtered: false.into(),
@@ -155,13 +158,13 @@ fn limits_are_the_guests_and_the_worker_has_room() {
     let plan = plan_of(MODULE, &user(), "[limits]\nfiles = 16\nprocesses = 1").unwrap();
     assert_eq!(
         plan.order.files,
-        Some(16 + plan.order.preopens.len() as u64 + 1)
+        Some(16 + plan.order.folders().count() as u64)
     );
     let limit = |name| {
         let mut limits = plan.worker.rlimits.iter();
         limits.find(|limit| limit.name == name).unwrap().value
     };
-    assert!(limit("NOFILE") >= 16 + plan.order.preopens.len() as u64 + 5);
+    assert!(limit("NOFILE") >= 16 + plan.order.folders().count() as u64 + 5);
     assert!(limit("NPROC") > 2);
 }
 
@@ -191,14 +194,32 @@ fn a_file_in_the_root_is_found_from_the_root() {
 }
 
 #[test]
-fn go_learns_where_it_is() {
-    let environment = |text| {
-        let plan = plan_of(MODULE, &user(), text).unwrap();
-        let mut variables = plan.worker.environment.into_iter();
-        variables
-            .find(|variable| variable.to_string_lossy().starts_with("PWD="))
-            .unwrap()
-    };
-    assert_eq!(environment("[grants]\nread = ['.']"), "PWD=/home/ada");
-    assert_eq!(environment("[grants]\nenv = ['PWD=/x']"), "PWD=/x");
+fn a_guest_gets_the_granted_variables_and_no_others() {
+    let variables = |text| plan_of(MODULE, &user(), text).unwrap().worker.environment;
+    assert!(variables("[grants]\nread = ['.']").is_empty());
+    let granted = "profiles = ['python']\n[grants]\nenv = ['A=1', 'LANG', 'ABSENT']";
+    assert_eq!(
+        variables(granted),
+        ["A=1", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"]
+    );
+}
+
+/// The first folder that is open is where Go's programs begin.
+#[test]
+fn the_working_directory_comes_first() {
+    let first = |text| plan_of(MODULE, &user(), text).unwrap().order.preopens[0].clone();
+    assert_eq!(first("[grants]\nread = ['.']").as_os_str(), "/home/./ada");
+    assert_eq!(first("cwd = '/usr'").as_os_str(), "/./usr");
+    assert_eq!(first("system = false").as_os_str(), "/");
+}
+
+#[test]
+fn a_folder_as_the_root() {
+    let plan = |text| plan_of(MODULE, &user(), text).unwrap().to_string();
+    let plans = [
+        "[grants]\nwrite = ['work:/']",
+        "cwd = '/data'\n[grants]\nread = ['.:/', '/srv/data:/work']",
+    ]
+    .map(plan);
+    insta::assert_snapshot!(plans.join("\n"));
 }

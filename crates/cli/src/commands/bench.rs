@@ -14,7 +14,6 @@ use palisade_lab::{
 use palisade_policy::value;
 use std::{
     fs::{self, OpenOptions},
-    io::Write,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -134,7 +133,7 @@ fn show_comparison(args: &BenchArgs, before: &KeptRun, after: &KeptRun) -> anyho
             .join("; ")
     );
     match args.json {
-        true => print(&(serde_json::to_string_pretty(&comparison)? + "\n"))?,
+        true => print_json(&comparison)?,
         false => print(&comparison.to_string())?,
     };
     Ok(if comparison.is_worse() { GOT_WORSE } else { 0 })
@@ -203,7 +202,7 @@ impl Form {
 
     fn show_end(self, outcomes: &Outcomes) -> anyhow::Result<()> {
         match self {
-            Self::Json => print(&(serde_json::to_string_pretty(outcomes)? + "\n")).map(drop),
+            Self::Json => print_json(outcomes).map(drop),
             Self::Text | Self::Markdown => Ok(()),
         }
     }
@@ -308,8 +307,11 @@ pub(crate) fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 pub(crate) fn print(text: &str) -> anyhow::Result<u8> {
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("host: cannot print the figures")?;
-    Ok(0)
+    crate::say::print(text, FIGURES)
 }
+
+pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<u8> {
+    crate::say::print_json(value, FIGURES)
+}
+
+const FIGURES: &str = "the figures";

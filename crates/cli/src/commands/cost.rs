@@ -1,7 +1,8 @@
 //! `palisade cost`: what the wall costs on a command of the user's own.
 
 use super::bench::{
-    INTERRUPTED, catch_interrupts, command_line, own_program, print, try_page, write_page,
+    INTERRUPTED, catch_interrupts, command_line, own_program, print, print_json, try_page,
+    write_page,
 };
 use crate::{args::GuestArgs, peer_args::PeerArgs, policy_args::GrantArgs, progress};
 use anyhow::Context;
@@ -104,10 +105,10 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
         }
         outcome => outcome?,
     };
-    print(&match args.json {
-        true => serde_json::to_string_pretty(&outcome)? + "\n",
-        false => outcome.to_string(),
-    })?;
+    match args.json {
+        true => print_json(&outcome)?,
+        false => print(&outcome.to_string())?,
+    };
     if let Some(file) = &args.html {
         write_page(file, &outcome.as_run())?;
     }

@@ -22,21 +22,17 @@ mod show;
 mod tests;
 mod trial;
 
-use crate::args::DoctorArgs;
-use anyhow::Context;
+use crate::{args::DoctorArgs, say};
 use diagnosis::diagnose;
-use std::io::Write;
 
 /// Prints the diagnosis; gives 0 if `run` works here with the full wall, else 1.
 pub(crate) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
     let facts = gather::facts();
     let diagnosis = diagnose(&facts);
-    let text = match args.json {
-        true => show::json(&diagnosis, &facts)?,
-        false => diagnosis.to_string(),
+    let what = "the diagnosis";
+    match args.json {
+        true => say::print_json(&show::json(&diagnosis, &facts)?, what)?,
+        false => say::print(&diagnosis.to_string(), what)?,
     };
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("host: cannot print the diagnosis")?;
     Ok(u8::from(!diagnosis.full_wall))
 }

@@ -1,14 +1,12 @@
 //! `palisade explain`: the plan, not carried out.
 
-use crate::args::ExplainArgs;
-use anyhow::Context;
+use crate::{args::ExplainArgs, say};
 use palisade_process::{Machine, plan::Surroundings};
 use palisade_wasm::{
     compare::{Comparison, compare},
     guest::{GuestPlan, make_plan},
 };
 use serde::Serialize;
-use std::io::Write;
 
 /// All that there is to say about a run.
 #[derive(Serialize)]
@@ -36,14 +34,9 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<u8> {
         wall: plan.wall().name(),
         plan,
     };
-    let text = if args.json {
-        serde_json::to_string_pretty(&explanation)? + "\n"
-    } else {
-        let Explanation { plan, wall, walls } = explanation;
-        format!("{plan}wall      {wall}\n{walls}")
-    };
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("host: cannot print the plan")?;
-    Ok(0)
+    if args.json {
+        return say::print_json(&explanation, "the plan");
+    }
+    let Explanation { plan, wall, walls } = explanation;
+    say::print(&format!("{plan}wall      {wall}\n{walls}"), "the plan")
 }

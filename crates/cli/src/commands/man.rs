@@ -2,22 +2,19 @@
 //!
 //! `run` is described in full, for its grants and limits are what the page is opened for.
 
-use crate::{args::Arguments, help};
+use crate::{args::Arguments, help, say};
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
-use std::io::{self, Write};
+use std::io;
 
 /// Prints the page.
 pub(crate) fn man() -> anyhow::Result<u8> {
     let page = write_page().context("wall: cannot make the manual page")?;
-    io::stdout()
-        .write_all(&page)
-        .context("host: cannot print the manual page")?;
-    Ok(0)
+    say::print_own(&page, "the manual page")
 }
 
 fn write_page() -> io::Result<Vec<u8>> {

@@ -4,7 +4,6 @@ use super::server;
 use crate::{args::ServerArgs, say};
 use anyhow::Context;
 use serde::Deserialize;
-use std::io::Write;
 
 /// The old configuration still serves.
 const REFUSED: u8 = 1;
@@ -29,16 +28,13 @@ pub(crate) fn reload(args: &ServerArgs) -> anyhow::Result<u8> {
         )
     })?;
     if let Some(error) = reloaded.error {
-        say::line(&error);
+        say::lines(&error);
         say::line(&format!("generation {} serves on", reloaded.generation));
         return Ok(REFUSED);
     }
     for warning in &reloaded.warnings {
-        say::line(warning);
+        say::lines(warning);
     }
     let text = format!("generation {} serves\n", reloaded.generation);
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("host: cannot print the answer")?;
-    Ok(0)
+    say::print(&text, "the answer")
 }

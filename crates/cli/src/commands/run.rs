@@ -6,6 +6,7 @@ mod hint;
 mod job;
 mod line_ends;
 mod output;
+mod queries;
 mod relay;
 mod signals;
 mod terminal;
@@ -38,7 +39,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let limited = policy.limits.memory_bytes.is_some() || policy.limits.cpu_cores.is_some();
     let launcher = early
         .filter(|_| !limited)
-        .unwrap_or_else(|| Launcher::new(Machine::probe()));
+        .unwrap_or_else(|| Launcher::new(Machine::probe()))
+        .look_names_up_apart();
     let outer = find_terminal()?;
     let surroundings = Surroundings::here(outer.is_some());
     let plan_on = |machine| make_plan(&policy, &command, machine, &surroundings, None);
@@ -55,7 +57,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         refuse_report_in_reach(plan.domain(), path)?;
     }
     // Before signals are caught: until then they end palisade, however long the compiler takes.
-    let code = plan.code(launcher.machine(), None)?;
+    let code = plan.code_in_time(launcher.machine(), None)?;
     if let Some(problem) = code.as_ref().and_then(|code| code.not_kept.as_ref()) {
         say::line(&format!(
             "note: host: {problem}; the module is compiled at every start"
@@ -129,16 +131,16 @@ fn guard(
         launched => launched?,
     };
     output.let_go_of_guest_ends();
+    // The guest runs, and nothing waits for this.
+    launcher.confine_to(&domain)?;
     relay::relay(domain, outer, output, signals)
 }
 
 /// A guest that can write its own policy has none the next time.
 fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
-    let canonical = std::fs::canonicalize(file)
-        .with_context(|| format!("policy: cannot read {}", file.display()))?;
     let absolute = std::path::absolute(file).context("host: cannot tell the working directory")?;
-    // The file itself, or a link to it.
-    if plan.can_write(&canonical) || plan.can_write(&absolute) {
+    if plan.can_change(&absolute) {
+        let canonical = std::fs::canonicalize(file).unwrap_or(absolute);
         bail!(
             "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
             canonical.display(),
@@ -151,11 +153,7 @@ fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
 /// In a folder that the guest can write to, any part of the path may be a link by now or soon.
 fn refuse_report_in_reach(plan: &Plan, path: &Path) -> anyhow::Result<()> {
     let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
-    let parent = absolute.parent().unwrap_or(Path::new("/"));
-    let canonical = std::fs::canonicalize(parent)
-        .with_context(|| format!("host: cannot write the report to {}", path.display()))?;
-    let name = absolute.file_name().unwrap_or_default();
-    if plan.can_write(&absolute) || plan.can_write(&canonical.join(name)) {
+    if plan.can_change(&absolute) {
         bail!(
             "policy: the report {} lies where the guest can write: put it outside the granted folder",
             path.display()
@@ -175,20 +173,30 @@ fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     } else {
         OFlags::NOFOLLOW
     };
+    // Nor is a FIFO's reader waited for.
+    let flags = no_follow | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened: std::io::Result<File> = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o644)
-        .custom_flags(no_follow.bits() as i32)
+        .custom_flags(flags.bits() as i32)
         .open(path);
-    Ok(Box::new(opened.with_context(|| {
-        format!("host: cannot write the report to {}", path.display())
+    let file = opened.and_then(|file| {
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+        Ok(file)
+    });
+    Ok(Box::new(file.with_context(|| {
+        format!(
+            "host: cannot write the report to {}; a FIFO needs a reader first",
+            path.display()
+        )
     })?))
 }
 
 fn write_report(mut file: Box<dyn Write>, report: &Report) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(report)? + "\n";
+    let text = say::json(report)?;
     file.write_all(text.as_bytes())
         .context("host: cannot write the report")
 }

@@ -1,14 +1,11 @@
 //! `palisade status`: a server and its guests, as a table.
 
 use super::server;
-use crate::args::StatusArgs;
+use crate::{args::StatusArgs, say};
 use anyhow::Context;
-use palisade_policy::visible;
+use palisade_policy::{visible, visible_json};
 use serde::Deserialize;
-use std::{
-    fmt::{self, Write as _},
-    io::Write,
-};
+use std::fmt::{self, Write as _};
 
 /// What the server answers, as far as the table shows it.
 #[derive(Deserialize)]
@@ -62,14 +59,10 @@ pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<u8> {
         )
     };
     let status: Status = serde_json::from_str(&answer.body).with_context(unreadable)?;
-    let text = match args.json {
-        true => answer.body.clone(),
-        false => status.to_string(),
-    };
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("host: cannot print the status")?;
-    Ok(0)
+    match args.json {
+        true => say::print_own(visible_json(&answer.body).as_bytes(), "the status"),
+        false => say::print(&status.to_string(), "the status"),
+    }
 }
 
 impl fmt::Display for Status {

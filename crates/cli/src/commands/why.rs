@@ -3,15 +3,12 @@
 mod opens;
 mod sentences;
 
-use crate::{args::WhyArgs, read};
+use crate::{args::WhyArgs, read, say};
 use anyhow::{Context, bail};
 use palisade_policy::visible;
 use palisade_wall::{REPORT_VERSION, Report};
 use serde_json::Value;
-use std::{
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 /// More than any report has, and little enough to be held.
 const MOST_REPORT_BYTES: u64 = 64 << 20;
@@ -19,10 +16,7 @@ const MOST_REPORT_BYTES: u64 = 64 << 20;
 /// Explains the end and each denial of a report.
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     let report = read_report(&args.report)?;
-    io::stdout()
-        .write_all(sentences::explain(&report).as_bytes())
-        .context("host: cannot print the explanation")?;
-    Ok(0)
+    say::print(&sentences::explain(&report), "the explanation")
 }
 
 fn read_report(path: &Path) -> anyhow::Result<Report> {

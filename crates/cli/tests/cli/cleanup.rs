@@ -215,7 +215,7 @@ fn own_cgroups() -> BTreeSet<PathBuf> {
         .collect()
 }
 
-fn everything_below(folder: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn everything_below(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

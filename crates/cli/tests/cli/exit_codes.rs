@@ -1,6 +1,6 @@
 //! Exit codes as people know them, and one clear line where the guest could not have said why.
 
-use super::stage::{Stage, cases};
+use super::stage::{Stage, User, cases};
 
 cases![
     own_code,
@@ -10,6 +10,7 @@ cases![
     wall_clock_limit,
     processor_time_limit,
     processor_time_of_all_processes,
+    processor_time_of_children_that_nobody_waits_for,
     output_limit,
     file_size_limit,
     not_executable,
@@ -55,17 +56,21 @@ fn wall_clock_limit(stage: &Stage) {
         .is_silent(3);
 }
 
+/// Control groups are root's to give here: without one, what nobody waits for is not counted.
+const CPU_TIME_ACCEPTED: [&str; 4] = ["--allow-degraded", "cpu-time", "--time", "60s"];
+
 fn processor_time_limit(stage: &Stage) {
     let spin = "while :; do :; done";
+    let flags = [&["--cpu-time", "300ms"], &CPU_TIME_ACCEPTED[..]].concat();
     stage
-        .script(&["--cpu-time", "300ms", "--time", "60s"], spin)
+        .script(&flags, spin)
         .run()
         .says(152, &["limit: ", "--cpu-time"]);
 }
 
 /// Children that were not waited for count, and so do those that were.
 fn processor_time_of_all_processes(stage: &Stage) {
-    let flags = ["--cpu-time", "1s", "--time", "60s"];
+    let flags = [&["--cpu-time", "1s"], &CPU_TIME_ACCEPTED[..]].concat();
     let at_once = "for i in 1 2 3 4; do (while :; do :; done) & done; wait";
     stage
         .script(&flags, at_once)
@@ -76,6 +81,28 @@ fn processor_time_of_all_processes(stage: &Stage) {
         .script(&flags, in_turn)
         .run()
         .says(152, &["--cpu-time"]);
+}
+
+/// Each of these children is gone unseen: its parent waits for none.
+fn processor_time_of_children_that_nobody_waits_for(stage: &Stage) {
+    const BURN: &str = "$SIG{CHLD} = qq(IGNORE); for (1 .. 30) { if (!fork) { do { @t = times } \
+         while $t[0] + $t[1] < 0.1; exit } 1 while wait > 0 } print qq(burned\n)";
+    stage.write("burn.pl", BURN);
+    let of = |flags: &[&str]| {
+        let read = ["--read", "burn.pl", "--report", "report.json"];
+        let words = [&["run"], flags, &read, &["--", "perl", "burn.pl"]].concat();
+        stage.palisade(words).run()
+    };
+    if stage.user == User::Ordinary {
+        of(&["--cpu-time", "1s"]).refuses(&["cpu-time", "--allow-degraded cpu-time"]);
+        return;
+    }
+    of(&["--cpu-time", "1s"]).says(152, &["--cpu-time"]);
+    of(&["--cpu-time", "60s"]).prints("burned\n");
+    let report: serde_json::Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    let used_us = |name: &str| report["usage"][name].as_u64().unwrap();
+    let all_us = used_us("user_us") + used_us("system_us");
+    assert!((2_800_000..6_000_000).contains(&all_us), "{report}");
 }
 
 fn output_limit(stage: &Stage) {

@@ -5,8 +5,11 @@ use rustix::process::Signal;
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    process::{Child, ChildStdout},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        net::UnixListener,
+    },
+    process::{Child, ChildStdout, Command},
 };
 
 cases![
@@ -15,6 +18,7 @@ cases![
     writable,
     written_files_belong_to_the_starter,
     mapped_to_another_path,
+    mounts_made_later_do_not_appear,
     below_private_tmp,
     in_place_of_private_tmp,
     writable_in_read_only,
@@ -39,7 +43,240 @@ cases![
     setuid_cannot_be_made,
     special_files,
     secrets_of_others_stay_unreadable,
+    keys_and_tokens_are_not_in_the_system_view,
+    what_a_group_may_read_is_not_in_the_system_view,
+    nobody_waits_for_a_guest_s_lease,
+    the_system_view_is_not_watched,
+    the_boot_has_no_name,
+    sockets_in_granted_folders_are_not_granted,
+    a_socket_cannot_be_put_in_the_place_of_another,
 ];
+
+/// Whatever of it this host has.
+fn keys_and_tokens_are_not_in_the_system_view(stage: &Stage) {
+    let hidden = "/etc/ssl/private /etc/pki/tls/private /etc/npmrc /etc/pip.conf /etc/gitconfig /etc/profile \
+                  /etc/bash.bashrc";
+    let script = format!("for path in {hidden}; do if test -e $path; then echo $path; fi; done");
+    stage.script(&[], &script).run().prints("");
+    let on_host = hidden
+        .split_whitespace()
+        .any(|path| fs::exists(path).unwrap());
+    assert!(on_host, "nothing to hide on this host");
+    if fs::exists("/etc/ssl/certs/ca-certificates.crt").unwrap() {
+        let script = "test -s /etc/ssl/certs/ca-certificates.crt && test -s /etc/ssl/openssl.cnf";
+        stage.script(&[], script).run().prints("");
+    }
+}
+
+/// An ordinary user keeps the groups that palisade was started with. Root makes a host with such files;
+/// who is not root has no way to, and shows that what there is stays readable.
+fn what_a_group_may_read_is_not_in_the_system_view(stage: &Stage) {
+    const GROUP: &str = "12345";
+    const HOST: &str = "mount -t tmpfs etc /etc/ssl && mkdir -m 755 /etc/ssl/certs && mkdir -m 710 /etc/ssl/private \
+        && echo secret > /etc/ssl/private/key && echo secret > /etc/ssl/certs/both.pem && echo fine > /etc/ssl/certs/a.pem \
+        && ln -s a.pem /etc/ssl/certs/a.0 && chgrp 12345 /etc/ssl/private /etc/ssl/private/key /etc/ssl/certs/both.pem \
+        && chmod 640 /etc/ssl/private/key /etc/ssl/certs/both.pem && exec \"$@\"";
+    let read = "cat /etc/ssl/private/key /etc/ssl/certs/both.pem; cat /etc/ssl/certs/a.0; ls /etc/ssl/certs";
+    if !rustix::process::geteuid().is_root() {
+        stage.script(&[], "test -d /etc/ssl/certs").run().is(0);
+        return;
+    }
+    let program = stage.program().to_str().unwrap();
+    let become_user = match stage.user {
+        User::Root => "--reuid=0",
+        User::Ordinary => "--reuid=65534",
+    };
+    for flags in [&[][..], &["--allow-degraded", "namespaces"]] {
+        let limit = match flags {
+            [] => "exec \"$@\"",
+            _ => {
+                "exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"' sh \"$@\""
+            }
+        };
+        let mut call = Command::new("/usr/bin/unshare");
+        call.args(["--mount", "sh", "-c", HOST, "sh", "setpriv", become_user])
+            .args([
+                "--regid=65534",
+                "--groups",
+                GROUP,
+                "sh",
+                "-c",
+                limit,
+                "sh",
+                program,
+                "run",
+            ])
+            .args(flags)
+            .args(["--", "sh", "-c", read])
+            .current_dir(stage.path(""))
+            .stdin(std::process::Stdio::null());
+        let output = call.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(!said.contains("secret"), "{flags:?}: {output:?}");
+        assert!(said.contains("fine\n"), "{flags:?}: {output:?}");
+    }
+}
+
+/// A program in Python that makes one call of the C library.
+fn calls(stage: &Stage, flags: &[&str], call: &str) -> String {
+    let program = format!(
+        "import ctypes, os\nc = ctypes.CDLL(None, use_errno=True)\n\
+         r = {call}\nprint('done' if r >= 0 else ctypes.get_errno())"
+    );
+    let words = ["run"].iter().chain(flags).copied();
+    let outcome = stage
+        .palisade(words.chain(["--", "python3", "-c", &program]))
+        .run();
+    outcome.is(0);
+    outcome.text()
+}
+
+fn nobody_waits_for_a_guest_s_lease(stage: &Stage) {
+    stage.write("data/file", "x");
+    let file = "os.open('data/file', 0)";
+    let folder = "os.open('data', 0)";
+    for (fd, command, argument) in [
+        (file, 1024, 0),
+        (folder, 1026, 1),
+        ("os.open('/usr/bin', 0)", 1026, 1),
+    ] {
+        let call = format!("c.fcntl({fd}, {command}, {argument})");
+        for grant in ["--read", "--write"] {
+            assert_eq!(calls(stage, &[grant, "data"], &call), "1\n", "{call}");
+        }
+    }
+    let own = "c.fcntl(os.open('data/file', 0), 3, 0)";
+    assert_eq!(calls(stage, &["--read", "data"], own), "done\n");
+}
+
+fn the_system_view_is_not_watched(stage: &Stage) {
+    stage.write("data/file", "x");
+    let watch = |path: &str| format!("c.inotify_add_watch(c.inotify_init(), b'{path}', 0x20)");
+    assert_eq!(calls(stage, &[], &watch("/usr/bin")), "13\n");
+    assert_eq!(
+        calls(stage, &["--read", "data/file"], &watch("/usr/bin")),
+        "13\n"
+    );
+    assert_eq!(calls(stage, &["--write", "data"], &watch("data")), "done\n");
+}
+
+/// A server of the host's that tells who connects.
+fn serve(stage: &Stage, name: &str) -> UnixListener {
+    let listener = UnixListener::bind(stage.path(name)).unwrap();
+    fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
+}
+
+const CONNECT: &str = "import socket, sys\n\
+     for path in sys.argv[1:]:\n\
+     \ts = socket.socket(socket.AF_UNIX)\n\
+     \ttry: s.connect(path); print('connected')\n\
+     \texcept OSError as error: print(error.errno)\n";
+
+fn sockets_in_granted_folders_are_not_granted(stage: &Stage) {
+    stage.make_folder("data/run");
+    let servers = ["data/agent", "data/run/agent"].map(|name| serve(stage, name));
+    std::os::unix::fs::symlink("data/agent", stage.path("link")).unwrap();
+    let connect = |flags: &[&str], paths: &[&str]| {
+        let words = ["run"].iter().chain(flags);
+        let guest = ["--", "python3", "-c", CONNECT];
+        let call = stage.palisade(words.chain(&guest).chain(paths).copied());
+        let outcome = call.run();
+        outcome.is(0);
+        let reached = servers
+            .iter()
+            .filter(|server| server.accept().is_ok())
+            .count();
+        (outcome.text(), reached)
+    };
+    let refused = |text: &str| (text.to_owned(), 0);
+    let all = ["data/agent", "data/run/agent", "data/none", "data"];
+    for grant in ["--read", "--write"] {
+        assert_eq!(connect(&[grant, "data"], &all), refused("13\n13\n2\n111\n"));
+    }
+    let through = ["--read", "data", "--read", "link:/tmp/agent"];
+    assert_eq!(
+        connect(&through, &["/tmp/agent"]),
+        ("connected\n".to_owned(), 1)
+    );
+    // The path of a granted socket, which its guest has made to lead to another.
+    let moved = format!(
+        "import os\nos.rename('/tmp/a', '/tmp/b'); os.mkdir('/tmp/a'); os.symlink({:?}, '/tmp/a/place')\n{CONNECT}",
+        stage.text("data")
+    );
+    let place = format!("unix:{}:/tmp/a/place", stage.text("data/run/agent"));
+    let flags = ["run", "--read", "data", "--connect", &place];
+    let words = ["--", "python3", "-c", &moved, "data/agent"];
+    let call = stage.palisade(flags.iter().chain(&words).copied()).run();
+    assert_eq!(call.text(), "13\n", "{call:?}");
+    let ipc = ["--write", "data", "--ipc", "data/run"];
+    assert_eq!(connect(&ipc, &all[..2]), ("13\nconnected\n".to_owned(), 1));
+    let socket = format!("unix:{}", stage.text("data/agent"));
+    let granted = ["--read", "data", "--connect", &socket];
+    assert_eq!(
+        connect(&granted, &all[..2]),
+        ("connected\n13\n".to_owned(), 1)
+    );
+    // What guests do among themselves.
+    let own = "import multiprocessing.managers, socket\n\
+         l = socket.socket(socket.AF_UNIX); l.bind('/tmp/own'); l.listen()\n\
+         c = socket.socket(socket.AF_UNIX); c.connect('/tmp/own')\n\
+         a = socket.socket(socket.AF_UNIX); a.bind('\\0own'); a.listen()\n\
+         c = socket.socket(socket.AF_UNIX); c.connect('\\0own')\n\
+         m = multiprocessing.managers.SyncManager(); m.start(); print(m.list([1]))\n\
+         t = socket.socket()\n\
+         try: t.connect(('127.0.0.1', 1))\n\
+         except OSError as error: print(error.errno)\n";
+    let outcome = stage
+        .palisade(["run", "--read", "data", "--", "python3", "-c", own])
+        .run();
+    assert_eq!(outcome.text(), "[1]\n13\n", "{outcome:?}");
+}
+
+/// Neither by a link that turns while the path is looked at, nor by moving it to where sockets are met.
+fn a_socket_cannot_be_put_in_the_place_of_another(stage: &Stage) {
+    const TURN: &str = "import os, socket, threading, time\n\
+         l = socket.socket(socket.AF_UNIX); l.bind('/tmp/own'); l.listen(4096)\n\
+         os.symlink('/tmp/own', '/tmp/link')\n\
+         end = time.monotonic() + 1\n\
+         def turn():\n\
+         \twhile time.monotonic() < end:\n\
+         \t\tfor target in (HOST, '/tmp/own'):\n\
+         \t\t\tos.symlink(target, '/tmp/next'); os.rename('/tmp/next', '/tmp/link')\n\
+         threading.Thread(target=turn).start()\n\
+         while time.monotonic() < end:\n\
+         \ts = socket.socket(socket.AF_UNIX)\n\
+         \ttry: s.connect('/tmp/link')\n\
+         \texcept OSError: pass\n";
+    stage.make_folder("data/run");
+    let server = serve(stage, "data/agent");
+    let host = format!("HOST = '{}'\n", stage.text("data/agent"));
+    let flags = ["run", "--read", "data", "--", "python3", "-c"];
+    let outcome = stage
+        .palisade(flags.iter().copied().chain([&*(host + TURN)]))
+        .run();
+    outcome.is(0);
+    let program = "import os\n\
+         for call, name in ((os.link, 'link'), (os.rename, 'moved')):\n\
+         \ttry: call('data/agent', 'data/run/' + name)\n\
+         \texcept OSError as error: print(error.errno)\n\
+         try: os.rename('data/run', 'data/away')\n\
+         except OSError as error: print(error.errno)\n";
+    let flags = ["--write", "data", "--ipc", "data/run"];
+    let words = ["run"].iter().chain(&flags).copied();
+    let outcome = stage
+        .palisade(words.chain(["--", "python3", "-c", program]))
+        .run();
+    assert_eq!(outcome.text(), "18\n18\n16\n", "{outcome:?}");
+    assert!(server.accept().is_err(), "somebody connected");
+}
+
+fn the_boot_has_no_name(stage: &Stage) {
+    let name = "/proc/sys/kernel/random/boot_id";
+    assert!(!fs::read_to_string(name).unwrap().is_empty());
+    stage.script(&[], &format!("cat {name}")).run().prints("");
+}
 
 fn read_only(stage: &Stage) {
     stage.write("data/file", "content");
@@ -105,6 +342,42 @@ fn written_files_belong_to_the_starter(stage: &Stage) {
         let new = fs::metadata(stage.path(name)).unwrap();
         assert_eq!((new.uid(), new.gid()), (owner.uid(), owner.gid()), "{name}");
     }
+}
+
+/// Not even where mounts spread from one namespace to the next, as on most hosts, and not into a read grant.
+fn mounts_made_later_do_not_appear(stage: &Stage) {
+    const SCRIPT: &str = r#"
+        cd "$1" && mount -t tmpfs none . && cd "$1" && mount --make-shared . || exit 1
+        mkdir -p granted/below && chmod -R 755 . && mkfifo go || exit 1
+        setpriv --reuid="$2" --regid="$2" --clear-groups "$3" run --read granted:/granted -- \
+            /bin/sh -c 'echo ready; read go; ls /granted/below; echo end' <go >out &
+        exec 9>go
+        until grep -q ready out; do kill -0 $! || exit 1; done
+        mount -t tmpfs late granted/below && touch granted/below/late && echo go >&9
+        wait && cat out
+    "#;
+    let id = fs::metadata(stage.path("")).unwrap().uid().to_string();
+    let (place, program) = (stage.text(""), stage.program().to_str().unwrap());
+    let words = [
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        SCRIPT,
+        "sh",
+        &place,
+        &id,
+        program,
+    ];
+    let output = Command::new("unshare").args(words).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        told,
+        "ready\nend\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 fn mapped_to_another_path(stage: &Stage) {

@@ -3,9 +3,9 @@
 use super::stage::{
     Outcome, Stage, User, cases, children_of, ends_soon, finish, init_of, pidfd_of, signal,
 };
-use rustix::process::Signal;
+use rustix::{net::sockopt, process::Signal};
 use serde_json::Value;
-use std::io::Read;
+use std::{fs, io::Read, net::TcpListener, thread};
 
 cases![
     tmp_size,
@@ -19,6 +19,8 @@ cases![
     processes_are_bounded_without_a_flag,
     memory,
     memory_counts_what_is_in_tmp,
+    memory_counts_what_is_queued_in_sockets,
+    terminals_are_bounded,
     reserved_memory_does_not_count,
     processor_share,
     time_runs_while_palisade_is_stopped,
@@ -191,6 +193,90 @@ fn memory_counts_what_is_in_tmp(stage: &Stage) {
         assert_ne!(stage.script(&["--memory", "64M"], fill).run().code(), 0);
         stage.script(&["--memory", "512M"], fill).run().is_silent(0);
     }
+}
+
+/// Connections to somebody who never reads: what is queued there is the guest's, though palisade made the
+/// sockets. The witness is the kernel's own count.
+fn memory_counts_what_is_queued_in_sockets(stage: &Stage) {
+    const CONNECTIONS: usize = 60;
+    const FILL: &str = "import socket, sys, time\n\
+         all = [socket.create_connection(('127.0.0.1', int(sys.argv[1]))) for _ in range(60)]\n\
+         idle = 0\n\
+         while idle < 5:\n\
+         \x20   moved = 0\n\
+         \x20   for one in all:\n\
+         \x20       one.setblocking(False)\n\
+         \x20       try:\n\
+         \x20           while True: moved += one.send(b'x' * 65536)\n\
+         \x20       except BlockingIOError: pass\n\
+         \x20   idle = 0 if moved else idle + 1\n\
+         \x20   time.sleep(0.05)\n\
+         print('full', flush=True)\n\
+         sys.stdin.read()\n";
+    if stage.user == User::Ordinary {
+        return;
+    }
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    sockopt::set_socket_recv_buffer_size(&server, 4096).unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let deaf = thread::spawn(move || {
+        let taken = server.incoming().flatten().take(CONNECTIONS);
+        taken.collect::<Vec<_>>()
+    });
+    stage.write("fill.py", FILL);
+    let grant = format!("tcp://127.0.0.1:{port}");
+    let words = [
+        "run",
+        "--memory",
+        "32M",
+        "--connect",
+        &grant,
+        "--read",
+        "fill.py",
+    ];
+    let guest = ["--", "/usr/bin/python3", "fill.py", &port];
+    let before_kb = queued_kb();
+    let mut child = stage.palisade([&words[..], &guest].concat()).spawn();
+    let mut full = [0; 5];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut full)
+        .unwrap();
+    let grown_kb = queued_kb().saturating_sub(before_kb);
+    assert!(
+        grown_kb < 24 << 10,
+        "{grown_kb} KiB wait under a limit of 32 MiB"
+    );
+    finish(child, b"").is_silent(0);
+    assert_eq!(deaf.join().unwrap().len(), CONNECTIONS);
+}
+
+/// What all TCP sockets of the machine hold: `mem` in `/proc/net/sockstat`, in pages.
+fn queued_kb() -> usize {
+    let text = fs::read_to_string("/proc/net/sockstat").unwrap();
+    let tcp = text.lines().find(|line| line.starts_with("TCP:")).unwrap();
+    let (_, pages) = tcp.rsplit_once("mem ").unwrap();
+    pages.trim().parse::<usize>().unwrap() * 4
+}
+
+/// All instances of `/dev/pts` but the host's share one bound (`kernel.pty.max`).
+fn terminals_are_bounded(stage: &Stage) {
+    let open = "import os\nn = 0\n\
+         try:\n\
+         \x20   while n < 400: os.openpty(); n += 1\n\
+         except OSError: pass\n\
+         print(n)";
+    stage.write("open.py", open);
+    let flags = [
+        "run", "--files", "1000", "--device", "pts", "--read", "open.py",
+    ];
+    let guest = ["--", "/usr/bin/python3", "open.py"];
+    stage
+        .palisade([&flags[..], &guest].concat())
+        .run()
+        .prints("256\n");
 }
 
 /// Go, Java and Node reserve far more than they use.

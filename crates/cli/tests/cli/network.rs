@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What a case's program is missing on this machine: cases are named after theirs.
 pub(crate) fn why_not(case: &str) -> Option<&'static str> {
     /// First word of a case's name, a program of the package, and why the case is left out.
-    const NEEDED: [(&str, &str, &str); 6] = [
+    const NEEDED: [(&str, &str, &str); 7] = [
+        ("traced", "/usr/bin/strace", "needs the package strace"),
         ("curl", "/usr/bin/curl", "needs the package curl"),
         ("nginx", "/usr/sbin/nginx", "needs the package nginx-light"),
         (

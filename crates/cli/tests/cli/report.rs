@@ -176,6 +176,8 @@ fn enforcement_of_limits(stage: &Stage) {
         "1m",
         "--cpu-time",
         "1m",
+        "--allow-degraded",
+        "cpu-time",
         "--output",
         "3M",
     ];
@@ -186,12 +188,17 @@ fn enforcement_of_limits(stage: &Stage) {
         ("file-size", "1048576 bytes"),
         ("tmp-size", "2097152 bytes"),
         ("time", "60s"),
-        ("cpu-time", "60s"),
         ("output", "3145728 bytes"),
     ] {
         assert_eq!(row(&report, capability)["requested"], requested);
         assert_eq!(row(&report, capability)["actual"], "full");
     }
+    let of_user = match stage.user {
+        User::Root => "full",
+        User::Ordinary => "degraded",
+    };
+    assert_eq!(row(&report, "cpu-time")["requested"], "60s");
+    assert_eq!(row(&report, "cpu-time")["actual"], of_user);
     assert_eq!(report["usage"]["output_bytes"], 0);
 }
 
@@ -235,7 +242,8 @@ fn ended_by_a_limit(stage: &Stage) {
         (&json!("output-limit"), &json!(153))
     );
     assert_eq!(wordy["usage"]["output_bytes"], 1024);
-    let busy = report(stage, &["--cpu-time", "100ms"], "while :; do :; done");
+    let limit = ["--cpu-time", "100ms", "--allow-degraded", "cpu-time"];
+    let busy = report(stage, &limit, "while :; do :; done");
     assert_eq!(
         (&busy["ending"], &busy["exit_code"]),
         (&json!("cpu-time-limit"), &json!(152))

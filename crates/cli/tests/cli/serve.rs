@@ -14,6 +14,7 @@ cases![
     a_first_server_writes_nothing_over,
     a_bad_file_is_shown_with_its_line,
     a_file_can_be_checked,
+    a_guest_that_could_change_the_server_is_refused,
     nobody_to_ask_is_told,
     a_reload_that_fails_says_why,
 ];
@@ -230,4 +231,38 @@ fn a_reload_that_fails_says_why(stage: &Stage) {
         head.starts_with("http/1.1 200"),
         "the old one serves: {head}"
     );
+}
+
+/// It would choose its own policy at the next reload, or code that runs in the server.
+fn a_guest_that_could_change_the_server_is_refused(stage: &Stage) {
+    stage.make_folder("work");
+    stage.make_folder("cache");
+    let config = |folder: &str| {
+        format!(
+            "[[listen]]\naddress = '127.0.0.1:0'\n\
+             [[route]]\nservice = 'shop'\n\
+             [services.shop]\nprogram = ['/bin/true']\npolicy.grants.write = ['{folder}']\n"
+        )
+    };
+    let check = |folder: &str| {
+        stage.write("host/host.toml", &config(folder));
+        let words = ["serve", "--check", "host/host.toml"];
+        let call = stage.palisade(words);
+        call.env("XDG_CACHE_HOME", &stage.text("cache")).run()
+    };
+    let allowed = check(&stage.text("work"));
+    allowed.is(0);
+    for folder in ["host", "host/host.toml", "cache"] {
+        let refused = check(&stage.text(folder));
+        assert!(!refused.status.success(), "{refused:?}");
+        let words = ["service shop: policy: it could change", "outside the wall"];
+        assert!(
+            words.iter().all(|word| refused.stderr.contains(word)),
+            "{refused:?}"
+        );
+    }
+    // By a link to it, which is the same folder.
+    std::os::unix::fs::symlink(stage.text("host"), stage.path("link")).unwrap();
+    let refused = check(&stage.text("link"));
+    assert!(refused.stderr.contains("could change"), "{refused:?}");
 }

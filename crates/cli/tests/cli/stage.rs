@@ -56,7 +56,11 @@ impl Case {
         const SCOPES_ABI: u32 = 6;
         let is_bare = self.name.contains("without_namespaces") && !self.name.ends_with("refuses");
         let abi = Machine::probe().landlock_abi;
-        (is_bare && abi < Some(SCOPES_ABI)).then_some("needs Landlock interface 6, Linux 6.12")
+        let mounts = self.name.starts_with("mounts_") && !suite_is_root();
+        let needs_root = mounts.then_some("needs root, to mount");
+        needs_root.or_else(|| {
+            (is_bare && abi < Some(SCOPES_ABI)).then_some("needs Landlock interface 6, Linux 6.12")
+        })
     }
 }
 

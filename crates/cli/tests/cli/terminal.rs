@@ -30,6 +30,9 @@ cases![
     a_guest_may_close_its_terminal_and_open_it_again,
     keys_are_not_pushed_into_the_terminal_outside,
     the_terminal_is_as_before_afterwards,
+    answers_to_a_guest_are_not_typed_into_the_shell,
+    half_a_question_is_not_finished_by_the_shell,
+    who_asks_nothing_is_not_waited_for,
     closing_the_window_ends_the_guest,
     closing_the_window_ends_a_guest_in_the_middle_of_a_fork,
     closing_the_window_ends_a_stopped_guest,
@@ -259,6 +262,45 @@ fn the_terminal_is_as_before_afterwards(stage: &Stage) {
     person
         .types("test \"$a\" = \"$b\" && echo sa''me\n")
         .sees("same\r\n");
+}
+
+/// What palisade asks last, and the mode in it.
+fn own_question(person: &mut Person) -> String {
+    person.sees("\x18\x1b[?").sees("$p");
+    let asked = person.shown.rsplit("\x1b[?").next().unwrap();
+    asked.trim_end_matches(char::is_control)[..5].to_owned()
+}
+
+/// A terminal that answers after the guest's end, with a line that a shell would run.
+fn answers_to_a_guest_are_not_typed_into_the_shell(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    for question in ["\\033[6n", "\\033[21t", "\\033P$qm\\033\\\\", "\\005"] {
+        person.types(&format!("$P run -- printf '{question}'\n"));
+        let mode = own_question(&mut person);
+        person.types("\x1b[1;1R\necho pw''ned\n");
+        // What a guest could have guessed ends nothing.
+        person.types("\x1b[?1;0$yecho pw''ned\n");
+        person.types(&format!("\x1b[?{mode};0$y"));
+        person.sees(PROMPT);
+        person.types("echo en''d\n").sees("end\r\n").sees(PROMPT);
+    }
+    assert!(!person.shown.contains("pwned"), "{}", person.shown);
+}
+
+fn half_a_question_is_not_finished_by_the_shell(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    person.types("$P run -- printf '\\033]52;c;'\n");
+    let mode = own_question(&mut person);
+    person.types(&format!("\x1b[?{mode};0$y")).sees(PROMPT);
+}
+
+fn who_asks_nothing_is_not_waited_for(stage: &Stage) {
+    let mut person = Person::sit_down(stage);
+    person
+        .types("$P run -- printf '\\033[1mbo''ld\\033[0m\\033]0;title\\007'\n")
+        .sees("bold")
+        .sees(PROMPT);
+    assert!(!person.shown.contains("$p"), "{}", person.shown);
 }
 
 fn closing_the_window_ends_the_guest(stage: &Stage) {

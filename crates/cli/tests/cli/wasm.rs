@@ -32,6 +32,7 @@ cases![
     a_component_does_as_a_module_does,
     a_file_without_a_grant_is_hinted_at,
     limits_end_both_twins_alike,
+    compiling_is_part_of_the_time,
     limits_reach_both_twins_alike,
     memory,
     a_trap_is_told,
@@ -46,6 +47,7 @@ cases![
     other_modules_have_other_code,
     a_cache_that_cannot_be_used_is_told_of,
     a_cache_within_reach_is_refused,
+    programs_within_reach_are_refused,
     the_compiler_is_granted_nothing,
     a_policy_file_suits_both_walls,
     a_socket_that_was_passed_in,
@@ -95,14 +97,14 @@ fn write(stage: &Stage, name: &str, bytes: &[u8]) {
 }
 
 /// Puts `guest.wasm` and `guest` into the stage's folder.
-fn place_twins(stage: &Stage) {
+pub(super) fn place_twins(stage: &Stage) {
     write(stage, "guest.wasm", &twins().wasm);
     write(stage, "guest", &twins().native);
     fs::set_permissions(stage.path("guest"), Permissions::from_mode(0o755)).unwrap();
 }
 
 /// `palisade run` with a cache of the stage's own.
-fn run(stage: &Stage, flags: &[&str], guest: &[&str]) -> Call {
+pub(super) fn run(stage: &Stage, flags: &[&str], guest: &[&str]) -> Call {
     palisade(stage, "run", flags, guest)
 }
 
@@ -150,7 +152,7 @@ fn arguments_environment_input_and_exit_code(stage: &Stage) {
     ];
     let outcome = run(stage, &["--env", "A=1"], &acts).input("input\n").run();
     outcome.is_silent(7);
-    assert_eq!(outcome.text(), "a b\n1\n/tmp\ninput\n");
+    assert_eq!(outcome.text(), "a b\n1\nunset\ninput\n");
     run_wasm(stage, &[], &["env", "XDG_CACHE_HOME", "env", "LISTEN_PID"]).prints("unset\nunset\n");
 }
 
@@ -257,7 +259,7 @@ fn a_component_does_as_a_module_does(stage: &Stage) {
     for (flags, act, code) in [
         (&["--time", "300ms"][..], "spin", 124),
         (&["--time", "300ms"], "sleep", 124),
-        (&["--cpu-time", "200ms"], "spin", 152),
+        (&CPU_TIME[..], "spin", 152),
         (&["--output", "64K"], "flood", 153),
     ] {
         run(stage, flags, &["component.wasm", act])
@@ -289,16 +291,45 @@ fn a_file_without_a_grant_is_hinted_at(stage: &Stage) {
     );
 }
 
+/// A module that takes longer to compile than it may run: functions of nothing but additions.
+fn large_module() -> Vec<u8> {
+    let sum =
+        "(local.get 0) (i64.const 3) (i64.add) (i64.const 5) (i64.mul) (local.set 0) ".repeat(2000);
+    let function = format!("(func (param i64) {sum})");
+    let text = format!(
+        "(module (func (export \"_start\")) {})",
+        function.repeat(200)
+    );
+    wat::parse_str(text).unwrap()
+}
+
+fn compiling_is_part_of_the_time(stage: &Stage) {
+    write(stage, "large.wasm", &large_module());
+    let limited = run(stage, &["--time", "50ms"], &["large.wasm"]).run();
+    limited.says(124, &["limit: ", "large.wasm", "compile", "--time"]);
+    // What was not finished was not kept, and what is left over of a longer time is the guest's.
+    run(stage, &["--time", "5m"], &["large.wasm"])
+        .run()
+        .is_silent(0);
+    run(stage, &["--time", "30s"], &["large.wasm"])
+        .run()
+        .is_silent(0);
+}
+/// An ordinary user has no control group here to count it.
+const CPU_TIME: [&str; 4] = ["--cpu-time", "200ms", "--allow-degraded", "cpu-time"];
+
 fn limits_end_both_twins_alike(stage: &Stage) {
+    // Compiling takes time, too.
+    run_wasm(stage, &[], &[]).is_silent(0);
     for (flags, act, code, word) in [
-        (["--time", "300ms"], ["sleep"], 124, "--time"),
-        (["--time", "300ms"], ["spin"], 124, "--time"),
-        (["--cpu-time", "200ms"], ["spin"], 152, "--cpu-time"),
-        (["--output", "64K"], ["flood"], 153, "--output"),
+        (&["--time", "300ms"][..], ["sleep"], 124, "--time"),
+        (&["--time", "300ms"], ["spin"], 124, "--time"),
+        (&CPU_TIME, ["spin"], 152, "--cpu-time"),
+        (&["--output", "64K"], ["flood"], 153, "--output"),
     ] {
-        let outcome = run_wasm(stage, &flags, &act);
+        let outcome = run_wasm(stage, flags, &act);
         outcome.says(code, &["limit: ", word]);
-        run_both(stage, &flags, &act);
+        run_both(stage, flags, &act);
     }
 }
 
@@ -572,6 +603,29 @@ fn a_cache_within_reach_is_refused(stage: &Stage) {
     let protected = ["--write", ".", "--protect", "cache/palisade"];
     run(stage, &protected, &acts).run().prints("x\n");
     run(stage, &["--read", "."], &acts).run().prints("x\n");
+}
+
+/// They run later guests: the worker in their domains, the compiler makes their code.
+fn programs_within_reach_are_refused(stage: &Stage) {
+    place_twins(stage);
+    stage.make_folder("libexec");
+    stage.make_folder("elsewhere");
+    let beside = stage.program().parent().unwrap();
+    for name in ["palisade-worker", "palisade-compiler"] {
+        fs::copy(beside.join(name), stage.path("libexec").join(name)).unwrap();
+    }
+    symlink(stage.text("libexec"), stage.path("elsewhere/link")).unwrap();
+    let acts = ["guest.wasm", "say", "x"];
+    let with = |folder: &str, granted: &str| {
+        let call = run(stage, &["--write", granted], &acts);
+        call.env("PALISADE_LIBEXEC", &stage.text(folder)).run()
+    };
+    for granted in ["libexec", "libexec/palisade-compiler"] {
+        with("libexec", granted).refuses(&["policy: ", "libexec/palisade-", "--protect"]);
+    }
+    // Where a link on the way lies.
+    with("elsewhere/link", "elsewhere").refuses(&["policy: ", "palisade-"]);
+    with("libexec", "elsewhere").prints("x\n");
 }
 
 /// A compiler that looks for the user's files, in the place of palisade's own.

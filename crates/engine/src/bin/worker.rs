@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     match Order::from_arguments(std::env::args_os().skip(1)) {
         Ok(order) => worker::run(&order).into(),
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", palisade_policy::visible(&error.to_string()));
             worker::REFUSED.into()
         }
     }

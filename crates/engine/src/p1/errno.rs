@@ -22,6 +22,16 @@ macro_rules! errors {
                 }
             }
         }
+
+        impl Errno {
+            /// The kernel's number again; a way out of a folder is its `EXDEV`.
+            pub(super) fn to_kernel(self) -> Kernel {
+                match self {
+                    $($(Self::$name => Kernel::$kernel,)?)*
+                    _ => Kernel::XDEV,
+                }
+            }
+        }
     };
 }
 

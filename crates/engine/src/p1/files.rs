@@ -247,8 +247,8 @@ impl Context {
         let kind = kind(file)?;
         let flags = fcntl_getfl(file)?;
         let mut base = descriptor.base & !unusable(flags);
-        if kind == abi::CHARACTER_DEVICE && isatty(file) {
-            // How wasi-libc's isatty(3) knows a terminal.
+        if kind == abi::DIRECTORY || kind == abi::CHARACTER_DEVICE && isatty(file) {
+            // How wasi-libc's isatty(3) knows a terminal. In a folder there is nowhere to go.
             base = base & !(Rights::FD_SEEK | Rights::FD_TELL);
         }
         let bytes = abi::fdstat(kind, abi::fdflags(flags), base, descriptor.inheriting);

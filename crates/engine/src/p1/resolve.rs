@@ -24,7 +24,7 @@ const TRIES: usize = 64;
 
 /// Resolves paths, in the way that this process may.
 #[derive(Debug)]
-pub(super) struct Resolver {
+pub(crate) struct Resolver {
     has_openat2: Cell<bool>,
 }
 
@@ -55,7 +55,7 @@ impl Place<'_> {
 }
 
 impl Resolver {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             has_openat2: Cell::new(true),
         }
@@ -80,6 +80,17 @@ impl Resolver {
             Err(Kernel::XDEV) => Err(Errno::NOT_CAPABLE),
             opened => Ok(opened?),
         }
+    }
+
+    /// Opens a folder that the guest finds open; a way out is the kernel's `EXDEV`.
+    pub(crate) fn open_folder(
+        &self,
+        root: BorrowedFd<'_>,
+        path: &[u8],
+        access: OFlags,
+    ) -> Result<OwnedFd, Kernel> {
+        let opened = self.open(root, path, access | OFlags::DIRECTORY);
+        opened.map_err(Errno::to_kernel)
     }
 
     /// Opens what a path leads to, to look at it only.

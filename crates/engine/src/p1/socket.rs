@@ -2,7 +2,11 @@
 
 use super::{Context, abi, abi::Rights, errno::Errno, memory::GuestMemory, table::Descriptor};
 use crate::sys::transfer::{self, Parts};
-use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
+use rustix::{
+    io::Errno as Kernel,
+    net::{Shutdown, SocketFlags, accept_with, shutdown, sockopt::socket_type},
+};
+use std::os::fd::BorrowedFd;
 
 /// `riflags`: leave what is read in the socket.
 const RECV_PEEK: u32 = 1;
@@ -14,6 +18,17 @@ const RECV_DATA_TRUNCATED: u16 = 1;
 type Result<T = ()> = std::result::Result<T, Errno>;
 
 impl Context {
+    /// What is no socket says so, whatever else it may be used for; what is one has the kernel's answer.
+    fn socket(&self, number: u32, right: Rights) -> Result<BorrowedFd<'_>> {
+        let descriptor = self.table.get(number)?;
+        descriptor
+            .with(right)
+            .map_err(|error| match socket_type(descriptor.file()) {
+                Err(Kernel::NOTSOCK | Kernel::BADF) => Errno::NOT_SOCKET,
+                _ => error,
+            })
+    }
+
     pub(super) fn sock_accept(
         &mut self,
         mut memory: GuestMemory<'_>,
@@ -28,7 +43,7 @@ impl Context {
             abi::FDFLAGS_NONBLOCK => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
             _ => return Err(Errno::INVALID),
         };
-        let listener = self.table.get(listener)?.with(Rights::SOCK_ACCEPT)?;
+        let listener = self.socket(listener, Rights::SOCK_ACCEPT)?;
         let socket = accept_with(listener, flags)?;
         let descriptor = Descriptor::new(socket, Rights::of_socket(), Rights::NONE);
         let number = self.table.insert(descriptor)?;
@@ -47,7 +62,7 @@ impl Context {
     ) -> Result {
         memory.check(received, 4)?;
         memory.check(out_flags, 2)?;
-        let socket = self.table.get(socket)?.with(Rights::FD_READ)?;
+        let socket = self.socket(socket, Rights::FD_READ)?;
         let parts = Parts::read(memory.0, list, count)?;
         let (bytes, message) = transfer::receive(socket, parts, receive_flags(flags)?)?;
         let truncated = match message & libc::MSG_TRUNC {
@@ -73,8 +88,8 @@ impl Context {
         if flags != 0 {
             return Err(Errno::INVALID);
         }
-        let socket = self.table.get(socket)?.with(Rights::FD_WRITE)?;
-        rustix::net::sockopt::socket_type(socket)?;
+        let socket = self.socket(socket, Rights::FD_WRITE)?;
+        socket_type(socket)?;
         let bytes = transfer::write(socket, Parts::read(memory.0, list, count)?)?;
         memory.put_u32(sent, bytes)
     }
@@ -86,7 +101,7 @@ impl Context {
             3 => Shutdown::Both,
             _ => return Err(Errno::INVALID),
         };
-        let socket = self.table.get(socket)?.with(Rights::SOCK_SHUTDOWN)?;
+        let socket = self.socket(socket, Rights::SOCK_SHUTDOWN)?;
         Ok(shutdown(socket, which)?)
     }
 }

@@ -100,6 +100,7 @@ impl Worker {
             code: code.as_raw_fd(),
             status: status.as_raw_fd(),
             listeners: 0,
+            root: None,
             cwd: self.folder.clone(),
             preopens: vec!["/etc".into()],
             memory_bytes: self.memory_bytes,

@@ -10,7 +10,7 @@ use rustix::{
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
@@ -243,17 +243,23 @@ const DRAIN_STEP: Duration = Duration::from_millis(5);
 /// Has `act` work in a new folder that nobody else can enter, and removes the folder.
 fn in_private_folder<T>(act: impl FnOnce(OwnedFd) -> rustix::io::Result<T>) -> io::Result<T> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let run = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let bases = run.into_iter().chain(["/run".into(), std::env::temp_dir()]);
     let own = rustix::process::getpid().as_raw_nonzero();
     let mut failure = Errno::NOENT;
-    for base in bases {
+    for base in bases() {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = match rustix::fs::openat(CWD, &base, flags, Mode::empty()) {
+            Ok(base) => base,
+            Err(errno) => {
+                failure = errno;
+                continue;
+            }
+        };
         // A name that is taken is somebody's guess: the next number is free, or the next.
         for _ in 0..16 {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = base.join(format!("palisade-{own}-{number}"));
-            match rustix::fs::mkdir(&path, Mode::RWXU) {
-                Ok(()) => return act_in(&path, act),
+            let name = format!("palisade-{own}-{number}");
+            match rustix::fs::mkdirat(&base, &name, Mode::RWXU) {
+                Ok(()) => return act_in(&base, &name, act),
                 Err(Errno::EXIST) => failure = Errno::EXIST,
                 Err(errno) => {
                     failure = errno;
@@ -265,10 +271,26 @@ fn in_private_folder<T>(act: impl FnOnce(OwnedFd) -> rustix::io::Result<T>) -> i
     Err(failure.into())
 }
 
-fn act_in<T>(path: &Path, act: impl FnOnce(OwnedFd) -> rustix::io::Result<T>) -> io::Result<T> {
+/// Folders to make private ones in, in this order.
+fn bases() -> impl Iterator<Item = PathBuf> {
+    let run = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let all = run.into_iter().chain(["/run".into(), std::env::temp_dir()]);
+    all.filter(|base| base.is_absolute())
+}
+
+/// Where doors are made. A guest that could rename a folder there would be let in by another guest's door.
+pub(crate) fn places() -> impl Iterator<Item = PathBuf> {
+    bases().map(|base| base.join("palisade"))
+}
+
+fn act_in<T>(
+    base: &OwnedFd,
+    name: &str,
+    act: impl FnOnce(OwnedFd) -> rustix::io::Result<T>,
+) -> io::Result<T> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let done = rustix::fs::openat(CWD, path, flags, Mode::empty()).and_then(act);
-    rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)?;
+    let done = rustix::fs::openat(base, name, flags, Mode::empty()).and_then(act);
+    rustix::fs::unlinkat(base, name, AtFlags::REMOVEDIR)?;
     Ok(done?)
 }
 

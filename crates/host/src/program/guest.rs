@@ -293,6 +293,9 @@ pub(super) fn tell(report: &Result<Report, DomainError>) -> String {
             Ending::OutputLimit => "was ended: the limit on output".into(),
             Ending::MemoryLimit => "was ended: the limit on memory".into(),
             Ending::Supervisor => "was ended".into(),
+            Ending::Unprotected => {
+                "was ended: a protected path was replaced or moved outside".into()
+            }
         },
         Err(error) => error.to_string(),
     }

@@ -11,14 +11,20 @@ use crate::{
     files::{Files, FilesError},
     filters,
     log::{Log, LogError},
-    program::{Program, ProgramError, Supervisor},
+    program::{self, Program, ProgramError, Supervisor},
+    upstream,
 };
 use bytes::Bytes;
 use palisade_engine::guest::{self, Engine, Limits};
 use palisade_filter::{Bounds, Filter, Settings, Shared};
+use palisade_network::{Resolve, SystemResolver};
 use palisade_policy::{ConnectGrant, HostPattern, Policy, Transport};
-use palisade_process::Machine;
+use palisade_process::{
+    Machine, ThisHost,
+    plan::{PlanError, find_changeable},
+};
 use palisade_wasm::{
+    cache::Cache,
     code::{self, Code, Compiler},
     compile::Purpose,
     launch::StartError,
@@ -53,6 +59,14 @@ pub enum LoadError {
     },
     #[error("{guest}: guest: {} is no WebAssembly; name a module or component", path.display())]
     NoModule { guest: String, path: PathBuf },
+    #[error(
+        "{guest}: policy: it could change {}, which the server reads or runs again outside the wall: keep it out of what \
+         is granted for writing, or protect it",
+        path.display()
+    )]
+    ReliedOn { guest: String, path: PathBuf },
+    #[error("{guest}: {source}")]
+    Grants { guest: String, source: PlanError },
     #[error("{guest}: {source}")]
     Compile { guest: String, source: StartError },
     #[error("{guest}: {source}")]
@@ -151,16 +165,18 @@ impl Stamp {
     }
 }
 
-/// Loads a configuration. What `previous` has loaded of the same file with the same settings is taken over.
+/// Loads a configuration that was read from these files. What `previous` has loaded of the same file with the same settings is taken over.
 ///
 /// # Errors
 ///
 /// The first thing that can't be loaded.
 pub fn load(
     config: Config,
+    files: Vec<PathBuf>,
     previous: Option<&Generation>,
     tools: &Tools,
 ) -> Result<Generation, LoadError> {
+    refuse_reach(&config, &relied_on(files, tools))?;
     let mut stamps = Stamps::new();
     let mut filters = BTreeMap::new();
     for (name, filter) in &config.filters {
@@ -195,6 +211,48 @@ pub fn load(
         services,
         stamps,
     })
+}
+
+/// What the server reads or executes again while its guests run: what it was made from, and what it looks names up,
+/// checks certificates, compiles and makes sockets with.
+fn relied_on(mut files: Vec<PathBuf>, tools: &Tools) -> Vec<PathBuf> {
+    let Programs { worker, compiler } = &tools.programs;
+    files.extend([worker.clone(), compiler.clone()]);
+    files.extend(SystemResolver::default().files());
+    files.extend(upstream::files_of_roots());
+    files.extend(program::places_of_doors());
+    // Without a cache nothing of it can be written to.
+    let cache = code::open_cache(tools.caches.as_deref());
+    files.extend(cache.iter().flat_map(Cache::paths));
+    files
+}
+
+/// A guest that could change what the server relies on would choose its own policy, or run outside the wall.
+fn refuse_reach(config: &Config, files: &[PathBuf]) -> Result<(), LoadError> {
+    let has_files =
+        |kind: &ServiceKind| matches!(kind, ServiceKind::Program(_) | ServiceKind::Component(_));
+    for (name, service) in &config.services {
+        if !has_files(&service.kind) {
+            continue;
+        }
+        let guest = || format!("service {name}");
+        match find_changeable(&service.policy, files.iter().cloned(), &ThisHost) {
+            Ok(None) => {}
+            Ok(Some(path)) => {
+                return Err(LoadError::ReliedOn {
+                    guest: guest(),
+                    path,
+                });
+            }
+            Err(source) => {
+                return Err(LoadError::Grants {
+                    guest: guest(),
+                    source,
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What serves now under this name, if its lines go where they are to go.
@@ -279,6 +337,7 @@ fn compile(
         path: &tools.programs.compiler,
         machine: &tools.machine,
         allow_degraded: &policy.allow_degraded,
+        within: None,
     };
     let cache = code::open_cache(tools.caches.as_deref());
     code::obtain(&module, purpose, &compiler, cache).map_err(|source| LoadError::Compile {
@@ -420,8 +479,7 @@ fn load_component(
         tools,
         || format!("service {name}"),
     )?;
-    let caches = tools.caches.as_deref();
-    let loaded = component::Loaded::new(&code, component, service, caches, log.clone());
+    let loaded = component::Loaded::new(&code, component, service, log.clone());
     let loaded = loaded.map_err(|source| LoadError::Component {
         guest: format!("service {name}"),
         source,

@@ -4,7 +4,8 @@ use super::names::without_brackets;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
 use std::{
-    io,
+    env, io,
+    path::PathBuf,
     sync::{Arc, OnceLock},
 };
 use tokio::net::TcpStream;
@@ -46,6 +47,32 @@ impl Roots {
             },
         }
     }
+}
+
+/// Where systems keep the roots of all their programs, as a file or a folder of files.
+const PLACES: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/certs/any",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/tls/certs/any",
+    "/etc/ssl/ca-bundle.pem",
+];
+/// Where whoever starts the server says that they are: files, and folders of files.
+const FILE_VARIABLE: &str = "SSL_CERT_FILE";
+const FOLDERS_VARIABLE: &str = "SSL_CERT_DIR";
+
+/// What may be read for the system's roots, long after the start. No guest may change it: it would choose whom the
+/// server believes. Of a folder any file stands for all.
+pub(crate) fn files() -> Vec<PathBuf> {
+    let file = env::var_os(FILE_VARIABLE).map(PathBuf::from);
+    let folders = env::var_os(FOLDERS_VARIABLE).unwrap_or_default();
+    let folders = env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty());
+    let named = file
+        .into_iter()
+        .chain(folders.map(|folder| folder.join("any")));
+    let named = named.filter_map(|path| std::path::absolute(path).ok());
+    named.chain(PLACES.map(PathBuf::from)).collect()
 }
 
 /// Reads a few hundred files.

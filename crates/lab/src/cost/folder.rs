@@ -4,12 +4,15 @@
 //! So each run begins with the folder as the user left it, and the user's own stays as it is.
 
 use anyhow::{Context, bail};
-use rustix::process::geteuid;
+use rustix::{fs::OFlags, process::geteuid};
 use std::{
     cell::Cell,
-    fs::{self, FileTimes, Metadata, Permissions},
+    fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions},
     io::{self, ErrorKind},
-    os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink},
+    },
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
@@ -131,7 +134,7 @@ impl Workplace {
         };
         remove(&inside).with_context(fault)?;
         let mut copying = Copying {
-            skipped: copy.path(),
+            skipped: identity(&fs::metadata(copy.path())?),
             left_out: 0,
         };
         copying.folder(&self.source, &inside).with_context(fault)?;
@@ -234,22 +237,26 @@ impl Drop for Workplace {
     }
 }
 
-struct Copying<'a> {
+/// Somebody who may write to the folder can put a link or a FIFO in the place of anything at any time: no
+/// link is followed, no FIFO waited for, and what is in a folder is named by its descriptor.
+struct Copying {
     /// Where copies are made: not part of one.
-    skipped: &'a Path,
+    skipped: (u64, u64),
     left_out: usize,
 }
 
-impl Copying<'_> {
+impl Copying {
     fn folder(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir(to)?;
-        for entry in fs::read_dir(from)? {
+        let folder = open_itself(from, OFlags::DIRECTORY)?;
+        let inside = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        for entry in fs::read_dir(&inside)? {
             let entry = entry?;
-            if entry.path() != self.skipped {
+            if identity(&entry.metadata()?) != self.skipped {
                 self.entry(&entry.path(), &to.join(entry.file_name()))?;
             }
         }
-        settle(from, to)
+        settle(&folder.metadata()?, to)
     }
 
     /// Links stay links; sockets, FIFOs, devices and what the user may not read are left out.
@@ -260,7 +267,7 @@ impl Copying<'_> {
         } else if kind.is_symlink() {
             fs::read_link(from).and_then(|target| symlink(target, to))
         } else if kind.is_file() {
-            fs::copy(from, to).and_then(|_| settle(from, to))
+            copy_file(from, to)
         } else {
             Err(ErrorKind::PermissionDenied.into())
         };
@@ -274,16 +281,42 @@ impl Copying<'_> {
     }
 }
 
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let mut file = open_itself(from, OFlags::empty())?;
+    let data = file.metadata()?;
+    if !data.is_file() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let mut copy = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(data.mode() & 0o777)
+        .open(to)?;
+    io::copy(&mut file, &mut copy)?;
+    settle(&data, to)
+}
+
+fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+}
+
+fn identity(data: &Metadata) -> (u64, u64) {
+    (data.dev(), data.ino())
+}
+
 /// Owner, mode and time as they were: build tools look at them.
-fn settle(from: &Path, to: &Path) -> io::Result<()> {
-    let data: Metadata = fs::metadata(from)?;
+fn settle(data: &Metadata, to: &Path) -> io::Result<()> {
     if geteuid().is_root() {
         lchown(to, Some(data.uid()), Some(data.gid()))?;
     }
     fs::set_permissions(to, data.permissions())?;
     let times = FileTimes::new().set_modified(data.modified()?);
     // A file that is not ours to write may keep its new time.
-    match fs::File::open(to).and_then(|file| file.set_times(times)) {
+    match File::open(to).and_then(|file| file.set_times(times)) {
         Err(error) if error.kind() != ErrorKind::PermissionDenied => Err(error),
         _ => Ok(()),
     }
@@ -360,7 +393,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_too_large_is_not_copied() {
         let source = folder();
-        let file = fs::File::create(source.path().join("large")).unwrap();
+        let file = File::create(source.path().join("large")).unwrap();
         file.set_len(MOST_BYTES + 1).unwrap();
         let error = Workplace::copy_of(source.path().to_owned()).unwrap_err();
         assert!(error.to_string().contains("more than 1024 MiB"), "{error}");

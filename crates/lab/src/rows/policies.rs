@@ -52,5 +52,6 @@ pub(super) fn everything_on(workloads: &Workloads) -> Policy {
     };
     // Without a writable cgroup the rest is still worth measuring.
     policy.allow_degraded.insert(Capability::Memory);
+    policy.allow_degraded.insert(Capability::CpuTime);
     policy
 }

@@ -85,7 +85,8 @@ impl Stage {
         let gate = Arc::new(Gate::new(network));
         let observations = Arc::new(Observations::of_everything());
         let (resolver, seen) = (Arc::new(Table), Arc::clone(&observations));
-        let proxy = Proxy::start_with(limits, gate, resolver, seen).unwrap();
+        let mut proxy = Proxy::listen_with(limits, gate, resolver, seen).unwrap();
+        proxy.serve().unwrap();
         Self {
             proxy,
             observations,
@@ -477,7 +478,7 @@ fn no_proxy_without_a_wildcard() {
     let loopback = "tcp://127.0.0.1:443".parse().unwrap();
     let network = Network::resolve(&[grant, loopback], &[], &Table).unwrap();
     let gate = Arc::new(Gate::new(network));
-    let proxy = Proxy::start(Arc::clone(&gate), Arc::new(Table), Arc::default()).unwrap();
+    let proxy = Proxy::listen(Arc::clone(&gate), Arc::new(Table), Arc::default()).unwrap();
     assert!(proxy.is_none() && gate.proxy().is_none());
 }
 

@@ -76,6 +76,9 @@ fn find_reserved(file: &FileGrant) -> Found {
     if !file.access.maps_host_path() {
         return None;
     }
+    if file.is_root() {
+        return find_reserved_host(&file.host, advise_reserved);
+    }
     find_reserved_mapping(&file.host, file.guest_path(), advise_reserved)
 }
 
@@ -97,11 +100,13 @@ fn find_reserved_mapping(
         guest: guest.to_path_buf(),
         advice,
     });
-    guest_advice.or_else(|| {
-        advise(host).map(|advice| Contradiction::ReservedHost {
-            host: host.to_path_buf(),
-            advice,
-        })
+    guest_advice.or_else(|| find_reserved_host(host, advise))
+}
+
+fn find_reserved_host(host: &Path, advise: impl Fn(&Path) -> Option<&'static str>) -> Found {
+    advise(host).map(|advice| Contradiction::ReservedHost {
+        host: host.to_path_buf(),
+        advice,
     })
 }
 
@@ -207,9 +212,11 @@ fn deepest_mapped<'a>(files: &'a [FileGrant], guest: &Path) -> Option<&'a FileGr
 
 /// Whether the guest may write there but for protect grants.
 fn is_granted_writable(files: &[FileGrant], guest: &Path) -> bool {
+    // A domain's own folders lie deeper than a folder that is its root.
+    let is_private = guest.starts_with("/tmp") || guest.starts_with("/dev/shm");
     match deepest_mapped(files, guest) {
-        Some(grant) => grant.access == Access::Write,
-        None => guest.starts_with("/tmp") || guest.starts_with("/dev/shm"),
+        Some(grant) if !(is_private && grant.is_root()) => grant.access == Access::Write,
+        _ => is_private,
     }
 }
 

@@ -83,14 +83,7 @@ fn relative_paths_of_a_hand_made_policy() {
 
 #[test]
 fn reserved_places() {
-    for text in [
-        "/",
-        "/a:/",
-        "/a:/proc",
-        "/a:/proc/sys",
-        "/a:/dev",
-        "/a:/dev/null",
-    ] {
+    for text in ["/a:/proc", "/a:/proc/sys", "/a:/dev", "/a:/dev/null"] {
         let found = found(&[(Read, text)]);
         assert!(
             matches!(found, Contradiction::ReservedGuest { .. }),
@@ -98,6 +91,10 @@ fn reserved_places() {
         );
     }
     for text in [
+        "/",
+        "/:/",
+        "/proc:/",
+        "/dev:/",
         "/:/host",
         "/proc:/p",
         "/proc/1/root:/r",
@@ -115,8 +112,22 @@ fn reserved_places() {
         (Read, "/process"),
         (Read, "/devel"),
     ]);
-    insta::assert_snapshot!(found(&[(Read, "/")]), @"nothing can be granted at `/` inside the domain: grant the folders that are needed, each by its path");
+    insta::assert_snapshot!(found(&[(Read, "/")]), @"the host's `/` cannot be granted: grant the folders that are needed, each by its path");
     insta::assert_snapshot!(found(&[(Write, "/dev/sda:/disk")]), @"the host's `/dev/sda` cannot be granted: grant a device node with --device");
+}
+
+#[test]
+fn a_folder_can_be_the_root() {
+    assert_fine(&[(Read, "/a:/")]);
+    assert_fine(&[(Write, "/a:/"), (Read, "/b:/data"), (Protect, "/bin")]);
+    assert_fine(&[(Write, "/a:/"), (Exec, "/"), (Ipc, "/run")]);
+    // Its private folders are the guest's to write to in either case.
+    assert_fine(&[(Read, "/a:/"), (Exec, "/tmp")]);
+    let found = found(&[(Read, "/a:/"), (Exec, "/bin")]);
+    assert!(
+        matches!(found, Contradiction::NotWritable { .. }),
+        "{found}"
+    );
 }
 
 #[test]

@@ -74,12 +74,16 @@ impl Brokered<'_> {
         let flags = SocketFlags::from_bits(kind & !TYPE_MASK)
             .filter(|flags| (SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).contains(*flags))
             .ok_or(Errno::INVAL)?;
-        let socket = rustix::net::socket_with(
-            AddressFamily::from_raw(family as u16),
-            SocketType::from_raw(kind & TYPE_MASK),
-            flags | SocketFlags::CLOEXEC,
-            std::num::NonZeroU32::new(protocol).map(Protocol::from_raw),
-        )?;
+        let made_with = flags | SocketFlags::CLOEXEC;
+        let socket = match &self.shared.maker {
+            Some(maker) => maker.make(family, kind & TYPE_MASK | made_with.bits(), protocol)?,
+            None => rustix::net::socket_with(
+                AddressFamily::from_raw(family as u16),
+                SocketType::from_raw(kind & TYPE_MASK),
+                made_with,
+                std::num::NonZeroU32::new(protocol).map(Protocol::from_raw),
+            )?,
+        };
         Ok(Answer::Socket(socket, flags.contains(SocketFlags::CLOEXEC)))
     }
 
@@ -99,6 +103,13 @@ impl Brokered<'_> {
 
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
+        if !self.shared.has_network {
+            // What Landlock says to TCP, and the empty network to all else.
+            return Err(match transport {
+                Transport::Tcp => Errno::ACCESS,
+                Transport::Udp => Errno::NETUNREACH,
+            });
+        }
         let target = self.granted(transport, asked, self.shared.gate.connect(transport, asked))?;
         let to = address::in_family_of(asked, target);
         if transport == Transport::Udp {
@@ -142,6 +153,8 @@ impl Brokered<'_> {
             return Err(Errno::OPNOTSUPP);
         }
         self.judge_listening(&socket)?;
+        let maker = self.shared.maker.as_ref();
+        let backlog = maker.map_or(backlog, |maker| maker.backlog(backlog));
         rustix::net::listen(&socket, backlog)?;
         // Another thread of the guest's may have taken its address from it meanwhile.
         self.judge_listening(&socket).inspect_err(|_| {

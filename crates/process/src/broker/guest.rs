@@ -1,7 +1,10 @@
 //! Whose call it is: the guest's threads, their descriptors and their memory.
 
 use super::request::Source;
-use crate::sys::notify::{self, Notification};
+use crate::sys::{
+    maps,
+    notify::{self, Notification},
+};
 use palisade_network::Process;
 use rustix::{
     io::Errno,
@@ -126,24 +129,68 @@ impl Source for Notification {
     }
 }
 
-/// The caller's memory, to write to. Opened before the caller's descriptor is taken, it is surely the
-/// caller's, and stays so whoever has its number later.
+/// The caller's memory, to write to where the caller could: `/proc/PID/mem` alone writes to pages that are
+/// protected, too (`FOLL_FORCE`), and process_vm_writev(2), which does not, finds memory by a number that may
+/// be another process's by then.
+///
+/// Opened before the caller's descriptor is taken, both files are surely the caller's memory, and stay so
+/// whoever has its number later. What the guest could write to a moment ago is its own to lose.
 #[derive(Clone, Debug)]
-pub(super) struct Memory(Arc<fs::File>);
+pub(super) struct Memory(Arc<Files>);
+
+#[derive(Debug)]
+struct Files {
+    memory: fs::File,
+    maps: fs::File,
+}
 
 impl Memory {
     pub(super) fn of(thread: u32) -> Result<Self, Errno> {
-        let opened = fs::OpenOptions::new()
-            .write(true)
-            .open(format!("/proc/{thread}/mem"));
-        opened
-            .map(|file| Self(Arc::new(file)))
-            .map_err(|_| Errno::SRCH)
+        let open = |name, options: &fs::OpenOptions| {
+            options
+                .open(format!("/proc/{thread}/{name}"))
+                .map_err(|_| Errno::SRCH)
+        };
+        Ok(Self(Arc::new(Files {
+            memory: open("mem", fs::OpenOptions::new().write(true))?,
+            maps: open("maps", fs::OpenOptions::new().read(true))?,
+        })))
     }
 
+    /// `EFAULT` where the guest could not write itself: the same that the kernel would say.
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Errno> {
-        self.0
-            .write_all_at(bytes, address)
-            .map_err(|_| Errno::FAULT)
+        let end = address
+            .checked_add(bytes.len() as u64)
+            .ok_or(Errno::FAULT)?;
+        let mut at = address;
+        while at < end {
+            at = maps::writable_until(&self.0.maps, at)?.ok_or(Errno::FAULT)?;
+        }
+        let written = self.0.memory.write_all_at(bytes, address);
+        written.map_err(|_| Errno::FAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a segment of this program that nothing may write to.
+    static CONSTANT: [u8; 8] = *b"constant";
+
+    #[test]
+    fn nothing_is_written_where_the_guest_could_not() {
+        let memory = Memory::of(std::process::id()).unwrap();
+        let mut result = vec![0u8; 8];
+        let at = result.as_mut_ptr() as u64;
+        assert_eq!(memory.write(at + 2, &[1, 2]), Ok(()));
+        assert_eq!(std::hint::black_box(&mut result)[..5], [0, 0, 1, 2, 0]);
+
+        let constant = std::hint::black_box(&CONSTANT).as_ptr() as u64;
+        assert_eq!(memory.write(constant, b"CONSTANT"), Err(Errno::FAULT));
+        assert_eq!(std::hint::black_box(&CONSTANT), b"constant");
+        for nowhere in [0, u64::MAX - 1, u64::MAX] {
+            assert_eq!(memory.write(nowhere, &[1]), Err(Errno::FAULT));
+        }
     }
 }

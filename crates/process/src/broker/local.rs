@@ -3,7 +3,8 @@
 //! The filter cannot tell them from internet sockets, for it sees a descriptor's number only. Letting
 //! them through would let another thread put an internet socket under that number meanwhile, and
 //! carrying them out here would show the supervisor's credentials to the other end and look for paths
-//! in the host's file system. So a child of init's does it, in the domain, as the guest's user, on the
+//! in the host's file system. Where the guest connects to a path, it is the socket that is there then, and it
+//! must be the domain's own or granted: a folder is not granted with the services in it. So a child of init's does it, in the domain, as the guest's user, on the
 //! same open socket. Its pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
 //! its caller does not wait any more.
 
@@ -82,8 +83,11 @@ pub(super) struct Request<'a> {
 }
 
 impl Performer {
-    pub(super) fn new(socket: OwnedFd, refused: Refused) -> Self {
-        Self { socket, refused }
+    pub(super) fn new(socket: OwnedFd, plan: &Plan) -> Self {
+        Self {
+            socket,
+            refused: Refused::of(plan),
+        }
     }
 
     /// Asks for a call on this socket of the caller's; its result can be read when it is there.
@@ -157,9 +161,13 @@ fn words_of(request: &Request<'_>) -> [u64; wire::RECORD_WORDS] {
 
 /// A path that begins where the caller stands. Abstract names begin with a NUL.
 fn is_relative(address: &[u8]) -> bool {
+    names_path(address) && address.get(LOCAL.len()) != Some(&b'/')
+}
+
+fn names_path(address: &[u8]) -> bool {
     let path = address.strip_prefix(&LOCAL);
     path.and_then(<[u8]>::first)
-        .is_some_and(|first| !matches!(first, 0 | b'/'))
+        .is_some_and(|first| *first != 0)
 }
 
 fn folder_of(thread: u32) -> Result<OwnedFd, Errno> {

@@ -16,7 +16,12 @@ use crate::{
     wire::perform,
 };
 use palisade_policy::Transport;
-use rustix::{event::PollFlags, fs::OFlags, io::Errno, net::AddressFamily};
+use rustix::{
+    event::PollFlags,
+    fs::OFlags,
+    io::Errno,
+    net::{AddressFamily, sockopt},
+};
 use std::{
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
@@ -218,7 +223,25 @@ impl Brokered<'_> {
             return Err(Errno::INVAL);
         }
         let own = |number: u32| self.threads.descriptor(listener, self.call, number.into());
-        numbers.into_iter().map(own).collect()
+        let files: Vec<_> = numbers.into_iter().map(own).collect::<Result<_, _>>()?;
+        match files.iter().all(|file| self.may_be_passed_on(file)) {
+            true => Ok(files),
+            false => Err(Errno::PERM),
+        }
+    }
+
+    /// Whoever gets a datagram socket sends to whom it likes, and that may be another guest, whose messages
+    /// nobody looks at. So only one goes by which this guest may answer anyone, too. What can be done with a
+    /// stream is judged at each call wherever it goes.
+    fn may_be_passed_on(&self, file: &OwnedFd) -> bool {
+        // None for what is no socket.
+        let family = sockopt::socket_domain(file).ok();
+        if family != Some(AddressFamily::INET) && family != Some(AddressFamily::INET6) {
+            return true;
+        }
+        let may_answer = |bound| self.shared.gate.may_answer_from(bound);
+        transport(file) == Ok(Transport::Tcp)
+            || own_address(file).is_ok_and(|bound| bound.is_some_and(may_answer))
     }
 }
 
@@ -242,7 +265,7 @@ impl Granted {
 }
 
 fn is_datagram(socket: &OwnedFd) -> Result<bool, Errno> {
-    let kind = rustix::net::sockopt::socket_type(socket)?;
+    let kind = sockopt::socket_type(socket)?;
     Ok(kind != rustix::net::SocketType::STREAM)
 }
 

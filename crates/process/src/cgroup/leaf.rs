@@ -22,6 +22,7 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags, open},
+    io::Errno,
     process::Pid,
 };
 use thiserror::Error;
@@ -52,6 +53,16 @@ pub(super) struct Group {
     pub(super) version: Version,
     pub(super) controllers: Vec<Controller>,
     pub(super) dir: PathBuf,
+}
+
+/// A file of a leaf that tells the processor time of all its processes, those included that ended and
+/// that nobody waited for.
+#[derive(Debug)]
+pub struct CpuCounter {
+    /// Open for reading. The first number in it counts.
+    pub file: OwnedFd,
+    /// What the number counts, in ns.
+    pub unit_ns: u32,
 }
 
 /// Why a leaf could not be made. What had been made of it is gone again.
@@ -225,6 +236,44 @@ impl Leaf {
             .collect()
     }
 
+    /// The `tasks` file of the group of version 1 that bounds memory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When the group is gone.
+    pub fn open_memory_tasks(&self) -> Result<Option<OwnedFd>, EnterError> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let bounds = |group: &&Group| group.controllers.contains(&Controller::Memory);
+        self.of_version(Version::V1)
+            .find(bounds)
+            .map(|group| open_file(group.dir.join("tasks"), flags))
+            .transpose()
+    }
+
+    /// Where processor time is counted, if the leaf is there to count it.
+    ///
+    /// # Errors
+    ///
+    /// When the group is gone.
+    #[doc(alias = "cpuacct.usage")]
+    pub fn open_cpu_counter(&self) -> Result<Option<CpuCounter>, EnterError> {
+        let Some((path, unit_ns)) = self.cpu_counter() else {
+            return Ok(None);
+        };
+        let file = open_file(path, OFlags::RDONLY | OFlags::CLOEXEC)?;
+        Ok(Some(CpuCounter { file, unit_ns }))
+    }
+
+    /// Its path, and the ns in its unit: `cpu.stat` begins with `usage_usec`.
+    pub(super) fn cpu_counter(&self) -> Option<(PathBuf, u32)> {
+        let counts = |group: &&Group| group.controllers.contains(&Controller::Cpuacct);
+        let group = self.groups.iter().find(counts)?;
+        Some(match group.version {
+            Version::V2 => (group.dir.join("cpu.stat"), 1000),
+            Version::V1 => (group.dir.join("cpuacct.usage"), 1),
+        })
+    }
+
     /// Moves a process with all its threads into every group from outside: the slow way in, for
     /// one that exists already.
     ///
@@ -293,6 +342,32 @@ impl Leaf {
         });
         removed.fold(Ok(()), Result::and)
     }
+}
+
+/// Where the leaves of this name will be: for each the open group that it stands in, made if it is missing,
+/// and its name there.
+///
+/// # Errors
+///
+/// When a group cannot be made or opened.
+pub fn places(plan: &Plan, name: &LeafName) -> Result<Vec<(OwnedFd, String)>, CreateError> {
+    let places = plan.placements.iter().map(|placement| {
+        let parent = open_or_make(&placement.parent)?;
+        Ok((parent, placement.leaf_name(name)))
+    });
+    places.collect()
+}
+
+fn open_or_make(dir: &Path) -> Result<OwnedFd, CreateError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match open(dir, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
+            make_if_missing(&Kernel, dir)?;
+            open(dir, flags, Mode::empty())
+        }
+        opened => opened,
+    };
+    opened.map_err(|errno| make_error(dir)(errno.into()))
 }
 
 fn move_self(tree: &impl Tree, dir: &Path) -> Result<(), CreateError> {

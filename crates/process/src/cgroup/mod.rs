@@ -36,7 +36,7 @@ mod tree;
 mod usage;
 
 pub use detect::{Controller, Hierarchies, Hierarchy, Version, detect};
-pub use leaf::{CreateError, EnterError, Leaf, RemoveError};
+pub use leaf::{CpuCounter, CreateError, EnterError, Leaf, RemoveError, places};
 pub use name::{LeafName, Owner};
 pub use plan::{Enable, Need, Placement, Plan, plan};
 pub use refusal::{Limit, Obstacle, Refusal, Unmet};

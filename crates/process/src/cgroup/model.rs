@@ -52,7 +52,13 @@ const V1_FILES: &[(&str, &[(&str, &str)])] = &[
         "cpu",
         &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "-1")],
     ),
-    ("cpuacct", &[("cpuacct.usage", "1500000\n")]),
+    (
+        "cpuacct",
+        &[
+            ("cpuacct.usage", "1500000\n"),
+            ("cpuacct.usage_sys", "400000\n"),
+        ],
+    ),
     ("pids", &[("pids.max", "max"), ("pids.events", "max 7\n")]),
 ];
 

@@ -23,6 +23,8 @@ const PREFIX: &str = "palisade-";
 pub struct Need {
     /// Memory of all processes together, page cache and tmpfs included, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Whether sockets of the host's network count as memory of the domain's.
+    pub host_sockets: bool,
     /// Processors, fractional.
     pub cpu_cores: Option<f64>,
     /// Processes and threads at one time.
@@ -70,7 +72,12 @@ impl Placement {
     /// The leaf's directory.
     #[must_use]
     pub fn leaf_dir(&self, name: &LeafName) -> PathBuf {
-        self.parent.join(format!("{}{name}", self.prefix))
+        self.parent.join(self.leaf_name(name))
+    }
+
+    /// What the leaf is called in its parent.
+    pub(super) fn leaf_name(&self, name: &LeafName) -> String {
+        format!("{}{name}", self.prefix)
     }
 }
 
@@ -111,9 +118,9 @@ pub fn plan(need: &Need, survey: &Survey) -> Result<Plan, Refusal> {
             plan.add(ground.place(&wanted, &mut open), need);
         }
     }
-    // Only if there is none, one is made for counting alone. Version 2 comes first, because a
-    // process is born into its leaf (`CLONE_INTO_CGROUP`) and need not be moved.
-    for ground in &survey.grounds {
+    // Only if there is none, one is made for counting alone. Version 1 comes first: a domain that waits
+    // already joins by itself, but for a leaf of version 2 to be born in another one is made.
+    for ground in survey.grounds.iter().rev() {
         if open.offered_by(ground).iter().any(counts) {
             plan.add(ground.place(&[Controller::Cpuacct], &mut open), need);
         }

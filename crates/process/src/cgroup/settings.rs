@@ -16,6 +16,9 @@ const LONG_PERIOD_US: u64 = 1_000_000;
 /// The shortest quota the kernel takes.
 const MIN_QUOTA_US: u64 = 1_000;
 
+/// Of a domain's memory, the part that version 1 gives to buffers of the host's sockets.
+const SHARE_OF_SOCKETS: u64 = 4;
+
 /// One file of a leaf and what is written into it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
@@ -32,7 +35,11 @@ pub struct Setting {
 /// What one controller is told, in the order in which the kernel accepts it.
 pub(super) fn settings(version: Version, controller: Controller, need: &Need) -> Vec<Setting> {
     let values = match controller {
-        Controller::Memory => need.memory_bytes.map(|bytes| memory(version, bytes)),
+        Controller::Memory => {
+            let sockets = |bytes| need.host_sockets.then_some(bytes / SHARE_OF_SOCKETS);
+            let settings = |bytes| memory(version, bytes, sockets(bytes));
+            need.memory_bytes.map(settings)
+        }
         Controller::Cpu => need.cpu_cores.map(|cores| cpu(version, cores)),
         Controller::Pids => need.processes.map(pids),
         Controller::Cpuacct | Controller::Freezer => None,
@@ -56,18 +63,28 @@ type Value = (&'static str, String, bool);
 /// When memory runs out, version 2 ends all processes of the leaf together (`memory.oom.group`,
 /// Linux 4.19); version 1 ends one, and whoever counts on the others must end them.
 /// `memory.use_hierarchy` is not needed: a leaf has no groups below it.
-fn memory(version: Version, bytes: u64) -> Vec<Value> {
-    let bytes = bytes.to_string();
+///
+/// Version 2 counts the buffers of sockets with the rest. Version 1 has a limit of its own for them, and counts none
+/// without it; so they get a share, and the rest has that much less.
+fn memory(version: Version, bytes: u64, of_sockets: Option<u64>) -> Vec<Value> {
+    let rest = match version {
+        Version::V1 => bytes - of_sockets.unwrap_or(0),
+        Version::V2 => bytes,
+    };
+    let bytes = rest.to_string();
     match version {
         Version::V2 => vec![
             ("memory.max", bytes, false),
             ("memory.swap.max", "0".to_owned(), true),
             ("memory.oom.group", "1".to_owned(), true),
         ],
-        Version::V1 => vec![
+        Version::V1 => [
             ("memory.limit_in_bytes", bytes.clone(), false),
             ("memory.memsw.limit_in_bytes", bytes, true),
-        ],
+        ]
+        .into_iter()
+        .chain(of_sockets.map(|bytes| ("memory.kmem.tcp.limit_in_bytes", bytes.to_string(), false)))
+        .collect(),
     }
 }
 
@@ -101,6 +118,7 @@ mod tests {
     fn lines(version: Version, controller: Controller) -> Vec<String> {
         let need = Need {
             memory_bytes: Some(64 << 20),
+            host_sockets: false,
             cpu_cores: Some(1.5),
             processes: Some(20),
             cpu_time: true,
@@ -139,6 +157,29 @@ mod tests {
         let cpu = lines(Version::V1, Controller::Cpu);
         assert_eq!(cpu, ["cpu.cfs_period_us=100000", "cpu.cfs_quota_us=150000"]);
         assert_eq!(lines(Version::V1, Controller::Pids), ["pids.max=20"]);
+    }
+
+    #[test]
+    fn buffers_of_sockets_are_within_the_limit() {
+        let need = Need {
+            memory_bytes: Some(64 << 20),
+            host_sockets: true,
+            ..Need::default()
+        };
+        let values = |version| {
+            let settings = settings(version, Controller::Memory, &need);
+            let lines = settings
+                .iter()
+                .map(|setting| format!("{}={}", setting.file, setting.value));
+            lines.collect::<Vec<_>>()
+        };
+        let expected = [
+            "memory.limit_in_bytes=50331648",
+            "memory.memsw.limit_in_bytes=50331648",
+            "memory.kmem.tcp.limit_in_bytes=16777216",
+        ];
+        assert_eq!(values(Version::V1), expected);
+        assert_eq!(values(Version::V2)[0], "memory.max=67108864", "all in one");
     }
 
     #[test]

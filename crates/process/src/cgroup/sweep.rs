@@ -22,7 +22,7 @@ pub struct Sweep {
 /// Removes the empty leaves of ended owners from wherever the plan would make new ones. Leaves
 /// whose owner lives, or cannot be seen from this pid namespace, stay.
 ///
-/// It reads every name there: for start-up of a long-lived host, not for every domain.
+/// It reads every name there: once for a process, when its first guest runs, not for every domain.
 ///
 /// # Errors
 ///

@@ -24,6 +24,7 @@ const EMPTY_V2_MOUNT: &str = "41 31 0:38 / /cg/unified rw - cgroup2 cgroup2 rw\n
 /// A limit of each kind.
 const ALL: Need = Need {
     memory_bytes: Some(64 << 20),
+    host_sockets: false,
     cpu_cores: Some(0.5),
     processes: Some(10),
     cpu_time: true,
@@ -31,6 +32,7 @@ const ALL: Need = Need {
 
 const COUNTING: Need = Need {
     memory_bytes: None,
+    host_sockets: false,
     cpu_cores: None,
     processes: None,
     cpu_time: true,
@@ -117,6 +119,7 @@ fn version_2_as_root() {
     assert_eq!(model.text(&format!("{dir}/pids.max")), "10");
     let usage = Usage {
         cpu_us: Some(2500),
+        cpu_system_us: Some(500),
         memory_peak_bytes: Some(8192),
         oom_kills: Some(2),
         pids_rejected: Some(5),
@@ -155,6 +158,7 @@ fn version_1_as_root() {
     assert_eq!(text("pids", "pids.max"), "10");
     let usage = Usage {
         cpu_us: Some(1500),
+        cpu_system_us: Some(400),
         memory_peak_bytes: Some(4096),
         oom_kills: Some(3),
         pids_rejected: Some(7),
@@ -184,12 +188,12 @@ fn a_process_enters_every_group() {
 }
 
 #[test]
-fn hybrid_counts_processor_time_where_a_process_is_born_into() {
+fn hybrid_counts_processor_time_where_a_waiting_domain_can_join() {
     let model = hybrid();
     let survey = hybrid_survey(&model);
     let leaf = create(&model, &COUNTING, &survey);
-    assert_eq!(dirs(&leaf), [format!("/cg/unified/palisade/{NAME}")]);
-    assert_eq!(leaf.usage_in(&model).cpu_us, Some(2500));
+    assert_eq!(dirs(&leaf), [format!("/cg/cpu/palisade/{NAME}")]);
+    assert_eq!(leaf.usage_in(&model).cpu_us, Some(1500));
     let memory = Need {
         memory_bytes: Some(1 << 20),
         ..COUNTING
@@ -197,15 +201,57 @@ fn hybrid_counts_processor_time_where_a_process_is_born_into() {
     let versions: Vec<Version> = (plan(&memory, &survey).unwrap().placements.iter())
         .map(|placement| placement.version)
         .collect();
-    assert_eq!(versions, [Version::V1, Version::V2]);
+    assert_eq!(versions, [Version::V1, Version::V1]);
 }
 
 #[test]
-fn counting_falls_back_to_version_1() {
-    let model = hybrid().only_writable(&["/cg/cpu"]);
+fn counting_falls_back_to_version_2() {
+    let model = hybrid().only_writable(&["/cg/unified"]);
     let leaf = create(&model, &COUNTING, &hybrid_survey(&model));
-    assert_eq!(dirs(&leaf), [format!("/cg/cpu/palisade/{NAME}")]);
-    assert_eq!(leaf.usage_in(&model).cpu_us, Some(1500));
+    assert_eq!(dirs(&leaf), [format!("/cg/unified/palisade/{NAME}")]);
+    assert_eq!(leaf.usage_in(&model).cpu_us, Some(2500));
+}
+
+#[test]
+fn whoever_watches_processor_time_reads_what_the_group_counts() {
+    let counter = |model: Model, survey: fn(&Model) -> Survey| {
+        let leaf = create(&model, &COUNTING, &survey(&model));
+        let (path, unit_ns) = leaf.cpu_counter().unwrap();
+        (model.text(path.to_str().unwrap()), unit_ns)
+    };
+    let of_version_2 = "usage_usec 2500\nuser_usec 2000\nsystem_usec 500\n";
+    assert_eq!(
+        counter(unified(), unified_survey),
+        (of_version_2.into(), 1000)
+    );
+    let of_version_1 = || hybrid().only_writable(&["/cg/cpu"]);
+    assert_eq!(
+        counter(of_version_1(), hybrid_survey),
+        ("1500000\n".into(), 1)
+    );
+    let model = unified();
+    let memory = Need {
+        memory_bytes: Some(1 << 20),
+        ..Need::default()
+    };
+    let leaf = create(&model, &memory, &unified_survey(&model));
+    assert_eq!(leaf.cpu_counter(), None, "nobody asked");
+}
+
+#[test]
+fn user_and_system_time_are_what_was_counted() {
+    let counted = |cpu_us, cpu_system_us| {
+        let usage = Usage {
+            cpu_us,
+            cpu_system_us,
+            ..Usage::default()
+        };
+        usage.processor_us()
+    };
+    assert_eq!(counted(Some(10), Some(4)), Some((6, 4)));
+    assert_eq!(counted(Some(10), Some(12)), Some((0, 10)), "clock ticks");
+    assert_eq!(counted(Some(10), None), Some((10, 0)));
+    assert_eq!(counted(None, Some(4)), None);
 }
 
 #[test]

@@ -15,6 +15,8 @@ use super::{
 pub struct Usage {
     /// Processor time of all processes, ended ones included.
     pub cpu_us: Option<u64>,
+    /// How much of it the kernel spent for them, to a clock tick.
+    pub cpu_system_us: Option<u64>,
     /// The most memory in use at one time. Version 2 tells since Linux 5.19.
     pub memory_peak_bytes: Option<u64>,
     /// Processes ended because memory ran out.
@@ -29,10 +31,19 @@ impl Usage {
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             cpu_us: self.cpu_us.or(other.cpu_us),
+            cpu_system_us: self.cpu_system_us.or(other.cpu_system_us),
             memory_peak_bytes: self.memory_peak_bytes.or(other.memory_peak_bytes),
             oom_kills: self.oom_kills.or(other.oom_kills),
             pids_rejected: self.pids_rejected.or(other.pids_rejected),
         }
+    }
+
+    /// User and system time in µs, where a group counted them: of all processes, also of those that nobody
+    /// waited for.
+    pub(crate) fn processor_us(&self) -> Option<(u64, u64)> {
+        let total_us = self.cpu_us?;
+        let system_us = self.cpu_system_us.unwrap_or(0).min(total_us);
+        Some((total_us - system_us, system_us))
     }
 
     pub(super) fn of(group: &Group, tree: &impl Tree) -> Self {
@@ -53,6 +64,7 @@ impl<T: Tree> Counters<'_, T> {
     fn version_2(&self) -> Usage {
         Usage {
             cpu_us: self.field("cpu.stat", "usage_usec"),
+            cpu_system_us: self.field("cpu.stat", "system_usec"),
             memory_peak_bytes: self.number("memory.peak"),
             oom_kills: self.field("memory.events", "oom_kill"),
             pids_rejected: self.field("pids.events", "max"),
@@ -71,7 +83,9 @@ impl<T: Tree> Counters<'_, T> {
                 }
                 Controller::Pids => usage.pids_rejected = self.field("pids.events", "max"),
                 Controller::Cpuacct => {
-                    usage.cpu_us = self.number("cpuacct.usage").map(|ns| ns / 1000);
+                    let microseconds = |file| self.number(file).map(|ns| ns / 1000);
+                    usage.cpu_us = microseconds("cpuacct.usage");
+                    usage.cpu_system_us = microseconds("cpuacct.usage_sys");
                 }
                 Controller::Cpu | Controller::Freezer => {}
             }

@@ -23,6 +23,8 @@ pub(crate) const HOME: &str = "/home/ada";
 pub(crate) struct Table {
     entries: BTreeMap<PathBuf, Entry>,
     owner: (u32, u32),
+    /// Folders and where else they are mounted.
+    binds: Vec<(PathBuf, PathBuf)>,
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +91,8 @@ impl Table {
             .file("/etc/os-release", "ID=table\n")
             .file("/etc/shadow", "root:!:1::::::\n")
             .folder("/etc/ssl")
+            .folder("/etc/ssl/certs")
+            .folder("/etc/ssl/private")
             .folder("/etc/alternatives")
             .link("/etc/localtime", "/usr/share/zoneinfo/UTC")
             .folder("/etc/python3.11")
@@ -109,8 +113,22 @@ impl Table {
         self.put(path, Thing::Proc, 0o555)
     }
 
+    /// Shows the folder `from` at `to` too.
+    pub(crate) fn bind(self, from: &str, to: &str) -> Self {
+        let mut table = self.folder(to);
+        table.binds.push((from.into(), to.into()));
+        table
+    }
+
     pub(crate) fn file(self, path: &str, content: &str) -> Self {
         self.put(path, Thing::File(content.into()), 0o644)
+    }
+
+    /// A file or folder with other permission bits than usual.
+    pub(crate) fn with_mode(mut self, path: &str, mode: u32) -> Self {
+        let entry = self.entries.get_mut(Path::new(path));
+        entry.expect("it was put in before").mode = mode;
+        self
     }
 
     pub(crate) fn link(self, path: &str, target: &str) -> Self {
@@ -119,6 +137,16 @@ impl Table {
 
     pub(crate) fn fifo(self, path: &str) -> Self {
         self.put(path, Thing::Fifo, 0o600)
+    }
+
+    /// Another name of a folder: a bind mount of it, which no table of mounts shows.
+    pub(crate) fn alias(mut self, path: &str, of: &str) -> Self {
+        let inode = self.entries[Path::new(of)].inode;
+        self = self.folder(path);
+        if let Some(entry) = self.entries.get_mut(Path::new(path)) {
+            entry.inode = inode;
+        }
+        self
     }
 
     fn put(mut self, path: &str, thing: Thing, mode: u32) -> Self {
@@ -182,6 +210,10 @@ impl Resolve for Table {
     fn interface(&self, zone: &str) -> Option<u32> {
         (zone == "lo").then_some(1)
     }
+
+    fn files(&self) -> Vec<PathBuf> {
+        ["/etc/hosts", "/usr/bin/lookup"].map(PathBuf::from).into()
+    }
 }
 
 impl Host for Table {
@@ -232,10 +264,20 @@ impl Host for Table {
             .collect()
     }
 
+    fn files(&self, folder: &Path) -> Vec<OsString> {
+        let names = self.names(folder).into_iter();
+        names
+            .filter(|name| self.link(&folder.join(name)).is_none())
+            .collect()
+    }
+
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         let canonical = self.resolve(path).ok()?;
-        match &self.entries[&canonical].thing {
-            Thing::File(content) if content.len() as u64 <= most_bytes => Some(content.clone()),
+        let entry = &self.entries[&canonical];
+        match &entry.thing {
+            Thing::File(content) if content.len() as u64 <= most_bytes && entry.mode & 0o4 != 0 => {
+                Some(content.clone())
+            }
             _ => None,
         }
     }
@@ -250,6 +292,15 @@ impl Host for Table {
             point,
             kind: "proc".into(),
         };
-        Ok(points.chain(["/proc".into()]).map(mount).collect())
+        let disk = |root: &Path, point: &Path| Mount {
+            device: "8:1".into(),
+            root: root.into(),
+            point: point.into(),
+            kind: "ext4".into(),
+        };
+        let root = disk(Path::new("/"), Path::new("/"));
+        let binds = self.binds.iter().map(|(from, to)| disk(from, to));
+        let procs = points.chain(["/proc".into()]).map(mount);
+        Ok([root].into_iter().chain(binds).chain(procs).collect())
     }
 }

@@ -30,6 +30,27 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
+    #[error("policy: {stream} is {what}: {advice}")]
+    StreamRefused {
+        stream: &'static str,
+        what: &'static str,
+        advice: &'static str,
+    },
+    #[error(
+        "host: stdin is a file that cannot be opened for the guest: {errno}; it may have been moved while the domain \
+         started: run again, or pass it through a pipe"
+    )]
+    ReopenInput {
+        #[source]
+        errno: Errno,
+    },
+    #[error("wall: cannot make sockets for the guest's streams: {errno}")]
+    PairStreams {
+        #[source]
+        errno: Errno,
+    },
+    #[error("host: cannot make a thread for the guest's streams: {0}")]
+    Relay(#[source] std::io::Error),
     #[error("host: cannot name a control group: {0}")]
     NameLeaf(#[source] std::io::Error),
     #[error(transparent)]
@@ -70,6 +91,25 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
+    #[error(
+        "host: another program locks {}, an empty placeholder that keeps the path from coming into being; end that program \
+         (lslocks(8) names it) or remove the file, and run again",
+        path.display()
+    )]
+    PlaceholderLocked { path: PathBuf },
+    #[error(
+        "host: cannot watch {} for being moved: {errno}{}",
+        path.display(), watch_advice(*errno)
+    )]
+    Watch {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
+    #[error(
+        "host: a protected path was replaced while the domain started; run again if that was you"
+    )]
+    GuardedChanged,
     #[error("host: cannot open {} for a grant: {errno}", path.display())]
     OpenSource {
         path: PathBuf,
@@ -101,6 +141,14 @@ pub enum LaunchError {
         errno: Errno,
         advice: &'static str,
     },
+    #[error(
+        "host: cannot bound what the guest takes of its starter's inotify instances and watches: {errno}; /proc/sys/user must be \
+         writable in a user namespace, which in a container takes a /proc of its own"
+    )]
+    BoundQuotas {
+        #[source]
+        errno: Errno,
+    },
     #[error("{fault}: {what}: {errno}")]
     Build {
         fault: &'static str,
@@ -110,7 +158,7 @@ pub enum LaunchError {
     },
     #[error(
         "host: another supervisor around palisade answers network calls already, and the kernel allows one; leave \
-         --connect and --listen out, or pass sockets in ready-made (--listen ADDRESS,ready, --listen inherited)"
+         --connect, --listen and --ipc out, or pass sockets in ready-made (--listen ADDRESS,ready, --listen inherited)"
     )]
     AnsweredOutside,
     #[error(
@@ -146,6 +194,7 @@ impl LaunchError {
         match self {
             Self::Keeper(KeeperError::Park { .. }) => true,
             Self::BuildRoot { errno, .. } => matches!(*errno, Errno::PERM | Errno::ACCESS),
+            Self::BoundQuotas { .. } => true,
             _ => false,
         }
     }
@@ -164,6 +213,11 @@ impl LaunchError {
                 errno,
             },
             Step::SourceChanged | Step::OpenSource => of_source(step, item, errno, plan),
+            Step::Watch => Self::Watch {
+                path: watched(plan, item),
+                errno,
+            },
+            Step::Guard if errno == Errno::AGAIN => Self::GuardedChanged,
             Step::MakeRoot
             | Step::SetPropagation
             | Step::PivotRoot
@@ -200,9 +254,32 @@ impl LaunchError {
                     errno,
                 }
             }
+            Step::BoundQuotas => Self::BoundQuotas { errno },
+            Step::ReopenStream => Self::ReopenInput { errno },
+            Step::PairStreams => Self::PairStreams { errno },
             Step::Seccomp if errno == Errno::BUSY => Self::AnsweredOutside,
             step => Self::Confine { step, errno },
         }
+    }
+}
+
+fn watched(plan: &Plan, item: usize) -> PathBuf {
+    match plan.steps.get(item) {
+        Some(plan::Step::Watch { target }) => target.clone(),
+        _ => PathBuf::new(),
+    }
+}
+
+fn watch_advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::MFILE => {
+            "; this user's programs use all that fs.inotify.max_user_instances allows: raise it, or end some of them"
+        }
+        Errno::NOSPC => "; raise fs.inotify.max_user_watches",
+        Errno::ACCESS => {
+            "; the guest may read neither it nor its folder: open the permissions of one"
+        }
+        _ => "",
     }
 }
 

@@ -2,15 +2,21 @@
 
 use super::{LaunchError, placeholder::Placeholders};
 use crate::{
-    cgroup::{Leaf, LeafName, Owner, Usage},
+    cgroup::{self, CpuCounter, Leaf, LeafName, Owner, Usage},
+    confine::{Kept, Target, Use},
     keeper::Keeper,
     plan::Plan,
-    wire,
+    seccomp, wire,
 };
 use std::{
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    ffi::OsStr,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
     sync::{
-        Arc,
+        Arc, Once,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -20,6 +26,8 @@ use std::{
 pub(crate) struct Held {
     placeholders: Placeholders,
     leaf: Option<Leaf>,
+    /// What the leaf is called; there whenever something is held.
+    name: Option<LeafName>,
     /// Who removes it should this process die, and the number it knows the list by.
     reminder: Option<(Arc<Keeper>, u32)>,
 }
@@ -49,14 +57,24 @@ impl Held {
             .map_err(LaunchError::NameLeaf)?
             .next_name();
         let mut held = Self::default();
+        held.placeholders = Placeholders::open(&plan.placeholders)?;
         if let Some(keeper) = keeper {
             held.remind(plan, &name, keeper)?;
         }
-        held.placeholders.hold(&plan.placeholders)?;
+        held.placeholders.hold()?;
         if !plan.cgroup.placements.is_empty() {
             held.leaf = Some(Leaf::create(&plan.cgroup, &name)?);
         }
+        held.name = Some(name);
         Ok(held)
+    }
+
+    /// Tells the keeper now, if what is held had to come before it.
+    pub(super) fn tell(&mut self, plan: &Plan, keeper: &Arc<Keeper>) -> Result<(), LaunchError> {
+        match (&self.reminder, self.name) {
+            (None, Some(name)) => self.remind(plan, &name, keeper),
+            _ => Ok(()),
+        }
     }
 
     fn remind(
@@ -67,8 +85,17 @@ impl Held {
     ) -> Result<(), LaunchError> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let list = NEXT.fetch_add(1, Ordering::Relaxed);
-        keeper.remember(list, &cleaning_list(plan, name))?;
         self.reminder = Some((Arc::clone(keeper), list));
+        let leaves = cgroup::places(&plan.cgroup, name)?;
+        let leaves = leaves.iter().map(|(parent, name)| {
+            let name: &OsStr = name.as_ref();
+            (wire::CLEAN_RMDIR, parent.as_fd(), name)
+        });
+        let all: Vec<_> = self.placeholders.to_clean().chain(leaves).collect();
+        for part in all.chunks(wire::MAX_FDS) {
+            let folders: Vec<_> = part.iter().map(|(_, folder, _)| *folder).collect();
+            keeper.remember(list, &folders, &names_of(part))?;
+        }
         Ok(())
     }
 
@@ -90,6 +117,56 @@ impl Held {
             .map(Leaf::open_tasks)
             .transpose()?
             .unwrap_or_default())
+    }
+
+    /// The group that bounds the domain's memory, for a process of ours to be in: of version 2 to be born in,
+    /// or the `tasks` file of the one of version 1.
+    pub(super) fn memory_group(&self) -> Result<(Option<OwnedFd>, Option<OwnedFd>), LaunchError> {
+        let tasks = self
+            .leaf
+            .as_ref()
+            .map(Leaf::open_memory_tasks)
+            .transpose()?;
+        Ok((self.cgroup_to_be_born_in()?, tasks.flatten()))
+    }
+
+    /// Where a group counts the domain's processor time, for init to look.
+    pub(super) fn cpu_counter(&self) -> Result<Option<CpuCounter>, LaunchError> {
+        let counter = self.leaf.as_ref().map(Leaf::open_cpu_counter).transpose()?;
+        Ok(counter.flatten())
+    }
+
+    /// Removes what supervisors left that were killed together with their keepers, once in a process and only
+    /// where groups are made: nobody waits for it, for the guest runs.
+    pub(super) fn sweep(&self, plan: &Plan) {
+        static SWEPT: Once = Once::new();
+        if self.leaf.is_some() {
+            SWEPT.call_once(|| {
+                // What cannot be listed or removed now may be the next time.
+                let _ = Owner::this_process().and_then(|owner| cgroup::sweep(&plan.cgroup, owner));
+            });
+        }
+    }
+
+    /// What it takes to see to it that all of it goes.
+    pub(crate) fn kept(&self) -> Kept<'_> {
+        let leaves: Vec<_> = self.leaf.iter().flat_map(Leaf::dirs).collect();
+        let parents = leaves.iter().filter_map(|leaf| leaf.parent());
+        // Where palisade stands among its shell's jobs; what was used.
+        let reads = [Path::new("/proc")]
+            .into_iter()
+            .chain(leaves.iter().copied());
+        let reads = reads.map(|path| (Target::Path(path.into()), Use::Read));
+        let removes = parents.map(|path| (Target::Path(path.into()), Use::Remove));
+        let folders = self.placeholders.to_clean().flat_map(|(_, folder, _)| {
+            // Whether somebody filled it is looked for before.
+            [Use::Read, Use::Remove].map(|uses| (Target::Open(folder), uses))
+        });
+        Kept {
+            files: reads.chain(removes).chain(folders).collect(),
+            connects: false,
+            calls: seccomp::supervisor(),
+        }
     }
 
     /// What the groups have counted.
@@ -116,26 +193,13 @@ impl Drop for Held {
     }
 }
 
-/// All paths that will be made, the deepest first: see [`wire::KEEPER_REMEMBER`].
-fn cleaning_list(plan: &Plan, name: &LeafName) -> Vec<u8> {
-    let placeholders = plan.placeholders.iter().rev().map(|placeholder| {
-        let kind = if placeholder.folder {
-            wire::CLEAN_PLACEHOLDER_FOLDER
-        } else {
-            wire::CLEAN_PLACEHOLDER
-        };
-        (kind, placeholder.path.clone())
-    });
-    let leaves = plan
-        .cgroup
-        .placements
-        .iter()
-        .map(|placement| (wire::CLEAN_RMDIR, placement.leaf_dir(name)));
-    let mut list = Vec::new();
-    for (kind, path) in placeholders.chain(leaves) {
-        list.push(kind);
-        list.extend(path.as_os_str().as_bytes());
-        list.push(0);
+/// See [`wire::KEEPER_REMEMBER`].
+fn names_of(items: &[(u8, BorrowedFd<'_>, &OsStr)]) -> Vec<u8> {
+    let mut names = Vec::new();
+    for (kind, _, name) in items {
+        names.push(*kind);
+        names.extend(name.as_bytes());
+        names.push(0);
     }
-    list
+    names
 }

@@ -83,31 +83,39 @@ pub(super) fn prepare(
     Ok(prepared)
 }
 
-fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
+/// Opens what the plan found at a path of the host's, without following links, and nothing else in its
+/// place.
+pub(super) fn open_same(path: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
     let error = |errno| LaunchError::OpenSource {
-        path: source.into(),
+        path: path.into(),
         errno,
     };
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(rustix::fs::CWD, source, flags, Mode::empty(), resolve)
-        .map_err(error)?;
+    let file =
+        rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve).map_err(error)?;
     let stat = rustix::fs::fstat(&file).map_err(error)?;
     let found = Identity {
         device_major: rustix::fs::major(stat.st_dev),
         device_minor: rustix::fs::minor(stat.st_dev),
         inode: stat.st_ino,
     };
-    if found != identity {
-        return Err(LaunchError::SourceChanged {
-            path: source.into(),
-        });
+    match found == identity {
+        true => Ok(file),
+        false => Err(LaunchError::SourceChanged { path: path.into() }),
     }
+}
+
+fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
+    let file = open_same(source, identity)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
-    rustix::mount::open_tree(&file, c"", flags).map_err(error)
+    rustix::mount::open_tree(&file, c"", flags).map_err(|errno| LaunchError::OpenSource {
+        path: source.into(),
+        errno,
+    })
 }
 
 /// Where the file system can't map ids (overlayfs, some network file systems), a path that is open

@@ -22,13 +22,22 @@ impl Prelude {
 
     /// As much as can be done for the plan: the root, unless mounts come from the supervisor or a
     /// placeholder must be there first; the guest's process, unless it depends on more than the plan.
-    pub(super) fn of(plan: &Plan, seccomp: &[u8], files: StreamFiles) -> Self {
+    /// `streams_need_init` where streams are more than passed on: an input file is opened anew before the
+    /// host's paths are gone.
+    pub(super) fn of(
+        plan: &Plan,
+        seccomp: &[u8],
+        files: StreamFiles,
+        streams_need_init: bool,
+    ) -> Self {
         let root_depends_on_host = !plan.placeholders.is_empty() || mounts::are_needed(plan);
-        if plan.tier == Tier::Bare || root_depends_on_host {
+        if plan.tier == Tier::Bare || root_depends_on_host || streams_need_init {
             return Self::default();
         }
-        let mut bytes = encode_steps(plan, |_| None);
-        let has_guest = !plan.terminal
+        let mut bytes = encode_steps(plan, None, |_| None);
+        // Mounts that are guarded are looked at once more before there is a guest.
+        let has_guest = plan.guarded().is_empty()
+            && !plan.terminal
             && !plan.passes_descriptors()
             && plan.cgroup.placements.is_empty()
             && files == StreamFiles::default();

@@ -20,7 +20,7 @@ fn policy(grants: &str) -> Policy {
 }
 
 fn layout_on(host: &Table, grants: &str) -> Layout {
-    Layout::resolve(&policy(grants), host).unwrap()
+    Layout::resolve(&policy(grants), host, Check::Contents).unwrap()
 }
 
 fn layout(grants: &str) -> Layout {
@@ -29,6 +29,10 @@ fn layout(grants: &str) -> Layout {
 
 fn arrange(grants: &str) -> Arrangement {
     layout(grants).arrange(&home()).unwrap()
+}
+
+fn identity_of(path: &str) -> Identity {
+    home().find(Path::new(path)).unwrap().identity
 }
 
 /// Steps at or below a path of the domain, without the folders that lead there.
@@ -181,6 +185,7 @@ fn protected_paths_pin_their_parents() {
         arrangement.placeholders,
         [Placeholder {
             path: "/home/ada/work/a/x".into(),
+            parent: identity_of("/home/ada/work/a"),
             folder: false
         }]
     );
@@ -193,6 +198,7 @@ fn the_first_missing_part_is_held() {
         arrangement.placeholders,
         [Placeholder {
             path: "/home/ada/work/a/new".into(),
+            parent: identity_of("/home/ada/work/a"),
             folder: true
         }]
     );
@@ -200,6 +206,118 @@ fn the_first_missing_part_is_held() {
         steps_below(&arrangement, "/w/a"),
         ["pin       /w/a", "remount   /w/a/new (+ro)"]
     );
+}
+
+/// Somebody outside can take away what a mount stands on. That is noticed where the guest could do more
+/// without the mount, and nowhere else.
+#[test]
+fn what_could_be_lost_is_guarded() {
+    let guarded = |grants: &str| {
+        let arrangement = arrange(grants);
+        let watched = arrangement.steps.iter().filter_map(|step| match step {
+            Step::Watch { target } => Some(target.clone()),
+            _ => None,
+        });
+        let mut watched: Vec<_> = watched.collect();
+        watched.sort();
+        assert_eq!(watched, arrangement.guarded, "{grants}");
+        let names = watched
+            .iter()
+            .map(|path| path.to_string_lossy().into_owned());
+        names.collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(
+        guarded("write = ['work']\nprotect = ['work/a/b/file', 'work/new']"),
+        [
+            "/home/ada/work/a",
+            "/home/ada/work/a/b",
+            "/home/ada/work/a/b/file",
+            "/home/ada/work/new"
+        ]
+    );
+    assert_eq!(
+        guarded("write = ['work']\nread = ['work/a/b']"),
+        ["/home/ada/work/a", "/home/ada/work/a/b"]
+    );
+    assert_eq!(
+        guarded("write = ['work', 'work/a']\nexec = ['work']"),
+        none,
+        "as executable as what is around it"
+    );
+    for grants in [
+        "read = ['work']\nwrite = ['work/a']",
+        "write = ['work', 'work/a/b']",
+        "write = ['work']\nexec = ['work/a/b']",
+        "write = ['work:/tmp']",
+    ] {
+        assert_eq!(guarded(grants), none, "{grants}");
+    }
+}
+
+/// What lies at a path is watched before a mount hides it.
+#[test]
+fn what_is_guarded_is_watched_before_it_is_mounted_on() {
+    let arrangement = arrange("write = ['work']\nread = ['data:/home/ada/work/a/b']");
+    let place = Path::new("/home/ada/work/a/b");
+    let position = |is_it: fn(&Step, &Path) -> bool| {
+        let mut steps = arrangement.steps.iter();
+        steps.position(|step| is_it(step, place)).unwrap()
+    };
+    let watch = position(|step, place| matches!(step, Step::Watch { target } if target == place));
+    let mount =
+        position(|step, place| matches!(step, Step::Mount { target, .. } if target == place));
+    assert_eq!(watch + 1, mount);
+}
+
+/// The policy has compared names; here are links and mounts.
+#[test]
+fn a_protected_path_has_no_open_name() {
+    let refused = |host: &Table, grants: &str| {
+        let open = layout_on(host, grants).refuse_open_names(host).err();
+        open.map(|error| match error {
+            PlanError::OpenByAnotherName { other, .. } => other.to_string_lossy().into_owned(),
+            error => panic!("{error}"),
+        })
+    };
+    let host = home()
+        .link("/home/ada/link", "work")
+        .link("/home/ada/deep", "work/a/b")
+        .bind("/home/ada/work/a", "/home/ada/data/bound")
+        .bind("/home/ada/work/a/b", "/home/ada/work/again");
+    let with = |more: &str| format!("protect = ['work/a/b/file']\n{more}");
+    for (grants, other) in [
+        (
+            "write = ['work/a', 'link']",
+            Some("/home/ada/link/a/b/file"),
+        ),
+        ("write = ['work/a', 'deep:/x']", Some("/x/file")),
+        (
+            "write = ['work/a', 'data/bound']",
+            Some("/home/ada/data/bound/b/file"),
+        ),
+        (
+            "write = ['work/a', 'data']",
+            Some("/home/ada/data/bound/b/file"),
+        ),
+        ("write = ['work']", Some("/home/ada/work/again/file")),
+        ("write = ['work/a', 'work/again:/x']", Some("/x/file")),
+        ("write = ['work/a']", None),
+        ("write = ['work/a']\nread = ['link', 'data']", None),
+    ] {
+        assert_eq!(refused(&host, &with(grants)).as_deref(), other, "{grants}");
+    }
+    let both = "write = ['work/a', 'link']\nprotect = ['work/a/b/file', 'link/a/b/file']";
+    let linked = home().link("/home/ada/link", "work");
+    assert_eq!(refused(&linked, both), None);
+    // Below a protected folder: at its own place it was asked for.
+    let nested = "write = ['work', 'work/a/b']\nprotect = ['work/a', 'work/again']";
+    assert_eq!(
+        refused(&home(), &nested.replace(", 'work/again'", "")),
+        None
+    );
+    let elsewhere = "write = ['work/a', 'deep:/x']\nprotect = ['work/a/b']";
+    assert_eq!(refused(&host, elsewhere).as_deref(), Some("/x"));
 }
 
 /// One placeholder holds all that is below it.
@@ -222,6 +340,7 @@ fn two_protected_paths_below_one_missing_folder() {
         arrangement.placeholders,
         [Placeholder {
             path: "/home/ada/work/.git".into(),
+            parent: identity_of("/home/ada/work"),
             folder: false
         }]
     );
@@ -242,7 +361,7 @@ fn writable_again_below_a_protected_path() {
 #[test]
 fn protected_in_a_private_folder() {
     let policy = policy("write = ['work']");
-    let mut layout = Layout::resolve(&policy, &home()).unwrap();
+    let mut layout = Layout::resolve(&policy, &home(), Check::Contents).unwrap();
     layout.places.insert("/tmp/kept".into(), Place::Protected);
     let arrangement = layout.arrange(&home()).unwrap();
     assert_eq!(
@@ -302,10 +421,15 @@ fn a_folder_is_made_before_what_is_in_it() {
 
 #[test]
 fn a_device_is_not_a_file_grant() {
-    let error = Layout::resolve(&policy("read = ['/dev/shm']"), &home().folder("/dev/shm"));
+    let error = Layout::resolve(
+        &policy("read = ['/dev/shm']"),
+        &home().folder("/dev/shm"),
+        Check::Contents,
+    );
     assert!(error.is_ok(), "a folder of the host's shared memory");
     let linked = home().link("/home/ada/device", "/dev/null");
-    let error = Layout::resolve(&policy("read = ['device']"), &linked).unwrap_err();
+    let error =
+        Layout::resolve(&policy("read = ['device']"), &linked, Check::Contents).unwrap_err();
     assert!(matches!(error, PlanError::IsADevice { .. }), "{error}");
 }
 
@@ -314,7 +438,7 @@ fn who_may_use_a_file_shows_in_its_mode() {
     let found = |kind, mode| Found {
         canonical: "/x".into(),
         kind,
-        identity: crate::host::Identity::default(),
+        identity: Identity::default(),
         uid: 0,
         gid: 0,
         mode,
@@ -375,7 +499,7 @@ fn policies_in_layers_come_to_the_same_layout() {
     let file = PolicyLayer::from_toml("[grants]\nread = ['work']", "f", Path::new(HOME)).unwrap();
     let flags = PolicyLayer::from_toml("[grants]\nwrite = ['work']", "f", Path::new(HOME)).unwrap();
     let both = Policy::from_layers([file, flags]);
-    let layout = Layout::resolve(&both, &home()).unwrap();
+    let layout = Layout::resolve(&both, &home(), Check::Contents).unwrap();
     assert!(layout.can_write(Path::new("/home/ada/work/a")));
 }
 
@@ -400,5 +524,35 @@ fn programs_are_shown_wherever_the_host_keeps_them() {
         for program in ["/bin/sh", "/usr/bin/env", "/lib64/ld-linux-x86-64.so.2"] {
             assert!(layout.shows(Path::new(program)), "{program}");
         }
+    }
+}
+
+#[test]
+fn what_is_written_is_not_executed_by_another_name() {
+    let refused = |grants: &str| {
+        let refused = layout_on(&home(), grants).refuse_executable_names().err();
+        refused.map(|error| match error {
+            PlanError::ExecutableByAnotherName { other, .. } => {
+                other.to_string_lossy().into_owned()
+            }
+            error => panic!("{error}"),
+        })
+    };
+    for (grants, other) in [
+        (
+            "read = ['work']\nwrite = ['work:/w']",
+            Some("/home/ada/work"),
+        ),
+        (
+            "read = ['work']\nwrite = ['work/a:/w']",
+            Some("/home/ada/work/a"),
+        ),
+        ("read = ['work/a:/tools']\nwrite = ['work']", Some("/tools")),
+        ("read = ['work']\nwrite = ['work:/w']\nexec = ['/w']", None),
+        ("read = ['work']\nwrite = ['work/a']", None),
+        ("read = ['work/a']\nwrite = ['work']", None),
+        ("read = ['data']\nwrite = ['work:/w']", None),
+    ] {
+        assert_eq!(refused(grants).as_deref(), other, "{grants}");
     }
 }

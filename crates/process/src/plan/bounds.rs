@@ -4,7 +4,7 @@ use super::{PlanError, Rlimit};
 use crate::{
     Tier,
     cgroup::{self, Limit, Need},
-    machine::Machine,
+    machine::{Machine, Quotas},
 };
 use palisade_policy::{Capability, Limits, Policy};
 use std::time::Duration;
@@ -12,6 +12,10 @@ use std::time::Duration;
 /// Holds where the policy names no number: wide enough for any honest program, tight enough that a
 /// bomb stays inside.
 pub(super) const DEFAULT_PROCESSES: u32 = 4096;
+
+/// Each takes some memory of the kernel's. Those of a user without limits are bounded all the same.
+const MOST_SIGNALS: u64 = 1 << 16;
+const MOST_QUEUE_BYTES: u64 = 1 << 20;
 
 /// How the limits on shares of the machine are held.
 #[derive(Debug, Default)]
@@ -24,27 +28,36 @@ pub(super) struct Share {
     pub(super) data_bytes: Option<u64>,
     /// `RLIMIT_NPROC` of the guest's user, init included.
     pub(super) processes: u64,
-    /// Processor time that init adds up.
+    /// Processor time of the domain, which init watches.
     pub(super) cpu_time: Option<Duration>,
     /// `RLIMIT_CPU` of each process, in seconds.
     pub(super) cpu_time_s: Option<u64>,
 }
 
 /// Finds control groups for what needs them, or the approximations that the user accepted.
-pub(super) fn share(policy: &Policy, machine: &Machine) -> Result<Share, PlanError> {
+pub(super) fn share(
+    policy: &Policy,
+    machine: &Machine,
+    host_sockets: bool,
+) -> Result<Share, PlanError> {
     let limits = &policy.limits;
     let mut share = Share {
         // Init counts as a process of the domain.
-        processes: u64::from(limits.processes.unwrap_or(DEFAULT_PROCESSES)) + 1,
+        processes: 1 + match limits.processes {
+            Some(processes) => processes.into(),
+            None => at_most_half(DEFAULT_PROCESSES.into(), machine.quotas.processes),
+        },
         cpu_time: limits.cpu_time,
         // For the moment in which init does not look; init holds the exact limit.
         cpu_time_s: limits.cpu_time.map(|time| time.as_secs() + 2),
         ..Share::default()
     };
     share.need.memory_bytes = limits.memory_bytes;
+    share.need.host_sockets = host_sockets && limits.memory_bytes.is_some();
     share.need.cpu_cores = limits.cpu_cores;
+    share.need.cpu_time = limits.cpu_time.is_some();
     if machine.tier == Tier::Bare {
-        share.without_namespaces(policy, machine)?;
+        share.without_namespaces(limits, machine);
     }
     if share.need.is_empty() {
         return Ok(share);
@@ -59,7 +72,7 @@ pub(super) fn share(policy: &Policy, machine: &Machine) -> Result<Share, PlanErr
                     why: unmet.to_string(),
                 });
             }
-            share.approximate(unmet.limit(), limits);
+            share.approximate(unmet.limit(), limits, machine.tier);
         }
     }
     share.cgroup = cgroup::plan(&share.need, survey).map_err(PlanError::NoCgroup)?;
@@ -77,33 +90,20 @@ fn capability(limit: Limit) -> Capability {
 
 impl Share {
     /// Without a user namespace the kernel counts the processes of everything that its user runs,
-    /// and root's not at all (`copy_process` in kernel/fork.c): a control group must do it. Without a
-    /// pid namespace init cannot tell the domain's processes from others.
-    fn without_namespaces(&mut self, policy: &Policy, machine: &Machine) -> Result<(), PlanError> {
-        let limits = &policy.limits;
+    /// and root's not at all (`copy_process` in kernel/fork.c): a control group must do it.
+    fn without_namespaces(&mut self, limits: &Limits, machine: &Machine) {
         if limits.processes.is_some() || machine.uid == 0 {
             self.need.processes = Some(self.processes);
             self.processes = u64::from(DEFAULT_PROCESSES) + 1;
         }
-        let Some(time) = limits.cpu_time else {
-            return Ok(());
-        };
-        if !policy.allow_degraded.contains(&Capability::CpuTime) {
-            return Err(PlanError::Unenforceable {
-                capability: Capability::CpuTime,
-                why: "without namespaces each process can only be bounded by itself".into(),
-            });
-        }
-        self.cpu_time = None;
-        self.cpu_time_s = Some(time.as_secs_f64().ceil() as u64);
-        Ok(())
     }
 
     /// Takes a limit away from the control groups.
-    fn approximate(&mut self, limit: Limit, limits: &Limits) {
+    fn approximate(&mut self, limit: Limit, limits: &Limits, tier: Tier) {
         match limit {
             Limit::Memory => {
                 self.need.memory_bytes = None;
+                self.need.host_sockets = false;
                 self.data_bytes = limits.memory_bytes;
             }
             Limit::Cpu => {
@@ -113,14 +113,26 @@ impl Share {
             Limit::Processes => {
                 self.processes = self.need.processes.take().unwrap_or(self.processes);
             }
-            Limit::CpuTime => self.need.cpu_time = false,
+            Limit::CpuTime => {
+                self.need.cpu_time = false;
+                // Without a pid namespace init cannot tell the domain's processes from others.
+                if let Some(time) = self.cpu_time.take_if(|_| tier == Tier::Bare) {
+                    self.cpu_time_s = Some(time.as_secs_f64().ceil() as u64);
+                }
+            }
         }
     }
 }
 
+/// A bound of ours, or half of the starter's: what is counted for a user, the guest's uid outside and the owner of
+/// its namespaces, shall not run out for the starter's other programs.
+fn at_most_half(most: u64, of_starter: Option<u64>) -> u64 {
+    of_starter.map_or(most, |all| most.min(all / 2))
+}
+
 /// Limits of each process, setrlimit(2). `RLIMIT_DATA` counts memory that can be written and was
 /// not shared, so it lets Go, Java and Node reserve what they never use.
-pub(super) fn rlimits(limits: &Limits, share: &Share) -> Vec<Rlimit> {
+pub(super) fn rlimits(limits: &Limits, share: &Share, quotas: &Quotas) -> Vec<Rlimit> {
     let rlimit = |resource, name, value| Rlimit {
         resource,
         name,
@@ -129,7 +141,25 @@ pub(super) fn rlimits(limits: &Limits, share: &Share) -> Vec<Rlimit> {
     let mut all = vec![
         rlimit(libc::RLIMIT_NPROC, "NPROC", share.processes),
         rlimit(libc::RLIMIT_CORE, "CORE", 0),
-        rlimit(libc::RLIMIT_MEMLOCK, "MEMLOCK", 8 << 20),
+        // Shared segments that are locked, and pages of sockets that are sent without a copy.
+        rlimit(
+            libc::RLIMIT_MEMLOCK,
+            "MEMLOCK",
+            at_most_half(8 << 20, quotas.locked_bytes),
+        ),
+        rlimit(
+            libc::RLIMIT_SIGPENDING,
+            "SIGPENDING",
+            at_most_half(MOST_SIGNALS, quotas.pending_signals),
+        ),
+        rlimit(
+            libc::RLIMIT_MSGQUEUE,
+            "MSGQUEUE",
+            at_most_half(MOST_QUEUE_BYTES, quotas.message_queue_bytes),
+        ),
+        // Whoever may run before all others, or was given better nice values, gives neither away.
+        rlimit(libc::RLIMIT_RTPRIO, "RTPRIO", 0),
+        rlimit(libc::RLIMIT_NICE, "NICE", 0),
     ];
     let given = [
         (libc::RLIMIT_NOFILE, "NOFILE", limits.files),

@@ -1,42 +1,49 @@
-//! The plan for people: a line a step.
+//! The plan for people: a line a step. A path with a line break in it makes no second one.
 
 use super::{Plan, Step};
+use palisade_policy::{visible, write_line};
 use palisade_wall::Level;
 use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "run       {}", self.command.join(" "))?;
-        writeln!(
+        write_line(
             formatter,
-            "as        uid {}, gid {} inside",
-            self.uid, self.gid
+            format_args!("run       {}", self.command.join(" ")),
         )?;
-        writeln!(formatter, "in        {}", self.cwd.display())?;
+        write_line(
+            formatter,
+            format_args!("as        uid {}, gid {} inside", self.uid, self.gid),
+        )?;
+        write_line(formatter, format_args!("in        {}", self.cwd.display()))?;
         for placeholder in &self.placeholders {
             let kind = if placeholder.folder { "folder" } else { "file" };
-            writeln!(
+            write_line(
                 formatter,
-                "hold      {} on the host by an empty {kind}",
-                placeholder.path.display()
+                format_args!(
+                    "hold      {} on the host by an empty {kind}",
+                    placeholder.path.display()
+                ),
             )?;
         }
         for step in &self.steps {
-            writeln!(formatter, "{step}")?;
+            write_line(formatter, format_args!("{step}"))?;
         }
         for rule in self.network.to_string().lines() {
-            writeln!(formatter, "network   {rule}")?;
+            write_line(formatter, format_args!("network   {rule}"))?;
         }
         for listener in &self.handed {
             let kind = if listener.internet { "tcp" } else { "local" };
-            writeln!(
+            write_line(
                 formatter,
-                "network   pass on the {kind} socket {}",
-                listener.name
+                format_args!("network   pass on the {kind} socket {}", listener.name),
             )?;
         }
         if self.inherits_listeners {
-            writeln!(formatter, "network   pass on the sockets of LISTEN_FDS")?;
+            write_line(
+                formatter,
+                format_args!("network   pass on the sockets of LISTEN_FDS"),
+            )?;
         }
         self.write_confinement(formatter)?;
         for row in &self.enforcement {
@@ -45,10 +52,12 @@ impl fmt::Display for Plan {
                 Level::Degraded => "DEGRADED",
                 Level::None => "NONE",
             };
-            writeln!(
+            write_line(
                 formatter,
-                "enforce   {:<11}{:<30} {level:<9}{}",
-                row.capability, row.requested, row.mechanism
+                format_args!(
+                    "enforce   {:<11}{:<30} {level:<9}{}",
+                    row.capability, row.requested, row.mechanism
+                ),
             )?;
         }
         Ok(())
@@ -58,24 +67,29 @@ impl fmt::Display for Plan {
 impl Plan {
     fn write_confinement(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for limit in &self.rlimits {
-            writeln!(formatter, "limit     {} {}", limit.name, limit.value)?;
+            write_line(
+                formatter,
+                format_args!("limit     {} {}", limit.name, limit.value),
+            )?;
         }
         if let Some(processors) = self.affinity {
-            writeln!(formatter, "limit     processors {processors}")?;
+            write_line(formatter, format_args!("limit     processors {processors}"))?;
         }
         for placement in &self.cgroup.placements {
             for setting in &placement.settings {
                 let parent = placement.parent.display();
-                writeln!(
+                write_line(
                     formatter,
-                    "cgroup    {parent}/{}* {} = {}",
-                    placement.prefix, setting.file, setting.value
+                    format_args!(
+                        "cgroup    {parent}/{}* {} = {}",
+                        placement.prefix, setting.file, setting.value
+                    ),
                 )?;
             }
         }
-        writeln!(
+        write_line(
             formatter,
-            "drop      every capability; no new privileges; new session keyring"
+            format_args!("drop      every capability; no new privileges; new session keyring"),
         )?;
         if let Some(landlock) = &self.landlock {
             let paths: Vec<_> = landlock
@@ -83,20 +97,24 @@ impl Plan {
                 .iter()
                 .map(|rule| format!("{} {:#x}", rule.path.display(), rule.rights))
                 .collect();
-            writeln!(
+            write_line(
                 formatter,
-                "landlock  deny files {:#x}, tcp {:#x}, scopes {:#x}; except {}",
-                landlock.files,
-                landlock.network,
-                landlock.scopes,
-                paths.join(", ")
+                format_args!(
+                    "landlock  deny files {:#x}, tcp {:#x}, scopes {:#x}; except {}",
+                    landlock.files,
+                    landlock.network,
+                    landlock.scopes,
+                    paths.join(", ")
+                ),
             )?;
         }
         if let Some(groups) = &self.seccomp {
-            writeln!(
+            write_line(
                 formatter,
-                "seccomp   {}",
-                crate::seccomp::allow_list(groups).describe()
+                format_args!(
+                    "seccomp   {}",
+                    crate::seccomp::allow_list(groups).describe()
+                ),
             )?;
         }
         let environment: Vec<_> = self
@@ -104,26 +122,41 @@ impl Plan {
             .iter()
             .map(|variable| variable.to_string_lossy())
             .collect();
-        writeln!(formatter, "env       {}", environment.join(" "))?;
+        write_line(
+            formatter,
+            format_args!("env       {}", environment.join(" ")),
+        )?;
         let candidates: Vec<_> = self
             .candidates
             .iter()
             .map(|path| path.to_string_lossy())
             .collect();
-        writeln!(formatter, "exec      {}", candidates.join(" or "))
+        write_line(
+            formatter,
+            format_args!("exec      {}", candidates.join(" or ")),
+        )
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MakeRoot { size_bytes, inodes } => {
+        formatter.write_str(&visible(&Raw(self).to_string()))
+    }
+}
+
+/// A step with paths as they are.
+struct Raw<'a>(&'a Step);
+
+impl fmt::Display for Raw<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Step::MakeRoot { size_bytes, inodes } => {
                 write!(formatter, "tmpfs     / {size_bytes} bytes, {inodes} files")
             }
-            Self::MakeFolder { path, mode } => {
+            Step::MakeFolder { path, mode } => {
                 write!(formatter, "folder    {} {mode:o}", path.display())
             }
-            Self::MakeSymlink { path, target } => {
+            Step::MakeSymlink { path, target } => {
                 write!(
                     formatter,
                     "symlink   {} -> {}",
@@ -131,7 +164,7 @@ impl fmt::Display for Step {
                     target.display()
                 )
             }
-            Self::WriteFile {
+            Step::WriteFile {
                 path,
                 mode,
                 content,
@@ -143,7 +176,7 @@ impl fmt::Display for Step {
                     content.len()
                 )
             }
-            Self::Mount {
+            Step::Mount {
                 source,
                 attributes,
                 target,
@@ -151,7 +184,7 @@ impl fmt::Display for Step {
             } if source == target => {
                 write!(formatter, "mount     {} ({attributes})", target.display())
             }
-            Self::Mount {
+            Step::Mount {
                 source,
                 attributes,
                 target,
@@ -164,18 +197,40 @@ impl fmt::Display for Step {
                     target.display()
                 )
             }
-            Self::Remount { target, set, clear } => write_remount(formatter, target, *set, *clear),
-            Self::MountProc { target } => write!(
+            Step::Remount { target, set, clear } => write_remount(formatter, target, *set, *clear),
+            Step::Watch { target } => write!(formatter, "watch     {}", target.display()),
+            Step::Guard { targets } => {
+                let paths: Vec<_> = targets.iter().map(|path| path.to_string_lossy()).collect();
+                write!(
+                    formatter,
+                    "guard     end the domain when one is moved, replaced or removed outside: {}",
+                    paths.join(", ")
+                )
+            }
+            Step::MountProc { target } => write!(
                 formatter,
                 "proc      {} (ro,nosuid,nodev,noexec)",
                 target.display()
             ),
-            Self::OpenProc => formatter.write_str("proc      for init alone, at no path"),
-            Self::MountTerminals { target } => write!(formatter, "devpts    {}", target.display()),
-            Self::LeaveHost => {
+            Step::OpenProc => formatter.write_str("proc      for init alone, at no path"),
+            Step::MountTerminals { target } => write!(formatter, "devpts    {}", target.display()),
+            Step::Show { source, target, .. } => write!(
+                formatter,
+                "show      {} at {}",
+                source.display(),
+                target.display()
+            ),
+            Step::LeaveHost { root: None } => {
                 formatter.write_str("leave     the host's file system; / becomes read-only")
             }
-            Self::NameHost { name } => write!(formatter, "hostname  {name}"),
+            Step::LeaveHost { root: Some(root) } => {
+                write!(
+                    formatter,
+                    "leave     the host's file system; {} becomes /",
+                    root.display()
+                )
+            }
+            Step::NameHost { name } => write!(formatter, "hostname  {name}"),
         }
     }
 }

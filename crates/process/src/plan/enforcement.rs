@@ -1,7 +1,10 @@
 //! Requested and actual, per capability.
 
 use super::{Plan, bounds};
-use crate::machine::{Machine, Tier};
+use crate::{
+    cgroup::{Controller, Version},
+    machine::{Machine, Tier},
+};
 use palisade_policy::{Capability, Limits, Policy};
 use palisade_wall::{Enforcement, Level};
 use std::time::Duration;
@@ -14,6 +17,7 @@ pub(super) fn of_plan(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<En
         seccomp(plan),
         uid(plan),
     ];
+    all.extend(protection(plan));
     all.extend(limits(plan, policy, machine));
     all
 }
@@ -41,12 +45,14 @@ fn namespaces(plan: &Plan) -> Enforcement {
             Level::None,
             "none: Landlock confines files, seccomp what it leaves open",
         ),
-        _ => row(
-            &name,
-            "private",
-            Level::Full,
-            "user, mount, pid, ipc, uts and cgroup namespaces; root on tmpfs",
-        ),
+        _ => {
+            let root = match plan.root_is_granted() {
+                true => "a granted folder for root",
+                false => "root on tmpfs",
+            };
+            let mechanism = format!("user, mount, pid, ipc, uts and cgroup namespaces; {root}");
+            row(&name, "private", Level::Full, &mechanism)
+        }
     }
 }
 
@@ -56,9 +62,13 @@ fn network(plan: &Plan) -> Enforcement {
         Tier::Bare => (Level::Degraded, "seccomp refuses internet sockets"),
         _ => (Level::Full, "an empty network namespace"),
     };
-    if plan.is_brokered() {
+    let requested = match plan.seccomp.and_then(|groups| groups.host_network) {
+        Some(network) if network.tcp || network.udp => "as granted",
+        _ => "none",
+    };
+    if plan.has_brokered_network() {
         let mechanism = format!("a broker answers each call on an address; {wall} else");
-        return row(&name, "as granted", actual, mechanism);
+        return row(&name, requested, actual, mechanism);
     }
     row(&name, "none", actual, wall)
 }
@@ -128,6 +138,19 @@ fn uid(plan: &Plan) -> Enforcement {
     }
 }
 
+/// What is read-only inside something writable.
+fn protection(plan: &Plan) -> Option<Enforcement> {
+    let count = plan.guarded().len();
+    (count > 0).then(|| {
+        row(
+            "protect",
+            format!("{count} paths and parents"),
+            Level::Full,
+            "mounts hold them against the guest; moved or replaced outside, the domain ends a moment later",
+        )
+    })
+}
+
 /// The wide bound that is there without a flag is told of where it may not hold.
 fn bounded_processes(plan: &Plan, limits: &Limits) -> Option<u32> {
     let may_not_hold = plan.tier == Tier::Bare && plan.uid == 0;
@@ -154,9 +177,12 @@ fn processes(plan: &Plan, count: u32) -> Enforcement {
 
 fn cpu_time(plan: &Plan, time: Duration) -> Enforcement {
     let (actual, mechanism) = match plan.cpu_time {
+        Some(_) if plan.held_by_cgroup.cpu_time => {
+            (Level::Full, "a cgroup counts it, init watches; RLIMIT_CPU")
+        }
         Some(_) => (
-            Level::Full,
-            "init adds up the domain's processes; RLIMIT_CPU",
+            Level::Degraded,
+            "init adds up what it sees, not children that nobody waits for; RLIMIT_CPU",
         ),
         None => (
             Level::Degraded,
@@ -164,6 +190,22 @@ fn cpu_time(plan: &Plan, time: Duration) -> Enforcement {
         ),
     };
     row("cpu-time", format!("{time:?}"), actual, mechanism)
+}
+
+/// Version 1 bounds buffers of sockets apart, and a socket that is out of bounds may still hold a little
+/// (`__sk_mem_raise_allocated` in net/core/sock.c).
+fn memory_group(plan: &Plan) -> &'static str {
+    let mut placements = plan.cgroup.placements.iter();
+    let is_of_version_1 = placements.any(|placement| {
+        placement.version == Version::V1 && placement.controllers.contains(&Controller::Memory)
+    });
+    match (plan.held_by_cgroup.host_sockets, is_of_version_1) {
+        (false, _) => "a memory cgroup",
+        (true, false) => "a memory cgroup, buffers of sockets included",
+        (true, true) => {
+            "a memory cgroup; a quarter is for buffers of sockets, each may hold 16 KiB beyond"
+        }
+    }
 }
 
 fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
@@ -175,7 +217,7 @@ fn limits(plan: &Plan, policy: &Policy, machine: &Machine) -> Vec<Enforcement> {
                 "memory",
                 format!("{bytes} bytes"),
                 Level::Full,
-                "a memory cgroup",
+                memory_group(plan),
             ),
             None => row(
                 "memory",

@@ -25,6 +25,17 @@ pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsSt
             .is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
     });
     variables.extend(passed_on.cloned());
+    variables.extend(granted(policy, surroundings));
+    texts(variables)
+}
+
+/// The same for a guest that gets what was asked for alone: by `env`, and by a profile.
+pub(super) fn only_granted(policy: &Policy, surroundings: &Surroundings) -> Vec<OsString> {
+    texts(granted(policy, surroundings))
+}
+
+fn granted(policy: &Policy, surroundings: &Surroundings) -> BTreeMap<OsString, OsString> {
+    let mut variables = BTreeMap::new();
     for profile in &policy.grants.profiles {
         variables.extend(of_profile(*profile, policy.limits.memory_bytes));
     }
@@ -42,6 +53,10 @@ pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsSt
             variables.insert(name, value);
         }
     }
+    variables
+}
+
+fn texts(variables: BTreeMap<OsString, OsString>) -> Vec<OsString> {
     variables
         .into_iter()
         .map(|(name, value)| join(name, &value))

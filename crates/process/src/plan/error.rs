@@ -38,6 +38,12 @@ pub enum PlanError {
         path.display(), is.display()
     )]
     ReservedPath { path: PathBuf, is: PathBuf },
+    #[error("policy: {} is no folder, and only a folder can be the guest's root", path.display())]
+    RootIsAFile { path: PathBuf },
+    #[error(
+        "policy: a palisade of its own (profile `palisade`) needs the domain's own root; leave the grant of / out"
+    )]
+    RootWithoutKeeper,
     #[error(
         "policy: {} cannot be granted to a WebAssembly guest while a proc file system is mounted at {}: it would open \
          the memory of the guest's own engine; unmount it, or name what the guest needs beside it",
@@ -45,7 +51,13 @@ pub enum PlanError {
     )]
     HoldsProc { path: PathBuf, mount: PathBuf },
     #[error(
-        "policy: {} cannot appear inside the domain: {} {why}; grant it under another path with HOST:GUEST",
+        "policy: the guest could change {}, by which palisade looks up the granted names outside the wall: keep it out of \
+         what is granted for writing, or add --protect {}",
+        path.display(), path.display()
+    )]
+    ResolverInReach { path: PathBuf },
+    #[error(
+        "policy: {} cannot appear inside the domain: {} {why}; make a place for it there, or grant it under another path with HOST:GUEST",
         guest.display(), host.display()
     )]
     NoMountPoint {
@@ -63,6 +75,18 @@ pub enum PlanError {
         guest.display(), link.display()
     )]
     ProtectBehindLink { guest: PathBuf, link: PathBuf },
+    #[error(
+        "policy: {} is protected, but the guest can write the same files as {}, which another grant, a link or a mount \
+         leads to: protect that too, or leave one of the two grants out",
+        guest.display(), other.display()
+    )]
+    OpenByAnotherName { guest: PathBuf, other: PathBuf },
+    #[error(
+        "policy: what the guest writes below {} it could execute as {}, where the same files are granted for reading: grant \
+         them under one path, or add --exec {}",
+        guest.display(), other.display(), guest.display()
+    )]
+    ExecutableByAnotherName { guest: PathBuf, other: PathBuf },
     #[error(
         "host: this kernel has no Landlock (it needs Linux 5.13 with `landlock` in the lsm= list); \
          --allow-degraded landlock goes on without it"

@@ -6,8 +6,8 @@
 //!
 //! - where the guest can write to the host's disk, nothing but files, folders and links is made
 //!   there: somebody else would meet a FIFO or socket of the guest's;
-//! - where a standard stream is a file, which lies on a mount of the host's: opened anew through
-//!   `/proc/self/fd` it must not give more than the stream does.
+//! - where an output is a file, which lies on a mount of the host's: opened anew through `/proc/self/fd`
+//!   it must be neither read nor executed. (An input is opened through a read-only mount.)
 //!
 //! Without namespaces it is the file wall itself, and every right is handled.
 
@@ -31,7 +31,6 @@ mod right {
     pub(super) const MAKE_FIFO: u64 = 1 << 10;
     pub(super) const MAKE_BLOCK: u64 = 1 << 11;
     pub(super) const REFER: u64 = 1 << 13;
-    pub(super) const TRUNCATE: u64 = 1 << 14;
     /// All of them, as of interface 5.
     pub(super) const ALL: u64 = (1 << 16) - 1;
     /// What only makes sense for a folder.
@@ -41,6 +40,9 @@ mod right {
 const READ: u64 = right::EXECUTE | right::READ_FILE | right::READ_DIR;
 const SPECIAL: u64 = right::MAKE_CHAR | right::MAKE_BLOCK | right::MAKE_SOCK | right::MAKE_FIFO;
 const WRITE: u64 = right::ALL & !right::EXECUTE & !SPECIAL;
+/// What an output must not give. Reading is the dear one, for Landlock then walks the path at every open;
+/// but mmap(2) executes what can be read, and Landlock is not asked then.
+const BEYOND_OUTPUT: u64 = right::EXECUTE | right::READ_FILE;
 /// Signals and abstract sockets are scoped from this interface on.
 const SCOPES_ABI: u32 = 6;
 
@@ -165,7 +167,8 @@ impl Landlock {
     /// anyway keeps its own rules.
     #[must_use]
     pub fn with_streams(mut self, files: StreamFiles) -> Self {
-        let beyond = beyond_streams(files, self.abi) & !self.files;
+        let wanted = if files.output { BEYOND_OUTPUT } else { 0 };
+        let beyond = wanted & !self.files;
         if beyond == 0 {
             return self;
         }
@@ -178,19 +181,6 @@ impl Landlock {
         });
         self
     }
-}
-
-/// Reading and truncating are the dear ones: Landlock then walks the path at every open.
-fn beyond_streams(files: StreamFiles, abi: u32) -> u64 {
-    let truncate = if abi >= 3 { right::TRUNCATE } else { 0 };
-    [
-        (files.read_only, right::WRITE_FILE | truncate),
-        (files.writable, right::EXECUTE),
-        (files.unread, right::READ_FILE),
-    ]
-    .into_iter()
-    .filter_map(|(is_there, rights)| is_there.then_some(rights))
-    .sum()
 }
 
 fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {

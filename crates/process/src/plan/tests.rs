@@ -17,6 +17,7 @@ fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
         gid,
         landlock_abi: Some(6),
         memfd_noexec: true,
+        quotas: crate::machine::Quotas::default(),
         processors: 2,
         cgroups: OnceLock::new(),
         filtered: false.into(),
@@ -221,6 +222,33 @@ fn limits_of_processes_leave_room_for_init() {
     );
 }
 
+#[test]
+fn what_is_counted_for_a_user_stays_half_with_the_starter() {
+    let of = |quotas| {
+        let machine = Machine { quotas, ..user() };
+        let command = Command::new("program");
+        let plan = make_plan(&policy(""), &command, &machine, &surroundings(&[]), &home());
+        let plan = plan.unwrap();
+        let names = ["NPROC", "MEMLOCK", "SIGPENDING", "MSGQUEUE"];
+        names.map(|name| {
+            let mut limits = plan.rlimits.iter();
+            limits.find(|limit| limit.name == name).unwrap().value
+        })
+    };
+    let few = crate::machine::Quotas {
+        processes: Some(200),
+        pending_signals: Some(1000),
+        message_queue_bytes: Some(819_200),
+        locked_bytes: Some(65_536),
+    };
+    assert_eq!(of(few), [101, 32_768, 500, 409_600]);
+    let unlimited = of(crate::machine::Quotas::default());
+    assert!(
+        unlimited.iter().all(|value| *value < 1 << 24),
+        "{unlimited:?}"
+    );
+}
+
 /// What the guest may use, and a little for the root's own files, which lie there too.
 #[test]
 fn the_root_is_as_large_as_what_the_guest_may_write_to_it() {
@@ -279,13 +307,13 @@ fn the_host_is_left_after_everything_is_mounted() {
     let steps = plan(text).steps;
     let leave = steps
         .iter()
-        .position(|step| *step == Step::LeaveHost)
+        .position(|step| matches!(step, Step::LeaveHost { .. }))
         .unwrap();
     assert!(matches!(steps[0], Step::MakeRoot { .. }));
     assert!(
         steps[leave + 1..]
             .iter()
-            .all(|step| matches!(step, Step::NameHost { .. }))
+            .all(|step| matches!(step, Step::NameHost { .. } | Step::Guard { .. }))
     );
 }
 
@@ -320,6 +348,22 @@ fn a_network_grant_decides_which_calls_the_supervisor_answers() {
         network("grants.connect = ['udp://10.0.0.1:53']"),
         Some(sending)
     );
+}
+
+#[test]
+fn a_guest_that_meets_others_has_what_they_pass_to_it_judged() {
+    let network = |text| {
+        let plan = plan(text);
+        plan.seccomp.and_then(|groups| groups.host_network)
+    };
+    let met = HostNetwork {
+        brokered: true,
+        sends: true,
+        ..HostNetwork::default()
+    };
+    let ipc = "grants.write = ['/home/ada/work']\ngrants.ipc = ['/home/ada/work']";
+    assert_eq!(network(ipc), Some(met));
+    assert_eq!(network("grants.write = ['/home/ada/work']"), None);
 }
 
 #[test]
@@ -403,36 +447,18 @@ fn every_filter_that_a_plan_can_ask_for_compiles() {
 }
 
 #[test]
-fn a_stream_that_is_a_file_gives_nothing_more_when_opened_anew() {
+fn an_output_file_gives_nothing_more_when_opened_anew() {
     /// The numbers of landlock(7).
     const EXECUTE: u64 = 1;
-    const WRITE: u64 = 1 << 1;
     const READ: u64 = 1 << 2;
     const REFER: u64 = 1 << 13;
-    const TRUNCATE: u64 = 1 << 14;
     let handled = |files| plan("").landlock.unwrap().with_streams(files).files;
     let none = StreamFiles::default();
-    let read_only = StreamFiles {
-        read_only: true,
-        ..none
-    };
-    let new_output = StreamFiles {
-        writable: true,
-        ..none
-    };
-    let old_output = StreamFiles {
-        unread: true,
-        ..new_output
-    };
-    assert_eq!(handled(none), 0, "pipes and terminals cost nothing");
-    assert_eq!(handled(read_only), WRITE | TRUNCATE | REFER);
-    assert_eq!(handled(new_output), EXECUTE | REFER);
-    assert_eq!(handled(old_output), EXECUTE | READ | REFER);
-    assert_eq!(
-        handled(read_only.and(old_output)),
-        EXECUTE | WRITE | READ | TRUNCATE | REFER
-    );
+    assert_eq!(handled(none), 0, "other streams cost nothing");
+    assert_eq!(handled(OUTPUT), EXECUTE | READ | REFER);
 }
+
+const OUTPUT: StreamFiles = StreamFiles { output: true };
 
 #[test]
 fn nothing_but_the_one_program_is_executed_whatever_is_granted() {
@@ -450,12 +476,7 @@ fn nothing_but_the_one_program_is_executed_whatever_is_granted() {
         };
         assert!(is_held, "{step}");
     }
-    let everything = StreamFiles {
-        read_only: true,
-        writable: true,
-        unread: true,
-    };
-    for files in [StreamFiles::default(), everything] {
+    for files in [StreamFiles::default(), OUTPUT] {
         let landlock = plan.landlock.clone().unwrap().with_streams(files);
         assert_ne!(landlock.files & EXECUTE, 0);
         let executes = landlock.rules.iter();
@@ -501,7 +522,7 @@ fn memory_files_are_never_executable() {
             ..machine(tier, 0, 0)
         };
         let policy = policy("");
-        let layout = Layout::resolve(&policy, &home()).unwrap();
+        let layout = Layout::resolve(&policy, &home(), Check::Contents).unwrap();
         groups(&policy, &machine, &layout).memfd_must_be_sealed
     };
     assert!(
@@ -515,19 +536,15 @@ fn memory_files_are_never_executable() {
 /// A guest of an ordinary user's runs as that user, who owns the file.
 #[test]
 fn a_stream_that_is_the_user_s_file_does_not_become_setuid() {
-    let output = StreamFiles {
-        writable: true,
-        ..StreamFiles::default()
-    };
     let guarded = |tier, files| {
         let plan = Plan { tier, ..plan("") };
         plan.seccomp_groups(files).unwrap().guard_chmod
     };
-    assert!(guarded(Tier::UserNamespace, output));
-    assert!(guarded(Tier::Bare, output));
+    assert!(guarded(Tier::UserNamespace, OUTPUT));
+    assert!(guarded(Tier::Bare, OUTPUT));
     assert!(!guarded(Tier::UserNamespace, StreamFiles::default()));
     assert!(
-        !guarded(Tier::Privileged, output),
+        !guarded(Tier::Privileged, OUTPUT),
         "its own user owns nothing"
     );
 }
@@ -550,4 +567,49 @@ fn a_socket_that_is_handed_over_needs_no_grant() {
     assert!(local.to_string().contains("pass on the local socket http"));
     let network = plan(true).seccomp.unwrap().host_network.unwrap();
     assert!(network.tcp && network.listens && !network.udp);
+}
+
+/// A host with the folders `/data` and `/data/real`.
+fn beside_data() -> Table {
+    home().folder("/data").folder("/data/real")
+}
+
+fn plan_beside_data(grants: &str) -> Result<Plan, PlanError> {
+    let policy = policy(&format!("[grants]\n{grants}"));
+    let command = Command::new("x");
+    make_plan(
+        &policy,
+        &command,
+        &user(),
+        &surroundings(&[]),
+        &beside_data(),
+    )
+}
+
+/// The table's resolver reads `/etc/hosts`, and executes a program in `/usr/bin`.
+#[test]
+fn what_a_resolver_reads_is_kept_from_guests_whose_names_it_looks_up() {
+    for name in ["www.example.com", "*.example.com"] {
+        for folder in ["/etc", "/usr/bin"] {
+            let grants = format!("write = ['{folder}']\nconnect = ['tcp://{name}:443']");
+            let refused = plan_beside_data(&grants);
+            let is_refused = matches!(refused, Err(PlanError::ResolverInReach { .. }));
+            assert!(is_refused, "{grants}: {refused:?}");
+        }
+        let other = format!("write = ['/data']\nconnect = ['tcp://{name}:443']");
+        assert!(plan_beside_data(&other).is_ok(), "{other}");
+    }
+    let address = "write = ['/etc']\nconnect = ['tcp://192.0.2.1:443']";
+    assert!(plan_beside_data(address).is_ok());
+}
+
+#[test]
+fn whoever_reads_files_again_is_told_which_a_guest_could_change() {
+    let paths = ["/etc/hosts", "/data/real/file"].map(PathBuf::from);
+    let find = |grants: &str| {
+        let policy = policy(&format!("[grants]\n{grants}"));
+        find_changeable(&policy, paths.clone(), &beside_data()).unwrap()
+    };
+    assert_eq!(find("write = ['/data']"), Some(paths[1].clone()));
+    assert_eq!(find("write = ['/data']\nread = ['/data/real']"), None);
 }

@@ -42,13 +42,25 @@ pub struct Groups {
     /// Refuse System V IPC and POSIX message queues. Needed without an ipc namespace.
     pub host_ipc_visible: bool,
     /// Refuse to change mode, owner, attributes and, by path, times of files, to read attributes by
-    /// path, to watch files, and all but a few requests of `ioctl`. Needed without a mount namespace: every path of the host can be
+    /// path, and to watch files. Needed without a mount namespace: every path of the host can be
     /// named there, and Landlock has no say over these calls (landlock(7), "LIMITATIONS").
     pub host_files_visible: bool,
     /// Refuse to connect sockets, and those that send without being connected. Needed without
     /// namespaces: any service of the host could be asked to do what the guest may not, and before
     /// its interface 9 Landlock does not look at the path of a socket.
     pub host_sockets_visible: bool,
+    /// Leave connecting to the supervisor, which has a name of a file looked at before. Needed where folders of
+    /// the host are granted: neither a read-only mount nor, before its interface 9, Landlock keeps anybody
+    /// from the sockets in them.
+    pub host_sockets_in_sight: bool,
+    /// Refuse local sockets that send without being connected. Needed beside `host_sockets_in_sight`: the
+    /// name that sendmsg(2) sends to is behind a pointer, and too many calls to ask about each.
+    pub no_local_datagrams: bool,
+    /// Refuse to watch files (inotify(7)). Needed where no folder is granted: what is left is the system view,
+    /// whose files the host and every other domain use too, and a watch tells who starts which program.
+    pub no_watching: bool,
+    /// Allow requests of ioctl(2) that nobody here knows, for a device that was granted.
+    pub devices: bool,
     /// Refuse to give a socket a name that others can connect to. Needed without a network namespace
     /// where no place for sockets was granted: abstract names would be the host's.
     pub no_named_sockets: bool,
@@ -79,6 +91,7 @@ pub(super) const ALLOW: Action = Action::Allow;
 pub(super) const EPERM: Action = Action::Errno(libc::EPERM as u16);
 pub(super) const EACCES: Action = Action::Errno(libc::EACCES as u16);
 const EBUSY: Action = Action::Errno(libc::EBUSY as u16);
+const ENOTTY: Action = Action::Errno(libc::ENOTTY as u16);
 const ENOMEM: Action = Action::Errno(libc::ENOMEM as u16);
 const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
 
@@ -113,6 +126,9 @@ fn decide_metadata(filter: &mut Filter, groups: &Groups) {
     set_all(filter, syscalls::METADATA_OLD, action);
     if groups.host_files_visible {
         set(filter, libc::SYS_utimensat, times_by_descriptor());
+    }
+    if groups.no_watching {
+        set(filter, libc::SYS_inotify_add_watch, EACCES);
     }
 }
 
@@ -183,16 +199,16 @@ fn seccomp() -> Check {
     Check::otherwise(ALLOW).when([int(1).has_any(new_listener)], EBUSY)
 }
 
-/// `TIOCSTI` types into the terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual console,
-/// `TIOCSETD` loads line disciplines (CVE-2017-2636). The kernel reads the command as `unsigned`:
-/// compared as 64 bits, `TIOCSTI` with a bit in the upper half passed Flatpak (CVE-2019-10063).
+/// Requests of terminals, of sockets and a few on files; unknown ones get what a file says that does not
+/// know them. `TIOCSTI` types into the terminal (CVE-2017-5226), `TIOCLINUX` pastes into a virtual
+/// console, `TIOCSETD` loads line disciplines (CVE-2017-2636). The kernel reads the command as
+/// `unsigned`: compared as 64 bits, `TIOCSTI` with a bit in the upper half passed Flatpak
+/// (CVE-2019-10063).
 fn ioctl(groups: &Groups) -> Check {
     let refused = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
-    let otherwise = if groups.host_files_visible {
-        EPERM
-    } else {
-        ALLOW
-    };
+    let is_foreign = groups.no_network_sockets || groups.host_network.is_some();
+    let of_interfaces = if is_foreign { EACCES } else { ALLOW };
+    let otherwise = if groups.devices { ALLOW } else { ENOTTY };
     Check::otherwise(otherwise)
         .when([int(1).one_of(refused)], EPERM)
         .when_if(
@@ -200,23 +216,30 @@ fn ioctl(groups: &Groups) -> Check {
             [sockets::own_request()],
             ALLOW,
         )
-        .when_if(
-            groups.no_network_sockets || groups.host_network.is_some(),
-            [sockets::interface_request()],
-            EACCES,
-        )
-        .when_if(groups.host_files_visible, [of_a_terminal()], ALLOW)
-        .when_if(
-            groups.host_files_visible,
-            [int(1).one_of(FILE_REQUESTS)],
-            ALLOW,
-        )
+        .when([sockets::interface_request()], of_interfaces)
+        .when([of_a_terminal()], ALLOW)
+        .when([int(1).one_of(FILE_REQUESTS)], ALLOW)
+        .when_if(groups.devices, [int(1).masked(0xff00, 0x6600)], EPERM)
+        .when_if(groups.devices, [int(1).masked(0xff00, 0x9400)], EPERM)
+        .when_if(groups.devices, [int(1).masked(0xff00, 0x5800)], EPERM)
+        .when_if(groups.devices, [int(1).masked(0xff00, 0xf500)], EPERM)
 }
 
-/// Requests on files that change none but one open for writing: `FICLONE`, `FICLONERANGE`,
-/// `FS_IOC_FIEMAP`, `FS_IOC_GETFLAGS` (linux/fs.h). Others need no more than an open folder to change
-/// flags, or on btrfs to make and remove whole subvolumes, and Landlock is not asked.
-pub(super) const FILE_REQUESTS: [u64; 4] = [0x4004_9409, 0x4020_940d, 0xc020_660b, 0x8008_6601];
+/// Requests on files that change none but one open for writing: `FIGETBSZ`, `FICLONE`, `FICLONERANGE`,
+/// `FS_IOC_FIEMAP`, `FS_IOC_GETFLAGS`, `FS_IOC_FSGETXATTR` (linux/fs.h), and what a random device has to
+/// say (`RNDGETENTCNT`). Others need no more than an open folder to change flags, or on btrfs to make and
+/// remove whole subvolumes; `FS_IOC_ENABLE_VERITY` and `FS_IOC_SET_ENCRYPTION_POLICY` take a file or
+/// folder away from its owner, for good. Those of file systems begin with `f`, `X`, 0x94 (btrfs) and 0xf5
+/// (f2fs): a driver may use the same letters, and is then refused them.
+pub(super) const FILE_REQUESTS: [u64; 7] = [
+    2,
+    0x4004_9409,
+    0x4020_940d,
+    0xc020_660b,
+    0x8008_6601,
+    0x801c_581f,
+    0x8004_5200,
+];
 
 /// Everything of ioctl_tty(2), with `FIONREAD`, `FIONBIO` and `FIOCLEX`.
 fn of_a_terminal() -> Test {
@@ -260,7 +283,19 @@ fn decide_files(filter: &mut Filter, groups: &Groups) {
     set(filter, syscalls::SYS_fchmodat2, chmod(groups, 2));
     set(filter, libc::SYS_mknodat, mknod(guarded, 2));
     set(filter, libc::SYS_openat2, openat2(groups));
+    set(filter, libc::SYS_fcntl, fcntl());
     decide_old_files(filter, groups);
+}
+
+/// Leases and delegations make others wait who open the file or change the folder, for
+/// `/proc/sys/fs/lease-break-time`; `F_NOTIFY` tells what others do in a folder. All of them need no more
+/// than a file that was granted for reading, and some not even that. A command is an `unsigned int`.
+fn fcntl() -> Check {
+    /// asm-generic/fcntl.h and linux/fcntl.h; the last since Linux 6.19.
+    const F_SETLEASE: u64 = 1024;
+    const F_NOTIFY: u64 = 1026;
+    const F_SETDELEG: u64 = 1040;
+    Check::otherwise(ALLOW).when([int(1).one_of([F_SETLEASE, F_NOTIFY, F_SETDELEG])], EPERM)
 }
 
 /// It keeps its mode in memory, where a filter cannot look.

@@ -32,6 +32,7 @@ mod machine;
 pub mod open_how;
 mod prctl;
 mod sockets;
+mod supervisor;
 mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -42,4 +43,5 @@ pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};
 pub use instruction::Instruction;
 pub use sockets::HostNetwork;
+pub(crate) use supervisor::{broker, maker, relay, supervisor};
 pub use syscalls::call_name;

@@ -7,7 +7,8 @@
 //! That holds as long as nothing else comes to that address in any process of the domain:
 //!
 //! - nothing maps, unmaps, moves or unprotects memory there (`hold`), and nothing else writes to memory that is
-//!   not writable: `ptrace` and `process_vm_writev` are refused anyway, and there is no `/proc`;
+//!   not writable: `ptrace` and `process_vm_writev` are refused anyway, there is no `/proc`, and the supervisor
+//!   writes results only where the guest could;
 //! - no other program is executed, for its file could have other constants there
 //!   ([`crate::plan::Plan::execute_only`]).
 //!

@@ -3,17 +3,20 @@
 use serde::Serialize;
 
 use super::{
-    allow_list::{ALLOW, EACCES, EPERM, Groups, set},
+    allow_list::{ALLOW, EACCES, Groups, set},
     filter::{Action, Check, Filter, Rule, Test, int, long},
 };
 
 const NOTIFY: Action = Action::Notify;
 const EAFNOSUPPORT: Action = Action::Errno(libc::EAFNOSUPPORT as u16);
-const ENOENT: Action = Action::Errno(libc::ENOENT as u16);
+const ENOPROTOOPT: Action = Action::Errno(libc::ENOPROTOOPT as u16);
 const EOPNOTSUPP: Action = Action::Errno(libc::EOPNOTSUPP as u16);
 const EPROTONOSUPPORT: Action = Action::Errno(libc::EPROTONOSUPPORT as u16);
 
 /// Which sockets of the guest's lie in the host's network, and what the supervisor must see of them.
+///
+/// A guest without network grants has it too where another one could pass such a socket to it: with
+/// neither TCP nor UDP of its own, and every address refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostNetwork {
     /// TCP sockets do.
@@ -28,8 +31,8 @@ pub struct HostNetwork {
     /// `sendto` with an address is the supervisor's to answer. Not so where UDP sockets may only listen:
     /// whom they answer is not restricted.
     pub sends: bool,
-    /// `sendmsg` and `sendmmsg` are: their addresses, and source routes, lie behind a pointer. Needed
-    /// where UDP sockets may send to some addresses and not to others.
+    /// `sendmsg` and `sendmmsg` are: their addresses, and source routes, lie behind a pointer, and so do
+    /// the sockets that they pass on. Needed where UDP sockets may send to some addresses and not to others.
     pub messages: bool,
 }
 
@@ -37,8 +40,8 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
     set(filter, libc::SYS_socket, socket(groups));
     set(filter, libc::SYS_socketpair, socketpair(groups));
     let network = groups.host_network.unwrap_or_default();
-    let answered = |refused: bool| match refused {
-        _ if network.brokered => NOTIFY,
+    let answered = |by_supervisor: bool, refused: bool| match refused {
+        _ if by_supervisor => NOTIFY,
         true => EACCES,
         false => ALLOW,
     };
@@ -48,13 +51,14 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
         groups.host_sockets_visible || is_passed_in,
         groups.no_named_sockets,
     );
-    set(filter, libc::SYS_connect, answered(connect));
-    set(filter, libc::SYS_bind, answered(bind));
-    set(filter, libc::SYS_listen, answered(false));
-    set(filter, libc::SYS_sendto, sendto(network));
-    set(filter, libc::SYS_sendmsg, send_message(network, 2));
-    set(filter, libc::SYS_sendmmsg, send_message(network, 3));
-    set(filter, libc::SYS_setsockopt, setsockopt(network));
+    let connects = network.brokered || groups.host_sockets_in_sight;
+    set(filter, libc::SYS_connect, answered(connects, connect));
+    set(filter, libc::SYS_bind, answered(network.brokered, bind));
+    set(filter, libc::SYS_listen, answered(network.brokered, false));
+    set(filter, libc::SYS_sendto, sendto(groups));
+    set(filter, libc::SYS_sendmsg, send_message(groups, 2));
+    set(filter, libc::SYS_sendmmsg, send_message(groups, 3));
+    set(filter, libc::SYS_setsockopt, setsockopt(groups));
 }
 
 /// Local sockets of every kind; internet sockets for TCP and UDP only, so that neither MPTCP, SCTP
@@ -75,7 +79,7 @@ fn socket(groups: &Groups) -> Check {
     let network = groups.host_network.unwrap_or_default();
     Check::otherwise(EAFNOSUPPORT)
         .when_if(
-            groups.host_sockets_visible,
+            groups.host_sockets_visible || groups.no_local_datagrams,
             [family(libc::AF_UNIX), unconnected()],
             EACCES,
         )
@@ -106,7 +110,7 @@ fn socketpair(groups: &Groups) -> Check {
     let local = int(0).is(libc::AF_UNIX as u64);
     Check::otherwise(EAFNOSUPPORT)
         .when_if(
-            groups.host_sockets_visible,
+            groups.host_sockets_visible || groups.no_local_datagrams,
             [local.clone(), unconnected()],
             EACCES,
         )
@@ -119,16 +123,23 @@ fn unconnected() -> Test {
     int(1).masked(0xe, 2)
 }
 
-/// The address is the fifth argument. With TCP Fast Open data goes to it without `connect`.
-fn sendto(network: HostNetwork) -> Check {
+/// The address is the fifth argument. With TCP Fast Open data goes to it without `connect`: on whatever
+/// TCP socket there is, also one of another guest's.
+fn sendto(groups: &Groups) -> Check {
+    let network = groups.host_network.unwrap_or_default();
     Check::otherwise(if network.sends { NOTIFY } else { ALLOW })
-        .when_if(network.tcp, [fast_open(3)], EOPNOTSUPP)
+        .when_if(groups.host_network.is_some(), [fast_open(3)], EOPNOTSUPP)
         .when_if(network.sends, [long(4).is(0)], ALLOW)
 }
 
-fn send_message(network: HostNetwork, flags: u8) -> Rule {
+fn send_message(groups: &Groups, flags: u8) -> Rule {
+    let network = groups.host_network.unwrap_or_default();
     Check::otherwise(if network.messages { NOTIFY } else { ALLOW })
-        .when_if(network.tcp, [fast_open(flags)], EOPNOTSUPP)
+        .when_if(
+            groups.host_network.is_some(),
+            [fast_open(flags)],
+            EOPNOTSUPP,
+        )
         .into()
 }
 
@@ -137,96 +148,142 @@ fn fast_open(flags: u8) -> Test {
     int(flags).has_any(libc::MSG_FASTOPEN as u64)
 }
 
-/// Options that send packets elsewhere than to the address that was checked: source routes
-/// (`ip_options_get`, `ip6_update_dst`) and flow labels that carry them; that tell the network of
-/// groups the guest names (IGMP, MLD); and those that choose an interface, or the port that the kernel
-/// picks.
-const REROUTING: [(libc::c_int, &[libc::c_int]); 3] = [
+/// What programs ask of their sockets. Everything else is refused as by a kernel without it: most of it
+/// concerns the whole host or other hosts (source routes, groups, interfaces, marks, filters, repair), and
+/// runtimes go on without an option that is unknown, but not always without one that is forbidden (the JVM
+/// and `IP_MULTICAST_ALL`).
+///
+/// Not here, though programs ask for it: `SO_BINDTODEVICE`, `IP_MULTICAST_IF`, `IPV6_PKTINFO` and their
+/// like choose the link; `IP_FREEBIND` takes addresses that are not the host's; `TCP_FASTOPEN_CONNECT` puts
+/// the connection off past the verdict.
+const OPTIONS: [(libc::c_int, &[libc::c_int]); 5] = [
     (
         libc::SOL_SOCKET,
-        &[libc::SO_BINDTODEVICE, SO_BINDTOIFINDEX, libc::SO_DONTROUTE],
+        &[
+            libc::SO_REUSEADDR,
+            libc::SO_KEEPALIVE,
+            libc::SO_BROADCAST,
+            libc::SO_SNDBUF,
+            libc::SO_RCVBUF,
+            libc::SO_OOBINLINE,
+            libc::SO_PASSCRED,
+            libc::SO_PASSSEC,
+            SO_PASSPIDFD,
+            SO_PASSRIGHTS,
+            libc::SO_RCVLOWAT,
+            libc::SO_RCVTIMEO,
+            libc::SO_SNDTIMEO,
+            SO_RCVTIMEO_NEW,
+            SO_SNDTIMEO_NEW,
+            libc::SO_TIMESTAMP,
+            libc::SO_TIMESTAMPNS,
+            SO_TIMESTAMP_NEW,
+            SO_TIMESTAMPNS_NEW,
+            libc::SO_RXQ_OVFL,
+            libc::SO_PEEK_OFF,
+            libc::SO_MAX_PACING_RATE,
+            libc::SO_ZEROCOPY,
+        ],
     ),
     (
         libc::IPPROTO_IP,
         &[
-            libc::IP_OPTIONS,
-            libc::IP_ADD_MEMBERSHIP,
-            libc::IP_ADD_SOURCE_MEMBERSHIP,
-            MCAST_JOIN_GROUP,
-            MCAST_JOIN_SOURCE_GROUP,
-            IP_UNICAST_IF,
-            IP_LOCAL_PORT_RANGE,
+            libc::IP_TOS,
+            libc::IP_TTL,
+            libc::IP_PKTINFO,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_RECVERR,
+            libc::IP_RECVTTL,
+            libc::IP_RECVTOS,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            libc::IP_MULTICAST_TTL,
+            libc::IP_MULTICAST_LOOP,
+            IP_MULTICAST_ALL,
         ],
+    ),
+    (
+        libc::IPPROTO_TCP,
+        &[
+            libc::TCP_NODELAY,
+            libc::TCP_MAXSEG,
+            libc::TCP_CORK,
+            libc::TCP_KEEPIDLE,
+            libc::TCP_KEEPINTVL,
+            libc::TCP_KEEPCNT,
+            libc::TCP_SYNCNT,
+            libc::TCP_LINGER2,
+            libc::TCP_DEFER_ACCEPT,
+            libc::TCP_WINDOW_CLAMP,
+            libc::TCP_QUICKACK,
+            libc::TCP_CONGESTION,
+            libc::TCP_THIN_LINEAR_TIMEOUTS,
+            libc::TCP_THIN_DUPACK,
+            libc::TCP_USER_TIMEOUT,
+            libc::TCP_NOTSENT_LOWAT,
+            TCP_INQ,
+        ],
+    ),
+    (
+        libc::IPPROTO_UDP,
+        &[libc::UDP_CORK, libc::UDP_SEGMENT, libc::UDP_GRO],
     ),
     (
         libc::IPPROTO_IPV6,
         &[
-            libc::IPV6_RTHDR,
-            libc::IPV6_RTHDRDSTOPTS,
-            libc::IPV6_HOPOPTS,
-            libc::IPV6_DSTOPTS,
-            IPV6_2292PKTOPTIONS,
-            IPV6_FLOWLABEL_MGR,
-            IPV6_UNICAST_IF,
-            libc::IPV6_ADD_MEMBERSHIP,
-            libc::IPV6_JOIN_ANYCAST,
-            MCAST_JOIN_GROUP,
-            MCAST_JOIN_SOURCE_GROUP,
+            libc::IPV6_V6ONLY,
+            libc::IPV6_UNICAST_HOPS,
+            libc::IPV6_MULTICAST_HOPS,
+            libc::IPV6_MULTICAST_LOOP,
+            IPV6_MULTICAST_ALL,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_RECVERR,
+            libc::IPV6_RECVPKTINFO,
+            libc::IPV6_RECVHOPLIMIT,
+            libc::IPV6_RECVTCLASS,
+            libc::IPV6_TCLASS,
+            libc::IPV6_DONTFRAG,
         ],
     ),
 ];
 /// asm-generic/socket.h.
-const SO_BINDTOIFINDEX: libc::c_int = 62;
-/// linux/in.h.
-const MCAST_JOIN_GROUP: libc::c_int = 42;
-const MCAST_JOIN_SOURCE_GROUP: libc::c_int = 46;
-const IP_UNICAST_IF: libc::c_int = 50;
-const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
-/// linux/in6.h.
-const IPV6_UNICAST_IF: libc::c_int = 76;
-const IPV6_2292PKTOPTIONS: libc::c_int = 6;
-const IPV6_FLOWLABEL_MGR: libc::c_int = 32;
-/// linux/tcp.h: makes an SMC socket of a TCP socket, or takes its data for IPsec's.
-const TCP_ULP: libc::c_int = 31;
-/// linux/udp.h: takes datagrams for IPsec's or L2TP's.
-const UDP_ENCAP: libc::c_int = 100;
+const SO_TIMESTAMP_NEW: libc::c_int = 63;
+const SO_TIMESTAMPNS_NEW: libc::c_int = 64;
+const SO_RCVTIMEO_NEW: libc::c_int = 66;
+const SO_SNDTIMEO_NEW: libc::c_int = 67;
+const SO_PASSPIDFD: libc::c_int = 76;
+const SO_PASSRIGHTS: libc::c_int = 83;
+/// linux/in.h and linux/in6.h.
+const IP_MULTICAST_ALL: libc::c_int = 49;
+const IPV6_MULTICAST_ALL: libc::c_int = 29;
+/// linux/tcp.h.
+const TCP_INQ: libc::c_int = 36;
 
-fn setsockopt(network: HostNetwork) -> Check {
-    let any = network.tcp || network.udp;
+/// By level and name, whatever the socket is: both are registers, and a name means nothing on a socket of
+/// another protocol. Where no socket of the host's can come, the domain's own are its own affair.
+fn setsockopt(groups: &Groups) -> Check {
+    let Some(network) = groups.host_network else {
+        return Check::otherwise(ALLOW);
+    };
     let level = |level: libc::c_int| int(1).is(level as u64);
-    let mut check = Check::otherwise(ALLOW);
-    for (protocol, options) in REROUTING {
+    let linger = [level(libc::SOL_SOCKET), int(2).is(libc::SO_LINGER as u64)];
+    let answer = if network.brokered { NOTIFY } else { ALLOW };
+    let check = Check::otherwise(ENOPROTOOPT)
+        .when(linger, answer)
+        // All sockets are the supervisor's user's: a group of ports is nobody's to join who does not
+        // listen.
+        .when_if(
+            network.listens,
+            [
+                level(libc::SOL_SOCKET),
+                int(2).is(libc::SO_REUSEPORT as u64),
+            ],
+            ALLOW,
+        )
+        .when_if(groups.netlink_route, [level(libc::SOL_NETLINK)], ALLOW);
+    OPTIONS.iter().fold(check, |check, (protocol, options)| {
         let options: Vec<_> = options.iter().map(|option| *option as u64).collect();
-        check = check.when_if(any, [level(protocol), int(2).one_of(options)], EPERM);
-    }
-    let option = |option: libc::c_int| int(2).is(option as u64);
-    let of_group = int(2).one_of([
-        libc::SO_REUSEPORT as u64,
-        libc::SO_ATTACH_REUSEPORT_CBPF as u64,
-        libc::SO_ATTACH_REUSEPORT_EBPF as u64,
-    ]);
-    check
-        // All sockets are the supervisor's user's: a group of ports is nobody's to join who does not listen.
-        .when_if(
-            any && !network.listens,
-            [level(libc::SOL_SOCKET), of_group],
-            EPERM,
-        )
-        .when_if(
-            network.brokered,
-            [level(libc::SOL_SOCKET), option(libc::SO_LINGER)],
-            NOTIFY,
-        )
-        .when_if(
-            network.tcp,
-            [level(libc::IPPROTO_TCP), option(TCP_ULP)],
-            ENOENT,
-        )
-        .when_if(
-            network.udp,
-            [level(libc::IPPROTO_UDP), option(UDP_ENCAP)],
-            EPERM,
-        )
+        check.when([level(*protocol), int(2).one_of(options)], ALLOW)
+    })
 }
 
 /// Requests that concern one socket only: `FIOSETOWN`, `SIOCSPGRP`, `FIOGETOWN`, `SIOCGPGRP`,

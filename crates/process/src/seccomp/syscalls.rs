@@ -53,7 +53,7 @@ pub(super) const ALLOWED: &[Call] = calls![
     // Files by descriptor.
     SYS_read SYS_write SYS_pread64 SYS_pwrite64 SYS_readv SYS_writev SYS_preadv SYS_pwritev
     SYS_preadv2 SYS_pwritev2 SYS_lseek SYS_close SYS_close_range SYS_fstat SYS_fstatfs
-    SYS_fcntl SYS_flock SYS_fsync SYS_fdatasync SYS_ftruncate SYS_fallocate SYS_fadvise64
+    SYS_flock SYS_fsync SYS_fdatasync SYS_ftruncate SYS_fallocate SYS_fadvise64
     SYS_readahead SYS_sync_file_range SYS_sync SYS_syncfs SYS_getdents64 SYS_fchdir
     SYS_dup SYS_dup3 SYS_pipe2 SYS_sendfile SYS_splice SYS_tee SYS_vmsplice SYS_copy_file_range
     SYS_cachestat
@@ -61,7 +61,7 @@ pub(super) const ALLOWED: &[Call] = calls![
     SYS_newfstatat SYS_statx SYS_statfs SYS_readlinkat SYS_faccessat SYS_faccessat2 SYS_truncate
     SYS_mkdirat SYS_unlinkat SYS_linkat SYS_symlinkat SYS_renameat2
     SYS_getcwd SYS_chdir SYS_umask SYS_fgetxattr SYS_flistxattr
-    SYS_inotify_init1 SYS_inotify_rm_watch
+    SYS_inotify_rm_watch
     // Memory.
     SYS_brk SYS_munmap SYS_mprotect SYS_mremap SYS_madvise SYS_process_madvise SYS_mincore
     SYS_msync SYS_mlock SYS_mlock2 SYS_munlock SYS_mlockall SYS_munlockall SYS_mseal
@@ -91,8 +91,7 @@ pub(super) const ALLOWED: &[Call] = calls![
     SYS_timerfd_gettime
     // Waiting and asynchronous input and output.
     SYS_ppoll SYS_pselect6 SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2
-    SYS_eventfd2 SYS_io_setup SYS_io_destroy SYS_io_submit SYS_io_cancel SYS_io_getevents
-    SYS_io_pgetevents
+    SYS_eventfd2
     // Sockets, once made. Which kinds can be made is checked.
     SYS_accept SYS_accept4 SYS_getsockname SYS_getpeername SYS_getsockopt SYS_recvfrom SYS_recvmsg
     SYS_recvmmsg SYS_shutdown
@@ -109,7 +108,7 @@ pub(super) const ALLOWED_OLD: &[Call] = calls![
     SYS_stat SYS_lstat SYS_access SYS_readlink SYS_getdents SYS_dup2 SYS_pipe SYS_mkdir SYS_rmdir
     SYS_link SYS_unlink SYS_symlink SYS_rename SYS_renameat
     SYS_poll SYS_select SYS_epoll_create SYS_epoll_wait SYS_eventfd
-    SYS_signalfd SYS_inotify_init SYS_fork SYS_vfork SYS_getpgrp SYS_pause SYS_alarm SYS_time
+    SYS_signalfd SYS_fork SYS_vfork SYS_getpgrp SYS_pause SYS_alarm SYS_time
     SYS_arch_prctl
 ];
 /// Allowed as [`ALLOWED`], but only old architectures still have them.
@@ -124,12 +123,12 @@ pub(super) const METADATA: &[Call] = calls![
     SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_setxattrat
     SYS_removexattr SYS_lremovexattr SYS_fremovexattr SYS_removexattrat
     SYS_getxattr SYS_lgetxattr SYS_getxattrat SYS_listxattr SYS_llistxattr SYS_listxattrat
-    SYS_inotify_add_watch
+    SYS_inotify_add_watch SYS_inotify_init1
 ];
 /// As [`METADATA`], but only old architectures still have them.
 #[cfg(target_arch = "x86_64")]
 pub(super) const METADATA_OLD: &[Call] =
-    calls![SYS_chown SYS_lchown SYS_utime SYS_utimes SYS_futimesat];
+    calls![SYS_chown SYS_lchown SYS_utime SYS_utimes SYS_futimesat SYS_inotify_init];
 /// As [`METADATA`], but only old architectures still have them.
 #[cfg(target_arch = "aarch64")]
 pub(super) const METADATA_OLD: &[Call] = &[];
@@ -182,12 +181,14 @@ pub(super) const REFUSED_OLD: &[Call] = &[];
 /// `ENOSYS`, as on a kernel without them: every caller has another way, and takes it.
 ///
 /// `clone3` hides its flags in memory, where a filter cannot look. io_uring performs calls that no
-/// filter sees. The mount queries repeat what `/proc/self/mountinfo` says.
+/// filter sees. The mount queries repeat what `/proc/self/mountinfo` says. Contexts of io_setup(2) are counted
+/// for the whole machine (`fs.aio-max-nr`): a guest could take those that a database needs.
 #[rustfmt::skip]
 pub(super) const ABSENT: &[Call] = calls![
     SYS_clone3 SYS_io_uring_setup SYS_io_uring_enter SYS_io_uring_register SYS_memfd_secret
     SYS_statmount SYS_listmount SYS_lsm_get_self_attr SYS_lsm_set_self_attr
     SYS_lsm_list_modules SYS_file_getattr SYS_file_setattr SYS_remap_file_pages
+    SYS_io_setup SYS_io_destroy SYS_io_submit SYS_io_cancel SYS_io_getevents SYS_io_pgetevents
 ];
 
 /// Decided in [`mod@super::allow_list`], by argument or by what the plan needs.
@@ -195,7 +196,7 @@ pub(super) const ABSENT: &[Call] = calls![
 pub(super) const DECIDED: &[Call] = calls![
     SYS_openat SYS_openat2 SYS_fchmod SYS_fchmodat SYS_fchmodat2 SYS_mknodat
     SYS_mmap SYS_memfd_create SYS_shmget SYS_move_pages
-    SYS_clone SYS_unshare SYS_personality SYS_prctl SYS_seccomp SYS_ioctl
+    SYS_clone SYS_unshare SYS_personality SYS_prctl SYS_seccomp SYS_ioctl SYS_fcntl
     SYS_socket SYS_socketpair SYS_connect SYS_bind SYS_listen SYS_sendto SYS_sendmsg SYS_sendmmsg
     SYS_setsockopt
     SYS_prlimit64 SYS_setpriority SYS_ioprio_set SYS_sched_setaffinity SYS_sched_setattr

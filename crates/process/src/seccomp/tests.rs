@@ -30,7 +30,7 @@ const BROKERED: HostNetwork = HostNetwork {
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 14] = [
+    let alone: [fn(&mut Groups); 18] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -41,6 +41,10 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.host_files_visible = true,
         |groups| groups.host_sockets_visible = true,
         |groups| groups.no_named_sockets = true,
+        |groups| groups.host_sockets_in_sight = true,
+        |groups| groups.no_local_datagrams = true,
+        |groups| groups.no_watching = true,
+        |groups| groups.devices = true,
         |groups| groups.no_executable_memfd = true,
         |groups| groups.memfd_must_be_sealed = true,
         |groups| groups.no_huge_pages = true,
@@ -437,15 +441,68 @@ fn no_socket_of_the_hosts_is_rerouted_or_turned_into_another_kind() {
     let option = |level: libc::c_int, option: libc::c_int| {
         brokered(libc::SYS_setsockopt, &[3, level as u64, option as u64])
     };
-    assert_eq!(option(libc::IPPROTO_IP, libc::IP_OPTIONS), EPERM);
-    assert_eq!(option(libc::IPPROTO_IPV6, libc::IPV6_RTHDR), EPERM);
-    assert_eq!(option(libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP), EPERM);
-    assert_eq!(
-        option(libc::IPPROTO_TCP, 31),
-        Action::Errno(libc::ENOENT as u16)
-    );
+    let unknown = Action::Errno(libc::ENOPROTOOPT as u16);
+    for (level, refused) in [
+        (libc::IPPROTO_IP, libc::IP_OPTIONS),
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF),
+        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP),
+        (libc::IPPROTO_IP, libc::IP_FREEBIND),
+        (libc::IPPROTO_IPV6, libc::IPV6_RTHDR),
+        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO),
+        (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF),
+        (libc::IPPROTO_TCP, libc::TCP_ULP),
+        (libc::IPPROTO_TCP, libc::TCP_REPAIR),
+        (libc::IPPROTO_TCP, libc::TCP_MD5SIG),
+        (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+        (libc::SOL_SOCKET, libc::SO_MARK),
+        (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
+        (libc::SOL_SOCKET, libc::SO_REUSEPORT),
+        (libc::IPPROTO_UDP, libc::UDP_ENCAP),
+        (libc::IPPROTO_ICMPV6, 1),
+        (libc::IPPROTO_RAW, 1),
+        (libc::SOL_NETLINK, 1),
+    ] {
+        assert_eq!(option(level, refused), unknown, "{level} {refused}");
+    }
     assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), ALLOW);
     assert_eq!(option(libc::SOL_SOCKET, libc::SO_REUSEADDR), ALLOW);
+    assert_eq!(option(libc::SOL_SOCKET, libc::SO_LINGER), Action::Notify);
+}
+
+#[test]
+fn what_another_guest_passes_is_answered_for_by_the_supervisor_too() {
+    let groups = Groups {
+        host_network: Some(HostNetwork {
+            brokered: true,
+            sends: true,
+            ..HostNetwork::default()
+        }),
+        ..Groups::default()
+    };
+    let inet = libc::AF_INET as u64;
+    assert_eq!(decided(groups, libc::SYS_socket, &[inet, 1, 0]), ALLOW);
+    for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen] {
+        assert_eq!(decided(groups, call, &[3, 4, 5]), Action::Notify);
+    }
+    let fast_open = libc::MSG_FASTOPEN as u64;
+    let eopnotsupp = Action::Errno(libc::EOPNOTSUPP as u16);
+    for (call, arguments) in [
+        (libc::SYS_sendto, &[3, 1, 1, fast_open, 1, 16][..]),
+        (libc::SYS_sendmsg, &[3, 1, fast_open]),
+        (libc::SYS_sendmmsg, &[3, 1, 1, fast_open]),
+    ] {
+        assert_eq!(decided(groups, call, arguments), eopnotsupp);
+    }
+    let addressed = [3, 1, 1, 0, 0x10, 16];
+    assert_eq!(
+        decided(groups, libc::SYS_sendto, &addressed),
+        Action::Notify
+    );
+    assert_eq!(decided(groups, libc::SYS_sendmsg, &[3, 1, 0]), ALLOW);
+    let marked = [3, libc::SOL_SOCKET as u64, libc::SO_MARK as u64];
+    let unknown = Action::Errno(libc::ENOPROTOOPT as u16);
+    assert_eq!(decided(groups, libc::SYS_setsockopt, &marked), unknown);
 }
 
 #[test]
@@ -696,27 +753,11 @@ fn metadata_of_the_host_stays_as_it_is() {
         libc::SYS_fremovexattr,
         libc::SYS_getxattr,
         libc::SYS_listxattr,
-        libc::SYS_inotify_add_watch,
     ] {
         with(visible, call, &[0, path, 0], libc::EPERM);
         by_default(call, &[0, path, 0], 0);
     }
     with(visible, libc::SYS_fgetxattr, &[0, path], 0);
-    let (set_flags, enable_verity, make_btrfs_subvolume) = (0x4008_6602, 0x4080_6685, 0x5000_940e);
-    for request in [set_flags, enable_verity, make_btrfs_subvolume] {
-        with(visible, libc::SYS_ioctl, &[0, request], libc::EPERM);
-        by_default(libc::SYS_ioctl, &[0, request], 0);
-    }
-    let of_terminals = [
-        libc::TCGETS,
-        libc::TIOCGWINSZ,
-        libc::FIONREAD,
-        libc::FIOCLEX,
-    ];
-    for request in of_terminals.into_iter().chain(FILE_REQUESTS) {
-        with(visible, libc::SYS_ioctl, &[0, request], 0);
-    }
-    with(visible, libc::SYS_ioctl, &[0, libc::TIOCSTI], libc::EPERM);
     // The pointer of a path has all its bits: no garbage here.
     let decide_times = |path| {
         let filter = allow_list(&visible);
@@ -724,6 +765,66 @@ fn metadata_of_the_host_stays_as_it_is() {
     };
     assert_eq!(decide_times(0), ALLOW);
     assert_eq!(decide_times(1 << 32), EPERM);
+}
+
+/// `FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`, `FS_IOC_SET_ENCRYPTION_POLICY`,
+/// `FS_IOC_ADD_ENCRYPTION_KEY`, `FIFREEZE`, `FITRIM`, `EXT4_IOC_MOVE_EXT`, `BTRFS_IOC_SUBVOL_CREATE`,
+/// `BTRFS_IOC_SNAP_DESTROY_V2`, `F2FS_IOC_START_ATOMIC_WRITE`.
+const CHANGES_OF_FILES: [u64; 11] = [
+    0x4008_6602,
+    0x401c_5820,
+    0x4080_6685,
+    0x800c_6613,
+    0xc050_6617,
+    0xc004_5877,
+    0xc018_5879,
+    0xc028_660f,
+    0x5000_940e,
+    0x5000_943f,
+    0xf501,
+];
+
+#[test]
+fn requests_that_change_files_are_not_made() {
+    let of_terminals = [
+        libc::TCGETS,
+        libc::TIOCGWINSZ,
+        libc::FIONREAD,
+        libc::FIOCLEX,
+    ];
+    let devices = Groups {
+        devices: true,
+        ..Groups::default()
+    };
+    for request in CHANGES_OF_FILES {
+        by_default(libc::SYS_ioctl, &[3, request], libc::ENOTTY);
+        with(devices, libc::SYS_ioctl, &[3, request], libc::EPERM);
+    }
+    for request in of_terminals.into_iter().chain(FILE_REQUESTS) {
+        by_default(libc::SYS_ioctl, &[3, request], 0);
+        with(devices, libc::SYS_ioctl, &[3, request], 0);
+    }
+    const DRM_IOCTL_VERSION: u64 = 0xc040_6400;
+    by_default(libc::SYS_ioctl, &[3, DRM_IOCTL_VERSION], libc::ENOTTY);
+    with(devices, libc::SYS_ioctl, &[3, DRM_IOCTL_VERSION], 0);
+    with(devices, libc::SYS_ioctl, &[3, libc::TIOCSTI], libc::EPERM);
+}
+
+#[test]
+fn nobody_waits_for_a_guest_s_lease_or_is_watched() {
+    let [lease, notify, delegation] = [1024, 1026, 1040];
+    for command in [lease, notify, delegation] {
+        by_default(libc::SYS_fcntl, &[3, command], libc::EPERM);
+    }
+    for command in [libc::F_SETLK, libc::F_DUPFD_CLOEXEC, libc::F_SETFL, 1025] {
+        by_default(libc::SYS_fcntl, &[3, command as u64], 0);
+    }
+    let unwatched = Groups {
+        no_watching: true,
+        ..Groups::default()
+    };
+    with(unwatched, libc::SYS_inotify_add_watch, &[3], libc::EACCES);
+    by_default(libc::SYS_inotify_add_watch, &[3], 0);
 }
 
 #[test]
@@ -746,6 +847,26 @@ fn services_of_the_host_are_not_asked() {
             with(visible, call, &[local, (kind | flags) as u64, 0], expected);
             by_default(call, &[local, (kind | flags) as u64, 0], 0);
         }
+    }
+    let in_sight = Groups {
+        host_sockets_in_sight: true,
+        no_local_datagrams: true,
+        ..Groups::default()
+    };
+    let filter = allow_list(&in_sight);
+    assert_eq!(
+        decide(&filter, libc::SYS_connect, [3; 6]),
+        Action::Notify,
+        "it is looked at"
+    );
+    with(in_sight, libc::SYS_bind, &[3], 0);
+    for call in [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_listen] {
+        with(in_sight, call, &[3], 0);
+    }
+    let datagram = [local, libc::SOCK_DGRAM as u64, 0];
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        with(in_sight, call, &datagram, libc::EACCES);
+        with(in_sight, call, &[local, libc::SOCK_STREAM as u64, 0], 0);
     }
     let nameless = Groups {
         no_named_sockets: true,

@@ -2,10 +2,14 @@
 //! the crate.
 #![allow(unsafe_code, reason = "system calls without a wrapper")]
 
+pub(crate) mod confine;
+mod fork;
+pub(crate) mod maps;
 pub(crate) mod message;
 pub(crate) mod notify;
 mod spawn;
 
+pub(crate) use fork::{Forked, fork, has_one_thread};
 pub(crate) use spawn::{Spawned, spawn, with_signals_blocked};
 
 use rustix::io::Errno;
@@ -26,6 +30,22 @@ struct MountAttr {
 
 const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
 
+/// Whether the filters that this process is under let it load one with a listener. Palisade's own answers
+/// `EBUSY`, as the kernel does where there is a listener already.
+pub(crate) fn may_have_listener() -> bool {
+    // SAFETY: a program at a null pointer cannot be read: the call fails with EFAULT at the latest
+    // (`seccomp_prepare_user_filter`) and changes nothing.
+    let refused = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            std::ptr::null::<u8>(),
+        )
+    };
+    refused < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+}
+
 /// The newest Landlock interface of this kernel; `None` where there is no Landlock.
 pub(crate) fn landlock_abi() -> Option<u32> {
     const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
@@ -42,7 +62,9 @@ pub(crate) fn landlock_abi() -> Option<u32> {
     u32::try_from(abi).ok().filter(|abi| *abi > 0)
 }
 
-/// Sets attributes of a detached mount and all below it, optionally mapping ids by a user namespace.
+/// Sets attributes of a detached mount and all below it, optionally mapping ids by a user namespace. It is no
+/// peer of the mount that it was cloned from any more: what is mounted there later would appear here, too, with
+/// attributes of its own (mount_namespaces(7)).
 pub(crate) fn set_mount_attributes(
     mount: BorrowedFd<'_>,
     attributes: u64,
@@ -55,6 +77,7 @@ pub(crate) fn set_mount_attributes(
             } else {
                 0
             },
+        propagation: libc::MS_PRIVATE,
         userns_fd: id_map.map_or(0, |fd| fd.as_raw_fd() as u64),
         ..MountAttr::default()
     };

@@ -12,11 +12,12 @@ use crate::stage::ORDINARY_ID;
 /// Of all arenas together.
 const MEMORY_BYTES: u64 = 4 << 30;
 const PROCESSES: u64 = 4_000;
-/// Controller of cgroup v1, its limit's file, and the limit. The v2 tree has no
-/// controllers to mount one by one, and files of its own.
-const V1_LIMITS: [(&str, &str, u64); 2] = [
-    ("memory", "memory.limit_in_bytes", MEMORY_BYTES),
-    ("pids", "pids.max", PROCESSES),
+/// Controllers of cgroup v1, and for each its limits' files and the limits; the last only counts, for
+/// walls that look. The v2 tree has no controllers to mount one by one, and files of its own.
+const V1_LIMITS: [(&str, &[(&str, u64)]); 3] = [
+    ("memory", &[("memory.limit_in_bytes", MEMORY_BYTES)]),
+    ("pids", &[("pids.max", PROCESSES)]),
+    ("cpuacct", &[]),
 ];
 const V2_LIMITS: [(&str, u64); 2] = [("memory.max", MEMORY_BYTES), ("pids.max", PROCESSES)];
 /// What the owner of a delegated group may write (cgroups(7)).
@@ -29,13 +30,13 @@ pub(super) struct OuterGroups(Vec<PathBuf>);
 impl OuterGroups {
     /// Makes what can be made.
     pub(super) fn make() -> Self {
-        let v1 = V1_LIMITS.iter().filter_map(|(controller, file, limit)| {
-            Some((own_group(controller)?, vec![(*file, *limit)]))
-        });
-        let v2 = own_group("").map(|group| (group, V2_LIMITS.to_vec()));
+        let v1 = V1_LIMITS
+            .into_iter()
+            .filter_map(|(controller, limits)| Some((own_group(controller)?, limits)));
+        let v2 = own_group("").map(|group| (group, &V2_LIMITS[..]));
         let leaves = v1
             .chain(v2)
-            .filter_map(|(group, limits)| make_leaf(&group, &limits));
+            .filter_map(|(group, limits)| make_leaf(&group, limits));
         Self(leaves.collect())
     }
 

@@ -64,6 +64,15 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .told_without_wall(&["naive=1"])
             .ungrantable(OwnEventfd),
 
+        // What the kernel itself would refuse to write: only who may write anywhere could.
+        Guest::ResultInConstant => {
+            Attack::new(87, Witness::Trace(Trace::MemoryChanged(0x100_0000_0000 + 56)))
+                .with(&[Servers])
+                .launched(&[Connect("udp://127.0.0.1:{door-udp4}")])
+                .told_without_wall(&["naive=1"])
+                .controlled_at(&[], &["writable=1"])
+        }
+
         Guest::OwnListener => Attack::new(89, Witness::Trace(Trace::Descriptor("seccomp notify")))
             .with(&[Servers])
             .ungrantable(OwnEventfd),

@@ -1,8 +1,10 @@
 //! Connecting where the policy grants another port, host, family, transport or moment.
 
-use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect, Listen};
-use crate::attack::Prop::{LocalServers, Names, Servers};
+use crate::attack::Grant::{self, Connect, Listen, Write};
+use crate::attack::Prop::{
+    LocalServers, NameServices, Names, NamesIn, Servers, StartedIn, Variable,
+};
+use crate::attack::{Attack, Prop};
 use crate::guests::Connect as Guest;
 use crate::guests::Controls::GrantedConnect;
 use crate::witness::{Effect, Witness};
@@ -20,6 +22,22 @@ const HOSTS: &str = "\
 127.0.0.2 rebound.test a.proxied.test
 169.254.169.254 metadata.test
 ";
+
+const WILDCARD: Grant = Connect("tcp://*.proxied.test:{tcp-any}");
+/// Somebody beside DNS knows names: the system's own lookup is asked.
+const ASKED_BY_SYSTEM: Prop = NameServices("hosts: files resolve dns\n");
+
+/// A program in place of what the launcher runs outside to look up a name that the guest asks the proxy for.
+/// The guest can be granted what it plants, too.
+const fn planted(plant: &'static [&'static str], props: &'static [Prop]) -> Attack {
+    Attack::new(32, Witness::Effect(Effect::Holds("{outside}/planted")))
+        .with(props)
+        .launched(&[WILDCARD, Write("{scratch}")])
+        .told(plant)
+        .told_without_wall(&["naive=1"])
+        .controlled_at(&[Write("{outside}")], &["naive=1"])
+        .within_ms(20_000)
+}
 
 /// The guest's nonce reaches a witness; with `grants` it may.
 const fn delivered(entry: usize, grants: &'static [Grant]) -> Attack {
@@ -88,6 +106,34 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .told_without_wall(&["naive=1"])
             .ungrantable(GrantedConnect)
             .within_ms(20_000),
+
+        // A virtual environment's `bin`, `node_modules/.bin`.
+        Guest::PlantLookup => planted(
+            &["plant={scratch}/bin"],
+            &[
+                Servers,
+                Names(HOSTS),
+                ASKED_BY_SYSTEM,
+                Variable("PATH", "{scratch}/bin:/usr/bin:/bin"),
+            ],
+        ),
+        // An empty name in PATH is the folder that the launcher was started in.
+        Guest::PlantLookupHere => planted(
+            &["plant={scratch}/bin"],
+            &[
+                Servers,
+                Names(HOSTS),
+                ASKED_BY_SYSTEM,
+                Variable("PATH", ":/usr/bin:/bin"),
+                StartedIn("{scratch}/bin"),
+            ],
+        ),
+        Guest::RewriteHosts => Attack::new(32, Witness::Effect(Effect::Holds("{scratch}/hosts")))
+            .with(&[Servers, NamesIn("{scratch}/hosts", HOSTS)])
+            .launched(&[WILDCARD, Write("{scratch}")])
+            .told(&["hosts={scratch}/hosts"])
+            .controlled_instead_by(&[Write("{scratch}")])
+            .or_refused(),
 
         Guest::AnyAddress6 | Guest::ScopedLoopback | Guest::ShortAddress => delivered(78, TCP6),
         Guest::ScopedLinkLocal => delivered(78, &[Connect("tcp://[fe80::1%lo]:{tcp-any}")]),

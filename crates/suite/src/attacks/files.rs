@@ -131,6 +131,7 @@ pub(super) const fn row(guest: Guest) -> Attack {
 
         Guest::ChrootEscape => Attack::new(38, Witness::Secret).ungrantable(GrantedRead),
         Guest::Dotdot => secret(38),
+        Guest::RootClimb => secret(38).launched(&[WriteAt("{case}/rooted", "/")]),
         Guest::MagicRoot | Guest::MagicCwd | Guest::MagicFd | Guest::MagicMapFiles => {
             foreign_secret(39)
         }

@@ -79,9 +79,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::ListenLoopbackZero => reached(SOMEWHERE, &[Listen("tcp://127.0.0.1:0")]),
         Guest::ListenAfterConnect => reached(SOMEWHERE, &[]).ungrantable(GrantedConnect),
 
-        Guest::ListenFreeBind => reached(SOMEWHERE, &[Listen("tcp://203.0.113.5:{other}")]),
-        // Takes a capability in the host's network, which no grant gives.
-        Guest::ListenTransparent => reached(SOMEWHERE, &[]).ungrantable(GrantedConnect),
+        // No grant gives an address that the host has not; the other takes a capability in its network.
+        Guest::ListenFreeBind | Guest::ListenTransparent => {
+            reached(SOMEWHERE, &[]).ungrantable(GrantedConnect)
+        }
 
         Guest::StealPort => reached(
             Trace::TcpAnswers("127.0.0.1:{shared}"),

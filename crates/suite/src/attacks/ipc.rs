@@ -42,9 +42,12 @@ pub(super) const fn row(guest: Guest) -> Attack {
             Attack::new(55, Witness::Trace(Trace::AbstractName)).ungrantable(OwnSocket)
         }
         Guest::PathSocket | Guest::PathDatagram => message(56).ungrantable(OwnSocket),
-        // A folder is granted with the sockets and FIFOs in it: a read-only mount does not close
-        // them, and Landlock can't before its interface 9 (SECURITY.md, "What a grant brings with it").
-        Guest::GrantedSocket | Guest::GrantedFifo => message(56)
+        Guest::GrantedSocket => message(56).controlled_at(&[], &["from={scratch}/run"]),
+        // By sendto(2), whose address is looked at. That of sendmsg(2) is not, where sockets may be made
+        // (SECURITY.md, "Where the wall ends").
+        Guest::DatagramInFolder => message(56).controlled_at(&[], &["from={scratch}/run"]),
+        // A folder is granted with the FIFOs in it: a read-only mount does not close them.
+        Guest::GrantedFifo => message(56)
             .granted_by(&[Policy::Minimum, Policy::Generous])
             .controlled_at(&[], &["from={scratch}/run"]),
 

@@ -3,7 +3,7 @@
 use crate::attack::Attack;
 use crate::attack::Grant::{Read, Write};
 use crate::attack::Prop::Victim;
-use crate::guests::Controls::{GrantedRead, OwnChild};
+use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild};
 use crate::guests::Metadata as Guest;
 use crate::witness::{Effect, Fact, Trace, Witness};
 
@@ -33,7 +33,20 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::TimesReadOnly => read_only(Effect::ModifiedAt("{fixtures}/granted", 1)),
         Guest::MarkOutside => outside(Effect::Marked("{outside}/secret")),
         Guest::MarkReadOnly => read_only(Effect::Marked("{fixtures}/granted")),
-        Guest::FlagsReadOnly => read_only(Effect::Flags("{fixtures}/granted", NODUMP)),
+        Guest::FlagsReadOnly => Attack::new(
+            75,
+            Witness::Effect(Effect::Flags("{fixtures}/granted", NODUMP)),
+        )
+        .ungrantable(GrantedWrite),
+        Guest::FlagsGranted => Attack::new(
+            75,
+            Witness::Effect(Effect::Flags("{scratch}/flagged", NODUMP)),
+        )
+        .ungrantable(GrantedWrite),
+        Guest::LeaseGranted => {
+            Attack::new(75, Witness::Trace(Trace::Lease)).ungrantable(GrantedWrite)
+        }
+        Guest::BootId => Attack::new(76, Witness::Fact(Fact::BootId)).ungrantable(GrantedRead),
         Guest::AttributeOutside => known(Witness::Secret),
         Guest::WatchOutside => known(Witness::Trace(Trace::Watch)),
         Guest::StatOutside => known(Witness::Fact(Fact::Inode("{outside}/secret"))),

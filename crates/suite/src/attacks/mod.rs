@@ -15,17 +15,19 @@ mod leaks;
 mod metadata;
 mod network;
 mod protocols;
+mod quotas;
 mod races;
 mod reroute;
 mod resources;
 mod syscalls;
+mod together;
 mod wasi;
 
 use crate::attack::Attack;
 use crate::guests::{
     Broker, Connect, Controls, Datagrams, Exec, Family, Files, Inbound, Ipc, Leaks, Metadata,
-    Network, Protocols, Races, Reroute, Resources, Syscalls, WasiLeaks, WasiNames, WasiPaths,
-    WasiResources,
+    Network, Protocols, Quotas, Races, Reroute, Resources, Syscalls, Together, WasiLeaks,
+    WasiNames, WasiPaths, WasiResources,
 };
 
 /// Turns one family's enum into its rows, each with the guest's name.
@@ -95,6 +97,7 @@ fn of_family(family: Family) -> Vec<Attack> {
         Family::Datagrams => rows!(Datagrams, datagrams::row),
         Family::Inbound => rows!(Inbound, inbound::row),
         Family::Protocols => rows!(Protocols, protocols::row),
+        Family::Quotas => rows!(Quotas, quotas::row),
         Family::Races => rows!(Races, races::row),
         Family::Reroute => rows!(Reroute, reroute::row),
         Family::Controls => rows!(Controls, controls::row),
@@ -106,6 +109,7 @@ fn of_family(family: Family) -> Vec<Attack> {
         Family::Network => rows!(Network, network::row),
         Family::Resources => rows!(Resources, resources::row),
         Family::Syscalls => rows!(Syscalls, syscalls::row),
+        Family::Together => rows!(Together, together::row),
     }
 }
 

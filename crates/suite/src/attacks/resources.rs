@@ -25,11 +25,29 @@ const fn memory() -> Attack {
         .controlled_by(&[Limit("memory", "512M")])
 }
 
+/// What the kernel keeps for a guest is nobody's resident memory.
+const fn kernel_memory() -> Attack {
+    Attack::new(68, Witness::SelfReported)
+        .launched(&[Limit("memory", "24M")])
+        .told(&["megabytes=48"])
+        .controlled_by(&[Limit("memory", "512M")])
+        .within_ms(15_000)
+}
+
 pub(super) const fn row(guest: Guest) -> Attack {
     match guest {
         Guest::ForkBomb | Guest::ZombieHoard => processes(Trace::Processes(100)),
         Guest::ThreadBomb => processes(Trace::Threads(100)),
         Guest::MemoryBomb | Guest::MemfdBomb | Guest::SharedBomb => memory(),
+        Guest::PipeMemory
+        | Guest::StreamMemory
+        | Guest::DatagramMemory
+        | Guest::SegmentMemory
+        | Guest::MessageMemory
+        | Guest::EpollMemory
+        | Guest::TableMemory => kernel_memory(),
+        Guest::LockMemory => kernel_memory()
+            .pending("the kernel charges file locks to nobody (filelock_cache in fs/locks.c)"),
         Guest::OomScore => counted(69, Trace::OomScoreLowered).ungrantable(OwnChild),
         Guest::DescriptorBomb => counted(70, Trace::Descriptors(200))
             .launched(&[Limit("files", "64")])
@@ -55,6 +73,13 @@ pub(super) const fn row(guest: Guest) -> Attack {
             .launched(&[Limit("cpu-time", "1s")])
             .controlled_by(&[Limit("cpu-time", "20s")])
             .within_ms(12_000),
+        // Nothing tells afterwards what was burned by children that nobody waited for.
+        Guest::CpuBurnUnreaped | Guest::CpuBurnNocldwait | Guest::CpuBurnStorm => {
+            Attack::new(72, Witness::SelfReported)
+                .launched(&[Limit("cpu-time", "1s")])
+                .controlled_by(&[Limit("cpu-time", "20s")])
+                .within_ms(25_000)
+        }
         Guest::RealTime => counted(72, Trace::Stat(POLICY, "1")).ungrantable(OwnChild),
         Guest::NiceUp => counted(72, Trace::Stat(NICE, "-5")).ungrantable(OwnChild),
         // A launcher that hunts until the flight of ten seconds is over has hung. Two hundred runnable

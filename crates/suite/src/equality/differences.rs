@@ -63,6 +63,8 @@ const IN_REACH: &[&str] = &[
 
 const OUT: &str = "a path that leads out of a folder";
 const WORKING_DIRECTORY: &str = "`getcwd`";
+const VARIABLES: &str = "variables that nobody granted";
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const fn these(
     row: &'static str,
@@ -160,21 +162,31 @@ pub const DIFFERENCES: &[Difference] = &[
     ),
     these(
         WORKING_DIRECTORY,
-        &[Probe::Environment],
-        &[],
-        &[("PWD", None, Some("/"))],
-    ),
-    these(
-        WORKING_DIRECTORY,
         &[Probe::GoGiven],
         &["granted"],
-        &[("PWD", None, Some("{base}/writable"))],
+        &[("folder", Some("{base}/writable"), Some("{base}/./writable"))],
     ),
     these(
-        WORKING_DIRECTORY,
-        &[Probe::GoGiven],
+        VARIABLES,
+        &[Probe::Environment, Probe::GoGiven],
+        &[],
+        &[
+            ("LOGNAME", Some("guest"), None),
+            ("PATH", Some(PATH), None),
+            ("USER", Some("guest"), None),
+        ],
+    ),
+    these(
+        VARIABLES,
+        &[Probe::Environment],
         &["alone"],
-        &[("PWD", None, Some("/"))],
+        &[("HOME", Some("/tmp"), None)],
+    ),
+    these(
+        VARIABLES,
+        &[Probe::GoGiven],
+        &[],
+        &[("HOME", Some("/tmp"), None)],
     ),
     these(
         OUT,
@@ -243,7 +255,7 @@ pub const DIFFERENCES: &[Difference] = &[
         &["none"],
         &[
             ("fstat", Some("EBADF"), Some("ok")),
-            ("accept", Some("EBADF"), Some(NO_WAY)),
+            ("accept", Some("EBADF"), Some("ENOTSOCK")),
         ],
     ),
     these(

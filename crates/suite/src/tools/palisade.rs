@@ -43,7 +43,7 @@ pub(super) fn command_line_of_module(program: &Path, launch: &Launch) -> Vec<Str
 
 /// What the bare tier cannot hold, and says so. Limits that need control groups are not here:
 /// the arena delegates some.
-const DEGRADED: [&str; 2] = ["namespaces", "cpu-time"];
+const DEGRADED: [&str; 1] = ["namespaces"];
 
 /// Without mounts nothing has another path inside than outside, the guest's own folder neither.
 pub(super) fn command_line_bare(program: &Path, launch: &Launch) -> Vec<String> {

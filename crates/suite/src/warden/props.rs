@@ -78,7 +78,14 @@ impl Props {
                     .map(call_often)
                     .ok_or(ErrorKind::InvalidInput.into())
             }
-            Prop::Names(hosts) => name_hosts(stage, hosts),
+            Prop::Names(hosts) => name_hosts(stage, "{case}/hosts", hosts),
+            Prop::NamesIn(file, hosts) => name_hosts(stage, file, hosts),
+            Prop::NameServices(services) => show(
+                stage,
+                "{case}/nsswitch.conf",
+                services,
+                "/etc/nsswitch.conf",
+            ),
             Prop::LocalServers => self.add_local_servers(stage),
             Prop::Flip(one, other) => flip(stage, one, other),
             Prop::ReadOnlyFixtures => make_read_only(stage),
@@ -86,8 +93,14 @@ impl Props {
             Prop::Privileged => stage.lay_privileged(),
             Prop::KernelLog => fs::write("/dev/kmsg", stage.expand("<7>palisade-suite {secret}\n")),
             Prop::Handle => self.add_handle(stage),
-            // Flaws of the launcher: they are part of its command line.
-            Prop::Terminal | Prop::Flaw(_) | Prop::LauncherDies => Ok(()),
+            // Flaws and surroundings of the launcher: they are part of its start.
+            Prop::Terminal
+            | Prop::Flaw(_)
+            | Prop::LauncherDies
+            | Prop::Variable(..)
+            | Prop::StartedIn(_) => Ok(()),
+            // Started once the launcher's command line is known; raised before there are servers.
+            Prop::Accomplice(_) | Prop::SecondLink => Ok(()),
         }
     }
 
@@ -139,6 +152,11 @@ impl Props {
     pub(crate) fn saw_packet_to(&self, address: &str) -> bool {
         let address: Option<IpAddr> = address.parse().ok();
         eventually(|| address.is_some_and(|address| self.servers.saw_packet_to(address)))
+    }
+
+    /// Whether one was, and by the second link.
+    pub(crate) fn saw_packet_beside_to(&self, address: &str) -> bool {
+        self.saw_packet_to(address) && eventually(second_link_has_sent)
     }
 
     /// Whether a TCP server at the address, a template, says `nonce`.
@@ -338,6 +356,17 @@ impl Victim {
     }
 }
 
+/// A line of `/proc/net/dev`: the name, eight figures of what came, how many bytes and how many packets
+/// were sent.
+fn second_link_has_sent() -> bool {
+    const PACKETS_SENT: usize = 10;
+    let table = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields.first() == Some(&"beside:") && fields.get(PACKETS_SENT).is_some_and(|n| *n != "0")
+    })
+}
+
 fn eventually(mut happened: impl FnMut() -> bool) -> bool {
     for look in 0..LOOKS {
         if look > 0 {
@@ -361,10 +390,16 @@ fn flip(stage: &Stage, one: &str, other: &str) -> io::Result<()> {
 }
 
 /// Gives the arena, and so the launcher, a table of host names.
-fn name_hosts(stage: &Stage, hosts: &str) -> io::Result<()> {
-    let table = stage.path("{case}/hosts");
-    fs::write(&table, hosts)?;
-    Ok(mount_bind(&table, "/etc/hosts")?)
+fn name_hosts(stage: &Stage, file: &str, hosts: &str) -> io::Result<()> {
+    show(stage, file, hosts, "/etc/hosts")
+}
+
+/// Puts `text` into a file of the launcher's user, which `place` shows from then on.
+fn show(stage: &Stage, file: &str, text: &str, place: &str) -> io::Result<()> {
+    let file = stage.path(file);
+    fs::write(&file, text)?;
+    stage.give_away(&file)?;
+    Ok(mount_bind(&file, place)?)
 }
 
 fn make_read_only(stage: &Stage) -> io::Result<()> {

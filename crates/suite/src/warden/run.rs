@@ -215,6 +215,7 @@ fn launch(
         "XDG_CACHE_HOME",
         stage.base.join(CACHES).join(order.user.name()),
     );
+    surround(&mut command, stage, order.attack.props);
     if !order.tool.lacks_namespaces() {
         stage.as_user(&mut command);
     }
@@ -241,6 +242,17 @@ fn launch(
         terminal,
         Duration::from_millis(order.attack.deadline_ms) * patience(),
     )
+}
+
+/// What a user's shell has set for the launcher.
+fn surround(command: &mut Command, stage: &Stage, props: &[Prop]) {
+    for prop in props {
+        match prop {
+            Prop::Variable(name, value) => drop(command.env(name, stage.expand(value))),
+            Prop::StartedIn(folder) => drop(command.current_dir(stage.path(folder))),
+            _ => {}
+        }
+    }
 }
 
 /// How many times longer than usual a run may take: `PALISADE_SUITE_PATIENCE`, for machines that

@@ -45,6 +45,8 @@ pub enum Effect {
     ReceivedAsRoot,
     /// A packet for this address was sent.
     PacketTo(&'static str),
+    /// A packet for this address was sent by another link than the loopback device.
+    PacketBeside(&'static str),
     /// The arena's host name is the guest's nonce.
     HostName,
     /// The user's keyring holds a key named by the nonce.
@@ -80,6 +82,7 @@ impl Effect {
             Self::Received => scene.props.received(&scene.stage.nonce),
             Self::ReceivedAsRoot => scene.props.received(&as_root(&scene.stage.nonce)),
             Self::PacketTo(address) => scene.props.saw_packet_to(address),
+            Self::PacketBeside(address) => scene.props.saw_packet_beside_to(address),
             Self::HostName => host_name() == scene.stage.nonce,
             Self::KeyPlanted => scene.stage.finds_key(),
             Self::VictimRewritten => scene.props.victim_is_rewritten(),

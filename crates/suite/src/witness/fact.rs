@@ -1,5 +1,6 @@
 //! Facts: what is true of the host, as a guest that knows it would say it.
 
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use super::effect::host_name;
@@ -12,6 +13,8 @@ pub enum Fact {
     Inode(&'static str),
     /// The arena's host name.
     HostName,
+    /// The kernel's name for its present run.
+    BootId,
     /// A port that a server of the arena listens at and that the guest was not told.
     HiddenPort,
 }
@@ -24,6 +27,10 @@ impl Fact {
                 format!("inode {}\n", about.map_or(0, |about| about.ino()))
             }
             Self::HiddenPort => format!("socket at {}\n", scene.props.hidden_port()),
+            Self::BootId => {
+                let name = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+                format!("boot {}", name.unwrap_or_default())
+            }
             Self::HostName => format!("host name {}\n", host_name()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 
 use super::process::{Descriptor, Process};
 use crate::warden::Scene;
@@ -22,6 +22,8 @@ pub enum Trace {
     LauncherPidfd,
     /// A descriptor that watches a file.
     Watch,
+    /// A descriptor with a lease on its file.
+    Lease,
     /// An abstract socket of the arena's network is named by the nonce.
     AbstractName,
     /// An open block device.
@@ -50,6 +52,8 @@ pub enum Trace {
     MapsCode(&'static str),
     /// It has memory that is writable and executable.
     WritableCode,
+    /// Four bytes of its memory at this address are not zero.
+    MemoryChanged(u64),
     /// It traces a process that is not its own.
     TracesStranger,
     /// More processes than this came with it, zombies included.
@@ -76,6 +80,8 @@ pub enum Trace {
     TcpAnswers(&'static str),
     /// A UDP server at this address says it.
     UdpAnswers(&'static str),
+    /// Whoever started the launcher gets no more of this: a word that `stagehand take` knows.
+    Exhausted(&'static str),
     /// A socket of the arena's network is in this group, as `/proc/net/igmp` and `igmp6` write it.
     Membership(&'static str),
 }
@@ -102,6 +108,7 @@ impl Trace {
             Self::TcpAnswers(address) => scene.props.tcp_says(address, &scene.stage.nonce),
             Self::UdpAnswers(address) => scene.props.udp_says(address, &scene.stage.nonce),
             Self::Membership(group) => is_member(group),
+            Self::Exhausted(what) => scene.stage.lacks(what),
             Self::AbstractName => has_abstract_name(&scene.stage.nonce),
             Self::LauncherPidfd => has_pidfd(&guests, scene.run.launcher),
             Self::TracesStranger => Process::all().into_iter().any(|p| is_traced_by(p, &guests)),
@@ -116,6 +123,7 @@ impl Trace {
             | Self::Socket(_)
             | Self::ForeignSocket
             | Self::Watch
+            | Self::Lease
             | Self::BlockDevice
             | Self::DetachedTree => guest
                 .descriptors()
@@ -127,6 +135,7 @@ impl Trace {
                 maps(guest, |line| line.ends_with(name) && line.contains("r-xp"))
             }
             Self::WritableCode => maps(guest, |line| line.contains("rwxp")),
+            Self::MemoryChanged(at) => memory_at(guest, at).is_some_and(|word| word != 0),
             Self::Mount(template) => guest
                 .read("mountinfo")
                 .contains(&scene.stage.expand(template)),
@@ -165,6 +174,7 @@ impl Trace {
             Self::Socket(protocol) => descriptor.protocol().is_ok_and(|name| name == protocol),
             Self::ForeignSocket => descriptor.protocol().is_ok_and(|name| is_foreign(&name)),
             Self::Watch => descriptor.info("inotify wd").is_some(),
+            Self::Lease => has_lease(descriptor),
             Self::BlockDevice => fs::metadata(descriptor.path())
                 .is_ok_and(|about| about.file_type().is_block_device()),
             Self::DetachedTree => is_detached(guest, descriptor),
@@ -192,6 +202,13 @@ fn is_traced_by(process: Process, guests: &[Process]) -> bool {
 
 fn maps(guest: Process, wanted: impl Fn(&str) -> bool) -> bool {
     guest.read("maps").lines().any(wanted)
+}
+
+fn memory_at(guest: Process, address: u64) -> Option<u32> {
+    let memory = fs::File::open(guest.path("mem")).ok()?;
+    let mut word = [0; 4];
+    memory.read_exact_at(&mut word, address).ok()?;
+    Some(u32::from_ne_bytes(word))
 }
 
 fn hex(text: &str) -> u64 {
@@ -231,6 +248,12 @@ fn is_detached(guest: Process, descriptor: Descriptor) -> bool {
         && !table
             .lines()
             .any(|line| line.split(' ').next() == Some(&mount))
+}
+
+/// `lock: 1: LEASE  ACTIVE    READ 4711 fe:00:1234 0 EOF`.
+fn has_lease(descriptor: Descriptor) -> bool {
+    let lock = descriptor.info("lock");
+    lock.is_some_and(|lock| lock.contains("LEASE"))
 }
 
 fn file_inside(guest: Process, path: &str) -> u64 {

@@ -10,6 +10,7 @@ fn report(exit: Exit) -> Report {
         ending: Ending::Guest,
         exit_code: exit.shell_code(),
         trap: None,
+        lost: None,
         enforcement: Vec::new(),
         denials: vec![Denial {
             process: Some(Process::new(7, b".palisade-worke")),

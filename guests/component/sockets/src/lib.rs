@@ -5,6 +5,10 @@ use std::{fmt::Write as _, net::Ipv4Addr};
 use wasip2::{
     cli::{environment::get_arguments, exit::exit_with_code, stdout::get_stdout},
     exports::cli::run::Guest,
+    http::{
+        outgoing_handler::handle,
+        types::{ErrorCode as HttpErrorCode, Fields, OutgoingRequest, Scheme},
+    },
     random::random::get_random_bytes,
     sockets::{
         instance_network::instance_network,
@@ -27,6 +31,7 @@ impl Guest for Program {
             "listen" => tell("listen", listen(word(2))),
             "datagram" => tell("datagram", send(word(2), word(3))),
             "resolve" => tell("resolve", resolve(word(2))),
+            "request" => tell_answer(request(word(2), word(3))),
             "random" => {
                 let bytes = get_random_bytes(word(2).parse().map_err(drop)?);
                 tell("random", Ok(bytes.len().to_string()));
@@ -54,6 +59,36 @@ fn tell(what: &str, outcome: Outcome) {
     get_stdout()
         .blocking_write_and_flush(line.as_bytes())
         .expect("write to stdout");
+}
+
+/// The status and the body that come for `GET /path?query`.
+fn request(scheme: &str, authority: &str) -> Result<String, HttpErrorCode> {
+    let request = OutgoingRequest::new(Fields::new());
+    let scheme = match scheme {
+        "https" => Scheme::Https,
+        _ => Scheme::Http,
+    };
+    request.set_scheme(Some(&scheme)).expect("a scheme");
+    request.set_authority(Some(authority)).expect("an authority");
+    request.set_path_with_query(Some("/path?query")).expect("a path");
+    let answer = handle(request, None)?;
+    answer.subscribe().block();
+    let answer = answer.get().expect("it is there").expect("it is taken once")?;
+    let body = answer.consume().expect("it has a body");
+    let stream = body.stream().expect("it is read once");
+    let mut bytes = Vec::new();
+    while let Ok(more) = stream.blocking_read(4096) {
+        bytes.extend(more);
+    }
+    Ok(format!("{} {}", answer.status(), String::from_utf8_lossy(&bytes)))
+}
+
+fn tell_answer(answer: Result<String, HttpErrorCode>) {
+    let line = match answer {
+        Ok(words) => format!("request ok {words}\n"),
+        Err(code) => format!("request error {code:?}\n"),
+    };
+    get_stdout().blocking_write_and_flush(line.as_bytes()).expect("write to stdout");
 }
 
 /// `A.B.C.D:PORT`

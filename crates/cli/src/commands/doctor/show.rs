@@ -8,10 +8,10 @@ use palisade_process::Tier;
 use std::fmt;
 
 /// Findings and the facts they come from.
-pub(super) fn json(diagnosis: &Diagnosis, facts: &Facts) -> serde_json::Result<String> {
+pub(super) fn json(diagnosis: &Diagnosis, facts: &Facts) -> serde_json::Result<serde_json::Value> {
     let mut all = serde_json::to_value(diagnosis)?;
     all["facts"] = serde_json::to_value(facts)?;
-    Ok(serde_json::to_string_pretty(&all)? + "\n")
+    Ok(all)
 }
 
 impl fmt::Display for Diagnosis {

@@ -1,6 +1,6 @@
 //! Both terminals, the one outside and the guest's, and what is on its way between them.
 
-use super::{line_ends::LineEnds, terminal::Outer};
+use super::{line_ends::LineEnds, queries::Queries, terminal::Outer};
 use rustix::{
     event::PollFlags,
     io::Errno,
@@ -22,6 +22,7 @@ pub(super) struct Console {
     /// Output the screen has no room for yet.
     unshown: Vec<u8>,
     line_ends: LineEnds,
+    queries: Queries,
     /// Keys go to the guest.
     in_front: bool,
     /// The guest gets the keys whenever palisade is in the foreground. In a pipeline it must have
@@ -57,6 +58,7 @@ impl Console {
             keys: Vec::new(),
             unshown: Vec::new(),
             line_ends: LineEnds::default(),
+            queries: Queries::default(),
             in_front: starts_in_front,
             wants_front: starts_in_front,
             has_settings,
@@ -198,6 +200,7 @@ impl Console {
         match rustix::io::read(master, &mut buffer) {
             Ok(length @ 1..) => {
                 let shown = &buffer[..length.min(most_bytes)];
+                self.queries.read(shown);
                 let translated_outside = self.outer.translates_line_ends();
                 self.line_ends
                     .pass(shown, translated_outside, &mut self.unshown);
@@ -212,6 +215,14 @@ impl Console {
                 self.show_rest()?;
                 Ok(0)
             }
+        }
+    }
+
+    /// The guest has ended, and all that it printed is shown: what the terminal still answers it is
+    /// nobody's.
+    pub(super) fn settle(&self) {
+        if self.queries.may_be_answered() {
+            self.outer.discard_answers();
         }
     }
 

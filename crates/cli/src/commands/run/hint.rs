@@ -1,6 +1,7 @@
 //! A hint for arguments that name host paths the guest can't see.
 
-use crate::say;
+use crate::{denial, say};
+use palisade_policy::visible;
 use palisade_process::{
     Host, ThisHost,
     plan::{Plan, Surroundings},
@@ -21,9 +22,10 @@ pub(super) fn print(command: &Command, plan: &GuestPlan, surroundings: &Surround
     };
     let words = program.into_iter().chain(&command.arguments);
     for word in words.filter(|word| is_hidden(word, cwd, plan.domain())) {
-        let word = word.to_string_lossy();
+        let word = visible(&word.to_string_lossy()).into_owned();
         say::line(&format!(
-            "note: '{word}' exists on the host but is not granted: --read {word}"
+            "note: '{word}' exists on the host but is not granted: --read {}",
+            denial::quote(&word)
         ));
     }
 }

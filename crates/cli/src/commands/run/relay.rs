@@ -7,6 +7,7 @@ use super::{
     signals::{self, Signals},
     terminal::Outer,
 };
+use anyhow::bail;
 use palisade_process::{Domain, Event, Place};
 use palisade_wall::Report;
 use rustix::{
@@ -29,6 +30,8 @@ struct Relay<'a> {
     /// How often the guest is to be continued and has not answered.
     awaited: u32,
     ended: bool,
+    /// What the wall relays itself has all been passed on.
+    is_relayed: bool,
 }
 
 /// Relays until the guest has ended and its output has been passed on.
@@ -49,6 +52,7 @@ pub(super) fn relay(
         is_stopped: false,
         awaited: 0,
         ended: false,
+        is_relayed: false,
     };
     while !relay.is_done() {
         relay.turn()?;
@@ -72,12 +76,14 @@ struct Ready {
     domain: bool,
     terminals: Events,
     output: [bool; 2],
+    relayed: bool,
 }
 
 impl Relay<'_> {
     fn is_done(&self) -> bool {
         let all_shown = self.console.as_ref().is_none_or(Console::is_done);
-        self.ended && self.output.is_empty() && all_shown
+        let all_relayed = self.is_relayed || self.domain.relayed().is_none();
+        self.ended && self.output.is_empty() && all_shown && all_relayed
     }
 
     fn turn(&mut self) -> anyhow::Result<()> {
@@ -88,6 +94,7 @@ impl Relay<'_> {
         if ready.domain {
             self.hear()?;
         }
+        self.is_relayed |= ready.relayed;
         if ready.output != [false; 2]
             && self.output.move_ready(&ready.output) == Moved::LimitReached
         {
@@ -107,6 +114,10 @@ impl Relay<'_> {
         let waits = [
             Some(read(self.signals.as_fd())),
             (!self.ended).then(|| read(self.domain.as_fd())),
+            self.domain
+                .relayed()
+                .filter(|_| self.ended && !self.is_relayed)
+                .map(read),
             terminals[0],
             terminals[1],
             terminals[2],
@@ -118,7 +129,7 @@ impl Relay<'_> {
             outcome => drop(outcome?),
         }
         let mut events = fds.iter().map(PollFd::revents);
-        let [signals, domain, guest, keyboard, screen] = waits.map(|wait| {
+        let [signals, domain, relayed, guest, keyboard, screen] = waits.map(|wait| {
             wait.and_then(|_| events.next())
                 .unwrap_or(PollFlags::empty())
         });
@@ -129,6 +140,7 @@ impl Relay<'_> {
         Ok(Ready {
             signals: !signals.is_empty(),
             domain: !domain.is_empty(),
+            relayed: !relayed.is_empty(),
             terminals: Events {
                 guest,
                 keyboard,
@@ -210,6 +222,7 @@ impl Relay<'_> {
         if has_ended && signals::ask_to_end(signal) {
             self.console = None;
             self.output.close();
+            self.domain.leave_relayed();
         }
     }
 
@@ -337,10 +350,19 @@ impl Relay<'_> {
     }
 
     fn finish(mut self) -> anyhow::Result<Report> {
+        if let Some(console) = &self.console {
+            console.settle();
+        }
         // Puts the terminal back.
         self.console = None;
         let output_bytes = self.output.passed_bytes();
+        let failure = self.domain.relay_failure();
         let mut report = self.domain.wait()?;
+        if let Some((stream, errno)) = failure {
+            bail!(
+                "host: {stream} cannot be written ({errno}): some of what the guest wrote is lost"
+            );
+        }
         report.usage.output_bytes = output_bytes;
         Ok(report)
     }

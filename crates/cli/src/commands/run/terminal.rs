@@ -3,15 +3,18 @@
 use super::job;
 use palisade_process::Terminal;
 use rustix::{
+    event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
-    io::Errno,
+    io::{Errno, retry_on_intr},
     termios::{
         InputModes, LocalModes, OptionalActions, OutputModes, SpecialCodeIndex, Termios, Winsize,
     },
 };
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     io::{IsTerminal, stderr, stdin, stdout},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
 };
 
 /// The terminal outside.
@@ -187,6 +190,62 @@ impl Outer {
             *byte = end_of_file;
         }
         Ok(length)
+    }
+
+    /// Reads and drops what the terminal types in answer to what a guest printed. Answers come in the order
+    /// of the questions: the last one asked here is about a mode that nobody could have guessed. A
+    /// terminal that does not answer it is given up after a while. Keys typed meanwhile are lost too, as
+    /// they would have been to the guest.
+    pub(super) fn discard_answers(&self) {
+        /// More than a terminal far away takes.
+        const PATIENCE: Duration = Duration::from_millis(500);
+        /// A guest may have asked the same before.
+        const QUIET: Duration = Duration::from_millis(20);
+        // Else whoever has the keys reads them.
+        if !self.is_raw || !self.is_ours() {
+            return;
+        }
+        let mode = 20_000 + RandomState::new().build_hasher().finish() % 10_000;
+        // CAN takes back what was begun. DECRQM is answered for unknown modes, too.
+        let question = format!("\x18\x1b[?{mode}$p");
+        if rustix::io::write(&self.screen, question.as_bytes()).is_err() {
+            return;
+        }
+        let answer = format!("?{mode};");
+        let deadline = Instant::now() + PATIENCE;
+        let mut heard = Vec::new();
+        let mut is_answered = false;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let wait = if is_answered { left.min(QUIET) } else { left };
+            if left.is_zero() || !self.drop_typed(wait, &mut heard) {
+                return;
+            }
+            let mut windows = heard.windows(answer.len());
+            is_answered |= windows.any(|typed| typed == answer.as_bytes());
+            let tail = heard.len().saturating_sub(answer.len());
+            heard.drain(..tail);
+        }
+    }
+
+    /// Takes what is typed within this time; `false` if there is nothing.
+    fn drop_typed(&self, within: Duration, to: &mut Vec<u8>) -> bool {
+        let Ok(within) = Timespec::try_from(within) else {
+            return false;
+        };
+        let mut fds = [PollFd::new(&self.keyboard, PollFlags::IN)];
+        let waited = retry_on_intr(|| rustix::event::poll(&mut fds, Some(&within)));
+        let mut buffer = [0; 4096];
+        match waited {
+            Ok(1..) => match rustix::io::read(&self.keyboard, &mut buffer) {
+                Ok(length @ 1..) => {
+                    to.extend_from_slice(&buffer[..length]);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     /// Puts the terminal back as it was found, unless it belongs to somebody else by now.

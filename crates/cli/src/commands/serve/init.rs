@@ -2,7 +2,9 @@
 //!
 //! Nothing that is there is changed: if one of the files is, none is written.
 
+use crate::say;
 use anyhow::{Context, bail};
+use palisade_policy::visible;
 use std::{
     fs::{self, OpenOptions},
     io::Write,
@@ -34,12 +36,9 @@ pub(super) fn init(folder: &Path) -> anyhow::Result<u8> {
     let file = folder.join("host.toml");
     let text = format!(
         "{file} serves a page, a filter and a component. Go on with:\n  palisade serve {file}\n  curl -i http://127.0.0.1:8080/hello/you\n",
-        file = file.display()
+        file = visible(&file.to_string_lossy())
     );
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .context("host: cannot print what was written")?;
-    Ok(0)
+    say::print(&text, "what was written")
 }
 
 fn write_new(path: &Path, content: &[u8]) -> anyhow::Result<()> {

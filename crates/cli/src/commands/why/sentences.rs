@@ -38,6 +38,13 @@ fn describe_end(report: &Report) -> String {
         (Ending::MemoryLimit, _) => {
             "was ended by the kernel, for it used more memory than --memory allows".to_owned()
         }
+        (Ending::Unprotected, _) => format!(
+            "was ended, for somebody outside moved, replaced or removed {}, which takes its protection away",
+            report
+                .lost
+                .as_deref()
+                .map_or("a protected path".into(), visible)
+        ),
         (Ending::Supervisor, _) => "was ended by whoever had started it".to_owned(),
     };
     let code = match report.exit {

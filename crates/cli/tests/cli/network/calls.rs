@@ -6,12 +6,14 @@ use crate::cli::stage::{Stage, cases};
 cases![calls_come_to_what_they_come_to_without_a_wall];
 
 /// Where the wall's answer is another: what the guest does, without a wall, and behind it.
-const DIFFERENT: [[&str; 3]; 5] = [
+const DIFFERENT: [[&str; 3]; 6] = [
     // The filter lets no such socket through to where the kernel would tell the reasons apart.
     ["no type", "ESOCKTNOSUPPORT", "EPROTONOSUPPORT"],
     // Sending before connecting is refused as by a kernel without it: programs then connect.
     ["fast open by sending", "1", "EOPNOTSUPP"],
     ["peer by sending", "127.0.0.1 7000", "ENOTCONN"],
+    // An option that is not listed is unknown, as to a kernel without it.
+    ["fast open by option", "0", "ENOPROTOOPT"],
     // No grant has a port 0.
     ["to no port", "EINVAL", "EACCES"],
     ["send three, the first to nowhere", "EINVAL", "EACCES"],

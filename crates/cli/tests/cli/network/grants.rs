@@ -13,6 +13,7 @@ cases![
     a_port_is_published_under_another,
     a_name_of_the_hosts_file_is_found_and_reached,
     a_name_does_not_grant_the_host_itself,
+    what_names_are_looked_up_with_is_not_granted,
     a_guest_finds_itself_by_the_name_of_its_machine,
     curl_reaches_names_below_a_wildcard,
     a_port_is_picked_by_the_kernel,
@@ -128,6 +129,26 @@ fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
         outcome.text().contains("127.0.0.1 inside.test"),
         "{outcome:?}"
     );
+}
+
+/// By its own name, by a mount that shows it, and by the folder that a link on the way to it lies in.
+fn what_names_are_looked_up_with_is_not_granted(stage: &Stage) {
+    let names = "127.0.0.1 localhost\n203.0.113.7 granted.test\n";
+    let with = |granted: &str, grant: &str| {
+        let flags = ["--write", granted, "--connect", grant];
+        let call = stage.script(&flags, "true");
+        in_own_network(stage, &with_names(stage, names), &call).run()
+    };
+    stage.make_folder("other");
+    let hosts = stage.text("hosts");
+    for grant in ["tcp://granted.test:80", "tcp://*.granted.test:443"] {
+        for granted in [hosts.as_str(), &stage.text(""), "/etc", "/usr/bin"] {
+            let refused = with(granted, grant);
+            refused.refuses(&["policy: the guest could change /", "--protect"]);
+        }
+        with(&stage.text("other"), grant).is_silent(0);
+    }
+    with(&stage.text(""), "tcp://203.0.113.7:80").is_silent(0);
 }
 
 fn a_guest_finds_itself_by_the_name_of_its_machine(stage: &Stage) {

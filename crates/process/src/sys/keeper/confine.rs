@@ -74,6 +74,16 @@ pub(crate) fn confine(setup: &mut Setup) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What the keeper does to itself when it will make no further domain. Its capabilities stay: it has to end
+/// processes and remove files of others.
+pub(crate) fn confine_keeper(rules: Option<kernel::Fd>, program: &[u8]) -> kernel::Result<()> {
+    kernel::prctl(SET_NO_NEW_PRIVS, 1)?;
+    if let Some(rules) = rules {
+        kernel::landlock_restrict_self(rules)?;
+    }
+    kernel::seccomp(program, false).map(drop)
+}
+
 /// A kernel without keyrings has none to leave, and inside another domain the filter around keeps
 /// everybody from them (an unnamed keyring is refused by nobody else).
 fn join_keyring() -> kernel::Result<()> {

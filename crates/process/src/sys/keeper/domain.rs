@@ -1,5 +1,6 @@
 //! Init's life: wait for the launch message, build the domain, start the guest, stay with it.
 
+use crate::quotas::Quotas;
 use crate::{
     During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, reap, record_bytes,
     send_record, wire,
@@ -24,13 +25,23 @@ pub(crate) struct Init {
     pub(crate) socket: Fd,
     /// Without namespaces init is an ordinary process in the middle of others.
     pub(crate) bare: bool,
+    /// What the domain may have of its starter's; without namespaces the guest's own limits and the
+    /// system-call filter hold it.
+    quotas: Quotas,
 }
 
 /// Runs init in a fresh child of the keeper.
-pub(crate) fn run(socket: Fd, gate: [Fd; 2], flags: u64, ids: (u32, u32), prelude: Reader) -> ! {
+pub(crate) fn run(
+    socket: Fd,
+    gate: [Fd; 2],
+    (flags, quotas): (u64, Quotas),
+    ids: (u32, u32),
+    prelude: Reader,
+) -> ! {
     let init = Init {
         socket: SOCKET,
         bare: flags & wire::PARK_BARE != 0,
+        quotas,
     };
     if settle(&init, socket, gate, ids).is_err() {
         crate::exit(125)
@@ -101,6 +112,9 @@ fn forbid_memory_exec() {
 
 /// From prelude and launch message to a running guest.
 fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
+    if !init.bare {
+        init.quotas.set()?;
+    }
     let mut setup = launch::Setup::default();
     let has_prelude = !prelude.is_empty();
     launch::perform(prelude, &mut setup)?;
@@ -110,10 +124,15 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         }
         launch::obey(init.socket, &mut setup)?;
     }
+    // A parked domain may have waited for long.
+    if has_prelude && setup.guard.is_some_and(|guard| guard.lost().is_some()) {
+        return Err(Errno::AGAIN).during(Step::Guard, 0);
+    }
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(init, &mut setup)?;
     tell_started(init, &setup);
-    for fd in setup.fds() {
+    let kept = setup.cpu_counter.map(|counter| counter.file);
+    for fd in setup.fds().iter().filter(|fd| Some(**fd) != kept) {
         kernel::close(*fd);
     }
     Ok(guest::Running {
@@ -125,8 +144,12 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
             .time_ns
             .map(|limit| setup.received_ns.saturating_add(limit)),
         cpu_time_us: setup.cpu_time_us,
+        cpu_counter: setup.cpu_counter,
         own_proc: setup.own_proc,
+        own_device: setup.own_device,
         landlock: setup.landlock,
+        guard: setup.guard,
+        meeting_places: setup.places,
     })
 }
 
@@ -160,7 +183,7 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
         (wire::ATTACHED_LISTENER, setup.listener),
         (wire::ATTACHED_FILE, setup.kept_file),
     ];
-    let mut fds = [-1; 3];
+    let mut fds = [-1; MOST_TOLD];
     let mut count = 0;
     for (bit, fd) in offered {
         if let Some(fd) = fd {
@@ -169,8 +192,26 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
             count += 1;
         }
     }
+    // The guest's own, which are closed with all of the message.
+    let owned = count;
+    let mut add = |fd| {
+        fds[count] = fd;
+        count += 1;
+    };
+    if let (true, Some(input)) = (setup.input, setup.fds().first()) {
+        record.words[wire::started::ATTACHED] |= wire::ATTACHED_INPUT;
+        add(*input);
+    }
+    for pair in &setup.pairs[..setup.pair_count] {
+        record.words[wire::started::PAIRS] += 1;
+        pair.iter().for_each(|end| add(*end));
+    }
     send_record(init.socket, &record, &fds[..count]);
-    for fd in &fds[..count] {
+    let ours = setup.pairs[..setup.pair_count].iter().map(|pair| &pair[0]);
+    for fd in fds[..owned].iter().chain(ours) {
         kernel::close(*fd);
     }
 }
+
+/// What init offers of its own, an input, and both ends of a pair for each stream.
+const MOST_TOLD: usize = 3 + 1 + 2 * guest::STANDARD_STREAMS;

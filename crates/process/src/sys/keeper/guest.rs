@@ -1,7 +1,7 @@
 //! The guest's process, from its creation to its program.
 
 use crate::wire::{self, Step};
-use crate::{During, Failure, confine, domain, kernel, launch, park, terminal};
+use crate::{During, Failure, confine, domain, guard, kernel, launch, park, places, terminal};
 use domain::Init;
 use kernel::{CStr, Errno, Fd, c};
 use launch::{Program, Setup};
@@ -21,10 +21,16 @@ pub(crate) struct Running {
     pub(crate) supervisor: Fd,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) cpu_time_us: Option<u64>,
+    pub(crate) cpu_counter: Option<launch::CpuCounter>,
     /// Where its processes are, if not at `/proc`.
     pub(crate) own_proc: Option<Fd>,
+    /// The device of the domain's own `tmpfs`.
+    pub(crate) own_device: Option<(u32, u32)>,
     /// The Landlock rules it is under.
     pub(crate) landlock: Option<Fd>,
+    pub(crate) guard: Option<guard::Guard>,
+    /// Sockets of the host's that it may connect to.
+    pub(crate) meeting_places: places::Places,
 }
 
 /// What the guest's process works on and where it leaves its failure; both processes see it until

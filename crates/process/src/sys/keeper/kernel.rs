@@ -21,17 +21,21 @@ impl Errno {
     pub(crate) const INTR: Self = Self(4);
     pub(crate) const NOEXEC: Self = Self(8);
     pub(crate) const CHILD: Self = Self(10);
+    pub(crate) const AGAIN: Self = Self(11);
     pub(crate) const ACCESS: Self = Self(13);
+    pub(crate) const BUSY: Self = Self(16);
     pub(crate) const NOTDIR: Self = Self(20);
     pub(crate) const INVAL: Self = Self(22);
     pub(crate) const NOSYS: Self = Self(38);
     pub(crate) const OVERFLOW: Self = Self(75);
+    pub(crate) const CONNREFUSED: Self = Self(111);
 }
 
 mod number {
     pub(super) const READ: usize = 0;
     pub(super) const WRITE: usize = 1;
     pub(super) const CLOSE: usize = 3;
+    pub(super) const LSEEK: usize = 8;
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
     pub(super) const RT_SIGACTION: usize = 13;
@@ -39,11 +43,13 @@ mod number {
     pub(super) const IOCTL: usize = 16;
     pub(super) const PREAD64: usize = 17;
     pub(super) const GETPID: usize = 39;
+    pub(super) const SOCKET: usize = 41;
     pub(super) const CONNECT: usize = 42;
     pub(super) const SENDMSG: usize = 46;
     pub(super) const RECVMSG: usize = 47;
     pub(super) const BIND: usize = 49;
     pub(super) const LISTEN: usize = 50;
+    pub(super) const SOCKETPAIR: usize = 53;
     pub(super) const CLONE: usize = 56;
     pub(super) const EXECVE: usize = 59;
     pub(super) const WAIT4: usize = 61;
@@ -53,6 +59,7 @@ mod number {
     pub(super) const CHDIR: usize = 80;
     pub(super) const FCHDIR: usize = 81;
     pub(super) const UMASK: usize = 95;
+    pub(super) const GETSOCKOPT: usize = 55;
     pub(super) const GETRUSAGE: usize = 98;
     pub(super) const SETPGID: usize = 109;
     pub(super) const SETSID: usize = 112;
@@ -60,6 +67,7 @@ mod number {
     pub(super) const SETRESUID: usize = 117;
     pub(super) const SETRESGID: usize = 119;
     pub(super) const CAPSET: usize = 126;
+    pub(super) const FSTATFS: usize = 138;
     pub(super) const PIVOT_ROOT: usize = 155;
     pub(super) const PRCTL: usize = 157;
     pub(super) const UMOUNT2: usize = 166;
@@ -71,6 +79,7 @@ mod number {
     pub(super) const CLOCK_GETTIME: usize = 228;
     pub(super) const EXIT_GROUP: usize = 231;
     pub(super) const KEYCTL: usize = 250;
+    pub(super) const INOTIFY_ADD_WATCH: usize = 254;
     pub(super) const OPENAT: usize = 257;
     pub(super) const MKDIRAT: usize = 258;
     pub(super) const UNLINKAT: usize = 263;
@@ -79,6 +88,7 @@ mod number {
     pub(super) const SIGNALFD4: usize = 289;
     pub(super) const DUP3: usize = 292;
     pub(super) const PIPE2: usize = 293;
+    pub(super) const INOTIFY_INIT1: usize = 294;
     pub(super) const PRLIMIT64: usize = 302;
     pub(super) const SECCOMP: usize = 317;
     pub(super) const STATX: usize = 332;
@@ -101,6 +111,7 @@ pub(crate) const AT_FDCWD: Fd = -100;
 pub(crate) const AT_EMPTY_PATH: u32 = 0x1000;
 pub(crate) const AT_RECURSIVE: u32 = 0x8000;
 pub(crate) const AT_REMOVEDIR: u32 = 0x200;
+pub(crate) const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 
 pub(crate) const O_RDONLY: u32 = 0o0;
 pub(crate) const O_WRONLY: u32 = 0o1;
@@ -143,6 +154,10 @@ pub(crate) const RESOLVE_NO_SYMLINKS: u64 = 0x04;
 pub(crate) const RESOLVE_IN_ROOT: u64 = 0x10;
 
 pub(crate) const POLLIN: i16 = 1;
+pub(crate) const POLLPRI: i16 = 2;
+
+/// An attribute of statx(2): the file is the root of a mount.
+pub(crate) const STATX_ATTR_MOUNT_ROOT: u64 = 0x2000;
 
 /// # Safety
 ///
@@ -203,6 +218,10 @@ impl<'a> CStr<'a> {
         self.0.as_ptr()
     }
 
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.len() == 1
+    }
+
     pub(crate) fn without_leading_slash(self) -> Self {
         match self.0 {
             [b'/', rest @ ..] => Self(rest),
@@ -241,7 +260,10 @@ pub(crate) struct MountAttr {
 /// `struct statx`, of which only these fields are read.
 #[repr(C)]
 pub(crate) struct Statx {
-    before_mode: [u8; 28],
+    mask: u32,
+    block_size: u32,
+    pub(crate) attributes: u64,
+    between_attributes_and_mode: [u8; 12],
     pub(crate) mode: u16,
     spare: u16,
     pub(crate) inode: u64,
@@ -249,7 +271,9 @@ pub(crate) struct Statx {
     between: [u8; 88],
     pub(crate) device_major: u32,
     pub(crate) device_minor: u32,
-    rest: [u8; 112],
+    /// Since Linux 5.8.
+    pub(crate) mount: u64,
+    rest: [u8; 104],
 }
 
 const STATX_BYTES: usize = 256;
@@ -539,16 +563,27 @@ pub(crate) fn open_resolved(at: Fd, path: CStr, flags: u32, resolve: u64) -> Res
 }
 
 pub(crate) fn statx_fd(fd: Fd) -> Result<Statx> {
+    statx(fd, c!(""), AT_EMPTY_PATH)
+}
+
+/// Of what has this name in a folder, which may be a symlink.
+pub(crate) fn statx_at(folder: Fd, name: CStr) -> Result<Statx> {
+    statx(folder, name, AT_SYMLINK_NOFOLLOW)
+}
+
+fn statx(at: Fd, path: CStr, flags: u32) -> Result<Statx> {
     const STATX_BASIC: usize = 0x7ff;
+    const STATX_MNT_ID: usize = 0x1000;
     let mut result = core::mem::MaybeUninit::<Statx>::zeroed();
-    // SAFETY: the kernel writes at most 256 bytes, the size asserted above; the path is an empty literal.
+    // SAFETY: the kernel writes at most 256 bytes, the size asserted above; the path is NUL-terminated and
+    // borrowed for the call.
     unsafe {
         call!(
             number::STATX,
-            fd,
-            c!("").pointer(),
-            AT_EMPTY_PATH,
-            STATX_BASIC,
+            at,
+            path.pointer(),
+            flags,
+            STATX_BASIC | STATX_MNT_ID,
             result.as_mut_ptr()
         )?;
         Ok(result.assume_init())
@@ -565,9 +600,21 @@ pub(crate) fn symlink(target: CStr, at: Fd, path: CStr) -> Result<()> {
     unsafe { call!(number::SYMLINKAT, target.pointer(), at, path.pointer()).map(drop) }
 }
 
-pub(crate) fn unlink(path: CStr, flags: u32) -> Result<()> {
+pub(crate) fn unlink(at: Fd, path: CStr, flags: u32) -> Result<()> {
     // SAFETY: the path is NUL-terminated and borrowed for the call.
-    unsafe { call!(number::UNLINKAT, AT_FDCWD, path.pointer(), flags).map(drop) }
+    unsafe { call!(number::UNLINKAT, at, path.pointer(), flags).map(drop) }
+}
+
+/// An instance of inotify(7) whose reads do not wait.
+pub(crate) fn inotify() -> Result<Fd> {
+    const IN_NONBLOCK_CLOEXEC: usize = 0o2_004_000;
+    // SAFETY: no pointer.
+    unsafe { call!(number::INOTIFY_INIT1, IN_NONBLOCK_CLOEXEC).map(|fd| fd as Fd) }
+}
+
+pub(crate) fn inotify_watch(inotify: Fd, path: CStr, events: u32) -> Result<()> {
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::INOTIFY_ADD_WATCH, inotify, path.pointer(), events).map(drop) }
 }
 
 pub(crate) fn directory_entries(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
@@ -1030,6 +1077,42 @@ pub(crate) fn pipe() -> Result<[Fd; 2]> {
     Ok(ends)
 }
 
+/// Two connected local sockets for bytes.
+pub(crate) fn socket_pair() -> Result<[Fd; 2]> {
+    const AF_UNIX: u32 = 1;
+    const SOCK_STREAM_CLOEXEC: u32 = 1 | O_CLOEXEC;
+    let mut ends: [Fd; 2] = [-1; 2];
+    // SAFETY: the kernel writes both descriptors into the borrowed array.
+    unsafe {
+        call!(
+            number::SOCKETPAIR,
+            AF_UNIX,
+            SOCK_STREAM_CLOEXEC,
+            0,
+            ends.as_mut_ptr()
+        )?
+    };
+    Ok(ends)
+}
+
+/// Sets where a file is read from.
+pub(crate) fn seek(fd: Fd, offset: u64) -> Result<()> {
+    const SEEK_SET: u32 = 0;
+    // SAFETY: no pointer.
+    unsafe { call!(number::LSEEK, fd, offset, SEEK_SET).map(drop) }
+}
+
+/// Attributes of the mount that a file was opened through (`ST_*` of statfs(2)).
+pub(crate) fn mount_flags(fd: Fd) -> Result<u64> {
+    /// `struct statfs` in words: the flags are the eleventh of fifteen.
+    const WORDS: usize = 15;
+    const FLAGS: usize = 10;
+    let mut words = [0u64; WORDS];
+    // SAFETY: the kernel writes 120 bytes, the size of the borrowed array.
+    unsafe { call!(number::FSTATFS, fd, words.as_mut_ptr())? };
+    Ok(words[FLAGS])
+}
+
 /// Sends one message with descriptors attached.
 pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
     send_message(socket, bytes, fds, MSG_NOSIGNAL)
@@ -1096,6 +1179,30 @@ fn send_message_to(
     // SAFETY: the header, the address, the part and the control block outlive the call, which only
     // reads them.
     unsafe { call!(number::SENDMSG, socket, &raw const message, flags) }
+}
+
+pub(crate) fn socket(family: u32, kind: u32, protocol: u32) -> Result<Fd> {
+    // SAFETY: takes numbers only.
+    unsafe { call!(number::SOCKET, family, kind, protocol).map(|fd| fd as Fd) }
+}
+
+/// The number of a socket's network namespace, which no other ever has (`SO_NETNS_COOKIE`, Linux 5.14).
+pub(crate) fn network_cookie(socket: Fd) -> Result<u64> {
+    const SO_NETNS_COOKIE: i32 = 71;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as u32;
+    // SAFETY: the kernel writes at most `length` bytes to a word that is borrowed for the call, and the length.
+    unsafe {
+        call!(
+            number::GETSOCKOPT,
+            socket,
+            SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            &raw mut cookie,
+            &raw mut length
+        )?
+    };
+    Ok(cookie)
 }
 
 pub(crate) fn connect(socket: Fd, address: &[u8]) -> Result<usize> {

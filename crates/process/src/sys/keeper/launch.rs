@@ -1,6 +1,8 @@
 //! The launch message: its arrival and the walk through its instructions.
 
-use crate::{During, Failure, confine, kernel, root, terminal, wire};
+use crate::{
+    During, Failure, confine, guard, guest, kernel, places, root, streams, terminal, wire,
+};
 use kernel::{CStr, Errno, Fd};
 use wire::{Step, op};
 
@@ -10,6 +12,8 @@ const MAX_RLIMITS: usize = 16;
 /// What the instructions have built so far and what is kept for the guest's process.
 pub(crate) struct Setup {
     pub(crate) root: Option<Fd>,
+    /// The device of the domain's own `tmpfs`, which need not be that of its root.
+    pub(crate) own_device: Option<(u32, u32)>,
     pub(crate) terminal: Option<terminal::Terminal>,
     pub(crate) terminal_replaces: u32,
     pub(crate) landlock: Option<Fd>,
@@ -22,8 +26,14 @@ pub(crate) struct Setup {
     pub(crate) tells_pid: bool,
     /// A `/proc` that only init has.
     pub(crate) own_proc: Option<Fd>,
+    /// The domain's own `devpts`, until its terminal is open.
+    pub(crate) devpts: Option<Fd>,
     /// A file of the root that the supervisor writes anew now and then.
     pub(crate) kept_file: Option<Fd>,
+    /// Where inotify(7) tells that what a mount stands on has been moved.
+    pub(crate) moves: Option<Fd>,
+    pub(crate) guard: Option<guard::Guard>,
+    pub(crate) places: places::Places,
     /// Where the supervisor learns of them, once the filter is loaded.
     pub(crate) listener: Option<Fd>,
     pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
@@ -34,16 +44,29 @@ pub(crate) struct Setup {
     pub(crate) program: Option<Program>,
     pub(crate) time_ns: Option<u64>,
     pub(crate) cpu_time_us: Option<u64>,
+    pub(crate) cpu_counter: Option<CpuCounter>,
     pub(crate) root_ns: u64,
     pub(crate) pivot_ns: u64,
     /// When the launch message had arrived.
     pub(crate) received_ns: u64,
     /// The guest's process is made before its launch message.
     pub(crate) guest_ahead: bool,
-    /// Instructions carried out so far, of prelude and launch message together.
+    /// The first of the streams was opened anew; the supervisor wants to know how far it is read.
+    pub(crate) input: bool,
+    /// Sockets in place of streams: the supervisor's end, the guest's.
+    pub(crate) pairs: [[Fd; 2]; guest::STANDARD_STREAMS],
+    pub(crate) pair_count: usize,
+    /// Steps of the plan carried out so far, of prelude and launch message together.
     items: u32,
     fds: [Fd; wire::MAX_FDS],
     fd_count: usize,
+}
+
+/// A file of a control group that counts the domain's processor time.
+#[derive(Clone, Copy)]
+pub(crate) struct CpuCounter {
+    pub(crate) file: Fd,
+    pub(crate) unit_ns: u64,
 }
 
 /// What to execute: candidates in order, arguments, environment.
@@ -59,6 +82,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             root: None,
+            own_device: None,
             terminal: None,
             terminal_replaces: 0,
             landlock: None,
@@ -67,7 +91,11 @@ impl Default for Setup {
             passed: (0, 0),
             tells_pid: false,
             own_proc: None,
+            devpts: None,
             kept_file: None,
+            moves: None,
+            guard: None,
+            places: places::Places::default(),
             listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
             rlimit_count: 0,
@@ -77,10 +105,14 @@ impl Default for Setup {
             program: None,
             time_ns: None,
             cpu_time_us: None,
+            cpu_counter: None,
             root_ns: 0,
             pivot_ns: 0,
             received_ns: 0,
             guest_ahead: false,
+            input: false,
+            pairs: [[-1; 2]; guest::STANDARD_STREAMS],
+            pair_count: 0,
             items: 0,
             fds: [-1; wire::MAX_FDS],
             fd_count: 0,
@@ -92,6 +124,13 @@ impl Setup {
     /// Descriptors that came with the message: the guest's 0, 1 and 2 first.
     pub(crate) fn fds(&self) -> &[Fd] {
         &self.fds[..self.fd_count]
+    }
+
+    /// Puts another descriptor in the place of one.
+    pub(crate) fn replace(&mut self, index: usize, fd: Fd) -> kernel::Result<()> {
+        let place = self.fds[..self.fd_count].get_mut(index);
+        kernel::close(core::mem::replace(place.ok_or(Errno::INVAL)?, fd));
+        Ok(())
     }
 
     /// The same, once.
@@ -200,8 +239,8 @@ pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failu
     kernel::clear_umask();
     while !reader.is_empty() {
         let item = setup.items;
-        setup.items += 1;
         let operation = reader.u32().during(Step::DecodeLaunch, item)?;
+        setup.items += u32::from(operation != op::REOPEN);
         perform_one(operation, &mut reader, setup, item)?;
     }
     Ok(())
@@ -222,16 +261,23 @@ fn perform_one(
         op::BIND => root::bind(reader, setup, item),
         op::ATTACH => root::attach(reader, setup, item),
         op::REMOUNT => root::remount(reader, setup, item),
+        op::REOPEN => streams::reopen(reader, setup, item),
+        op::PAIR => streams::pair(reader, setup, item),
         op::PROC => root::mount_proc(reader, setup, item),
         op::OWN_PROC => root::open_proc(setup, item),
         op::DEVPTS => root::mount_devpts(reader, setup, item),
-        op::PIVOT => root::pivot(setup, item),
+        op::SHOW => root::show(reader, setup, item),
+        op::PIVOT => root::pivot(reader, setup, item),
+        op::PLACES => places::look_up(reader, setup, item),
+        op::WATCH => guard::watch(reader, setup, item),
+        op::GUARD => guard::begin(reader, setup, item),
         op::HOST_NAME => {
             let name = reader.bytes().during(Step::DecodeLaunch, item)?;
             kernel::set_host_name(name).during(Step::HostName, item)
         }
         op::TERMINAL => terminal::open(reader, setup, item),
         op::JOIN => join_cgroup(reader, setup, item),
+        op::CPU_COUNTER => keep_counter(reader, setup).during(Step::DecodeLaunch, item),
         op::LANDLOCK => confine::prepare_landlock(reader, setup, item),
         _ => keep(operation, reader, setup).during(Step::DecodeLaunch, item),
     }
@@ -249,6 +295,14 @@ fn join_cgroup(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Fail
     kernel::write(tasks, b"0")
         .during(Step::JoinCgroup, item)
         .map(drop)
+}
+
+fn keep_counter(reader: &mut Reader, setup: &mut Setup) -> kernel::Result<()> {
+    let index = reader.u32()?;
+    let file = *setup.fds().get(index as usize).ok_or(Errno::INVAL)?;
+    let unit_ns = u64::from(reader.u32()?);
+    setup.cpu_counter = Some(CpuCounter { file, unit_ns });
+    Ok(())
 }
 
 /// Instructions for later: limits, and what the guest's own process does to itself.

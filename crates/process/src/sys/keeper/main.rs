@@ -27,13 +27,18 @@ compile_error!("the process wall speaks the x86-64 Linux system call ABI only");
 
 mod confine;
 mod domain;
+mod guard;
 mod guest;
 mod kernel;
 mod launch;
+mod maker;
 mod park;
 mod perform;
+mod places;
+mod quotas;
 mod reap;
 mod root;
+mod streams;
 mod terminal;
 #[allow(
     dead_code,

@@ -1,13 +1,14 @@
 //! The keeper's own loop: parks domains, remembers what to clean, reaps.
 
+use crate::quotas::Quotas;
 use crate::{
-    CONTROL, During, Failure, SUPERVISOR, domain, failed, kernel, launch, record_from, send_record,
-    wire,
+    CONTROL, During, Failure, SUPERVISOR, confine, domain, failed, kernel, launch, maker,
+    record_from, send_record, wire,
 };
 use kernel::{CStr, Errno, Fd, PollFd, Result};
 use wire::{Record, Step};
 
-/// Largest control message: a record and the paths to remember.
+/// Largest control message: a record and a prelude, or names to remember.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// A domain whose init has not been reaped (`pid` above zero), or a list of what to remove should the
@@ -20,13 +21,74 @@ struct Entry {
     /// Its mount namespace. Whoever holds it last waits for an RCU grace period (`namespace_unlock` in
     /// fs/namespace.c): with this that is the keeper, and the domain's end is told before.
     mounts: Option<Fd>,
-    clean: Option<(*mut u8, usize)>,
+    clean: Option<List>,
+}
+
+/// What to remove, in memory of its own: descriptors of folders, then for each a letter, a name, a NUL.
+#[derive(Clone, Copy)]
+struct List {
+    address: *mut u8,
+    length: usize,
+    folders: usize,
+}
+
+impl List {
+    fn new(folders: &[Fd], names: &[u8]) -> Result<Self> {
+        let length = size_of_val(folders) + names.len();
+        let memory = kernel::allocate(length.max(1))?;
+        let (numbers, rest) = memory.split_at_mut(size_of_val(folders));
+        for (to, folder) in numbers.chunks_exact_mut(size_of::<Fd>()).zip(folders) {
+            to.copy_from_slice(&folder.to_ne_bytes());
+        }
+        rest[..names.len()].copy_from_slice(names);
+        Ok(Self {
+            address: memory.as_mut_ptr(),
+            length: memory.len(),
+            folders: folders.len(),
+        })
+    }
+
+    fn folders_and_names(&self) -> (&[u8], &[u8]) {
+        // SAFETY: the mapping was made in `new` and is there until `release`, which takes the list.
+        let memory = unsafe { core::slice::from_raw_parts(self.address, self.length) };
+        memory.split_at(self.folders * size_of::<Fd>())
+    }
+
+    fn folders(&self) -> impl Iterator<Item = Fd> {
+        let (numbers, _) = self.folders_and_names();
+        let (numbers, _) = numbers.as_chunks();
+        numbers.iter().map(|number| Fd::from_ne_bytes(*number))
+    }
+
+    /// Removes all of it. A folder is the one that was there when the plan was carried out: what stands at
+    /// its path by now does not matter.
+    fn clean(&self) {
+        let (_, names) = self.folders_and_names();
+        let items = names.split_inclusive(|byte| *byte == 0);
+        for (folder, item) in self.folders().zip(items) {
+            if let Some((kind, name)) = item.split_first()
+                && let Some(name) = CStr::new(name)
+            {
+                clean(folder, *kind, name);
+            }
+        }
+    }
+
+    fn release(self) {
+        for folder in self.folders() {
+            kernel::close(folder);
+        }
+        // SAFETY: the mapping came from `allocate` in `new`, and nothing else points to it any more.
+        kernel::release(unsafe { core::slice::from_raw_parts_mut(self.address, self.length) });
+    }
 }
 
 /// The domains of this keeper, in memory that grows by doubling.
 struct Table {
     memory: &'static mut [u8],
     length: usize,
+    /// What each domain may have of its starter's.
+    quotas: Quotas,
 }
 
 impl Table {
@@ -34,6 +96,7 @@ impl Table {
         Ok(Self {
             memory: kernel::allocate(4096)?,
             length: 0,
+            quotas: Quotas::half_of_own(),
         })
     }
 
@@ -71,11 +134,13 @@ impl Table {
         self.entries().iter().position(|entry| entry.pid == pid)
     }
 
-    /// Takes an entry out; what it remembered goes with it.
+    /// Takes an entry out, or all lists of this number; what it remembered goes with it.
     fn forget(&mut self, pid: i32) {
-        if let Some(position) = self.position(pid) {
+        while let Some(position) = self.position(pid) {
             let entry = &mut self.entries()[position];
-            forget_paths(entry);
+            if let Some(list) = entry.clean.take() {
+                list.release();
+            }
             if let Some(mounts) = entry.mounts.take() {
                 kernel::close(mounts);
             }
@@ -83,13 +148,6 @@ impl Table {
             self.entries().swap(position, last);
             self.length = last;
         }
-    }
-}
-
-fn forget_paths(entry: &mut Entry) {
-    if let Some((address, length)) = entry.clean.take() {
-        // SAFETY: the pair came from `allocate` in `remember` and is taken out here, once.
-        kernel::release(unsafe { core::slice::from_raw_parts_mut(address, length) });
     }
 }
 
@@ -129,16 +187,34 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
     let Some(request) = record_from(&buffer[..length]) else {
         return false;
     };
-    let fds = &fds[..fd_count];
+    let mut fds = &fds[..fd_count];
     let outcome = match request.kind {
         wire::KEEPER_PARK => {
             park(table, &request, fds, &buffer[wire::RECORD_BYTES..length]);
             Ok(())
         }
+        wire::KEEPER_MAKER => {
+            maker::begin(&request, fds, &buffer[wire::RECORD_BYTES..length]);
+            Ok(())
+        }
         wire::KEEPER_MAP_IDS => map_ids(&request),
-        wire::KEEPER_REMEMBER => remember(table, &request, &buffer[wire::RECORD_BYTES..length]),
+        wire::KEEPER_REMEMBER => {
+            let remembered = remember(table, &request, fds, &buffer[wire::RECORD_BYTES..length]);
+            if remembered.is_ok() {
+                // The list's from here on.
+                fds = &[];
+            }
+            remembered
+        }
         wire::KEEPER_FORGET => {
             table.forget(not_a_process(&request));
+            Ok(())
+        }
+        wire::KEEPER_CONFINE => {
+            let program = &buffer[wire::RECORD_BYTES..length];
+            if confine::confine_keeper(fds.first().copied(), program).is_err() {
+                return false;
+            }
             Ok(())
         }
         _ => return false,
@@ -196,7 +272,7 @@ fn make_domain(
     let clone_ns = kernel::monotonic_ns();
     let Some((pid, pidfd)) = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1)? else {
         let ids = (uid as u32, gid as u32);
-        domain::run(socket, gate, flags, ids, own_copy(prelude))
+        domain::run(socket, gate, (flags, table.quotas), ids, own_copy(prelude))
     };
     kernel::close(gate[0]);
     let own_uid = flags & wire::PARK_OWN_UID != 0;
@@ -326,22 +402,21 @@ fn open_namespace(pid: i32, kind: &[u8]) -> Result<Fd> {
     kernel::open(kernel::AT_FDCWD, path, 0, 0)
 }
 
-/// Keeps a list of paths for the case that the supervisor dies. It comes before they are made, so
-/// that nothing is ever there that nobody would remove.
+/// Keeps a list for the case that the supervisor dies. It comes before anything on it is made, so that
+/// nothing is ever there that nobody would remove.
 fn remember(
     table: &mut Table,
     request: &Record,
-    paths: &[u8],
+    folders: &[Fd],
+    names: &[u8],
 ) -> core::result::Result<(), Failure> {
-    let memory = kernel::allocate(paths.len().max(1)).during(Step::Remember, 0)?;
-    memory[..paths.len()].copy_from_slice(paths);
-    let clean = Some((memory.as_mut_ptr(), memory.len()));
+    let list = List::new(folders, names).during(Step::Remember, 0)?;
     table
         .push(Entry {
             pid: not_a_process(request),
             bare: false,
             mounts: None,
-            clean,
+            clean: Some(list),
         })
         .during(Step::Remember, 1)?;
     let remembered = Record {
@@ -377,31 +452,17 @@ fn end_everything(table: &mut Table) -> ! {
         let _ = kernel::kill(entry.pid, kernel::SIGKILL);
     }
     while !matches!(kernel::wait_any(0), Err(errno) if errno == Errno::CHILD) {}
-    for entry in table.entries() {
-        if let Some((address, length)) = entry.clean {
-            // SAFETY: the pair came from `allocate` in `remember` and is not released.
-            clean(unsafe { core::slice::from_raw_parts(address, length) });
-        }
+    for list in table.entries().iter().filter_map(|entry| entry.clean) {
+        list.clean();
     }
     crate::exit(0)
 }
 
-fn clean(paths: &[u8]) {
-    for item in paths.split_inclusive(|byte| *byte == 0) {
-        let Some((kind, path)) = item.split_first() else {
-            continue;
-        };
-        if let Some(path) = CStr::new(path) {
-            clean_path(*kind, path);
-        }
-    }
-}
-
-fn clean_path(kind: u8, path: CStr) {
+fn clean(folder: Fd, kind: u8, name: CStr) {
     match kind {
-        wire::CLEAN_RMDIR => remove_dir(path),
-        wire::CLEAN_PLACEHOLDER => remove_placeholder(path, 0),
-        wire::CLEAN_PLACEHOLDER_FOLDER => remove_placeholder(path, kernel::AT_REMOVEDIR),
+        wire::CLEAN_RMDIR => remove_dir(folder, name),
+        wire::CLEAN_PLACEHOLDER => remove_placeholder(folder, name, false),
+        wire::CLEAN_PLACEHOLDER_FOLDER => remove_placeholder(folder, name, true),
         _ => {}
     }
 }
@@ -409,33 +470,46 @@ fn clean_path(kind: u8, path: CStr) {
 /// A cgroup stays busy for a moment after its last process was reaped: css references are dropped
 /// by a work queue (kernel/cgroup/cgroup.c, `cgroup_destroy_locked`). There is no event to wait
 /// for in v1, so try again, for two seconds at most.
-fn remove_dir(path: CStr) {
+fn remove_dir(parent: Fd, name: CStr) {
     const BUSY: Errno = Errno(16);
     const PAUSE_NS: u64 = 5_000_000;
     for _ in 0..400 {
-        match kernel::unlink(path, kernel::AT_REMOVEDIR) {
+        match kernel::unlink(parent, name, kernel::AT_REMOVEDIR) {
             Err(errno) if errno == BUSY => drop(kernel::poll(&mut [], Some(PAUSE_NS))),
             _ => return,
         }
     }
 }
 
-/// Removes a placeholder that no other domain holds (see `launch/placeholder.rs`) and nobody filled.
-fn remove_placeholder(path: CStr, flags: u32) {
-    let Ok(fd) = kernel::open(
-        kernel::AT_FDCWD,
-        path,
-        kernel::O_NOFOLLOW | kernel::O_NONBLOCK,
-        0,
-    ) else {
+/// Removes a placeholder that no other domain holds (see `launch/placeholder.rs`) and nobody filled or
+/// put another file in the place of: also what others have put there may be empty.
+fn remove_placeholder(parent: Fd, name: CStr, is_folder: bool) {
+    let flags = kernel::O_NOFOLLOW | kernel::O_NONBLOCK | kernel::O_NOCTTY;
+    let Ok(fd) = kernel::open(parent, name, flags, 0) else {
         return;
     };
-    let is_folder = flags != 0;
-    let is_empty = is_folder || kernel::statx_fd(fd).is_ok_and(|stat| stat.size == 0);
-    if is_empty && kernel::lock_exclusively(fd).is_ok() {
-        let _ = kernel::unlink(path, flags);
+    if is_unused_placeholder(parent, name, fd, is_folder) && kernel::lock_exclusively(fd).is_ok() {
+        let flags = if is_folder { kernel::AT_REMOVEDIR } else { 0 };
+        // A folder that was filled stays: rmdir refuses it.
+        let _ = kernel::unlink(parent, name, flags);
     }
     kernel::close(fd);
+}
+
+fn is_unused_placeholder(parent: Fd, name: CStr, fd: Fd, is_folder: bool) -> bool {
+    const FILE: u32 = 0o100_000;
+    const FOLDER: u32 = 0o040_000;
+    let (Ok(open), Ok(there)) = (kernel::statx_fd(fd), kernel::statx_at(parent, name)) else {
+        return false;
+    };
+    let is_same = (open.device_major, open.device_minor, open.inode)
+        == (there.device_major, there.device_minor, there.inode);
+    let mode = u32::from(open.mode);
+    is_same
+        && match is_folder {
+            true => mode == FOLDER | wire::PLACEHOLDER_FOLDER_MODE,
+            false => mode == FILE | wire::PLACEHOLDER_FILE_MODE && open.size == 0,
+        }
 }
 
 /// A short line under construction; what does not fit is cut, and the kernel then refuses it.

@@ -5,8 +5,8 @@
 
 use crate::guest::Running;
 use crate::wire::{self, perform};
-use crate::{confine, kernel};
-use kernel::{Errno, Fd, Result};
+use crate::{confine, kernel, park::Text};
+use kernel::{CStr, Errno, Fd, Result, c};
 use wire::RECORD_WORDS;
 
 /// `AF_UNIX`, as it begins an address.
@@ -67,6 +67,17 @@ fn carry_out(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) -> Resu
     }
     kernel::set_umask(words[perform::UMASK] as u32);
     let number = words[perform::NUMBER] as i32;
+    let mut found = Text::default();
+    let address = match words[perform::CALL] {
+        perform::CONNECT | perform::SEND if names_path(address) => {
+            find(running, address, &mut found)?
+        }
+        perform::CONNECT | perform::SEND | perform::BIND if names_abstract(address) => {
+            check_network(*socket)?;
+            address
+        }
+        _ => address,
+    };
     match words[perform::CALL] {
         perform::CONNECT => kernel::connect(*socket, address),
         perform::BIND => kernel::bind(*socket, address),
@@ -94,6 +105,65 @@ fn address<'a>(
 /// and a second Landlock domain beside the guest's would be denied what the guest's own may.
 fn names_path(address: &[u8]) -> bool {
     address.starts_with(&LOCAL) && address.get(LOCAL.len()).is_some_and(|first| *first != 0)
+}
+
+/// None at all is one that the kernel chooses.
+fn names_abstract(address: &[u8]) -> bool {
+    address.starts_with(&LOCAL) && !names_path(address)
+}
+
+/// The address of the socket that a path leads to now, by a descriptor of it: between a look at a path and
+/// its use, the guest could put something else there. The socket must lie in the domain's own `tmpfs`, or at
+/// one of these places. `EACCES` for a service of the host's; other errors are those of connect(2).
+fn find<'a>(running: &Running, address: &[u8], found: &'a mut Text) -> Result<&'a [u8]> {
+    const S_IFMT: u16 = 0o170_000;
+    const S_IFSOCK: u16 = 0o140_000;
+    let mut path = [0; perform::MOST_ADDRESS];
+    let named = address[LOCAL.len()..]
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or(&[]);
+    path[..named.len()].copy_from_slice(named);
+    let path = CStr::new(&path[..=named.len()]).ok_or(Errno::INVAL)?;
+    let socket = kernel::open(kernel::AT_FDCWD, path, kernel::O_PATH, 0)?;
+    let about = kernel::statx_fd(socket)?;
+    if about.mode & S_IFMT != S_IFSOCK {
+        return Err(Errno::CONNREFUSED);
+    }
+    let is_own = running.own_device == Some((about.device_major, about.device_minor));
+    if !is_own && !running.meeting_places.has(about.mount) {
+        return Err(Errno::ACCESS);
+    }
+    let proc = running
+        .own_proc
+        .map_or_else(|| open_path(c!("/proc")), Ok)?;
+    kernel::change_directory_fd(proc)?;
+    found
+        .text(&LOCAL)
+        .text(b"self/fd/")
+        .number(socket as u64)
+        .text(b"\0");
+    Ok(found.bytes())
+}
+
+/// Names that are no paths belong to the network namespace of their socket, which another guest may have
+/// passed on: it must be this one.
+fn check_network(socket: Fd) -> Result<()> {
+    const AF_UNIX: u32 = 1;
+    const SOCK_STREAM: u32 = 1;
+    let own = kernel::socket(AF_UNIX, SOCK_STREAM, 0)?;
+    let cookies = kernel::network_cookie(socket)
+        .and_then(|theirs| Ok((theirs, kernel::network_cookie(own)?)));
+    kernel::close(own);
+    match cookies {
+        Ok((theirs, own)) if theirs == own => Ok(()),
+        // Before Linux 5.14 nothing tells.
+        _ => Err(Errno::ACCESS),
+    }
+}
+
+fn open_path(path: CStr) -> Result<Fd> {
+    kernel::open(kernel::AT_FDCWD, path, kernel::O_PATH, 0)
 }
 
 fn contents(file: Fd) -> Result<&'static [u8]> {

@@ -2,6 +2,7 @@
 
 use crate::domain::Init;
 use crate::guest::Running;
+use crate::launch::CpuCounter;
 use crate::park::Text;
 use crate::{kernel, perform, record_bytes, record_from, send_record, terminal, wire};
 use kernel::{CStr, Fd, POLLIN, PollFd};
@@ -16,12 +17,20 @@ const WALL: u32 = 0x4000_0000;
 pub(crate) fn stay(init: &Init, running: Running) -> ! {
     let mut clock = Clock::new(&running);
     loop {
-        let mut fds = [running.children, init.socket, running.supervisor].map(|fd| PollFd {
-            fd,
-            events: POLLIN,
-            revents: 0,
-        });
+        let [children, socket, supervisor] = [running.children, init.socket, running.supervisor]
+            .map(|fd| PollFd {
+                fd,
+                events: POLLIN,
+                revents: 0,
+            });
+        let [moves, mounts] = running
+            .guard
+            .map_or(NOTHING_TO_POLL, |guard| guard.polled());
+        let mut fds = [children, socket, supervisor, moves, mounts];
         let _ = kernel::poll(&mut fds, clock.wait_ns());
+        if fds[3].revents | fds[4].revents != 0 {
+            end_if_unprotected(init, &running);
+        }
         if fds[2].revents != 0 {
             // The kernel ends every process of the namespace with its PID 1; without one, end them here.
             finish(init, 0, wire::REASON_KILLED);
@@ -35,6 +44,21 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
         if let Some(reason) = clock.expired() {
             finish(init, 0, reason);
         }
+    }
+}
+
+/// Passed over by poll(2).
+const NOTHING_TO_POLL: [PollFd; 2] = [const {
+    PollFd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }
+}; 2];
+
+fn end_if_unprotected(init: &Init, running: &Running) {
+    if let Some(lost) = running.guard.and_then(|guard| guard.lost()) {
+        finish_for(init, 0, wire::REASON_UNPROTECTED, lost);
     }
 }
 
@@ -111,6 +135,11 @@ fn tell_of_stop(init: &Init, signal: u32) {
 
 /// Ends what still runs, accounts for all of it, reports and leaves.
 fn finish(init: &Init, status: u32, reason: u64) -> ! {
+    finish_for(init, status, reason, 0)
+}
+
+/// The same for a path that is lost.
+fn finish_for(init: &Init, status: u32, reason: u64, lost: u32) -> ! {
     let guest_end_ns = kernel::monotonic_ns();
     let (status, killed) = end_all(status, reason);
     let usage = kernel::children_usage();
@@ -129,6 +158,7 @@ fn finish(init: &Init, status: u32, reason: u64) -> ! {
     words[ended::GUEST_END_NS] = guest_end_ns;
     words[ended::REAPED_NS] = kernel::monotonic_ns();
     words[ended::KILLED] = killed;
+    words[ended::LOST] = u64::from(lost);
     send_record(
         init.socket,
         &Record {
@@ -175,7 +205,7 @@ fn kill_others() {
     let _ = kernel::kill(-1, kernel::SIGKILL);
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
@@ -189,6 +219,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 struct Clock {
     deadline_ns: Option<u64>,
     cpu_time_us: Option<u64>,
+    cpu_counter: Option<CpuCounter>,
     own_proc: Option<Fd>,
     next_look_ns: u64,
 }
@@ -204,6 +235,7 @@ impl Clock {
         Self {
             deadline_ns: running.deadline_ns,
             cpu_time_us: running.cpu_time_us,
+            cpu_counter: running.cpu_counter,
             own_proc: running.own_proc,
             next_look_ns: 0,
         }
@@ -228,7 +260,11 @@ impl Clock {
             return Some(wire::REASON_TIME);
         }
         let limit_us = self.cpu_time_us.filter(|_| now_ns >= self.next_look_ns)?;
-        let used_us = domain_cpu_us(self.own_proc);
+        let used_us = match &self.cpu_counter {
+            // A group that is gone counts nothing any more: what is not known is too much.
+            Some(counter) => counted_cpu_us(counter).unwrap_or(u64::MAX),
+            None => seen_cpu_us(self.own_proc),
+        };
         if used_us >= limit_us {
             return Some(wire::REASON_CPU_TIME);
         }
@@ -238,8 +274,20 @@ impl Clock {
     }
 }
 
-/// Processor time of everything that runs in the domain and of everything that was reaped.
-fn domain_cpu_us(own_proc: Option<Fd>) -> u64 {
+/// Processor time of everything that is or was in the domain, init included, as its group counted it.
+fn counted_cpu_us(counter: &CpuCounter) -> Option<u64> {
+    let mut text = [0u8; 64];
+    let length = kernel::read_at(counter.file, &mut text, 0).ok()?;
+    let text = text.get(..length)?;
+    let first = text.iter().position(u8::is_ascii_digit)?;
+    let digits = text[first..].split(|byte| !byte.is_ascii_digit()).next()?;
+    Some(number(digits)?.saturating_mul(counter.unit_ns) / 1000)
+}
+
+/// Processor time of everything that runs in the domain and of everything that was waited for. What a
+/// parent lets go unseen (SIGCHLD ignored, `SA_NOCLDWAIT`) is lost: `wait_task_zombie` in kernel/exit.c is
+/// where a child's times are added to its parent's.
+fn seen_cpu_us(own_proc: Option<Fd>) -> u64 {
     let reaped = kernel::children_usage();
     microseconds(reaped.user) + microseconds(reaped.system) + living_cpu_us(own_proc).unwrap_or(0)
 }

@@ -10,7 +10,7 @@ use crate::{During, Failure, kernel, launch, park::Text};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
 use launch::{Reader, Setup};
 
-const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
+pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
 const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;
 
 fn root_of(setup: &Setup, item: u32) -> Result<Fd, Failure> {
@@ -36,6 +36,8 @@ pub(crate) fn make(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<
     .during(Step::OpenTarget, item)?;
     kernel::move_mount(root, place).during(Step::AttachMount, item)?;
     kernel::close(place);
+    let about = kernel::statx_fd(root).during(Step::MakeRoot, item)?;
+    setup.own_device = Some((about.device_major, about.device_minor));
     setup.root = Some(root);
     Ok(())
 }
@@ -137,17 +139,18 @@ pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), 
     let target = reader.text().during(Step::DecodeLaunch, item)?;
     let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
         .during(Step::OpenSource, item)?;
-    let found = kernel::statx_fd(file).during(Step::OpenSource, item)?;
-    if (found.device_major, found.device_minor) != device || found.inode != inode {
-        return Err(Failure {
-            step: Step::SourceChanged,
-            item,
-            errno: Errno::ACCESS,
-        });
+    if !is_file(file, device, inode).during(Step::OpenSource, item)? {
+        return Err(Errno::ACCESS).during(Step::SourceChanged, item);
     }
     let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
     kernel::close(file);
     place(setup, mount, attributes, target, item)
+}
+
+/// Whether this is the file that the message means.
+pub(crate) fn is_file(fd: Fd, device: (u32, u32), inode: u64) -> kernel::Result<bool> {
+    let found = kernel::statx_fd(fd)?;
+    Ok((found.device_major, found.device_minor) == device && found.inode == inode)
 }
 
 /// Attaches a mount that the supervisor cloned and mapped while it had the privilege to.
@@ -189,7 +192,7 @@ fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(), Failure>
     Ok(())
 }
 
-fn open_target(setup: &Setup, target: CStr, item: u32) -> Result<Fd, Failure> {
+pub(crate) fn open_target(setup: &Setup, target: CStr, item: u32) -> Result<Fd, Failure> {
     kernel::open_resolved(root_of(setup, item)?, target, kernel::O_PATH, RESOLVE_ROOT)
         .during(Step::OpenTarget, item)
 }
@@ -213,6 +216,27 @@ pub(crate) fn remount(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(
     kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
     kernel::close(mount);
     kernel::close(file);
+    Ok(())
+}
+
+/// Mounts something of the new root a second time, into a folder that is mounted there and will be the root
+/// instead.
+pub(crate) fn show(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+    let source = reader.text().during(Step::DecodeLaunch, item)?;
+    let set = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let target = reader.text().during(Step::DecodeLaunch, item)?;
+    let file = open_target(setup, source, item)?;
+    let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
+    kernel::close(file);
+    let wanted = MountAttr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation: kernel::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    kernel::set_mount_attributes(mount, 0, &wanted).during(Step::SetMountAttributes, item)?;
+    put(setup, mount, target, item)?;
+    kernel::close(mount);
     Ok(())
 }
 
@@ -244,11 +268,15 @@ fn make_proc() -> kernel::Result<Fd> {
 }
 
 /// A private set of terminals: no terminal of the host is visible.
-pub(crate) fn mount_devpts(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), Failure> {
+pub(crate) fn mount_devpts(
+    reader: &mut Reader,
+    setup: &mut Setup,
+    item: u32,
+) -> Result<(), Failure> {
     let target = reader.text().during(Step::DecodeLaunch, item)?;
     let mount = make_devpts().during(Step::MountDevpts, item)?;
     put(setup, mount, target, item)?;
-    kernel::close(mount);
+    setup.devpts = Some(mount);
     Ok(())
 }
 
@@ -258,26 +286,64 @@ fn make_devpts() -> kernel::Result<Fd> {
     kernel::fsconfig_flag(fs, c!("newinstance"))?;
     kernel::fsconfig_string(fs, c!("ptmxmode"), c!("0666"))?;
     kernel::fsconfig_string(fs, c!("mode"), c!("0620"))?;
+    // All instances but the host's own share one bound (`devpts_new_index` in fs/devpts/inode.c).
+    kernel::fsconfig_string(fs, c!("max"), c!("256"))?;
     let mount = kernel::fsmount(fs, kernel::MOUNT_ATTR_NOSUID | kernel::MOUNT_ATTR_NOEXEC);
     kernel::close(fs);
     mount
 }
 
-/// Makes the root read-only, moves into it and lets the host's file system go.
-pub(crate) fn pivot(setup: &mut Setup, item: u32) -> Result<(), Failure> {
-    let root = root_of(setup, item)?;
+/// Moves into the new root and lets the host's file system go.
+pub(crate) fn pivot(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
+    let granted = reader.text().during(Step::DecodeLaunch, item)?;
     setup.root_ns = kernel::monotonic_ns();
+    if granted.is_empty() {
+        seal(root_of(setup, item)?, item)?;
+    } else {
+        enter(setup, granted, item)?;
+    }
+    let root = root_of(setup, item)?;
+    kernel::change_directory_fd(root).during(Step::PivotRoot, item)?;
+    kernel::pivot_root_here().during(Step::PivotRoot, item)?;
+    kernel::detach_here().during(Step::DetachOldRoot, item)?;
+    if !granted.is_empty() {
+        // The `tmpfs` lay on top of the host's root, and was the first to go.
+        kernel::detach_here().during(Step::DetachOldRoot, item)?;
+        check_alone(root).during(Step::DetachOldRoot, item)?;
+    }
+    kernel::change_directory(c!("/")).during(Step::PivotRoot, item)?;
+    setup.pivot_ns = kernel::monotonic_ns();
+    Ok(())
+}
+
+/// Nothing may be mounted on top of the root: paths begin below that, but `/..` leads onto it.
+fn check_alone(root: Fd) -> kernel::Result<()> {
+    let above = kernel::open(kernel::AT_FDCWD, c!("/.."), kernel::O_PATH, 0)?;
+    let (found, wanted) = (kernel::statx_fd(above)?, kernel::statx_fd(root)?);
+    kernel::close(above);
+    let place = |file: &kernel::Statx| (file.device_major, file.device_minor, file.inode);
+    match place(&found) == place(&wanted) {
+        true => Ok(()),
+        false => Err(Errno::BUSY),
+    }
+}
+
+fn seal(root: Fd, item: u32) -> Result<(), Failure> {
     let sealed = MountAttr {
         attr_set: kernel::MOUNT_ATTR_RDONLY,
         attr_clr: 0,
         propagation: 0,
         userns_fd: 0,
     };
-    kernel::set_mount_attributes(root, 0, &sealed).during(Step::SealRoot, item)?;
-    kernel::change_directory_fd(root).during(Step::PivotRoot, item)?;
-    kernel::pivot_root_here().during(Step::PivotRoot, item)?;
-    kernel::detach_here().during(Step::DetachOldRoot, item)?;
-    kernel::change_directory(c!("/")).during(Step::PivotRoot, item)?;
-    setup.pivot_ns = kernel::monotonic_ns();
+    kernel::set_mount_attributes(root, 0, &sealed).during(Step::SealRoot, item)
+}
+
+/// Takes a folder that is mounted in the `tmpfs` for the root. The `tmpfs` goes with the host's file system;
+/// what of it was mounted into the folder stays.
+fn enter(setup: &mut Setup, folder: CStr, item: u32) -> Result<(), Failure> {
+    let own = root_of(setup, item)?;
+    let root = open_target(setup, folder, item)?;
+    kernel::close(own);
+    setup.root = Some(root);
     Ok(())
 }

@@ -32,7 +32,10 @@ pub(crate) fn open(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<
     setup.terminal_replaces = reader.u32().during(Step::DecodeLaunch, item)?;
     let in_front = reader.u32().during(Step::DecodeLaunch, item)? != 0;
     let mut settings = settings(reader).during(Step::DecodeLaunch, item)?;
-    let (master, slave) = open_pair().during(Step::OpenTerminal, item)?;
+    let (master, slave) = open_pair(setup.devpts).during(Step::OpenTerminal, item)?;
+    if let Some(devpts) = setup.devpts.take() {
+        kernel::close(devpts);
+    }
     let mut size = [rows, columns, 0, 0];
     kernel::ioctl(master, TIOCSWINSZ, &mut size).during(Step::OpenTerminal, item)?;
     kernel::ioctl(slave, TCSETS, &mut settings).during(Step::OpenTerminal, item)?;
@@ -49,11 +52,14 @@ fn settings(reader: &mut Reader) -> kernel::Result<[u8; wire::TERMIOS_BYTES]> {
     reader.bytes()?.try_into().map_err(|_| Errno::INVAL)
 }
 
-fn open_pair() -> kernel::Result<(Fd, Fd)> {
+/// By its mount: in a granted root another guest may have left something at the path. Without a private devpts
+/// the host's own is asked, by its usual name.
+fn open_pair(devpts: Option<Fd>) -> kernel::Result<(Fd, Fd)> {
     const FLAGS: u32 = kernel::O_RDWR | kernel::O_NOCTTY;
-    // Without a private devpts the host's own is asked, by its usual name.
-    let master = kernel::open(kernel::AT_FDCWD, c!("/dev/pts/ptmx"), FLAGS, 0)
-        .or_else(|_| kernel::open(kernel::AT_FDCWD, c!("/dev/ptmx"), FLAGS, 0))?;
+    let master = match devpts {
+        Some(devpts) => kernel::open(devpts, c!("ptmx"), FLAGS, 0),
+        None => kernel::open(kernel::AT_FDCWD, c!("/dev/ptmx"), FLAGS, 0),
+    }?;
     kernel::ioctl(master, TIOCSPTLCK, &mut 0i32)?;
     let slave =
         kernel::ioctl_number(master, TIOCGPTPEER, (FLAGS | kernel::O_CLOEXEC) as usize)? as Fd;

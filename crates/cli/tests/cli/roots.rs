@@ -1,0 +1,468 @@
+//! A folder as the guest's root, behind both walls.
+
+use super::{
+    stage::{Stage, cases},
+    wasm::{place_twins, run},
+};
+use palisade_suite::guest;
+use std::{
+    fs,
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
+};
+
+cases![
+    both_walls_show_the_folder,
+    what_is_made_in_the_root_is_made_in_the_folder,
+    the_domains_own_lies_over_what_the_folder_has,
+    nothing_is_made_in_the_folder_for_a_mount,
+    no_way_leads_above_the_root,
+    links_are_followed_inside,
+    a_planted_link_takes_no_mount,
+    other_grants_lie_in_the_root,
+    protected_in_the_root,
+    what_is_written_in_the_root_does_not_run,
+    sockets_in_the_root_are_not_granted,
+    cpu_time_is_counted_without_proc,
+    a_terminal_needs_no_devices,
+    names_need_a_hosts_file,
+    roots_that_cannot_be,
+];
+
+/// A folder with a static program and little else.
+fn lay(stage: &Stage) {
+    place_twins(stage);
+    stage.write("root/etc/file", "in the root\n");
+    stage.make_folder("root/programs");
+    fs::copy(stage.path("guest"), stage.path("root/programs/guest")).unwrap();
+    stage.write("secret", "a secret\n");
+}
+
+fn names(stage: &Stage, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(stage.path(folder)).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// What the native program in the root prints.
+fn native(stage: &Stage, flags: &[&str], acts: &[&str]) -> String {
+    let outcome = run(stage, flags, &[&["/programs/guest"], acts].concat()).run();
+    outcome.is_silent(0);
+    outcome.text()
+}
+
+/// The same of the module, which lies outside.
+fn module(stage: &Stage, flags: &[&str], acts: &[&str]) -> String {
+    let outcome = run(stage, flags, &[&["guest.wasm"], acts].concat()).run();
+    outcome.is_silent(0);
+    outcome.text()
+}
+
+fn both_walls_show_the_folder(stage: &Stage) {
+    lay(stage);
+    let flags = ["--read", "root:/"];
+    let outside = stage.text("secret");
+    let acts = [
+        "list",
+        "/",
+        "show",
+        "/etc/file",
+        "show",
+        "etc/file",
+        "list",
+        "/etc",
+        "put",
+        "/new",
+        "put",
+        "/etc/file",
+        "list",
+        "/usr",
+        "show",
+        "/etc/passwd",
+        "show",
+        &outside,
+    ];
+    let expected = format!(
+        "etc\nprograms\nin the root\nin the root\nfile\nput /new: EROFS\nput /etc/file: EROFS\nlist /usr: ENOENT\n\
+         show /etc/passwd: ENOENT\nshow {outside}: ENOENT\n"
+    );
+    assert_eq!(native(stage, &flags, &acts), expected);
+    assert_eq!(module(stage, &flags, &acts), expected);
+    // A file says the same.
+    stage.write("policy.toml", "[grants]\nread = ['root:/']\n");
+    let flags = ["--policy", "policy.toml"];
+    assert_eq!(native(stage, &flags, &acts), expected);
+    assert_eq!(module(stage, &flags, &acts), expected);
+}
+
+fn what_is_made_in_the_root_is_made_in_the_folder(stage: &Stage) {
+    lay(stage);
+    let flags = ["--write", "root:/", "--exec", "/programs"];
+    assert_eq!(
+        native(stage, &flags, &["put", "/native", "remove", "/etc/file"]),
+        "put /native: done\nremove /etc/file: done\n"
+    );
+    assert_eq!(
+        module(
+            stage,
+            &["--write", "root:/"],
+            &["put", "/module", "folder", "/etc/new"]
+        ),
+        "put /module: done\nfolder /etc/new: done\n"
+    );
+    assert_eq!(
+        names(stage, "root"),
+        ["etc", "module", "native", "programs"]
+    );
+    assert_eq!(names(stage, "root/etc"), ["new"]);
+    assert_eq!(stage.read("root/native"), "written\n");
+}
+
+fn the_domains_own_lies_over_what_the_folder_has(stage: &Stage) {
+    lay(stage);
+    for folder in ["root/dev", "root/proc", "root/tmp"] {
+        stage.make_folder(folder);
+        stage.write(&format!("{folder}/theirs"), "");
+    }
+    for flags in [
+        &["--read", "root:/"][..],
+        &["--write", "root:/", "--exec", "/programs"],
+    ] {
+        let acts = [
+            "put",
+            "/tmp/new",
+            "list",
+            "/tmp",
+            "put",
+            "/dev/null",
+            "put",
+            "/dev/new",
+            "show",
+            "/proc/self/comm",
+        ];
+        assert_eq!(
+            native(stage, flags, &acts),
+            "put /tmp/new: done\nnew\nput /dev/null: done\nput /dev/new: EROFS\nguest\n"
+        );
+        let acts = [
+            "put",
+            "/tmp/new",
+            "list",
+            "/tmp",
+            "put",
+            "/dev/null",
+            "put",
+            "/dev/new",
+        ];
+        assert_eq!(
+            module(stage, flags, &acts),
+            "put /tmp/new: done\nnew\nput /dev/null: done\nput /dev/new: EROFS\n"
+        );
+    }
+    for folder in ["root/dev", "root/proc", "root/tmp"] {
+        assert_eq!(names(stage, folder), ["theirs"]);
+    }
+}
+
+fn nothing_is_made_in_the_folder_for_a_mount(stage: &Stage) {
+    lay(stage);
+    let before = names(stage, "root");
+    let flags = ["--write", "root:/", "--exec", "/programs"];
+    let acts = [
+        "list",
+        "/",
+        "show",
+        "/dev/null",
+        "show",
+        "/proc/version",
+        "put",
+        "/tmp/x",
+    ];
+    let expected =
+        "etc\nprograms\nshow /dev/null: ENOENT\nshow /proc/version: ENOENT\nput /tmp/x: ENOENT\n";
+    assert_eq!(native(stage, &flags, &acts), expected);
+    assert_eq!(module(stage, &flags, &acts), expected);
+    assert_eq!(names(stage, "root"), before);
+}
+
+fn no_way_leads_above_the_root(stage: &Stage) {
+    lay(stage);
+    stage.make_folder("root/proc");
+    let secret = stage.text("secret");
+    for start in [
+        "/..",
+        "/../..",
+        "/etc/../..",
+        "/.root/..",
+        "/proc/1/root",
+        "/proc/self/root/..",
+    ] {
+        let path = format!("{start}{secret}");
+        for flags in [
+            &["--read", "root:/"][..],
+            &["--write", "root:/", "--exec", "/programs"],
+        ] {
+            for text in [
+                native(stage, flags, &["show", &path]),
+                module(stage, flags, &["show", &path]),
+            ] {
+                assert!(text.starts_with("show "), "{path}: {text}");
+            }
+        }
+    }
+    let mounts = native(
+        stage,
+        &["--read", "root:/"],
+        &["show", "/proc/self/mountinfo"],
+    );
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let expected = [
+        "/",
+        "/proc",
+        "/proc/kallsyms",
+        "/proc/keys",
+        "/proc/sys/kernel/random/boot_id",
+    ];
+    assert!(
+        points.clone().all(|point| expected.contains(&point)),
+        "{mounts}"
+    );
+    assert_eq!(points.filter(|point| *point == "/").count(), 1, "{mounts}");
+}
+
+fn links_are_followed_inside(stage: &Stage) {
+    lay(stage);
+    symlink("/programs", stage.path("root/bin")).unwrap();
+    symlink(stage.path("secret"), stage.path("root/out")).unwrap();
+    run(
+        stage,
+        &["--read", "root:/"],
+        &["guest", "show", "/etc/file", "show", "/out"],
+    )
+    .run()
+    .prints("in the root\nshow /out: ENOENT\n");
+}
+
+/// Left by an earlier guest, where palisade would mount something the next time.
+fn a_planted_link_takes_no_mount(stage: &Stage) {
+    lay(stage);
+    stage.write("outside/kept", "");
+    for name in ["dev", "proc", "tmp"] {
+        symlink(stage.path("outside"), stage.path(&format!("root/{name}"))).unwrap();
+    }
+    let flags = ["--write", "root:/", "--exec", "/programs"];
+    for told in [native, module] {
+        let text = told(
+            stage,
+            &flags,
+            &["put", "/tmp/x", "show", "/dev/null", "list", "/"],
+        );
+        assert!(!text.contains("done"), "{text}");
+    }
+    assert_eq!(names(stage, "outside"), ["kept"]);
+    run(
+        stage,
+        &["--write", "root:/", "--cwd", "/tmp"],
+        &["guest.wasm", "list", "."],
+    )
+    .run()
+    .says(125, &["/tmp", "cannot be opened"]);
+}
+
+fn other_grants_lie_in_the_root(stage: &Stage) {
+    lay(stage);
+    stage.write("data/file", "granted\n");
+    let flags = ["--read", "root:/", "--write", "data:/data"];
+    let outcome = run(stage, &flags, &["/programs/guest"]).run();
+    outcome.says(
+        125,
+        &["policy: ", "/data", "root/data does not exist", "make"],
+    );
+    run(stage, &flags, &["guest.wasm"])
+        .run()
+        .says(125, &["policy: ", "/data", "root/data does not exist"]);
+    stage.make_folder("root/data");
+    let acts = ["show", "/data/file", "put", "/data/new", "put", "/new"];
+    let expected = "granted\nput /data/new: done\nput /new: EROFS\n";
+    assert_eq!(native(stage, &flags, &acts), expected);
+    assert_eq!(module(stage, &flags, &acts), expected);
+    // From within another grant, by relative and by absolute paths.
+    let flags = [&flags[..], &["--cwd", "/data"]].concat();
+    let acts = ["show", "file", "show", "/etc/file", "show", "/data/file"];
+    let expected = "granted\nin the root\ngranted\n";
+    assert_eq!(native(stage, &flags, &acts), expected);
+    assert_eq!(module(stage, &flags, &acts), expected);
+}
+
+fn protected_in_the_root(stage: &Stage) {
+    lay(stage);
+    let flags = [
+        "--write",
+        "root:/",
+        "--exec",
+        "/programs",
+        "--protect",
+        "/etc/file",
+        "--protect",
+        "/run/absent",
+    ];
+    let acts = [
+        "put",
+        "/etc/file",
+        "remove",
+        "/etc/file",
+        "put",
+        "/run",
+        "put",
+        "/etc/new",
+    ];
+    for text in [native(stage, &flags, &acts), module(stage, &flags, &acts)] {
+        assert!(
+            text.starts_with("put /etc/file: EROFS\nremove /etc/file: EBUSY\nput /run: E"),
+            "{text}"
+        );
+        assert!(text.ends_with("put /etc/new: done\n"), "{text}");
+    }
+    assert_eq!(stage.read("root/etc/file"), "in the root\n");
+    assert!(!stage.exists("root/run"));
+}
+
+fn what_is_written_in_the_root_does_not_run(stage: &Stage) {
+    lay(stage);
+    run(stage, &["--write", "root:/"], &["/programs/guest"])
+        .run()
+        .says(126, &["/programs/guest"]);
+    assert_eq!(
+        native(stage, &["--write", "root:/", "--exec", "/"], &["put", "/x"]),
+        "put /x: done\n"
+    );
+}
+
+/// Nor are those on its file system that other grants bring.
+fn sockets_in_the_root_are_not_granted(stage: &Stage) {
+    stage.make_folder("root/run");
+    stage.make_folder("other");
+    fs::copy(guest("meet"), stage.path("root/meet")).unwrap();
+    let sockets = ["root/run/socket", "other/socket"];
+    let _servers = sockets.map(|name| UnixListener::bind(stage.path(name)).unwrap());
+    for name in sockets {
+        fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    for (grant, flags) in [("--read", &[][..]), ("--write", &["--exec", "/"])] {
+        let grants = ["run", grant, "root:/", "--read", "other:/run"];
+        let command = ["--", "/meet", "/run/socket"];
+        let words = grants.iter().chain(flags).chain(&command);
+        let met = stage.palisade(words.copied()).run();
+        met.prints("13\n");
+        let words = grants[..3].iter().chain(flags).chain(&command);
+        stage.palisade(words.copied()).run().prints("13\n");
+    }
+    let granted = format!("unix:{}:/run/socket", stage.text("root/run/socket"));
+    let words = [
+        "run",
+        "--read",
+        "root:/",
+        "--connect",
+        &granted,
+        "--",
+        "/meet",
+        "/run/socket",
+    ];
+    stage.palisade(words).run().prints("0\n");
+}
+
+/// What lies at `/proc` is the guest's to write there: it must not tell what the guest used.
+fn cpu_time_is_counted_without_proc(stage: &Stage) {
+    lay(stage);
+    stage.write("root/other/1/stat", "");
+    symlink("other", stage.path("root/proc")).unwrap();
+    let flags = [
+        "--write",
+        "root:/",
+        "--exec",
+        "/programs",
+        "--cpu-time",
+        "200ms",
+        "--allow-degraded",
+        "cpu-time",
+    ];
+    let code = |program| run(stage, &flags, &[program, "spin"]).run().code();
+    assert_eq!(code("/programs/guest"), 152);
+    assert_eq!(code("guest.wasm"), 152);
+}
+
+/// The one that palisade gives a guest in the place of its own terminal comes from no path of the guest's.
+fn a_terminal_needs_no_devices(stage: &Stage) {
+    lay(stage);
+    stage.make_folder("root/dev/pts");
+    stage.make_fifo("root/dev/pts/ptmx");
+    fs::rename(stage.path("root/dev"), stage.path("root/devices")).unwrap();
+    symlink("devices", stage.path("root/dev")).unwrap();
+    let words = format!(
+        "{} run --write root:/ --exec /programs -- /programs/guest tty",
+        stage.program().display()
+    );
+    let mut call = stage.call("/usr/bin/script".as_ref(), ["-qec", &words, "/dev/null"]);
+    call.command.env("TERM", "dumb");
+    let outcome = call.run();
+    assert!(outcome.text().contains("111"), "{outcome:?}");
+}
+
+fn names_need_a_hosts_file(stage: &Stage) {
+    lay(stage);
+    let flags = ["--read", "root:/", "--connect", "tcp://localhost:1"];
+    let outcome = run(stage, &flags, &["/programs/guest", "list", "/"]).run();
+    if outcome.code() != 0 {
+        outcome.says(125, &["policy: ", "/etc/hosts", "does not exist"]);
+    }
+    stage.write("root/etc/hosts", "");
+    let text = native(stage, &flags, &["show", "/etc/hosts"]);
+    assert!(text.contains("localhost") || text.is_empty(), "{text}");
+}
+
+fn roots_that_cannot_be(stage: &Stage) {
+    lay(stage);
+    for (grant, why) in [
+        ("/:/", "the host's `/` cannot be granted"),
+        ("/proc:/", "cannot be granted"),
+        ("/dev:/", "cannot be granted"),
+        ("secret:/", "only a folder can be the guest's root"),
+        ("absent:/", "does not exist"),
+    ] {
+        for program in ["/programs/guest", "guest.wasm"] {
+            run(stage, &["--read", grant], &[program])
+                .run()
+                .says(125, &["policy: ", why]);
+        }
+    }
+    symlink("/", stage.path("top")).unwrap();
+    run(stage, &["--read", "top:/"], &["/bin/true"])
+        .run()
+        .says(125, &["policy: ", "cannot be granted"]);
+    run(
+        stage,
+        &["--read", "root:/", "--read", "cache:/"],
+        &["guest.wasm"],
+    )
+    .run()
+    .says(125, &["policy: ", "two host paths"]);
+    run(
+        stage,
+        &["--read", "root:/", "--device", "/dev/tty"],
+        &["/programs/guest"],
+    )
+    .run()
+    .says(125, &["policy: ", "root/dev does not exist"]);
+    run(
+        stage,
+        &["--read", "root:/", "--profile", "palisade"],
+        &["/programs/guest"],
+    )
+    .run()
+    .says(125, &["policy: ", "profile `palisade`"]);
+}

@@ -1,0 +1,137 @@
+//! Whether a guest could change what a path of the host's leads to.
+//!
+//! Palisade reads files and executes programs outside the wall while a guest runs, and after it: none of them may
+//! be of the guest's making. The question is asked of every step of the path, for any of them could be replaced:
+//!
+//! ```text
+//!  /etc/resolv.conf ─▶ /etc, /etc/resolv.conf (a link), /run, /run/systemd, …/stub-resolv.conf
+//! ```
+//!
+//! Folders are compared by what they are, device and inode, so that another name for a granted one, a link or a
+//! bind mount, changes nothing. Hard links are not searched for.
+
+use crate::{
+    host::{Host, Identity, Mount, other_paths},
+    layout::Layout,
+};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    ffi::OsString,
+    path::{Component, Path, PathBuf},
+};
+
+/// As many links as the kernel follows, path_resolution(7).
+const MOST_LINKS: usize = 40;
+
+/// What a guest with this layout could change on this host.
+pub(crate) struct Reach<'a> {
+    layout: &'a Layout,
+    host: &'a dyn Host,
+    mounts: OnceCell<Vec<Mount>>,
+    /// What lies at a path, asked once.
+    identities: RefCell<BTreeMap<PathBuf, Option<Identity>>>,
+    links: RefCell<BTreeMap<PathBuf, Option<PathBuf>>>,
+}
+
+/// One step of a path: something that lies in a folder without links on the way to it.
+struct Hop {
+    path: PathBuf,
+    /// The path leads here: what it holds counts, and not only that it is this.
+    is_last: bool,
+}
+
+impl<'a> Reach<'a> {
+    pub(crate) fn new(layout: &'a Layout, host: &'a dyn Host) -> Self {
+        Self {
+            layout,
+            host,
+            mounts: OnceCell::new(),
+            identities: RefCell::default(),
+            links: RefCell::default(),
+        }
+    }
+
+    /// Whether the guest could change what lies at `path`, or what the path leads to. What is not there yet could be
+    /// made.
+    pub(crate) fn can_change(&self, path: &Path) -> bool {
+        self.layout.writes_to_host() && self.hops(path).iter().any(|hop| self.can_change_hop(hop))
+    }
+
+    /// The first of these paths that it could change.
+    pub(crate) fn find(&self, paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+        paths.into_iter().find(|path| self.can_change(path))
+    }
+
+    fn can_change_hop(&self, hop: &Hop) -> bool {
+        let others = other_paths(&hop.path, self.mounts());
+        let mut paths = std::iter::once(&hop.path).chain(&others);
+        let identify = |path: &Path| self.identify(path);
+        paths.any(|path| self.layout.can_change(path, hop.is_last, &identify))
+    }
+
+    fn mounts(&self) -> &[Mount] {
+        self.mounts
+            .get_or_init(|| self.host.mounts().unwrap_or_default())
+    }
+
+    fn identify(&self, path: &Path) -> Option<Identity> {
+        let mut identities = self.identities.borrow_mut();
+        let find = || self.host.find(path).ok().map(|found| found.identity);
+        *identities.entry(path.into()).or_insert_with(find)
+    }
+
+    fn link(&self, path: &Path) -> Option<PathBuf> {
+        let mut links = self.links.borrow_mut();
+        let read = || self.host.link(path);
+        links.entry(path.into()).or_insert_with(read).clone()
+    }
+
+    /// Every step of the way, links included.
+    fn hops(&self, path: &Path) -> Vec<Hop> {
+        let mut hops: Vec<Hop> = Vec::new();
+        let mut at = PathBuf::from("/");
+        let mut rest: VecDeque<OsString> = words(path).collect();
+        let mut links = 0;
+        while let Some(word) = rest.pop_front() {
+            if word == ".." {
+                at.pop();
+                continue;
+            }
+            let path = at.join(&word);
+            let target = self.link(&path).filter(|_| links < MOST_LINKS);
+            let is_last = rest.is_empty() && target.is_none();
+            hops.push(Hop {
+                path: path.clone(),
+                is_last,
+            });
+            match target {
+                Some(target) => {
+                    links += 1;
+                    if target.is_absolute() {
+                        at = "/".into();
+                    }
+                    let ahead: Vec<_> = words(&target).collect();
+                    ahead
+                        .into_iter()
+                        .rev()
+                        .for_each(|word| rest.push_front(word));
+                }
+                None => at = path,
+            }
+        }
+        hops
+    }
+}
+
+/// Names and `..`, without what says nothing.
+fn words(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.into()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;
