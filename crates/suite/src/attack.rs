@@ -243,6 +243,8 @@ pub struct Attack {
     pub control: Control,
     /// A launcher that refuses to start has also stopped it.
     pub refusal_counts: bool,
+    /// Takes much of what the kernel counts for each user: one run of it at a time.
+    pub in_turn: bool,
     /// How often the launcher starts in one run: more than once for races.
     pub launches: usize,
     /// When the run is cut off.
@@ -266,6 +268,7 @@ impl Attack {
             granted_by: &[],
             control: Control::NoGrant(Controls::GrantedRead),
             refusal_counts: false,
+            in_turn: false,
             launches: 1,
             deadline_ms: 5_000,
             pending: None,
@@ -377,10 +380,11 @@ impl Attack {
         self
     }
 
-    /// Whether it takes what the kernel counts for each user, until there is no more.
+    /// One run at a time.
     #[must_use]
-    pub const fn exhausts_its_user(&self) -> bool {
-        matches!(self.witness, Witness::Trace(Trace::Exhausted(_)))
+    pub const fn in_turn(mut self) -> Self {
+        self.in_turn = true;
+        self
     }
 
     /// Whether the table says that it succeeds behind a wall under `policy`.

@@ -55,7 +55,7 @@ impl Runner {
         };
         cell.get_or_init(|| {
             // One run at a time may take what all runs of a user share.
-            let turn = attack.exhausts_its_user().then(|| self.turn.lock());
+            let turn = attack.in_turn.then(|| self.turn.lock());
             let outcome = self.ground.run(tool, attack, policy, user);
             drop(turn);
             outcome

@@ -12,6 +12,7 @@ const SHARED: usize = 71;
 const fn exhausts(what: &'static str) -> Attack {
     Attack::new(SHARED, Witness::Trace(Trace::Exhausted(what)))
         .ungrantable(OwnEventfd)
+        .in_turn()
         .within_ms(20_000)
 }
 

@@ -39,8 +39,9 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::ForkBomb | Guest::ZombieHoard => processes(Trace::Processes(100)),
         Guest::ThreadBomb => processes(Trace::Threads(100)),
         Guest::MemoryBomb | Guest::MemfdBomb | Guest::SharedBomb => memory(),
-        Guest::PipeMemory
-        | Guest::StreamMemory
+        // A user whose pipes hold more than 64 MiB gets small ones (`fs.pipe-user-pages-soft`).
+        Guest::PipeMemory => kernel_memory().in_turn(),
+        Guest::StreamMemory
         | Guest::DatagramMemory
         | Guest::SegmentMemory
         | Guest::MessageMemory
