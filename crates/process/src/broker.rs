@@ -114,8 +114,7 @@ struct Shared {
     /// Where the guest finds names below a wildcard.
     proxy: Option<Proxy>,
     performer: Performer,
-    /// Where the memory of sockets is limited, who makes them.
-    maker: Option<Maker>,
+    maker: Maker,
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
     repeated: Repeated,
@@ -197,9 +196,9 @@ impl Prepared {
         hosts_file: Option<OwnedFd>,
         plan: &Plan,
         socket: &OwnedFd,
-        maker: Option<Maker>,
+        maker: Maker,
     ) -> io::Result<Broker> {
-        maker.as_ref().map(Maker::confirm).transpose()?;
+        maker.confirm()?;
         let walls = Kept::of_broker().walls(None).map_err(io::Error::other)?;
         let (asker, asked) = self.names.unzip();
         let names = match asker {
@@ -265,9 +264,7 @@ impl Broker {
         if let (Some(thread), Err(RecvTimeoutError::Disconnected)) = (self.thread.take(), waited) {
             let _ = thread.join();
         }
-        if let Some(maker) = &self.shared.maker {
-            maker.dismiss();
-        }
+        self.shared.maker.dismiss();
         let (different, more) = self.shared.observations.drain();
         Observed { different, more }
     }
@@ -279,7 +276,7 @@ impl Shared {
         if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.address() == to)
             && let Some(from) = call::own_address(socket)?
         {
-            proxy.admit(canonical(from), guest::identify(caller));
+            proxy.admit(canonical(from), guest::identify(&self.maker, caller));
         }
         Ok(())
     }

@@ -234,8 +234,8 @@ impl Keeper {
         })
     }
 
-    /// Asks for a process that makes sockets as a member of these groups: one of version 2 to be born in, or
-    /// the `tasks` files of others, under this filter. Gives the socket to it.
+    /// Asks for a process that makes descriptors, under this filter, as a member of these groups: one of
+    /// version 2 to be born in, or the `tasks` files of others. Gives the socket to it.
     pub(crate) fn order_maker(
         &self,
         born_in: Option<BorrowedFd<'_>>,

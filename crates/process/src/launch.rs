@@ -272,7 +272,10 @@ impl Launcher {
         };
         let tasks = held.cgroups_to_join()?;
         let counter = held.cpu_counter()?;
-        let maker = maker_of(plan, &held, &keeper)?;
+        let maker = match plan.is_brokered() {
+            true => Some(maker_of(plan, &held, &keeper)?),
+            false => None,
+        };
         let listeners = Listeners::of(plan, streams.passed)?;
         let mut network = broker::Prepared::of(plan).map_err(LaunchError::Broker)?;
         let mut fds = ready.fds().to_vec();
@@ -338,8 +341,10 @@ impl Launcher {
         // Its copies of the guest's ends must go before anybody waits for their end.
         drop(fds);
         let broker = listener
-            .zip(network)
-            .map(|(listener, network)| network.start(listener, hosts_file, plan, &socket, maker))
+            .zip(network.zip(maker))
+            .map(|(listener, (network, maker))| {
+                network.start(listener, hosts_file, plan, &socket, maker)
+            })
             .transpose()
             .map_err(LaunchError::Broker)?;
         held.sweep(plan);
@@ -405,18 +410,20 @@ impl Successor {
     }
 }
 
-/// Who makes the guest's sockets of the host's network, where their memory is limited.
-fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Option<Maker>, LaunchError> {
+/// Who opens what the broker must not; and makes the guest's sockets of the host's network, where their memory
+/// is limited.
+fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchError> {
     let need = &plan.held_by_cgroup;
-    let Some(memory_bytes) = need.memory_bytes.filter(|_| plan.makes_host_sockets()) else {
-        return Ok(None);
+    let memory_bytes = need.memory_bytes.filter(|_| plan.makes_host_sockets());
+    let (born_in, tasks) = match memory_bytes {
+        Some(_) => held.memory_group()?,
+        None => (None, None),
     };
-    let (born_in, tasks) = held.memory_group()?;
     let [born_in, tasks] = [&born_in, &tasks].map(|group| group.as_ref().map(AsFd::as_fd));
     let filter = seccomp::compile(&seccomp::maker())?;
     let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
     let socket = keeper.order_maker(born_in, tasks, &filter)?;
-    Ok(Some(Maker::ordered(socket, memory_bytes)))
+    Ok(Maker::ordered(socket, memory_bytes))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

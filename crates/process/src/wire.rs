@@ -44,9 +44,9 @@ pub const KEEPER_REMEMBER: u64 = 3;
 /// The supervisor has removed everything with this number itself. Words: the number.
 pub const KEEPER_FORGET: u64 = 4;
 
-/// Fork a process that makes internet sockets on behalf of a domain. Words: 1 if the second descriptor is
-/// the cgroup to be born in. Descriptors: its socket; that cgroup, or `tasks` files of cgroups to join. The
-/// program of its system-call filter follows the record.
+/// Fork a process that makes descriptors for who answers a domain's calls. Words: 1 if the second descriptor
+/// is the cgroup to be born in. Descriptors: its socket; that cgroup, or `tasks` files of cgroups to join, if
+/// any. The program of its system-call filter follows the record.
 pub const KEEPER_MAKER: u64 = 5;
 
 /// No further domain will be asked for: give up what seeing those there are to their end does not need. A
@@ -60,8 +60,23 @@ pub const KEEPER_CONFINE: u64 = 9;
 pub const MAKE_SOCKET: u64 = 6;
 /// It is in its cgroup.
 pub const MAKER_READY: u64 = 7;
-/// The socket. Descriptor: it.
-pub const SOCKET_MADE: u64 = 8;
+/// What was asked for. Descriptors: it.
+pub const MADE: u64 = 8;
+/// Open files of a thread's in `/proc`. Words: its number, which (a number of `of_thread`).
+pub const OPEN_OF_THREAD: u64 = 10;
+
+/// Where that process has `/proc` open.
+pub const MAKERS_PROC: i32 = 4;
+
+/// Files of a thread's, proc(5).
+pub mod of_thread {
+    /// What it is called, and its `status`.
+    pub const NAMES: u64 = 0;
+    /// Where it stands.
+    pub const FOLDER: u64 = 1;
+    /// Its memory, to write to, and what is mapped there.
+    pub const MEMORY: u64 = 2;
+}
 
 // Keeper to supervisor.
 

@@ -43,6 +43,8 @@ const REFUSED: i32 = 1;
 /// Exit codes of a launcher that refused or failed: palisade's is 125, others' are lower.
 /// 126 and 127 mean that it could not execute the guest, which no refusal explains.
 const LAUNCHER_FAILED: RangeInclusive<i32> = 1..=125;
+/// What palisade says when it ends a domain because a protected path was moved outside.
+const ENDED_UNPROTECTED: &str = "which takes its protection away, and the guest was ended";
 /// 128 + SIGSYS.
 const KILLED_BY_FILTER: i32 = 128 + 31;
 
@@ -67,6 +69,8 @@ impl Outcome {
             Some(code) if !self.begun && LAUNCHER_FAILED.contains(&code) => {
                 Verdict::Refused(said())
             }
+            // Before its first words.
+            _ if !self.begun && self.stderr.contains(ENDED_UNPROTECTED) => Verdict::Refused(said()),
             _ if !self.begun => Verdict::Void(format!("the guest never began: {}", said())),
             Some(UNSTAGED) => Verdict::Void(said()),
             None => Verdict::Void(format!("hung for {} ms: {}", self.lasted_ms, said())),
@@ -138,6 +142,18 @@ mod tests {
             ..ended(127, "not found")
         };
         assert!(matches!(outcome.verdict(), Verdict::Void(_)));
+    }
+
+    #[test]
+    fn a_guest_that_is_ended_before_it_began_was_refused() {
+        let said = "palisade: host: sub was moved, replaced or removed outside, which takes its \
+                    protection away, and the guest was ended; look at what is there now";
+        let outcome = |stderr| Outcome {
+            begun: false,
+            ..ended(137, stderr)
+        };
+        assert!(matches!(outcome(said).verdict(), Verdict::Refused(_)));
+        assert!(matches!(outcome("").verdict(), Verdict::Void(_)));
     }
 
     #[test]

@@ -75,9 +75,10 @@ impl Brokered<'_> {
             .filter(|flags| (SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).contains(*flags))
             .ok_or(Errno::INVAL)?;
         let made_with = flags | SocketFlags::CLOEXEC;
-        let socket = match &self.shared.maker {
-            Some(maker) => maker.make(family, kind & TYPE_MASK | made_with.bits(), protocol)?,
-            None => rustix::net::socket_with(
+        let maker = &self.shared.maker;
+        let socket = match maker.makes_sockets() {
+            true => maker.make(family, kind & TYPE_MASK | made_with.bits(), protocol)?,
+            false => rustix::net::socket_with(
                 AddressFamily::from_raw(family as u16),
                 SocketType::from_raw(kind & TYPE_MASK),
                 made_with,
@@ -153,9 +154,7 @@ impl Brokered<'_> {
             return Err(Errno::OPNOTSUPP);
         }
         self.judge_listening(&socket)?;
-        let maker = self.shared.maker.as_ref();
-        let backlog = maker.map_or(backlog, |maker| maker.backlog(backlog));
-        rustix::net::listen(&socket, backlog)?;
+        rustix::net::listen(&socket, self.shared.maker.backlog(backlog))?;
         // Another thread of the guest's may have taken its address from it meanwhile.
         self.judge_listening(&socket).inspect_err(|_| {
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
@@ -204,9 +203,13 @@ impl Brokered<'_> {
     /// The open socket behind the first argument. Memory is read before it, never after: the thread
     /// is known to be the caller by then.
     pub(super) fn descriptor(&mut self) -> Result<OwnedFd, Errno> {
-        let listener = self.shared.listener.as_fd();
-        self.threads
-            .descriptor(listener, self.call, self.call.arguments[0])
+        self.own_descriptor(self.call.arguments[0])
+    }
+
+    /// The caller's descriptor of this number.
+    pub(super) fn own_descriptor(&mut self, number: u64) -> Result<OwnedFd, Errno> {
+        let (maker, listener) = (&self.shared.maker, self.shared.listener.as_fd());
+        self.threads.descriptor(maker, listener, self.call, number)
     }
 
     /// What the gate says, and a refusal remembered.
@@ -224,7 +227,7 @@ impl Brokered<'_> {
 
     fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
         // Who it was is asked of a call that was refused only.
-        let process = guest::identify(self.call.thread);
+        let process = guest::identify(&self.shared.maker, self.call.thread);
         let call = self.kind();
         let target = match canonical(asked) {
             UNBOUND if call == Call::Listen => Target::Unbound(transport),

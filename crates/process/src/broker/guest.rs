@@ -1,6 +1,6 @@
 //! Whose call it is: the guest's threads, their descriptors and their memory.
 
-use super::request::Source;
+use super::{maker::Maker, request::Source};
 use crate::sys::{
     maps,
     notify::{self, Notification},
@@ -12,7 +12,8 @@ use rustix::{
 };
 use std::{
     collections::HashMap,
-    fs,
+    fs::File,
+    io::Read,
     os::{
         fd::{BorrowedFd, OwnedFd},
         unix::fs::FileExt,
@@ -34,6 +35,7 @@ impl Threads {
     /// The caller's own descriptor of this number: the same open socket, not another one.
     pub(super) fn descriptor(
         &mut self,
+        maker: &Maker,
         listener: BorrowedFd<'_>,
         call: &Notification,
         number: u64,
@@ -50,7 +52,7 @@ impl Threads {
                 got => return got,
             }
         }
-        let (thread, is_thread) = open(call.thread)?;
+        let (thread, is_thread) = open(maker, call.thread)?;
         let got = get(&thread, number);
         // The thread was found by its number, which is only surely its own while it waits.
         if !notify::is_waiting(listener, call.id) {
@@ -76,10 +78,11 @@ fn get(thread: &OwnedFd, number: i32) -> Result<OwnedFd, Errno> {
 
 /// Before Linux 6.9 only a process has a descriptor; its first thread has the same open files, unless
 /// the guest unshared them. Tells whether it is the thread's own.
-fn open(thread: u32) -> Result<(OwnedFd, bool), Errno> {
+fn open(maker: &Maker, thread: u32) -> Result<(OwnedFd, bool), Errno> {
     match notify::open_thread(thread) {
         Err(Errno::INVAL) => {
-            let leader = leader_of(thread).ok_or(Errno::SRCH)?;
+            let status = Status::of(maker, thread).ok_or(Errno::SRCH)?;
+            let leader = status.leader().ok_or(Errno::SRCH)?;
             let opened = rustix::process::pidfd_open(leader, PidfdFlags::empty())?;
             Ok((opened, false))
         }
@@ -87,34 +90,52 @@ fn open(thread: u32) -> Result<(OwnedFd, bool), Errno> {
     }
 }
 
-fn leader_of(thread: u32) -> Option<Pid> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    Pid::from_raw(field(&status, "Tgid:")?.parse().ok()?)
-}
-
 /// Who called, for a report: its number on the host and the name it gives itself.
-pub(super) fn identify(thread: u32) -> Process {
-    let name = fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+pub(super) fn identify(maker: &Maker, thread: u32) -> Process {
+    let mut name = Vec::new();
+    let mut leader = None;
+    if let Ok([mut comm, status]) = maker.names_of(thread) {
+        let _ = comm.read_to_end(&mut name);
+        leader = Status::read(status).and_then(|status| status.leader());
+    }
     let name = String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name));
     Process {
-        pid: leader_of(thread).map_or(thread, |leader| leader.as_raw_nonzero().get() as u32),
+        pid: leader.map_or(thread, |leader| leader.as_raw_nonzero().get() as u32),
         name: name.into_owned(),
     }
 }
 
-/// A line of proc_pid_status(5). The process's own name stands in one of them, with its line breaks
-/// escaped.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = status.lines();
-    lines
-        .find_map(|line| line.strip_prefix(name))
-        .map(str::trim)
+/// The file mode bits that the caller leaves out of what it makes.
+pub(super) fn umask(maker: &Maker, thread: u32) -> Option<u32> {
+    u32::from_str_radix(Status::of(maker, thread)?.field("Umask:")?, 8).ok()
 }
 
-/// The file mode bits that the caller leaves out of what it makes.
-pub(super) fn umask(thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    u32::from_str_radix(field(&status, "Umask:")?, 8).ok()
+/// What proc_pid_status(5) says.
+struct Status(String);
+
+impl Status {
+    fn of(maker: &Maker, thread: u32) -> Option<Self> {
+        let [_, status] = maker.names_of(thread).ok()?;
+        Self::read(status)
+    }
+
+    fn read(mut file: File) -> Option<Self> {
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        Some(Self(text))
+    }
+
+    fn leader(&self) -> Option<Pid> {
+        Pid::from_raw(self.field("Tgid:")?.parse().ok()?)
+    }
+
+    /// The process's own name stands in one of the lines, with its line breaks escaped.
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        lines
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    }
 }
 
 impl Source for Notification {
@@ -140,21 +161,18 @@ pub(super) struct Memory(Arc<Files>);
 
 #[derive(Debug)]
 struct Files {
-    memory: fs::File,
-    maps: fs::File,
+    memory: File,
+    maps: File,
 }
 
 impl Memory {
-    pub(super) fn of(thread: u32) -> Result<Self, Errno> {
-        let open = |name, options: &fs::OpenOptions| {
-            options
-                .open(format!("/proc/{thread}/{name}"))
-                .map_err(|_| Errno::SRCH)
-        };
-        Ok(Self(Arc::new(Files {
-            memory: open("mem", fs::OpenOptions::new().write(true))?,
-            maps: open("maps", fs::OpenOptions::new().read(true))?,
-        })))
+    pub(super) fn of(maker: &Maker, thread: u32) -> Result<Self, Errno> {
+        let files = maker.memory_of(thread);
+        files.map(Self::new).map_err(|_| Errno::SRCH)
+    }
+
+    fn new([memory, maps]: [File; 2]) -> Self {
+        Self(Arc::new(Files { memory, maps }))
     }
 
     /// `EFAULT` where the guest could not write itself: the same that the kernel would say.
@@ -180,7 +198,8 @@ mod tests {
 
     #[test]
     fn nothing_is_written_where_the_guest_could_not() {
-        let memory = Memory::of(std::process::id()).unwrap();
+        let mem = File::options().write(true).open("/proc/self/mem").unwrap();
+        let memory = Memory::new([mem, File::open("/proc/self/maps").unwrap()]);
         let mut result = vec![0u8; 8];
         let at = result.as_mut_ptr() as u64;
         assert_eq!(memory.write(at + 2, &[1, 2]), Ok(()));

@@ -3,9 +3,9 @@
 //! The filter cannot tell them from internet sockets, for it sees a descriptor's number only. Letting
 //! them through would let another thread put an internet socket under that number meanwhile, and
 //! carrying them out here would show the supervisor's credentials to the other end and look for paths
-//! in the host's file system. Where the guest connects to a path, it is the socket that is there then, and it
-//! must be the domain's own or granted: a folder is not granted with the services in it. So a child of init's does it, in the domain, as the guest's user, on the
-//! same open socket. Its pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
+//! in the host's file system. So a child of init's does it, in the domain, as the guest's user, on the same
+//! open socket. Where the guest connects to a path, it is the socket that is there then, and it must be the
+//! domain's own or granted: a folder is not granted with the services in it. The child's pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
 //! its caller does not wait any more.
 
 use super::{Shared, guest};
@@ -16,7 +16,7 @@ use crate::{
     wire::{self, perform},
 };
 use rustix::{
-    fs::{MemfdFlags, Mode, OFlags},
+    fs::MemfdFlags,
     io::Errno,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
     pipe::PipeFlags,
@@ -102,12 +102,12 @@ impl Performer {
             return Err(Errno::ACCESS);
         }
         let (result, answer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let folder = is_relative(request.address).then(|| folder_of(caller.thread));
+        let folder = is_relative(request.address).then(|| shared.maker.folder_of(caller.thread));
         let folder = folder.transpose()?;
         let data = (!request.data.is_empty()).then(|| in_memory(request.data));
         let data = data.transpose()?;
         let umask = match request.call {
-            perform::BIND => guest::umask(caller.thread).ok_or(Errno::SRCH)?,
+            perform::BIND => guest::umask(&shared.maker, caller.thread).ok_or(Errno::SRCH)?,
             _ => 0,
         };
         // Folder and umask were found by the caller's number.
@@ -168,11 +168,6 @@ fn names_path(address: &[u8]) -> bool {
     let path = address.strip_prefix(&LOCAL);
     path.and_then(<[u8]>::first)
         .is_some_and(|first| *first != 0)
-}
-
-fn folder_of(thread: u32) -> Result<OwnedFd, Errno> {
-    let path = format!("/proc/{thread}/cwd");
-    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn in_memory(data: &[u8]) -> Result<OwnedFd, Errno> {

@@ -1,4 +1,4 @@
-//! The supervisor's end of the process that makes a domain's sockets: see `sys/keeper/maker.rs`.
+//! The supervisor's end of the process that makes descriptors for a broker: see `sys/keeper/maker.rs`.
 
 use crate::{
     keeper::{receive_record, record_bytes},
@@ -6,7 +6,10 @@ use crate::{
 };
 use rustix::{io::Errno, net::SendFlags, net::sockopt};
 use std::{
+    collections::VecDeque,
+    fs::File,
     os::fd::{AsFd, OwnedFd},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -18,62 +21,111 @@ const SHARE_OF_WAITING: u64 = 16;
 /// The default of `net.ipv4.tcp_rmem`: nobody reads from them, so it does not grow.
 const RECEIVE_BUFFER_BYTES: u64 = 128 * 1024;
 
-/// A process that makes sockets as a member of the domain's memory group. It ends when this is dropped.
+/// A process that makes what a broker needs and must not make itself. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Maker {
-    socket: OwnedFd,
-    /// Of one socket that listens.
-    most_waiting: u32,
+    /// One asks at a time.
+    socket: Mutex<OwnedFd>,
+    /// What the domain may have, where the process is a member of its memory group.
+    memory_bytes: Option<u64>,
 }
 
 impl Maker {
-    /// The one that was ordered at the other end of this socket, for a domain of so much memory.
-    pub(crate) fn ordered(socket: OwnedFd, memory_bytes: u64) -> Self {
-        let most_waiting = memory_bytes / SHARE_OF_WAITING / RECEIVE_BUFFER_BYTES;
+    /// The one that was ordered at the other end of this socket; in the memory group of a domain of so much, if
+    /// there is one.
+    pub(crate) fn ordered(socket: OwnedFd, memory_bytes: Option<u64>) -> Self {
         Self {
-            socket,
-            most_waiting: u32::try_from(most_waiting).unwrap_or(u32::MAX).max(1),
+            socket: Mutex::new(socket),
+            memory_bytes,
         }
+    }
+
+    /// Whether sockets are made here, so that their memory is the domain's.
+    pub(super) fn makes_sockets(&self) -> bool {
+        self.memory_bytes.is_some()
     }
 
     /// How many connections may wait to be accepted. The kernel charges a connection to whoever accepts it
     /// (`inet_csk_accept`), and what was sent on it before to nobody.
     pub(super) fn backlog(&self, asked: i32) -> i32 {
+        let most = self.memory_bytes.map_or(u64::MAX, |memory_bytes| {
+            (memory_bytes / SHARE_OF_WAITING / RECEIVE_BUFFER_BYTES).max(1)
+        });
         // Negative is much, to the kernel.
-        (asked as u32).min(self.most_waiting) as i32
+        (asked as u32).min(u32::try_from(most).unwrap_or(u32::MAX)) as i32
     }
 
     /// Waits until it is in its group.
     pub(super) fn confirm(&self) -> Result<(), Errno> {
-        sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
-        self.hear(wire::MAKER_READY).map(drop)
+        let socket = self.socket();
+        sockopt::set_socket_timeout(&*socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+        hear(&socket, wire::MAKER_READY).map(drop)
     }
 
     /// A new socket, whose memory is the domain's. Out of memory its kernel ends it, as it ends the guest.
     pub(super) fn make(&self, family: u32, kind: u32, protocol: u32) -> Result<OwnedFd, Errno> {
-        let words = [family, kind, protocol].map(u64::from);
-        let request = record_bytes(wire::MAKE_SOCKET, &words);
-        rustix::net::send(&self.socket, &request, SendFlags::NOSIGNAL).map_err(|_| Errno::NOMEM)?;
-        self.hear(wire::SOCKET_MADE)?.ok_or(Errno::NOMEM)
+        let made = self.ask(wire::MAKE_SOCKET, [family, kind, protocol].map(u64::from));
+        made?.pop_front().ok_or(Errno::NOMEM)
+    }
+
+    /// What a thread is called, and its status: see proc_pid_comm(5) and proc_pid_status(5).
+    pub(super) fn names_of(&self, thread: u32) -> Result<[File; 2], Errno> {
+        self.files_of(thread, wire::of_thread::NAMES)
+    }
+
+    /// Where a thread stands.
+    pub(super) fn folder_of(&self, thread: u32) -> Result<OwnedFd, Errno> {
+        let [folder] = self.files_of(thread, wire::of_thread::FOLDER)?;
+        Ok(folder)
+    }
+
+    /// A thread's memory, to write to, and what is mapped there.
+    pub(super) fn memory_of(&self, thread: u32) -> Result<[File; 2], Errno> {
+        self.files_of(thread, wire::of_thread::MEMORY)
     }
 
     /// Has it leave its group, which cannot be removed before, and waits until it lets go.
     pub(super) fn dismiss(&self) {
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-        let _ = receive_record(self.socket.as_fd());
+        let socket = self.socket();
+        let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);
+        let _ = receive_record(socket.as_fd());
     }
 
-    fn hear(&self, expected: u64) -> Result<Option<OwnedFd>, Errno> {
-        let received = receive_record(self.socket.as_fd());
-        let Ok(Some((record, mut fds))) = received else {
-            // An answer that comes later must not be taken for the next one's.
-            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-            return Err(Errno::NOMEM);
-        };
-        match record.kind {
-            kind if kind == expected => Ok(fds.pop_front()),
-            _ => Err(Errno::from_raw_os_error(record.words[2] as i32)),
-        }
+    fn files_of<const COUNT: usize, F: From<OwnedFd>>(
+        &self,
+        thread: u32,
+        which: u64,
+    ) -> Result<[F; COUNT], Errno> {
+        let files = self.ask(wire::OPEN_OF_THREAD, [thread.into(), which])?;
+        let files: Vec<F> = files.into_iter().map(F::from).collect();
+        files.try_into().map_err(|_| Errno::NOMEM)
+    }
+
+    fn ask<const COUNT: usize>(
+        &self,
+        request: u64,
+        words: [u64; COUNT],
+    ) -> Result<VecDeque<OwnedFd>, Errno> {
+        let socket = self.socket();
+        let request = record_bytes(request, &words);
+        rustix::net::send(&*socket, &request, SendFlags::NOSIGNAL).map_err(|_| Errno::NOMEM)?;
+        hear(&socket, wire::MADE)
+    }
+
+    fn socket(&self) -> std::sync::MutexGuard<'_, OwnedFd> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hear(socket: &OwnedFd, expected: u64) -> Result<VecDeque<OwnedFd>, Errno> {
+    let Ok(Some((record, fds))) = receive_record(socket.as_fd()) else {
+        // An answer that comes later must not be taken for the next one's.
+        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        return Err(Errno::NOMEM);
+    };
+    match record.kind {
+        kind if kind == expected => Ok(fds),
+        _ => Err(Errno::from_raw_os_error(record.words[2] as i32)),
     }
 }
 
@@ -89,18 +141,20 @@ mod tests {
 
     #[test]
     fn fewer_connections_wait_where_there_is_less_memory() {
-        let most = |memory_bytes| Maker::ordered(ends().0, memory_bytes).backlog(4096);
+        let most = |memory_bytes| Maker::ordered(ends().0, Some(memory_bytes)).backlog(4096);
         assert_eq!([16 << 20, 1 << 30].map(most), [8, 512]);
         assert_eq!(most(4096), 1);
-        let maker = Maker::ordered(ends().0, 1 << 30);
+        let maker = Maker::ordered(ends().0, Some(1 << 30));
         assert_eq!([0, 5, -1].map(|asked| maker.backlog(asked)), [0, 5, 512]);
+        let unlimited = Maker::ordered(ends().0, None);
+        assert_eq!([5, -1].map(|asked| unlimited.backlog(asked)), [5, -1]);
     }
 
     /// Killed for want of memory, say.
     #[test]
     fn without_its_process_there_are_no_sockets() {
         let (ours, other) = ends();
-        let maker = Maker::ordered(ours, 1 << 20);
+        let maker = Maker::ordered(ours, Some(1 << 20));
         drop(other);
         let made = maker.make(2, 1, 0);
         assert_eq!(made.map(drop), Err(Errno::NOMEM));
@@ -109,7 +163,7 @@ mod tests {
     #[test]
     fn what_the_kernel_refuses_is_refused() {
         let (ours, other) = ends();
-        let maker = Maker::ordered(ours, 1 << 20);
+        let maker = Maker::ordered(ours, Some(1 << 20));
         let errno = u64::from(Errno::MFILE.raw_os_error().unsigned_abs());
         let answer = record_bytes(wire::KEEPER_FAILED, &[0, 0, errno]);
         rustix::net::send(&other, &answer, SendFlags::NOSIGNAL).unwrap();

@@ -80,7 +80,7 @@ impl Brokered<'_> {
         /// So many at a time: one call must not keep the domain's others waiting.
         const MOST: u64 = 64;
         let [_, list, count, flags, ..] = self.call.arguments;
-        let memory = guest::Memory::of(self.call.thread)?;
+        let memory = guest::Memory::of(&self.shared.maker, self.call.thread)?;
         let mut sent = 0;
         for index in 0..u64::from(count as u32).min(MOST) {
             let at = list.wrapping_add(index * ENTRY_BYTES);
@@ -209,7 +209,6 @@ impl Brokered<'_> {
     fn rights(&mut self, control: &[u8]) -> Result<Vec<OwnedFd>, Errno> {
         /// `SCM_MAX_FD`.
         const MOST: usize = 253;
-        let listener = self.shared.listener.as_fd();
         let mut numbers = Vec::new();
         for entry in controls(control)? {
             if (entry.level, entry.kind) != (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
@@ -222,7 +221,7 @@ impl Brokered<'_> {
         if numbers.len() > MOST {
             return Err(Errno::INVAL);
         }
-        let own = |number: u32| self.threads.descriptor(listener, self.call, number.into());
+        let own = |number: u32| self.own_descriptor(number.into());
         let files: Vec<_> = numbers.into_iter().map(own).collect::<Result<_, _>>()?;
         match files.iter().all(|file| self.may_be_passed_on(file)) {
             true => Ok(files),

@@ -5,8 +5,9 @@
 
 use super::{
     allow_list::{ALLOW, EPERM, set},
-    filter::{Action, Check, Filter, int},
+    filter::{Action, Check, Filter, Test, int},
 };
+use crate::wire;
 use libc::*;
 
 /// Allowed whatever the arguments.
@@ -17,8 +18,6 @@ const ALLOWED: &[c_long] = &[
     SYS_close, SYS_fstat, SYS_ftruncate, SYS_fsync, SYS_fcntl, SYS_flock, SYS_dup, SYS_dup3,
     SYS_splice, SYS_tee, SYS_pipe2, SYS_eventfd2, SYS_ppoll,
     SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_recvmsg, SYS_shutdown, SYS_getsockopt,
-    // What lies at a path.
-    SYS_newfstatat, SYS_statx, SYS_readlinkat, SYS_getcwd, SYS_getdents64,
     // Memory of its own.
     SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise,
     // Itself, its signals, its children.
@@ -34,34 +33,42 @@ const ALLOWED: &[c_long] = &[
 /// As [`ALLOWED`]: what the C library still calls on old architectures.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const ALLOWED_OLD: &[c_long] = &[
-    SYS_poll, SYS_stat, SYS_lstat, SYS_readlink, SYS_pipe, SYS_dup2, SYS_getpgrp,
-];
+const ALLOWED_OLD: &[c_long] = &[SYS_poll, SYS_pipe, SYS_dup2, SYS_getpgrp];
 /// As [`ALLOWED`]: what the C library still calls on old architectures.
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
 
+/// What lies at a path, and that it goes.
+#[rustfmt::skip]
+const BY_PATH: &[c_long] = &[
+    SYS_newfstatat, SYS_statx, SYS_readlinkat, SYS_getcwd, SYS_getdents64, SYS_unlinkat,
+];
+
+/// As [`BY_PATH`]: what the C library still calls on old architectures.
+#[cfg(target_arch = "x86_64")]
+const BY_PATH_OLD: &[c_long] = &[SYS_stat, SYS_lstat, SYS_readlink, SYS_rmdir, SYS_unlink];
+/// As [`BY_PATH`]: what the C library still calls on old architectures.
+#[cfg(not(target_arch = "x86_64"))]
+const BY_PATH_OLD: &[c_long] = &[];
+
 /// For who sees a domain to its end: it passes bytes, signals and words on, waits, removes what it made.
 pub(crate) fn supervisor() -> Filter {
     let mut filter = common();
-    set(&mut filter, SYS_unlinkat, ALLOW);
-    decide_open(&mut filter, O_ACCMODE);
-    #[cfg(target_arch = "x86_64")]
-    for call in [SYS_rmdir, SYS_unlink] {
-        set(&mut filter, call, ALLOW);
+    for call in BY_PATH.iter().chain(BY_PATH_OLD) {
+        set(&mut filter, *call, ALLOW);
     }
+    decide_open(&mut filter, O_ACCMODE);
     set(&mut filter, SYS_ioctl, of_terminals());
     filter
 }
 
 /// For who serves a guest's network: it makes sockets, and looks into the guest. Landlock's rules would keep
-/// it from the latter (`hook_ptrace_access_check`).
+/// it from the latter (`hook_ptrace_access_check`). It opens no files: see [`maker`].
 pub(crate) fn broker() -> Filter {
     let mut filter = common();
     for call in FOR_GUESTS {
         set(&mut filter, *call, ALLOW);
     }
-    decide_open(&mut filter, 0);
     allow_threads(&mut filter);
     filter
 }
@@ -79,7 +86,8 @@ pub(crate) fn relay() -> Filter {
     filter
 }
 
-/// For who makes sockets in the domain's memory group (`sys/keeper/maker.rs`).
+/// For who makes sockets and opens files of the guest's threads (`sys/keeper/maker.rs`): by names below
+/// `/proc`, as it has it open.
 pub(crate) fn maker() -> Filter {
     let mut filter = Filter::new(EPERM);
     for call in [
@@ -93,6 +101,9 @@ pub(crate) fn maker() -> Filter {
     ] {
         set(&mut filter, call, ALLOW);
     }
+    let proc = int(0).one_of([u64::from(wire::MAKERS_PROC.unsigned_abs())]);
+    let check = Check::otherwise(EPERM).when([proc, makes_nothing(2, 0)], ALLOW);
+    set(&mut filter, SYS_openat, check);
     filter
 }
 
@@ -101,8 +112,7 @@ pub(crate) fn maker() -> Filter {
 const FOR_GUESTS: &[c_long] = &[
     SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept4, SYS_setsockopt,
     SYS_getsockname, SYS_getpeername, SYS_sendmmsg, SYS_recvmmsg, SYS_ioctl,
-    SYS_pidfd_open, SYS_pidfd_getfd, SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_memfd_create,
+    SYS_pidfd_open, SYS_pidfd_getfd, SYS_process_vm_readv, SYS_memfd_create,
 ];
 
 /// Threads, and no processes.
@@ -111,8 +121,8 @@ fn allow_threads(filter: &mut Filter) {
     set(filter, SYS_clone, thread);
     // Its flags lie in memory; the C library falls back to clone(2).
     set(filter, SYS_clone3, Action::Errno(ENOSYS as u16));
-    // Their names.
-    set(filter, SYS_prctl, ALLOW);
+    let name = Check::otherwise(EPERM).when([int(0).one_of([PR_SET_NAME as u64])], ALLOW);
+    set(filter, SYS_prctl, name);
 }
 
 fn common() -> Filter {
@@ -128,14 +138,16 @@ fn common() -> Filter {
 
 /// Files are opened without these flags, and none is made or emptied.
 fn decide_open(filter: &mut Filter, without: c_int) {
-    let makes = O_CREAT | O_TRUNC | (O_TMPFILE & !O_DIRECTORY);
-    let check = |flags| {
-        let mask = (makes | without) as u64;
-        Check::otherwise(EPERM).when([int(flags).masked(mask, 0)], ALLOW)
-    };
+    let check = |flags: u8| Check::otherwise(EPERM).when([makes_nothing(flags, without)], ALLOW);
     set(filter, SYS_openat, check(2));
     #[cfg(target_arch = "x86_64")]
     set(filter, SYS_open, check(1));
+}
+
+/// This argument has none of the flags by which open(2) makes or empties a file, and none of these.
+fn makes_nothing(flags: u8, without: c_int) -> Test {
+    let makes = O_CREAT | O_TRUNC | (O_TMPFILE & !O_DIRECTORY);
+    int(flags).masked((makes | without) as u64, 0)
 }
 
 fn unless_executable() -> Check {

@@ -74,9 +74,9 @@ pub(crate) fn confine(setup: &mut Setup) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the keeper does to itself when it will make no further domain. Its capabilities stay: it has to end
-/// processes and remove files of others.
-pub(crate) fn confine_keeper(rules: Option<kernel::Fd>, program: &[u8]) -> kernel::Result<()> {
+/// What somebody of palisade's does to itself who will need nothing else any more. Capabilities stay: the
+/// keeper has to end processes and remove files of others.
+pub(crate) fn give_up(rules: Option<kernel::Fd>, program: &[u8]) -> kernel::Result<()> {
     kernel::prctl(SET_NO_NEW_PRIVS, 1)?;
     if let Some(rules) = rules {
         kernel::landlock_restrict_self(rules)?;

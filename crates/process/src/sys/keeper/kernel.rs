@@ -58,6 +58,7 @@ mod number {
     pub(super) const FLOCK: usize = 73;
     pub(super) const CHDIR: usize = 80;
     pub(super) const FCHDIR: usize = 81;
+    pub(super) const CHROOT: usize = 161;
     pub(super) const UMASK: usize = 95;
     pub(super) const GETSOCKOPT: usize = 55;
     pub(super) const GETRUSAGE: usize = 98;
@@ -630,6 +631,11 @@ pub(crate) fn change_directory(path: CStr) -> Result<()> {
 pub(crate) fn change_directory_fd(fd: Fd) -> Result<()> {
     // SAFETY: no pointer.
     unsafe { call!(number::FCHDIR, fd).map(drop) }
+}
+
+pub(crate) fn change_root(path: CStr) -> Result<()> {
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::CHROOT, path.pointer()).map(drop) }
 }
 
 pub(crate) fn clear_umask() {

@@ -1,16 +1,23 @@
-//! Makes internet sockets in the host's network, as a member of the domain's memory group.
+//! Makes descriptors for who answers a domain's calls: internet sockets of the host's network, as a member of
+//! the domain's memory group, and files of the guest's threads in `/proc`.
 //!
 //! What a socket holds, and the socket itself, is charged to the group of whoever made it
-//! (`mem_cgroup_sk_alloc` in mm/memcontrol.c): made by the supervisor, the buffers of a guest's connections would be
-//! the supervisor's. A process of its own, because a thread cannot be in another group (version 2). It holds nothing of the
-//! guest's, sees no address, and ends with its supervisor's end of the socket.
+//! (`mem_cgroup_sk_alloc` in mm/memcontrol.c): made by the supervisor, the buffers of a guest's connections
+//! would be the supervisor's. A process of its own, because a thread cannot be in another group (version 2).
+//!
+//! Who answers reads what the guest says, and opens no files at all for that. Here numbers are heard, never a
+//! path, an address or the guest's memory; as root nothing but `/proc` is in reach. It ends with its
+//! supervisor's end of the socket.
 
+use crate::park::Text;
 use crate::{During, Failure, confine, domain, failed, kernel, record_from, send_record, wire};
-use kernel::{Errno, Fd};
-use wire::{Record, Step};
+use kernel::{CStr, Errno, Fd, c};
+use wire::{Record, Step, of_thread};
 
 /// Descriptor of the socket to the supervisor.
 const SOCKET: Fd = 3;
+/// Descriptor of `/proc`. The filter knows the number ([`wire::MAKERS_PROC`]).
+const PROC: Fd = wire::MAKERS_PROC;
 
 /// Forks the maker. Descriptors: its socket; then the group of version 2 to be born in, if the request says that there is
 /// one, or `tasks` files to join.
@@ -55,13 +62,21 @@ fn settle(socket: Fd, tasks: &[Fd], filter: &[u8]) -> Result<(), Failure> {
         }
         kernel::duplicate_to(crate::NOTHING, crate::CONTROL)?;
         kernel::duplicate_to(crate::NOTHING, crate::SUPERVISOR)?;
-        kernel::close_from(SOCKET + 1)
+        kernel::close_from(SOCKET + 1)?;
+        let flags = kernel::O_PATH | kernel::O_DIRECTORY;
+        match kernel::open(kernel::AT_FDCWD, c!("/proc"), flags, 0)? {
+            PROC => Ok(()),
+            _ => Err(Errno::INVAL),
+        }
     };
     keep_open().during(Step::Redirect, 6)?;
-    confine::confine_keeper(None, filter).during(Step::Seccomp, 1)
+    // Only root may. The folder has files of this process's alone, by number.
+    let _ = kernel::change_root(c!("/proc/self/fdinfo"))
+        .and_then(|()| kernel::change_directory(c!("/")));
+    confine::give_up(None, filter).during(Step::Seccomp, 1)
 }
 
-/// Makes one socket; leaves with the supervisor.
+/// Makes what one request asks for; leaves with the supervisor.
 fn answer() {
     let mut buffer = [0u8; wire::RECORD_BYTES];
     let mut fds = [-1; wire::MAX_FDS];
@@ -71,18 +86,79 @@ fn answer() {
     let Some(request) = record_from(&buffer[..length]) else {
         crate::exit(125)
     };
-    let [family, kind, protocol, ..] = request.words;
-    match kernel::socket(family as u32, kind as u32, protocol as u32) {
-        Ok(socket) => {
-            let made = Record {
-                kind: wire::SOCKET_MADE,
-                ..Record::default()
-            };
-            // With the message the descriptor is the supervisor's too, or nobody's.
-            send_record(SOCKET, &made, &[socket]);
-            kernel::close(socket);
+    let mut made = Made::default();
+    let outcome = match request.kind {
+        wire::MAKE_SOCKET => made.socket(&request.words),
+        wire::OPEN_OF_THREAD => made.files(&request.words),
+        _ => Err(Errno::NOSYS),
+    };
+    let answer = match outcome {
+        Ok(()) => Record {
+            kind: wire::MADE,
+            ..Record::default()
+        },
+        Err(errno) => {
+            made.close();
+            refusal(errno)
         }
-        Err(errno) => send_record(SOCKET, &refusal(errno), &[]),
+    };
+    send_record(SOCKET, &answer, made.fds());
+    // With the message they are the supervisor's too, or nobody's.
+    made.close();
+}
+
+/// What goes with an answer.
+#[derive(Default)]
+struct Made {
+    fds: [Fd; 2],
+    count: usize,
+}
+
+impl Made {
+    /// Family, type and protocol.
+    fn socket(&mut self, words: &[u64]) -> kernel::Result<()> {
+        let [family, kind, protocol, ..] = *words else {
+            return Err(Errno::INVAL);
+        };
+        self.add(kernel::socket(family as u32, kind as u32, protocol as u32)?);
+        Ok(())
+    }
+
+    /// A thread's number, and which of its files.
+    fn files(&mut self, words: &[u64]) -> kernel::Result<()> {
+        const O_RDONLY: u32 = 0;
+        let [thread, which, ..] = *words else {
+            return Err(Errno::INVAL);
+        };
+        let files: &[(&[u8], u32)] = match which {
+            of_thread::NAMES => &[(b"/comm\0", O_RDONLY), (b"/status\0", O_RDONLY)],
+            of_thread::FOLDER => &[(b"/cwd\0", kernel::O_PATH)],
+            of_thread::MEMORY => &[(b"/mem\0", kernel::O_WRONLY), (b"/maps\0", O_RDONLY)],
+            _ => return Err(Errno::INVAL),
+        };
+        for (name, flags) in files {
+            let mut path = Text::default();
+            path.number(thread).text(name);
+            let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
+            self.add(kernel::open(PROC, path, *flags, 0)?);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, fd: Fd) {
+        if let Some(place) = self.fds.get_mut(self.count) {
+            *place = fd;
+            self.count += 1;
+        }
+    }
+
+    fn fds(&self) -> &[Fd] {
+        &self.fds[..self.count]
+    }
+
+    fn close(&mut self) {
+        self.fds().iter().for_each(|fd| kernel::close(*fd));
+        self.count = 0;
     }
 }
 
