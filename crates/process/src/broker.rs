@@ -37,6 +37,7 @@ mod message;
 mod pending;
 mod repeated;
 mod request;
+mod room;
 
 use crate::{
     confine::Kept,
@@ -61,6 +62,7 @@ use palisade_network::{
 };
 use pending::Pending;
 use repeated::Repeated;
+use room::Room;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags},
     io::Errno,
@@ -118,6 +120,7 @@ struct Shared {
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
     repeated: Repeated,
+    room: Room,
     /// Readable when there is nobody left to answer.
     stop: OwnedFd,
 }
@@ -220,6 +223,7 @@ impl Prepared {
             has_network: plan.has_brokered_network(),
             maker,
             repeated: Repeated::default(),
+            room: Room::default(),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         });
         let answers = Answers::new(Arc::clone(&shared), plan.processors())?;

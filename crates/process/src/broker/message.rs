@@ -20,7 +20,7 @@ use rustix::{
     event::PollFlags,
     fs::OFlags,
     io::Errno,
-    net::{AddressFamily, sockopt},
+    net::{AddressFamily, SocketType, sockopt},
 };
 use std::{
     net::SocketAddr,
@@ -115,20 +115,27 @@ impl Brokered<'_> {
             }
         };
         let Ok(transport) = transport(&socket) else {
-            return self.send_inside(&socket, &message, done);
+            return self.send_inside(&socket, message, done);
         };
-        let granted = self.grant(&socket, transport, message)?;
+        let mut granted = self.grant(&socket, transport, message)?;
         match granted.send(&socket) {
-            Err(Errno::AGAIN) if granted.waits(&socket)? => Ok(Answer::Later(Wait {
-                deadline: send_deadline(&socket, Errno::AGAIN)?,
-                socket,
-                until: PollFlags::OUT,
-                is_begun: false,
-                again: Box::new(move |socket| match granted.send(socket) {
-                    Err(Errno::AGAIN) => None,
-                    sent => Some(sent.and_then(&done)),
-                }),
-            })),
+            Err(Errno::AGAIN) if granted.waits(&socket)? => {
+                let is_stream = transport == Transport::Tcp;
+                let room = self.shared.room.take_for(&mut granted.data, is_stream)?;
+                Ok(Answer::Later(Wait {
+                    deadline: send_deadline(&socket, Errno::AGAIN)?,
+                    socket,
+                    until: PollFlags::OUT,
+                    is_begun: false,
+                    again: Box::new(move |socket| match granted.send(socket) {
+                        Err(Errno::AGAIN) => None,
+                        sent => {
+                            let _until_now = &room;
+                            Some(sent.and_then(&done))
+                        }
+                    }),
+                }))
+            }
             sent => Ok(Answer::Result(sent.and_then(done))),
         }
     }
@@ -137,14 +144,16 @@ impl Brokered<'_> {
     fn send_inside(
         &mut self,
         socket: &OwnedFd,
-        message: &Message,
+        mut message: Message,
         told: impl Fn(i64) -> Result<i64, Errno> + Send + 'static,
     ) -> Outcome {
         refuse_internet(socket)?;
         let is_whole = message.data.len() as u64 == message.length;
-        if !is_whole && is_datagram(socket)? {
+        let is_stream = sockopt::socket_type(socket)? == SocketType::STREAM;
+        if !is_whole && !is_stream {
             return Err(Errno::MSGSIZE);
         }
+        let room = self.shared.room.take_for(&mut message.data, is_stream)?;
         let address = match &message.name {
             Some(Address::Inside(name)) => name.as_slice(),
             Some(_) => return Err(Errno::INVAL),
@@ -156,6 +165,10 @@ impl Brokered<'_> {
             address,
             data: &message.data,
             rights: &self.rights(&message.control)?,
+        };
+        let told = move |sent| {
+            let _until_now = &room;
+            told(sent)
         };
         self.perform(socket, &request, told)
     }
@@ -261,11 +274,6 @@ impl Granted {
         let flags = rustix::fs::fcntl_getfl(socket)?;
         Ok(self.flags & libc::MSG_DONTWAIT == 0 && !flags.contains(OFlags::NONBLOCK))
     }
-}
-
-fn is_datagram(socket: &OwnedFd) -> Result<bool, Errno> {
-    let kind = sockopt::socket_type(socket)?;
-    Ok(kind != rustix::net::SocketType::STREAM)
 }
 
 /// `struct sockaddr_in` or `struct sockaddr_in6`.

@@ -69,6 +69,8 @@ pub(crate) fn broker() -> Filter {
     for call in FOR_GUESTS {
         set(&mut filter, *call, ALLOW);
     }
+    set(&mut filter, SYS_socket, of_internet());
+    set(&mut filter, SYS_ioctl, of_listeners());
     allow_threads(&mut filter);
     filter
 }
@@ -91,7 +93,6 @@ pub(crate) fn relay() -> Filter {
 pub(crate) fn maker() -> Filter {
     let mut filter = Filter::new(EPERM);
     for call in [
-        SYS_socket,
         SYS_recvmsg,
         SYS_sendmsg,
         SYS_close,
@@ -101,6 +102,7 @@ pub(crate) fn maker() -> Filter {
     ] {
         set(&mut filter, call, ALLOW);
     }
+    set(&mut filter, SYS_socket, of_internet());
     let proc = int(0).one_of([u64::from(wire::MAKERS_PROC.unsigned_abs())]);
     let check = Check::otherwise(EPERM).when([proc, makes_nothing(2, 0)], ALLOW);
     set(&mut filter, SYS_openat, check);
@@ -110,10 +112,25 @@ pub(crate) fn maker() -> Filter {
 /// What [`broker`] allows beside the common part.
 #[rustfmt::skip]
 const FOR_GUESTS: &[c_long] = &[
-    SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept4, SYS_setsockopt,
-    SYS_getsockname, SYS_getpeername, SYS_sendmmsg, SYS_recvmmsg, SYS_ioctl,
+    SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept4, SYS_setsockopt,
+    SYS_getsockname, SYS_getpeername, SYS_sendmmsg, SYS_recvmmsg,
     SYS_pidfd_open, SYS_pidfd_getfd, SYS_process_vm_readv, SYS_memfd_create,
 ];
+
+/// Sockets whose addresses are no paths.
+fn of_internet() -> Check {
+    let families = [AF_INET, AF_INET6].map(|family| family as u64);
+    Check::otherwise(EPERM).when([int(0).one_of(families)], ALLOW)
+}
+
+/// Calls that wait for an answer (`SECCOMP_IOCTL_NOTIF_*`), and whether a descriptor blocks.
+fn of_listeners() -> Check {
+    const KIND: u64 = 0xff00;
+    const SECCOMP: u64 = (b'!' as u64) << 8;
+    Check::otherwise(EPERM)
+        .when([int(1).masked(KIND, SECCOMP)], ALLOW)
+        .when([int(1).one_of([FIONBIO as u64])], ALLOW)
+}
 
 /// Threads, and no processes.
 fn allow_threads(filter: &mut Filter) {

@@ -183,6 +183,95 @@ fn x32_numbers_are_absent() {
     }
 }
 
+/// By a mistake of their own or of the kernel's about what they were told.
+#[test]
+fn who_answers_a_guest_reaches_no_file_and_no_terminal() {
+    let paths = [
+        libc::SYS_open,
+        libc::SYS_openat,
+        libc::SYS_openat2,
+        libc::SYS_creat,
+        libc::SYS_readlinkat,
+        libc::SYS_newfstatat,
+        libc::SYS_unlinkat,
+        libc::SYS_mknodat,
+        libc::SYS_chdir,
+        libc::SYS_execve,
+        libc::SYS_fork,
+        libc::SYS_vfork,
+        libc::SYS_clone3,
+    ];
+    for filter in [broker(), relay()] {
+        for call in paths {
+            let action = decide(&filter, call as u64, [0; 6]);
+            assert_ne!(action, ALLOW, "{call}");
+        }
+        let process = decide(
+            &filter,
+            libc::SYS_clone as u64,
+            [libc::SIGCHLD as u64, 0, 0, 0, 0, 0],
+        );
+        assert_eq!(process, EPERM);
+        let keystroke = decide(
+            &filter,
+            libc::SYS_ioctl as u64,
+            [0, libc::TIOCSTI, 0, 0, 0, 0],
+        );
+        assert_eq!(keystroke, EPERM);
+    }
+    for filter in [broker(), maker()] {
+        let socket = |family: i32| {
+            decide(
+                &filter,
+                libc::SYS_socket as u64,
+                [family as u64, 1, 0, 0, 0, 0],
+            )
+        };
+        assert_eq!([libc::AF_INET, libc::AF_INET6].map(socket), [ALLOW, ALLOW]);
+        let others = [
+            libc::AF_UNIX,
+            libc::AF_NETLINK,
+            libc::AF_PACKET,
+            libc::AF_ALG,
+        ];
+        assert_eq!(others.map(socket), [EPERM; 4]);
+    }
+}
+
+#[test]
+fn the_maker_opens_what_is_below_its_own_proc_and_makes_nothing() {
+    let proc = crate::wire::MAKERS_PROC as u64;
+    let open = |at: u64, flags: i32| {
+        decide(
+            &maker(),
+            libc::SYS_openat as u64,
+            [at, 0, flags as u64, 0, 0, 0],
+        )
+    };
+    let harmless = [
+        libc::O_RDONLY,
+        libc::O_WRONLY,
+        libc::O_PATH | libc::O_CLOEXEC,
+    ];
+    assert_eq!(harmless.map(|flags| open(proc, flags)), [ALLOW; 3]);
+    for at in [
+        libc::AT_FDCWD as u64,
+        u64::from(libc::AT_FDCWD as u32),
+        0,
+        3,
+        5,
+    ] {
+        assert_eq!(open(at, libc::O_RDONLY), EPERM, "{at}");
+    }
+    for flags in [
+        libc::O_CREAT,
+        libc::O_WRONLY | libc::O_TRUNC,
+        libc::O_RDWR | libc::O_TMPFILE,
+    ] {
+        assert_eq!(open(proc, flags), EPERM, "{flags:#o}");
+    }
+}
+
 #[test]
 fn every_call_stands_in_one_list_and_has_a_rule() {
     let mut listed: Vec<u32> = LISTS
