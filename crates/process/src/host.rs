@@ -5,7 +5,7 @@ pub(crate) mod table;
 
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{Mode, OFlags, Stat},
     io::Errno,
 };
 use std::{
@@ -49,6 +49,16 @@ pub struct Identity {
     pub device_minor: u32,
     /// Its inode there.
     pub inode: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            device_major: rustix::fs::major(stat.st_dev),
+            device_minor: rustix::fs::minor(stat.st_dev),
+            inode: stat.st_ino,
+        }
+    }
 }
 
 /// Kinds of file that a plan tells apart.
@@ -167,11 +177,7 @@ impl Host for ThisHost {
         Ok(Found {
             canonical: path_from(&canonical),
             kind: kind_of(stat.st_mode)?,
-            identity: Identity {
-                device_major: rustix::fs::major(stat.st_dev),
-                device_minor: rustix::fs::minor(stat.st_dev),
-                inode: stat.st_ino,
-            },
+            identity: Identity::of(&stat),
             uid: stat.st_uid,
             gid: stat.st_gid,
             mode: stat.st_mode & 0o7777,
