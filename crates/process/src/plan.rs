@@ -140,6 +140,8 @@ pub struct Plan {
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
     #[serde(skip)]
+    guarded: Vec<PathBuf>,
+    #[serde(skip)]
     layout: Option<std::sync::Arc<Layout>>,
 }
 
@@ -319,6 +321,7 @@ pub fn make_plan(
     let host_network = host_network(policy, machine, &network, &surroundings.handed);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
     let share = bounds::share(policy, machine, has_sockets)?;
+    let guarded = arrangement.guarded.clone();
     let mut plan = Plan {
         command: command.words(),
         tier: machine.tier,
@@ -357,6 +360,7 @@ pub fn make_plan(
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
         meeting_places: layout.meeting_places(),
+        guarded,
         layout: Some(std::sync::Arc::new(layout)),
     };
     if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
@@ -433,13 +437,10 @@ impl Plan {
         Reach::new(layout, &ThisHost).find(paths)
     }
 
-    /// The paths whose mounts somebody outside could take away, in the order in which init knows them.
+    /// The paths whose mounts somebody outside could take away, as the guest knows them, in the order in which init
+    /// does.
     pub(crate) fn guarded(&self) -> &[PathBuf] {
-        let guard = self.steps.iter().find_map(|step| match step {
-            Step::Guard { targets } => Some(targets.as_slice()),
-            _ => None,
-        });
-        guard.unwrap_or(&[])
+        &self.guarded
     }
 
     /// Whether this step makes the hosts file of names whose addresses may change.
