@@ -3,7 +3,8 @@
 use super::{
     cleanup::{eventually, everything_below},
     stage::{
-        Call, Stage, User, cases, children_of, ends_soon, ends_within, pidfd_of, signal, wait,
+        Call, Stage, User, cases, children_of, ends_soon, ends_within, kill_and_await_keeper,
+        pidfd_of, read_line, signal, wait,
     },
 };
 use rustix::{
@@ -13,7 +14,7 @@ use rustix::{
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Read},
+    io::{BufReader, Read},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Child, ChildStdout},
@@ -51,8 +52,7 @@ impl Run {
     fn begin(mut call: Call) -> Self {
         let mut child = call.spawn();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
+        let line = read_line(&mut stdout);
         if line != "ready\n" {
             let mut said = String::new();
             let mut stderr = child.stderr.take().unwrap();
@@ -332,17 +332,6 @@ fn kill_both(mut run: Run) {
     assert!(ends_soon(&keeper), "the keeper stays");
 }
 
-/// Ends palisade alone: the keeper cleans.
-fn kill_palisade(mut run: Run) {
-    let keepers: Vec<_> = children_of(run.child.id())
-        .into_iter()
-        .map(pidfd_of)
-        .collect();
-    signal(&run.child, Signal::KILL);
-    wait(&mut run.child);
-    assert!(keepers.iter().all(ends_soon), "the keeper stays");
-}
-
 /// Another guest may move folders that it was granted, and put links in their places.
 fn cleaning_goes_to_the_folder_that_was_granted(stage: &Stage) {
     for ends_suddenly in [true, false] {
@@ -367,7 +356,7 @@ fn cleaning_goes_to_the_folder_that_was_granted(stage: &Stage) {
         rename(&stage.path("work/sub"), &stage.path("work/moved"));
         symlink("../elsewhere", stage.path("work/sub")).unwrap();
         match ends_suddenly {
-            true => kill_palisade(run),
+            true => kill_and_await_keeper(run.child),
             false => drop(run.assert_ended("its folder moved")),
         }
         assert!(stage.exists("elsewhere/.env"), "{ends_suddenly}");
@@ -389,7 +378,7 @@ fn a_file_of_somebody_else_in_a_placeholder_s_place_stays(stage: &Stage) {
         stage.write("work/new", "");
         rename(&stage.path("work/new"), &stage.path("work/.env"));
         match ends_suddenly {
-            true => kill_palisade(run),
+            true => kill_and_await_keeper(run.child),
             false => drop(run.assert_ended("replaced")),
         }
         assert!(stage.exists("work/.env"), "{ends_suddenly}");

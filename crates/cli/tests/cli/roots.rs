@@ -353,27 +353,20 @@ fn sockets_in_the_root_are_not_granted(stage: &Stage) {
     for name in sockets {
         fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
     }
-    for (grant, flags) in [("--read", &[][..]), ("--write", &["--exec", "/"])] {
-        let grants = ["run", grant, "root:/", "--read", "other:/run"];
+    let meet = |flags: &[&str]| {
         let command = ["--", "/meet", "/run/socket"];
-        let words = grants.iter().chain(flags).chain(&command);
-        let met = stage.palisade(words.copied()).run();
-        met.prints("13\n");
-        let words = grants[..3].iter().chain(flags).chain(&command);
-        stage.palisade(words.copied()).run().prints("13\n");
+        let words = ["run"].iter().chain(flags).chain(&command);
+        stage.palisade(words.copied()).run()
+    };
+    for root in [
+        &["--read", "root:/"][..],
+        &["--write", "root:/", "--exec", "/"],
+    ] {
+        meet(root).prints("13\n");
+        meet(&[root, &["--read", "other:/run"]].concat()).prints("13\n");
     }
     let granted = format!("unix:{}:/run/socket", stage.text("root/run/socket"));
-    let words = [
-        "run",
-        "--read",
-        "root:/",
-        "--connect",
-        &granted,
-        "--",
-        "/meet",
-        "/run/socket",
-    ];
-    stage.palisade(words).run().prints("0\n");
+    meet(&["--read", "root:/", "--connect", &granted]).prints("0\n");
 }
 
 /// What lies at `/proc` is the guest's to write there: it must not tell what the guest used.
