@@ -28,6 +28,7 @@ mod cli {
     pub(crate) mod requests;
     pub(crate) mod roots;
     pub(crate) mod schema;
+    pub(crate) mod second_names;
     pub(crate) mod serve;
     pub(crate) mod stage;
     pub(crate) mod stream_kinds;
@@ -73,6 +74,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("report", cli::report::CASES),
     ("requests", cli::requests::CASES),
     ("roots", cli::roots::CASES),
+    ("second_names", cli::second_names::CASES),
     ("serve", cli::serve::CASES),
     ("stream_kinds", cli::stream_kinds::CASES),
     ("streams", cli::streams::CASES),

@@ -1,7 +1,10 @@
 //! The few questions a plan asks the host's file system.
 
+mod mounts;
 #[cfg(test)]
 pub(crate) mod table;
+
+pub(crate) use mounts::Mounts;
 
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
@@ -145,24 +148,6 @@ impl Mount {
     }
 }
 
-/// Other paths of the file at `path`, by bind mounts.
-pub(crate) fn other_paths(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
-    let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    // The last of those that are equally deep lies on top.
-    let Some(own) = around.max_by_key(|mount| mount.point.components().count()) else {
-        return Vec::new();
-    };
-    let Ok(below) = path.strip_prefix(&own.point) else {
-        return Vec::new();
-    };
-    let place = own.root.join(below);
-    let others = mounts.iter().filter(|mount| mount.device == own.device);
-    others
-        .filter_map(|mount| Some(mount.point.join(place.strip_prefix(&mount.root).ok()?)))
-        .filter(|other| other != path)
-        .collect()
-}
-
 /// The machine palisade runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
@@ -288,21 +273,5 @@ mod tests {
         assert_eq!(unescape(b"a\\134\\x\\"), b"a\\\\x\\");
         let here = ThisHost.mounts().unwrap();
         assert!(here.iter().any(|mount| mount.point == Path::new("/proc")));
-    }
-
-    #[test]
-    fn a_file_has_a_path_by_each_mount_that_shows_it() {
-        let mounts = [
-            mount("1 0 8:1 / / rw - ext4 /dev/a rw"),
-            mount("2 1 8:2 / /home rw - ext4 /dev/b rw"),
-            mount("3 1 8:2 /ada /srv/ada rw - ext4 /dev/b rw"),
-            mount("4 1 8:2 /ada/.cache /c rw - ext4 /dev/b rw"),
-            mount("5 1 8:2 /bob /b rw - ext4 /dev/b rw"),
-        ];
-        let others = |path: &str| other_paths(Path::new(path), &mounts);
-        let expected = ["/srv/ada/.cache/x", "/c/x"].map(PathBuf::from);
-        assert_eq!(others("/home/ada/.cache/x"), expected);
-        assert_eq!(others("/b/x"), [PathBuf::from("/home/bob/x")]);
-        assert!(others("/etc/x").is_empty());
     }
 }

@@ -296,7 +296,6 @@ pub fn make_plan(
         Tier::UserNamespace | Tier::Bare => Check::Contents,
     };
     let mut layout = Layout::resolve(policy, host, check)?;
-    refuse_reach(&layout, &network, host)?;
     let (uid, gid) = inside_ids(machine);
     if machine.tier != Tier::Bare {
         add_own_files(&mut layout, policy, &network, (uid, gid))?;
@@ -308,13 +307,9 @@ pub fn make_plan(
     }
     let mut arrangement = match machine.tier {
         Tier::Bare => Arrangement::default(),
-        _ => {
-            layout.refuse_open_names(host)?;
-            let arrangement = layout.arrange(host)?;
-            layout.refuse_executable_names()?;
-            arrangement
-        }
+        _ => layout.arrange(host)?,
     };
+    refuse_reach(&Reach::new(&layout, host), &network, host)?;
     let environment = environment::of_guest(policy, surroundings);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
@@ -373,15 +368,15 @@ pub fn make_plan(
     Ok(plan)
 }
 
-/// Refuses grants by which the guest could change what is read or executed outside the wall while it runs.
-fn refuse_reach(layout: &Layout, network: &Network, host: &dyn Host) -> Result<(), PlanError> {
-    if !network.has_names() {
-        return Ok(());
+/// Refuses grants by which the guest could change what is read or executed outside the wall while it runs, and those
+/// that lead to the same files by two paths of which one gives more.
+fn refuse_reach(reach: &Reach<'_>, network: &Network, host: &dyn Host) -> Result<(), PlanError> {
+    if network.has_names()
+        && let Some(path) = reach.find(host.resolver().files())
+    {
+        return Err(PlanError::ResolverInReach { path });
     }
-    match Reach::new(layout, host).find(host.resolver().files()) {
-        Some(path) => Err(PlanError::ResolverInReach { path }),
-        None => Ok(()),
-    }
+    reach.refuse_second_names()
 }
 
 /// The first of these files that a guest with this policy could change. For whoever reads or executes files again

@@ -29,8 +29,6 @@ cases![
     work_outside_that_leaves_the_path_alone_does_not,
     what_lies_in_a_protected_folder_may_be_replaced,
     a_file_that_nobody_else_may_read_is_guarded,
-    no_second_grant_leads_to_a_protected_path,
-    no_mount_leads_to_a_protected_path,
     cleaning_goes_to_the_folder_that_was_granted,
     a_file_of_somebody_else_in_a_placeholder_s_place_stays,
     a_locked_placeholder_is_not_waited_for,
@@ -236,82 +234,6 @@ fn a_file_that_nobody_else_may_read_is_guarded(stage: &Stage) {
         &stage.path("work/.git/config~"),
     );
     run.assert_ended("renamed");
-}
-
-fn no_second_grant_leads_to_a_protected_path(stage: &Stage) {
-    stage.write("work/sub/.env", "SECRET=1");
-    symlink("work", stage.path("link")).unwrap();
-    symlink("work/sub", stage.path("deeper")).unwrap();
-    symlink("work/sub/.env", stage.path("file")).unwrap();
-    let script = "for path in link/sub/.env deeper/.env file /x/.env; do echo evil > $path; done";
-    for second in ["link", "deeper", "file", "deeper:/x"] {
-        let flags = [
-            "--write",
-            "work",
-            "--protect",
-            "work/sub/.env",
-            "--write",
-            second,
-        ];
-        let outcome = stage.script(&flags, script).run();
-        assert_eq!(stage.read("work/sub/.env"), "SECRET=1", "{second}");
-        outcome.refuses(&["policy: ", "work/sub/.env is protected", "protect that too"]);
-    }
-    // Both protected, or the second for reading alone: nothing is open.
-    for more in [
-        ["--protect", "link/sub/.env", "--write", "link"],
-        ["--read", "link", "--env", "A=b"],
-    ] {
-        let flags = [
-            &["--write", "work", "--protect", "work/sub/.env"][..],
-            &more,
-        ]
-        .concat();
-        stage.script(&flags, script).run();
-        assert_eq!(stage.read("work/sub/.env"), "SECRET=1", "{more:?}");
-    }
-    // Below a protected folder, at another place than its own.
-    let flags = [
-        "--write",
-        "work",
-        "--protect",
-        "work/sub",
-        "--write",
-        "deeper:/x",
-    ];
-    stage
-        .script(&flags, script)
-        .run()
-        .refuses(&["policy: ", "work/sub is protected"]);
-}
-
-/// Palisade with mounts around it that are made for it alone.
-fn among_mounts(stage: &Stage, mounts: &str, words: &str) -> Call {
-    let program = stage.program().display();
-    let script = format!("{mounts} && exec {program} run {words}");
-    let mut flags = vec!["--mount", "--propagation", "private"];
-    if stage.user == User::Ordinary {
-        flags.extend(["--user", "--map-root-user"]);
-    }
-    flags.extend(["/bin/sh", "-c", &script]);
-    stage.call(Path::new("/usr/bin/unshare"), flags)
-}
-
-fn no_mount_leads_to_a_protected_path(stage: &Stage) {
-    stage.write("work/sub/.env", "SECRET=1");
-    stage.make_folder("work/inside");
-    stage.make_folder("other");
-    let guest = "-- /bin/sh -c 'echo evil > other/sub/.env; echo evil > other/.env; echo evil > work/inside/.env'";
-    for (mounts, flags) in [
-        ("mount --bind work other", "--write other"),
-        ("mount --bind work/sub other", "--write other"),
-        ("mount --bind work/sub work/inside", ""),
-    ] {
-        let words = format!("--write work --protect work/sub/.env {flags} {guest}");
-        let outcome = among_mounts(stage, mounts, &words).run();
-        assert_eq!(stage.read("work/sub/.env"), "SECRET=1", "{mounts}");
-        outcome.refuses(&["policy: ", "work/sub/.env is protected"]);
-    }
 }
 
 /// Ends palisade and its keeper at one time: nobody cleans.
