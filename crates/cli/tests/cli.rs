@@ -17,6 +17,7 @@ mod cli {
     pub(crate) mod hints;
     pub(crate) mod jobs;
     pub(crate) mod limits;
+    pub(crate) mod meeting;
     pub(crate) mod network;
     pub(crate) mod outside;
     pub(crate) mod person;
@@ -62,6 +63,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("hints", cli::hints::CASES),
     ("jobs", cli::jobs::CASES),
     ("limits", cli::limits::CASES),
+    ("meeting", cli::meeting::CASES),
     ("network_calls", network::calls::CASES),
     ("network_grants", network::grants::CASES),
     ("network_programs", network::programs::CASES),
