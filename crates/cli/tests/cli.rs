@@ -17,6 +17,7 @@ mod cli {
     pub(crate) mod hints;
     pub(crate) mod jobs;
     pub(crate) mod limits;
+    pub(crate) mod meeting;
     pub(crate) mod network;
     pub(crate) mod outside;
     pub(crate) mod person;
@@ -28,6 +29,7 @@ mod cli {
     pub(crate) mod requests;
     pub(crate) mod roots;
     pub(crate) mod schema;
+    pub(crate) mod second_names;
     pub(crate) mod serve;
     pub(crate) mod stage;
     pub(crate) mod stream_kinds;
@@ -61,6 +63,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("hints", cli::hints::CASES),
     ("jobs", cli::jobs::CASES),
     ("limits", cli::limits::CASES),
+    ("meeting", cli::meeting::CASES),
     ("network_calls", network::calls::CASES),
     ("network_grants", network::grants::CASES),
     ("network_programs", network::programs::CASES),
@@ -73,6 +76,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("report", cli::report::CASES),
     ("requests", cli::requests::CASES),
     ("roots", cli::roots::CASES),
+    ("second_names", cli::second_names::CASES),
     ("serve", cli::serve::CASES),
     ("stream_kinds", cli::stream_kinds::CASES),
     ("streams", cli::streams::CASES),

@@ -2,6 +2,7 @@
 
 use crate::{
     Tier,
+    host::Identity,
     launch::{Reopened, Terminal},
     plan::{Landlock, Plan, Step, StreamFiles},
     wire::{self, op},
@@ -41,6 +42,12 @@ impl Writer {
         self.text(path.as_os_str().as_bytes())
     }
 
+    fn identity(&mut self, identity: Identity) -> &mut Self {
+        self.u32(identity.device_major)
+            .u32(identity.device_minor)
+            .u64(identity.inode)
+    }
+
     fn texts<'a>(&mut self, texts: impl ExactSizeIterator<Item = &'a OsStr>) -> &mut Self {
         self.u32(texts.len() as u32);
         for text in texts {
@@ -75,10 +82,10 @@ pub(crate) fn encode_steps(
 
 fn write_reopened(writer: &mut Writer, reopened: &Reopened) {
     const STDIN: u32 = 0;
-    let (major, minor) = reopened.device;
-    writer.u32(op::REOPEN).u32(STDIN).u32(major).u32(minor);
     writer
-        .u64(reopened.inode)
+        .u32(op::REOPEN)
+        .u32(STDIN)
+        .identity(reopened.identity)
         .u64(reopened.offset)
         .path(&reopened.path);
 }
@@ -257,15 +264,8 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
         } => match attached {
             Some(index) => drop(writer.u32(op::ATTACH).u32(index).path(target)),
             None => {
-                writer
-                    .u32(op::BIND)
-                    .path(source)
-                    .u32(identity.device_major)
-                    .u32(identity.device_minor);
-                writer
-                    .u64(identity.inode)
-                    .u32(attributes.bits())
-                    .path(target);
+                writer.u32(op::BIND).path(source).identity(*identity);
+                writer.u32(attributes.bits()).path(target);
             }
         },
         Step::Remount { target, set, clear } => {

@@ -1,11 +1,14 @@
 //! The few questions a plan asks the host's file system.
 
+mod mounts;
 #[cfg(test)]
 pub(crate) mod table;
 
+pub(crate) use mounts::Mounts;
+
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{Mode, OFlags, Stat},
     io::Errno,
 };
 use std::{
@@ -49,6 +52,16 @@ pub struct Identity {
     pub device_minor: u32,
     /// Its inode there.
     pub inode: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            device_major: rustix::fs::major(stat.st_dev),
+            device_minor: rustix::fs::minor(stat.st_dev),
+            inode: stat.st_ino,
+        }
+    }
 }
 
 /// Kinds of file that a plan tells apart.
@@ -135,24 +148,6 @@ impl Mount {
     }
 }
 
-/// Other paths of the file at `path`, by bind mounts.
-pub(crate) fn other_paths(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
-    let around = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    // The last of those that are equally deep lies on top.
-    let Some(own) = around.max_by_key(|mount| mount.point.components().count()) else {
-        return Vec::new();
-    };
-    let Ok(below) = path.strip_prefix(&own.point) else {
-        return Vec::new();
-    };
-    let place = own.root.join(below);
-    let others = mounts.iter().filter(|mount| mount.device == own.device);
-    others
-        .filter_map(|mount| Some(mount.point.join(place.strip_prefix(&mount.root).ok()?)))
-        .filter(|other| other != path)
-        .collect()
-}
-
 /// The machine palisade runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
@@ -167,11 +162,7 @@ impl Host for ThisHost {
         Ok(Found {
             canonical: path_from(&canonical),
             kind: kind_of(stat.st_mode)?,
-            identity: Identity {
-                device_major: rustix::fs::major(stat.st_dev),
-                device_minor: rustix::fs::minor(stat.st_dev),
-                inode: stat.st_ino,
-            },
+            identity: Identity::of(&stat),
             uid: stat.st_uid,
             gid: stat.st_gid,
             mode: stat.st_mode & 0o7777,
@@ -282,21 +273,5 @@ mod tests {
         assert_eq!(unescape(b"a\\134\\x\\"), b"a\\\\x\\");
         let here = ThisHost.mounts().unwrap();
         assert!(here.iter().any(|mount| mount.point == Path::new("/proc")));
-    }
-
-    #[test]
-    fn a_file_has_a_path_by_each_mount_that_shows_it() {
-        let mounts = [
-            mount("1 0 8:1 / / rw - ext4 /dev/a rw"),
-            mount("2 1 8:2 / /home rw - ext4 /dev/b rw"),
-            mount("3 1 8:2 /ada /srv/ada rw - ext4 /dev/b rw"),
-            mount("4 1 8:2 /ada/.cache /c rw - ext4 /dev/b rw"),
-            mount("5 1 8:2 /bob /b rw - ext4 /dev/b rw"),
-        ];
-        let others = |path: &str| other_paths(Path::new(path), &mounts);
-        let expected = ["/srv/ada/.cache/x", "/c/x"].map(PathBuf::from);
-        assert_eq!(others("/home/ada/.cache/x"), expected);
-        assert_eq!(others("/b/x"), [PathBuf::from("/home/bob/x")]);
-        assert!(others("/etc/x").is_empty());
     }
 }

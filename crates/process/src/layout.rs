@@ -5,7 +5,7 @@
 //! asked what lies where.
 
 use crate::{
-    host::{Found, Host, Identity, Kind, Mount, other_paths},
+    host::{Found, Host, Kind, Mount},
     plan::{Attributes, Placeholder, PlanError, Step},
     view::{self, Check, Piece},
     wire::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
@@ -47,6 +47,14 @@ struct HostPath {
     granted: bool,
     /// It has another path inside.
     moved: bool,
+}
+
+/// A file or folder of the host's that is mounted for the guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    /// Where, inside.
+    pub(crate) guest: &'a Path,
+    pub(crate) found: &'a Found,
 }
 
 /// The file system of one domain, before it is steps.
@@ -321,43 +329,22 @@ impl Layout {
         host.is_some_and(|host| !host.moved)
     }
 
-    /// Whether the guest could put something else in the place of the host's `path`, or, where it `is_last`, change
-    /// what it holds. The path is free of links; `identify` tells what lies at one.
-    pub(crate) fn can_change(
-        &self,
-        path: &Path,
-        is_last: bool,
-        identify: &dyn Fn(&Path) -> Option<Identity>,
-    ) -> bool {
-        let writable = self.places.iter().filter_map(|(guest, place)| match place {
-            Place::Host(host) if host.writable && host.found.kind != Kind::Device => {
-                Some((guest, &host.found))
-            }
-            _ => None,
-        });
-        let mut inside = writable.flat_map(|(guest, found)| {
-            path.ancestors()
-                .filter(|around| {
-                    *around == found.canonical || identify(around) == Some(found.identity)
-                })
-                .filter_map(|around| Some(join(guest, path.strip_prefix(around).ok()?)))
-        });
-        inside.any(|inside| self.is_open(&inside, is_last))
-    }
-
     /// Whether the guest could change its own path, which lies where it can write. Of a folder only its name counts
     /// here, and a mount point keeps that, as does what leads to one.
-    fn is_open(&self, inside: &Path, is_last: bool) -> bool {
+    pub(crate) fn is_open(&self, inside: &Path, is_last: bool) -> bool {
         let is_held = || self.places.keys().any(|place| place.starts_with(inside));
         !self.is_read_only(inside) && (is_last || !is_held())
     }
 
-    /// The same of a path that leads to a file, by the letter.
+    /// Whether the guest may write to a path of the host's, by the letter.
     pub(crate) fn can_write(&self, path: &Path) -> bool {
-        self.can_change(path, true, &|_| None)
+        self.write_grants().any(|grant| {
+            let below = path.strip_prefix(&grant.found.canonical);
+            below.is_ok_and(|below| !self.is_read_only(&join(grant.guest, below)))
+        })
     }
 
-    fn is_read_only(&self, guest: &Path) -> bool {
+    pub(crate) fn is_read_only(&self, guest: &Path) -> bool {
         match self.nearest(guest.ancestors()) {
             Some((_, Place::Host(host))) => !host.writable,
             Some((_, Place::Protected)) => true,
@@ -408,7 +395,7 @@ impl Layout {
             })?
     }
 
-    fn is_executable(&self, path: &Path) -> bool {
+    pub(crate) fn is_executable(&self, path: &Path) -> bool {
         self.executable
             .iter()
             .any(|executable| path.starts_with(executable))
@@ -485,127 +472,51 @@ impl Layout {
         })
     }
 
-    /// Refuses a protected path that the guest could change by another name: a second write grant leads to the
-    /// same files through a link, a bind mount or another mount of their file system. The policy has compared
-    /// names; this compares what they stand for.
-    pub(crate) fn refuse_open_names(&self, host: &dyn Host) -> Result<(), PlanError> {
-        let is_protected = |(_, place): &(&PathBuf, &Place)| **place == Place::Protected;
-        let mut protected = self.places.iter().filter(is_protected).peekable();
-        if protected.peek().is_none() || !self.writes_to_host() {
-            return Ok(());
-        }
-        let mounts = host
-            .mounts()
-            .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
-        for (guest, _) in protected {
-            let Some(on_host) = self.host_path(guest) else {
-                continue;
+    /// What is mounted for reading: programs in it can be executed.
+    pub(crate) fn read_mounts(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.shown(|host| !host.writable)
+    }
+
+    /// What is granted for writing.
+    pub(crate) fn write_grants(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.shown(|host| host.writable && host.granted)
+    }
+
+    fn shown(&self, is_it: fn(&HostPath) -> bool) -> impl Iterator<Item = Shown<'_>> {
+        self.places.iter().filter_map(move |(guest, place)| {
+            let Place::Host(host) = place else {
+                return None;
             };
-            let names = [
-                vec![on_host.clone()],
-                other_paths(&on_host, &mounts),
-                self.names_by_identity(host, &on_host),
-            ];
-            for name in names.concat() {
-                if let Some(other) = self.open_name(guest, &name) {
-                    return Err(PlanError::OpenByAnotherName {
-                        guest: guest.clone(),
-                        other,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses what the guest could write by one path and execute by another, at which the same files are
-    /// mounted to be read: `--read tools --write tools:/work`.
-    pub(crate) fn refuse_executable_names(&self) -> Result<(), PlanError> {
-        let writable = self
-            .writable_grants()
-            .filter(|(guest, _)| !self.is_executable(guest));
-        for (guest, grant) in writable {
-            let written = &grant.found.canonical;
-            for (other, read) in self.read_mounts() {
-                let shown = &read.found.canonical;
-                let executed = match (written.strip_prefix(shown), shown.strip_prefix(written)) {
-                    // Where it has a mount of its own it is that one's to say.
-                    (Ok(below), _) => {
-                        Some(join(other, below)).filter(|path| self.is_read_only(path))
-                    }
-                    (_, Ok(below)) => {
-                        let by_write = join(guest, below);
-                        (!self.is_read_only(&by_write)).then(|| other.to_path_buf())
-                    }
-                    _ => None,
-                };
-                if let Some(other) = executed {
-                    return Err(PlanError::ExecutableByAnotherName {
-                        guest: guest.into(),
-                        other,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// But for a program of palisade's own, about which another wall asks for itself.
-    fn read_mounts(&self) -> impl Iterator<Item = (&Path, &HostPath)> {
-        let is_own = |guest: &Path| guest.to_string_lossy().starts_with("/.palisade-");
-        self.places
-            .iter()
-            .filter_map(move |(guest, place)| match place {
-                Place::Host(host) if !host.writable && !is_own(guest) => {
-                    Some((guest.as_path(), host))
-                }
-                _ => None,
-            })
-    }
-
-    fn writable_grants(&self) -> impl Iterator<Item = (&Path, &HostPath)> {
-        self.places.iter().filter_map(|(guest, place)| match place {
-            Place::Host(host) if host.writable && host.granted => Some((guest.as_path(), host)),
-            _ => None,
+            let shown = Shown {
+                guest,
+                found: &host.found,
+            };
+            is_it(host).then_some(shown)
         })
     }
 
-    /// Where a path of the host's lies, as write grants name the folders that it and they lie in.
-    fn names_by_identity(&self, host: &dyn Host, on_host: &Path) -> Vec<PathBuf> {
-        // With one grant a bind mount is the only other way, and those are told apart by the table of mounts.
-        if self.writable_grants().nth(1).is_none() {
-            return Vec::new();
-        }
-        let identities = |path: &Path| -> Vec<(PathBuf, Identity)> {
-            let folders = path.ancestors().map(Path::to_path_buf);
-            folders
-                .filter_map(|folder| Some((folder.clone(), host.find(&folder).ok()?.identity)))
-                .collect()
-        };
-        let own = identities(on_host);
-        let others = self
-            .writable_grants()
-            .flat_map(|(_, grant)| identities(&grant.found.canonical));
-        let same = |(other, identity): (PathBuf, Identity)| {
-            let (folder, _) = own.iter().find(|(_, own)| *own == identity)?;
-            let below = on_host.strip_prefix(folder).ok()?;
-            (*folder != other).then(|| join(&other, below))
-        };
-        others.filter_map(same).collect()
+    /// Whether what a mount shows at a path inside is what the guest finds there: nothing lies over it.
+    pub(crate) fn is_uncovered(&self, shown: Shown<'_>, inside: &Path) -> bool {
+        let nearest = self.nearest(inside.ancestors());
+        nearest.is_some_and(|(guest, _)| guest == shown.guest)
     }
 
-    /// A path by which the guest may write at or below `name` on the host, beside the protected one.
-    fn open_name(&self, protected: &Path, name: &Path) -> Option<PathBuf> {
-        self.writable_grants().find_map(|(guest, grant)| {
-            let root = &grant.found.canonical;
-            if let Ok(below) = name.strip_prefix(root) {
-                let other = join(guest, below);
-                return (!self.is_read_only(&other)).then_some(other);
-            }
-            // A grant nested in the protected path at its own place was asked for.
-            let below = root.strip_prefix(name).ok()?;
-            (join(protected, below) != guest).then(|| guest.to_path_buf())
-        })
+    /// Protected paths, each with where it lies on the host.
+    pub(crate) fn protected(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
+        let protected = self.places.iter();
+        let protected = protected.filter(|(_, place)| **place == Place::Protected);
+        protected.filter_map(|(guest, _)| Some((guest.as_path(), self.host_path(guest)?)))
+    }
+
+    /// Folders of the host's for sockets, each with where it lies there.
+    pub(crate) fn ipc_on_host(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
+        let folders = self.ipc.iter();
+        folders.filter_map(|guest| Some((guest.as_path(), self.host_path(guest)?)))
+    }
+
+    /// Whether a path lies in one of the folders for sockets.
+    pub(crate) fn is_for_sockets(&self, path: &Path) -> bool {
+        self.ipc.iter().any(|folder| path.starts_with(folder))
     }
 
     /// What of the host's may be connected to: granted sockets, and below mounts that are folders for them.
@@ -614,11 +525,8 @@ impl Layout {
             |place: &Place| matches!(place, Place::Host(host) if host.found.kind == Kind::Socket);
         let sockets = self.places.iter().filter(|(_, place)| is_socket(place));
         let sockets = sockets.map(|(path, _)| path.clone());
-        let folders = self
-            .ipc
-            .iter()
-            .filter(|path| self.host_path(path).is_some());
-        sockets.chain(folders.cloned()).collect()
+        let folders = self.ipc_on_host().map(|(guest, _)| guest.to_path_buf());
+        sockets.chain(folders).collect()
     }
 
     /// Turns the layout into steps, parents first.

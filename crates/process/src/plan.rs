@@ -140,6 +140,8 @@ pub struct Plan {
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
     #[serde(skip)]
+    guarded: Vec<PathBuf>,
+    #[serde(skip)]
     layout: Option<std::sync::Arc<Layout>>,
 }
 
@@ -294,7 +296,6 @@ pub fn make_plan(
         Tier::UserNamespace | Tier::Bare => Check::Contents,
     };
     let mut layout = Layout::resolve(policy, host, check)?;
-    refuse_reach(&layout, &network, host)?;
     let (uid, gid) = inside_ids(machine);
     if machine.tier != Tier::Bare {
         add_own_files(&mut layout, policy, &network, (uid, gid))?;
@@ -306,19 +307,16 @@ pub fn make_plan(
     }
     let mut arrangement = match machine.tier {
         Tier::Bare => Arrangement::default(),
-        _ => {
-            layout.refuse_open_names(host)?;
-            let arrangement = layout.arrange(host)?;
-            layout.refuse_executable_names()?;
-            arrangement
-        }
+        _ => layout.arrange(host)?,
     };
+    refuse_reach(&Reach::new(&layout, host), &network, host)?;
     let environment = environment::of_guest(policy, surroundings);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
     let host_network = host_network(policy, machine, &network, &surroundings.handed);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
     let share = bounds::share(policy, machine, has_sockets)?;
+    let guarded = arrangement.guarded.clone();
     let mut plan = Plan {
         command: command.words(),
         tier: machine.tier,
@@ -357,6 +355,7 @@ pub fn make_plan(
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
         meeting_places: layout.meeting_places(),
+        guarded,
         layout: Some(std::sync::Arc::new(layout)),
     };
     if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
@@ -369,15 +368,15 @@ pub fn make_plan(
     Ok(plan)
 }
 
-/// Refuses grants by which the guest could change what is read or executed outside the wall while it runs.
-fn refuse_reach(layout: &Layout, network: &Network, host: &dyn Host) -> Result<(), PlanError> {
-    if !network.has_names() {
-        return Ok(());
+/// Refuses grants by which the guest could change what is read or executed outside the wall while it runs, and those
+/// that lead to the same files by two paths of which one gives more.
+fn refuse_reach(reach: &Reach<'_>, network: &Network, host: &dyn Host) -> Result<(), PlanError> {
+    if network.has_names()
+        && let Some(path) = reach.find(host.resolver().files())
+    {
+        return Err(PlanError::ResolverInReach { path });
     }
-    match Reach::new(layout, host).find(host.resolver().files()) {
-        Some(path) => Err(PlanError::ResolverInReach { path }),
-        None => Ok(()),
-    }
+    reach.refuse_second_names()
 }
 
 /// The first of these files that a guest with this policy could change. For whoever reads or executes files again
@@ -433,13 +432,10 @@ impl Plan {
         Reach::new(layout, &ThisHost).find(paths)
     }
 
-    /// The paths whose mounts somebody outside could take away, in the order in which init knows them.
+    /// The paths whose mounts somebody outside could take away, as the guest knows them, in the order in which init
+    /// does.
     pub(crate) fn guarded(&self) -> &[PathBuf] {
-        let guard = self.steps.iter().find_map(|step| match step {
-            Step::Guard { targets } => Some(targets.as_slice()),
-            _ => None,
-        });
-        guard.unwrap_or(&[])
+        &self.guarded
     }
 
     /// Whether this step makes the hosts file of names whose addresses may change.

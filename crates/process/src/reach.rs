@@ -1,4 +1,4 @@
-//! Whether a guest could change what a path of the host's leads to.
+//! By which paths a guest reaches what lies at a path of the host's, and what it could do there.
 //!
 //! Palisade reads files and executes programs outside the wall while a guest runs, and after it: none of them may
 //! be of the guest's making. The question is asked of every step of the path, for any of them could be replaced:
@@ -7,16 +7,20 @@
 //!  /etc/resolv.conf ─▶ /etc, /etc/resolv.conf (a link), /run, /run/systemd, …/stub-resolv.conf
 //! ```
 //!
-//! Folders are compared by what they are, device and inode, so that another name for a granted one, a link or a
-//! bind mount, changes nothing. Hard links are not searched for.
+//! Folders are compared by what they are, device and inode, and by the host's table of mounts, so that another name
+//! for a granted one, a link, a bind mount or another mount of its file system, changes nothing. The same way grants
+//! are found that lead to the same files by two paths ([`twice`]). Not searched for: hard links, and what a stacked
+//! file system (overlayfs, FUSE) shows again.
+
+mod twice;
 
 use crate::{
-    host::{Host, Identity, Mount, other_paths},
-    layout::Layout,
+    host::{Host, Identity, Mounts},
+    layout::{Layout, Shown, join},
 };
 use std::{
     cell::{OnceCell, RefCell},
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ffi::OsString,
     path::{Component, Path, PathBuf},
 };
@@ -28,7 +32,7 @@ const MOST_LINKS: usize = 40;
 pub(crate) struct Reach<'a> {
     layout: &'a Layout,
     host: &'a dyn Host,
-    mounts: OnceCell<Vec<Mount>>,
+    mounts: OnceCell<Mounts>,
     /// What lies at a path, asked once.
     identities: RefCell<BTreeMap<PathBuf, Option<Identity>>>,
     links: RefCell<BTreeMap<PathBuf, Option<PathBuf>>>,
@@ -64,15 +68,72 @@ impl<'a> Reach<'a> {
     }
 
     fn can_change_hop(&self, hop: &Hop) -> bool {
-        let others = other_paths(&hop.path, self.mounts());
-        let mut paths = std::iter::once(&hop.path).chain(&others);
-        let identify = |path: &Path| self.identify(path);
-        paths.any(|path| self.layout.can_change(path, hop.is_last, &identify))
+        let inside = self.find_inside(&hop.path, self.layout.write_grants());
+        inside
+            .into_iter()
+            .any(|(_, inside)| self.layout.is_open(&inside, hop.is_last))
     }
 
-    fn mounts(&self) -> &[Mount] {
+    /// Where some of the guest's mounts show what lies at a path of the host's. There something else may be mounted
+    /// over it.
+    fn find_inside<'b>(
+        &self,
+        path: &Path,
+        mounts: impl Iterator<Item = Shown<'b>>,
+    ) -> Vec<(Shown<'b>, PathBuf)> {
+        let names = self.names(path);
+        let found = mounts.flat_map(|shown| {
+            let identity = Some(shown.found.identity);
+            let below = self.below(&names, &shown.found.canonical, identity);
+            let inside = below.into_iter().map(|below| join(shown.guest, &below));
+            inside.map(move |inside| (shown, inside))
+        });
+        found.collect()
+    }
+
+    /// The path, and others of the same file.
+    fn names(&self, path: &Path) -> Vec<PathBuf> {
+        let others = self.mounts().other_paths(path);
+        std::iter::once(path.into()).chain(others).collect()
+    }
+
+    /// How a file with these names lies in a folder.
+    fn below(
+        &self,
+        names: &[PathBuf],
+        folder: &Path,
+        identity: Option<Identity>,
+    ) -> BTreeSet<PathBuf> {
+        let is_it = |around: &&Path| {
+            *around == folder || identity.is_some() && self.identify(around) == identity
+        };
+        let below = names.iter().flat_map(|name| {
+            let around = name.ancestors().filter(is_it);
+            around.filter_map(|around| name.strip_prefix(around).ok())
+        });
+        below
+            .filter(|below| self.may_be_same(&names[0], &join(folder, below)))
+            .map(Path::to_path_buf)
+            .collect()
+    }
+
+    /// Whether two paths may lead to one file. What is not there yet may be.
+    fn may_be_same(&self, one: &Path, other: &Path) -> bool {
+        // A link that is relative leads elsewhere from a folder's other path, and is the same link.
+        let identify = |path: &Path| match self.link(path) {
+            Some(_) => path.parent().and_then(|folder| self.identify(folder)),
+            None => self.identify(path),
+        };
+        one == other
+            || match (identify(one), identify(other)) {
+                (Some(one), Some(other)) => one == other,
+                _ => true,
+            }
+    }
+
+    fn mounts(&self) -> &Mounts {
         self.mounts
-            .get_or_init(|| self.host.mounts().unwrap_or_default())
+            .get_or_init(|| Mounts::new(self.host.mounts().unwrap_or_default()))
     }
 
     fn identify(&self, path: &Path) -> Option<Identity> {

@@ -6,7 +6,7 @@ use crate::{
     compile::{CompileError, Purpose},
     module::ModuleError,
     plan::Plan,
-    programs::Programs,
+    programs::{ProgramInReach, Programs},
     status::{self, Status},
 };
 use palisade_policy::visible;
@@ -43,11 +43,8 @@ pub enum StartError {
          granted, or add --protect {}", path.display(), path.display()
     )]
     CacheInReach { path: PathBuf },
-    #[error(
-        "policy: the guest could change {}, with which palisade runs WebAssembly: keep it out of what is granted for \
-         writing, or add --protect {}", path.display(), path.display()
-    )]
-    ProgramInReach { path: PathBuf },
+    #[error(transparent)]
+    ProgramInReach(#[from] ProgramInReach),
     #[error("host: cannot look at {}: {source}", path.display())]
     Compiler {
         path: PathBuf,
@@ -132,7 +129,7 @@ impl Plan {
                 let path = cache.path.clone();
                 Err(StartError::CacheInReach { path })
             }
-            (Some(path), _) => Err(StartError::ProgramInReach { path }),
+            (Some(path), _) => Err(ProgramInReach { path }.into()),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     module::{Kind, Module},
     order::Order,
-    programs::{Programs, WORKER},
+    programs::{ProgramInReach, Programs, WORKER},
 };
 use palisade_policy::{
     Access, Capability, ConnectGrant, DeviceGrant, FileGrant, ListenGrant, Policy, Profile,
@@ -54,6 +54,8 @@ pub struct Plan {
 pub enum WasmPlanError {
     #[error(transparent)]
     Process(#[from] PlanError),
+    #[error(transparent)]
+    ProgramInReach(#[from] ProgramInReach),
     #[error(
         "policy: {} lies right below /, where a WebAssembly guest finds no file: grant it below a folder \
          (HOST:/FOLDER/NAME), or start the guest in / (--cwd /)",
@@ -114,7 +116,7 @@ fn plan_worker(
     surroundings: &Surroundings,
     host: &dyn Host,
     worker: &Path,
-) -> Result<process::Plan, PlanError> {
+) -> Result<process::Plan, WasmPlanError> {
     let is_bare = machine.tier == Tier::Bare;
     let inside = if is_bare {
         worker
@@ -130,10 +132,22 @@ fn plan_worker(
         });
     }
     let command = Command::new(inside);
-    let mut plan = process::make_plan(&policy, &command, machine, surroundings, host)?;
+    let plan = process::make_plan(&policy, &command, machine, surroundings, host);
+    let mut plan = plan.map_err(|error| name_worker(error, worker))?;
     plan.passes = true;
     plan.keep_granted_variables(&policy, surroundings);
     Ok(plan)
+}
+
+/// The grant of the worker's own file is not the user's to change.
+fn name_worker(error: PlanError, worker: &Path) -> WasmPlanError {
+    match error {
+        PlanError::ExecutableByAnotherName { other, .. } if other == Path::new(WORKER_INSIDE) => {
+            let path = worker.into();
+            ProgramInReach { path }.into()
+        }
+        error => error.into(),
+    }
 }
 
 /// The folder that the policy makes the guest's root.

@@ -34,6 +34,17 @@ pub struct NotInstalled {
     pub searched: Vec<PathBuf>,
 }
 
+/// The policy lets a guest change a part of the wall.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "policy: the guest could change {}, with which palisade runs WebAssembly: keep it out of what is granted for \
+     writing, or add --protect {}", path.display(), path.display()
+)]
+pub struct ProgramInReach {
+    /// Which.
+    pub path: PathBuf,
+}
+
 impl Programs {
     /// Looks in `folder`, else where the variable says, else beside this program and in the
     /// `libexec/palisade` beside its folder.

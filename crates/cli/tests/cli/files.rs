@@ -1,10 +1,9 @@
 //! Granted files and folders: what may be done there, and what may not.
 
-use super::stage::{Stage, User, cases, children_of, ends_soon, pidfd_of, signal, wait};
-use rustix::process::Signal;
+use super::stage::{Stage, User, cases, kill_and_await_keeper, read_line, wait};
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::BufReader,
     os::unix::{
         fs::{MetadataExt, PermissionsExt},
         net::UnixListener,
@@ -647,12 +646,6 @@ fn hold_protected(stage: &Stage) -> (Child, BufReader<ChildStdout>) {
     (child, stdout)
 }
 
-fn read_line(from: &mut BufReader<ChildStdout>) -> String {
-    let mut line = String::new();
-    from.read_line(&mut line).unwrap();
-    line
-}
-
 #[track_caller]
 fn is_still_protected(stage: &Stage, (mut child, mut stdout): (Child, BufReader<ChildStdout>)) {
     assert!(stage.exists("work/.env"), "still held");
@@ -692,15 +685,6 @@ fn a_killed_domain_leaves_the_other_protected(stage: &Stage) {
         kill_and_await_keeper(one.0);
         is_still_protected(stage, other);
     }
-}
-
-/// Ends palisade by SIGKILL and waits until its keeper, which cleans up after it, has ended too.
-fn kill_and_await_keeper(mut child: Child) {
-    let keepers: Vec<_> = children_of(child.id()).into_iter().map(pidfd_of).collect();
-    assert_eq!(keepers.len(), 1, "palisade has one child");
-    signal(&child, Signal::KILL);
-    wait(&mut child);
-    assert!(keepers.iter().all(ends_soon), "the keeper stays");
 }
 
 fn placeholder_is_gone_after_sigkill(stage: &Stage) {

@@ -331,12 +331,13 @@ fn without_numbers(path: &str) -> String {
     path.split('/').map(name).collect::<Vec<_>>().join("/")
 }
 
+fn unlisted(uses: &[Use]) -> Vec<String> {
+    let unlisted = uses.iter().filter(|found| !found.is_listed());
+    unlisted.map(Use::line).collect()
+}
+
 fn is_on_list(uses: &[Use]) {
-    let unlisted: Vec<_> = uses
-        .iter()
-        .filter(|found| !found.is_listed())
-        .map(Use::line)
-        .collect();
+    let unlisted = unlisted(uses);
     assert!(
         unlisted.is_empty(),
         "not in outside.list:\n{}",
@@ -507,11 +508,7 @@ fn traced_what_is_not_on_the_list_is_found(stage: &Stage) {
     for policy in ["policy.toml", &stage.text("here/policy.toml")] {
         let (uses, outcome) = trace(stage, &["run", "--policy", policy, "--", "/bin/true"]);
         outcome.is(0);
-        let unlisted: Vec<_> = uses
-            .iter()
-            .filter(|found| !found.is_listed())
-            .map(Use::line)
-            .collect();
+        let unlisted = unlisted(&uses);
         assert!(
             !unlisted.is_empty() && unlisted.iter().all(|line| line.ends_with("policy.toml")),
             "{unlisted:?}"

@@ -1,16 +1,19 @@
 //! A folder as the guest's root, behind both walls.
 
 use super::{
-    stage::{Stage, cases},
+    stage::{Stage, cases, ends_soon, finish, pidfd_of, read_line},
     wasm::{place_twins, run},
 };
 use palisade_suite::guest;
+use serde_json::Value;
 use std::{
-    fs,
+    fs::{self, File},
+    io::BufReader,
     os::unix::{
         fs::{PermissionsExt, symlink},
         net::UnixListener,
     },
+    process::Stdio,
 };
 
 cases![
@@ -23,8 +26,11 @@ cases![
     a_planted_link_takes_no_mount,
     other_grants_lie_in_the_root,
     protected_in_the_root,
+    what_is_lost_is_told_by_the_guests_name,
     what_is_written_in_the_root_does_not_run,
+    an_output_in_the_root_does_not_run,
     sockets_in_the_root_are_not_granted,
+    what_takes_the_place_of_proc_leads_nowhere,
     cpu_time_is_counted_without_proc,
     a_terminal_needs_no_devices,
     names_need_a_hosts_file,
@@ -332,6 +338,36 @@ fn protected_in_the_root(stage: &Stage) {
     assert!(!stage.exists("root/run"));
 }
 
+/// Also where the folder is not the root of the worker that does the guest's calls.
+fn what_is_lost_is_told_by_the_guests_name(stage: &Stage) {
+    lay(stage);
+    let flags = [
+        "--write",
+        "root:/",
+        "--exec",
+        "/programs",
+        "--protect",
+        "/etc/file",
+        "--report",
+        "report",
+    ];
+    for program in ["/programs/guest", "guest.wasm"] {
+        stage.write("root/etc/file", "in the root\n");
+        stage.write("report", "");
+        let mut child = run(stage, &flags, &[program, "show", "/etc/file", "copy"]).spawn();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        assert_eq!(read_line(&mut stdout), "in the root\n");
+        fs::rename(stage.path("root/etc/file"), stage.path("root/etc/moved")).unwrap();
+        // While its input is open the guest waits.
+        assert!(ends_soon(&pidfd_of(child.id())), "{program} runs on");
+        let outcome = finish(child, b"");
+        outcome.is(137);
+        assert!(outcome.stderr.contains(" /etc/file"), "{outcome:?}");
+        let report: Value = serde_json::from_str(&stage.read("report")).unwrap();
+        assert_eq!(report["lost"], "/etc/file", "{program}");
+    }
+}
+
 fn what_is_written_in_the_root_does_not_run(stage: &Stage) {
     lay(stage);
     run(stage, &["--write", "root:/"], &["/programs/guest"])
@@ -341,6 +377,52 @@ fn what_is_written_in_the_root_does_not_run(stage: &Stage) {
         native(stage, &["--write", "root:/", "--exec", "/"], &["put", "/x"]),
         "put /x: done\n"
     );
+}
+
+/// The host's programs in the folder, as other grants: the flags for it.
+fn lay_system(stage: &Stage) -> Vec<String> {
+    let mut flags = Vec::new();
+    for name in ["usr", "bin", "lib", "lib64"] {
+        let (path, inside) = (format!("/{name}"), format!("root/{name}"));
+        match fs::read_link(&path) {
+            Ok(target) => symlink(target, stage.path(&inside)).unwrap(),
+            Err(_) => {
+                stage.make_folder(&inside);
+                flags.extend(["--read".into(), path]);
+            }
+        }
+    }
+    flags
+}
+
+/// Only its bytes are passed on: the rules of Landlock's that keep an output from being executed say what may be done
+/// below the root, and it lies there.
+fn an_output_in_the_root_does_not_run(stage: &Stage) {
+    const ACT: &str = "readlink /proc/self/fd/1 >&2; cat /usr/bin/id; \
+         until cmp -s /usr/bin/id /out; do :; done; \
+         for way in /out /proc/self/fd/1; do $way; done; \
+         timeout 3 /lib64/ld-linux-x86-64.so.2 /out; timeout 3 /lib64/ld-linux-x86-64.so.2 /proc/self/fd/1; true";
+    stage.make_folder("root/proc");
+    let system = lay_system(stage);
+    let runs_output = |more: &[&str]| {
+        stage.write("root/out", "");
+        fs::set_permissions(stage.path("root/out"), fs::Permissions::from_mode(0o755)).unwrap();
+        let flags = ["run", "--time", "60s", "--write", "root:/"].into_iter();
+        let flags = flags.chain(system.iter().map(String::as_str));
+        let guest = ["--", "/bin/sh", "-c", ACT];
+        let mut call = stage.palisade(flags.chain(more.iter().copied()).chain(guest));
+        let out = File::options().append(true).open(stage.path("root/out"));
+        let command = call.command.stdin(Stdio::null()).stdout(out.unwrap());
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let outcome = finish(child, b"");
+        assert!(outcome.stderr.starts_with("pipe:["), "{outcome:?}");
+        let written = fs::read(stage.path("root/out")).unwrap();
+        let program = fs::read("/usr/bin/id").unwrap();
+        assert!(written.starts_with(&program), "{outcome:?}");
+        written.len() > program.len()
+    };
+    assert!(!runs_output(&[]));
+    assert!(runs_output(&["--exec", "/"]), "granted, it runs");
 }
 
 /// Nor are those on its file system that other grants bring.
@@ -353,27 +435,81 @@ fn sockets_in_the_root_are_not_granted(stage: &Stage) {
     for name in sockets {
         fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
     }
-    for (grant, flags) in [("--read", &[][..]), ("--write", &["--exec", "/"])] {
-        let grants = ["run", grant, "root:/", "--read", "other:/run"];
+    let meet = |flags: &[&str]| {
         let command = ["--", "/meet", "/run/socket"];
-        let words = grants.iter().chain(flags).chain(&command);
-        let met = stage.palisade(words.copied()).run();
-        met.prints("13\n");
-        let words = grants[..3].iter().chain(flags).chain(&command);
-        stage.palisade(words.copied()).run().prints("13\n");
+        let words = ["run"].iter().chain(flags).chain(&command);
+        stage.palisade(words.copied()).run()
+    };
+    for root in [
+        &["--read", "root:/"][..],
+        &["--write", "root:/", "--exec", "/"],
+    ] {
+        meet(root).prints("13\n");
+        meet(&[root, &["--read", "other:/run"]].concat()).prints("13\n");
     }
     let granted = format!("unix:{}:/run/socket", stage.text("root/run/socket"));
-    let words = [
-        "run",
-        "--read",
-        "root:/",
-        "--connect",
-        &granted,
-        "--",
-        "/meet",
-        "/run/socket",
-    ];
-    stage.palisade(words).run().prints("0\n");
+    meet(&["--read", "root:/", "--connect", &granted]).prints("0\n");
+}
+
+/// Listens, waits for the end of its input, connects to itself, and tells whether somebody came.
+const CONNECT_TO_ITSELF: &str = r"if True:
+    import socket, sys
+    own = socket.socket(socket.AF_UNIX); own.bind('/tmp/own'); own.listen()
+    print('ready', flush=True)
+    sys.stdin.read()
+    socket.socket(socket.AF_UNIX).connect('/tmp/own')
+    own.setblocking(False); own.accept(); print('came')
+";
+
+/// Sockets are found by `/proc/self/fd`. What somebody put at that path, before or while the guest runs, could lead
+/// init from a socket of the guest's to one of the host's.
+fn what_takes_the_place_of_proc_leads_nowhere(stage: &Stage) {
+    stage.make_folder("root/tmp");
+    stage.make_folder("root/other/self/fd");
+    for number in 0..1024 {
+        let link = format!("root/other/self/fd/{number}");
+        symlink("/other/socket", stage.path(&link)).unwrap();
+    }
+    let server = UnixListener::bind(stage.path("root/other/socket")).unwrap();
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(stage.path("root/other/socket"), open).unwrap();
+    server.set_nonblocking(true).unwrap();
+    let system = lay_system(stage);
+    let system: Vec<_> = system.iter().map(String::as_str).collect();
+    let [proc, away] = ["root/proc", "root/away"].map(|name| stage.path(name));
+    let exchange = |what: &str| match what {
+        "exchanged" => {
+            fs::rename(&proc, &away).unwrap();
+            symlink("other", &proc).unwrap();
+        }
+        "moved over" => {
+            fs::create_dir(&away).unwrap();
+            fs::rename(&away, &proc).unwrap();
+            fs::remove_dir(&proc).unwrap();
+            symlink("other", &proc).unwrap();
+        }
+        _ => {}
+    };
+    for grant in ["--read", "--write"] {
+        for what in ["prepared", "exchanged", "moved over"] {
+            let _ = fs::remove_dir_all(&away);
+            let _ = fs::remove_file(&proc);
+            match what {
+                "prepared" => symlink("other", &proc).unwrap(),
+                _ => stage.make_folder("root/proc"),
+            }
+            let flags = [&["run", grant, "root:/"], &system[..]].concat();
+            let guest = ["--", "/usr/bin/python3", "-c", CONNECT_TO_ITSELF];
+            let mut child = stage.palisade(flags.iter().chain(&guest)).spawn();
+            let mut stdout = BufReader::new(child.stdout.take().unwrap());
+            assert_eq!(read_line(&mut stdout), "ready\n", "{grant} {what}");
+            exchange(what);
+            drop(child.stdin.take());
+            assert_eq!(read_line(&mut stdout), "came\n", "{grant} {what}");
+            finish(child, b"").is_silent(0);
+            assert!(server.accept().is_err(), "{grant} {what}");
+        }
+    }
 }
 
 /// What lies at `/proc` is the guest's to write there: it must not tell what the guest used.

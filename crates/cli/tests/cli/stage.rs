@@ -9,7 +9,7 @@ use rustix::{
 use std::{
     ffi::OsStr,
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::{
         fd::OwnedFd,
         unix::{
@@ -18,7 +18,7 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
@@ -375,9 +375,25 @@ pub(crate) fn init_of(palisade: u32) -> u32 {
     inits.next().expect("no domain runs")
 }
 
+/// The next line that a child prints.
+pub(crate) fn read_line(from: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line
+}
+
 /// Sends a child a signal.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Ends palisade by SIGKILL and waits until its keeper, which cleans up after it, has ended too.
+pub(crate) fn kill_and_await_keeper(mut child: Child) {
+    let keepers: Vec<_> = children_of(child.id()).into_iter().map(pidfd_of).collect();
+    assert_eq!(keepers.len(), 1, "palisade has one child");
+    signal(&child, Signal::KILL);
+    wait(&mut child);
+    assert!(keepers.iter().all(ends_soon), "the keeper stays");
 }
 
 impl Outcome {

@@ -2,7 +2,9 @@
 
 use super::{
     cleanup::eventually,
-    stage::{Call, Outcome, Stage, cases, ends_soon, finish, init_of, pidfd_of, signal, wait},
+    stage::{
+        Call, Outcome, Stage, cases, ends_soon, finish, init_of, pidfd_of, read_line, signal, wait,
+    },
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -11,7 +13,7 @@ use rustix::{
 };
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufReader, Read},
     os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::Path,
     process::{ChildStdout, Stdio},
@@ -304,12 +306,6 @@ fn output_limit_passes_all_on(stage: &Stage) {
     assert_eq!(outcome.stdout.len(), (20 << 20) + 4);
     assert!(outcome.text().ends_with("end\n"));
     assert_eq!(outcome.stderr.len(), 3 << 20);
-}
-
-fn read_line(from: &mut BufReader<ChildStdout>) -> String {
-    let mut line = String::new();
-    from.read_line(&mut line).unwrap();
-    line
 }
 
 fn signals_are_forwarded(stage: &Stage) {

@@ -24,7 +24,15 @@ pub(crate) struct Table {
     entries: BTreeMap<PathBuf, Entry>,
     owner: (u32, u32),
     /// Folders and where else they are mounted.
-    binds: Vec<(PathBuf, PathBuf)>,
+    binds: Vec<Bind>,
+}
+
+#[derive(Clone, Debug)]
+struct Bind {
+    from: PathBuf,
+    to: PathBuf,
+    /// The table of mounts shows it.
+    is_told: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -115,8 +123,16 @@ impl Table {
 
     /// Shows the folder `from` at `to` too.
     pub(crate) fn bind(self, from: &str, to: &str) -> Self {
+        self.shown_at(from, to, true)
+    }
+
+    fn shown_at(self, from: &str, to: &str, is_told: bool) -> Self {
         let mut table = self.folder(to);
-        table.binds.push((from.into(), to.into()));
+        table.binds.push(Bind {
+            from: from.into(),
+            to: to.into(),
+            is_told,
+        });
         table
     }
 
@@ -140,13 +156,20 @@ impl Table {
     }
 
     /// Another name of a folder: a bind mount of it, which no table of mounts shows.
-    pub(crate) fn alias(mut self, path: &str, of: &str) -> Self {
-        let inode = self.entries[Path::new(of)].inode;
-        self = self.folder(path);
-        if let Some(entry) = self.entries.get_mut(Path::new(path)) {
-            entry.inode = inode;
+    pub(crate) fn alias(self, path: &str, of: &str) -> Self {
+        self.shown_at(of, path, false)
+    }
+
+    /// What lies at a path without links.
+    fn entry(&self, path: &Path) -> Option<&Entry> {
+        let mut bound = path.ancestors().filter_map(|around| {
+            let bind = self.binds.iter().find(|bind| bind.to == around)?;
+            Some((bind, path.strip_prefix(around).ok()?))
+        });
+        match bound.next() {
+            Some((bind, below)) => self.entry(&bind.from.join(below)),
+            None => self.entries.get(path),
         }
-        self
     }
 
     fn put(mut self, path: &str, thing: Thing, mode: u32) -> Self {
@@ -168,7 +191,7 @@ impl Table {
         let mut links = 0;
         while let Some(name) = left.pop() {
             let next = resolved.join(&name);
-            match self.entries.get(&next).map(|entry| &entry.thing) {
+            match self.entry(&next).map(|entry| &entry.thing) {
                 Some(Thing::Link(target)) => {
                     links += 1;
                     if links > MOST_LINKS {
@@ -219,7 +242,7 @@ impl Resolve for Table {
 impl Host for Table {
     fn find(&self, path: &Path) -> rustix::io::Result<Found> {
         let canonical = self.resolve(path)?;
-        let entry = &self.entries[&canonical];
+        let entry = self.entry(&canonical).ok_or(Errno::NOENT)?;
         Ok(Found {
             kind: match entry.thing {
                 Thing::Folder | Thing::Proc | Thing::Link(_) => Kind::Folder,
@@ -244,7 +267,7 @@ impl Host for Table {
     }
 
     fn link(&self, path: &Path) -> Option<PathBuf> {
-        match &self.entries.get(path)?.thing {
+        match &self.entry(path)?.thing {
             Thing::Link(target) => Some(target.clone()),
             _ => None,
         }
@@ -273,7 +296,7 @@ impl Host for Table {
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         let canonical = self.resolve(path).ok()?;
-        let entry = &self.entries[&canonical];
+        let entry = self.entry(&canonical)?;
         match &entry.thing {
             Thing::File(content) if content.len() as u64 <= most_bytes && entry.mode & 0o4 != 0 => {
                 Some(content.clone())
@@ -299,7 +322,8 @@ impl Host for Table {
             kind: "ext4".into(),
         };
         let root = disk(Path::new("/"), Path::new("/"));
-        let binds = self.binds.iter().map(|(from, to)| disk(from, to));
+        let binds = self.binds.iter().filter(|bind| bind.is_told);
+        let binds = binds.map(|bind| disk(&bind.from, &bind.to));
         let procs = points.chain(["/proc".into()]).map(mount);
         Ok([root].into_iter().chain(binds).chain(procs).collect())
     }

@@ -86,24 +86,27 @@ pub(super) fn prepare(
 /// Opens what the plan found at a path of the host's, without following links, and nothing else in its
 /// place.
 pub(super) fn open_same(path: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
-    let error = |errno| LaunchError::OpenSource {
-        path: path.into(),
-        errno,
-    };
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let file =
-        rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve).map_err(error)?;
-    let stat = rustix::fs::fstat(&file).map_err(error)?;
-    let found = Identity {
-        device_major: rustix::fs::major(stat.st_dev),
-        device_minor: rustix::fs::minor(stat.st_dev),
-        inode: stat.st_ino,
-    };
-    match found == identity {
-        true => Ok(file),
-        false => Err(LaunchError::SourceChanged { path: path.into() }),
+    match open_if_same(path, OFlags::PATH, identity) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(LaunchError::SourceChanged { path: path.into() }),
+        Err(errno) => Err(LaunchError::OpenSource {
+            path: path.into(),
+            errno,
+        }),
     }
+}
+
+/// The same; `None` where something else lies there by now.
+pub(super) fn open_if_same(
+    path: &Path,
+    flags: OFlags,
+    identity: Identity,
+) -> rustix::io::Result<Option<OwnedFd>> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = flags | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)?;
+    let is_same = Identity::of(&rustix::fs::fstat(&file)?) == identity;
+    Ok(is_same.then_some(file))
 }
 
 fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {

@@ -1,7 +1,10 @@
 //! Rules of the layout, on a host that is a table.
 
 use super::*;
-use crate::host::table::{HOME, Table};
+use crate::host::{
+    Identity,
+    table::{HOME, Table},
+};
 use palisade_policy::PolicyLayer;
 
 fn home() -> Table {
@@ -270,56 +273,6 @@ fn what_is_guarded_is_watched_before_it_is_mounted_on() {
     assert_eq!(watch + 1, mount);
 }
 
-/// The policy has compared names; here are links and mounts.
-#[test]
-fn a_protected_path_has_no_open_name() {
-    let refused = |host: &Table, grants: &str| {
-        let open = layout_on(host, grants).refuse_open_names(host).err();
-        open.map(|error| match error {
-            PlanError::OpenByAnotherName { other, .. } => other.to_string_lossy().into_owned(),
-            error => panic!("{error}"),
-        })
-    };
-    let host = home()
-        .link("/home/ada/link", "work")
-        .link("/home/ada/deep", "work/a/b")
-        .bind("/home/ada/work/a", "/home/ada/data/bound")
-        .bind("/home/ada/work/a/b", "/home/ada/work/again");
-    let with = |more: &str| format!("protect = ['work/a/b/file']\n{more}");
-    for (grants, other) in [
-        (
-            "write = ['work/a', 'link']",
-            Some("/home/ada/link/a/b/file"),
-        ),
-        ("write = ['work/a', 'deep:/x']", Some("/x/file")),
-        (
-            "write = ['work/a', 'data/bound']",
-            Some("/home/ada/data/bound/b/file"),
-        ),
-        (
-            "write = ['work/a', 'data']",
-            Some("/home/ada/data/bound/b/file"),
-        ),
-        ("write = ['work']", Some("/home/ada/work/again/file")),
-        ("write = ['work/a', 'work/again:/x']", Some("/x/file")),
-        ("write = ['work/a']", None),
-        ("write = ['work/a']\nread = ['link', 'data']", None),
-    ] {
-        assert_eq!(refused(&host, &with(grants)).as_deref(), other, "{grants}");
-    }
-    let both = "write = ['work/a', 'link']\nprotect = ['work/a/b/file', 'link/a/b/file']";
-    let linked = home().link("/home/ada/link", "work");
-    assert_eq!(refused(&linked, both), None);
-    // Below a protected folder: at its own place it was asked for.
-    let nested = "write = ['work', 'work/a/b']\nprotect = ['work/a', 'work/again']";
-    assert_eq!(
-        refused(&home(), &nested.replace(", 'work/again'", "")),
-        None
-    );
-    let elsewhere = "write = ['work/a', 'deep:/x']\nprotect = ['work/a/b']";
-    assert_eq!(refused(&host, elsewhere).as_deref(), Some("/x"));
-}
-
 /// One placeholder holds all that is below it.
 #[test]
 fn two_protected_paths_below_one_missing_folder() {
@@ -524,35 +477,5 @@ fn programs_are_shown_wherever_the_host_keeps_them() {
         for program in ["/bin/sh", "/usr/bin/env", "/lib64/ld-linux-x86-64.so.2"] {
             assert!(layout.shows(Path::new(program)), "{program}");
         }
-    }
-}
-
-#[test]
-fn what_is_written_is_not_executed_by_another_name() {
-    let refused = |grants: &str| {
-        let refused = layout_on(&home(), grants).refuse_executable_names().err();
-        refused.map(|error| match error {
-            PlanError::ExecutableByAnotherName { other, .. } => {
-                other.to_string_lossy().into_owned()
-            }
-            error => panic!("{error}"),
-        })
-    };
-    for (grants, other) in [
-        (
-            "read = ['work']\nwrite = ['work:/w']",
-            Some("/home/ada/work"),
-        ),
-        (
-            "read = ['work']\nwrite = ['work/a:/w']",
-            Some("/home/ada/work/a"),
-        ),
-        ("read = ['work/a:/tools']\nwrite = ['work']", Some("/tools")),
-        ("read = ['work']\nwrite = ['work:/w']\nexec = ['/w']", None),
-        ("read = ['work']\nwrite = ['work/a']", None),
-        ("read = ['work/a']\nwrite = ['work']", None),
-        ("read = ['data']\nwrite = ['work:/w']", None),
-    ] {
-        assert_eq!(refused(grants).as_deref(), other, "{grants}");
     }
 }

@@ -88,6 +88,12 @@ pub enum PlanError {
     )]
     ExecutableByAnotherName { guest: PathBuf, other: PathBuf },
     #[error(
+        "policy: the guest connects to sockets in {}, and could move one of the host's into it by {}, where the same folder \
+         is granted for writing: leave that grant out, or add --ipc {}",
+        guest.display(), other.display(), other.display()
+    )]
+    MeetingPlaceByAnotherName { guest: PathBuf, other: PathBuf },
+    #[error(
         "host: this kernel has no Landlock (it needs Linux 5.13 with `landlock` in the lsm= list); \
          --allow-degraded landlock goes on without it"
     )]

@@ -5,21 +5,20 @@
 //! read-only mount. An output keeps its descriptor, because writers share its offset; Landlock keeps it
 //! from being read or executed.
 
-use crate::{Tier, plan::Attributes, sys};
+use crate::{Tier, host::Identity, launch::mounts::open_if_same, plan::Attributes, sys};
 use rustix::{
-    fs::{Mode, OFlags, ResolveFlags, SeekFrom, Stat},
+    fs::{Mode, OFlags, SeekFrom, Stat},
     mount::OpenTreeFlags,
 };
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 /// A file that is open.
 #[derive(Debug)]
 pub(super) struct File {
-    device: u64,
-    inode: u64,
+    identity: Identity,
     access: OFlags,
     offset: u64,
 }
@@ -43,16 +42,14 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(crate) struct Reopened {
     pub(crate) path: PathBuf,
-    pub(crate) device: (u32, u32),
-    pub(crate) inode: u64,
+    pub(crate) identity: Identity,
     pub(crate) offset: u64,
 }
 
 impl File {
     pub(super) fn new(stat: &Stat, flags: OFlags, offset: u64) -> Self {
         Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
+            identity: Identity::of(stat),
             access: flags & OFlags::RWMODE,
             offset,
         }
@@ -80,39 +77,29 @@ impl File {
         }
     }
 
-    fn is(&self, stat: &Stat) -> bool {
-        (stat.st_dev, stat.st_ino) == (self.device, self.inode)
-    }
-
     /// A path that leads to it.
     fn find(&self, fd: BorrowedFd<'_>) -> Option<PathBuf> {
         let link = rustix::fs::readlink(link_to(fd), Vec::new()).ok()?;
         let stat = rustix::fs::stat(&link).ok()?;
-        self.is(&stat).then(|| PathBuf::from(path_of(link)))
+        (Identity::of(&stat) == self.identity).then(|| path_of(link))
     }
 
     /// Opened once to see that init, which has the same user, can.
     fn reopened(&self, fd: BorrowedFd<'_>) -> Option<Reopened> {
         let path = path_of(rustix::fs::readlink(link_to(fd), Vec::new()).ok()?);
-        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let found = rustix::fs::openat2(rustix::fs::CWD, &path, flags, Mode::empty(), resolve);
-        let stat = rustix::fs::fstat(found.ok()?).ok()?;
-        self.is(&stat).then(|| Reopened {
-            path: Path::new(&path).into(),
-            device: (
-                rustix::fs::major(self.device),
-                rustix::fs::minor(self.device),
-            ),
-            inode: self.inode,
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        open_if_same(&path, flags, self.identity).ok()??;
+        Some(Reopened {
+            path,
+            identity: self.identity,
             offset: self.offset,
         })
     }
 }
 
-fn path_of(link: std::ffi::CString) -> std::ffi::OsString {
+fn path_of(link: std::ffi::CString) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
-    std::ffi::OsString::from_vec(link.into_bytes())
+    std::ffi::OsString::from_vec(link.into_bytes()).into()
 }
 
 fn link_to(fd: BorrowedFd<'_>) -> String {
