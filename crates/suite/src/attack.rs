@@ -1,7 +1,7 @@
 //! One row of the table: what a guest tries, how it is seen, and what should happen.
 
 use crate::guests::Controls;
-use crate::witness::{Trace, Witness};
+use crate::witness::Witness;
 
 /// What a policy grants besides what it takes to start the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

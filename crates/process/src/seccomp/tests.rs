@@ -203,30 +203,21 @@ fn who_answers_a_guest_reaches_no_file_and_no_terminal() {
     ];
     for filter in [broker(), relay()] {
         for call in paths {
-            let action = decide(&filter, call as u64, [0; 6]);
+            let action = decide(&filter, call, [0; 6]);
             assert_ne!(action, ALLOW, "{call}");
         }
         let process = decide(
             &filter,
-            libc::SYS_clone as u64,
+            libc::SYS_clone,
             [libc::SIGCHLD as u64, 0, 0, 0, 0, 0],
         );
         assert_eq!(process, EPERM);
-        let keystroke = decide(
-            &filter,
-            libc::SYS_ioctl as u64,
-            [0, libc::TIOCSTI, 0, 0, 0, 0],
-        );
+        let keystroke = decide(&filter, libc::SYS_ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0]);
         assert_eq!(keystroke, EPERM);
     }
     for filter in [broker(), maker()] {
-        let socket = |family: i32| {
-            decide(
-                &filter,
-                libc::SYS_socket as u64,
-                [family as u64, 1, 0, 0, 0, 0],
-            )
-        };
+        let socket =
+            |family: i32| decide(&filter, libc::SYS_socket, [family as u64, 1, 0, 0, 0, 0]);
         assert_eq!([libc::AF_INET, libc::AF_INET6].map(socket), [ALLOW, ALLOW]);
         let others = [
             libc::AF_UNIX,
@@ -241,13 +232,8 @@ fn who_answers_a_guest_reaches_no_file_and_no_terminal() {
 #[test]
 fn the_maker_opens_what_is_below_its_own_proc_and_makes_nothing() {
     let proc = crate::wire::MAKERS_PROC as u64;
-    let open = |at: u64, flags: i32| {
-        decide(
-            &maker(),
-            libc::SYS_openat as u64,
-            [at, 0, flags as u64, 0, 0, 0],
-        )
-    };
+    let open =
+        |at: u64, flags: i32| decide(&maker(), libc::SYS_openat, [at, 0, flags as u64, 0, 0, 0]);
     let harmless = [
         libc::O_RDONLY,
         libc::O_WRONLY,
