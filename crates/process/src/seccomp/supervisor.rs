@@ -7,7 +7,7 @@ use super::{
     allow_list::{ALLOW, EPERM, set},
     filter::{Action, Check, Filter, Test, int},
 };
-use crate::wire;
+use crate::{sys::maps::PROCMAP_QUERY, wire};
 use libc::*;
 
 /// Allowed whatever the arguments.
@@ -70,7 +70,7 @@ pub(crate) fn broker() -> Filter {
         set(&mut filter, *call, ALLOW);
     }
     set(&mut filter, SYS_socket, of_internet());
-    set(&mut filter, SYS_ioctl, of_listeners());
+    set(&mut filter, SYS_ioctl, of_what_it_answers());
     allow_threads(&mut filter);
     filter
 }
@@ -123,13 +123,13 @@ fn of_internet() -> Check {
     Check::otherwise(EPERM).when([int(0).one_of(families)], ALLOW)
 }
 
-/// Calls that wait for an answer (`SECCOMP_IOCTL_NOTIF_*`), and whether a descriptor blocks.
-fn of_listeners() -> Check {
+/// Calls that wait for an answer (`SECCOMP_IOCTL_NOTIF_*`), what is mapped where, and whether a descriptor blocks.
+fn of_what_it_answers() -> Check {
     const KIND: u64 = 0xff00;
     const SECCOMP: u64 = (b'!' as u64) << 8;
     Check::otherwise(EPERM)
         .when([int(1).masked(KIND, SECCOMP)], ALLOW)
-        .when([int(1).one_of([FIONBIO as u64])], ALLOW)
+        .when([int(1).one_of([FIONBIO as u64, PROCMAP_QUERY])], ALLOW)
 }
 
 /// Threads, and no processes.

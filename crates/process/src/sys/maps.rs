@@ -8,6 +8,9 @@ use std::{
     os::fd::AsRawFd,
 };
 
+/// Which mapping lies at an address: `_IOWR('f', 17, struct procmap_query)` (linux/fs.h).
+pub(crate) const PROCMAP_QUERY: u64 = 0xc068_6611;
+
 /// `struct procmap_query` (linux/fs.h).
 #[repr(C)]
 #[derive(Default)]
@@ -35,7 +38,6 @@ pub(crate) fn writable_until(maps: &File, address: u64) -> Result<Option<u64>, E
 }
 
 fn query(maps: &File, address: u64) -> Result<Option<u64>, Errno> {
-    const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
     const VMA_WRITABLE: u64 = 2;
     let mut query = Query {
         size: size_of::<Query>() as u64,
