@@ -66,19 +66,6 @@ pub(crate) fn broker() -> Filter {
     filter
 }
 
-/// For who passes bytes between streams and the guest's own.
-pub(crate) fn relay() -> Filter {
-    let mut filter = common();
-    for call in [SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait] {
-        set(&mut filter, call, ALLOW);
-    }
-    #[cfg(target_arch = "x86_64")]
-    set(&mut filter, SYS_epoll_wait, ALLOW);
-    set(&mut filter, SYS_ioctl, of_terminals());
-    allow_threads(&mut filter);
-    filter
-}
-
 /// For who makes sockets in the domain's memory group (`sys/keeper/maker.rs`).
 pub(crate) fn maker() -> Filter {
     let mut filter = Filter::new(EPERM);
