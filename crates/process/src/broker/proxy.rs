@@ -137,3 +137,68 @@ impl Served {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_network::{Answer, Network, Resolve, ResolveError, service};
+    use std::{
+        io::{Read, Write},
+        net::{Ipv4Addr, TcpListener, TcpStream},
+        thread,
+    };
+
+    /// Each name is this machine's.
+    struct Here;
+
+    impl Resolve for Here {
+        fn addresses(&self, _: &HostName) -> Result<Answer, ResolveError> {
+            Ok(Answer {
+                addresses: vec![Ipv4Addr::LOCALHOST.into()],
+                ttl: Duration::from_secs(60),
+            })
+        }
+
+        fn interface(&self, _: &str) -> Option<u32> {
+            None
+        }
+    }
+
+    /// A process with other threads is not forked.
+    #[test]
+    fn threads_tunnel_within_their_walls() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let grants = ["*.example.com", "127.0.0.1"];
+        let grants = grants.map(|host| format!("tcp://{host}:{port}").parse().unwrap());
+        let gate = Arc::new(Gate::new(Network::resolve(&grants, &[], &Here).unwrap()));
+        let (asker, asked) = service::connect().unwrap();
+        let asker = Arc::new(asker);
+        thread::spawn(move || service::serve(&asked, &(Arc::new(Here) as Arc<dyn Resolve>)));
+
+        let listening = Listening::begin(&gate).unwrap().unwrap();
+        let mut prepared = Prepared::Listening(listening);
+        let landlock_abi = crate::sys::landlock_abi();
+        prepared.serve_apart(&gate, &asker, landlock_abi).unwrap();
+        assert!(matches!(prepared, Prepared::Listening(_)));
+        let seen = Arc::new(Observations::of_refusals());
+        let served = prepared.serve(&gate, &asker, &seen, landlock_abi).unwrap();
+
+        let mut client = TcpStream::connect(gate.proxy().unwrap()).unwrap();
+        let process = Process {
+            pid: 7,
+            name: "client".into(),
+        };
+        served.admit(client.local_addr().unwrap(), process);
+        write!(client, "CONNECT a.example.com:{port} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        // The server's own word for it.
+        drop(server.accept().unwrap());
+        client.write_all(b"no TLS").unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+        served.finish(&seen);
+        assert_eq!(seen.drain().0.len(), 1);
+    }
+}
