@@ -78,7 +78,7 @@ impl Relay {
         if place == Place::Process && !relaying.lanes.iter().any(Lane::has_terminal) {
             let kept: Vec<RawFd> = relaying.descriptors().chain(walls.descriptor()).collect();
             match fork(c"palisade-relay", &kept, || {
-                with_signals_blocked(|| relaying.run_within(&walls))
+                with_signals_blocked(|| relaying.run_within(&walls));
             }) {
                 Err(Errno::BUSY) => {}
                 forked => process = Some(forked?),

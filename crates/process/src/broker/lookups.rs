@@ -55,7 +55,7 @@ impl Asked {
         if place == Place::Process {
             // A lookup that hangs has left a thread behind.
             match fork(c"palisade-names", &[asked.as_raw_fd()], || {
-                answer(&asked, landlock_abi)
+                answer(&asked, landlock_abi);
             }) {
                 Err(Errno::BUSY) => {}
                 forked => {

@@ -63,7 +63,7 @@ impl Prepared {
         let kept = [theirs.as_fd(), listening.as_fd(), (**resolver).as_fd()];
         let kept = kept.map(|fd| fd.as_raw_fd());
         match fork(c"palisade-proxy", &kept, || {
-            serve(&theirs, listening, gate, resolver, landlock_abi)
+            serve(&theirs, listening, gate, resolver, landlock_abi);
         }) {
             Err(Errno::BUSY) => {}
             forked => *self = Self::Process(remote, forked?),
