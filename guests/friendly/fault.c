@@ -136,6 +136,14 @@ int main(int count, char **words)
 		registers.rax = SYS_clone;
 		four[0] = SIGCHLD;
 		four[1] = 0;
+	} else if (!strcmp(order, "signal")) {
+		registers.rax = SYS_kill;
+		four[0] = (unsigned long)thread;
+		four[1] = 0;
+	} else if (!strcmp(order, "look")) {
+		registers.rax = SYS_process_vm_readv;
+		four[0] = (unsigned long)thread;
+		four[1] = four[2] = four[3] = 0;
 	} else if (!strcmp(order, "socket")) {
 		registers.rax = SYS_socket;
 		four[0] = AF_INET;
@@ -148,6 +156,7 @@ int main(int count, char **words)
 	registers.rsi = four[1];
 	registers.rdx = four[2];
 	registers.r10 = four[3];
+	registers.r8 = registers.r9 = 0;
 	long answer = call(&registers);
 	printf("%ld\n", answer);
 	if (answer || strcmp(order, "execute"))

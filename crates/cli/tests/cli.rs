@@ -112,7 +112,7 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
         (case.act)(&Stage::new(user, &installed));
         Ok(())
     });
-    let why_not = user.why_not().or_else(|| case.why_not());
+    let why_not = user.why_not().or_else(|| case.why_not(user));
     let why_not = why_not.or_else(|| network::why_not(case.name));
     let why_not = why_not.or_else(|| cli::requests::why_not(case.name));
     match why_not.or_else(|| real_wasm::why_not(case.name)) {

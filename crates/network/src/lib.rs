@@ -14,6 +14,7 @@
 //! Every verdict is about the [canonical form](address::canonical) of an address.
 
 pub mod address;
+mod datagrams;
 mod flag;
 mod gate;
 mod names;
@@ -31,5 +32,5 @@ pub use network::{
     Uses, WildcardRule,
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
-pub use proxy::{Proxy, ProxyRefusal};
+pub use proxy::{Listening, Proxy, ProxyRefusal};
 pub use refusal::{Reason, Refusal};

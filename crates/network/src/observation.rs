@@ -14,7 +14,7 @@ use crate::{Refusal, refusal::as_text};
 
 /// How many different observations are kept; those after them are only counted. A guest that tries
 /// every address must not fill the supervisor's memory.
-const LIMIT: usize = 256;
+pub(crate) const LIMIT: usize = 256;
 
 /// A call on the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -182,6 +182,13 @@ impl Observations {
         });
     }
 
+    /// Takes in what was observed elsewhere, as [`Observations::drain`] gave it: behind what is here.
+    pub fn add(&self, (list, more): (Vec<Observation>, u64)) {
+        let mut seen = self.seen();
+        list.into_iter().for_each(|one| seen.add(one));
+        seen.more = seen.more.saturating_add(more);
+    }
+
     /// Takes out all that was observed so far: up to 256 different things, and how many tries there
     /// were beside those.
     pub fn drain(&self) -> (Vec<Observation>, u64) {
@@ -204,12 +211,13 @@ impl Seen {
             observation.process.name.clone(),
         );
         if let Some(place) = self.places.get(&key) {
-            self.list[*place].count += 1;
+            let count = &mut self.list[*place].count;
+            *count = count.saturating_add(observation.count);
         } else if self.list.len() < LIMIT {
             self.places.insert(key, self.list.len());
             self.list.push(observation);
         } else {
-            self.more += 1;
+            self.more = self.more.saturating_add(observation.count);
         }
     }
 }

@@ -16,6 +16,7 @@
 //! within TLS is encrypted, and not looked at.
 
 mod admission;
+pub mod apart;
 mod environment;
 pub mod hello;
 pub mod request;
@@ -26,6 +27,7 @@ use std::{
     fmt,
     io::{self, PipeReader, PipeWriter},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::{AsFd, BorrowedFd},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -94,12 +96,44 @@ const LIMITS: Limits = Limits {
     served: 128,
 };
 
-/// The proxy of one domain. Dropping it closes every connection that it has.
+/// A proxy that listens, and that the guest may connect to, but does not serve yet.
+#[derive(Debug)]
+pub struct Listening(TcpListener);
+
+impl Listening {
+    /// For the gate's wildcards; `None` where none is granted.
+    ///
+    /// # Errors
+    /// When it can't listen at the host's loopback.
+    pub fn begin(gate: &Gate) -> io::Result<Option<Self>> {
+        if !gate.network().needs_proxy() {
+            return Ok(None);
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        // A connection that is gone before it is accepted must not make the accept wait.
+        listener.set_nonblocking(true)?;
+        gate.open_proxy(listener.local_addr()?);
+        Ok(Some(Self(listener)))
+    }
+}
+
+impl AsFd for Listening {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The variables by which the guest's programs find the gate's proxy, as (name, value): `HTTPS_PROXY`,
+/// `NO_PROXY` and the like; none where there is no proxy. What goes through it is HTTPS only.
+pub fn environment(gate: &Gate) -> Vec<(String, String)> {
+    let of_proxy = |proxy| environment::environment(proxy, &gate.network());
+    gate.proxy().map_or(Vec::new(), of_proxy)
+}
+
+/// The proxy of one domain, as threads. Dropping it closes every connection that it has.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
-    /// Until it serves.
-    listener: Option<TcpListener>,
     /// Each thread watches the other end: nothing is written, and closing it ends them.
     lifeline: Option<PipeWriter>,
     accepting: Option<JoinHandle<()>>,
@@ -107,7 +141,6 @@ pub struct Proxy {
 
 /// What the proxy's threads have in common.
 struct Shared {
-    address: SocketAddr,
     gate: Arc<Gate>,
     resolver: Arc<dyn Resolve>,
     observations: Arc<Observations>,
@@ -120,42 +153,35 @@ struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 
 impl Proxy {
-    /// A proxy that listens, and that the guest may connect to, but does not serve yet; `None` where no
-    /// wildcard is granted. What it refuses goes to `observations`.
+    /// Begins to serve. What it refuses goes to `observations`.
     ///
     /// # Errors
-    /// When it can't listen at the host's loopback.
-    pub fn listen(
-        gate: Arc<Gate>,
-        resolver: Arc<dyn Resolve>,
-        observations: Arc<Observations>,
-    ) -> io::Result<Option<Self>> {
-        if !gate.network().needs_proxy() {
-            return Ok(None);
-        }
-        Self::listen_with(LIMITS, gate, resolver, observations).map(Some)
-    }
-
-    fn listen_with(
-        limits: Limits,
+    /// When no thread can be started.
+    pub fn serve(
+        listening: &Listening,
         gate: Arc<Gate>,
         resolver: Arc<dyn Resolve>,
         observations: Arc<Observations>,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        // A connection that is gone before it is accepted must not make the accept wait.
-        listener.set_nonblocking(true)?;
+        Self::serve_with(LIMITS, listening, gate, resolver, observations)
+    }
+
+    fn serve_with(
+        limits: Limits,
+        listening: &Listening,
+        gate: Arc<Gate>,
+        resolver: Arc<dyn Resolve>,
+        observations: Arc<Observations>,
+    ) -> io::Result<Self> {
+        let listener = listening.0.try_clone()?;
         let (theirs, ours) = io::pipe()?;
         let shared = Arc::new(Shared {
-            address: listener.local_addr()?,
-            gate: Arc::clone(&gate),
+            gate,
             resolver,
             observations,
             admission: Admission::default(),
@@ -164,44 +190,19 @@ impl Proxy {
             waiting: AtomicUsize::new(0),
             served: AtomicUsize::new(0),
         });
-        gate.open_proxy(shared.address);
+        let accepts = Arc::clone(&shared);
+        let builder = thread::Builder::new().name("proxy".into());
         Ok(Self {
             shared,
-            listener: Some(listener),
             lifeline: Some(ours),
-            accepting: None,
+            accepting: Some(builder.spawn(move || accepts.accept_all(&listener))?),
         })
-    }
-
-    /// Begins to serve.
-    ///
-    /// # Errors
-    /// When no thread can be started.
-    pub fn serve(&mut self) -> io::Result<()> {
-        let Some(listener) = self.listener.take() else {
-            return Ok(());
-        };
-        let shared = Arc::clone(&self.shared);
-        let builder = thread::Builder::new().name("proxy".into());
-        self.accepting = Some(builder.spawn(move || shared.accept_all(&listener))?);
-        Ok(())
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.shared.address
     }
 
     /// Announces a connection that was made for a guest: `peer` is that socket's own address. One
     /// that is not announced within a second is closed.
     pub fn admit(&self, peer: SocketAddr, process: Process) {
         self.shared.admission.announce(peer, process);
-    }
-
-    /// The variables by which the guest's programs find the proxy, as (name, value): `HTTPS_PROXY`,
-    /// `NO_PROXY` and the like. What goes through it is HTTPS only.
-    pub fn environment(&self) -> Vec<(String, String)> {
-        environment::environment(self.address(), &self.shared.gate.network())
     }
 }
 

@@ -31,10 +31,11 @@ mod call;
 mod guest;
 mod hosts;
 mod local;
-pub(crate) mod lookups;
+mod lookups;
 pub(crate) mod maker;
 mod message;
 mod pending;
+mod proxy;
 mod repeated;
 mod request;
 mod room;
@@ -56,8 +57,9 @@ use local::Performer;
 use lookups::Asked;
 use maker::Maker;
 use palisade_network::{
-    Gate, Observation, Observations, Proxy, Refresh, Resolve,
+    Gate, Listening, Observation, Observations, Refresh,
     address::canonical,
+    proxy::environment,
     service::{self, RemoteResolver},
 };
 use pending::Pending;
@@ -85,6 +87,16 @@ use std::{
 /// was a guest's may (a file of a server that does not answer), and then nobody shall wait for it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Where the parts of palisade are that serve one guest and need not share memory with the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In threads of this process.
+    #[default]
+    Thread,
+    /// Each in a process, where this one has a single thread when it starts a guest.
+    Process,
+}
+
 /// What a domain's network needs before there is a guest.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -92,7 +104,8 @@ pub(crate) struct Prepared {
     observations: Arc<Observations>,
     /// Where there are names: who is asked for them, and where that arrives.
     names: Option<(Arc<RemoteResolver>, Asked)>,
-    proxy: Option<Proxy>,
+    proxy: Option<proxy::Prepared>,
+    landlock_abi: Option<u32>,
 }
 
 /// Answers the calls of one domain until nothing runs there any more.
@@ -114,7 +127,7 @@ struct Shared {
     gate: Arc<Gate>,
     observations: Arc<Observations>,
     /// Where the guest finds names below a wildcard.
-    proxy: Option<Proxy>,
+    proxy: Option<Arc<proxy::Served>>,
     performer: Performer,
     maker: Maker,
     /// Internet sockets may be the host's; else they are those of an empty network.
@@ -140,49 +153,46 @@ impl Prepared {
     /// # Errors
     ///
     /// When the proxy can't listen.
-    pub(crate) fn of(plan: &Plan) -> io::Result<Option<Self>> {
+    pub(crate) fn of(plan: &Plan, machine: &Machine) -> io::Result<Option<Self>> {
         if !plan.is_brokered() {
             return Ok(None);
         }
         let gate = Arc::new(Gate::new(plan.network.clone()));
-        let observations = Arc::new(Observations::of_refusals());
         let mut names = None;
-        let mut proxy = None;
         if plan.network.has_names() {
             let (asker, asked) = service::connect()?;
-            let asker = Arc::new(asker);
-            let theirs: Arc<dyn Resolve> = asker.clone();
-            proxy = Proxy::listen(Arc::clone(&gate), theirs, Arc::clone(&observations))?;
-            names = Some((asker, Asked::Waiting(asked)));
+            names = Some((Arc::new(asker), Asked::Waiting(asked)));
         }
         Ok(Some(Self {
+            proxy: Listening::begin(&gate)?.map(proxy::Prepared::Listening),
             gate,
-            observations,
+            observations: Arc::new(Observations::of_refusals()),
             names,
-            proxy,
+            landlock_abi: machine.landlock_abi,
         }))
     }
 
-    /// Has names looked up from now on. While the domain is made: nobody waits for it then.
+    /// Has names looked up from now on, and the proxy served where it has a process. While the domain is
+    /// made: nobody waits for it then.
     ///
     /// # Errors
     ///
     /// When there can be no more threads or processes.
-    pub(crate) fn look_names_up(
-        &mut self,
-        place: lookups::Place,
-        machine: &Machine,
-    ) -> io::Result<()> {
-        if let Some((_, asked)) = &mut self.names {
-            asked.serve(place, machine.landlock_abi)?;
+    pub(crate) fn serve(&mut self, place: Place) -> io::Result<()> {
+        let Some((asker, asked)) = &mut self.names else {
+            return Ok(());
+        };
+        // The proxy first: names may have a thread.
+        if let (Place::Process, Some(proxy)) = (place, &mut self.proxy) {
+            proxy.serve_apart(&self.gate, asker, self.landlock_abi)?;
         }
-        Ok(())
+        asked.serve(place, self.landlock_abi)
     }
 
     /// Variables that tell the guest's programs of the proxy.
     pub(crate) fn environment(&self) -> Vec<OsString> {
-        let variables = self.proxy.iter().flat_map(Proxy::environment);
-        variables
+        environment(&self.gate)
+            .into_iter()
             .map(|(name, value)| format!("{name}={value}").into())
             .collect()
     }
@@ -194,7 +204,7 @@ impl Prepared {
     ///
     /// When no thread can be made.
     pub(crate) fn start(
-        mut self,
+        self,
         listener: OwnedFd,
         hosts_file: Option<OwnedFd>,
         plan: &Plan,
@@ -203,22 +213,24 @@ impl Prepared {
     ) -> io::Result<Broker> {
         maker.confirm()?;
         let walls = Kept::of_broker().walls(None).map_err(io::Error::other)?;
-        let (asker, asked) = self.names.unzip();
-        let names = match asker {
-            Some(asker) => {
-                let gate = Arc::clone(&self.gate);
-                let proxy = self.proxy.as_mut();
-                walls.start(move || serve_names(proxy, hosts_file, gate, asker))?
+        let (mut asked, mut proxy, mut names) = (None, None, None);
+        if let Some((asker, answered)) = self.names {
+            asked = Some(answered);
+            if let Some(prepared) = self.proxy {
+                let seen = &self.observations;
+                let served = prepared.serve(&self.gate, &asker, seen, self.landlock_abi)?;
+                proxy = Some(Arc::new(served));
             }
-            None => None,
-        };
+            let (gate, told) = (Arc::clone(&self.gate), proxy.clone());
+            names = walls.start(move || hosts::keep(hosts_file, gate, asker, told))?;
+        }
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
             listener,
             gate: self.gate,
             observations: self.observations,
-            proxy: self.proxy,
+            proxy,
             performer: Performer::new(socket.try_clone()?, plan),
             has_network: plan.has_brokered_network(),
             maker,
@@ -247,20 +259,13 @@ impl Prepared {
     }
 }
 
-fn serve_names(
-    proxy: Option<&mut Proxy>,
-    hosts_file: Option<OwnedFd>,
-    gate: Arc<Gate>,
-    asker: Arc<RemoteResolver>,
-) -> io::Result<Option<Refresh>> {
-    proxy.map_or(Ok(()), Proxy::serve)?;
-    hosts::keep(hosts_file, gate, asker)
-}
-
 impl Broker {
     /// What was tried, once nothing of the domain runs any more.
     pub(crate) fn finish(&mut self) -> Observed {
         self.names = None;
+        if let Some(proxy) = &self.shared.proxy {
+            proxy.finish(&self.shared.observations);
+        }
         self.asked = None;
         // It cannot be full: a count of 2^64 - 1.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
@@ -277,7 +282,10 @@ impl Broker {
 impl Shared {
     /// Tells the proxy of a connection that was begun for a guest; it serves no others.
     fn announce(&self, to: SocketAddr, socket: &OwnedFd, caller: u32) -> Result<(), Errno> {
-        if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.address() == to)
+        if let Some(proxy) = self
+            .proxy
+            .as_ref()
+            .filter(|_| self.gate.proxy() == Some(to))
             && let Some(from) = call::own_address(socket)?
         {
             proxy.admit(canonical(from), guest::identify(&self.maker, caller));

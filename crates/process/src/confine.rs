@@ -8,10 +8,13 @@
 //! - Landlock: of the host's files those of its control groups and of `/proc` are read, and what was made is
 //!   removed.
 //!
+//! What reads a guest's or a stranger's bytes is a process of its own, with rules and a filter of its own: who
+//! looks names up, tunnels and relays (`sys/fork.rs`).
+//!
 //! A thread of the supervisor's that serves the guest's network is not under these rules: the kernel lets
 //! nobody who is look into a guest (`hook_ptrace_access_check` in security/landlock/task.c). Threads share
-//! memory. So between threads of one process this holds what goes astray, and not whoever
-//! executes code of his own in one of them.
+//! memory. So between threads of one process, as in a program that embeds the library, this holds what goes
+//! astray, and not whoever executes code of his own in one of them.
 
 use crate::{
     KeeperError,
@@ -28,7 +31,7 @@ use rustix::{
 };
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     thread,
 };
@@ -131,6 +134,15 @@ impl Kept<'_> {
         }
     }
 
+    /// For who tunnels a guest's connections.
+    pub(crate) fn of_proxy() -> Self {
+        Self {
+            files: Vec::new(),
+            connects: true,
+            calls: seccomp::proxy(),
+        }
+    }
+
     /// For who passes bytes between streams.
     pub(crate) fn of_relay() -> Self {
         Self {
@@ -167,6 +179,11 @@ impl Walls {
     pub(crate) fn around_keeper(&self, keeper: &Keeper) -> Result<(), ConfineError> {
         let program: Vec<u8> = self.filter.iter().flat_map(|one| one.to_bytes()).collect();
         Ok(keeper.confine(self.rules.as_ref().map(AsFd::as_fd), &program)?)
+    }
+
+    /// Of the rules, for who is forked and goes behind them.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        self.rules.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Starts threads within them: threads have what the one has that starts them.

@@ -112,6 +112,8 @@ pub struct Domain {
     /// The input file of which the guest reads a view.
     followed: Option<Followed>,
     relay: Option<Relay>,
+    /// The relay that nobody waits for any more.
+    left: Option<Relay>,
     epilogue: Option<Epilogue>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
@@ -146,6 +148,7 @@ impl Domain {
             observed: Observed::default(),
             followed: None,
             relay: None,
+            left: None,
             epilogue: None,
             is_last: false,
             gone: false,
@@ -201,9 +204,10 @@ impl Domain {
         self.relay.as_ref().map(Relay::done)
     }
 
-    /// Leaves off waiting for that. It goes on for as long as this process lives.
+    /// Leaves off waiting for that. It goes on for as long as this domain, and what is a thread for as long as
+    /// this process lives.
     pub fn leave_relayed(&mut self) {
-        self.relay = None;
+        self.left = self.relay.take();
     }
 
     /// The stream of which not everything could be written outside, and why.

@@ -14,7 +14,7 @@ pub use streams::{Streams, Terminal};
 
 use crate::{
     ConfineError, Tier,
-    broker::{self, lookups, maker::Maker},
+    broker::{self, Place, maker::Maker},
     domain::Domain,
     encode,
     keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
@@ -50,7 +50,8 @@ pub struct Launcher {
     parks_ahead: bool,
     /// One guest is all that it will ever start.
     is_for_one: bool,
-    lookups: lookups::Place,
+    /// Where the parts are that serve its guests.
+    parts: Place,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
 }
@@ -65,7 +66,7 @@ impl Launcher {
             ordered: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
-            lookups: lookups::Place::default(),
+            parts: Place::default(),
             filter: Mutex::default(),
         }
     }
@@ -78,11 +79,12 @@ impl Launcher {
         self
     }
 
-    /// Look names up in a process forked from this one, not in a thread, if this is the only thread of its
-    /// process when it launches a guest with granted names.
+    /// Have names looked up, tunnels to wildcards served and streams relayed by processes forked from this
+    /// one, not by threads, if this is the only thread of its process when it launches a guest that needs
+    /// that.
     #[must_use]
-    pub fn look_names_up_apart(mut self) -> Self {
-        self.lookups = lookups::Place::Process;
+    pub fn serve_apart(mut self) -> Self {
+        self.parts = Place::Process;
         self
     }
 
@@ -122,10 +124,13 @@ impl Launcher {
     /// A launcher that makes no namespaces: for a host that refuses them, where the user accepted
     /// that ([`palisade_policy::Capability::Namespaces`]).
     pub fn without_namespaces(&self) -> Self {
-        Self::new(Machine {
-            tier: Tier::Bare,
-            ..self.machine.clone()
-        })
+        Self {
+            parts: self.parts,
+            ..Self::new(Machine {
+                tier: Tier::Bare,
+                ..self.machine.clone()
+            })
+        }
     }
 
     /// The machine it was started on.
@@ -277,7 +282,7 @@ impl Launcher {
             false => None,
         };
         let listeners = Listeners::of(plan, streams.passed)?;
-        let mut network = broker::Prepared::of(plan).map_err(LaunchError::Broker)?;
+        let mut network = broker::Prepared::of(plan, &self.machine).map_err(LaunchError::Broker)?;
         let mut fds = ready.fds().to_vec();
         let mounts_from = fds.len() as u32;
         fds.extend(mounts.fds());
@@ -324,8 +329,7 @@ impl Launcher {
         }
         let sent_ns = monotonic_ns();
         if let Some(network) = &mut network {
-            let begun = network.look_names_up(self.lookups, &self.machine);
-            begun.map_err(LaunchError::Broker)?;
+            network.serve(self.parts).map_err(LaunchError::Broker)?;
         }
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
@@ -340,6 +344,10 @@ impl Launcher {
         } = await_start(&socket, plan)?;
         // Its copies of the guest's ends must go before anybody waits for their end.
         drop(fds);
+        // Before there are threads.
+        let flow = ready
+            .begin(input, pairs, self.parts, self.machine.landlock_abi)
+            .map_err(LaunchError::Relay)?;
         let broker = listener
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
@@ -348,9 +356,6 @@ impl Launcher {
             .transpose()
             .map_err(LaunchError::Broker)?;
         held.sweep(plan);
-        let flow = ready
-            .begin(input, pairs, self.machine.landlock_abi)
-            .map_err(LaunchError::Relay)?;
         let phases = phases(&parked, (ordered_ns, sent_ns), words);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),

@@ -1,7 +1,8 @@
-//! A thread that passes on the bytes of standard streams which the guest must not hold itself.
+//! Who passes on the bytes of standard streams which the guest must not hold itself: a process, where this
+//! one has a single thread, or else a thread.
 //!
 //! ```text
-//!  outside                     supervisor                      guest
+//!  outside                       relay                         guest
 //!  socket  ◀──────────────▶  two lanes, one each way  ◀───▶  a local socket of the domain's
 //!  device, nameless file ──▶       one lane          ────▶  a pipe
 //! ```
@@ -14,21 +15,27 @@
 //! - **An end passes as what it is:** shutdown(2) on one side is shutdown(2) on the other.
 //! - **Nothing is lost at the end:** when the guest is gone its last words are still written, however long
 //!   the other side takes to read them; the supervisor decides how long it waits.
+//! - **A terminal is read by a thread.** To a process of another session none is the one that its keys come
+//!   from, and in the background it would not be stopped (SIGTTIN).
 
 mod lane;
 
 pub(crate) use lane::Lane;
 
-use crate::sys::with_signals_blocked;
+use crate::{
+    broker::Place,
+    confine::{Kept, Walls},
+    sys::{Forked, fork, with_signals_blocked},
+};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
     io::Errno,
-    pipe::PipeFlags,
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType},
 };
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, OnceLock},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -36,42 +43,54 @@ use std::{
 /// What could not be passed on: of which stream, and why.
 pub(crate) type Failure = (usize, Errno);
 
-/// A running relay. Without it the thread goes on until all is passed on.
+/// A running relay. Without it a thread goes on until all is passed on, and a process ends.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    /// Readable for the thread when the guest is gone.
-    stop: Arc<OwnedFd>,
-    /// Hangs up when the thread has ended.
+    /// Readable for the other side when the guest is gone.
+    stop: OwnedFd,
+    /// Has the failure, if there was one, and hangs up when all has been passed on.
     done: OwnedFd,
-    failure: Arc<OnceLock<Failure>>,
+    _ends_with_this: Option<Forked>,
 }
 
 impl Relay {
-    /// Begins to relay.
+    /// Begins to relay, within what a relay needs.
     ///
     /// # Errors
     ///
-    /// When no thread can be made.
-    pub(crate) fn start(lanes: Vec<Lane>) -> io::Result<Self> {
-        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
-        let (done, running) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let failure = Arc::new(OnceLock::new());
-        let thread = Thread {
+    /// When no thread or process can be made, or it can't be confined.
+    pub(crate) fn start(
+        lanes: Vec<Lane>,
+        place: Place,
+        landlock_abi: Option<u32>,
+    ) -> io::Result<Self> {
+        let walls = Kept::of_relay().walls(landlock_abi);
+        let walls = walls.map_err(io::Error::other)?;
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let (done, running) = rustix::net::socketpair(family, SocketType::STREAM, flags, None)?;
+        let mut relaying = Relaying {
             lanes,
-            stop: Arc::clone(&stop),
-            failure: Arc::clone(&failure),
+            stop: stop.try_clone()?,
+            running,
         };
-        const STACK_BYTES: usize = 64 * 1024;
-        let builder = thread::Builder::new().name("palisade-relay".into());
-        let run = move || {
-            thread.run();
-            drop::<OwnedFd>(running);
-        };
-        with_signals_blocked(|| builder.stack_size(STACK_BYTES).spawn(run))?;
+        let mut process = None;
+        if place == Place::Process && !relaying.lanes.iter().any(Lane::has_terminal) {
+            let kept: Vec<RawFd> = relaying.descriptors().chain(walls.descriptor()).collect();
+            match fork(c"palisade-relay", &kept, || {
+                with_signals_blocked(|| relaying.run_within(&walls));
+            }) {
+                Err(Errno::BUSY) => {}
+                forked => process = Some(forked?),
+            }
+        }
+        if process.is_none() {
+            relaying.start_thread(walls)?;
+        }
         Ok(Self {
             stop,
             done,
-            failure,
+            _ends_with_this: process,
         })
     }
 
@@ -93,24 +112,86 @@ impl Relay {
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&most))) == Ok(1)
     }
 
-    /// What could not be written where the guest's output goes.
+    /// What could not be written where the guest's output goes, once all else has been passed on.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.failure.get().copied()
+        let mut told = [0; TOLD_BYTES];
+        let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let received = rustix::net::recv(&self.done, &mut told, look);
+        let (TOLD_BYTES, _) = received.ok()? else {
+            return None;
+        };
+        decode(told)
     }
 }
 
-struct Thread {
-    lanes: Vec<Lane>,
-    stop: Arc<OwnedFd>,
-    failure: Arc<OnceLock<Failure>>,
+/// A failure: the stream's number and the error's.
+const TOLD_BYTES: usize = 8;
+
+fn encode((number, errno): Failure) -> [u8; TOLD_BYTES] {
+    let both = (number as u64) << 32 | errno.raw_os_error() as u64;
+    both.to_ne_bytes()
 }
 
-impl Thread {
-    fn run(mut self) {
+/// Somebody else may speak for a relay that is a process.
+fn decode(told: [u8; TOLD_BYTES]) -> Option<Failure> {
+    let told = u64::from_ne_bytes(told);
+    let (number, errno) = ((told >> 32) as usize, told as u32);
+    // MAX_ERRNO in include/linux/err.h.
+    let is_errno = (1..=4095).contains(&errno);
+    (number < 3 && is_errno).then(|| (number, Errno::from_raw_os_error(errno as i32)))
+}
+
+/// What a relay works on.
+struct Relaying {
+    lanes: Vec<Lane>,
+    stop: OwnedFd,
+    running: OwnedFd,
+}
+
+impl Relaying {
+    fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        let own = [&self.stop, &self.running].map(AsRawFd::as_raw_fd);
+        own.into_iter()
+            .chain(self.lanes.iter().flat_map(Lane::descriptors))
+    }
+
+    /// The process. One that could not be confined passes nothing on.
+    fn run_within(&mut self, walls: &Walls) {
+        match walls.around_this_thread() {
+            Ok(()) => self.run(),
+            Err(_) => self.tell((1, Errno::PERM)),
+        }
+    }
+
+    fn start_thread(mut self, walls: Walls) -> io::Result<()> {
+        const STACK_BYTES: usize = 64 * 1024;
+        let builder = thread::Builder::new().name("palisade-relay".into());
+        let (begin, begun) = mpsc::channel();
+        let run = move || {
+            let confined = walls.around_this_thread();
+            let goes_on = confined.is_ok();
+            let _ = begin.send(confined);
+            if goes_on {
+                self.run();
+            }
+        };
+        with_signals_blocked(|| builder.stack_size(STACK_BYTES).spawn(run))?;
+        let begun = begun.recv().map_err(io::Error::other)?;
+        begun.map_err(io::Error::other)
+    }
+
+    fn tell(&self, failure: Failure) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // Whoever does not hear it any more does not want to.
+        let _ = rustix::net::send(&self.running, &encode(failure), flags);
+    }
+
+    fn run(&mut self) {
+        let mut failure = None;
         let mut stopped = false;
         while !self.lanes.is_empty() {
             let Ok(ready) = self.wait(stopped) else {
-                return;
+                break;
             };
             let (signalled, ready) = ready
                 .split_first()
@@ -120,7 +201,6 @@ impl Thread {
                 self.lanes.iter_mut().for_each(Lane::guest_is_gone);
             }
             let mut events = ready.chunks(2);
-            let failure = &self.failure;
             self.lanes.retain_mut(|lane| {
                 let events = events.next().unwrap_or(&[]);
                 let happened = events.iter().any(|event| !event.is_empty());
@@ -131,11 +211,14 @@ impl Thread {
                 } {
                     Ok(goes_on) => goes_on,
                     Err(failed) => {
-                        let _ = failure.set(failed);
+                        failure.get_or_insert(failed);
                         false
                     }
                 }
             });
+        }
+        if let Some(failure) = failure {
+            self.tell(failure);
         }
     }
 
@@ -146,7 +229,7 @@ impl Thread {
         } else {
             PollFlags::IN
         };
-        let mut fds = vec![PollFd::new(&*self.stop, own)];
+        let mut fds = vec![PollFd::new(&self.stop, own)];
         let mut looks = false;
         for lane in &self.lanes {
             looks |= lane.must_look();
@@ -159,5 +242,130 @@ impl Thread {
         let most = looks.then_some(&at_once);
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, most))?;
         Ok(fds.iter().map(PollFd::revents).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::{
+        fs::{MemfdFlags, SeekFrom},
+        io::{read, write},
+        net::{Shutdown, shutdown},
+        pipe::{PipeFlags, pipe_with},
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Within its filter and rules.
+    fn relay(lanes: Vec<Lane>) -> Relay {
+        Relay::start(lanes, Place::Thread, crate::sys::landlock_abi()).unwrap()
+    }
+
+    fn pipe() -> (OwnedFd, OwnedFd) {
+        pipe_with(PipeFlags::CLOEXEC).unwrap()
+    }
+
+    fn sockets() -> (OwnedFd, OwnedFd) {
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        rustix::net::socketpair(family, SocketType::STREAM, flags, None).unwrap()
+    }
+
+    fn file(content: &[u8]) -> OwnedFd {
+        let file = rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC).unwrap();
+        write(&file, content).unwrap();
+        rustix::fs::seek(&file, SeekFrom::Start(0)).unwrap();
+        file
+    }
+
+    /// So many bytes, however they come.
+    fn read_exactly(from: &OwnedFd, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        let mut length = 0;
+        while length < count {
+            length += match read(from, &mut bytes[length..]).unwrap() {
+                0 => panic!("it ends after {length} bytes"),
+                length => length,
+            };
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_pipe_is_relayed_within_its_walls() {
+        let ((outer, feed), (guests, inner)) = (pipe(), pipe());
+        let ((output, guests_output), (shown, outside)) = (pipe(), pipe());
+        let relay = relay(vec![
+            Lane::between_pipes(outer, inner).unwrap(),
+            Lane::out_of_pipe(1, output, outside, true).unwrap(),
+        ]);
+        for words in [b"one", b"two"] {
+            write(&feed, words).unwrap();
+            assert_eq!(read_exactly(&guests, 3), words);
+            write(&guests_output, words).unwrap();
+            assert_eq!(read_exactly(&shown, 3), words);
+        }
+        relay.stop();
+        assert!(relay.wait(PATIENCE));
+        assert_eq!(relay.failure(), None);
+    }
+
+    #[test]
+    fn a_file_is_relayed_within_its_walls() {
+        let (input, output) = (file(b"0123456789"), file(b""));
+        let ((guests, inner), (from, guests_output)) = (pipe(), pipe());
+        let copy = guests.try_clone().unwrap();
+        let relay = relay(vec![
+            Lane::into_pipe(input.try_clone().unwrap(), inner, copy).unwrap(),
+            Lane::out_of_pipe(1, from, output.try_clone().unwrap(), false).unwrap(),
+        ]);
+        assert_eq!(read_exactly(&guests, 4), b"0123");
+        write(&guests_output, b"said").unwrap();
+        relay.stop();
+        assert!(relay.wait(PATIENCE));
+        assert_eq!(rustix::fs::tell(&input), Ok(4));
+        rustix::fs::seek(&output, SeekFrom::Start(0)).unwrap();
+        assert_eq!(read_exactly(&output, 4), b"said");
+    }
+
+    /// More than a socket holds: the relay hears what the guest has taken.
+    #[test]
+    fn a_socket_is_relayed_within_its_walls() {
+        let ((outside, given), (guests, ours)) = (sockets(), sockets());
+        let copy = guests.try_clone().unwrap();
+        let relay = relay(Lane::of_sockets(0, given, ours, copy).unwrap().into());
+        const PIECE_BYTES: usize = 64 * 1024;
+        for _ in 0..16 {
+            write(&outside, &[7; PIECE_BYTES]).unwrap();
+            assert_eq!(read_exactly(&guests, PIECE_BYTES), [7; PIECE_BYTES]);
+        }
+        write(&guests, b"answer").unwrap();
+        assert_eq!(read_exactly(&outside, 6), b"answer");
+        shutdown(&outside, Shutdown::Write).unwrap();
+        assert_eq!(read(&guests, &mut [0; 1]), Ok(0));
+        relay.stop();
+        assert!(relay.wait(PATIENCE));
+    }
+
+    #[test]
+    fn a_failure_is_told_at_the_end_and_stays() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let (output, guests_output) = pipe();
+        let lane = Lane::out_of_pipe(2, output, full.unwrap().into(), false).unwrap();
+        write(&guests_output, b"lost").unwrap();
+        let relay = relay(vec![lane]);
+        assert!(relay.wait(PATIENCE));
+        for _ in 0..2 {
+            assert_eq!(relay.failure(), Some((2, Errno::NOSPC)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_failure_is_not_taken_for_one() {
+        assert_eq!(decode(encode((2, Errno::NOSPC))), Some((2, Errno::NOSPC)));
+        for (number, errno) in [(3, 1), (0, 0), (0, 4096), (u64::MAX >> 32, u32::MAX)] {
+            let told: u64 = number << 32 | u64::from(errno);
+            assert_eq!(decode(told.to_ne_bytes()), None, "{number} {errno}");
+        }
     }
 }

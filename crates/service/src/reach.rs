@@ -105,8 +105,8 @@ impl Reach {
         let grants = &policy.grants;
         let network = Network::resolve(&grants.connect, &[], &*resolver)?;
         let gate = Arc::new(Gate::new(network));
-        let refresh =
-            Refresh::start(Arc::clone(&gate), resolver, |_| {}).map_err(ReachError::Thread)?;
+        let refresh = Refresh::start(Arc::clone(&gate), resolver, |_, _, _| {})
+            .map_err(ReachError::Thread)?;
         let Limits {
             memory_bytes,
             time,

@@ -40,7 +40,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let launcher = early
         .filter(|_| !limited)
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
-        .look_names_up_apart();
+        .serve_apart();
     let outer = find_terminal()?;
     let surroundings = Surroundings::here(outer.is_some());
     let plan_on = |machine| make_plan(&policy, &command, machine, &surroundings, None);

@@ -12,21 +12,26 @@ use rustix::process::Signal;
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 cases![
+    each_order_is_carried_out_by_a_process_that_nothing_holds,
     names_are_looked_up_by_somebody_who_does_nothing_else,
     nothing_is_done_for_a_guest,
-    nothing_is_done_for_a_guest_with_limits_and_placeholders,
+    nothing_is_done_for_a_guest_with_placeholders,
+    nothing_is_done_for_a_guest_in_a_control_group,
+    streams_are_relayed_by_somebody_who_does_nothing_else,
     the_guests_network_is_served_by_threads_that_change_nothing,
-    who_makes_sockets_does_nothing_else,
+    tunnels_are_served_by_somebody_who_does_nothing_else,
+    who_makes_sockets_in_a_control_group_does_nothing_else,
     what_was_made_is_removed_all_the_same,
 ];
 
 /// An order, and what it is about.
-const ORDERS: [(&str, &str); 9] = [
+const ORDERS: [(&str, &str); 11] = [
     ("read", "secret"),
     ("write", "secret"),
     ("create", "new"),
@@ -34,110 +39,99 @@ const ORDERS: [(&str, &str); 9] = [
     ("chmod", "secret"),
     ("remove", "victim"),
     ("socket", ""),
+    ("signal", ""),
+    ("look", ""),
     ("fork", ""),
     ("execute", "program"),
 ];
 
-fn nothing_is_done_for_a_guest(stage: &Stage) {
-    holds_against_every_order(stage, &[]);
+const WILDCARD: [&str; 2] = ["--connect", "tcp://*.example.com:443"];
+
+/// Or it would say nothing of palisade that one is refused.
+fn each_order_is_carried_out_by_a_process_that_nothing_holds(stage: &Stage) {
+    lay_out(stage);
+    let mut alone = alone(stage);
+    for (order, path) in ORDERS {
+        assert_eq!(plant(stage, alone.id(), order, path), 0, "{order}");
+    }
+    wait(&mut alone);
+    assert!(stage.exists("executed") && stage.exists("new") && stage.exists("folder"));
+    assert!(!stage.exists("victim"));
 }
 
-fn nothing_is_done_for_a_guest_with_limits_and_placeholders(stage: &Stage) {
+fn nothing_is_done_for_a_guest(stage: &Stage) {
+    holds_supervisor_and_keeper(stage, &[]);
+}
+
+fn nothing_is_done_for_a_guest_with_placeholders(stage: &Stage) {
     stage.make_folder("work");
-    holds_against_every_order(stage, &["--write", "work", "--protect", "work/.env"]);
-    if stage.user.name() == "root" {
-        holds_against_every_order(stage, &["--memory", "100M", "--report", "report"]);
-    }
+    holds_supervisor_and_keeper(stage, &["--write", "work", "--protect", "work/.env"]);
+}
+
+fn nothing_is_done_for_a_guest_in_a_control_group(stage: &Stage) {
+    holds_supervisor_and_keeper(stage, &["--memory", "100M", "--report", "report"]);
+}
+
+/// They pass signals on.
+fn holds_supervisor_and_keeper(stage: &Stage, flags: &[&str]) {
+    holds(stage, flags, &["signal"], |palisade| {
+        [&[palisade][..], &children_of(palisade)].concat()
+    });
 }
 
 /// Who executes getent(1) and reads the system's settings changes nothing and reads nothing else.
 fn names_are_looked_up_by_somebody_who_does_nothing_else(stage: &Stage) {
-    lay_out(stage);
-    let mut guarded = start(stage, &["--connect", "tcp://*.example.com:443"]);
-    let find = || {
-        let mut children = children_of(guarded.id()).into_iter();
-        children.find(|child| name_of(*child) == "palisade-names")
-    };
-    eventually("somebody looks names up", || {
-        find().is_none().then(String::new)
-    });
-    let names = find().unwrap();
-    eventually("it is under a filter", || {
-        (!is_filtered(names)).then(|| names.to_string())
-    });
-    for (order, path) in ORDERS {
-        if !["socket", "fork"].contains(&order) {
-            assert_ne!(
-                plant(stage, names, order, path),
-                0,
-                "{order}, by who looks names up"
-            );
-        }
-    }
-    signal(&guarded, Signal::TERM);
-    wait(&mut guarded);
-    assert!(!stage.exists("executed") && !stage.exists("new") && stage.exists("victim"));
+    let may = ["socket", "fork", "signal", "look"];
+    holds(stage, &WILDCARD, &may, child_named("palisade-names"));
 }
 
-/// Who answers a guest's calls on the network opens files of `/proc`, and makes, changes and executes
-/// nothing.
-fn the_guests_network_is_served_by_threads_that_change_nothing(stage: &Stage) {
-    lay_out(stage);
-    let mut guarded = start(stage, &["--connect", "tcp://*.example.com:443"]);
-    eventually("its threads run", || {
-        let threads = threads_beside_the_first(guarded.id());
-        let mut names: Vec<_> = threads.into_iter().map(name_of).collect();
-        names.sort();
-        (names != ["palisade-broker", "proxy"]).then(|| names.join(", "))
-    });
-    for thread in threads_beside_the_first(guarded.id()) {
-        eventually("it is under a filter", || {
-            (!is_filtered(thread)).then(|| thread.to_string())
-        });
-        for (order, path) in ORDERS {
-            if !["socket", "read", "write"].contains(&order) {
-                assert_ne!(
-                    plant(stage, thread, order, path),
-                    0,
-                    "{order}, by thread {thread}"
-                );
-            }
+/// Who reads what a guest sends through the proxy connects, and opens no file at all.
+fn tunnels_are_served_by_somebody_who_does_nothing_else(stage: &Stage) {
+    holds(stage, &WILDCARD, &["socket"], |palisade| {
+        let proxy = child_named("palisade-proxy")(palisade);
+        let threads: Vec<u32> = proxy.iter().copied().flat_map(threads_of).collect();
+        // One that hears of connections, one that takes them.
+        if threads.len() == 2 {
+            threads
+        } else {
+            Vec::new()
         }
-    }
-    signal(&guarded, Signal::TERM);
-    wait(&mut guarded);
-    assert!(!stage.exists("executed") && !stage.exists("new") && stage.exists("victim"));
+    });
+}
+
+/// Who passes bytes on has no need of anything but its descriptors.
+fn streams_are_relayed_by_somebody_who_does_nothing_else(stage: &Stage) {
+    lay_out(stage);
+    let (_ours, theirs) = UnixStream::pair().unwrap();
+    let guarded = start(stage, &[], OwnedFd::from(theirs).into());
+    is_held(stage, guarded, &[], child_named("palisade-relay"));
+}
+
+/// Who answers a guest's calls on the network looks into it, and opens, changes and executes nothing.
+fn the_guests_network_is_served_by_threads_that_change_nothing(stage: &Stage) {
+    let may = ["socket", "look"];
+    holds(stage, &WILDCARD, &may, |palisade| {
+        let mut threads = threads_of(palisade);
+        threads.retain(|thread| *thread != palisade);
+        // Once those have ended that start others.
+        let names: Vec<_> = threads.iter().copied().map(name_of).collect();
+        if names == ["palisade-broker"] {
+            threads
+        } else {
+            Vec::new()
+        }
+    });
 }
 
 /// Under a limit on memory a process in the domain's group makes the guest's sockets.
-fn who_makes_sockets_does_nothing_else(stage: &Stage) {
-    lay_out(stage);
-    if stage.user.name() != "root" {
-        // Who has no control group has no such process.
-        return;
-    }
+fn who_makes_sockets_in_a_control_group_does_nothing_else(stage: &Stage) {
     let flags = ["--memory", "100M", "--connect", "tcp://127.0.0.1:1"];
-    let mut guarded = start(stage, &flags);
-    let keeper = children_of(guarded.id())[0];
-    let own: Vec<_> = children_of(keeper)
-        .into_iter()
-        .filter(|child| *child != init_of(guarded.id()))
-        .collect();
-    let [maker] = own[..] else {
-        panic!("{own:?}");
-    };
-    for (order, path) in ORDERS {
-        if order != "socket" {
-            assert_ne!(
-                plant(stage, maker, order, path),
-                0,
-                "{order}, by who makes sockets"
-            );
-        }
-    }
-    signal(&guarded, Signal::TERM);
-    wait(&mut guarded);
-    assert!(!stage.exists("executed") && !stage.exists("new") && stage.exists("victim"));
+    holds(stage, &flags, &["socket"], |palisade| {
+        let of_keeper = children_of(children_of(palisade)[0]).into_iter();
+        of_keeper
+            .filter(|child| *child != init_of(palisade))
+            .collect()
+    });
 }
 
 fn what_was_made_is_removed_all_the_same(stage: &Stage) {
@@ -150,7 +144,7 @@ fn what_was_made_is_removed_all_the_same(stage: &Stage) {
         "--report",
         "report",
     ];
-    let mut guarded = start(stage, &flags);
+    let mut guarded = start(stage, &flags, Stdio::piped());
     assert!(stage.exists("work/.git"));
     drop(guarded.stdin.take());
     assert!(wait(&mut guarded).success());
@@ -158,39 +152,47 @@ fn what_was_made_is_removed_all_the_same(stage: &Stage) {
     assert!(stage.read("report").contains("\"exit_code\": 0"));
 }
 
-fn holds_against_every_order(stage: &Stage, flags: &[&str]) {
+/// A guest with these flags, and [`is_held`].
+fn holds(stage: &Stage, flags: &[&str], may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
     lay_out(stage);
-    let mut alone = alone(stage);
-    for (order, path) in ORDERS {
-        assert_eq!(
-            plant(stage, alone.id(), order, path),
-            0,
-            "{order}, by a process that nothing holds"
-        );
-    }
-    wait(&mut alone);
-    assert!(stage.exists("executed"), "the witness of an execution");
-    lay_out(stage);
-    let mut guarded = start(stage, flags);
-    let keeper = children_of(guarded.id());
-    for part in [guarded.id()].into_iter().chain(keeper) {
-        eventually("it is under a filter", || {
-            (!is_filtered(part)).then(|| part.to_string())
-        });
-        for (order, path) in ORDERS {
-            assert_ne!(
-                plant(stage, part, order, path),
-                0,
-                "{order}, by process {part}: {flags:?}"
-            );
+    let guarded = start(stage, flags, Stdio::piped());
+    is_held(stage, guarded, may, parts);
+}
+
+/// Has each of these processes and threads of palisade's make each call but those that it may.
+fn is_held(stage: &Stage, mut guarded: Child, may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
+    let find = || parts(guarded.id());
+    eventually("each part is under a filter", || {
+        let found = find();
+        let all = !found.is_empty() && found.iter().all(|part| is_filtered(*part));
+        (!all).then(|| format!("{found:?}"))
+    });
+    let found = find();
+    for part in found.iter().copied() {
+        for (order, path) in ORDERS.iter().filter(|(order, _)| !may.contains(order)) {
+            let name = name_of(part);
+            assert_ne!(plant(stage, part, order, path), 0, "{order}, by {name}");
         }
     }
     signal(&guarded, Signal::TERM);
     wait(&mut guarded);
+    eventually("nothing of it is left", || {
+        let left = found
+            .iter()
+            .find(|part| Path::new(&format!("/proc/{part}")).exists());
+        left.map(ToString::to_string)
+    });
     assert_eq!(stage.read("secret"), "hunter2");
     assert!(stage.exists("victim"));
     for made in ["new", "folder", "executed"] {
         assert!(!stage.exists(made), "{made}");
+    }
+}
+
+fn child_named(name: &str) -> impl Fn(u32) -> Vec<u32> {
+    move |palisade| {
+        let children = children_of(palisade).into_iter();
+        children.filter(|child| name_of(*child) == name).collect()
     }
 }
 
@@ -211,8 +213,10 @@ fn alone(stage: &Stage) -> Child {
 }
 
 /// A guest that has said that it runs, and reads until its input ends.
-fn start(stage: &Stage, flags: &[&str]) -> Child {
-    let mut child = stage.script(flags, "echo ready; cat").spawn();
+fn start(stage: &Stage, flags: &[&str], stderr: Stdio) -> Child {
+    let mut call = stage.script(flags, "echo ready; cat");
+    call.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = call.command.stderr(stderr).spawn().unwrap();
     let mut line = String::new();
     let stdout = child.stdout.as_mut().unwrap();
     BufReader::with_capacity(1, stdout)
@@ -222,18 +226,12 @@ fn start(stage: &Stage, flags: &[&str]) -> Child {
     child
 }
 
-fn threads_beside_the_first(process: u32) -> Vec<u32> {
-    let names = fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let threads = names.map(|entry| {
-        entry
-            .unwrap()
-            .file_name()
-            .to_str()
-            .unwrap()
-            .parse()
-            .unwrap()
-    });
-    threads.filter(|thread| *thread != process).collect()
+fn threads_of(process: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    names
+        .map(|name| name.to_str().unwrap().parse().unwrap())
+        .collect()
 }
 
 fn name_of(process: u32) -> String {

@@ -51,14 +51,16 @@ pub(crate) use cases;
 
 impl Case {
     /// Why this kernel can't show it: the tier without namespaces needs Landlock's scopes. That
-    /// palisade refuses without them holds everywhere.
-    pub(crate) fn why_not(self) -> Option<&'static str> {
+    /// palisade refuses without them holds everywhere. Or why this user can't.
+    pub(crate) fn why_not(self, user: User) -> Option<&'static str> {
         const SCOPES_ABI: u32 = 6;
         let is_bare = self.name.contains("without_namespaces") && !self.name.ends_with("refuses");
         let abi = Machine::probe().landlock_abi;
         let mounts = self.name.starts_with("mounts_") && !suite_is_root();
         let needs_root = mounts.then_some("needs root, to mount");
-        needs_root.or_else(|| {
+        let grouped = self.name.contains("in_a_control_group") && user == User::Ordinary;
+        let needs_group = grouped.then_some("needs root, for a control group");
+        needs_root.or(needs_group).or_else(|| {
             (is_bare && abi < Some(SCOPES_ABI)).then_some("needs Landlock interface 6, Linux 6.12")
         })
     }

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -44,9 +45,9 @@ struct Shared {
 }
 
 impl Refresh {
-    /// Starts the thread; `None` where the gate has no name. `on_change` gets the lines of the
-    /// hosts file each time they have changed, on that thread; it is not called any more once this
-    /// is dropped.
+    /// Starts the thread; `None` where the gate has no name. `on_answer` gets each answer, a name and its
+    /// addresses, and the lines of the hosts file if they have changed, on that thread; it is not
+    /// called any more once this is dropped.
     ///
     /// A lookup that fails changes nothing and is tried again: a name server that is down for a
     /// while must not cut the guest off.
@@ -56,16 +57,16 @@ impl Refresh {
     pub fn start(
         gate: Arc<Gate>,
         resolver: Arc<dyn Resolve>,
-        on_change: impl FnMut(&str) + Send + 'static,
+        on_answer: impl FnMut(&HostName, &[IpAddr], Option<&str>) + Send + 'static,
     ) -> io::Result<Option<Self>> {
-        Self::start_at(PACE, gate, resolver, on_change)
+        Self::start_at(PACE, gate, resolver, on_answer)
     }
 
     fn start_at(
         pace: Pace,
         gate: Arc<Gate>,
         resolver: Arc<dyn Resolve>,
-        mut on_change: impl FnMut(&str) + Send + 'static,
+        mut on_answer: impl FnMut(&HostName, &[IpAddr], Option<&str>) + Send + 'static,
     ) -> io::Result<Option<Self>> {
         let mut turns = first_turns(&gate, pace);
         if turns.is_empty() {
@@ -76,16 +77,15 @@ impl Refresh {
         let run = move || {
             while let Some(turn) = theirs.wait_for_next(&mut turns) {
                 let answer = resolver.addresses(&turn.name);
-                // Held until the change is told, so that nothing is told after the end.
+                // Held until the answer is told, so that nothing is told after the end.
                 let stopped = theirs.stopped();
                 if *stopped {
                     return;
                 }
                 match answer {
                     Ok(answer) => {
-                        if let Some(lines) = gate.pin(&turn.name, &answer.addresses) {
-                            on_change(&lines);
-                        }
+                        let lines = gate.pin(&turn.name, &answer.addresses);
+                        on_answer(&turn.name, &answer.addresses, lines.as_deref());
                         turn.succeed(answer.ttl, pace);
                     }
                     Err(_) => turn.fail(pace),
@@ -237,8 +237,12 @@ mod tests {
         ask.send(()).unwrap();
         let gate = gate(&script);
         let (tell, told) = mpsc::channel();
-        let on_change = move |lines: &str| tell.send(lines.to_owned()).unwrap();
-        let refresh = Refresh::start_at(QUICK, Arc::clone(&gate), script, on_change).unwrap();
+        let on_answer = move |_: &HostName, _: &[IpAddr], lines: Option<&str>| {
+            if let Some(lines) = lines {
+                tell.send(lines.to_owned()).unwrap();
+            }
+        };
+        let refresh = Refresh::start_at(QUICK, Arc::clone(&gate), script, on_answer).unwrap();
         assert!(refresh.is_some());
 
         for _ in 0..4 {
@@ -269,8 +273,8 @@ mod tests {
         ask.send(()).unwrap();
         let gate = gate(&script);
         let (tell, told) = mpsc::channel::<()>();
-        let on_change = move |_: &str| tell.send(()).unwrap();
-        let refresh = Refresh::start(gate, script, on_change).unwrap();
+        let on_answer = move |_: &HostName, _: &[IpAddr], _: Option<&str>| tell.send(()).unwrap();
+        let refresh = Refresh::start(gate, script, on_answer).unwrap();
         drop(refresh);
         assert_eq!(
             told.recv_timeout(PACE.shortest / 2),
@@ -282,7 +286,11 @@ mod tests {
     fn no_thread_without_a_name() {
         let (script, _ask) = Script::new(&[Ok("198.51.100.1")]);
         let gate = Arc::new(Gate::new(Network::default()));
-        assert!(Refresh::start(gate, script, |_| {}).unwrap().is_none());
+        assert!(
+            Refresh::start(gate, script, |_, _, _| {})
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]

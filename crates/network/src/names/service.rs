@@ -11,8 +11,7 @@
 //! Questions do not wait for each other. The service ends when nobody can ask any more.
 
 use std::{
-    io::{self, IoSlice, IoSliceMut},
-    mem::MaybeUninit,
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
@@ -23,20 +22,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use palisade_policy::HostName;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
-
 use super::{Answer, Resolve, ResolveError};
-use crate::wait::until_readable;
+use crate::{
+    datagrams::{MOST_BYTES, pair, receive, send},
+    wait::until_readable,
+};
+use palisade_policy::HostName;
 
 /// Longer than any lookup takes: each has time-outs of its own.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Far more than a question or an answer has.
-const MOST_BYTES: usize = 16 << 10;
 
 /// Of one name.
 const MOST_ADDRESSES: usize = 512;
@@ -79,6 +73,13 @@ pub fn serve(asked: &OwnedFd, resolver: &Arc<dyn Resolve>) {
         let builder = thread::Builder::new().name("lookup".into());
         // Without a thread the reply's end is closed, and that is an answer too.
         let _ = builder.stack_size(STACK_BYTES).spawn(answer);
+    }
+}
+
+impl AsFd for RemoteResolver {
+    /// What it asks through.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.service.as_fd()
     }
 }
 
@@ -207,51 +208,6 @@ fn decode_addresses(bytes: &[u8]) -> Option<Result<Answer, ResolveError>> {
         rest = behind;
     }
     (!answer.addresses.is_empty()).then_some(Ok(answer))
-}
-
-fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let flags = SocketFlags::CLOEXEC;
-    Ok(rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        flags,
-        None,
-    )?)
-}
-
-fn send(socket: BorrowedFd<'_>, bytes: &[u8], with: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let with: Vec<_> = with.into_iter().collect();
-    if !with.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&with));
-    }
-    // An empty datagram would be taken for the end.
-    let parts = [IoSlice::new(if bytes.is_empty() { b"!" } else { bytes })];
-    rustix::io::retry_on_intr(|| {
-        rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)
-    })?;
-    Ok(())
-}
-
-/// One datagram and the descriptor that came with it; `None` at the end.
-fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
-    let mut bytes = vec![0; MOST_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        rustix::net::recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    if received.bytes == 0 {
-        return Ok(None);
-    }
-    bytes.truncate(received.bytes);
-    let with = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
-        _ => None,
-    });
-    Ok(Some((bytes, with)))
 }
 
 #[cfg(test)]

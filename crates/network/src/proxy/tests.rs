@@ -43,6 +43,7 @@ impl Resolve for Table {
 /// A proxy and the server behind it.
 struct Stage {
     proxy: Proxy,
+    address: SocketAddr,
     observations: Arc<Observations>,
     port: u16,
     /// What each connection to the server has brought, once its client has said all.
@@ -85,10 +86,11 @@ impl Stage {
         let gate = Arc::new(Gate::new(network));
         let observations = Arc::new(Observations::of_everything());
         let (resolver, seen) = (Arc::new(Table), Arc::clone(&observations));
-        let mut proxy = Proxy::listen_with(limits, gate, resolver, seen).unwrap();
-        proxy.serve().unwrap();
+        let listening = Listening::begin(&gate).unwrap().unwrap();
+        let proxy = Proxy::serve_with(limits, &listening, Arc::clone(&gate), resolver, seen);
         Self {
-            proxy,
+            proxy: proxy.unwrap(),
+            address: gate.proxy().unwrap(),
             observations,
             port,
             received,
@@ -97,7 +99,7 @@ impl Stage {
 
     /// A connection to the proxy, as the broker makes one.
     fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.proxy.address()).unwrap();
+        let stream = TcpStream::connect(self.address).unwrap();
         self.proxy.admit(stream.local_addr().unwrap(), process());
         stream
     }
@@ -389,9 +391,9 @@ fn strangers_get_nothing() {
         announcement: Duration::from_millis(50),
         ..PATIENT
     });
-    let mut stranger = TcpStream::connect(stage.proxy.address()).unwrap();
+    let mut stranger = TcpStream::connect(stage.address).unwrap();
     // Nor does it help that another connection is announced.
-    let other = TcpStream::connect(stage.proxy.address()).unwrap();
+    let other = TcpStream::connect(stage.address).unwrap();
     stage.proxy.admit(other.local_addr().unwrap(), process());
     let _ = stranger.write_all(&stage.request("a.example.com"));
     let mut answer = Vec::new();
@@ -410,7 +412,7 @@ fn strangers_take_no_place_from_the_guest() {
         ..PATIENT
     });
     let strangers: Vec<TcpStream> = (0..20)
-        .map(|_| TcpStream::connect(stage.proxy.address()).unwrap())
+        .map(|_| TcpStream::connect(stage.address).unwrap())
         .collect();
     for mut stranger in strangers {
         assert!(!matches!(stranger.read(&mut [0]), Ok(1)));
@@ -457,7 +459,7 @@ fn announcements_that_nobody_takes_are_forgotten() {
 #[test]
 fn dropping_the_proxy_ends_everything() {
     let stage = Stage::new();
-    let address = stage.proxy.address();
+    let address = stage.address;
     let mut tunnel = stage.tunnel("a.example.com");
     let hello = hello("a.example.com");
     read_exactly(&mut tunnel, hello.len());
@@ -478,8 +480,8 @@ fn no_proxy_without_a_wildcard() {
     let loopback = "tcp://127.0.0.1:443".parse().unwrap();
     let network = Network::resolve(&[grant, loopback], &[], &Table).unwrap();
     let gate = Arc::new(Gate::new(network));
-    let proxy = Proxy::listen(Arc::clone(&gate), Arc::new(Table), Arc::default()).unwrap();
-    assert!(proxy.is_none() && gate.proxy().is_none());
+    let listening = Listening::begin(&gate).unwrap();
+    assert!(listening.is_none() && gate.proxy().is_none());
 }
 
 #[test]
@@ -487,7 +489,7 @@ fn the_gate_lets_the_guest_connect_to_the_proxy_and_to_nothing_beside_it() {
     use palisade_policy::Transport::{Tcp, Udp};
     let stage = Stage::new();
     let gate = &stage.proxy.shared.gate;
-    let address = stage.proxy.address();
+    let address = stage.address;
     let mapped: SocketAddr = format!("[::ffff:127.0.0.1]:{}", address.port())
         .parse()
         .unwrap();

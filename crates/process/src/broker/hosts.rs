@@ -1,5 +1,6 @@
 //! The domain's `/etc/hosts`, written anew when a granted name has other addresses.
 
+use super::proxy::Served;
 use crate::plan::hosts_file;
 use palisade_network::{Gate, Refresh, Resolve};
 use std::{
@@ -9,16 +10,20 @@ use std::{
     sync::Arc,
 };
 
-/// Keeps the gate's names up to date, and the file as the gate has them. There is none where the policy
-/// put its own in its place.
+/// Keeps the gate's names up to date, the proxy's, and the file as the gate has them. There is none where the
+/// policy put its own in its place.
 pub(super) fn keep(
     file: Option<OwnedFd>,
     gate: Arc<Gate>,
     resolver: Arc<dyn Resolve>,
+    proxy: Option<Arc<Served>>,
 ) -> io::Result<Option<Refresh>> {
     let file = file.map(File::from);
-    Refresh::start(gate, resolver, move |lines| {
-        if let Some(file) = &file {
+    Refresh::start(gate, resolver, move |name, addresses, lines| {
+        if let Some(proxy) = &proxy {
+            proxy.pin(name, addresses);
+        }
+        if let (Some(file), Some(lines)) = (&file, lines) {
             // The domain may be gone, or its root full; what was there before still stands then.
             let _ = rewrite(file, &hosts_file(Some(lines.into())));
         }

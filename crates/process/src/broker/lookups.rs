@@ -4,24 +4,19 @@
 //! In a process of its own where palisade has one thread only, as `palisade run` has; else in a thread, whose
 //! rules hold what goes astray.
 
-use super::small_thread;
+use super::{Place, small_thread};
 use crate::{
     confine::{ConfineError, Kept, Target, Use},
     seccomp::{self, Groups},
-    sys::{self, Forked, fork},
+    sys::{Forked, fork},
 };
 use palisade_network::{Resolve, SystemResolver, service};
-use std::{io, os::fd::OwnedFd, sync::Arc};
-
-/// Where names are looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In a thread of this process.
-    #[default]
-    Thread,
-    /// In a process, where this one has a single thread when a guest's network is prepared.
-    Process,
-}
+use rustix::io::Errno;
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    sync::Arc,
+};
 
 /// Where questions for names arrive. Dropping it ends whoever answers them.
 #[derive(Debug)]
@@ -57,23 +52,30 @@ impl Asked {
         let Self::Waiting(asked) = std::mem::replace(self, Self::Thread) else {
             return Ok(());
         };
-        let serve = move |asked: OwnedFd| {
-            // Whoever asks one that could not be confined hears nothing.
-            if confine(landlock_abi).is_ok() {
-                let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver::default());
-                service::serve(&asked, &resolver);
-            }
-        };
-        match place {
+        if place == Place::Process {
             // A lookup that hangs has left a thread behind.
-            Place::Process if sys::has_one_thread() => {
-                *self = Self::Process {
-                    _ends_with_this: fork(c"palisade-names", asked, serve)?,
+            match fork(c"palisade-names", &[asked.as_raw_fd()], || {
+                answer(&asked, landlock_abi);
+            }) {
+                Err(Errno::BUSY) => {}
+                forked => {
+                    *self = Self::Process {
+                        _ends_with_this: forked?,
+                    };
+                    return Ok(());
                 }
             }
-            _ => drop(small_thread("palisade-names", move || serve(asked))?),
         }
+        small_thread("palisade-names", move || answer(&asked, landlock_abi))?;
         Ok(())
+    }
+}
+
+fn answer(asked: &OwnedFd, landlock_abi: Option<u32>) {
+    // Whoever asks one that could not be confined hears nothing.
+    if confine(landlock_abi).is_ok() {
+        let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver::default());
+        service::serve(asked, &resolver);
     }
 }
 

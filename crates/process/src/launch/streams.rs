@@ -7,7 +7,7 @@ mod pipe;
 use super::LaunchError;
 use crate::{
     Tier,
-    confine::Kept,
+    broker::Place,
     plan::StreamFiles,
     relay::{Lane, Relay},
     wire,
@@ -27,7 +27,7 @@ use std::{
 ///   anew, without the means to change it: what the guest reads of it moves the offset of the one given
 ///   here when it has ended.
 /// - What else is made of bytes (a connected socket, a terminal, another device, a file that no path leads
-///   to) is not handed over: a thread relays between it and a pair of sockets or a pipe of the guest's.
+///   to) is not handed over: somebody relays between it and a pair of sockets or a pipe of the guest's.
 /// - What is not is refused.
 #[derive(Debug)]
 pub struct Streams<'a> {
@@ -248,6 +248,7 @@ impl<'a> Ready<'a> {
         self,
         input: Option<OwnedFd>,
         pairs: Vec<(OwnedFd, OwnedFd)>,
+        place: Place,
         landlock_abi: Option<u32>,
     ) -> io::Result<(Option<Followed>, Option<Relay>)> {
         let followed = self.followed.and_then(|(original, view, offset)| {
@@ -262,17 +263,10 @@ impl<'a> Ready<'a> {
         // The guest's ends are closed here: those of pipes end with the guest.
         drop(self.replaced);
         let relay = (!lanes.is_empty())
-            .then(|| start_relay(lanes, landlock_abi))
+            .then(|| Relay::start(lanes, place, landlock_abi))
             .transpose()?;
         Ok((followed, relay))
     }
-}
-
-fn start_relay(lanes: Vec<Lane>, landlock_abi: Option<u32>) -> io::Result<Relay> {
-    let walls = Kept::of_relay().walls(landlock_abi);
-    walls
-        .map_err(io::Error::other)?
-        .start(|| Relay::start(lanes))
 }
 
 /// Keeps the wire module's count of streams and this one together.

@@ -12,7 +12,7 @@ use rustix::{
     pipe::SpliceFlags,
 };
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     sync::Arc,
 };
 
@@ -62,10 +62,7 @@ impl Lane {
             }),
             Self::Out(Out::new(
                 number,
-                Source::Socket {
-                    ours,
-                    _guests: guests,
-                },
+                Source::Socket { ours, guests },
                 Sink::Socket(given),
             )),
         ])
@@ -113,6 +110,31 @@ impl Lane {
             Sink::File(to)
         };
         Ok(Self::Out(Out::new(number, Source::Pipe(from), sink)))
+    }
+
+    /// What it works on.
+    pub(super) fn descriptors(&self) -> Vec<RawFd> {
+        let all = match self {
+            Self::FromSocket(lane) => vec![&*lane.from, &*lane.to, &*lane.guests, &lane.taken],
+            Self::FromFile(lane) => [&lane.from, &lane.guests]
+                .into_iter()
+                .chain(&lane.to)
+                .collect(),
+            Self::FromPipe(lane) => vec![&lane.from, &lane.to],
+            Self::Out(lane) => lane.descriptors(),
+        };
+        all.into_iter().map(AsRawFd::as_raw_fd).collect()
+    }
+
+    /// Whether it reads or writes a terminal.
+    pub(super) fn has_terminal(&self) -> bool {
+        match self {
+            Self::FromFile(lane) => rustix::termios::isatty(&lane.from),
+            Self::Out(lane) => {
+                matches!(&lane.to, Sink::File(file) if rustix::termios::isatty(file))
+            }
+            Self::FromSocket(_) | Self::FromPipe(_) => false,
+        }
     }
 
     /// What to wait for, on two descriptors.
@@ -439,7 +461,7 @@ enum Source {
     Socket {
         ours: Arc<OwnedFd>,
         /// Kept open: then an end is what the guest said (shutdown(2)), and not that it is gone.
-        _guests: Arc<OwnedFd>,
+        guests: Arc<OwnedFd>,
     },
     Pipe(OwnedFd),
 }
@@ -474,6 +496,18 @@ impl Out {
             waits_for_room: false,
             is_last: false,
         }
+    }
+
+    fn descriptors(&self) -> Vec<&OwnedFd> {
+        let from = match &self.from {
+            Source::Socket { ours, guests } => vec![&**ours, &**guests],
+            Source::Pipe(pipe) => vec![pipe],
+        };
+        let to = match &self.to {
+            Sink::Socket(socket) => &**socket,
+            Sink::File(file) | Sink::Pipe(file) => file,
+        };
+        from.into_iter().chain([to]).collect()
     }
 
     fn waits(&self) -> [Wait<'_>; 2] {

@@ -23,6 +23,7 @@
 compile_error!("the system-call table is written for x86-64 and aarch64");
 
 mod allow_list;
+mod apart;
 mod compile;
 mod describe;
 mod filter;
@@ -38,10 +39,11 @@ mod syscalls;
 mod tests;
 
 pub use allow_list::{Groups, allow_list};
+pub(crate) use apart::{proxy, relay};
 pub use compile::{CompileError, compile};
 pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};
 pub use instruction::Instruction;
 pub use sockets::HostNetwork;
-pub(crate) use supervisor::{broker, maker, relay, supervisor};
+pub(crate) use supervisor::{broker, maker, supervisor};
 pub use syscalls::call_name;

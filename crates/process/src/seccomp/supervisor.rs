@@ -5,7 +5,8 @@
 
 use super::{
     allow_list::{ALLOW, EPERM, set},
-    filter::{Action, Check, Filter, Test, int},
+    apart::{allow_memory, allow_threads, is_internet, only},
+    filter::{Check, Filter, Test, int},
 };
 use crate::{sys::maps::PROCMAP_QUERY, wire};
 use libc::*;
@@ -20,11 +21,10 @@ const ALLOWED: &[c_long] = &[
     SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_recvmsg, SYS_shutdown, SYS_getsockopt,
     // Memory of its own.
     SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise,
-    // Itself, its signals, its children.
+    // Itself, its signals.
     SYS_exit, SYS_exit_group, SYS_getpid, SYS_gettid, SYS_getppid, SYS_getpgid,
     SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrusage,
-    SYS_kill, SYS_tgkill, SYS_pidfd_send_signal, SYS_wait4, SYS_waitid,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait, SYS_sigaltstack,
+    SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait, SYS_sigaltstack,
     SYS_restart_syscall, SYS_futex, SYS_membarrier, SYS_set_robust_list, SYS_rseq,
     SYS_sched_yield, SYS_sched_getaffinity,
     SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
@@ -38,23 +38,26 @@ const ALLOWED_OLD: &[c_long] = &[SYS_poll, SYS_pipe, SYS_dup2, SYS_getpgrp];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
 
-/// What lies at a path, and that it goes.
+/// What [`supervisor`] allows beside that.
 #[rustfmt::skip]
-const BY_PATH: &[c_long] = &[
+const FOR_THE_END: &[c_long] = &[
+    // What lies at a path, and that it goes.
     SYS_newfstatat, SYS_statx, SYS_readlinkat, SYS_getcwd, SYS_getdents64, SYS_unlinkat,
+    // Processes of its own.
+    SYS_kill, SYS_pidfd_send_signal, SYS_wait4, SYS_waitid,
 ];
 
-/// As [`BY_PATH`]: what the C library still calls on old architectures.
+/// As [`FOR_THE_END`]: what the C library still calls on old architectures.
 #[cfg(target_arch = "x86_64")]
-const BY_PATH_OLD: &[c_long] = &[SYS_stat, SYS_lstat, SYS_readlink, SYS_rmdir, SYS_unlink];
-/// As [`BY_PATH`]: what the C library still calls on old architectures.
+const FOR_THE_END_OLD: &[c_long] = &[SYS_stat, SYS_lstat, SYS_readlink, SYS_rmdir, SYS_unlink];
+/// As [`FOR_THE_END`]: what the C library still calls on old architectures.
 #[cfg(not(target_arch = "x86_64"))]
-const BY_PATH_OLD: &[c_long] = &[];
+const FOR_THE_END_OLD: &[c_long] = &[];
 
 /// For who sees a domain to its end: it passes bytes, signals and words on, waits, removes what it made.
 pub(crate) fn supervisor() -> Filter {
     let mut filter = common();
-    for call in BY_PATH.iter().chain(BY_PATH_OLD) {
+    for call in FOR_THE_END.iter().chain(FOR_THE_END_OLD) {
         set(&mut filter, *call, ALLOW);
     }
     decide_open(&mut filter, O_ACCMODE);
@@ -69,21 +72,8 @@ pub(crate) fn broker() -> Filter {
     for call in FOR_GUESTS {
         set(&mut filter, *call, ALLOW);
     }
-    set(&mut filter, SYS_socket, of_internet());
+    set(&mut filter, SYS_socket, only([is_internet()]));
     set(&mut filter, SYS_ioctl, of_what_it_answers());
-    allow_threads(&mut filter);
-    filter
-}
-
-/// For who passes bytes between streams and the guest's own.
-pub(crate) fn relay() -> Filter {
-    let mut filter = common();
-    for call in [SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait] {
-        set(&mut filter, call, ALLOW);
-    }
-    #[cfg(target_arch = "x86_64")]
-    set(&mut filter, SYS_epoll_wait, ALLOW);
-    set(&mut filter, SYS_ioctl, of_terminals());
     allow_threads(&mut filter);
     filter
 }
@@ -102,10 +92,9 @@ pub(crate) fn maker() -> Filter {
     ] {
         set(&mut filter, call, ALLOW);
     }
-    set(&mut filter, SYS_socket, of_internet());
+    set(&mut filter, SYS_socket, only([is_internet()]));
     let proc = int(0).one_of([u64::from(wire::MAKERS_PROC.unsigned_abs())]);
-    let check = Check::otherwise(EPERM).when([proc, makes_nothing(2, 0)], ALLOW);
-    set(&mut filter, SYS_openat, check);
+    set(&mut filter, SYS_openat, only([proc, makes_nothing(2, 0)]));
     filter
 }
 
@@ -117,12 +106,6 @@ const FOR_GUESTS: &[c_long] = &[
     SYS_pidfd_open, SYS_pidfd_getfd, SYS_process_vm_readv, SYS_memfd_create,
 ];
 
-/// Sockets whose addresses are no paths.
-fn of_internet() -> Check {
-    let families = [AF_INET, AF_INET6].map(|family| family as u64);
-    Check::otherwise(EPERM).when([int(0).one_of(families)], ALLOW)
-}
-
 /// Calls that wait for an answer (`SECCOMP_IOCTL_NOTIF_*`), what is mapped where, and whether a descriptor blocks.
 fn of_what_it_answers() -> Check {
     const KIND: u64 = 0xff00;
@@ -132,30 +115,18 @@ fn of_what_it_answers() -> Check {
         .when([int(1).one_of([FIONBIO as u64, PROCMAP_QUERY])], ALLOW)
 }
 
-/// Threads, and no processes.
-fn allow_threads(filter: &mut Filter) {
-    let thread = Check::otherwise(EPERM).when([int(0).has_any(CLONE_THREAD as u64)], ALLOW);
-    set(filter, SYS_clone, thread);
-    // Its flags lie in memory; the C library falls back to clone(2).
-    set(filter, SYS_clone3, Action::Errno(ENOSYS as u16));
-    let name = Check::otherwise(EPERM).when([int(0).one_of([PR_SET_NAME as u64])], ALLOW);
-    set(filter, SYS_prctl, name);
-}
-
 fn common() -> Filter {
     let mut filter = Filter::new(EPERM);
     for call in ALLOWED.iter().chain(ALLOWED_OLD) {
         set(&mut filter, *call, ALLOW);
     }
-    for call in [SYS_mmap, SYS_mprotect] {
-        set(&mut filter, call, unless_executable());
-    }
+    allow_memory(&mut filter);
     filter
 }
 
 /// Files are opened without these flags, and none is made or emptied.
 fn decide_open(filter: &mut Filter, without: c_int) {
-    let check = |flags: u8| Check::otherwise(EPERM).when([makes_nothing(flags, without)], ALLOW);
+    let check = |flags| only([makes_nothing(flags, without)]);
     set(filter, SYS_openat, check(2));
     #[cfg(target_arch = "x86_64")]
     set(filter, SYS_open, check(1));
@@ -167,10 +138,6 @@ fn makes_nothing(flags: u8, without: c_int) -> Test {
     int(flags).masked((makes | without) as u64, 0)
 }
 
-fn unless_executable() -> Check {
-    Check::otherwise(ALLOW).when([int(2).has_any(PROT_EXEC as u64)], EPERM)
-}
-
 /// Settings, size and foreground of a terminal (ioctl_tty(2)), but no keystrokes (`TIOCSTI`, `TIOCLINUX`,
 /// `TIOCSCTTY` are not among them).
 fn of_terminals() -> Check {
@@ -179,8 +146,5 @@ fn of_terminals() -> Check {
         TIOCGWINSZ, TIOCSWINSZ, TIOCGPGRP, TIOCSPGRP, TIOCGSID, TIOCOUTQ, TIOCGPTN, FIONREAD,
         FIONBIO,
     ];
-    Check::otherwise(EPERM).when(
-        [int(1).one_of(requests.map(|request| u64::from(request as u32)))],
-        ALLOW,
-    )
+    only([int(1).one_of(requests.map(|request| u64::from(request as u32)))])
 }

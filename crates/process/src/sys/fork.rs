@@ -8,38 +8,43 @@ use rustix::{
 };
 use std::{
     ffi::CStr,
-    os::fd::{AsRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, IntoRawFd, RawFd},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// A child. Dropping this ends it and what it started.
 #[derive(Debug)]
 pub(crate) struct Forked {
     pid: Pid,
+    /// Its id may be another's by now.
+    has_ended: AtomicBool,
 }
 
-/// Has a child do this, in a session of its own, with `kept` for its only descriptor above the standard
-/// streams, which lead nowhere. It ends with this process.
+/// Has a child do this, in a session of its own, with `kept` for its only descriptors above the standard
+/// streams, which lead nowhere. It ends with this process. Each keeps its own copy of what `work` borrows.
 ///
 /// # Errors
 ///
 /// `EBUSY` where this process has other threads: in the child they would be gone with what they hold.
-pub(crate) fn fork(
-    name: &CStr,
-    kept: OwnedFd,
-    work: impl FnOnce(OwnedFd),
-) -> Result<Forked, Errno> {
+pub(crate) fn fork(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<Forked, Errno> {
     if !has_one_thread() {
         return Err(Errno::BUSY);
     }
+    let mut kept: Vec<u32> = kept.iter().map(|fd| *fd as u32).collect();
+    kept.sort_unstable();
+    kept.dedup();
     let parent = rustix::process::getpid();
     // SAFETY: there is no other thread, so that every lock and list is as whole in the child as here.
     let pid = unsafe { libc::fork() };
     match Pid::from_raw(pid) {
-        Some(pid) => Ok(Forked { pid }),
+        Some(pid) => Ok(Forked {
+            pid,
+            has_ended: AtomicBool::new(false),
+        }),
         None if pid == 0 => {
             let _no_unwinding = Exit;
             if settle(name, &kept, parent).is_ok() {
-                work(kept);
+                work();
             }
             exit()
         }
@@ -48,7 +53,7 @@ pub(crate) fn fork(
 }
 
 /// Whether this process has no thread but the calling one.
-pub(crate) fn has_one_thread() -> bool {
+fn has_one_thread() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
@@ -66,7 +71,8 @@ fn exit() -> ! {
     unsafe { libc::_exit(0) }
 }
 
-fn settle(name: &CStr, kept: &OwnedFd, parent: Pid) -> Result<(), Errno> {
+/// `kept` in ascending order, none twice.
+fn settle(name: &CStr, kept: &[u32], parent: Pid) -> Result<(), Errno> {
     let _ = rustix::thread::set_name(name);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     if rustix::process::getppid() != Some(parent) {
@@ -79,6 +85,8 @@ fn settle(name: &CStr, kept: &OwnedFd, parent: Pid) -> Result<(), Errno> {
         for signal in 1..=31 {
             libc::signal(signal, libc::SIG_DFL);
         }
+        // As every program of Rust's: a write to nobody is an error.
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for stream in 0..3 {
@@ -88,30 +96,38 @@ fn settle(name: &CStr, kept: &OwnedFd, parent: Pid) -> Result<(), Errno> {
         }
     }
     let _ = null.into_raw_fd();
-    close_all_but(kept.as_raw_fd())
+    close_all_but(kept)
 }
 
-fn close_all_but(kept: i32) -> Result<(), Errno> {
-    const FIRST: u32 = 3;
-    let kept = kept as u32;
-    let close = |from: u32, to: u32| {
-        // SAFETY: as in `settle`; `kept` is above the standard streams and in neither range.
-        match unsafe { libc::syscall(libc::SYS_close_range, from, to, 0u32) } {
-            0 => Ok(()),
-            _ => Err(last_errno()),
+fn close_all_but(kept: &[u32]) -> Result<(), Errno> {
+    let mut first = 3;
+    for kept in kept {
+        // Of the streams: `dup2` has put another one there.
+        let last = kept.checked_sub(1).filter(|_| *kept >= first);
+        close(first, last.ok_or(Errno::BADF)?)?;
+        first = kept + 1;
+    }
+    close(first, u32::MAX)
+}
+
+/// Closes these, unless there are none.
+fn close(first: u32, last: u32) -> Result<(), Errno> {
+    if first > last {
+        return Ok(());
+    }
+    // SAFETY: as in `settle`.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
+}
+
+impl Forked {
+    /// Ends it and what it started. Nothing of it is left then.
+    pub(crate) fn end(&self) {
+        if self.has_ended.swap(true, Ordering::Relaxed) {
+            return;
         }
-    };
-    if kept < FIRST {
-        return Err(Errno::BADF);
-    }
-    if kept > FIRST {
-        close(FIRST, kept - 1)?;
-    }
-    close(kept + 1, u32::MAX)
-}
-
-impl Drop for Forked {
-    fn drop(&mut self) {
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         // Before it leads a group.
         let _ = rustix::process::kill_process(self.pid, Signal::KILL);
@@ -119,6 +135,12 @@ impl Drop for Forked {
         let _ = rustix::io::retry_on_intr(|| {
             rustix::process::waitpid(Some(self.pid), WaitOptions::empty())
         });
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -130,7 +152,6 @@ mod tests {
     #[test]
     fn a_process_with_other_threads_is_not_forked() {
         // The test's own thread is one of two.
-        let (kept, _other) = rustix::pipe::pipe().unwrap();
-        assert_eq!(fork(c"child", kept, |_| ()).map(drop), Err(Errno::BUSY));
+        assert_eq!(fork(c"child", &[], || ()).map(drop), Err(Errno::BUSY));
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod message;
 pub(crate) mod notify;
 mod spawn;
 
-pub(crate) use fork::{Forked, fork, has_one_thread};
+pub(crate) use fork::{Forked, fork};
 pub(crate) use spawn::{Spawned, spawn, with_signals_blocked};
 
 use rustix::io::Errno;
