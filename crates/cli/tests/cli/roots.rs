@@ -401,7 +401,7 @@ fn an_output_in_the_root_does_not_run(stage: &Stage) {
     const ACT: &str = "readlink /proc/self/fd/1 >&2; cat /usr/bin/id; \
          until cmp -s /usr/bin/id /out; do :; done; \
          for way in /out /proc/self/fd/1; do $way; done; \
-         timeout 3 /lib64/ld-linux-x86-64.so.2 /out; timeout 3 /lib64/ld-linux-x86-64.so.2 /proc/self/fd/1; true";
+         timeout 30 /lib64/ld-linux-x86-64.so.2 /out; timeout 3 /lib64/ld-linux-x86-64.so.2 /proc/self/fd/1; true";
     stage.make_folder("root/proc");
     let system = lay_system(stage);
     let runs_output = |more: &[&str]| {
