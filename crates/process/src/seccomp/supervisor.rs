@@ -112,7 +112,7 @@ fn of_what_it_answers() -> Check {
     const SECCOMP: u64 = (b'!' as u64) << 8;
     Check::otherwise(EPERM)
         .when([int(1).masked(KIND, SECCOMP)], ALLOW)
-        .when([int(1).one_of([FIONBIO as u64, PROCMAP_QUERY])], ALLOW)
+        .when([int(1).one_of([FIONBIO, PROCMAP_QUERY])], ALLOW)
 }
 
 fn common() -> Filter {
