@@ -11,6 +11,7 @@ cases![
     processor_time_limit,
     processor_time_of_all_processes,
     processor_time_of_children_that_nobody_waits_for,
+    processor_time_of_palisade_for_a_guest,
     output_limit,
     file_size_limit,
     not_executable,
@@ -103,6 +104,34 @@ fn processor_time_of_children_that_nobody_waits_for(stage: &Stage) {
     let used_us = |name: &str| report["usage"][name].as_u64().unwrap();
     let all_us = used_us("user_us") + used_us("system_us");
     assert!((2_800_000..6_000_000).contains(&all_us), "{report}");
+}
+
+/// The guest itself uses less than half of what it may: palisade sends for it.
+fn processor_time_of_palisade_for_a_guest(stage: &Stage) {
+    const SEND: &str = "socket $s, 2, 2, 0 or die $!; $to = pack qq(SnC4x8), 2, shift, 127, 0, 0, 1; \
+         $text = qq(.) x 60000; do { send $s, $text, 0, $to or die $! for (1 .. 100); @t = times } \
+         while $t[0] + $t[1] < 0.45; print qq(sent\n)";
+    let outside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = outside.local_addr().unwrap().port().to_string();
+    let grant = format!("udp://127.0.0.1:{port}");
+    let flags = [
+        &[
+            "--cpu-time",
+            "1s",
+            "--connect",
+            &grant,
+            "--report",
+            "r.json",
+        ],
+        &CPU_TIME_ACCEPTED[..],
+    ]
+    .concat();
+    let words = [&["run"], &flags[..], &["--", "perl", "-e", SEND, &port]].concat();
+    stage.palisade(words).run().says(152, &["--cpu-time"]);
+    let report: serde_json::Value = serde_json::from_str(&stage.read("r.json")).unwrap();
+    let used_us = |name: &str| report["usage"][name].as_u64().unwrap();
+    let all_us = used_us("user_us") + used_us("system_us");
+    assert!((1_000_000..1_500_000).contains(&all_us), "{report}");
 }
 
 fn output_limit(stage: &Stage) {

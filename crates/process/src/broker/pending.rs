@@ -1,6 +1,6 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
-use super::{Shared, repeated::Caller, small_thread};
+use super::{Shared, budget::Meter, repeated::Caller, small_thread};
 use crate::sys::notify::{self, Notification};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
@@ -158,6 +158,7 @@ impl Queue {
 }
 
 fn wait_for_all(shared: &Shared, queue: &Queue) {
+    let mut meter = Meter::of_this_thread(&shared.budget);
     let mut waiting = Vec::new();
     let mut looked = Instant::now();
     while queue.take_into(&mut waiting) {
@@ -170,6 +171,7 @@ fn wait_for_all(shared: &Shared, queue: &Queue) {
         let mut ready = ready.into_iter();
         waiting
             .retain_mut(|waiting| waiting.goes_on(shared, ready.next() == Some(true), now, look));
+        meter.keep();
     }
     for waiting in waiting {
         // Nobody is left who would want to wait for what was not sent.
