@@ -64,7 +64,6 @@ use palisade_network::{
 };
 use pending::Pending;
 use repeated::Repeated;
-use room::Room;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags},
     io::Errno,
@@ -133,7 +132,6 @@ struct Shared {
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
     repeated: Repeated,
-    room: Room,
     budget: Budget,
     /// Readable when there is nobody left to answer.
     stop: OwnedFd,
@@ -239,7 +237,6 @@ impl Prepared {
             has_network: plan.has_brokered_network(),
             maker,
             repeated: Repeated::default(),
-            room: Room::default(),
             budget: Budget::new(plan.processors(), init),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         });
