@@ -51,7 +51,7 @@ use crate::{
     },
     wire,
 };
-use budget::Budget;
+use budget::{Budget, Meter};
 use call::{Answer, Brokered};
 use local::Performer;
 use lookups::Asked;
@@ -64,7 +64,6 @@ use palisade_network::{
 };
 use pending::Pending;
 use repeated::Repeated;
-use room::Room;
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags},
     io::Errno,
@@ -133,18 +132,20 @@ struct Shared {
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
     repeated: Repeated,
-    room: Room,
+    budget: Budget,
     /// Readable when there is nobody left to answer.
     stop: OwnedFd,
 }
 
-/// What a guest tried.
+/// What a guest tried, and what it took to answer.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// Each thing once, up to a bound.
     pub(crate) different: Vec<Observation>,
     /// Tries beyond it.
     pub(crate) more: u64,
+    /// Processor time of the threads that answered its calls.
+    pub(crate) answering: Duration,
 }
 
 impl Prepared {
@@ -224,6 +225,7 @@ impl Prepared {
             let (gate, told) = (Arc::clone(&self.gate), proxy.clone());
             names = walls.start(move || hosts::keep(hosts_file, gate, asker, told))?;
         }
+        let init = plan.cpu_time.map(|_| socket.try_clone()).transpose()?;
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
@@ -235,10 +237,10 @@ impl Prepared {
             has_network: plan.has_brokered_network(),
             maker,
             repeated: Repeated::default(),
-            room: Room::default(),
+            budget: Budget::new(plan.processors(), init),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
         });
-        let answers = Answers::new(Arc::clone(&shared), plan.processors())?;
+        let answers = Answers::new(Arc::clone(&shared))?;
         let (alive, lifeline) = mpsc::channel();
         let last_word = LastWord(socket.try_clone()?);
         let thread = small_thread("palisade-broker", move || {
@@ -275,7 +277,11 @@ impl Broker {
         }
         self.shared.maker.dismiss();
         let (different, more) = self.shared.observations.drain();
-        Observed { different, more }
+        Observed {
+            different,
+            more,
+            answering: self.shared.budget.used(),
+        }
     }
 }
 
@@ -321,25 +327,25 @@ struct Answers {
     shared: Arc<Shared>,
     threads: guest::Threads,
     pending: Pending,
-    budget: Budget,
 }
 
 impl Answers {
-    fn new(shared: Arc<Shared>, cores: Option<f64>) -> io::Result<Self> {
+    fn new(shared: Arc<Shared>) -> io::Result<Self> {
         Ok(Self {
             pending: Pending::new(Arc::clone(&shared))?,
             shared,
             threads: guest::Threads::default(),
-            budget: Budget::new(cores),
         })
     }
 
     fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut meter = Meter::of_this_thread(&shared.budget);
         while self.wait_for_call() {
             match notify::receive(self.shared.listener.as_fd()) {
                 Ok(call) => {
                     self.answer(&call);
-                    self.budget.keep();
+                    meter.keep();
                 }
                 // Taken back before it was read.
                 Err(Errno::NOENT | Errno::INTR) => {}

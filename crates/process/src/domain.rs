@@ -422,10 +422,11 @@ impl Domain {
         const BLOCK_BYTES: u64 = 512;
         let waited_for_us = (words[ended::USER_US], words[ended::SYSTEM_US]);
         let (user_us, system_us) = self.counted.processor_us().unwrap_or(waited_for_us);
+        let answering_us = self.observed.answering.as_micros() as u64;
         Usage {
             wall_us: words[ended::GUEST_END_NS].saturating_sub(self.start.exec_ns) / 1000,
             user_us,
-            system_us,
+            system_us: system_us + answering_us,
             peak_process_bytes: words[ended::MAX_RSS_KIB] * 1024,
             peak_domain_bytes: self.counted.memory_peak_bytes,
             minor_faults: words[ended::MINOR_FAULTS],

@@ -137,6 +137,10 @@ pub const PLACE_BACKGROUND: u64 = 2;
 /// `perform::ATTACHED` tells of, and what a message carries.
 pub const DOMAIN_PERFORM: u64 = 35;
 
+/// What the supervisor used of the processors to answer the guest's calls, which counts towards the limit on
+/// processor time. Words: all of it so far, in µs.
+pub const DOMAIN_CPU_USED: u64 = 36;
+
 /// Positions in the words of [`DOMAIN_PERFORM`], and what stands there.
 pub mod perform {
     /// Which call: one of the following four.

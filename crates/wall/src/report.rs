@@ -141,7 +141,8 @@ pub struct Usage {
     /// User time in µs. Where a cgroup counts, as with `--cpu-time`, it is that of all processes of the
     /// domain, its init included; else that of the guest and of all children that were waited for.
     pub user_us: u64,
-    /// System time in µs, counted in the same way.
+    /// System time in µs, counted in the same way, with what palisade used itself to answer the domain's
+    /// network calls: `--cpu-time` counts both.
     pub system_us: u64,
     /// Largest resident set of a single process, in bytes.
     pub peak_process_bytes: u64,

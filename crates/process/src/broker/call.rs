@@ -285,7 +285,7 @@ impl Brokered<'_> {
             until: PollFlags::IN,
             deadline: None,
             is_begun: true,
-            again: Box::new(move |result| Some(local::read_result(result).and_then(&told))),
+            again: Box::new(move |_, result| Some(local::read_result(result).and_then(&told))),
         }))
     }
 }
@@ -325,7 +325,7 @@ fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {
         until: PollFlags::OUT,
         // The socket goes on by itself, and tells whoever calls again.
         is_begun: false,
-        again: Box::new(move |socket| connect_again(socket, to)),
+        again: Box::new(move |_, socket| connect_again(socket, to)),
     }))
 }
 

@@ -8,7 +8,7 @@
 //! domain's own or granted: a folder is not granted with the services in it. The child's pid is what `SO_PEERCRED` and `SCM_CREDENTIALS` show to the other end. It ends when
 //! its caller does not wait any more.
 
-use super::{Shared, guest};
+use super::{Shared, guest, room::Room};
 use crate::{
     keeper::record_bytes,
     plan::Plan,
@@ -37,6 +37,7 @@ pub(super) struct Performer {
     socket: OwnedFd,
     /// What is refused: see [`crate::seccomp::Groups`].
     refused: Refused,
+    room: Room,
 }
 
 /// What a domain without namespaces may not do even with sockets of its own.
@@ -87,6 +88,7 @@ impl Performer {
         Self {
             socket,
             refused: Refused::of(plan),
+            room: Room::of(plan.held_by_cgroup.memory_bytes),
         }
     }
 
@@ -104,8 +106,8 @@ impl Performer {
         let (result, answer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let folder = is_relative(request.address).then(|| shared.maker.folder_of(caller.thread));
         let folder = folder.transpose()?;
-        let data = (!request.data.is_empty()).then(|| in_memory(request.data));
-        let data = data.transpose()?;
+        let data = (!request.data.is_empty()).then(|| self.in_memory(request.data));
+        let (data, room) = data.transpose()?.unzip();
         let umask = match request.call {
             perform::BIND => guest::umask(&shared.maker, caller.thread).ok_or(Errno::SRCH)?,
             _ => 0,
@@ -125,11 +127,22 @@ impl Performer {
         .sum();
         let fds: Vec<_> = [target, answer.as_fd()]
             .into_iter()
-            .chain(folder.iter().chain(&data).map(AsFd::as_fd))
+            .chain(folder.iter().chain(&data).chain(&room).map(AsFd::as_fd))
             .chain(request.rights.iter().map(AsFd::as_fd))
             .collect();
         self.send(&words, &fds)?;
         Ok(result)
+    }
+
+    /// A memory file, and what goes with it for as long as anybody has it.
+    fn in_memory(&self, data: &[u8]) -> Result<(OwnedFd, OwnedFd), Errno> {
+        let room = self.room.take(data.len())?;
+        let file = rustix::fs::memfd_create("palisade-message", MemfdFlags::CLOEXEC)?;
+        let mut rest = data;
+        while !rest.is_empty() {
+            rest = &rest[rustix::io::write(&file, rest)?..];
+        }
+        Ok((file, room))
     }
 
     fn send(&self, words: &[u64], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
@@ -168,15 +181,6 @@ fn names_path(address: &[u8]) -> bool {
     let path = address.strip_prefix(&LOCAL);
     path.and_then(<[u8]>::first)
         .is_some_and(|first| *first != 0)
-}
-
-fn in_memory(data: &[u8]) -> Result<OwnedFd, Errno> {
-    let file = rustix::fs::memfd_create("palisade-message", MemfdFlags::CLOEXEC)?;
-    let mut rest = data;
-    while !rest.is_empty() {
-        rest = &rest[rustix::io::write(&file, rest)?..];
-    }
-    Ok(file)
 }
 
 /// What the child wrote: the call's return value, or minus an error number.

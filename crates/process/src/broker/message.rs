@@ -4,6 +4,7 @@
 //! address gets here, for the report: what a domain does over TCP alone is never slowed.
 
 use super::{
+    Shared,
     address::{self, Address},
     call::{Answer, Brokered, Outcome, own_address, refuse_internet, send_deadline, transport},
     guest,
@@ -12,7 +13,10 @@ use super::{
     request::{MOST_DATA, Message, Source, controls},
 };
 use crate::{
-    sys::message::{self, RawMessage},
+    sys::{
+        message::{self, RawMessage},
+        notify::{self, Notification},
+    },
     wire::perform,
 };
 use palisade_policy::Transport;
@@ -36,6 +40,15 @@ const FLAGS: i32 = libc::MSG_CONFIRM
     | libc::MSG_DONTWAIT
     | libc::MSG_NOSIGNAL;
 
+/// Where a call says what is sent.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In its arguments, as `sendto`.
+    Arguments,
+    /// In a `struct msghdr` at this place of the guest's memory, with these flags.
+    Header(u64, i32),
+}
+
 /// A message that may go.
 struct Granted {
     name: Vec<u8>,
@@ -47,29 +60,18 @@ struct Granted {
 impl Brokered<'_> {
     /// `sendto(fd, data, length, flags, address, address length)`.
     pub(super) fn sendto(&mut self) -> Outcome {
-        let [_, data, length, flags, ..] = self.call.arguments;
-        let message = Message {
-            name: match self.call.arguments[5] as i32 {
-                0 => None,
-                _ => Some(self.address(4, 5)?),
-            },
-            data: self
-                .call
-                .read(data, length.min(MOST_DATA as u64) as usize)?,
-            length,
-            control: Vec::new(),
-            flags: flags as i32,
-        };
+        let message = self.copy(Place::Arguments)?;
         let socket = self.descriptor()?;
-        self.send(socket, message, None)
+        self.send(socket, message, Place::Arguments, None)
     }
 
     /// `sendmsg(fd, message, flags)`.
     pub(super) fn sendmsg(&mut self) -> Outcome {
         let [_, at, flags, ..] = self.call.arguments;
-        let message = Message::copy(self.call, at, flags as i32)?;
+        let place = Place::Header(at, flags as i32);
+        let message = self.copy(place)?;
         let socket = self.descriptor()?;
-        self.send(socket, message, None)
+        self.send(socket, message, place, None)
     }
 
     /// `sendmmsg(fd, messages, count, flags)`: as many as go without waiting, or the first.
@@ -84,10 +86,11 @@ impl Brokered<'_> {
         let mut sent = 0;
         for index in 0..u64::from(count as u32).min(MOST) {
             let at = list.wrapping_add(index * ENTRY_BYTES);
-            let outcome = Message::copy(self.call, at, flags as i32).and_then(|message| {
+            let place = Place::Header(at, flags as i32);
+            let outcome = self.copy(place).and_then(|message| {
                 let socket = self.descriptor()?;
                 let length_at = at.wrapping_add(LENGTH_AT);
-                self.send(socket, message, Some((memory.clone(), length_at)))
+                self.send(socket, message, place, Some((memory.clone(), length_at)))
             });
             match outcome {
                 Ok(Answer::Result(Ok(_))) => sent += 1,
@@ -99,12 +102,31 @@ impl Brokered<'_> {
         Ok(Answer::Result(Ok(sent)))
     }
 
+    fn copy(&self, place: Place) -> Result<Message, Errno> {
+        let (at, flags) = match place {
+            Place::Header(at, flags) => return Message::copy(self.call, at, flags),
+            Place::Arguments => (self.call.arguments[1], self.call.arguments[3]),
+        };
+        let length = self.call.arguments[2];
+        Ok(Message {
+            name: match self.call.arguments[5] as i32 {
+                0 => None,
+                _ => Some(self.address(4, 5)?),
+            },
+            data: self.call.read(at, length.min(MOST_DATA as u64) as usize)?,
+            length,
+            control: Vec::new(),
+            flags: flags as i32,
+        })
+    }
+
     /// Sends what is granted. Of one of many messages the guest keeps the length, at this place of its
     /// memory.
     fn send(
         &mut self,
         socket: OwnedFd,
         message: Message,
+        place: Place,
         keep_length: Option<(guest::Memory, u64)>,
     ) -> Outcome {
         let done = move |sent: i64| match &keep_length {
@@ -115,27 +137,24 @@ impl Brokered<'_> {
             }
         };
         let Ok(transport) = transport(&socket) else {
-            return self.send_inside(&socket, message, done);
+            return self.send_inside(&socket, &message, done);
         };
-        let mut granted = self.grant(&socket, transport, message)?;
+        let granted = self.grant(&socket, transport, message)?;
+        let call = *self.call;
         match granted.send(&socket) {
-            Err(Errno::AGAIN) if granted.waits(&socket)? => {
-                let is_stream = transport == Transport::Tcp;
-                let room = self.shared.room.take_for(&mut granted.data, is_stream)?;
-                Ok(Answer::Later(Wait {
-                    deadline: send_deadline(&socket, Errno::AGAIN)?,
-                    socket,
-                    until: PollFlags::OUT,
-                    is_begun: false,
-                    again: Box::new(move |socket| match granted.send(socket) {
-                        Err(Errno::AGAIN) => None,
-                        sent => {
-                            let _until_now = &room;
-                            Some(sent.and_then(&done))
-                        }
-                    }),
-                }))
-            }
+            Err(Errno::AGAIN) if granted.waits(&socket)? => Ok(Answer::Later(Wait {
+                deadline: send_deadline(&socket, Errno::AGAIN)?,
+                socket,
+                until: PollFlags::OUT,
+                is_begun: false,
+                again: Box::new(move |shared, socket| {
+                    match send_anew(shared, &call, place, transport, socket) {
+                        // Or it was taken back: that is found by who asks whether it waits.
+                        Err(Errno::AGAIN | Errno::SRCH) => None,
+                        sent => Some(sent.and_then(&done)),
+                    }
+                }),
+            })),
             sent => Ok(Answer::Result(sent.and_then(done))),
         }
     }
@@ -144,7 +163,7 @@ impl Brokered<'_> {
     fn send_inside(
         &mut self,
         socket: &OwnedFd,
-        mut message: Message,
+        message: &Message,
         told: impl Fn(i64) -> Result<i64, Errno> + Send + 'static,
     ) -> Outcome {
         refuse_internet(socket)?;
@@ -153,7 +172,6 @@ impl Brokered<'_> {
         if !is_whole && !is_stream {
             return Err(Errno::MSGSIZE);
         }
-        let room = self.shared.room.take_for(&mut message.data, is_stream)?;
         let address = match &message.name {
             Some(Address::Inside(name)) => name.as_slice(),
             Some(_) => return Err(Errno::INVAL),
@@ -165,10 +183,6 @@ impl Brokered<'_> {
             address,
             data: &message.data,
             rights: &self.rights(&message.control)?,
-        };
-        let told = move |sent| {
-            let _until_now = &room;
-            told(sent)
         };
         self.perform(socket, &request, told)
     }
@@ -274,6 +288,28 @@ impl Granted {
         let flags = rustix::fs::fcntl_getfl(socket)?;
         Ok(self.flags & libc::MSG_DONTWAIT == 0 && !flags.contains(OFlags::NONBLOCK))
     }
+}
+
+/// A call that waits keeps its message where it is: there may be hundreds, and what they hold would be
+/// palisade's and not the domain's. It is copied and judged anew each time.
+fn send_anew(
+    shared: &Shared,
+    call: &Notification,
+    place: Place,
+    transport: Transport,
+    socket: &OwnedFd,
+) -> Result<i64, Errno> {
+    let brokered = Brokered {
+        shared,
+        threads: &mut guest::Threads::default(),
+        call,
+    };
+    let message = brokered.copy(place)?;
+    // Whose memory that was is known by its number only.
+    if !notify::is_waiting(shared.listener.as_fd(), call.id) {
+        return Err(Errno::SRCH);
+    }
+    brokered.grant(socket, transport, message)?.send(socket)
 }
 
 /// `struct sockaddr_in` or `struct sockaddr_in6`.

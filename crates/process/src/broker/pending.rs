@@ -1,6 +1,6 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
-use super::{Shared, repeated::Caller, small_thread};
+use super::{Shared, budget::Meter, repeated::Caller, small_thread};
 use crate::sys::notify::{self, Notification};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
@@ -18,8 +18,8 @@ use std::{
 /// How often to ask whether a caller still waits. A signal takes a call back, and nothing tells of
 /// that.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Calls of one domain that wait at a time: each holds a descriptor of the supervisor's, and may hold a
-/// message.
+/// Calls of one domain that wait at a time: each holds a descriptor of the supervisor's. What one sends stays
+/// with the guest meanwhile, or has its [`Room`](super::room::Room).
 const MOST: usize = 256;
 
 /// What a call waits for, and what is done then.
@@ -37,7 +37,7 @@ pub(super) struct Wait {
 }
 
 /// Tries again; `None` to wait on.
-type Again = Box<dyn FnMut(&OwnedFd) -> Option<Result<i64, Errno>> + Send>;
+type Again = Box<dyn FnMut(&Shared, &OwnedFd) -> Option<Result<i64, Errno>> + Send>;
 
 /// A call that waits.
 struct Waiting {
@@ -158,6 +158,7 @@ impl Queue {
 }
 
 fn wait_for_all(shared: &Shared, queue: &Queue) {
+    let mut meter = Meter::of_this_thread(&shared.budget);
     let mut waiting = Vec::new();
     let mut looked = Instant::now();
     while queue.take_into(&mut waiting) {
@@ -170,6 +171,7 @@ fn wait_for_all(shared: &Shared, queue: &Queue) {
         let mut ready = ready.into_iter();
         waiting
             .retain_mut(|waiting| waiting.goes_on(shared, ready.next() == Some(true), now, look));
+        meter.keep();
     }
     for waiting in waiting {
         // Nobody is left who would want to wait for what was not sent.
@@ -206,7 +208,7 @@ impl Waiting {
             return false;
         }
         let result = match wait.deadline {
-            _ if is_ready => (wait.again)(&wait.socket),
+            _ if is_ready => (wait.again)(shared, &wait.socket),
             Some((deadline, errno)) if now >= deadline => Some(Err(errno)),
             _ => None,
         };

@@ -1,63 +1,80 @@
-//! What a domain's waiting calls hold of its messages.
+//! Room for messages that are on their way into the domain.
 //!
-//! The copies are the supervisor's, and no limit on the guest's memory counts them. So there are few: of what
-//! goes into a stream a piece may wait, which send(2) may send alone; of datagrams, what there is room for.
+//! What a guest sends on a socket of the domain's own lies in a memory file until a child of init's has sent
+//! it, and the kernel charges that file to palisade's group, for palisade wrote it. A guest can have many such
+//! calls wait, and leave them by a signal, so what all of them hold is bounded.
 
-use rustix::io::Errno;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+    pipe::PipeFlags,
+};
+use std::{
+    os::fd::OwnedFd,
+    sync::{Mutex, PoisonError},
 };
 
-/// Of all waiting calls of one domain, in bytes.
-const MOST: usize = 2 << 20;
-/// Of one that goes into a stream.
-const PIECE: usize = 64 << 10;
+/// The part of a domain's memory that may lie in messages outside it.
+const SHARE: u64 = 16;
+/// A few messages at least, however little memory a domain has.
+const LEAST: u64 = 1 << 20;
+/// Without a limit, and under a large one.
+const MOST: u64 = 16 << 20;
+/// Each needs a descriptor of the supervisor's.
+const MOST_MESSAGES: usize = 256;
+/// What a memory file takes beside what is in it.
+const FILE_BYTES: usize = 4096;
 
-/// Room for messages that wait.
-#[derive(Clone, Debug, Default)]
+/// What the messages of one domain hold.
+#[derive(Debug)]
 pub(super) struct Room {
-    taken: Arc<AtomicUsize>,
+    most: usize,
+    taken: Mutex<Vec<Taken>>,
 }
 
-/// Room that a message takes until this is dropped.
 #[derive(Debug)]
-pub(super) struct Taken {
-    room: Room,
+struct Taken {
     bytes: usize,
+    /// Hangs up when nobody has the message any more.
+    gone: OwnedFd,
 }
 
 impl Room {
-    /// For the data of a message, of which a piece is left if it goes into a stream.
-    ///
-    /// # Errors
-    ///
-    /// `ENOBUFS` where too much waits already.
-    pub(super) fn take_for(&self, data: &mut Vec<u8>, is_stream: bool) -> Result<Taken, Errno> {
-        if is_stream {
-            data.truncate(PIECE);
-            data.shrink_to_fit();
+    /// For a domain of so much memory.
+    pub(super) fn of(memory_bytes: Option<u64>) -> Self {
+        let most = memory_bytes.map_or(MOST, |bytes| (bytes / SHARE).clamp(LEAST, MOST));
+        Self {
+            most: most as usize,
+            taken: Mutex::default(),
         }
-        self.take(data.len())
     }
 
-    fn take(&self, bytes: usize) -> Result<Taken, Errno> {
-        let more = |taken: usize| taken.checked_add(bytes).filter(|all| *all <= MOST);
-        let order = Ordering::Relaxed;
-        match self.taken.fetch_update(order, order, more) {
-            Ok(_) => Ok(Taken {
-                room: self.clone(),
-                bytes,
-            }),
-            Err(_) => Err(Errno::NOBUFS),
+    /// Takes some for a message of so many bytes, for as long as somebody holds what this gives: it is to go
+    /// wherever the message goes. `ENOBUFS` where there is none, as send(2) says it.
+    pub(super) fn take(&self, bytes: usize) -> Result<OwnedFd, Errno> {
+        // Nothing in between can panic.
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        forget_what_is_gone(&mut taken);
+        let bytes = bytes.next_multiple_of(FILE_BYTES) + FILE_BYTES;
+        let all: usize = taken.iter().map(|taken| taken.bytes).sum();
+        if all + bytes > self.most || taken.len() >= MOST_MESSAGES {
+            return Err(Errno::NOBUFS);
         }
+        let (gone, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        taken.push(Taken { bytes, gone });
+        Ok(held)
     }
 }
 
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
+fn forget_what_is_gone(taken: &mut Vec<Taken>) {
+    let nothing = PollFlags::empty();
+    let fds = taken.iter().map(|taken| PollFd::new(&taken.gone, nothing));
+    let mut fds: Vec<_> = fds.collect();
+    // What it says does not matter if it fails: nothing is forgotten then.
+    let _ = rustix::event::poll(&mut fds, Some(&Timespec::default()));
+    let gone: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+    let mut gone = gone.into_iter();
+    taken.retain(|_| gone.next() == Some(false));
 }
 
 #[cfg(test)]
@@ -65,25 +82,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_of_a_stream_and_a_whole_datagram_wait() {
-        let room = Room::default();
-        let mut data = vec![0; PIECE + 1];
-        let taken = room.take_for(&mut data, false).unwrap();
-        assert_eq!((data.len(), taken.bytes), (PIECE + 1, PIECE + 1));
-        let taken = room.take_for(&mut data, true).unwrap();
-        assert_eq!((data.len(), taken.bytes), (PIECE, PIECE));
+    fn there_is_as_much_as_is_not_held() {
+        let room = Room::of(Some(64 << 20));
+        let message = 200 << 10;
+        let held: Vec<_> = std::iter::from_fn(|| room.take(message).ok()).collect();
+        assert_eq!(held.len(), (4 << 20) / (message + FILE_BYTES));
+        assert_eq!(room.take(message).map(drop), Err(Errno::NOBUFS));
+        drop(held);
+        assert!(room.take(message).is_ok());
+        let held: Vec<_> = std::iter::from_fn(|| room.take(1).ok()).collect();
+        assert_eq!(held.len(), MOST_MESSAGES);
     }
 
     #[test]
-    fn what_waits_is_bounded_and_makes_room_when_it_goes() {
-        let room = Room::default();
-        let one = room.take(MOST - 1).unwrap();
-        let _other = room.take(1).unwrap();
-        for bytes in [1, MOST, usize::MAX] {
-            assert_eq!(room.take(bytes).map(drop), Err(Errno::NOBUFS));
-        }
-        drop(one);
-        assert!(room.take(MOST - 1).is_ok());
-        assert_eq!(room.take(MOST).map(drop), Err(Errno::NOBUFS));
+    fn there_is_room_for_a_few_in_every_domain_and_not_for_all_in_any() {
+        let most = |memory_bytes| Room::of(memory_bytes).most;
+        assert_eq!(most(Some(0)), 1 << 20);
+        assert_eq!([Some(u64::MAX), None].map(most), [16 << 20; 2]);
     }
 }

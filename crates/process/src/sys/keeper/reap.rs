@@ -36,7 +36,7 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
             finish(init, 0, wire::REASON_KILLED);
         }
         if fds[1].revents != 0 {
-            obey(init, &running);
+            obey(init, &running, &mut clock);
         }
         if fds[0].revents != 0 {
             reap(init, &running);
@@ -63,7 +63,7 @@ fn end_if_unprotected(init: &Init, running: &Running) {
 }
 
 /// Carries out one request of the supervisor.
-fn obey(init: &Init, running: &Running) {
+fn obey(init: &Init, running: &Running, clock: &mut Clock) {
     let mut buffer = [0u8; wire::RECORD_BYTES];
     let mut fds = [-1; wire::MAX_FDS];
     let (length, fd_count) = kernel::receive(init.socket, &mut buffer, &mut fds).unwrap_or((0, 0));
@@ -83,6 +83,10 @@ fn obey(init: &Init, running: &Running) {
             kind: wire::DOMAIN_PERFORM,
             words,
         }) => perform::begin(running, &words, &fds[..fd_count]),
+        Some(Record {
+            kind: wire::DOMAIN_CPU_USED,
+            words,
+        }) => clock.hear(words[0]),
         _ => finish(init, 0, wire::REASON_KILLED),
     }
 }
@@ -221,6 +225,8 @@ struct Clock {
     cpu_time_us: Option<u64>,
     cpu_counter: Option<CpuCounter>,
     own_proc: Option<Fd>,
+    /// Processor time of the supervisor's for the guest's calls, as far as it told.
+    answering_us: u64,
     next_look_ns: u64,
 }
 
@@ -237,8 +243,15 @@ impl Clock {
             cpu_time_us: running.cpu_time_us,
             cpu_counter: running.cpu_counter,
             own_proc: running.own_proc,
+            answering_us: 0,
             next_look_ns: 0,
         }
+    }
+
+    /// Looks at once what that leaves. Two threads tell of it, and the later may be heard first.
+    fn hear(&mut self, answering_us: u64) {
+        self.answering_us = self.answering_us.max(answering_us);
+        self.next_look_ns = 0;
     }
 
     /// How long to sleep at most. Without these limits init never wakes by itself.
@@ -265,6 +278,7 @@ impl Clock {
             Some(counter) => counted_cpu_us(counter).unwrap_or(u64::MAX),
             None => seen_cpu_us(self.own_proc),
         };
+        let used_us = used_us.saturating_add(self.answering_us);
         if used_us >= limit_us {
             return Some(wire::REASON_CPU_TIME);
         }
