@@ -239,7 +239,7 @@ impl Keeper {
     pub(crate) fn order_maker(
         &self,
         born_in: Option<BorrowedFd<'_>>,
-        tasks: Option<BorrowedFd<'_>>,
+        tasks: &[BorrowedFd<'_>],
         filter: &[u8],
     ) -> Result<OwnedFd, KeeperError> {
         let (socket, makers_end) = rustix::net::socketpair(
@@ -249,7 +249,7 @@ impl Keeper {
             None,
         )
         .map_err(KeeperError::Talk)?;
-        let groups = born_in.into_iter().chain(tasks);
+        let groups = born_in.into_iter().chain(tasks.iter().copied());
         let fds: Vec<_> = [makers_end.as_fd()].into_iter().chain(groups).collect();
         let words = [born_in.is_some().into()];
         self.send(wire::KEEPER_MAKER, &words, filter, &fds)?;

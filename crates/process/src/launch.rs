@@ -420,14 +420,12 @@ impl Successor {
 fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchError> {
     let need = &plan.held_by_cgroup;
     let memory_bytes = need.memory_bytes.filter(|_| plan.makes_host_sockets());
-    let (born_in, tasks) = match memory_bytes {
-        Some(_) => held.memory_group()?,
-        None => (None, None),
-    };
-    let [born_in, tasks] = [&born_in, &tasks].map(|group| group.as_ref().map(AsFd::as_fd));
+    let (born_in, tasks) = held.groups_of_ours(memory_bytes.is_some())?;
+    let born_in = born_in.as_ref().map(AsFd::as_fd);
+    let tasks: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
     let filter = seccomp::compile(&seccomp::maker())?;
     let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
-    let socket = keeper.order_maker(born_in, tasks, &filter)?;
+    let socket = keeper.order_maker(born_in, &tasks, &filter)?;
     Ok(Maker::ordered(socket, memory_bytes))
 }
 

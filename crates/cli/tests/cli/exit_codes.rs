@@ -1,6 +1,7 @@
 //! Exit codes as people know them, and one clear line where the guest could not have said why.
 
-use super::stage::{Stage, User, cases};
+use super::stage::{Stage, User, cases, children_of, init_of, read_line};
+use std::{fs, io::BufReader};
 
 cases![
     own_code,
@@ -12,6 +13,7 @@ cases![
     processor_time_of_all_processes,
     processor_time_of_children_that_nobody_waits_for,
     processor_time_of_palisade_for_a_guest,
+    processor_time_of_who_makes_sockets_for_a_guest,
     output_limit,
     file_size_limit,
     not_executable,
@@ -132,6 +134,38 @@ fn processor_time_of_palisade_for_a_guest(stage: &Stage) {
     let used_us = |name: &str| report["usage"][name].as_u64().unwrap();
     let all_us = used_us("user_us") + used_us("system_us");
     assert!((1_000_000..1_500_000).contains(&all_us), "{report}");
+}
+
+/// A process of palisade's outside the domain's namespaces, in the group that counts.
+fn processor_time_of_who_makes_sockets_for_a_guest(stage: &Stage) {
+    let words = ["run", "--cpu-time", "60s", "--connect", "tcp://127.0.0.1:9"];
+    let guest = ["--", "/bin/sh", "-c", "echo up; read line"];
+    let mut call = stage.palisade(words.iter().chain(&guest));
+    if stage.user == User::Ordinary {
+        call.run()
+            .refuses(&["cpu-time", "--allow-degraded cpu-time"]);
+        return;
+    }
+    let mut child = call.spawn();
+    read_line(&mut BufReader::new(child.stdout.take().unwrap()));
+    let init = init_of(child.id());
+    let keepers = children_of(child.id()).into_iter();
+    let others = keepers.flat_map(children_of).filter(|pid| *pid != init);
+    let others: Vec<_> = others.map(counting_group).collect();
+    let counting = counting_group(init);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(!others.is_empty(), "nobody makes sockets");
+    assert!(counting.contains("palisade"), "{counting}");
+    assert!(others.iter().all(|group| *group == counting), "{others:?}");
+}
+
+/// Where the processor time of a process is counted: of version 1 if that counts, else of version 2.
+fn counting_group(pid: u32) -> String {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let find = |part: &str| groups.lines().find(|line| line.contains(part));
+    let found = find("cpuacct").or_else(|| find("0::"));
+    found.unwrap().to_owned()
 }
 
 fn output_limit(stage: &Stage) {

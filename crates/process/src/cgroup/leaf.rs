@@ -236,18 +236,28 @@ impl Leaf {
             .collect()
     }
 
-    /// The `tasks` file of the group of version 1 that bounds memory, if there is one.
+    /// The part of the leaf that is there for one of these: as [`Leaf::open_v2_dir`] and [`Leaf::open_tasks`]
+    /// give the whole.
     ///
     /// # Errors
     ///
-    /// When the group is gone.
-    pub fn open_memory_tasks(&self) -> Result<Option<OwnedFd>, EnterError> {
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let bounds = |group: &&Group| group.controllers.contains(&Controller::Memory);
-        self.of_version(Version::V1)
-            .find(bounds)
-            .map(|group| open_file(group.dir.join("tasks"), flags))
-            .transpose()
+    /// When a group is gone.
+    pub fn open_part(
+        &self,
+        controllers: &[Controller],
+    ) -> Result<(Option<OwnedFd>, Vec<OwnedFd>), EnterError> {
+        let is_for = |group: &&Group| {
+            group
+                .controllers
+                .iter()
+                .any(|one| controllers.contains(one))
+        };
+        let groups = self.groups.iter().filter(is_for).cloned().collect();
+        let part = Self {
+            groups,
+            skipped: Vec::new(),
+        };
+        Ok((part.open_v2_dir()?, part.open_tasks()?))
     }
 
     /// Where processor time is counted, if the leaf is there to count it.

@@ -2,7 +2,7 @@
 
 use super::{LaunchError, placeholder::Placeholders};
 use crate::{
-    cgroup::{self, CpuCounter, Leaf, LeafName, Owner, Usage},
+    cgroup::{self, Controller, CpuCounter, Leaf, LeafName, Owner, Usage},
     confine::{Kept, Target, Use},
     keeper::Keeper,
     plan::Plan,
@@ -119,15 +119,18 @@ impl Held {
             .unwrap_or_default())
     }
 
-    /// The group that bounds the domain's memory, for a process of ours to be in: of version 2 to be born in,
-    /// or the `tasks` file of the one of version 1.
-    pub(super) fn memory_group(&self) -> Result<(Option<OwnedFd>, Option<OwnedFd>), LaunchError> {
-        let tasks = self
-            .leaf
-            .as_ref()
-            .map(Leaf::open_memory_tasks)
-            .transpose()?;
-        Ok((self.cgroup_to_be_born_in()?, tasks.flatten()))
+    /// The groups for a process of ours whose processor time is the domain's, and whose memory is if it
+    /// `holds_memory`: of version 2 to be born in, and the `tasks` files of those of version 1.
+    pub(super) fn groups_of_ours(
+        &self,
+        holds_memory: bool,
+    ) -> Result<(Option<OwnedFd>, Vec<OwnedFd>), LaunchError> {
+        let controllers: &[Controller] = match holds_memory {
+            true => &[Controller::Cpuacct, Controller::Memory],
+            false => &[Controller::Cpuacct],
+        };
+        let part = self.leaf.as_ref().map(|leaf| leaf.open_part(controllers));
+        Ok(part.transpose()?.unwrap_or_default())
     }
 
     /// Where a group counts the domain's processor time, for init to look.
