@@ -7,12 +7,12 @@ use std::{
 };
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// Of one, and far more than any needs: what is longer is cut.
-pub(crate) const MOST_BYTES: usize = 16 << 10;
+/// Of one, and more than any needs: the longest tells all addresses of a name.
+pub(crate) const MOST_BYTES: usize = 32 << 10;
 
 /// Two connected ends.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -56,6 +56,9 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Opt
     })?;
     if received.bytes == 0 {
         return Ok(None);
+    }
+    if received.flags.contains(ReturnFlags::TRUNC) {
+        return Err(io::ErrorKind::InvalidData.into());
     }
     bytes.truncate(received.bytes);
     let with = ancillary.drain().find_map(|message| match message {

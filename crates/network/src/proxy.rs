@@ -29,8 +29,9 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::{AsFd, BorrowedFd},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -137,6 +138,8 @@ pub struct Proxy {
     /// Each thread watches the other end: nothing is written, and closing it ends them.
     lifeline: Option<PipeWriter>,
     accepting: Option<JoinHandle<()>>,
+    /// Hangs up when no thread is left.
+    over: Mutex<Option<Receiver<()>>>,
 }
 
 /// What the proxy's threads have in common.
@@ -149,6 +152,7 @@ struct Shared {
     limits: Limits,
     waiting: AtomicUsize,
     served: AtomicUsize,
+    _alive: Sender<()>,
 }
 
 impl fmt::Debug for Shared {
@@ -180,6 +184,7 @@ impl Proxy {
     ) -> io::Result<Self> {
         let listener = listening.0.try_clone()?;
         let (theirs, ours) = io::pipe()?;
+        let (alive, over) = mpsc::channel();
         let shared = Arc::new(Shared {
             gate,
             resolver,
@@ -189,6 +194,7 @@ impl Proxy {
             limits,
             waiting: AtomicUsize::new(0),
             served: AtomicUsize::new(0),
+            _alive: alive,
         });
         let accepts = Arc::clone(&shared);
         let builder = thread::Builder::new().name("proxy".into());
@@ -196,7 +202,15 @@ impl Proxy {
             shared,
             lifeline: Some(ours),
             accepting: Some(builder.spawn(move || accepts.accept_all(&listener))?),
+            over: Mutex::new(Some(over)),
         })
+    }
+
+    /// Closes every connection, and waits until nothing more can be refused on them, no longer than so.
+    fn end(mut self, patience: Duration) {
+        let over = self.over.get_mut().ok().and_then(Option::take);
+        drop(self);
+        let _ = over.map(|over| over.recv_timeout(patience));
     }
 
     /// Announces a connection that was made for a guest: `peer` is that socket's own address. One

@@ -48,7 +48,7 @@ pub(crate) type Failure = (usize, Errno);
 pub(crate) struct Relay {
     /// Readable for the other side when the guest is gone.
     stop: OwnedFd,
-    /// Has the failure, if there was one, and hangs up when all has been passed on.
+    /// Has the relay's last word, and hangs up when all has been passed on.
     done: OwnedFd,
     _ends_with_this: Option<Forked>,
 }
@@ -112,23 +112,30 @@ impl Relay {
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&most))) == Ok(1)
     }
 
-    /// What could not be written where the guest's output goes, once all else has been passed on.
+    /// What could not be written where the guest's output goes, once all else has been passed on. One that ended
+    /// without a last word (it was killed) has lost what nobody knows.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let mut told = [0; TOLD_BYTES];
         let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let received = rustix::net::recv(&self.done, &mut told, look);
-        let (TOLD_BYTES, _) = received.ok()? else {
-            return None;
-        };
-        decode(told)
+        match rustix::net::recv(&self.done, &mut told, look) {
+            Ok((TOLD_BYTES, _)) => decode(told),
+            // It goes on.
+            Err(Errno::AGAIN) => None,
+            _ => Some(UNKNOWN),
+        }
     }
 }
 
-/// A failure: the stream's number and the error's.
+/// What somebody else said, or nobody.
+const UNKNOWN: Failure = (1, Errno::IO);
+
+/// A last word: the failed stream's number and the error's, or nothing but zeros.
 const TOLD_BYTES: usize = 8;
 
-fn encode((number, errno): Failure) -> [u8; TOLD_BYTES] {
-    let both = (number as u64) << 32 | errno.raw_os_error() as u64;
+fn encode(failure: Option<Failure>) -> [u8; TOLD_BYTES] {
+    let both = failure.map_or(0, |(number, errno)| {
+        (number as u64) << 32 | errno.raw_os_error() as u64
+    });
     both.to_ne_bytes()
 }
 
@@ -137,8 +144,11 @@ fn decode(told: [u8; TOLD_BYTES]) -> Option<Failure> {
     let told = u64::from_ne_bytes(told);
     let (number, errno) = ((told >> 32) as usize, told as u32);
     // MAX_ERRNO in include/linux/err.h.
-    let is_errno = (1..=4095).contains(&errno);
-    (number < 3 && is_errno).then(|| (number, Errno::from_raw_os_error(errno as i32)))
+    match errno {
+        0 if number == 0 => None,
+        1..=4095 if number < 3 => Some((number, Errno::from_raw_os_error(errno as i32))),
+        _ => Some(UNKNOWN),
+    }
 }
 
 /// What a relay works on.
@@ -159,7 +169,7 @@ impl Relaying {
     fn run_within(&mut self, walls: &Walls) {
         match walls.around_this_thread() {
             Ok(()) => self.run(),
-            Err(_) => self.tell((1, Errno::PERM)),
+            Err(_) => self.tell(Some((1, Errno::PERM))),
         }
     }
 
@@ -180,7 +190,7 @@ impl Relaying {
         begun.map_err(io::Error::other)
     }
 
-    fn tell(&self, failure: Failure) {
+    fn tell(&self, failure: Option<Failure>) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // Whoever does not hear it any more does not want to.
         let _ = rustix::net::send(&self.running, &encode(failure), flags);
@@ -190,8 +200,12 @@ impl Relaying {
         let mut failure = None;
         let mut stopped = false;
         while !self.lanes.is_empty() {
-            let Ok(ready) = self.wait(stopped) else {
-                break;
+            let ready = match self.wait(stopped) {
+                Ok(ready) => ready,
+                Err(errno) => {
+                    failure.get_or_insert((1, errno));
+                    break;
+                }
             };
             let (signalled, ready) = ready
                 .split_first()
@@ -217,9 +231,7 @@ impl Relaying {
                 }
             });
         }
-        if let Some(failure) = failure {
-            self.tell(failure);
-        }
+        self.tell(failure);
     }
 
     /// What happened on the stop, then on two descriptors of each lane.
@@ -361,11 +373,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_failure_is_not_taken_for_one() {
-        assert_eq!(decode(encode((2, Errno::NOSPC))), Some((2, Errno::NOSPC)));
-        for (number, errno) in [(3, 1), (0, 0), (0, 4096), (u64::MAX >> 32, u32::MAX)] {
-            let told: u64 = number << 32 | u64::from(errno);
-            assert_eq!(decode(told.to_ne_bytes()), None, "{number} {errno}");
+    fn without_a_last_word_all_may_be_lost() {
+        for failure in [None, Some((0, Errno::PIPE)), Some((2, Errno::NOSPC))] {
+            assert_eq!(decode(encode(failure)), failure);
         }
+        for (number, errno) in [(3, 1), (1, 0), (0, 4096), (u64::MAX >> 32, u32::MAX)] {
+            let told: u64 = number << 32 | u64::from(errno);
+            assert_eq!(
+                decode(told.to_ne_bytes()),
+                Some(UNKNOWN),
+                "{number} {errno}"
+            );
+        }
+        let (done, running) = sockets();
+        let relay = Relay {
+            stop: running.try_clone().unwrap(),
+            done,
+            _ends_with_this: None,
+        };
+        assert_eq!(relay.failure(), None, "it goes on");
+        shutdown(&running, Shutdown::Both).unwrap();
+        assert_eq!(relay.failure(), Some(UNKNOWN));
     }
 }

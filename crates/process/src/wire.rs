@@ -56,14 +56,17 @@ pub const KEEPER_CONFINE: u64 = 9;
 
 // Supervisor to that process, and back.
 
-/// Make a socket. Words: family, type with flags, protocol.
+/// Make a socket. Words: the request's number, family, type with flags, protocol.
 pub const MAKE_SOCKET: u64 = 6;
 /// It is in its cgroup.
 pub const MAKER_READY: u64 = 7;
-/// What was asked for. Descriptors: it.
+/// What was asked for. Words: see [`ANSWER_TO`]. Descriptors: it.
 pub const MADE: u64 = 8;
-/// Open files of a thread's in `/proc`. Words: its number, which (a number of `of_thread`).
+/// Open files of a thread's in `/proc`. Words: the request's number, the thread's, which (a number of
+/// `of_thread`).
 pub const OPEN_OF_THREAD: u64 = 10;
+/// Which word of an answer, a refusal too, has the request's number.
+pub const ANSWER_TO: usize = 3;
 
 /// Where that process has `/proc` open.
 pub const MAKERS_PROC: i32 = 4;

@@ -72,7 +72,7 @@ pub fn serve(
             None => {}
         }
     }
-    drop(proxy);
+    proxy.end(LAST_WORDS);
     let (refused, more) = observations.drain();
     for observation in &refused {
         tell(channel, encode(observation).as_deref().unwrap_or_default())?;
@@ -81,6 +81,8 @@ pub fn serve(
 }
 
 const MORE: &str = "more ";
+/// How long connections may take to end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 fn tell(channel: &OwnedFd, text: &str) -> io::Result<()> {
     send(channel.as_fd(), text.as_bytes(), None)
@@ -103,7 +105,7 @@ impl RemoteProxy {
     }
 
     /// Ends it, and takes what it refused, as [`Observations::drain`] gives it, for no longer than
-    /// `patience`.
+    /// `patience`. Of one that does not tell all of it (it was killed) at least one try more counts.
     pub fn finish(&self, patience: Duration) -> (Vec<Observation>, u64) {
         let deadline = Instant::now() + patience;
         let _ = rustix::net::shutdown(&self.channel, Shutdown::Write);
@@ -119,7 +121,7 @@ impl RemoteProxy {
             }
         }
         refused.truncate(LIMIT);
-        (refused, 0)
+        (refused, 1)
     }
 }
 

@@ -9,12 +9,14 @@ use std::{
     collections::VecDeque,
     fs::File,
     os::fd::{AsFd, OwnedFd},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 /// It is there to answer at once. Under a limit on processors it may have to wait for its share.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same when it begins, beside a guest that does.
+const PATIENCE_AT_FIRST: Duration = Duration::from_secs(20);
 
 /// The part of a domain's memory that may be in connections which nobody has accepted, if all are full.
 const SHARE_OF_WAITING: u64 = 16;
@@ -25,9 +27,16 @@ const RECEIVE_BUFFER_BYTES: u64 = 128 * 1024;
 #[derive(Debug)]
 pub(crate) struct Maker {
     /// One asks at a time.
-    socket: Mutex<OwnedFd>,
+    asking: Mutex<Asking>,
     /// What the domain may have, where the process is a member of its memory group.
     memory_bytes: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Asking {
+    socket: OwnedFd,
+    /// Of the last request. An answer that came too late has another.
+    number: u64,
 }
 
 impl Maker {
@@ -35,7 +44,7 @@ impl Maker {
     /// there is one.
     pub(crate) fn ordered(socket: OwnedFd, memory_bytes: Option<u64>) -> Self {
         Self {
-            socket: Mutex::new(socket),
+            asking: Mutex::new(Asking { socket, number: 0 }),
             memory_bytes,
         }
     }
@@ -57,9 +66,10 @@ impl Maker {
 
     /// Waits until it is in its group.
     pub(super) fn confirm(&self) -> Result<(), Errno> {
-        let socket = self.socket();
-        sockopt::set_socket_timeout(&*socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
-        hear(&socket, wire::MAKER_READY).map(drop)
+        let asking = self.asking();
+        asking.wait_for(PATIENCE_AT_FIRST)?;
+        asking.hear(wire::MAKER_READY)?;
+        asking.wait_for(PATIENCE)
     }
 
     /// A new socket, whose memory is the domain's. Out of memory its kernel ends it, as it ends the guest.
@@ -86,9 +96,9 @@ impl Maker {
 
     /// Has it leave its group, which cannot be removed before, and waits until it lets go.
     pub(super) fn dismiss(&self) {
-        let socket = self.socket();
-        let _ = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);
-        let _ = receive_record(socket.as_fd());
+        let asking = self.asking();
+        let _ = rustix::net::shutdown(&asking.socket, rustix::net::Shutdown::Write);
+        while let Ok(Some(_)) = receive_record(asking.socket.as_fd()) {}
     }
 
     fn files_of<const COUNT: usize, F: From<OwnedFd>>(
@@ -106,26 +116,37 @@ impl Maker {
         request: u64,
         words: [u64; COUNT],
     ) -> Result<VecDeque<OwnedFd>, Errno> {
-        let socket = self.socket();
+        let mut asking = self.asking();
+        asking.number += 1;
+        let words: Vec<u64> = [asking.number].into_iter().chain(words).collect();
         let request = record_bytes(request, &words);
-        rustix::net::send(&*socket, &request, SendFlags::NOSIGNAL).map_err(|_| Errno::NOMEM)?;
-        hear(&socket, wire::MADE)
+        rustix::net::send(&asking.socket, &request, SendFlags::NOSIGNAL)
+            .map_err(|_| Errno::NOMEM)?;
+        asking.hear(wire::MADE)
     }
 
-    fn socket(&self) -> std::sync::MutexGuard<'_, OwnedFd> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    fn asking(&self) -> MutexGuard<'_, Asking> {
+        // A number that was not used does no harm.
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn hear(socket: &OwnedFd, expected: u64) -> Result<VecDeque<OwnedFd>, Errno> {
-    let Ok(Some((record, fds))) = receive_record(socket.as_fd()) else {
-        // An answer that comes later must not be taken for the next one's.
-        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
-        return Err(Errno::NOMEM);
-    };
-    match record.kind {
-        kind if kind == expected => Ok(fds),
-        _ => Err(Errno::from_raw_os_error(record.words[2] as i32)),
+impl Asking {
+    fn wait_for(&self, patience: Duration) -> Result<(), Errno> {
+        sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, Some(patience))
+    }
+
+    /// The answer to the last request.
+    fn hear(&self, expected: u64) -> Result<VecDeque<OwnedFd>, Errno> {
+        loop {
+            let received = receive_record(self.socket.as_fd());
+            let (record, fds) = received.ok().flatten().ok_or(Errno::NOMEM)?;
+            match record.kind {
+                _ if record.words[wire::ANSWER_TO] != self.number => {}
+                kind if kind == expected => return Ok(fds),
+                _ => return Err(Errno::from_raw_os_error(record.words[2] as i32)),
+            }
+        }
     }
 }
 
@@ -160,12 +181,15 @@ mod tests {
         assert_eq!(made.map(drop), Err(Errno::NOMEM));
     }
 
+    /// And an answer to somebody who does not wait any more is nobody's.
     #[test]
     fn what_the_kernel_refuses_is_refused() {
         let (ours, other) = ends();
         let maker = Maker::ordered(ours, Some(1 << 20));
         let errno = u64::from(Errno::MFILE.raw_os_error().unsigned_abs());
-        let answer = record_bytes(wire::KEEPER_FAILED, &[0, 0, errno]);
+        let late = record_bytes(wire::MADE, &[0; 4]);
+        rustix::net::send(&other, &late, SendFlags::NOSIGNAL).unwrap();
+        let answer = record_bytes(wire::KEEPER_FAILED, &[0, 0, errno, 1]);
         rustix::net::send(&other, &answer, SendFlags::NOSIGNAL).unwrap();
         assert_eq!(maker.make(2, 1, 0).map(drop), Err(Errno::MFILE));
     }

@@ -21,7 +21,7 @@ const LEAST: u64 = 1 << 20;
 /// Without a limit, and under a large one.
 const MOST: u64 = 16 << 20;
 /// Each needs a descriptor of the supervisor's.
-const MOST_MESSAGES: usize = 256;
+const MOST_MESSAGES: usize = 128;
 /// What a memory file takes beside what is in it.
 const FILE_BYTES: usize = 4096;
 

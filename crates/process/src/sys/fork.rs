@@ -33,6 +33,7 @@ pub(crate) fn fork(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<F
     let mut kept: Vec<u32> = kept.iter().map(|fd| *fd as u32).collect();
     kept.sort_unstable();
     kept.dedup();
+    keep_children();
     let parent = rustix::process::getpid();
     // SAFETY: there is no other thread, so that every lock and list is as whole in the child as here.
     let pid = unsafe { libc::fork() };
@@ -49,6 +50,17 @@ pub(crate) fn fork(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<F
             exit()
         }
         None => Err(last_errno()),
+    }
+}
+
+/// Under a starter that ignores its children ours would be gone when they end, and their numbers be others'.
+fn keep_children() {
+    // SAFETY: both are actions that run no code.
+    unsafe {
+        let before = libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        if before != libc::SIG_IGN && before != libc::SIG_ERR {
+            libc::signal(libc::SIGCHLD, before);
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 //! would be the supervisor's. A process of its own, because a thread cannot be in another group (version 2).
 //!
 //! Who answers reads what the guest says, and opens no files at all for that. Here numbers are heard, never a
-//! path, an address or the guest's memory; as root nothing but `/proc` is in reach. It ends with its
-//! supervisor's end of the socket.
+//! path, an address or the guest's memory; as root no path leads out of `/proc` but through a process there. It
+//! ends with its supervisor's end of the socket.
 
 use crate::park::Text;
 use crate::{During, Failure, confine, domain, failed, kernel, record_from, send_record, wire};
@@ -70,9 +70,8 @@ fn settle(socket: Fd, tasks: &[Fd], filter: &[u8]) -> Result<(), Failure> {
         }
     };
     keep_open().during(Step::Redirect, 6)?;
-    // Only root may. The folder has files of this process's alone, by number.
-    let _ = kernel::change_root(c!("/proc/self/fdinfo"))
-        .and_then(|()| kernel::change_directory(c!("/")));
+    // Only root may. What is open is the same folder, so that `..` ends there too.
+    let _ = kernel::change_root(c!("/proc")).and_then(|()| kernel::change_directory(c!("/")));
     confine::give_up(None, filter).during(Step::Seccomp, 1)
 }
 
@@ -86,13 +85,14 @@ fn answer() {
     let Some(request) = record_from(&buffer[..length]) else {
         crate::exit(125)
     };
+    let [number, words @ ..] = &request.words;
     let mut made = Made::default();
     let outcome = match request.kind {
-        wire::MAKE_SOCKET => made.socket(&request.words),
-        wire::OPEN_OF_THREAD => made.files(&request.words),
+        wire::MAKE_SOCKET => made.socket(words),
+        wire::OPEN_OF_THREAD => made.files(words),
         _ => Err(Errno::NOSYS),
     };
-    let answer = match outcome {
+    let mut answer = match outcome {
         Ok(()) => Record {
             kind: wire::MADE,
             ..Record::default()
@@ -102,6 +102,7 @@ fn answer() {
             refusal(errno)
         }
     };
+    answer.words[wire::ANSWER_TO] = *number;
     send_record(SOCKET, &answer, made.fds());
     // With the message they are the supervisor's too, or nobody's.
     made.close();
