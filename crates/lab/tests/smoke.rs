@@ -481,7 +481,7 @@ fn rows_of_memory() {
         assert_complete(&outcome, 2 + peers(&outcome, row));
         let (_, parts) = outcome.tables.last().expect("who holds it");
         let keepers = parts.to_string().matches("palisade-keeper").count();
-        assert_eq!(keepers, 2, "a keeper and an init: {parts}");
+        assert_eq!(keepers, 3, "a keeper, an init and a maker: {parts}");
     }
 }
 

@@ -277,10 +277,6 @@ impl Launcher {
         };
         let tasks = held.cgroups_to_join()?;
         let counter = held.cpu_counter()?;
-        let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, &held, &keeper)?),
-            false => None,
-        };
         let listeners = Listeners::of(plan, streams.passed)?;
         let mut network = broker::Prepared::of(plan, &self.machine).map_err(LaunchError::Broker)?;
         let mut fds = ready.fds().to_vec();
@@ -328,6 +324,11 @@ impl Launcher {
             sent => sent.map_err(LaunchError::Send)?,
         }
         let sent_ns = monotonic_ns();
+        // From here on while the domain is made: nobody waits for it then.
+        let maker = match plan.is_brokered() {
+            true => Some(maker_of(plan, &held, &keeper)?),
+            false => None,
+        };
         if let Some(network) = &mut network {
             network.serve(self.parts).map_err(LaunchError::Broker)?;
         }

@@ -577,28 +577,26 @@ fn roots_that_cannot_be(stage: &Stage) {
         }
     }
     symlink("/", stage.path("top")).unwrap();
-    run(stage, &["--read", "top:/"], &["/bin/true"])
-        .run()
-        .says(125, &["policy: ", "cannot be granted"]);
-    run(
-        stage,
-        &["--read", "root:/", "--read", "cache:/"],
-        &["guest.wasm"],
-    )
-    .run()
-    .says(125, &["policy: ", "two host paths"]);
-    run(
-        stage,
-        &["--read", "root:/", "--device", "/dev/tty"],
-        &["/programs/guest"],
-    )
-    .run()
-    .says(125, &["policy: ", "root/dev does not exist"]);
-    run(
-        stage,
-        &["--read", "root:/", "--profile", "palisade"],
-        &["/programs/guest"],
-    )
-    .run()
-    .says(125, &["policy: ", "profile `palisade`"]);
+    for (flags, program, why) in [
+        (&["--read", "top:/"][..], "/bin/true", "cannot be granted"),
+        (
+            &["--read", "root:/", "--read", "cache:/"],
+            "guest.wasm",
+            "two host paths",
+        ),
+        (
+            &["--read", "root:/", "--device", "/dev/tty"],
+            "/programs/guest",
+            "root/dev does not exist",
+        ),
+        (
+            &["--read", "root:/", "--profile", "palisade"],
+            "/programs/guest",
+            "profile `palisade`",
+        ),
+    ] {
+        run(stage, flags, &[program])
+            .run()
+            .says(125, &["policy: ", why]);
+    }
 }

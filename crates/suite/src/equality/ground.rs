@@ -53,7 +53,7 @@ const LINKS: &[(&str, &str)] = &[
     ("absolute-hidden", "{base}/hidden"),
 ];
 /// The limit where a case has none.
-const WATCHDOG: &str = "time = \"20s\"\n";
+const WATCHDOG: &str = "time = \"120s\"\n";
 /// Longer outputs are told by their length.
 const LONGEST_OUTPUT_BYTES: usize = 64 << 10;
 
