@@ -398,10 +398,11 @@ fn lay_system(stage: &Stage) -> Vec<String> {
 /// Only its bytes are passed on: the rules of Landlock's that keep an output from being executed say what may be done
 /// below the root, and it lies there.
 fn an_output_in_the_root_does_not_run(stage: &Stage) {
+    // The file last: who reads the pipe takes from it what the program says.
     const ACT: &str = "readlink /proc/self/fd/1 >&2; cat /usr/bin/id; \
          until cmp -s /usr/bin/id /out; do :; done; \
-         for way in /out /proc/self/fd/1; do $way; done; \
-         timeout 30 /lib64/ld-linux-x86-64.so.2 /out; timeout 3 /lib64/ld-linux-x86-64.so.2 /proc/self/fd/1; true";
+         for way in /proc/self/fd/1 /out; do $way; done; \
+         timeout 3 /lib64/ld-linux-x86-64.so.2 /proc/self/fd/1; timeout 30 /lib64/ld-linux-x86-64.so.2 /out; true";
     stage.make_folder("root/proc");
     let system = lay_system(stage);
     let runs_output = |more: &[&str]| {
