@@ -262,20 +262,33 @@ impl Prepared {
 }
 
 impl Broker {
+    /// Has everybody who serves the guest end, once no program of it runs any more. Nobody waits for that before
+    /// [`Self::finish`].
+    pub(crate) fn dismiss(&mut self) {
+        self.names = None;
+        if let Some(proxy) = &self.shared.proxy {
+            proxy.dismiss();
+        }
+        if let Some(asked) = &self.asked {
+            asked.dismiss();
+        }
+        // It cannot be full: a count of 2^64 - 1.
+        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        self.shared.maker.dismiss();
+    }
+
     /// What was tried, once nothing of the domain runs any more.
     pub(crate) fn finish(&mut self) -> Observed {
-        self.names = None;
+        self.dismiss();
         if let Some(proxy) = &self.shared.proxy {
             proxy.finish(&self.shared.observations);
         }
         self.asked = None;
-        // It cannot be full: a count of 2^64 - 1.
-        let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
         let waited = self.lifeline.recv_timeout(PATIENCE);
         if let (Some(thread), Err(RecvTimeoutError::Disconnected)) = (self.thread.take(), waited) {
             let _ = thread.join();
         }
-        self.shared.maker.dismiss();
+        self.shared.maker.wait();
         let (different, more) = self.shared.observations.drain();
         Observed {
             different,

@@ -311,6 +311,10 @@ impl Domain {
     /// When the domain was ended from outside, or the wall's own program could not run the guest.
     pub fn wait(mut self) -> Result<Report, DomainError> {
         while self.next_event()? != Event::Ended {}
+        // While the kernel takes the domain down.
+        if let Some(broker) = &mut self.broker {
+            broker.dismiss();
+        }
         self.finish();
         let report = match self.last_words {
             Some(words) => self.report(&words),

@@ -8,19 +8,17 @@ pub(crate) use mounts::Mounts;
 
 use palisade_network::{Resolve, SystemResolver};
 use rustix::{
-    fs::{Mode, OFlags, Stat},
+    buffer::spare_capacity,
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat},
     io::Errno,
 };
 use std::{
     ffi::{OsStr, OsString},
     os::{
-        fd::AsRawFd,
-        unix::{
-            ffi::{OsStrExt, OsStringExt},
-            fs::PermissionsExt,
-        },
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
     },
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::LazyLock,
 };
 
@@ -79,6 +77,26 @@ pub enum Kind {
     Fifo,
 }
 
+/// What a folder says of something in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// What it is called there.
+    pub name: OsString,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// Kinds that a folder's entries tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// A symlink.
+    Link,
+    /// A folder.
+    Folder,
+    /// Anything else.
+    File,
+}
+
 /// The host as a plan sees it. Tests put a table in its place.
 pub trait Host {
     /// Looks a path up, following links.
@@ -97,14 +115,23 @@ pub trait Host {
         self.find(path).map(|found| (found.kind, found.mode))
     }
 
+    /// Which file or folder a path leads to: less than [`Host::find`] tells, by one call.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer.
+    fn identify(&self, path: &Path) -> rustix::io::Result<Identity> {
+        self.find(path).map(|found| found.identity)
+    }
+
     /// Where a symlink points; `None` if the path is not one.
     fn link(&self, path: &Path) -> Option<PathBuf>;
 
-    /// Names in a folder, sorted; none if it can't be read.
-    fn names(&self, folder: &Path) -> Vec<OsString>;
+    /// What lies in a folder, sorted by name; nothing if it can't be read.
+    fn entries(&self, folder: &Path) -> Vec<Entry>;
 
-    /// Names of what in a folder is no link; none if it can't be read.
-    fn files(&self, folder: &Path) -> Vec<OsString>;
+    /// Whether everybody on the host may read what lies in a folder, however deep. What links lead to is elsewhere.
+    fn is_open_to_all(&self, folder: &Path) -> bool;
 
     /// Who knows the addresses of names and the numbers of interfaces.
     fn resolver(&self) -> &dyn Resolve;
@@ -154,13 +181,13 @@ pub struct ThisHost;
 
 impl Host for ThisHost {
     fn find(&self, path: &Path) -> rustix::io::Result<Found> {
-        // O_PATH opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
-        let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let (file, canonical) = match is_in_full(path).then(|| open_without_links(path)) {
+            Some(Ok(file)) => (file, path.into()),
+            _ => open_through_links(path)?,
+        };
         let stat = rustix::fs::fstat(&file)?;
-        let canonical =
-            rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
         Ok(Found {
-            canonical: path_from(&canonical),
+            canonical,
             kind: kind_of(stat.st_mode)?,
             identity: Identity::of(&stat),
             uid: stat.st_uid,
@@ -175,25 +202,33 @@ impl Host for ThisHost {
         Ok((kind_of(stat.st_mode)?, stat.st_mode & 0o7777))
     }
 
+    fn identify(&self, path: &Path) -> rustix::io::Result<Identity> {
+        rustix::fs::stat(path).map(|stat| Identity::of(&stat))
+    }
+
     fn link(&self, path: &Path) -> Option<PathBuf> {
         let target = rustix::fs::readlink(path, Vec::new()).ok()?;
         Some(path_from(&target))
     }
 
-    fn names(&self, folder: &Path) -> Vec<OsString> {
+    fn entries(&self, folder: &Path) -> Vec<Entry> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
-        names.sort();
-        names
+        let told = entries.map(|entry| Entry {
+            name: entry.file_name(),
+            kind: match entry.file_type() {
+                Ok(kind) if kind.is_symlink() => EntryKind::Link,
+                Ok(kind) if kind.is_dir() => EntryKind::Folder,
+                _ => EntryKind::File,
+            },
+        });
+        let mut entries: Vec<_> = told.collect();
+        entries.sort_unstable();
+        entries
     }
 
-    fn files(&self, folder: &Path) -> Vec<OsString> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        // An entry tells its kind itself.
-        let is_link =
-            |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        let files = entries.filter(|entry| !is_link(entry));
-        files.map(|entry| entry.file_name()).collect()
+    fn is_open_to_all(&self, folder: &Path) -> bool {
+        let opened = rustix::fs::open(folder, FOLDER, Mode::empty());
+        opened.and_then(is_open_to_all).unwrap_or(false)
     }
 
     fn resolver(&self) -> &dyn Resolve {
@@ -202,18 +237,93 @@ impl Host for ThisHost {
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
-        let metadata = std::fs::metadata(path).ok()?;
-        let is_open_to_all = metadata.permissions().mode() & 0o4 != 0;
-        (metadata.is_file() && is_open_to_all && metadata.len() <= most_bytes)
-            .then(|| std::fs::read(path).ok())?
+        let stat = rustix::fs::stat(path).ok()?;
+        let is_file = kind_of(stat.st_mode) == Ok(Kind::File);
+        let size_bytes = u64::try_from(stat.st_size).ok()?;
+        (is_file && stat.st_mode & 0o4 != 0 && size_bytes <= most_bytes)
+            .then(|| read(path, size_bytes as usize).ok())?
     }
 
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>> {
-        let mounts = std::fs::read("/proc/self/mountinfo");
-        let mounts = mounts.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let mounts = read(Path::new("/proc/self/mountinfo"), MOUNTINFO_BYTES)?;
         let lines = mounts.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Mount::parse).collect())
     }
+}
+
+/// It opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
+const AT_PATH: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Such a path is the file's own.
+fn open_without_links(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(CWD, path, AT_PATH, Mode::empty(), resolve)
+}
+
+/// With the path where it is.
+fn open_through_links(path: &Path) -> rustix::io::Result<(OwnedFd, PathBuf)> {
+    let file = rustix::fs::open(path, AT_PATH, Mode::empty())?;
+    let at = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let canonical = rustix::fs::readlink(at, Vec::new())?;
+    Ok((file, path_from(&canonical)))
+}
+
+/// Whether nothing in a path is relative or says nothing, by the letter.
+fn is_in_full(path: &Path) -> bool {
+    let names = path.components().skip(1);
+    let bytes = names.map(|name| match name {
+        Component::Normal(name) => Some(1 + name.len()),
+        _ => None,
+    });
+    path.is_absolute() && bytes.sum::<Option<usize>>() == Some(path.as_os_str().len())
+}
+
+/// Opens a folder itself, and no link to one.
+const FOLDER: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// By names in open folders: an ordinary user's start looks at hundreds of files.
+fn is_open_to_all(folder: OwnedFd) -> rustix::io::Result<bool> {
+    let mut folders = vec![folder];
+    let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
+    while let Some(folder) = folders.pop() {
+        let mut entries = RawDir::new(&folder, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if entry.file_type() == FileType::Symlink || [c".", c".."].contains(&name) {
+                continue;
+            }
+            let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Symlink => {}
+                FileType::RegularFile if stat.st_mode & 0o4 == 0o4 => {}
+                FileType::Directory if stat.st_mode & 0o5 == 0o5 => {
+                    folders.push(rustix::fs::openat(&folder, name, FOLDER, Mode::empty())?);
+                }
+                _ => return Ok(false),
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What is asked for of a folder's entries at once.
+const ENTRIES_BYTES: usize = 16 << 10;
+
+/// As much as most machines have.
+const MOUNTINFO_BYTES: usize = 16 << 10;
+
+/// A file of about this size. `std::fs::read` asks again, and in `/proc` is told nothing.
+fn read(path: &Path, about_bytes: usize) -> rustix::io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let mut content = Vec::with_capacity(about_bytes + 1);
+    while rustix::io::read(&file, spare_capacity(&mut content))? != 0 {
+        content.reserve(1);
+    }
+    Ok(content)
 }
 
 /// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
@@ -239,14 +349,12 @@ fn path_from(text: &std::ffi::CStr) -> PathBuf {
 }
 
 fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
-    match rustix::fs::FileType::from_raw_mode(mode) {
-        rustix::fs::FileType::Directory => Ok(Kind::Folder),
-        rustix::fs::FileType::RegularFile => Ok(Kind::File),
-        rustix::fs::FileType::CharacterDevice | rustix::fs::FileType::BlockDevice => {
-            Ok(Kind::Device)
-        }
-        rustix::fs::FileType::Socket => Ok(Kind::Socket),
-        rustix::fs::FileType::Fifo => Ok(Kind::Fifo),
+    match FileType::from_raw_mode(mode) {
+        FileType::Directory => Ok(Kind::Folder),
+        FileType::RegularFile => Ok(Kind::File),
+        FileType::CharacterDevice | FileType::BlockDevice => Ok(Kind::Device),
+        FileType::Socket => Ok(Kind::Socket),
+        FileType::Fifo => Ok(Kind::Fifo),
         _ => Err(Errno::INVAL),
     }
 }
@@ -254,9 +362,64 @@ fn kind_of(mode: u32) -> rustix::io::Result<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn mount(line: &str) -> Mount {
         Mount::parse(line.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_a_path_in_full_may_be_a_file_s_own() {
+        for path in ["/a", "/a/.b", "/a b/c\n"] {
+            assert!(is_in_full(Path::new(path)), "{path:?}");
+        }
+        let others = [
+            "/", "", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/..", "/.", "./a",
+        ];
+        for path in others {
+            assert!(!is_in_full(Path::new(path)), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_through_a_link_is_told_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir(at("real")).unwrap();
+        std::fs::write(at("real/file"), "").unwrap();
+        std::os::unix::fs::symlink("real", at("link")).unwrap();
+        let canonical = |path: &str| ThisHost.find(&at(path)).unwrap().canonical;
+        for path in [
+            "real/file",
+            "link/file",
+            "real/../link/./file",
+            "link//file",
+        ] {
+            assert_eq!(canonical(path), at("real/file"), "{path}");
+        }
+        assert_eq!(ThisHost.find(&at("link/no")).unwrap_err(), Errno::NOENT);
+    }
+
+    #[test]
+    fn a_folder_is_open_to_all_as_deep_as_it_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |path: &str, mode| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(folder.path().join(path), mode).unwrap();
+        };
+        let is_open = || ThisHost.is_open_to_all(folder.path());
+        std::fs::create_dir(folder.path().join("below")).unwrap();
+        std::fs::write(folder.path().join("below/file"), "").unwrap();
+        std::os::unix::fs::symlink("/etc/shadow", folder.path().join("link")).unwrap();
+        assert!(is_open());
+        set("below/file", 0o640);
+        assert!(!is_open());
+        set("below/file", 0o604);
+        set("below", 0o751);
+        assert!(!is_open());
+        set("below", 0o755);
+        assert!(is_open());
+        assert!(!ThisHost.is_open_to_all(&folder.path().join("absent")));
     }
 
     #[test]

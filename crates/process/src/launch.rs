@@ -324,14 +324,6 @@ impl Launcher {
             sent => sent.map_err(LaunchError::Send)?,
         }
         let sent_ns = monotonic_ns();
-        // From here on while the domain is made: nobody waits for it then.
-        let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, &held, &keeper)?),
-            false => None,
-        };
-        if let Some(network) = &mut network {
-            network.serve(self.parts).map_err(LaunchError::Broker)?;
-        }
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
         let (socket, parked) = domain.into_parts()?;
@@ -343,6 +335,14 @@ impl Launcher {
             input,
             pairs,
         } = await_start(&socket, plan)?;
+        // While the guest begins: it waits for none of this.
+        let maker = match plan.is_brokered() {
+            true => Some(maker_of(plan, &held, &keeper)?),
+            false => None,
+        };
+        if let Some(network) = &mut network {
+            network.serve(self.parts).map_err(LaunchError::Broker)?;
+        }
         // Its copies of the guest's ends must go before anybody waits for their end.
         drop(fds);
         // Before there are threads.
@@ -427,7 +427,8 @@ fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchEr
     let filter = seccomp::compile(&seccomp::maker())?;
     let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
     let socket = keeper.order_maker(born_in, &tasks, &filter)?;
-    Ok(Maker::ordered(socket, memory_bytes))
+    let is_in_group = born_in.is_some() || !tasks.is_empty();
+    Ok(Maker::ordered(socket, memory_bytes, is_in_group))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

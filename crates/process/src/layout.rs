@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 mod root;
@@ -62,7 +63,7 @@ pub(crate) struct Shown<'a> {
 pub(crate) struct Layout {
     places: BTreeMap<PathBuf, Place>,
     symlinks: BTreeMap<PathBuf, PathBuf>,
-    files: BTreeMap<PathBuf, (u32, Vec<u8>)>,
+    files: BTreeMap<PathBuf, (u32, Arc<[u8]>)>,
     executable: Vec<PathBuf>,
     /// Folders for sockets and FIFOs.
     ipc: Vec<PathBuf>,
@@ -147,7 +148,7 @@ impl Layout {
     /// A small file made for the domain, unless the policy puts something in its place.
     pub(crate) fn add_file(&mut self, path: &str, mode: u32, content: Vec<u8>) {
         if !self.places.contains_key(Path::new(path)) {
-            self.files.insert(path.into(), (mode, content));
+            self.files.insert(path.into(), (mode, content.into()));
         }
     }
 
@@ -160,7 +161,9 @@ impl Layout {
         for piece in view::system_view(host, check) {
             match piece {
                 Piece::Symlink { path, target } => drop(self.symlinks.insert(path, target)),
-                Piece::Copy { path, content } => drop(self.files.insert(path, (0o444, content))),
+                Piece::Copy { path, content } => {
+                    self.files.insert(path, (0o444, content.into()));
+                }
                 Piece::Mount { path, found } => {
                     let place = HostPath {
                         found,
@@ -480,6 +483,11 @@ impl Layout {
     /// What is granted for writing.
     pub(crate) fn write_grants(&self) -> impl Iterator<Item = Shown<'_>> {
         self.shown(|host| host.writable && host.granted)
+    }
+
+    /// All that is mounted of the host's.
+    pub(crate) fn host_mounts(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.shown(|_| true)
     }
 
     fn shown(&self, is_it: fn(&HostPath) -> bool) -> impl Iterator<Item = Shown<'_>> {
@@ -894,7 +902,7 @@ impl Arrangement {
         self.steps.push(Step::WriteFile {
             path: path.into(),
             mode: 0o444,
-            content: Vec::new(),
+            content: Arc::default(),
         });
     }
 }
@@ -935,13 +943,18 @@ fn owner_to_map(host: &dyn Host, source: &HostPath) -> Option<(u32, u32)> {
     let found = &source.found;
     let open_parents = || {
         let mut parents = found.canonical.ancestors().skip(1);
-        parents.all(|parent| host.find(parent).is_ok_and(|parent| parent.mode & 0o1 != 0))
+        parents.all(|parent| {
+            let mode = host.kind_and_mode(parent);
+            mode.is_ok_and(|(_, mode)| mode & 0o1 != 0)
+        })
     };
-    let is_open = !source.writable
-        && found.kind == Kind::File
-        && is_open_to_all(found, false)
-        && open_parents();
-    (source.granted && !is_open).then_some((found.uid, found.gid))
+    let is_open = || {
+        !source.writable
+            && found.kind == Kind::File
+            && is_open_to_all(found, false)
+            && open_parents()
+    };
+    (source.granted && !is_open()).then_some((found.uid, found.gid))
 }
 
 /// Whether palisade made this to keep a protected path from coming into being.

@@ -56,7 +56,7 @@ mod wire;
 pub use broker::boundary;
 pub use confine::ConfineError;
 pub use domain::{Domain, DomainError, Epilogue, Event, Place};
-pub use host::{Found, Host, Identity, Kind, Mount, ThisHost};
+pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, Mount, ThisHost};
 pub use keeper::KeeperError;
 pub use launch::{LaunchError, Launcher, Streams, Terminal};
 pub use machine::{Machine, Quotas, Tier};

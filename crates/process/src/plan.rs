@@ -35,6 +35,7 @@ use serde::Serialize;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -142,7 +143,7 @@ pub struct Plan {
     #[serde(skip)]
     guarded: Vec<PathBuf>,
     #[serde(skip)]
-    layout: Option<std::sync::Arc<Layout>>,
+    layout: Option<Arc<Layout>>,
 }
 
 /// One step of building the domain's file system.
@@ -178,7 +179,7 @@ pub enum Step {
         mode: u32,
         /// What is in it.
         #[serde(serialize_with = "lossy")]
-        content: Vec<u8>,
+        content: Arc<[u8]>,
     },
     /// A host path, mounted with all below it.
     Mount {
@@ -356,7 +357,7 @@ pub fn make_plan(
         enforcement: Vec::new(),
         meeting_places: layout.meeting_places(),
         guarded,
-        layout: Some(std::sync::Arc::new(layout)),
+        layout: Some(Arc::new(layout)),
     };
     if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
         if plan.has_brokered_network() {
@@ -683,7 +684,9 @@ fn masks(host: &dyn Host) -> Vec<Step> {
         "/proc/sys/kernel/random/boot_id",
     ]
     .map(Path::new);
-    let present = masked.into_iter().filter(|path| host.find(path).is_ok());
+    let present = masked
+        .into_iter()
+        .filter(|path| host.identify(path).is_ok());
     present
         .map(|path| Step::Mount {
             source: null.canonical.clone(),

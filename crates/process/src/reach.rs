@@ -38,6 +38,13 @@ pub(crate) struct Reach<'a> {
     links: RefCell<BTreeMap<PathBuf, Option<PathBuf>>>,
 }
 
+/// A path of a file.
+struct Name {
+    path: PathBuf,
+    /// Of what lies there, and of every folder around it.
+    identities: Vec<Option<Identity>>,
+}
+
 /// One step of a path: something that lies in a folder without links on the way to it.
 struct Hop {
     path: PathBuf,
@@ -92,27 +99,38 @@ impl<'a> Reach<'a> {
     }
 
     /// The path, and others of the same file.
-    fn names(&self, path: &Path) -> Vec<PathBuf> {
+    fn names(&self, path: &Path) -> Vec<Name> {
         let others = self.mounts().other_paths(path);
-        std::iter::once(path.into()).chain(others).collect()
+        let name = |path: PathBuf| Name {
+            identities: path
+                .ancestors()
+                .map(|around| self.identify(around))
+                .collect(),
+            path,
+        };
+        std::iter::once(path.into())
+            .chain(others)
+            .map(name)
+            .collect()
     }
 
     /// How a file with these names lies in a folder.
     fn below(
         &self,
-        names: &[PathBuf],
+        names: &[Name],
         folder: &Path,
         identity: Option<Identity>,
     ) -> BTreeSet<PathBuf> {
-        let is_it = |around: &&Path| {
-            *around == folder || identity.is_some() && self.identify(around) == identity
-        };
         let below = names.iter().flat_map(|name| {
-            let around = name.ancestors().filter(is_it);
-            around.filter_map(|around| name.strip_prefix(around).ok())
+            let around = name.path.ancestors().zip(&name.identities);
+            let is_it = move |(around, its): &(&Path, &Option<Identity>)| {
+                identity.is_some() && **its == identity || *around == folder
+            };
+            let around = around.filter(is_it);
+            around.filter_map(|(around, _)| name.path.strip_prefix(around).ok())
         });
         below
-            .filter(|below| self.may_be_same(&names[0], &join(folder, below)))
+            .filter(|below| self.may_be_same(&names[0].path, &join(folder, below)))
             .map(Path::to_path_buf)
             .collect()
     }
@@ -137,9 +155,18 @@ impl<'a> Reach<'a> {
     }
 
     fn identify(&self, path: &Path) -> Option<Identity> {
+        if let Some(known) = self.identities.borrow().get(path) {
+            return *known;
+        }
+        // The layout has looked at what it shows.
+        let mut shown = self.layout.host_mounts().map(|shown| shown.found);
+        let identity = match shown.find(|found| found.canonical == path) {
+            Some(found) => Some(found.identity),
+            None => self.host.identify(path).ok(),
+        };
         let mut identities = self.identities.borrow_mut();
-        let find = || self.host.find(path).ok().map(|found| found.identity);
-        *identities.entry(path.into()).or_insert_with(find)
+        identities.insert(path.into(), identity);
+        identity
     }
 
     fn link(&self, path: &Path) -> Option<PathBuf> {

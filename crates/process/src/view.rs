@@ -6,12 +6,11 @@
 //! the kernel alone would let it read the keys of `ssl-cert`.
 
 use crate::{
-    host::{Found, Host, Kind},
+    host::{Entry, EntryKind, Found, Host, Kind},
     layout,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -73,6 +72,10 @@ const SETTINGS: [&str; 37] = [
     "timezone",
 ];
 
+/// Holds the names of hundreds of programs, each a link into `/usr`, and is no place for anything else: what
+/// else lies in it is shown unasked. To look costs an ordinary user's start a fifth of its planning.
+const LINKS_ALONE: &str = "/etc/alternatives";
+
 /// Runtimes whose folder in `/etc` carries a version in its name, and what of it is shown: not the pools of
 /// PHP's server. Passwords for Java's remote control are their owner's alone, or Java does not start.
 const VERSIONED_SETTINGS: [(&str, &[&str]); 3] = [
@@ -91,7 +94,7 @@ pub(crate) const DEVICES: [&str; 5] = [
 ];
 
 /// Settings up to this size are copied: cheaper than a mount, and a mount costs at the end too.
-const COPIED_BYTES: u64 = 8 * 1024;
+const COPIED_BYTES: u64 = 16 * 1024;
 
 /// One piece of the system view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,9 +121,9 @@ pub(crate) fn system_view(host: &dyn Host, check: Check) -> Vec<Piece> {
     let programs = PROGRAM_FOLDERS
         .iter()
         .filter_map(|path| program_folder(host, Path::new(path)));
-    let settings = setting_names(host)
+    let settings = settings(host)
         .into_iter()
-        .flat_map(|path| setting(host, &path, check));
+        .flat_map(|(path, kind)| setting(host, path, kind, check));
     programs.chain(settings).collect()
 }
 
@@ -142,49 +145,53 @@ fn program_folder(host: &dyn Host, path: &Path) -> Option<Piece> {
 }
 
 /// Those that are there. Folders are listed, once each: that is cheaper than to ask for what is not there.
-fn setting_names(host: &dyn Host) -> Vec<PathBuf> {
+fn settings(host: &dyn Host) -> Vec<(PathBuf, EntryKind)> {
     let etc = Path::new("/etc");
     let mut listed = Listed {
         host,
         folders: BTreeMap::new(),
     };
-    let of_version = |name: &OsString| {
-        let text = name.to_string_lossy();
+    let of_version = |entry: &Entry| {
+        let text = entry.name.to_string_lossy();
         let runtime = VERSIONED_SETTINGS
             .iter()
             .find(|(runtime, _)| is_version_of(&text, runtime));
         let shown = runtime.map_or(&[][..], |(_, shown)| shown);
-        let folder = etc.join(name);
+        let folder = etc.join(&entry.name);
         shown
             .iter()
             .map(|below| layout::join(&folder, Path::new(below)))
             .collect::<Vec<_>>()
     };
-    let versioned: Vec<_> = listed.names(etc).iter().flat_map(of_version).collect();
+    let versioned: Vec<_> = listed.entries(etc).iter().flat_map(of_version).collect();
     let settings = SETTINGS.iter().map(|name| etc.join(name));
     settings
         .chain(versioned)
-        .filter(|path| listed.has(path))
+        .filter_map(|path| listed.find(&path).map(|kind| (path, kind)))
         .collect()
 }
 
 /// What lies in some folders.
 struct Listed<'a> {
     host: &'a dyn Host,
-    folders: BTreeMap<PathBuf, BTreeSet<OsString>>,
+    folders: BTreeMap<PathBuf, Vec<Entry>>,
 }
 
 impl Listed<'_> {
-    fn names(&mut self, folder: &Path) -> &BTreeSet<OsString> {
-        let list = || self.host.names(folder).into_iter().collect();
+    fn entries(&mut self, folder: &Path) -> &[Entry] {
+        let list = || self.host.entries(folder);
         self.folders.entry(folder.into()).or_insert_with(list)
     }
 
-    fn has(&mut self, path: &Path) -> bool {
-        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return true;
-        };
-        folder == Path::new("/") || (self.has(folder) && self.names(folder).contains(name))
+    /// What lies at a path below `/etc`.
+    fn find(&mut self, path: &Path) -> Option<EntryKind> {
+        let (folder, name) = (path.parent()?, path.file_name()?);
+        if folder != Path::new("/etc") {
+            self.find(folder)?;
+        }
+        let entries = self.entries(folder);
+        let position = entries.binary_search_by(|entry| entry.name.as_os_str().cmp(name));
+        position.ok().map(|position| entries[position].kind)
     }
 }
 
@@ -195,59 +202,44 @@ fn is_version_of(name: &str, runtime: &str) -> bool {
 }
 
 /// The pieces that a setting comes to: those of them that everybody on the host may read.
-fn setting(host: &dyn Host, path: &Path, check: Check) -> Vec<Piece> {
-    if let Some(target) = host.link(path) {
+fn setting(host: &dyn Host, path: PathBuf, kind: EntryKind, check: Check) -> Vec<Piece> {
+    if kind == EntryKind::Link
+        && let Some(target) = host.link(&path)
+    {
         let absolute = path.parent().unwrap_or(Path::new("/")).join(&target);
         if normalized(&absolute).starts_with("/usr") {
-            return vec![Piece::Symlink {
-                path: path.into(),
-                target,
-            }];
+            return vec![Piece::Symlink { path, target }];
         }
     }
-    if let Some(content) = host.content(path, COPIED_BYTES) {
-        return vec![Piece::Copy {
-            path: path.into(),
-            content,
-        }];
+    if kind != EntryKind::Folder
+        && let Some(content) = host.content(&path, COPIED_BYTES)
+    {
+        return vec![Piece::Copy { path, content }];
     }
     let is_shown = |found: &Found| match found.kind {
         Kind::File => found.mode & 0o4 == 0o4,
         Kind::Folder => found.mode & 0o5 == 0o5,
         Kind::Device | Kind::Socket | Kind::Fifo => false,
     };
-    let Some(found) = host.find(path).ok().filter(is_shown) else {
+    let Some(found) = host.find(&path).ok().filter(is_shown) else {
         return Vec::new();
     };
-    match found.kind == Kind::Folder && check == Check::Contents && !is_open(host, path) {
-        true => in_pieces(host, path),
-        false => vec![Piece::Mount {
-            path: path.into(),
-            found,
-        }],
+    let is_looked_into = check == Check::Contents && path != Path::new(LINKS_ALONE);
+    let is_open = || !is_looked_into || host.is_open_to_all(&found.canonical);
+    match found.kind == Kind::Folder && !is_open() {
+        true => in_pieces(host, &path),
+        false => vec![Piece::Mount { path, found }],
     }
-}
-
-/// Whether everybody may read what lies in a folder. What links lead to is elsewhere.
-fn is_open(host: &dyn Host, folder: &Path) -> bool {
-    host.files(folder).iter().all(|name| {
-        let path = folder.join(name);
-        match host.kind_and_mode(&path) {
-            Ok((Kind::Folder, mode)) => mode & 0o5 == 0o5 && is_open(host, &path),
-            Ok((kind, mode)) => kind == Kind::File && mode & 0o4 == 0o4,
-            Err(_) => false,
-        }
-    })
 }
 
 /// A folder that holds something not for everybody: all but that.
 fn in_pieces(host: &dyn Host, folder: &Path) -> Vec<Piece> {
-    let names = host.names(folder);
-    let pieces = names.iter().flat_map(|name| {
+    let entries = host.entries(folder).into_iter();
+    let pieces = entries.flat_map(|Entry { name, kind }| {
         let path = folder.join(name);
-        match host.link(&path) {
+        match host.link(&path).filter(|_| kind == EntryKind::Link) {
             Some(target) => vec![Piece::Symlink { path, target }],
-            None => setting(host, &path, Check::Contents),
+            None => setting(host, path, kind, Check::Contents),
         }
     });
     pieces.collect()

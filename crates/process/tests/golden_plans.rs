@@ -4,7 +4,7 @@
 
 use palisade_policy::{Limits, Policy, PolicyLayer};
 use palisade_process::{
-    Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
+    Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
     cgroup::{Base, Controller, Ground, Occupants, Survey, Version},
     plan::{Plan, PlanError, Step, Surroundings, make_plan},
 };

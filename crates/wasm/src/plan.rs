@@ -10,7 +10,7 @@ use palisade_policy::{
     write_line,
 };
 use palisade_process::{
-    Host, Kind as FileKind, Machine, Tier,
+    EntryKind, Host, Kind as FileKind, Machine, Tier,
     plan::{self as process, PlanError, Step, Surroundings},
 };
 use palisade_wall::{Command, Enforcement, Level};
@@ -276,14 +276,10 @@ fn folders_of_granted_root(worker: &process::Plan, root: &Path, host: &dyn Host)
         return vec![top];
     }
     // No link: it might lead anywhere, and the worker follows none here.
-    let is_folder = |path: &PathBuf| {
-        let found = host.find(path);
-        host.link(path).is_none() && found.is_ok_and(|found| found.kind == FileKind::Folder)
-    };
-    let names = host.names(root).into_iter();
-    let below = names.filter(|name| is_folder(&root.join(name)));
+    let entries = host.entries(root).into_iter();
+    let below = entries.filter(|entry| entry.kind == EntryKind::Folder);
     let below = below
-        .map(|name| top.join(name))
+        .map(|entry| top.join(entry.name))
         .filter(|path| !is_kernels(path));
     std::iter::once(top.clone()).chain(below).collect()
 }

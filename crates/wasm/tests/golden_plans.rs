@@ -4,7 +4,7 @@
 
 use palisade_policy::{Policy, PolicyLayer};
 use palisade_process::{
-    Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier, plan::Surroundings,
+    Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier, plan::Surroundings,
 };
 use palisade_wall::Command;
 use palisade_wasm::{

@@ -104,11 +104,16 @@ impl RemoteProxy {
         let _ = tell(&self.channel, &news.encode());
     }
 
+    /// Has it end, and say what it refused. Nobody waits for that before [`Self::finish`].
+    pub fn dismiss(&self) {
+        let _ = rustix::net::shutdown(&self.channel, Shutdown::Write);
+    }
+
     /// Ends it, and takes what it refused, as [`Observations::drain`] gives it, for no longer than
     /// `patience`. Of one that does not tell all of it (it was killed) at least one try more counts.
     pub fn finish(&self, patience: Duration) -> (Vec<Observation>, u64) {
         let deadline = Instant::now() + patience;
-        let _ = rustix::net::shutdown(&self.channel, Shutdown::Write);
+        self.dismiss();
         let mut refused = Vec::new();
         while refused.len() <= LIMIT
             && until_readable(&self.channel, None::<&OwnedFd>, deadline).is_ok()

@@ -26,7 +26,7 @@ pub(super) enum Asked {
     /// A thread does. It ends when nobody can ask any more.
     Thread,
     /// A process does.
-    Process { _ends_with_this: Forked },
+    Process(Forked),
 }
 
 /// What it reads: settings of the C library and what they name, and where services of names listen.
@@ -59,15 +59,20 @@ impl Asked {
             }) {
                 Err(Errno::BUSY) => {}
                 forked => {
-                    *self = Self::Process {
-                        _ends_with_this: forked?,
-                    };
+                    *self = Self::Process(forked?);
                     return Ok(());
                 }
             }
         }
         small_thread("palisade-names", move || answer(&asked, landlock_abi))?;
         Ok(())
+    }
+
+    /// Has the process begin to end.
+    pub(super) fn dismiss(&self) {
+        if let Self::Process(process) = self {
+            process.kill();
+        }
     }
 }
 

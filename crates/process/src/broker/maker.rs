@@ -30,6 +30,8 @@ pub(crate) struct Maker {
     asking: Mutex<Asking>,
     /// What the domain may have, where the process is a member of its memory group.
     memory_bytes: Option<u64>,
+    /// It is a member of some control group, which cannot be removed before it has left.
+    is_in_group: bool,
 }
 
 #[derive(Debug)]
@@ -42,10 +44,11 @@ struct Asking {
 impl Maker {
     /// The one that was ordered at the other end of this socket; in the memory group of a domain of so much, if
     /// there is one.
-    pub(crate) fn ordered(socket: OwnedFd, memory_bytes: Option<u64>) -> Self {
+    pub(crate) fn ordered(socket: OwnedFd, memory_bytes: Option<u64>, is_in_group: bool) -> Self {
         Self {
             asking: Mutex::new(Asking { socket, number: 0 }),
             memory_bytes,
+            is_in_group,
         }
     }
 
@@ -94,11 +97,15 @@ impl Maker {
         self.files_of(thread, wire::of_thread::MEMORY)
     }
 
-    /// Has it leave its group, which cannot be removed before, and waits until it lets go.
+    /// Has it leave.
     pub(super) fn dismiss(&self) {
+        let _ = rustix::net::shutdown(&self.asking().socket, rustix::net::Shutdown::Write);
+    }
+
+    /// Waits until it has left its group, if it is in one.
+    pub(super) fn wait(&self) {
         let asking = self.asking();
-        let _ = rustix::net::shutdown(&asking.socket, rustix::net::Shutdown::Write);
-        while let Ok(Some(_)) = receive_record(asking.socket.as_fd()) {}
+        while self.is_in_group && matches!(receive_record(asking.socket.as_fd()), Ok(Some(_))) {}
     }
 
     fn files_of<const COUNT: usize, F: From<OwnedFd>>(
@@ -162,12 +169,12 @@ mod tests {
 
     #[test]
     fn fewer_connections_wait_where_there_is_less_memory() {
-        let most = |memory_bytes| Maker::ordered(ends().0, Some(memory_bytes)).backlog(4096);
+        let most = |memory_bytes| Maker::ordered(ends().0, Some(memory_bytes), false).backlog(4096);
         assert_eq!([16 << 20, 1 << 30].map(most), [8, 512]);
         assert_eq!(most(4096), 1);
-        let maker = Maker::ordered(ends().0, Some(1 << 30));
+        let maker = Maker::ordered(ends().0, Some(1 << 30), false);
         assert_eq!([0, 5, -1].map(|asked| maker.backlog(asked)), [0, 5, 512]);
-        let unlimited = Maker::ordered(ends().0, None);
+        let unlimited = Maker::ordered(ends().0, None, false);
         assert_eq!([5, -1].map(|asked| unlimited.backlog(asked)), [5, -1]);
     }
 
@@ -175,7 +182,7 @@ mod tests {
     #[test]
     fn without_its_process_there_are_no_sockets() {
         let (ours, other) = ends();
-        let maker = Maker::ordered(ours, Some(1 << 20));
+        let maker = Maker::ordered(ours, Some(1 << 20), false);
         drop(other);
         let made = maker.make(2, 1, 0);
         assert_eq!(made.map(drop), Err(Errno::NOMEM));
@@ -185,7 +192,7 @@ mod tests {
     #[test]
     fn what_the_kernel_refuses_is_refused() {
         let (ours, other) = ends();
-        let maker = Maker::ordered(ours, Some(1 << 20));
+        let maker = Maker::ordered(ours, Some(1 << 20), false);
         let errno = u64::from(Errno::MFILE.raw_os_error().unsigned_abs());
         let late = record_bytes(wire::MADE, &[0; 4]);
         rustix::net::send(&other, &late, SendFlags::NOSIGNAL).unwrap();

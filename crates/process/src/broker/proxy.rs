@@ -129,6 +129,13 @@ impl Served {
         }
     }
 
+    /// Has it begin to end where it is a process.
+    pub(super) fn dismiss(&self) {
+        if let Self::Process(proxy, _) = self {
+            proxy.dismiss();
+        }
+    }
+
     /// Ends it where it is a process, and adds what it refused.
     pub(super) fn finish(&self, observations: &Observations) {
         if let Self::Process(proxy, process) = self {

@@ -1,6 +1,6 @@
 //! A host that is a table: what a plan asks is answered without a machine.
 
-use super::{Found, Host, Identity, Kind, Mount};
+use super::{Entry, EntryKind, Found, Host, Identity, Kind, Mount};
 use palisade_network::{Answer, Resolve, ResolveError};
 use palisade_policy::HostName;
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ pub(crate) const HOME: &str = "/home/ada";
 /// Paths and what lies there. Inodes are numbered in the order in which they were put in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, Node>,
     owner: (u32, u32),
     /// Folders and where else they are mounted.
     binds: Vec<Bind>,
@@ -36,7 +36,7 @@ struct Bind {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct Node {
     thing: Thing,
     inode: u64,
     owner: (u32, u32),
@@ -161,7 +161,7 @@ impl Table {
     }
 
     /// What lies at a path without links.
-    fn entry(&self, path: &Path) -> Option<&Entry> {
+    fn entry(&self, path: &Path) -> Option<&Node> {
         let mut bound = path.ancestors().filter_map(|around| {
             let bind = self.binds.iter().find(|bind| bind.to == around)?;
             Some((bind, path.strip_prefix(around).ok()?))
@@ -174,7 +174,7 @@ impl Table {
 
     fn put(mut self, path: &str, thing: Thing, mode: u32) -> Self {
         let inode = self.entries.len() as u64 + 1;
-        let entry = Entry {
+        let entry = Node {
             thing,
             inode,
             owner: self.owner,
@@ -277,21 +277,31 @@ impl Host for Table {
         self
     }
 
-    fn names(&self, folder: &Path) -> Vec<OsString> {
-        let paths = self
-            .entries
-            .keys()
-            .filter(|path| path.parent() == Some(folder));
-        paths
-            .filter_map(|path| path.file_name().map(Into::into))
-            .collect()
+    fn entries(&self, folder: &Path) -> Vec<Entry> {
+        let entries = self.entries.iter();
+        let entries = entries.filter(|(path, _)| path.parent() == Some(folder));
+        let told = entries.filter_map(|(path, entry)| {
+            Some(Entry {
+                name: path.file_name()?.into(),
+                kind: match entry.thing {
+                    Thing::Link(_) => EntryKind::Link,
+                    Thing::Folder | Thing::Proc => EntryKind::Folder,
+                    Thing::File(_) | Thing::Device | Thing::Fifo => EntryKind::File,
+                },
+            })
+        });
+        told.collect()
     }
 
-    fn files(&self, folder: &Path) -> Vec<OsString> {
-        let names = self.names(folder).into_iter();
-        names
-            .filter(|name| self.link(&folder.join(name)).is_none())
-            .collect()
+    fn is_open_to_all(&self, folder: &Path) -> bool {
+        let below = self.entries.iter();
+        let mut below = below.filter(|(path, _)| path.starts_with(folder));
+        below.all(|(_, entry)| match entry.thing {
+            Thing::Link(_) => true,
+            Thing::Folder | Thing::Proc => entry.mode & 0o5 == 0o5,
+            Thing::File(_) => entry.mode & 0o4 == 0o4,
+            Thing::Device | Thing::Fifo => false,
+        })
     }
 
     fn content(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {

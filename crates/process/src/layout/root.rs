@@ -21,6 +21,7 @@ use palisade_policy::Policy;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Where the folder is mounted until it becomes the root.
@@ -186,7 +187,7 @@ pub(crate) fn mount_program(
     let mount_point = Step::WriteFile {
         path: inside.into(),
         mode: 0o444,
-        content: Vec::new(),
+        content: Arc::default(),
     };
     let mount = Step::Mount {
         open_to_all: super::is_open_to_all(&source.found, false),

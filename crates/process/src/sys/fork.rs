@@ -135,14 +135,22 @@ fn close(first: u32, last: u32) -> Result<(), Errno> {
 }
 
 impl Forked {
-    /// Ends it and what it started. Nothing of it is left then.
-    pub(crate) fn end(&self) {
-        if self.has_ended.swap(true, Ordering::Relaxed) {
+    /// Has it end, and what it started.
+    pub(crate) fn kill(&self) {
+        if self.has_ended.load(Ordering::Relaxed) {
             return;
         }
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         // Before it leads a group.
         let _ = rustix::process::kill_process(self.pid, Signal::KILL);
+    }
+
+    /// Ends it and what it started. Nothing of it is left then.
+    pub(crate) fn end(&self) {
+        self.kill();
+        if self.has_ended.swap(true, Ordering::Relaxed) {
+            return;
+        }
         // Somebody else in this process may have waited for it.
         let _ = rustix::io::retry_on_intr(|| {
             rustix::process::waitpid(Some(self.pid), WaitOptions::empty())
