@@ -117,6 +117,7 @@ pub(crate) struct Broker {
     /// Keeps the addresses of names up to date.
     names: Option<Refresh>,
     asked: Option<Asked>,
+    is_dismissed: bool,
 }
 
 /// What the threads of a broker work on.
@@ -257,6 +258,7 @@ impl Prepared {
             shared,
             names,
             asked,
+            is_dismissed: false,
         })
     }
 }
@@ -265,6 +267,9 @@ impl Broker {
     /// Has everybody who serves the guest end, once no program of it runs any more. Nobody waits for that before
     /// [`Self::finish`].
     pub(crate) fn dismiss(&mut self) {
+        if std::mem::replace(&mut self.is_dismissed, true) {
+            return;
+        }
         self.names = None;
         if let Some(proxy) = &self.shared.proxy {
             proxy.dismiss();
