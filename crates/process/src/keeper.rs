@@ -158,13 +158,7 @@ impl Keeper {
     /// Starts the keeper. The calling process is not forked: the program is spawned.
     pub(crate) fn start() -> Result<Self, KeeperError> {
         let program = program_file()?;
-        let (control, keepers_end) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(KeeperError::Talk)?;
+        let (control, keepers_end) = pair(SocketType::SEQPACKET)?;
         let supervisor =
             rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
                 .map_err(KeeperError::Talk)?;
@@ -198,13 +192,7 @@ impl Keeper {
         cgroup: Option<BorrowedFd<'_>>,
         prelude: &[u8],
     ) -> Result<Ordered, KeeperError> {
-        let (socket, inits_end) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(KeeperError::Talk)?;
+        let (socket, inits_end) = pair(SocketType::STREAM)?;
         let bare = if order.bare {
             wire::PARK_BARE
         } else {
@@ -242,13 +230,7 @@ impl Keeper {
         tasks: &[BorrowedFd<'_>],
         filter: &[u8],
     ) -> Result<OwnedFd, KeeperError> {
-        let (socket, makers_end) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(KeeperError::Talk)?;
+        let (socket, makers_end) = pair(SocketType::STREAM)?;
         let groups = born_in.into_iter().chain(tasks.iter().copied());
         let fds: Vec<_> = [makers_end.as_fd()].into_iter().chain(groups).collect();
         let words = [born_in.is_some().into()];
@@ -371,6 +353,11 @@ fn failure(record: &Record) -> KeeperError {
         step: Step::from_number(record.words[0]),
         errno: errno_of(record),
     }
+}
+
+fn pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), KeeperError> {
+    let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+    rustix::net::socketpair(family, kind, flags, None).map_err(KeeperError::Talk)
 }
 
 fn errno_of(record: &Record) -> Errno {

@@ -85,6 +85,17 @@ impl Table {
             .folder(HOME)
     }
 
+    /// The same with two folders, and folders in one of them.
+    pub(crate) fn with_work() -> Self {
+        Self::with_home()
+            .folder("/home/ada/work")
+            .folder("/home/ada/work/a")
+            .folder("/home/ada/work/a/b")
+            .folder("/home/ada/work/a/b/c")
+            .file("/home/ada/work/a/b/file", "")
+            .folder("/home/ada/data")
+    }
+
     /// Older and smaller distributions: `/bin` and its like are folders.
     pub(crate) fn split_usr() -> Self {
         let folders = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];

@@ -7,16 +7,6 @@ use crate::host::{
 };
 use palisade_policy::PolicyLayer;
 
-fn home() -> Table {
-    Table::with_home()
-        .folder("/home/ada/work")
-        .folder("/home/ada/work/a")
-        .folder("/home/ada/work/a/b")
-        .folder("/home/ada/work/a/b/c")
-        .file("/home/ada/work/a/b/file", "")
-        .folder("/home/ada/data")
-}
-
 fn policy(grants: &str) -> Policy {
     let text = format!("[grants]\n{grants}");
     Policy::from_toml(&text, "policy.toml", Path::new(HOME)).unwrap()
@@ -27,15 +17,15 @@ fn layout_on(host: &Table, grants: &str) -> Layout {
 }
 
 fn layout(grants: &str) -> Layout {
-    layout_on(&home(), grants)
+    layout_on(&Table::with_work(), grants)
 }
 
 fn arrange(grants: &str) -> Arrangement {
-    layout(grants).arrange(&home()).unwrap()
+    layout(grants).arrange(&Table::with_work()).unwrap()
 }
 
 fn identity_of(path: &str) -> Identity {
-    home().find(Path::new(path)).unwrap().identity
+    Table::with_work().find(Path::new(path)).unwrap().identity
 }
 
 /// Steps at or below a path of the domain, without the folders that lead there.
@@ -72,7 +62,7 @@ fn the_guest_finds_what_is_granted_under_its_own_name() {
 
 #[test]
 fn no_grant_reaches_a_proc_file_system() {
-    let host = home()
+    let host = Table::with_work()
         .folder("/home/ada/data/x")
         .proc("/home/ada/data/proc");
     let refused = |grants: &str| refuse_proc(&policy(grants), &host).err();
@@ -90,7 +80,7 @@ fn no_grant_reaches_a_proc_file_system() {
 fn another_name_is_not_the_same_name() {
     let mapped = layout("read = ['work:/w']");
     assert!(!mapped.shows(Path::new("/home/ada/work")));
-    let linked = home().link("/home/ada/link", "work");
+    let linked = Table::with_work().link("/home/ada/link", "work");
     assert!(layout_on(&linked, "read = ['link']").shows(Path::new("/home/ada/link/a")));
 }
 
@@ -136,7 +126,7 @@ fn another_name_is_a_way_to_write_too() {
         twice.can_write(Path::new("/home/ada/work/a/b/file")),
         "read-only there, writable elsewhere"
     );
-    let linked = home().link("/home/ada/link", "work");
+    let linked = Table::with_work().link("/home/ada/link", "work");
     assert!(layout_on(&linked, "write = ['link:/w']").can_write(Path::new("/home/ada/work/a")));
 }
 
@@ -314,9 +304,9 @@ fn writable_again_below_a_protected_path() {
 #[test]
 fn protected_in_a_private_folder() {
     let policy = policy("write = ['work']");
-    let mut layout = Layout::resolve(&policy, &home(), Check::Contents).unwrap();
+    let mut layout = Layout::resolve(&policy, &Table::with_work(), Check::Contents).unwrap();
     layout.places.insert("/tmp/kept".into(), Place::Protected);
-    let arrangement = layout.arrange(&home()).unwrap();
+    let arrangement = layout.arrange(&Table::with_work()).unwrap();
     assert_eq!(
         steps_below(&arrangement, "/tmp/kept"),
         ["remount   /tmp/kept (+ro)"]
@@ -350,7 +340,7 @@ fn a_folder_is_made_before_what_is_in_it() {
     ] {
         let layout = layout(grants);
         let mut there: BTreeSet<PathBuf> = ["/".into()].into();
-        for step in layout.arrange(&home()).unwrap().steps {
+        for step in layout.arrange(&Table::with_work()).unwrap().steps {
             let (made, needs) = match &step {
                 Step::MakeFolder { path, .. }
                 | Step::MakeSymlink { path, .. }
@@ -376,11 +366,11 @@ fn a_folder_is_made_before_what_is_in_it() {
 fn a_device_is_not_a_file_grant() {
     let error = Layout::resolve(
         &policy("read = ['/dev/shm']"),
-        &home().folder("/dev/shm"),
+        &Table::with_work().folder("/dev/shm"),
         Check::Contents,
     );
     assert!(error.is_ok(), "a folder of the host's shared memory");
-    let linked = home().link("/home/ada/device", "/dev/null");
+    let linked = Table::with_work().link("/home/ada/device", "/dev/null");
     let error =
         Layout::resolve(&policy("read = ['device']"), &linked, Check::Contents).unwrap_err();
     assert!(matches!(error, PlanError::IsADevice { .. }), "{error}");
@@ -452,13 +442,13 @@ fn policies_in_layers_come_to_the_same_layout() {
     let file = PolicyLayer::from_toml("[grants]\nread = ['work']", "f", Path::new(HOME)).unwrap();
     let flags = PolicyLayer::from_toml("[grants]\nwrite = ['work']", "f", Path::new(HOME)).unwrap();
     let both = Policy::from_layers([file, flags]);
-    let layout = Layout::resolve(&both, &home(), Check::Contents).unwrap();
+    let layout = Layout::resolve(&both, &Table::with_work(), Check::Contents).unwrap();
     assert!(layout.can_write(Path::new("/home/ada/work/a")));
 }
 
 #[test]
 fn sockets_and_fifos_are_granted_like_files() {
-    let host = home().fifo("/home/ada/pipe");
+    let host = Table::with_work().fifo("/home/ada/pipe");
     let arrangement = layout_on(&host, "write = ['pipe']").arrange(&host).unwrap();
     assert_eq!(
         steps_below(&arrangement, HOME),

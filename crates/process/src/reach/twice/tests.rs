@@ -8,16 +8,6 @@ use crate::{
 };
 use palisade_policy::Policy;
 
-fn home() -> Table {
-    Table::with_home()
-        .folder("/home/ada/work")
-        .folder("/home/ada/work/a")
-        .folder("/home/ada/work/a/b")
-        .folder("/home/ada/work/a/b/c")
-        .file("/home/ada/work/a/b/file", "")
-        .folder("/home/ada/data")
-}
-
 type Question = fn(&Reach<'_>) -> Result<(), PlanError>;
 
 fn refusal(host: &Table, grants: &str, ask: Question) -> Option<PlanError> {
@@ -55,7 +45,7 @@ fn meeting_place(host: &Table, grants: &str) -> Option<String> {
 /// The policy has compared names; here are links and mounts.
 #[test]
 fn a_protected_path_has_no_open_name() {
-    let host = home()
+    let host = Table::with_work()
         .link("/home/ada/link", "work")
         .link("/home/ada/deep", "work/a/b")
         .bind("/home/ada/work/a", "/home/ada/data/bound")
@@ -87,16 +77,16 @@ fn a_protected_path_has_no_open_name() {
         );
     }
     let both = "write = ['work/a', 'link']\nprotect = ['work/a/b/file', 'link/a/b/file']";
-    let linked = home().link("/home/ada/link", "work");
+    let linked = Table::with_work().link("/home/ada/link", "work");
     assert_eq!(open_name(&linked, both), None);
     // Below a protected folder: at its own place it was asked for.
     let nested = "write = ['work', 'work/a/b']\nprotect = ['work/a']";
-    assert_eq!(open_name(&home(), nested), None);
+    assert_eq!(open_name(&Table::with_work(), nested), None);
     let elsewhere = "write = ['work/a', 'deep:/x']\nprotect = ['work/a/b']";
     assert_eq!(open_name(&host, elsewhere).as_deref(), Some("/x"));
     // A mount shows a part of what is protected.
     for (more, other) in [("data", "/home/ada/data/deep"), ("data/deep:/y", "/y")] {
-        let part = home().bind("/home/ada/work/a/b", "/home/ada/data/deep");
+        let part = Table::with_work().bind("/home/ada/work/a/b", "/home/ada/data/deep");
         let grants = format!("write = ['work', '{more}']\nprotect = ['work/a']");
         assert_eq!(open_name(&part, &grants).as_deref(), Some(other));
     }
@@ -120,7 +110,7 @@ fn what_is_written_is_not_executed_by_another_name() {
         ("read = ['data']\nwrite = ['work:/w']", None),
     ] {
         assert_eq!(
-            executable_name(&home(), grants).as_deref(),
+            executable_name(&Table::with_work(), grants).as_deref(),
             other,
             "{grants}"
         );
@@ -130,8 +120,8 @@ fn what_is_written_is_not_executed_by_another_name() {
 /// Nor by a bind mount, another mount of its file system, or a name that looks like one of palisade's own.
 #[test]
 fn what_is_written_is_not_executed_by_another_mount() {
-    let told = home().bind("/home/ada/work/a", "/home/ada/data/bound");
-    let untold = home().alias("/home/ada/data/bound", "/home/ada/work/a");
+    let told = Table::with_work().bind("/home/ada/work/a", "/home/ada/data/bound");
+    let untold = Table::with_work().alias("/home/ada/data/bound", "/home/ada/work/a");
     let both = [told, untold];
     for (grants, other) in [
         (
@@ -178,7 +168,7 @@ fn what_is_written_is_not_executed_by_another_mount() {
 /// Within one mount a folder with a socket could be moved there.
 #[test]
 fn a_folder_for_sockets_has_no_second_name() {
-    let host = home().bind("/home/ada/work/a", "/home/ada/data/bound");
+    let host = Table::with_work().bind("/home/ada/work/a", "/home/ada/data/bound");
     for (grants, other) in [
         (
             "write = ['work/a:/a', 'work']\nipc = ['/a']",
