@@ -44,7 +44,10 @@ impl Arguments {
 }
 
 /// What to do.
+// The flags of a command that was not asked for are not made. What a command is about is said here alone: a doc
+// comment on a structure of flags would be heard last.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Run a program behind the wall
     #[command(
@@ -103,7 +106,7 @@ pub(crate) enum Command {
     Man,
 }
 
-/// `palisade run`.
+// `palisade run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -115,7 +118,7 @@ pub(crate) struct RunArgs {
     pub(crate) guest: GuestArgs,
 }
 
-/// `palisade explain`.
+// `palisade explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
@@ -127,7 +130,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) guest: GuestArgs,
 }
 
-/// The program to run.
+// The program to run.
 #[derive(Debug, Args)]
 pub(crate) struct GuestArgs {
     // One list: with a positional of its own for the program, what looks like a flag of palisade
@@ -143,7 +146,7 @@ pub(crate) struct GuestArgs {
     command: Vec<OsString>,
 }
 
-/// `palisade why`.
+// `palisade why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
     /// A report's file, or `-` for stdin
@@ -151,7 +154,7 @@ pub(crate) struct WhyArgs {
     pub(crate) report: PathBuf,
 }
 
-/// `palisade doctor`.
+// `palisade doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print findings and facts as JSON
@@ -159,7 +162,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// `palisade serve`.
+// `palisade serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// What to serve
@@ -179,7 +182,7 @@ pub(crate) struct ServeArgs {
     pub(crate) no_watch: bool,
 }
 
-/// Which server is meant.
+// Which server is meant.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// What it serves: its `admin` says where it is reached
@@ -190,7 +193,7 @@ pub(crate) struct ServerArgs {
     pub(crate) admin: Option<String>,
 }
 
-/// `palisade status`.
+// `palisade status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
@@ -203,7 +206,7 @@ pub(crate) struct StatusArgs {
 /// The file of a server where none is named.
 const DEFAULT_FILE: &str = "host.toml";
 
-/// `palisade completions`.
+// `palisade completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell

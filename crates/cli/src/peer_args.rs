@@ -10,7 +10,7 @@ use palisade_lab::subjects::{PEERS, Peer, find_peers, peer};
 /// Nobody, as a name.
 const NONE: &str = "none";
 
-/// `--peers`.
+// `--peers`.
 #[derive(Debug, Args)]
 pub(crate) struct PeerArgs {
     /// Compare with these tools only, or with none; without the flag, with all that are installed

@@ -20,7 +20,7 @@ use std::{
 /// A policy file is written by hand.
 const MOST_POLICY_BYTES: u64 = 1 << 20;
 
-/// Flags that make a policy.
+// Flags that make a policy.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PolicyArgs {
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct PolicyArgs {
     limits: LimitArgs,
 }
 
-/// Those that allow something, and the file that may say all.
+// Those that allow something, and the file that may say all.
 #[derive(Debug, Default, Args)]
 pub(crate) struct GrantArgs {
     /// Take grants and limits from a TOML file; flags add to it
@@ -76,7 +76,7 @@ pub(crate) struct GrantArgs {
     profile: Vec<Profile>,
 }
 
-/// Those that bound something.
+// Those that bound something.
 #[derive(Debug, Default, Args)]
 struct LimitArgs {
     /// Memory of the whole domain, as 512M

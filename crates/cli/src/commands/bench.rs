@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// `palisade bench`.
+// `palisade bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// What to measure; without a name, every row that takes no longer than 90 s

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// `palisade cost`.
+// `palisade cost`.
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
     /// Run this many rounds; without it, as many as give narrow intervals
