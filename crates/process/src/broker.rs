@@ -264,8 +264,8 @@ impl Prepared {
 }
 
 impl Broker {
-    /// Has everybody who serves the guest end, once no program of it runs any more. Nobody waits for that before
-    /// [`Self::finish`].
+    /// Has everybody who serves the guest end, once its domain has said that it ends or can say nothing any more.
+    /// Nobody waits for that before [`Self::finish`].
     pub(crate) fn dismiss(&mut self) {
         if std::mem::replace(&mut self.is_dismissed, true) {
             return;

@@ -195,8 +195,13 @@ impl Walls {
             Ok(()) => start(),
             Err(error) => Err(io::Error::other(error)),
         };
-        let joined = with_signals_blocked(|| thread::scope(|scope| scope.spawn(start).join()));
-        joined.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+        with_signals_blocked(|| {
+            thread::scope(|scope| {
+                let thread = thread::Builder::new().spawn_scoped(scope, start)?;
+                let joined = thread.join();
+                joined.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+            })
+        })
     }
 
     /// Around the calling thread, and all that it starts from now on.

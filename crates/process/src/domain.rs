@@ -7,7 +7,7 @@ use crate::{
     confine::Kept,
     denials,
     keeper::{Keeper, Parked, receive_record, record_bytes},
-    launch::{Followed, NAMES, StartTimes, Successor, held::Held, monotonic_ns},
+    launch::{Followed, NAMES, StartTimes, StartedWords, Successor, held::Held, monotonic_ns},
     plan::Plan,
     relay::Relay,
     wire::{self, Record, ended},
@@ -126,16 +126,14 @@ impl Domain {
         (socket, parked): (OwnedFd, Parked),
         plan: &Plan,
         held: Held,
-        terminal: Option<OwnedFd>,
-        start: StartTimes,
     ) -> Self {
         Self {
             keeper,
             socket,
             parked,
             held,
-            terminal,
-            start,
+            terminal: None,
+            start: StartTimes::default(),
             command: plan.command.clone(),
             enforcement: plan.enforcement.clone(),
             guarded: plan.guarded().to_vec(),
@@ -153,6 +151,27 @@ impl Domain {
             is_last: false,
             gone: false,
         }
+    }
+
+    /// Its guest's program runs.
+    pub(crate) fn has_started(
+        &mut self,
+        terminal: Option<OwnedFd>,
+        ordered_and_sent_ns: (u64, u64),
+        words: StartedWords,
+    ) {
+        self.terminal = terminal;
+        self.start = StartTimes::new(&self.parked, ordered_and_sent_ns, words);
+    }
+
+    /// The stream to init.
+    pub(crate) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// What is made on the host for it.
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
     }
 
     pub(crate) fn followed_by(mut self, successor: Option<Successor>) -> Self {

@@ -326,7 +326,16 @@ impl Launcher {
         let sent_ns = monotonic_ns();
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
-        let (socket, parked) = domain.into_parts()?;
+        // What fails from here on ends it, and waits until nothing of it is left.
+        let mut domain = Domain::new(Arc::clone(&keeper), domain.into_parts()?, plan, held);
+        // While init works, and before there is a guest that could take away what this needs.
+        let maker = match plan.is_brokered() {
+            true => Some(maker_of(plan, domain.held(), &keeper)?),
+            false => None,
+        };
+        if let Some(network) = &mut network {
+            network.serve(self.parts).map_err(LaunchError::Broker)?;
+        }
         let Started {
             words,
             terminal,
@@ -334,15 +343,8 @@ impl Launcher {
             hosts_file,
             input,
             pairs,
-        } = await_start(&socket, plan)?;
-        // While the guest begins: it waits for none of this.
-        let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, &held, &keeper)?),
-            false => None,
-        };
-        if let Some(network) = &mut network {
-            network.serve(self.parts).map_err(LaunchError::Broker)?;
-        }
+        } = await_start(domain.socket(), plan)?;
+        domain.has_started(terminal, (ordered_ns, sent_ns), words);
         // Its copies of the guest's ends must go before anybody waits for their end.
         drop(fds);
         // Before there are threads.
@@ -352,18 +354,16 @@ impl Launcher {
         let broker = listener
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
-                network.start(listener, hosts_file, plan, &socket, maker)
+                network.start(listener, hosts_file, plan, domain.socket(), maker)
             })
             .transpose()
             .map_err(LaunchError::Broker)?;
-        held.sweep(plan);
-        let phases = phases(&parked, (ordered_ns, sent_ns), words);
+        domain.held().sweep(plan);
         let successor = self.parks_ahead.then(|| Successor {
             ordered: Arc::clone(&self.ordered),
             order: self.park_order(),
             prelude: wanted.clone(),
         });
-        let domain = Domain::new(keeper, (socket, parked), plan, held, terminal, phases);
         let domain = domain.followed_by(successor).with_broker(broker);
         let domain = domain.with_streams(flow);
         Ok(if self.is_for_one {
@@ -455,7 +455,7 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
     Ok(())
 }
 
-type StartedWords = [u64; wire::RECORD_WORDS];
+pub(crate) type StartedWords = [u64; wire::RECORD_WORDS];
 
 /// What init says when the guest's program runs.
 struct Started {
@@ -509,7 +509,7 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
 }
 
 /// Moments of a start, in ns of the monotonic clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StartTimes {
     pub(crate) ordered_ns: u64,
     pub(crate) park_began_ns: u64,
@@ -521,16 +521,22 @@ pub(crate) struct StartTimes {
     pub(crate) exec_ns: u64,
 }
 
-fn phases(parked: &Parked, (ordered_ns, sent_ns): (u64, u64), words: StartedWords) -> StartTimes {
-    StartTimes {
-        ordered_ns,
-        park_began_ns: parked.made_ns.0,
-        park_done_ns: parked.made_ns.1,
-        sent_ns,
-        received_ns: words[started::RECEIVED],
-        root_ns: words[started::ROOT],
-        pivot_ns: words[started::PIVOT],
-        exec_ns: words[started::EXEC],
+impl StartTimes {
+    pub(crate) fn new(
+        parked: &Parked,
+        (ordered_ns, sent_ns): (u64, u64),
+        words: StartedWords,
+    ) -> Self {
+        Self {
+            ordered_ns,
+            park_began_ns: parked.made_ns.0,
+            park_done_ns: parked.made_ns.1,
+            sent_ns,
+            received_ns: words[started::RECEIVED],
+            root_ns: words[started::ROOT],
+            pivot_ns: words[started::PIVOT],
+            exec_ns: words[started::EXEC],
+        }
     }
 }
 

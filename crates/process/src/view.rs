@@ -1,9 +1,9 @@
 //! The system view: what a program needs to start, read-only, and nothing personal.
 //!
 //! What of the host's settings belongs to it is a rule: programs read it to start or to verify others,
-//! it is no place for secrets, and everybody on the host may read it. An ordinary user's guest has the
-//! groups of that user, which no unprivileged process can leave (setgroups(2) in a user namespace), so
-//! the kernel alone would let it read the keys of `ssl-cert`.
+//! it is no place for secrets, and everybody on the host may read it (of [`LINKS_ALONE`] that is not
+//! asked). An ordinary user's guest has the groups of that user, which no unprivileged process can leave
+//! (setgroups(2) in a user namespace), so the kernel alone would let it read the keys of `ssl-cert`.
 
 use crate::{
     host::{Entry, EntryKind, Found, Host, Kind},

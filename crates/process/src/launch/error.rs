@@ -49,7 +49,7 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
-    #[error("host: cannot make a thread for the guest's streams: {0}")]
+    #[error("host: cannot make a thread or process for the guest's streams: {0}")]
     Relay(#[source] std::io::Error),
     #[error("host: cannot name a control group: {0}")]
     NameLeaf(#[source] std::io::Error),
@@ -59,7 +59,7 @@ pub enum LaunchError {
     EnterLeaf(#[from] EnterError),
     #[error("wall: cannot send the launch message: {0}")]
     Send(#[source] Errno),
-    #[error("host: cannot make a thread for the guest's network: {0}")]
+    #[error("host: cannot make a thread or process for the guest's network: {0}")]
     Broker(#[source] std::io::Error),
     #[error("host: cannot listen at {transport}://{address}: {errno}{}", listen_advice(*errno))]
     Listen {

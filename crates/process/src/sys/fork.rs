@@ -16,6 +16,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Forked {
     pid: Pid,
+    was_killed: AtomicBool,
     /// Its id may be another's by now.
     has_ended: AtomicBool,
 }
@@ -37,19 +38,29 @@ pub(crate) fn fork(name: &CStr, kept: &[RawFd], work: impl FnOnce()) -> Result<F
     let parent = rustix::process::getpid();
     // SAFETY: there is no other thread, so that every lock and list is as whole in the child as here.
     let pid = unsafe { libc::fork() };
-    match Pid::from_raw(pid) {
+    match child(pid)? {
         Some(pid) => Ok(Forked {
             pid,
+            was_killed: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         }),
-        None if pid == 0 => {
+        None => {
             let _no_unwinding = Exit;
             if settle(name, &kept, parent).is_ok() {
                 work();
             }
             exit()
         }
-        None => Err(last_errno()),
+    }
+}
+
+/// What fork(2) says: a child's number, or that this is the child. -1 is no child's: a signal to it goes to every
+/// process there is.
+fn child(said: libc::pid_t) -> Result<Option<Pid>, Errno> {
+    match said {
+        0 => Ok(None),
+        1.. => Ok(Pid::from_raw(said)),
+        _ => Err(last_errno()),
     }
 }
 
@@ -137,7 +148,7 @@ fn close(first: u32, last: u32) -> Result<(), Errno> {
 impl Forked {
     /// Has it end, and what it started.
     pub(crate) fn kill(&self) {
-        if self.has_ended.load(Ordering::Relaxed) {
+        if self.was_killed.swap(true, Ordering::Relaxed) {
             return;
         }
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
@@ -166,8 +177,17 @@ impl Drop for Forked {
 
 #[cfg(test)]
 mod tests {
-    use super::fork;
+    use super::{child, fork};
     use rustix::io::Errno;
+
+    #[test]
+    fn a_child_that_could_not_be_made_is_none() {
+        // What failed last.
+        assert!(std::fs::read("/absent").is_err());
+        assert_eq!(child(-1), Err(Errno::NOENT));
+        assert_eq!(child(0), Ok(None));
+        assert_eq!(child(7).unwrap().unwrap().as_raw_nonzero().get(), 7);
+    }
 
     #[test]
     fn a_process_with_other_threads_is_not_forked() {
