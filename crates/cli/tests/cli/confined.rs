@@ -5,7 +5,7 @@
 
 use super::{
     cleanup::eventually,
-    stage::{Stage, cases, children_of, init_of, signal, wait},
+    stage::{Stage, User, cases, children_of, init_of, signal, wait},
 };
 use palisade_suite::guest;
 use rustix::process::Signal;
@@ -18,6 +18,7 @@ use std::{
 };
 
 cases![
+    a_part_that_could_not_be_made_ends_nobody,
     each_order_is_carried_out_by_a_process_that_nothing_holds,
     names_are_looked_up_by_somebody_who_does_nothing_else,
     nothing_is_done_for_a_guest,
@@ -44,6 +45,37 @@ const ORDERS: [(&str, &str); 11] = [
     ("fork", ""),
     ("execute", "program"),
 ];
+
+/// Starts with too few processes for one part of palisade or another, beside one of the same user's. The user is
+/// nobody else's, and so is the pid namespace: a signal to -1 goes to all that both have.
+const TOO_FEW: &str = r#"
+    as_user='setpriv --reuid 61237 --regid 61237 --clear-groups'
+    $as_user sleep 300 & other=$!
+    for most in 2 3 4 5 6 7 8 9 10 11 12; do
+        prlimit --nproc=$most:$most $as_user "$1" run --connect 'tcp://*.example.com:443' -- /bin/true
+        kill -0 $other || { echo "ended with $most processes"; exit 1; }
+    done
+    kill $other
+"#;
+
+/// Of fork(2) that fails one could take -1 for the child's number.
+fn a_part_that_could_not_be_made_ends_nobody(stage: &Stage) {
+    if stage.user == User::Ordinary {
+        // Processes of that user are other tests'.
+        return;
+    }
+    let words = ["-p", "-f", "--mount-proc", "/bin/sh", "-c", TOO_FEW, "sh"];
+    let mut call = stage.call(Path::new("/usr/bin/unshare"), words);
+    call.command.arg(stage.program());
+    let outcome = call.run();
+    outcome.is(0);
+    assert!(
+        outcome
+            .stderr
+            .contains("cannot make a thread or process for the guest's network"),
+        "{outcome:?}"
+    );
+}
 
 const WILDCARD: [&str; 2] = ["--connect", "tcp://*.example.com:443"];
 
