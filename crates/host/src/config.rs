@@ -25,7 +25,12 @@ use http::{HeaderName, HeaderValue, Method};
 use palisade_engine::places::Share;
 use palisade_policy::{Policy, visible};
 use std::{
-    collections::BTreeMap, fmt, net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration,
+    collections::BTreeMap,
+    fmt,
+    net::SocketAddr,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// The whole file.
@@ -62,6 +67,60 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let file = ConfigFile::from_text(text, source_name, base_dir, &file::read_regular_file)?;
         Ok(file.config)
+    }
+}
+
+impl Config {
+    /// Files and sockets that are named, of which the server reads, executes, writes, listens at or connects to each;
+    /// without those of its guests' grants.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let sockets = self.listeners.iter().map(|listener| &listener.address);
+        let direct = self.services.values().filter_map(Service::direct);
+        let sockets = sockets.chain(&self.admin).chain(direct);
+        let sockets = sockets.filter_map(|address| match address {
+            Address::Unix(path) => Some(path),
+            Address::Internet(_) => None,
+        });
+        let tls = self
+            .listeners
+            .iter()
+            .filter_map(|listener| listener.tls.as_ref());
+        let tls = tls.flat_map(|tls| [&tls.certificate, &tls.key]);
+        let filters = self.filters.values();
+        let filters = filters.flat_map(|filter| std::iter::once(&filter.module).chain(&filter.log));
+        let services = self.services.values().flat_map(Service::files);
+        let all = sockets.chain(tls).chain(filters).chain(services);
+        all.chain(&self.log.path).cloned()
+    }
+
+    /// Of those, keys and logs.
+    pub(crate) fn private_files(&self) -> impl Iterator<Item = PathBuf> {
+        let tls = self
+            .listeners
+            .iter()
+            .filter_map(|listener| listener.tls.as_ref());
+        let keys = tls.map(|tls| &tls.key);
+        let filters = self
+            .filters
+            .values()
+            .filter_map(|filter| filter.log.as_ref());
+        let services = self
+            .services
+            .values()
+            .filter_map(|service| service.log.as_ref());
+        keys.chain(filters)
+            .chain(services)
+            .chain(&self.log.path)
+            .cloned()
+    }
+
+    /// Folders whose files are served, by the service's name.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let services = self.services.iter();
+        services.filter_map(|(name, service)| match &service.kind {
+            ServiceKind::Files(files) => Some((name.as_str(), files.root.as_path())),
+            _ => None,
+        })
     }
 }
 
@@ -246,6 +305,28 @@ pub struct Service {
     pub faults: FaultBudget,
     /// Its lines; `None`: to the server's log.
     pub log: Option<PathBuf>,
+}
+
+impl Service {
+    fn direct(&self) -> Option<&Address> {
+        match &self.kind {
+            ServiceKind::Program(program) => program.direct.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let (module, servers) = match &self.kind {
+            ServiceKind::Component(component) => (Some(&component.component), &[][..]),
+            ServiceKind::Upstream(upstream) => (None, &upstream.servers[..]),
+            ServiceKind::Program(_) | ServiceKind::Files(_) => (None, &[][..]),
+        };
+        let sockets = servers.iter().filter_map(|server| match server {
+            Server::Unix(path) => Some(path),
+            Server::Internet { .. } => None,
+        });
+        module.into_iter().chain(sockets).chain(&self.log)
+    }
 }
 
 /// What answers requests.

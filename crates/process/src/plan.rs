@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod landlock;
 
+pub use crate::reach::Relied;
 pub use attributes::Attributes;
 pub use error::PlanError;
 pub use landlock::{Landlock, LandlockRule};
@@ -373,27 +374,28 @@ pub fn make_plan(
 /// that lead to the same files by two paths of which one gives more.
 fn refuse_reach(reach: &Reach<'_>, network: &Network, host: &dyn Host) -> Result<(), PlanError> {
     if network.has_names()
-        && let Some(path) = reach.find(host.resolver().files())
+        && let Some(relied) = reach.find(host.resolver().files().into_iter().map(Relied::Content))
     {
+        let path = relied.into_path();
         return Err(PlanError::ResolverInReach { path });
     }
     reach.refuse_second_names()
 }
 
-/// The first of these files that a guest with this policy could change. For whoever reads or executes files again
-/// while guests run; a plan sees to those that every start relies on.
+/// The first of these that a guest with this policy could change. For whoever uses paths while guests run; a plan sees
+/// to those that every start relies on.
 ///
 /// # Errors
 ///
 /// When the policy names what does not exist.
 pub fn find_changeable(
     policy: &Policy,
-    paths: impl IntoIterator<Item = PathBuf>,
+    relied: impl IntoIterator<Item = Relied>,
     host: &dyn Host,
-) -> Result<Option<PathBuf>, PlanError> {
+) -> Result<Option<Relied>, PlanError> {
     // What a view of the host's files shows is not written to.
     let layout = Layout::resolve(policy, host, Check::Modes)?;
-    Ok(Reach::new(&layout, host).find(paths))
+    Ok(Reach::new(&layout, host).find(relied))
 }
 
 /// What files of the host's are among the guest's standard streams. They are known at the launch only.
@@ -430,7 +432,9 @@ impl Plan {
     /// The first of these paths for which that is so.
     pub fn find_changeable(&self, paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
         let layout = self.layout.as_ref()?;
-        Reach::new(layout, &ThisHost).find(paths)
+        let relied = paths.into_iter().map(Relied::Content);
+        let found = Reach::new(layout, &ThisHost).find(relied);
+        found.map(Relied::into_path)
     }
 
     /// The paths whose mounts somebody outside could take away, as the guest knows them, in the order in which init

@@ -28,6 +28,30 @@ use std::{
 /// As many links as the kernel follows, path_resolution(7).
 const MOST_LINKS: usize = 40;
 
+/// A path that somebody outside the wall uses while guests run, and what of it a guest must not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Relied {
+    /// What lies there, and that the path leads to it: what is read, executed or listened at.
+    Content(PathBuf),
+    /// That the path leads where it does. What lies in the folder may be a guest's.
+    Place(PathBuf),
+}
+
+impl Relied {
+    /// The path.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Content(path) | Self::Place(path) => path,
+        }
+    }
+
+    pub(crate) fn into_path(self) -> PathBuf {
+        match self {
+            Self::Content(path) | Self::Place(path) => path,
+        }
+    }
+}
+
 /// What a guest with this layout could change on this host.
 pub(crate) struct Reach<'a> {
     layout: &'a Layout,
@@ -63,22 +87,25 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether the guest could change what lies at `path`, or what the path leads to. What is not there yet could be
-    /// made.
-    pub(crate) fn can_change(&self, path: &Path) -> bool {
-        self.layout.writes_to_host() && self.hops(path).iter().any(|hop| self.can_change_hop(hop))
+    /// Whether the guest could change what is relied on. What is not there yet could be made.
+    pub(crate) fn can_change(&self, relied: &Relied) -> bool {
+        let holds_content = matches!(relied, Relied::Content(_));
+        let mut hops = self.hops(relied.path()).into_iter();
+        hops.any(|hop| self.can_change_hop(&hop, holds_content && hop.is_last))
     }
 
-    /// The first of these paths that it could change.
-    pub(crate) fn find(&self, paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-        paths.into_iter().find(|path| self.can_change(path))
+    /// The first of these that it could change.
+    pub(crate) fn find(&self, relied: impl IntoIterator<Item = Relied>) -> Option<Relied> {
+        let mut relied = relied.into_iter();
+        let writes = self.layout.writes_to_host();
+        writes.then(|| relied.find(|relied| self.can_change(relied)))?
     }
 
-    fn can_change_hop(&self, hop: &Hop) -> bool {
+    fn can_change_hop(&self, hop: &Hop, holds_content: bool) -> bool {
         let inside = self.find_inside(&hop.path, self.layout.write_grants());
         inside
             .into_iter()
-            .any(|(_, inside)| self.layout.is_open(&inside, hop.is_last))
+            .any(|(_, inside)| self.layout.is_open(&inside, holds_content))
     }
 
     /// Where some of the guest's mounts show what lies at a path of the host's. There something else may be mounted

@@ -1,6 +1,6 @@
 //! `palisade serve` and the verbs that ask a running server.
 
-use super::stage::{Stage, cases, signal, wait};
+use super::stage::{Outcome, Stage, cases, signal, wait};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -15,6 +15,8 @@ cases![
     a_bad_file_is_shown_with_its_line,
     a_file_can_be_checked,
     a_guest_that_could_change_the_server_is_refused,
+    a_guest_that_could_lead_the_server_elsewhere_is_refused,
+    what_is_the_servers_own_is_not_served,
     nobody_to_ask_is_told,
     a_reload_that_fails_says_why,
 ];
@@ -265,4 +267,92 @@ fn a_guest_that_could_change_the_server_is_refused(stage: &Stage) {
     std::os::unix::fs::symlink(stage.text("host"), stage.path("link")).unwrap();
     let refused = check(&stage.text("link"));
     assert!(refused.stderr.contains("could change"), "{refused:?}");
+}
+
+/// Keys and logs would be answers.
+fn what_is_the_servers_own_is_not_served(stage: &Stage) {
+    stage.make_folder("host/site");
+    std::os::unix::fs::symlink(".", stage.path("host/here")).unwrap();
+    let check = |lines: &str, root: &str| {
+        let config = format!(
+            "{lines}\n[[listen]]\naddress = '127.0.0.1:0'\n[[route]]\nservice = 'site'\n\
+             [services.site]\nfiles = '{root}'\n"
+        );
+        stage.write("host/host.toml", &config);
+        stage.palisade(["serve", "--check", "host/host.toml"]).run()
+    };
+    for root in [".", "here", "here/here"] {
+        let words = [
+            "service site: policy: the folder",
+            "host.toml",
+            "the server's own",
+        ];
+        check("", root).refuses(&words);
+    }
+    check("[log]\npath = 'site/log'", "site").refuses(&["site/log", "the server's own"]);
+    check("[log]\npath = 'log'", "site").is(0);
+}
+
+/// Whether a file with these lines is served where a program may write to `data`.
+fn check_beside_writer(stage: &Stage, lines: &str) -> Outcome {
+    let config = format!(
+        "{lines}\n[[listen]]\naddress = '127.0.0.1:0'\n\
+         [[route]]\nservice = 'shop'\n\
+         [services.shop]\nprogram = ['/bin/true']\npolicy.grants.write = ['../data']\n"
+    );
+    stage.write("host/host.toml", &config);
+    let words = ["serve", "--check", "host/host.toml"];
+    stage
+        .palisade(words)
+        .env("XDG_CACHE_HOME", &stage.text("cache"))
+        .run()
+}
+
+/// It would have the server serve, read, write, connect to or listen at something else.
+fn a_guest_that_could_lead_the_server_elsewhere_is_refused(stage: &Stage) {
+    for folder in ["host", "cache", "data/public", "outside"] {
+        stage.make_folder(folder);
+    }
+    stage.write("data/file", "");
+    std::os::unix::fs::symlink("../data/public", stage.path("outside/link")).unwrap();
+    let files = |root: &str| {
+        format!("[services.site]\nfiles = '{root}'\n[[route]]\npath = '/s'\nservice = 'site'")
+    };
+    let other = |grants: &str| {
+        format!(
+            "[services.site]\nprogram = ['/bin/true']\n[services.site.policy.grants]\n{grants}\n[[route]]\npath = '/s'\nservice = 'site'"
+        )
+    };
+    let refused = [
+        (files("../data/public"), "the server"),
+        (files("../outside/link"), "the server"),
+        (other("read = ['../data/public']"), "service site"),
+        (other("read = ['../data/file']"), "service site"),
+        (other("write = ['../data/public']"), "service site"),
+    ];
+    for (lines, user) in refused {
+        let outcome = check_beside_writer(stage, &lines);
+        let user = format!("{user} uses outside the wall");
+        outcome.refuses(&["service shop: policy: it could put", &user]);
+    }
+    let of_server = [
+        "admin = 'unix:../data/admin'".to_owned(),
+        "[log]\npath = '../data/log'".to_owned(),
+        "[[listen]]\naddress = 'unix:../data/socket'".to_owned(),
+        "[services.site]\nupstream = 'unix:../data/socket'\n[[route]]\npath = '/s'\nservice = 'site'".to_owned(),
+        other("").replace("[services.site.policy", "log = '../data/log'\n[services.site.policy"),
+    ];
+    for lines in of_server {
+        let outcome = check_beside_writer(stage, &lines);
+        outcome.refuses(&["service shop: policy: it could change", "outside the wall"]);
+    }
+    // What is granted itself is a mount, which keeps its name.
+    for lines in [
+        files("../data"),
+        files("../outside"),
+        other("read = ['../data']"),
+        other("write = ['../data']"),
+    ] {
+        check_beside_writer(stage, &lines).is(0);
+    }
 }

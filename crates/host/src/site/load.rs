@@ -21,7 +21,7 @@ use palisade_network::{Resolve, SystemResolver};
 use palisade_policy::{ConnectGrant, HostPattern, Policy, Transport};
 use palisade_process::{
     Machine, ThisHost,
-    plan::{PlanError, find_changeable},
+    plan::{PlanError, Relied, find_changeable},
 };
 use palisade_wasm::{
     cache::Cache,
@@ -65,6 +65,25 @@ pub enum LoadError {
         path.display()
     )]
     ReliedOn { guest: String, path: PathBuf },
+    #[error(
+        "{guest}: policy: it could put another folder or a link in the place of {}, which {user} uses outside the wall: \
+         grant that folder itself for writing, keep it out of what is granted, or protect it",
+        path.display()
+    )]
+    Movable {
+        guest: String,
+        path: PathBuf,
+        user: String,
+    },
+    #[error(
+        "{guest}: policy: the folder {} has {} in it, which is the server's own: serve a folder without it",
+        root.display(), path.display()
+    )]
+    Served {
+        guest: String,
+        root: PathBuf,
+        path: PathBuf,
+    },
     #[error("{guest}: {source}")]
     Grants { guest: String, source: PlanError },
     #[error("{guest}: {source}")]
@@ -176,7 +195,8 @@ pub fn load(
     previous: Option<&Generation>,
     tools: &Tools,
 ) -> Result<Generation, LoadError> {
-    refuse_reach(&config, &relied_on(files, tools))?;
+    refuse_served(&config, &files)?;
+    refuse_reach(&config, relied_on(&config, files, tools))?;
     let mut stamps = Stamps::new();
     let mut filters = BTreeMap::new();
     for (name, filter) in &config.filters {
@@ -213,9 +233,48 @@ pub fn load(
     })
 }
 
-/// What the server reads or executes again while its guests run: what it was made from, and what it looks names up,
-/// checks certificates, compiles and makes sockets with.
-fn relied_on(mut files: Vec<PathBuf>, tools: &Tools) -> Vec<PathBuf> {
+/// What nobody may ask the server for: what it was made from, its keys and its logs.
+fn refuse_served(config: &Config, files: &[PathBuf]) -> Result<(), LoadError> {
+    let own: Vec<_> = files
+        .iter()
+        .cloned()
+        .chain(config.private_files())
+        .collect();
+    for (name, root) in config.roots() {
+        // One that is not there is told about later.
+        let Ok(folder) = root.canonicalize() else {
+            continue;
+        };
+        let lies_there =
+            |path: &&PathBuf| canonical(path).is_some_and(|path| path.starts_with(&folder));
+        if let Some(path) = own.iter().find(lies_there) {
+            return Err(LoadError::Served {
+                guest: guest_of_service(name),
+                root: root.into(),
+                path: path.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A path without links, also of a file that is yet to be made.
+fn canonical(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| {
+        let folder = path.parent()?.canonicalize().ok()?;
+        Some(folder.join(path.file_name()?))
+    })
+}
+
+/// A path that is used outside the wall while guests run, and by whom.
+struct Used {
+    relied: Relied,
+    by: String,
+}
+
+/// What the server uses: what it was made from, what it looks names up, checks certificates, compiles and makes
+/// sockets with, where it serves, listens, connects and writes; and what it opens for its guests.
+fn relied_on(config: &Config, mut files: Vec<PathBuf>, tools: &Tools) -> Vec<Used> {
     let Programs { worker, compiler } = &tools.programs;
     files.extend([worker.clone(), compiler.clone()]);
     files.extend(SystemResolver::default().files());
@@ -224,35 +283,76 @@ fn relied_on(mut files: Vec<PathBuf>, tools: &Tools) -> Vec<PathBuf> {
     // Without a cache nothing of it can be written to.
     let cache = code::open_cache(tools.caches.as_deref());
     files.extend(cache.iter().flat_map(Cache::paths));
-    files
+    files.extend(config.files());
+    let contents = files.into_iter().map(Relied::Content);
+    let roots = config.roots();
+    let roots = roots.map(|(_, root)| Relied::Place(root.into()));
+    let by_server = contents.chain(roots).map(|relied| Used {
+        relied,
+        by: "the server".into(),
+    });
+    let granted = config.services.iter().flat_map(|(name, service)| {
+        granted_paths(&service.policy).map(move |path| Used {
+            relied: Relied::Place(path.into()),
+            by: guest_of_service(name),
+        })
+    });
+    by_server.chain(granted).collect()
 }
 
-/// A guest that could change what the server relies on would choose its own policy, or run outside the wall.
-fn refuse_reach(config: &Config, files: &[PathBuf]) -> Result<(), LoadError> {
+/// Where the host's files are that a guest is given: opened when it starts, and started again and again.
+fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
+    let grants = &policy.grants;
+    let files = grants
+        .files
+        .iter()
+        .filter(|grant| grant.access.maps_host_path());
+    let sockets = grants.connect.iter().filter_map(|grant| match grant {
+        ConnectGrant::Unix(socket) => Some(socket.host.as_path()),
+        _ => None,
+    });
+    files.map(|grant| grant.host.as_path()).chain(sockets)
+}
+
+fn guest_of_service(name: &str) -> String {
+    format!("service {name}")
+}
+
+/// A guest that could change what the server relies on would choose its own policy, read what it likes, or run outside
+/// the wall; and what another guest is given, together with that one. Its own grants hold each other in place.
+fn refuse_reach(config: &Config, used: Vec<Used>) -> Result<(), LoadError> {
     let has_files =
         |kind: &ServiceKind| matches!(kind, ServiceKind::Program(_) | ServiceKind::Component(_));
     for (name, service) in &config.services {
         if !has_files(&service.kind) {
             continue;
         }
-        let guest = || format!("service {name}");
-        match find_changeable(&service.policy, files.iter().cloned(), &ThisHost) {
-            Ok(None) => {}
-            Ok(Some(path)) => {
-                return Err(LoadError::ReliedOn {
-                    guest: guest(),
-                    path,
-                });
-            }
-            Err(source) => {
-                return Err(LoadError::Grants {
-                    guest: guest(),
-                    source,
-                });
-            }
-        }
+        let guest = guest_of_service(name);
+        let by_others = used.iter().filter(|used| used.by != guest);
+        let relied = by_others.map(|used| used.relied.clone());
+        let found = find_changeable(&service.policy, relied, &ThisHost);
+        let found = found.map_err(|source| LoadError::Grants {
+            guest: guest.clone(),
+            source,
+        })?;
+        let Some(found) = found else { continue };
+        let user = used
+            .iter()
+            .find(|used| used.relied == found && used.by != guest);
+        return Err(refusal(guest, found, user));
     }
     Ok(())
+}
+
+fn refusal(guest: String, relied: Relied, user: Option<&Used>) -> LoadError {
+    match relied {
+        Relied::Content(path) => LoadError::ReliedOn { guest, path },
+        Relied::Place(path) => LoadError::Movable {
+            guest,
+            path,
+            user: user.map_or_else(String::new, |used| used.by.clone()),
+        },
+    }
 }
 
 /// What serves now under this name, if its lines go where they are to go.

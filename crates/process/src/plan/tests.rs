@@ -605,7 +605,9 @@ fn what_a_resolver_reads_is_kept_from_guests_whose_names_it_looks_up() {
 
 #[test]
 fn whoever_reads_files_again_is_told_which_a_guest_could_change() {
-    let paths = ["/etc/hosts", "/data/real/file"].map(PathBuf::from);
+    let paths = ["/etc/hosts", "/data/real/file"]
+        .map(PathBuf::from)
+        .map(Relied::Content);
     let find = |grants: &str| {
         let policy = policy(&format!("[grants]\n{grants}"));
         find_changeable(&policy, paths.clone(), &beside_data()).unwrap()

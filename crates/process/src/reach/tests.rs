@@ -25,9 +25,17 @@ fn policy(grants: &str) -> Policy {
 }
 
 fn can_change(grants: &str, path: &str) -> bool {
+    is_found(grants, Relied::Content(path.into()))
+}
+
+fn can_move(grants: &str, path: &str) -> bool {
+    is_found(grants, Relied::Place(path.into()))
+}
+
+fn is_found(grants: &str, relied: Relied) -> bool {
     let host = host();
     let layout = Layout::resolve(&policy(grants), &host, Check::Modes).unwrap();
-    Reach::new(&layout, &host).can_change(Path::new(path))
+    Reach::new(&layout, &host).find([relied]).is_some()
 }
 
 #[test]
@@ -60,6 +68,23 @@ fn a_folder_is_the_same_by_another_name() {
     assert!(!can_change("read = ['/mnt/data']", "/data/real/file"));
 }
 
+/// A folder that is granted is a mount point inside, which keeps its name; what lies in it has none such.
+#[test]
+fn a_folder_that_is_granted_itself_stays_where_it_is() {
+    for grants in ["write = ['/data']", "write = ['/mnt/data']"] {
+        assert!(!can_move(grants, "/data"), "{grants}");
+        assert!(can_move(grants, "/data/real"), "{grants}");
+        assert!(can_move(grants, "/data/absent"), "{grants}");
+        assert!(can_move(grants, "/srv/app/link"), "{grants}");
+    }
+    // The link on the way.
+    assert!(can_move("write = ['/srv/links']", "/srv/app/link"));
+    assert!(!can_move("write = ['/data/real']", "/srv/app/link"));
+    let held = "write = ['/data']\nprotect = ['/data/real']";
+    assert!(!can_move(held, "/data/real"));
+    assert!(!can_move("read = ['/data']", "/data/real"));
+}
+
 #[test]
 fn what_does_not_exist_could_be_made() {
     assert!(can_change("write = ['/data']", "/data/absent/file"));
@@ -81,5 +106,6 @@ fn what_is_held_in_place_cannot_be_replaced() {
 fn links_that_lead_round_and_round_end() {
     let host = host().link("/srv/app/round", "round");
     let layout = Layout::resolve(&policy("write = ['/data']"), &host, Check::Modes).unwrap();
-    assert!(!Reach::new(&layout, &host).can_change(Path::new("/srv/app/round/x")));
+    let round = Relied::Content("/srv/app/round/x".into());
+    assert_eq!(Reach::new(&layout, &host).find([round]), None);
 }
