@@ -60,11 +60,7 @@ impl Config {
     ///
     /// # Errors
     /// The first thing in `text` that can't be meant, shown with its line.
-    pub fn from_toml(
-        text: &str,
-        source_name: &str,
-        base_dir: &std::path::Path,
-    ) -> Result<Self, ConfigError> {
+    pub fn from_toml(text: &str, source_name: &str, base_dir: &Path) -> Result<Self, ConfigError> {
         let file = ConfigFile::from_text(text, source_name, base_dir, &file::read_regular_file)?;
         Ok(file.config)
     }

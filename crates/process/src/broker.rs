@@ -213,7 +213,7 @@ impl Prepared {
         socket: &OwnedFd,
         maker: Maker,
     ) -> io::Result<Broker> {
-        maker.confirm()?;
+        maker.begin()?;
         let walls = Kept::of_broker().walls(None).map_err(io::Error::other)?;
         let (mut asked, mut proxy, mut names) = (None, None, None);
         if let Some((asker, answered)) = self.names {

@@ -222,19 +222,18 @@ impl Keeper {
         })
     }
 
-    /// Asks for a process that makes descriptors, under this filter, as a member of these groups: one of
-    /// version 2 to be born in, or the `tasks` files of others. Gives the socket to it.
+    /// Asks for a process that makes descriptors, as a member of these groups: one of version 2 to be born in, or
+    /// the `tasks` files of others. Gives the socket to it.
     pub(crate) fn order_maker(
         &self,
         born_in: Option<BorrowedFd<'_>>,
         tasks: &[BorrowedFd<'_>],
-        filter: &[u8],
     ) -> Result<OwnedFd, KeeperError> {
         let (socket, makers_end) = pair(SocketType::STREAM)?;
         let groups = born_in.into_iter().chain(tasks.iter().copied());
         let fds: Vec<_> = [makers_end.as_fd()].into_iter().chain(groups).collect();
         let words = [born_in.is_some().into()];
-        self.send(wire::KEEPER_MAKER, &words, filter, &fds)?;
+        self.send(wire::KEEPER_MAKER, &words, &[], &fds)?;
         Ok(socket)
     }
 

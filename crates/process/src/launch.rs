@@ -20,7 +20,7 @@ use crate::{
     keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
     machine::Machine,
     plan::{Plan, StreamFiles},
-    seccomp::{self, Groups, Instruction},
+    seccomp::Groups,
     wire::{self, Step, started},
 };
 use held::Held;
@@ -275,6 +275,11 @@ impl Launcher {
         } else {
             mounts::Prepared::default()
         };
+        // The keeper has time now, and nobody waits for it.
+        let maker = match plan.is_brokered() {
+            true => Some(maker_of(plan, &held, &keeper)?),
+            false => None,
+        };
         let tasks = held.cgroups_to_join()?;
         let counter = held.cpu_counter()?;
         let listeners = Listeners::of(plan, streams.passed)?;
@@ -329,10 +334,6 @@ impl Launcher {
         // What fails from here on ends it, and waits until nothing of it is left.
         let mut domain = Domain::new(Arc::clone(&keeper), domain.into_parts()?, plan, held);
         // While init works, and before there is a guest that could take away what this needs.
-        let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, domain.held(), &keeper)?),
-            false => None,
-        };
         if let Some(network) = &mut network {
             network.serve(self.parts).map_err(LaunchError::Broker)?;
         }
@@ -424,9 +425,7 @@ fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchEr
     let (born_in, tasks) = held.groups_of_ours(memory_bytes.is_some())?;
     let born_in = born_in.as_ref().map(AsFd::as_fd);
     let tasks: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
-    let filter = seccomp::compile(&seccomp::maker())?;
-    let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
-    let socket = keeper.order_maker(born_in, &tasks, &filter)?;
+    let socket = keeper.order_maker(born_in, &tasks)?;
     let is_in_group = born_in.is_some() || !tasks.is_empty();
     Ok(Maker::ordered(socket, memory_bytes, is_in_group))
 }

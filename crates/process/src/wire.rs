@@ -46,7 +46,7 @@ pub const KEEPER_FORGET: u64 = 4;
 
 /// Fork a process that makes descriptors for who answers a domain's calls. Words: 1 if the second descriptor
 /// is the cgroup to be born in. Descriptors: its socket; that cgroup, or `tasks` files of cgroups to join, if
-/// any. The program of its system-call filter follows the record.
+/// any. It does nothing before [`MAKER_BEGIN`].
 pub const KEEPER_MAKER: u64 = 5;
 
 /// No further domain will be asked for: give up what seeing those there are to their end does not need. A
@@ -56,9 +56,12 @@ pub const KEEPER_CONFINE: u64 = 9;
 
 // Supervisor to that process, and back.
 
+/// Confine yourself, for there is a guest. The program of a system-call filter follows the record: its cost is
+/// nothing that the guest waits for.
+pub const MAKER_BEGIN: u64 = 11;
 /// Make a socket. Words: the request's number, family, type with flags, protocol.
 pub const MAKE_SOCKET: u64 = 6;
-/// It is in its cgroup.
+/// It is in its cgroup, and confined.
 pub const MAKER_READY: u64 = 7;
 /// What was asked for. Words: see [`ANSWER_TO`]. Descriptors: it.
 pub const MADE: u64 = 8;

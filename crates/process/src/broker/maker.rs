@@ -2,12 +2,14 @@
 
 use crate::{
     keeper::{receive_record, record_bytes},
+    seccomp::{self, Instruction},
     wire,
 };
 use rustix::{io::Errno, net::SendFlags, net::sockopt};
 use std::{
     collections::VecDeque,
     fs::File,
+    io,
     os::fd::{AsFd, OwnedFd},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -67,12 +69,16 @@ impl Maker {
         (asked as u32).min(u32::try_from(most).unwrap_or(u32::MAX)) as i32
     }
 
-    /// Waits until it is in its group.
-    pub(super) fn confirm(&self) -> Result<(), Errno> {
+    /// Has it confine itself, and waits for that.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        let filter = seccomp::compile(&seccomp::maker()).map_err(io::Error::other)?;
+        let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
+        let begin = [&record_bytes(wire::MAKER_BEGIN, &[])[..], &filter].concat();
         let asking = self.asking();
+        rustix::net::send(&asking.socket, &begin, SendFlags::NOSIGNAL)?;
         asking.wait_for(PATIENCE_AT_FIRST)?;
         asking.hear(wire::MAKER_READY)?;
-        asking.wait_for(PATIENCE)
+        Ok(asking.wait_for(PATIENCE)?)
     }
 
     /// A new socket, whose memory is the domain's. Out of memory its kernel ends it, as it ends the guest.

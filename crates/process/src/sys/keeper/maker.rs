@@ -18,10 +18,12 @@ use wire::{Record, Step, of_thread};
 const SOCKET: Fd = 3;
 /// Descriptor of `/proc`. The filter knows the number ([`wire::MAKERS_PROC`]).
 const PROC: Fd = wire::MAKERS_PROC;
+/// Some eight times what its filter takes.
+const MOST_FILTER_BYTES: usize = 2048;
 
 /// Forks the maker. Descriptors: its socket; then the group of version 2 to be born in, if the request says that there is
 /// one, or `tasks` files to join.
-pub(crate) fn begin(request: &Record, fds: &[Fd], filter: &[u8]) {
+pub(crate) fn begin(request: &Record, fds: &[Fd]) {
     let [socket, groups @ ..] = fds else { return };
     let is_born_in = request.words[0] != 0;
     let (born_in, tasks) = match groups.split_first() {
@@ -30,13 +32,18 @@ pub(crate) fn begin(request: &Record, fds: &[Fd], filter: &[u8]) {
     };
     match kernel::fork(0, born_in).during(Step::Clone, 3) {
         Ok(Some((_, pidfd))) => kernel::close(pidfd),
-        Ok(None) => run(*socket, tasks, filter),
+        Ok(None) => run(*socket, tasks),
         Err(failure) => send_record(*socket, &failed(wire::KEEPER_FAILED, &failure), &[]),
     }
 }
 
-fn run(socket: Fd, tasks: &[Fd], filter: &[u8]) -> ! {
-    if let Err(failure) = settle(socket, tasks, filter) {
+fn run(socket: Fd, tasks: &[Fd]) -> ! {
+    // Settled, it is where the supervisor looks for it.
+    let outcome = match settle(socket, tasks) {
+        Ok(()) => confine().map_err(|failure| (SOCKET, failure)),
+        Err(failure) => Err((socket, failure)),
+    };
+    if let Err((socket, failure)) = outcome {
         send_record(socket, &failed(wire::KEEPER_FAILED, &failure), &[]);
         crate::exit(125)
     }
@@ -50,7 +57,7 @@ fn run(socket: Fd, tasks: &[Fd], filter: &[u8]) -> ! {
     }
 }
 
-fn settle(socket: Fd, tasks: &[Fd], filter: &[u8]) -> Result<(), Failure> {
+fn settle(socket: Fd, tasks: &[Fd]) -> Result<(), Failure> {
     kernel::prctl(domain::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)
         .during(Step::Clone, 4)?;
     for tasks in tasks {
@@ -72,6 +79,20 @@ fn settle(socket: Fd, tasks: &[Fd], filter: &[u8]) -> Result<(), Failure> {
     keep_open().during(Step::Redirect, 6)?;
     // Only root may. What is open is the same folder, so that `..` ends there too.
     let _ = kernel::change_root(c!("/proc")).and_then(|()| kernel::change_directory(c!("/")));
+    Ok(())
+}
+
+/// Waits for the supervisor's word, and takes everything else away.
+fn confine() -> Result<(), Failure> {
+    let mut buffer = [0u8; wire::RECORD_BYTES + MOST_FILTER_BYTES];
+    let mut fds = [-1; wire::MAX_FDS];
+    let length = match kernel::receive(SOCKET, &mut buffer, &mut fds) {
+        Ok((length @ 1.., _)) => length,
+        _ => crate::exit(0),
+    };
+    let begin = record_from(&buffer[..length]).filter(|record| record.kind == wire::MAKER_BEGIN);
+    let filter = begin.and_then(|_| buffer.get(wire::RECORD_BYTES..length));
+    let filter = filter.ok_or(Errno::INVAL).during(Step::Seccomp, 1)?;
     confine::give_up(None, filter).during(Step::Seccomp, 1)
 }
 

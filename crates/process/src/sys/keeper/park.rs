@@ -194,7 +194,7 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
             Ok(())
         }
         wire::KEEPER_MAKER => {
-            maker::begin(&request, fds, &buffer[wire::RECORD_BYTES..length]);
+            maker::begin(&request, fds);
             Ok(())
         }
         wire::KEEPER_MAP_IDS => map_ids(&request),
