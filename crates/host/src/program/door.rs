@@ -6,6 +6,7 @@ use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags},
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
+    rand::GetRandomFlags,
 };
 use std::{
     io,
@@ -13,7 +14,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
@@ -242,8 +243,6 @@ const DRAIN_STEP: Duration = Duration::from_millis(5);
 
 /// Has `act` work in a new folder that nobody else can enter, and removes the folder.
 fn in_private_folder<T>(act: impl FnOnce(OwnedFd) -> rustix::io::Result<T>) -> io::Result<T> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own = rustix::process::getpid().as_raw_nonzero();
     let mut failure = Errno::NOENT;
     for base in bases() {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -254,21 +253,21 @@ fn in_private_folder<T>(act: impl FnOnce(OwnedFd) -> rustix::io::Result<T>) -> i
                 continue;
             }
         };
-        // A name that is taken is somebody's guess: the next number is free, or the next.
-        for _ in 0..16 {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("palisade-{own}-{number}");
-            match rustix::fs::mkdirat(&base, &name, Mode::RWXU) {
-                Ok(()) => return act_in(&base, &name, act),
-                Err(Errno::EXIST) => failure = Errno::EXIST,
-                Err(errno) => {
-                    failure = errno;
-                    break;
-                }
-            }
+        let name = unknown_name()?;
+        match rustix::fs::mkdirat(&base, &name, Mode::RWXU) {
+            Ok(()) => return act_in(&base, &name, act),
+            Err(errno) => failure = errno,
         }
     }
     Err(failure.into())
+}
+
+/// Nobody can take it ahead in a folder of everybody's.
+fn unknown_name() -> rustix::io::Result<String> {
+    let mut number = [0; 16];
+    // So few bytes are never given in part, getrandom(2).
+    rustix::rand::getrandom(&mut number, GetRandomFlags::empty())?;
+    Ok(format!("palisade-{:032x}", u128::from_ne_bytes(number)))
 }
 
 /// Folders to make private ones in, in this order.

@@ -68,9 +68,10 @@ impl Workplace {
         }
         let copy = tempfile::Builder::new()
             .prefix("palisade-cost-")
+            // The user's folder may lie in one that others cannot enter.
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(place_near(&source))
             .context("host: cannot make a folder for copies; set TMPDIR to one with room")?;
-        fs::set_permissions(copy.path(), Permissions::from_mode(0o755))?;
         let workplace = Self {
             source,
             copy: Some(copy),
@@ -308,12 +309,18 @@ fn identity(data: &Metadata) -> (u64, u64) {
     (data.dev(), data.ino())
 }
 
-/// Owner, mode and time as they were: build tools look at them.
+/// Owner, mode and time as they were: build tools look at them. A copied program is nobody else's: it does not run
+/// as its owner.
 fn settle(data: &Metadata, to: &Path) -> io::Result<()> {
+    const RUNS_AS_OWNER: u32 = 0o6000;
     if geteuid().is_root() {
         lchown(to, Some(data.uid()), Some(data.gid()))?;
     }
-    fs::set_permissions(to, data.permissions())?;
+    let kept = match data.is_dir() {
+        true => 0o7777,
+        false => 0o7777 & !RUNS_AS_OWNER,
+    };
+    fs::set_permissions(to, Permissions::from_mode(data.mode() & kept))?;
     let times = FileTimes::new().set_modified(data.modified()?);
     // A file that is not ours to write may keep its new time.
     match File::open(to).and_then(|file| file.set_times(times)) {
@@ -358,6 +365,17 @@ mod tests {
         assert_eq!(time(source.path()), time(&inside));
         drop(workplace);
         assert!(!inside.exists());
+    }
+
+    #[test]
+    fn nobody_else_reaches_a_copy() {
+        let source = folder();
+        let file = source.path().join("sub/file");
+        fs::set_permissions(&file, Permissions::from_mode(0o6755)).unwrap();
+        let workplace = Workplace::copy_of(source.path().to_owned()).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(workplace.inside().parent().unwrap()), 0o700);
+        assert_eq!(mode(&workplace.inside().join("sub/file")), 0o755);
     }
 
     #[test]
