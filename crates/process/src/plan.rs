@@ -809,6 +809,7 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
         no_named_sockets: bare && !grants_ipc(policy),
         no_executable_memfd: true,
         memfd_must_be_sealed: machine.tier != Tier::Privileged || !machine.memfd_noexec,
+        no_space_behind_files: policy.limits.file_size_bytes.is_some(),
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }

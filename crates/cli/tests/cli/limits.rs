@@ -12,6 +12,7 @@ cases![
     tmp_size_covers_both_folders,
     tmp_holds_a_bounded_number_of_files,
     file_size_of_each_file,
+    no_space_is_reserved_behind_a_files_end,
     files_of_each_process,
     processes_at_one_time,
     threads_count_as_processes,
@@ -74,6 +75,26 @@ fn file_size_of_each_file(stage: &Stage) {
         "{outcome:?}"
     );
     assert_eq!(stage.path("work/one").metadata().unwrap().len(), 1 << 20);
+}
+
+/// fallocate(1) says with `-n` that the file keeps its size, and with `-p` that a hole is punched.
+fn no_space_is_reserved_behind_a_files_end(stage: &Stage) {
+    stage.make_folder("work");
+    let reserve = ": > work/file; fallocate -n -l 8M work/file; fallocate -p -l 4K work/file; stat -c %b work/file";
+    let blocks = |flags: &[&str]| {
+        let words = [&["--write", "work"], flags].concat();
+        let outcome = stage.script(&words, reserve).run();
+        std::fs::remove_file(stage.path("work/file")).unwrap();
+        (
+            outcome.text().trim().parse::<u64>().unwrap(),
+            outcome.stderr,
+        )
+    };
+    let (reserved, _) = blocks(&[]);
+    assert!(reserved * 512 > 7 << 20, "{reserved}");
+    let (held, said) = blocks(&["--file-size", "1M"]);
+    assert_eq!(held, 0, "{said}");
+    assert!(said.contains("unsupported"), "{said}");
 }
 
 /// Opens a hundred files and prints for how many that went well.

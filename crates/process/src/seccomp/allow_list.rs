@@ -71,6 +71,9 @@ pub struct Groups {
     /// `no_executable_memfd` where `vm.memfd_noexec` can't be set: only the host's root may, and
     /// only since Linux 6.3. An older kernel makes no such files: there are none then.
     pub memfd_must_be_sealed: bool,
+    /// Refuse to reserve space behind a file's end. Needed under a limit on the size of files, which file systems
+    /// hold against the end alone (`inode_newsize_ok`).
+    pub no_space_behind_files: bool,
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.
     pub no_huge_pages: bool,
@@ -284,7 +287,18 @@ fn decide_files(filter: &mut Filter, groups: &Groups) {
     set(filter, libc::SYS_mknodat, mknod(guarded, 2));
     set(filter, libc::SYS_openat2, openat2(groups));
     set(filter, libc::SYS_fcntl, fcntl());
+    if groups.no_space_behind_files {
+        set(filter, libc::SYS_fallocate, fallocate());
+    }
     decide_old_files(filter, groups);
+}
+
+/// Space behind the end; holes are punched with the same flag. Programs do without it where a file system does.
+fn fallocate() -> Check {
+    const KEEP_SIZE: u64 = libc::FALLOC_FL_KEEP_SIZE as u64;
+    const PUNCH_HOLE: u64 = libc::FALLOC_FL_PUNCH_HOLE as u64;
+    let reserves = int(1).masked(KEEP_SIZE | PUNCH_HOLE, KEEP_SIZE);
+    Check::otherwise(ALLOW).when([reserves], Action::Errno(libc::EOPNOTSUPP as u16))
 }
 
 /// Leases and delegations make others wait who open the file or change the folder, for

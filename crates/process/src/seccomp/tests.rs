@@ -30,7 +30,7 @@ const BROKERED: HostNetwork = HostNetwork {
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 18] = [
+    let alone: [fn(&mut Groups); 19] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -47,6 +47,7 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.devices = true,
         |groups| groups.no_executable_memfd = true,
         |groups| groups.memfd_must_be_sealed = true,
+        |groups| groups.no_space_behind_files = true,
         |groups| groups.no_huge_pages = true,
         |groups| groups.host_network = Some(BROKERED),
     ];
@@ -974,6 +975,20 @@ fn groups_of_one_call() {
     with(shared, libc::SYS_shmget, &[], libc::EPERM);
     with(shared, libc::SYS_mq_open, &[], libc::EPERM);
     by_default(libc::SYS_shmget, &[0, 4096, libc::SHM_HUGETLB as u64], 0);
+    let sized = Groups {
+        no_space_behind_files: true,
+        ..Groups::default()
+    };
+    // FALLOC_FL_KEEP_SIZE alone, with ZERO_RANGE, with PUNCH_HOLE; none.
+    for (mode, errno) in [
+        (1, libc::EOPNOTSUPP),
+        (0x11, libc::EOPNOTSUPP),
+        (3, 0),
+        (0, 0),
+    ] {
+        with(sized, libc::SYS_fallocate, &[0, mode], errno);
+        by_default(libc::SYS_fallocate, &[0, mode], 0);
+    }
     let strict = Groups {
         no_executable_memfd: true,
         no_huge_pages: true,
