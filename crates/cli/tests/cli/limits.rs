@@ -84,7 +84,7 @@ fn no_space_is_reserved_behind_a_files_end(stage: &Stage) {
     let blocks = |flags: &[&str]| {
         let words = [&["--write", "work"], flags].concat();
         let outcome = stage.script(&words, reserve).run();
-        std::fs::remove_file(stage.path("work/file")).unwrap();
+        fs::remove_file(stage.path("work/file")).unwrap();
         (
             outcome.text().trim().parse::<u64>().unwrap(),
             outcome.stderr,

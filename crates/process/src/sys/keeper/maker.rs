@@ -86,9 +86,8 @@ fn settle(socket: Fd, tasks: &[Fd]) -> Result<(), Failure> {
 fn confine() -> Result<(), Failure> {
     let mut buffer = [0u8; wire::RECORD_BYTES + MOST_FILTER_BYTES];
     let mut fds = [-1; wire::MAX_FDS];
-    let length = match kernel::receive(SOCKET, &mut buffer, &mut fds) {
-        Ok((length @ 1.., _)) => length,
-        _ => crate::exit(0),
+    let Ok((length @ 1.., _)) = kernel::receive(SOCKET, &mut buffer, &mut fds) else {
+        crate::exit(0)
     };
     let begin = record_from(&buffer[..length]).filter(|record| record.kind == wire::MAKER_BEGIN);
     let filter = begin.and_then(|_| buffer.get(wire::RECORD_BYTES..length));
