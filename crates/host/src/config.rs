@@ -64,9 +64,7 @@ impl Config {
         let file = ConfigFile::from_text(text, source_name, base_dir, &file::read_regular_file)?;
         Ok(file.config)
     }
-}
 
-impl Config {
     /// Files and sockets that are named, of which the server reads, executes, writes, listens at or connects to each;
     /// without those of its guests' grants.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
@@ -77,11 +75,7 @@ impl Config {
             Address::Unix(path) => Some(path),
             Address::Internet(_) => None,
         });
-        let tls = self
-            .listeners
-            .iter()
-            .filter_map(|listener| listener.tls.as_ref());
-        let tls = tls.flat_map(|tls| [&tls.certificate, &tls.key]);
+        let tls = self.tls().flat_map(|tls| [&tls.certificate, &tls.key]);
         let filters = self.filters.values();
         let filters = filters.flat_map(|filter| std::iter::once(&filter.module).chain(&filter.log));
         let services = self.services.values().flat_map(Service::files);
@@ -91,11 +85,7 @@ impl Config {
 
     /// Of those, keys and logs.
     pub(crate) fn private_files(&self) -> impl Iterator<Item = PathBuf> {
-        let tls = self
-            .listeners
-            .iter()
-            .filter_map(|listener| listener.tls.as_ref());
-        let keys = tls.map(|tls| &tls.key);
+        let keys = self.tls().map(|tls| &tls.key);
         let filters = self
             .filters
             .values()
@@ -108,6 +98,11 @@ impl Config {
             .chain(services)
             .chain(&self.log.path)
             .cloned()
+    }
+
+    fn tls(&self) -> impl Iterator<Item = &Tls> {
+        let listeners = self.listeners.iter();
+        listeners.filter_map(|listener| listener.tls.as_ref())
     }
 
     /// Folders whose files are served, by the service's name.
