@@ -23,9 +23,9 @@ pub use file::{ConfigFile, ReadFile};
 use crate::log::{Format, Level};
 use http::{HeaderName, HeaderValue, Method};
 use palisade_engine::places::Share;
-use palisade_policy::{Policy, visible};
+use palisade_policy::{Capability, Policy, visible};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::SocketAddr,
     num::NonZeroUsize,
@@ -38,6 +38,8 @@ use std::{
 pub struct Config {
     /// Threads that serve; `None`: one for each processor that this process may use.
     pub workers: Option<NonZeroUsize>,
+    /// What the server itself may do without on this machine: only [`Capability::Landlock`].
+    pub allow_degraded: BTreeSet<Capability>,
     /// Where figures and status are asked for, and a reload is.
     pub admin: Option<Address>,
     /// The server's own log.

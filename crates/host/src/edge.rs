@@ -67,6 +67,8 @@ pub enum EdgeError {
     Tls(#[from] TlsError),
     #[error("cannot start a thread that serves")]
     Thread(#[source] std::io::Error),
+    #[error(transparent)]
+    Confine(#[from] palisade_process::ConfineError),
     #[error("a thread that serves has ended: the server must be started anew")]
     WorkerGone,
 }

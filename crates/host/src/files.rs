@@ -13,41 +13,45 @@
 //! # Changes
 //!
 //! Files of up to 128 KiB are kept in memory, headers of all: 4096 paths at most, and about 32 MiB. What is kept is
-//! compared with the file's metadata at most every 100 ms, so a change shows within that; so does another folder in
-//! the place of the root. An answer is of one state of a file: what is replaced or removed is sent on as it was,
+//! compared with the file's metadata at most every 100 ms, so a change shows within that. Another folder in the place of
+//! the root is opened and checked as at a reload first, and shows some 100 ms later. An answer is of one state of a file: what is replaced or removed is sent on as it was,
 //! and where a file is changed in its place while it is sent, the connection is broken off. To change files under
 //! load, write a new one and rename(2) it. What a program writes through a shared mapping (mmap(2)) moves a file's
 //! times only now and then, and can be missed.
 //!
 //! A compressed sibling that is older than its file is not used.
 //!
-//! One `Files` belongs to one worker. It keeps no descriptor but the folder's.
+//! One `Files` belongs to one worker. It opens nothing itself (`readers.rs`), and keeps the folder open and for a moment
+//! big files that were asked for (`held.rs`).
 
 mod cache;
 mod condition;
 mod encoding;
 mod entry;
+mod folders;
+mod held;
 mod load;
 mod name;
 mod range;
+mod readers;
 mod respond;
 mod stream;
 
+pub use folders::{Check, Served, Tell};
 pub use name::file_name;
+pub use readers::ReadersError;
 
 use crate::{body::Body, config};
 use cache::{Bounds, Cache};
-use entry::Entry;
+use entry::{Entry, Variant};
+use folders::Folders;
+use held::Held;
 use http::{HeaderValue, Method, Response, request::Parts};
-use load::{Fault, Found, Loaded, Stamp, Wait};
+use load::{Fault, Found, Loaded, Stamp};
 use respond::Plan;
-use rustix::{
-    fs::{CWD, Mode, OFlags},
-    io::Errno,
-};
+use rustix::fs::CWD;
 use std::{
     cell::RefCell,
-    ffi::CStr,
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -84,51 +88,60 @@ pub enum FilesError {
     /// The index is no name of a file.
     #[error("the index {0:?} of a files service is no name of a file: write it without a slash")]
     Index(String),
+    /// Nobody reads what lies in it.
+    #[error(transparent)]
+    Readers(#[from] ReadersError),
 }
 
 /// The files of one folder.
 #[derive(Debug)]
 pub struct Files {
     path: PathBuf,
+    served: Arc<Served>,
     root: RefCell<Root>,
     index: Box<str>,
     precompressed: bool,
     cache_control: Option<HeaderValue>,
     cache: RefCell<Cache<Rc<Entry>>>,
+    held: Arc<Held>,
     trust_ms: u64,
 }
 
 /// The folder.
 #[derive(Debug)]
 struct Root {
-    /// Shared with the threads that wait for a disk.
+    /// Shared with the threads that read.
     folder: Arc<OwnedFd>,
     stamp: Stamp,
+    /// It is one of these.
+    folders: Arc<Folders>,
     checked_ms: u64,
 }
 
 impl Files {
-    /// Opens the folder.
+    /// The files of a folder that is one of those `served`.
     ///
     /// # Errors
     ///
-    /// When it can't be, or when the index is no name.
-    pub fn new(config: &config::Files) -> Result<Self, FilesError> {
+    /// When it is not, or when the index is no name.
+    pub fn new(config: &config::Files, served: &Arc<Served>) -> Result<Self, FilesError> {
         let index = &config.index;
         if index.is_empty() || index.contains(['/', '\0']) || matches!(&**index, "." | "..") {
             return Err(FilesError::Index(index.clone()));
         }
-        let root = Root::open(&config.root, now_ms()).map_err(|error| FilesError::Root {
+        let root = Root::of(served.now(), &config.root).ok_or_else(|| FilesError::Root {
             path: config.root.clone(),
-            source: error.into(),
+            source: io::ErrorKind::NotFound.into(),
         })?;
         Ok(Self {
             path: config.root.clone(),
+            served: Arc::clone(served),
             root: RefCell::new(root),
             index: index.as_str().into(),
             precompressed: config.precompressed,
             cache_control: config.cache_control.clone(),
             cache: RefCell::new(Cache::new(BOUNDS)),
+            held: Arc::default(),
             trust_ms: TRUST_MS,
         })
     }
@@ -176,14 +189,13 @@ impl Files {
             let plan = Plan::new(variant, request);
             let file = match plan.needs_file(variant) {
                 false => None,
-                true => {
-                    let (file, stamp) = self.open(&variant.name).await?;
-                    if stamp != variant.stamp {
+                true => match self.open(variant).await? {
+                    None => {
                         self.cache.borrow_mut().remove(path);
                         continue;
                     }
-                    Some(file)
-                }
+                    file => file,
+                },
             };
             return Ok(plan.carry_out(variant, file));
         }
@@ -221,7 +233,7 @@ impl Files {
         is_current.then(|| Rc::clone(entry))
     }
 
-    /// Opens the folder anew where its path leads to another one now: sites are often replaced by changing one
+    /// Has the folder opened anew where its path leads to another one now: sites are often replaced by changing one
     /// link. A path that leads nowhere for a moment changes nothing.
     fn follow_root(&self, now_ms: u64) {
         let mut root = self.root.borrow_mut();
@@ -229,46 +241,66 @@ impl Files {
             return;
         }
         root.checked_ms = now_ms;
-        let is_other = load::look_by_name(CWD, &self.path)
-            .is_ok_and(|stamp| !stamp.is_of_same_file(&root.stamp));
-        if let Some(other) = is_other
-            .then(|| Root::open(&self.path, now_ms).ok())
-            .flatten()
+        let folders = self.served.now();
+        if !Arc::ptr_eq(&folders, &root.folders)
+            && let Some(other) = Root::of(folders, &self.path)
         {
+            if !other.stamp.is_of_same_file(&root.stamp) {
+                self.cache.borrow_mut().clear();
+            }
             *root = other;
-            self.cache.borrow_mut().clear();
+        }
+        let now = load::look_by_name(CWD, &self.path);
+        if now.is_ok_and(|stamp| !stamp.is_of_same_file(&root.stamp)) {
+            self.served.follow();
         }
     }
 
-    fn folder(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.root.borrow().folder)
+    fn root(&self) -> (Arc<OwnedFd>, Arc<Folders>) {
+        let root = self.root.borrow();
+        (Arc::clone(&root.folder), Arc::clone(&root.folders))
     }
 
     async fn load(&self, path: &str) -> Result<Loaded, Fault> {
         let name = file_name(path, &self.index).ok_or(Fault::Absent)?;
-        let (folder, precompressed) = (self.folder(), self.precompressed);
-        let found = match load::load(&folder, &name, precompressed, Wait::Never) {
-            Err(Fault::WouldWait) => {
-                wait(move || load::load(&folder, &name, precompressed, Wait::May)).await
-            }
-            found => found,
-        };
-        match found? {
+        let ((folder, folders), precompressed) = (self.root(), self.precompressed);
+        if load::is_absent(&folder, &name) {
+            return Err(Fault::Absent);
+        }
+        let load = move || load::load(&folder, &name, precompressed);
+        match folders.readers.read(load).await? {
             Found::File(loaded) => Ok(loaded),
             Found::Folder if path.ends_with('/') => Err(Fault::Absent),
             Found::Folder => Err(Fault::Folder),
         }
     }
 
-    async fn open(&self, name: &CStr) -> Result<(OwnedFd, Stamp), Fault> {
-        let folder = self.folder();
-        match load::open_file(&folder, name, Wait::Never) {
-            Err(Fault::WouldWait) => {
-                let name = name.to_owned();
-                wait(move || load::open_file(&folder, &name, Wait::May)).await
-            }
-            opened => opened,
+    /// Opens the file of a variant; `None`: it has changed.
+    async fn open(&self, variant: &Variant) -> Result<Option<Arc<OwnedFd>>, Fault> {
+        if let Some(file) = self.held.get(&variant.stamp) {
+            return Ok(Some(file));
         }
+        let ((folder, folders), name) = (self.root(), variant.name.clone());
+        let open = move || load::open_file(&folder, &name);
+        let (file, stamp) = folders.readers.read(open).await?;
+        if stamp != variant.stamp {
+            return Ok(None);
+        }
+        let file = Arc::new(file);
+        self.held.put(stamp, &file);
+        Ok(Some(file))
+    }
+}
+
+impl Root {
+    fn of(folders: Arc<Folders>, path: &Path) -> Option<Self> {
+        let folder = folders.get(path)?;
+        Some(Self {
+            folder: Arc::clone(&folder.open),
+            stamp: folder.stamp,
+            folders,
+            checked_ms: now_ms(),
+        })
     }
 }
 
@@ -278,28 +310,6 @@ fn without_body_of_head(request: &Parts, mut response: Response<Body>) -> Respon
         *response.body_mut() = Body::Empty;
     }
     response
-}
-
-impl Root {
-    fn open(path: &Path, now_ms: u64) -> Result<Self, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
-        Ok(Self {
-            stamp: load::look(&folder)?.1,
-            folder: Arc::new(folder),
-            checked_ms: now_ms,
-        })
-    }
-}
-
-/// Does what may wait for a disk on another thread.
-async fn wait<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    // The only way for it to fail is that the runtime ends.
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or(Err(Fault::Busy))
 }
 
 /// Time since some moment, as exact as the kernel's tick: read without a system call.

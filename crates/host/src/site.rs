@@ -22,7 +22,7 @@ use crate::{
     component::{self, ComponentService},
     config::{Config, ServiceKind},
     figures::{GuestFigures, GuestKind, Registry, RouteFigures},
-    files::Files,
+    files::{Files, Served},
     filters::{self, Lease},
     log::{Access, Level, Line, Log},
     program::ProgramService,
@@ -51,13 +51,15 @@ pub struct Generation {
     /// Counts from 1.
     pub number: u64,
     /// What was asked for.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The server's log.
     pub log: Log,
     /// The figures of all guests.
     pub registry: Arc<Registry>,
     filters: BTreeMap<String, Arc<filters::Loaded>>,
     services: BTreeMap<String, LoadedService>,
+    /// Folders of files; `None`: there are none.
+    served: Option<Arc<Served>>,
     stamps: load::Stamps,
 }
 
@@ -189,7 +191,7 @@ impl Site {
             .iter()
             .map(|(name, loaded)| {
                 let figures = registry.guest(GuestKind::Service, name, worker);
-                let kind = Kind::new(&generation.config, name, loaded, kept, &figures);
+                let kind = Kind::new(generation, name, loaded, kept, &figures);
                 let service = Service {
                     name: Rc::from(&**name),
                     kind,
@@ -300,20 +302,25 @@ impl Kept {
 
 impl Kind {
     fn new(
-        config: &Config,
+        generation: &Generation,
         name: &str,
         loaded: &LoadedService,
         kept: &Kept,
         figures: &Arc<GuestFigures>,
     ) -> Self {
+        let config = &generation.config;
         match (&config.services[name].kind, &loaded.shared) {
-            (ServiceKind::Files(files), _) => match Files::new(files) {
-                Ok(files) => Self::Files(Box::new(files)),
-                Err(error) => {
-                    loaded.log.write(Line::new(Level::Error, error.to_string()));
-                    Self::Missing
+            (ServiceKind::Files(files), _) => {
+                let served = generation.served.as_ref();
+                match served.map(|served| Files::new(files, served)) {
+                    Some(Ok(files)) => Self::Files(Box::new(files)),
+                    Some(Err(error)) => {
+                        loaded.log.write(Line::new(Level::Error, error.to_string()));
+                        Self::Missing
+                    }
+                    None => Self::Missing,
                 }
-            },
+            }
             (ServiceKind::Upstream(upstream), _) => {
                 Self::Upstream(Upstream::new(upstream, &kept.client))
             }

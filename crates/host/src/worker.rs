@@ -19,6 +19,7 @@ use crate::{
 };
 use http::{Request, Response, request};
 use palisade_filter::Peer;
+use palisade_process::Confinement;
 use std::{
     num::NonZeroUsize,
     rc::Rc,
@@ -224,14 +225,24 @@ fn start_worker<S: Serve>(
         noticed: Arc::clone(noticed),
         figures: Arc::clone(&figures),
     };
+    let confinement = Confinement::to_execute_nothing()?;
+    let (confined, is_confined) = replies::channel();
     let thread = std::thread::Builder::new()
         .name(format!("worker-{index}"))
         .spawn(move || {
-            thread::run::<S>(&runtime, seat, inbox);
+            // What answers strangers starts nothing. Its blocking threads have what it has.
+            let entered = confinement.map_or(Ok(()), |one| one.enter());
+            let may_serve = entered.is_ok();
+            // It is waited for.
+            let _ = confined.send(entered);
+            if may_serve {
+                thread::run::<S>(&runtime, seat, inbox);
+            }
             // Whatever a blocking call still waits for: everything that asked for it is gone.
             runtime.shutdown_timeout(BLOCKING_STOP_TIME);
         })
         .map_err(EdgeError::Thread)?;
+    is_confined.recv().map_err(|_| EdgeError::WorkerGone)??;
     Ok(Handle {
         commands,
         figures,

@@ -54,7 +54,7 @@ mod wire;
 
 #[doc(hidden)]
 pub use broker::boundary;
-pub use confine::ConfineError;
+pub use confine::{ConfineError, Confinement};
 pub use domain::{Domain, DomainError, Epilogue, Event, Place};
 pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, Mount, ThisHost};
 pub use keeper::KeeperError;

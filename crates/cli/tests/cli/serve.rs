@@ -17,6 +17,7 @@ cases![
     a_guest_that_could_change_the_server_is_refused,
     a_guest_that_could_lead_the_server_elsewhere_is_refused,
     what_is_the_servers_own_is_not_served,
+    a_folder_that_takes_the_place_of_another_is_checked,
     nobody_to_ask_is_told,
     a_reload_that_fails_says_why,
 ];
@@ -53,13 +54,7 @@ fn serve(stage: &Stage, words: &[&str]) -> Server {
 impl Server {
     /// Head and body of what it answers.
     fn get(&self, path: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_lowercase(), body.into())
+        get(&self.address, path)
     }
 
     /// Ends it; gives its exit code and what it said since.
@@ -69,6 +64,16 @@ impl Server {
         self.stderr.read_to_string(&mut said).unwrap();
         (wait(&mut self.process).code().unwrap_or(-1), said)
     }
+}
+
+fn get(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_lowercase(), body.into())
 }
 
 impl Drop for Server {
@@ -291,6 +296,49 @@ fn what_is_the_servers_own_is_not_served(stage: &Stage) {
     }
     check("[log]\npath = 'site/log'", "site").refuses(&["site/log", "the server's own"]);
     check("[log]\npath = 'log'", "site").is(0);
+}
+
+/// What may be served is asked again when a folder's path leads elsewhere, and not only of the configuration.
+fn a_folder_that_takes_the_place_of_another_is_checked(stage: &Stage) {
+    for (folder, content) in [("v1", "one"), ("v2", "two"), ("host", "keys and all")] {
+        stage.make_folder(folder);
+        stage.write(&format!("{folder}/page"), content);
+    }
+    let lead_to = |folder: &str| {
+        let link = stage.path("next");
+        std::os::unix::fs::symlink(folder, &link).unwrap();
+        fs::rename(link, stage.path("current")).unwrap();
+    };
+    lead_to("v1");
+    stage.write(
+        "host/host.toml",
+        "[[listen]]\naddress = '127.0.0.1:0'\n[[route]]\nservice = 'site'\n\
+         [services.site]\nfiles = '../current'\n",
+    );
+    let mut server = serve(stage, &["--no-watch", "host/host.toml"]);
+    assert_eq!(server.get("/page").1, "one");
+    lead_to("host");
+    // It is asked for until the server has seen that.
+    let mut said = String::new();
+    let asking = server.address.clone();
+    let (is_over, over) = std::sync::mpsc::channel::<()>();
+    let asker = std::thread::spawn(move || {
+        while over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            assert_eq!(get(&asking, "/page").1, "one");
+        }
+    });
+    while !said.contains("the folders stay as they were") {
+        assert!(server.stderr.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    drop(is_over);
+    asker.join().unwrap();
+    assert!(
+        said.contains("host.toml in it, which is the server's own"),
+        "{said}"
+    );
+    lead_to("v2");
+    while server.get("/page").1 != "two" {}
+    assert_eq!(server.end().0, 0);
 }
 
 /// Whether a file with these lines is served where a program may write to `data`.

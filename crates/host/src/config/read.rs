@@ -22,7 +22,15 @@ use std::{
 use toml::de::{DeTable, DeValue};
 
 pub(super) const TOP_KEYS: &[&str] = &[
-    "workers", "admin", "log", "limits", "listen", "filters", "services", "route",
+    "workers",
+    "allow-degraded",
+    "admin",
+    "log",
+    "limits",
+    "listen",
+    "filters",
+    "services",
+    "route",
 ];
 pub(super) const LOG_KEYS: &[&str] = &["path", "access", "level", "format"];
 pub(super) const LIMIT_KEYS: &[&str] = &[
@@ -161,6 +169,10 @@ impl Parts {
 fn read_top(parts: &mut Parts, key: &Key, value: &Value, reader: &Reader<'_>) -> Result<(), Found> {
     match key.get_ref().as_ref() {
         "workers" => parts.config.workers = Some(workers(key, value)?),
+        "allow-degraded" => {
+            let capabilities = value::texts(key, value, value::parse_dispensable)?;
+            parts.config.allow_degraded = capabilities.into_iter().collect();
+        }
         "admin" => {
             let address = value::text(key, value, |text| admin_address(text, reader.base_dir))?;
             parts.admin = Some((value.span(), address));

@@ -4,7 +4,7 @@ use super::{Address, ConfigProblem, Server, error::Found};
 use crate::path;
 use http::{HeaderName, HeaderValue, Method, Uri, uri::PathAndQuery};
 use palisade_policy::{
-    HostName,
+    Capability, HostName,
     document::{self, Key, Value},
     value::parse_path,
 };
@@ -249,6 +249,19 @@ fn normal_path(text: &str) -> Option<String> {
         None => Some(text.into()),
         Some(normal) => Some(normal.path().into()),
     }
+}
+
+/// What the server itself may do without.
+pub(super) fn parse_dispensable(text: &str) -> Result<Capability, Refusal> {
+    let capability = text.parse().ok();
+    let known = capability.filter(|capability| *capability == Capability::Landlock);
+    known.ok_or_else(|| {
+        Refusal::new(
+            "capability that the server can do without",
+            "what guests do without stands in their policies",
+            "`landlock`",
+        )
+    })
 }
 
 /// What a request asks for, in capitals.

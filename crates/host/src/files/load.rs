@@ -144,21 +144,22 @@ impl From<Errno> for Fault {
     }
 }
 
-/// Looks at a name, and reads what it is a name of.
-pub(super) fn load(
-    root: &OwnedFd,
-    name: &CStr,
-    precompressed: bool,
-    wait: Wait,
-) -> Result<Found, Fault> {
-    let Some(plain) = store(root, name, wait)? else {
+/// Whether nothing has this name, as far as that can be told without waiting. Nothing is opened for reading.
+pub(super) fn is_absent(root: &OwnedFd, name: &CStr) -> bool {
+    let place = open_beneath(root, name, OFlags::PATH, Wait::Never);
+    matches!(place, Err(Fault::Absent))
+}
+
+/// Looks at a name, and reads what it is a name of. May wait for a disk.
+pub(super) fn load(root: &OwnedFd, name: &CStr, precompressed: bool) -> Result<Found, Fault> {
+    let Some(plain) = store(root, name)? else {
         return Ok(Found::Folder);
     };
     let mut siblings = Vec::new();
     if precompressed {
         for coding in &super::encoding::CODINGS {
             let name = with_suffix(name, coding.suffix);
-            siblings.push(load_sibling(root, name, &plain.stamp, wait)?);
+            siblings.push(load_sibling(root, name, &plain.stamp)?);
         }
     }
     Ok(Found::File(Loaded { plain, siblings }))
@@ -166,16 +167,11 @@ pub(super) fn load(
 
 /// A sibling that can't be read is not one, nor is one that is older than the file itself. Whole seconds count,
 /// because not every tool that copies times copies more of them.
-fn load_sibling(
-    root: &OwnedFd,
-    name: CString,
-    plain: &Stamp,
-    wait: Wait,
-) -> Result<Sibling<Stored>, Fault> {
+fn load_sibling(root: &OwnedFd, name: CString, plain: &Stamp) -> Result<Sibling<Stored>, Fault> {
     let seconds = |stamp: &Stamp| stamp.modified_ns.div_euclid(1_000_000_000);
-    let found = match store(root, &name, wait) {
+    let found = match store(root, &name) {
         Ok(found) => found,
-        Err(fault @ (Fault::WouldWait | Fault::Busy | Fault::Changing)) => return Err(fault),
+        Err(fault @ (Fault::Busy | Fault::Changing)) => return Err(fault),
         Err(_) => None,
     };
     Ok(Sibling {
@@ -192,10 +188,10 @@ fn with_suffix(name: &CStr, suffix: &str) -> CString {
 }
 
 /// Reads a regular file; `None` for a folder.
-fn store(root: &OwnedFd, name: &CStr, wait: Wait) -> Result<Option<Stored>, Fault> {
+fn store(root: &OwnedFd, name: &CStr) -> Result<Option<Stored>, Fault> {
     for _ in 0..TRIES {
         // To open a FIFO or a device is to do something to it, so that is done to nothing that was not looked at.
-        let place = open_beneath(root, name, OFlags::PATH, wait)?;
+        let place = open_beneath(root, name, OFlags::PATH, Wait::May)?;
         let (kind, mut stamp) = look(&place)?;
         match kind {
             FileType::Directory => return Ok(None),
@@ -204,13 +200,13 @@ fn store(root: &OwnedFd, name: &CStr, wait: Wait) -> Result<Option<Stored>, Faul
         }
         let is_new = stamp.is_new();
         // Opened also where its content is not read: the server has to be allowed to.
-        let (file, opened) = open_file(root, name, wait)?;
+        let (file, opened) = open_file(root, name)?;
         if stamp != opened {
             continue;
         }
         let mut content = None;
         if stamp.bytes <= PIECE_BYTES as u64 {
-            content = Some(read_whole(&file, stamp.bytes as usize, wait)?);
+            content = Some(read_whole(&file, stamp.bytes as usize)?);
             stamp = look(&file)?.1;
         }
         if stamp == opened
@@ -230,13 +226,9 @@ fn store(root: &OwnedFd, name: &CStr, wait: Wait) -> Result<Option<Stored>, Faul
 }
 
 /// Opens a regular file, and nothing else for longer than it takes to see that it is something else.
-pub(super) fn open_file(
-    root: &OwnedFd,
-    name: &CStr,
-    wait: Wait,
-) -> Result<(OwnedFd, Stamp), Fault> {
+pub(super) fn open_file(root: &OwnedFd, name: &CStr) -> Result<(OwnedFd, Stamp), Fault> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = open_beneath(root, name, flags, wait)?;
+    let file = open_beneath(root, name, flags, Wait::May)?;
     match look(&file)? {
         (FileType::RegularFile, stamp) => Ok((file, stamp)),
         _ => Err(Fault::Absent),
@@ -279,12 +271,12 @@ pub(super) fn look_by_name(folder: impl AsFd, name: impl Arg) -> Result<Stamp, E
 }
 
 /// All bytes of a file that should have so many; others where it was changed.
-fn read_whole(file: &OwnedFd, bytes: usize, wait: Wait) -> Result<Bytes, Fault> {
+fn read_whole(file: &OwnedFd, bytes: usize) -> Result<Bytes, Fault> {
     // One more, to see whether it goes on.
     let mut content = vec![0; bytes + 1];
     let mut filled = 0;
     while filled < content.len() {
-        match read_at(file, &mut content[filled..], filled as u64, wait)? {
+        match read_at(file, &mut content[filled..], filled as u64, Wait::May)? {
             0 => break,
             count => filled += count,
         }

@@ -22,6 +22,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     ops::Range,
     os::fd::OwnedFd,
+    sync::Arc,
 };
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -86,7 +87,7 @@ impl Plan {
     }
 
     /// Makes the answer. `file` is open if [`needs_file`](Self::needs_file).
-    pub(super) fn carry_out(self, variant: &Variant, file: Option<OwnedFd>) -> Response<Body> {
+    pub(super) fn carry_out(self, variant: &Variant, file: Option<Arc<OwnedFd>>) -> Response<Body> {
         match self {
             Self::Head => with(StatusCode::OK, variant.headers.clone(), Body::Empty),
             Self::Whole => {
@@ -113,7 +114,7 @@ impl Plan {
     }
 }
 
-fn part(variant: &Variant, file: Option<OwnedFd>, range: Range<u64>) -> Response<Body> {
+fn part(variant: &Variant, file: Option<Arc<OwnedFd>>, range: Range<u64>) -> Response<Body> {
     let mut headers = variant.headers.clone();
     headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
     let content_range = content_range(&range, variant);
@@ -123,7 +124,7 @@ fn part(variant: &Variant, file: Option<OwnedFd>, range: Range<u64>) -> Response
     response
 }
 
-fn parts(variant: &Variant, file: Option<OwnedFd>, ranges: &[Range<u64>]) -> Response<Body> {
+fn parts(variant: &Variant, file: Option<Arc<OwnedFd>>, ranges: &[Range<u64>]) -> Response<Body> {
     let boundary = boundary();
     let kind = variant
         .headers
@@ -163,7 +164,7 @@ fn not_modified(variant: &Variant) -> Response<Body> {
     with(StatusCode::NOT_MODIFIED, fields.collect(), Body::Empty)
 }
 
-fn body_of(variant: &Variant, file: Option<OwnedFd>, range: Range<u64>) -> Body {
+fn body_of(variant: &Variant, file: Option<Arc<OwnedFd>>, range: Range<u64>) -> Body {
     match piece_of(variant, range) {
         Piece::Ready(bytes) => Body::Whole(bytes),
         piece => Body::new(FileBody::new(vec![piece], file, variant.stamp)),

@@ -13,6 +13,7 @@ use std::{
     ops::Range,
     os::fd::OwnedFd,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 use tokio::task::JoinHandle;
@@ -57,7 +58,7 @@ pub(super) struct FileBody {
 
 #[derive(Debug)]
 enum Source {
-    File(OwnedFd),
+    File(Arc<OwnedFd>),
     /// A blocking thread has the file for now.
     Waiting(JoinHandle<Read>),
     None,
@@ -66,7 +67,7 @@ enum Source {
 /// What a read came to, and what it was lent.
 #[derive(Debug)]
 struct Read {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     buffer: Buffer,
     count: Result<usize, Fault>,
 }
@@ -82,7 +83,7 @@ impl Piece {
 
 impl FileBody {
     /// `file` must be there if any of the pieces is of it.
-    pub(super) fn new(mut pieces: Vec<Piece>, file: Option<OwnedFd>, stamp: Stamp) -> Self {
+    pub(super) fn new(mut pieces: Vec<Piece>, file: Option<Arc<OwnedFd>>, stamp: Stamp) -> Self {
         pieces.reverse();
         Self {
             left: pieces.iter().map(Piece::bytes).sum(),
@@ -174,7 +175,7 @@ impl FileBody {
 }
 
 impl Read {
-    fn new(file: OwnedFd, mut buffer: Buffer, offset: u64, bytes: usize, wait: Wait) -> Self {
+    fn new(file: Arc<OwnedFd>, mut buffer: Buffer, offset: u64, bytes: usize, wait: Wait) -> Self {
         let count = load::read_at(&file, &mut buffer.bytes[..bytes], offset, wait);
         Self {
             file,

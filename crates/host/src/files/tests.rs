@@ -9,12 +9,16 @@ use http::{
     },
 };
 use http_body_util::BodyExt;
-use rustix::fs::{FileType, Timespec, Timestamps};
+use load::Wait;
+use rustix::{
+    fs::{FileType, Mode, Timespec, Timestamps},
+    io::Errno,
+};
 use std::{
     fs,
     io::{Seek, SeekFrom, Write},
     os::unix::{
-        fs::{PermissionsExt, symlink},
+        fs::{MetadataExt, PermissionsExt, symlink},
         net::UnixListener,
     },
     time::{Duration, Instant},
@@ -52,8 +56,7 @@ impl Site {
             precompressed: true,
             cache_control: Some(HeaderValue::from_static("max-age=60")),
         };
-        let mut files = Files::new(&config).unwrap();
-        files.trust_ms = 0;
+        let files = files_of(&config).unwrap();
         Self { folder, files }
     }
 
@@ -92,6 +95,21 @@ impl Site {
     }
 }
 
+/// The files of one folder, which are looked at with every request.
+fn files_of(config: &config::Files) -> Result<Files, FilesError> {
+    files_that_may_be(config, Box::new(|| Ok(())))
+}
+
+/// The same of a folder that `check` is asked of.
+fn files_that_may_be(config: &config::Files, check: Check) -> Result<Files, FilesError> {
+    let root = std::iter::once(config.root.clone());
+    let abi = palisade_process::Machine::probe().landlock_abi;
+    let served = Served::open(root, abi, check, Box::new(|_| {}))?;
+    let mut files = Files::new(config, &served)?;
+    files.trust_ms = 0;
+    Ok(files)
+}
+
 impl Answer {
     fn field(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
@@ -100,6 +118,7 @@ impl Answer {
 
 fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .unwrap();
     runtime.block_on(future)
@@ -196,7 +215,7 @@ fn big_files_arrive_whole_from_memory_and_from_disk() {
 #[test]
 fn what_may_have_to_be_waited_for_is_read_elsewhere() {
     let proc = Arc::new(OwnedFd::from(fs::File::open("/proc").unwrap()));
-    let (file, stamp) = load::open_file(&proc, c"version", Wait::May).unwrap();
+    let (file, stamp) = load::open_file(&proc, c"version").unwrap();
     let read = load::read_at(&file, &mut [0; 100], 0, Wait::Never);
     assert_eq!(read, Err(Fault::WouldWait));
     let content = fs::read("/proc/version").unwrap();
@@ -205,7 +224,7 @@ fn what_may_have_to_be_waited_for_is_read_elsewhere() {
         stream::Piece::Ready(Bytes::from_static(b"between")),
         stream::Piece::OfFile(0..1),
     ];
-    let body = stream::FileBody::new(pieces, Some(file), stamp);
+    let body = stream::FileBody::new(pieces, Some(Arc::new(file)), stamp);
     let read = block_on(body.collect()).unwrap().to_bytes();
     assert_eq!(read, [&content[7..], b"between", &content[..1]].concat());
 }
@@ -397,6 +416,119 @@ fn what_is_kept_has_bounds() {
     assert!(bytes > 200_000, "{bytes}");
 }
 
+/// The second wall: whoever is sent astray by a wrong name or link reads nothing there.
+#[test]
+fn readers_open_what_is_served_and_nothing_else() {
+    let site = Site::new(&[("f", b"served")]);
+    let other = tempfile::tempdir().unwrap();
+    write(other.path(), "f", b"not served");
+    symlink(other.path().join("f"), site.path("astray")).unwrap();
+    let (_, folders) = site.files.root();
+    let read = |path: PathBuf| {
+        let work = move || fs::read(path).map_err(|error| Errno::from_io_error(&error));
+        let work = move || work().map_err(|errno| Fault::from(errno.unwrap_or(Errno::IO)));
+        block_on(folders.readers.read(work))
+    };
+    assert_eq!(read(site.path("f")).unwrap(), b"served");
+    for path in [
+        other.path().join("f"),
+        site.path("astray"),
+        "/etc/passwd".into(),
+        "/proc/self/environ".into(),
+    ] {
+        assert_eq!(read(path.clone()), Err(Fault::Forbidden), "{path:?}");
+        // It is there for everybody else.
+        fs::read(&path).unwrap();
+    }
+    let (own, program) = (site.path("f"), || {
+        std::process::Command::new("/bin/true").status()
+    });
+    let writes = move || {
+        let refusals = [
+            fs::write(&own, "").map(drop),
+            fs::remove_file(&own),
+            program().map(drop),
+        ];
+        Ok(refusals.map(|refusal| refusal.unwrap_err().kind()))
+    };
+    let refused = block_on(folders.readers.read(writes)).unwrap();
+    assert_eq!(refused, [io::ErrorKind::PermissionDenied; 3]);
+    program().unwrap();
+}
+
+/// A big file is open for those who come next, and closed soon after: who removes it gets its space back.
+#[test]
+fn big_files_are_held_for_a_moment() {
+    let site = Site::new(&[("big", &big(2 * load::PIECE_BYTES))]);
+    let of_it = fs::metadata(site.path("big")).unwrap();
+    let is_it = |file: fs::DirEntry| {
+        let file = fs::metadata(file.path());
+        file.is_ok_and(|file| (file.dev(), file.ino()) == (of_it.dev(), of_it.ino()))
+    };
+    let count = || {
+        let open = fs::read_dir("/proc/self/fd").unwrap().map(Result::unwrap);
+        open.map(is_it).filter(|is_it| *is_it).count()
+    };
+    let request = Request::get("/big").body(()).unwrap().into_parts().0;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    for _ in 0..2 {
+        let answer = runtime.block_on(site.files.answer(&request));
+        assert_eq!(answer.status(), StatusCode::OK);
+        drop(answer);
+        assert_eq!(count(), 1, "the next one has the same");
+    }
+    let until = Instant::now() + Duration::from_secs(20);
+    while count() > 0 {
+        assert!(Instant::now() < until, "it is still open");
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+    }
+}
+
+/// A folder that takes the place of one that was served is asked about as the first one was.
+#[test]
+fn a_folder_that_may_not_be_served_is_not_followed() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    let sites = tempfile::tempdir().unwrap();
+    write(sites.path(), "v1/f", b"one");
+    write(sites.path(), "v2/f", b"two");
+    let current = sites.path().join("current");
+    symlink("v1", &current).unwrap();
+    let config = config::Files {
+        root: current.clone(),
+        index: "index.html".to_owned(),
+        precompressed: false,
+        cache_control: None,
+    };
+    let asked = Arc::new(AtomicU32::new(0));
+    let check = {
+        let asked = Arc::clone(&asked);
+        move || match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => Err("not that one".to_owned()),
+            _ => Ok(()),
+        }
+    };
+    let site = Site {
+        files: files_that_may_be(&config, Box::new(check)).unwrap(),
+        folder: sites,
+    };
+    symlink("v2", site.path("next")).unwrap();
+    fs::rename(site.path("next"), &current).unwrap();
+    while asked.load(Ordering::SeqCst) == 0 {
+        assert_eq!(site.get("/f").body, b"one");
+    }
+    let refused = Instant::now();
+    while site.get("/f").body != b"two" {
+        std::thread::yield_now();
+    }
+    // It is not asked again at each request.
+    assert!(refused.elapsed() > Duration::from_millis(500));
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
 #[test]
 fn a_folder_has_to_be_there_and_an_index_has_to_be_a_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -408,7 +540,7 @@ fn a_folder_has_to_be_there_and_an_index_has_to_be_a_name() {
             precompressed: false,
             cache_control: None,
         };
-        Files::new(&config).map(drop)
+        files_of(&config).map(drop)
     };
     assert!(new("", "index.html").is_ok());
     for name in ["none", "file"] {

@@ -8,9 +8,9 @@ use crate::{
     component::{self, ComponentError},
     config::{self, Config, Server, ServiceKind},
     figures::{GuestKind, Registry},
-    files::{Files, FilesError},
+    files::{Files, FilesError, Served},
     filters,
-    log::{Log, LogError},
+    log::{Level, Line, Log, LogError},
     program::{self, Program, ProgramError, Supervisor},
     upstream,
 };
@@ -18,7 +18,7 @@ use bytes::Bytes;
 use palisade_engine::guest::{self, Engine, Limits};
 use palisade_filter::{Bounds, Filter, Settings, Shared};
 use palisade_network::{Resolve, SystemResolver};
-use palisade_policy::{ConnectGrant, HostPattern, Policy, Transport};
+use palisade_policy::{Capability, ConnectGrant, HostPattern, Policy, Transport};
 use palisade_process::{
     Machine, ThisHost,
     plan::{PlanError, Relied, find_changeable},
@@ -100,6 +100,11 @@ pub enum LoadError {
     },
     #[error("{guest}: {source}")]
     Files { guest: String, source: FilesError },
+    #[error(
+        "host: this kernel has no Landlock, which holds those who read what is served to the folders they serve: \
+         `allow-degraded = [\"landlock\"]` at the top of the file goes on without"
+    )]
+    NoLandlock,
     #[error("{guest}: {source}")]
     Service { guest: String, source: ProgramError },
     #[error("{guest}: {source}")]
@@ -195,8 +200,8 @@ pub fn load(
     previous: Option<&Generation>,
     tools: &Tools,
 ) -> Result<Generation, LoadError> {
-    refuse_served(&config, &files)?;
-    refuse_reach(&config, relied_on(&config, files, tools))?;
+    let config = Arc::new(config);
+    let served = open_served(&config, files, tools)?;
     let mut stamps = Stamps::new();
     let mut filters = BTreeMap::new();
     for (name, filter) in &config.filters {
@@ -218,7 +223,7 @@ pub fn load(
                 stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
                 load_component(name, component, service, same, tools)?
             }
-            _ => load_service(name, service, kept, tools)?,
+            _ => load_service(name, service, kept, served.as_ref(), tools)?,
         };
         services.insert(name.clone(), loaded);
     }
@@ -229,25 +234,72 @@ pub fn load(
         config,
         filters,
         services,
+        served,
         stamps,
     })
 }
 
+/// Opens the folders that are served, and refuses what may not be served and guests that could lead the server
+/// elsewhere; the same again whenever a folder's path leads to another one.
+fn open_served(
+    config: &Arc<Config>,
+    files: Vec<PathBuf>,
+    tools: &Tools,
+) -> Result<Option<Arc<Served>>, LoadError> {
+    let own = files.iter().cloned().chain(config.private_files());
+    let own: Vec<_> = own.collect();
+    let used = relied_on(config, files, tools);
+    let check = {
+        let config = Arc::clone(config);
+        move || refuse_served(&config, &own).and_then(|()| refuse_reach(&config, &used))
+    };
+    let roots: Vec<_> = config.roots().map(|(_, root)| root.to_owned()).collect();
+    if roots.is_empty() {
+        return check().map(|()| None);
+    }
+    let landlock_abi = tools.machine.landlock_abi;
+    if landlock_abi.is_none() && !config.allow_degraded.contains(&Capability::Landlock) {
+        return Err(LoadError::NoLandlock);
+    }
+    let log = tools.log.clone();
+    let tell = move |reason: &str| {
+        let line = Line::new(Level::Error, "the folders stay as they were");
+        log.write(line.with("error", reason));
+    };
+    let again = check.clone();
+    let again = move || again().map_err(|error| error.to_string());
+    // Opened before they are checked: what is put in their place afterwards is not read.
+    let served = Served::open(
+        roots.into_iter(),
+        landlock_abi,
+        Box::new(again),
+        Box::new(tell),
+    );
+    let served = served.map_err(|source| LoadError::Files {
+        guest: guest_of_folder(config, &source),
+        source,
+    })?;
+    check()?;
+    Ok(Some(served))
+}
+
+/// Whose folder can't be opened.
+fn guest_of_folder(config: &Config, error: &FilesError) -> String {
+    let named = match error {
+        FilesError::Root { path, .. } => config.roots().find(|(_, root)| root == path),
+        _ => None,
+    };
+    named.map_or_else(|| "files".into(), |(name, _)| guest_of_service(name))
+}
+
 /// What nobody may ask the server for: what it was made from, its keys and its logs.
-fn refuse_served(config: &Config, files: &[PathBuf]) -> Result<(), LoadError> {
-    let own: Vec<_> = files
-        .iter()
-        .cloned()
-        .chain(config.private_files())
-        .collect();
+fn refuse_served(config: &Config, own: &[PathBuf]) -> Result<(), LoadError> {
     for (name, root) in config.roots() {
-        // One that is not there is told about later.
-        let Ok(folder) = root.canonicalize() else {
+        // One that is not there is told about elsewhere.
+        let Ok(folder) = rustix::fs::stat(root) else {
             continue;
         };
-        let lies_there =
-            |path: &&PathBuf| canonical(path).is_some_and(|path| path.starts_with(&folder));
-        if let Some(path) = own.iter().find(lies_there) {
+        if let Some(path) = own.iter().find(|path| lies_below(path, &folder)) {
             return Err(LoadError::Served {
                 guest: guest_of_service(name),
                 root: root.into(),
@@ -256,6 +308,18 @@ fn refuse_served(config: &Config, files: &[PathBuf]) -> Result<(), LoadError> {
         }
     }
     Ok(())
+}
+
+/// Whether a file, which may be yet to be made, lies below a folder, by whatever path that was named.
+fn lies_below(path: &Path, folder: &Stat) -> bool {
+    let Some(path) = canonical(path) else {
+        return false;
+    };
+    let is_folder = |above: &Path| {
+        let above = rustix::fs::stat(above);
+        above.is_ok_and(|above| (above.st_dev, above.st_ino) == (folder.st_dev, folder.st_ino))
+    };
+    path.ancestors().skip(1).any(is_folder)
 }
 
 /// A path without links, also of a file that is yet to be made.
@@ -267,6 +331,7 @@ fn canonical(path: &Path) -> Option<PathBuf> {
 }
 
 /// A path that is used outside the wall while guests run, and by whom.
+#[derive(Clone)]
 struct Used {
     relied: Relied,
     by: String,
@@ -320,7 +385,7 @@ fn guest_of_service(name: &str) -> String {
 
 /// A guest that could change what the server relies on would choose its own policy, read what it likes, or run outside
 /// the wall; and what another guest is given, together with that one. Its own grants hold each other in place.
-fn refuse_reach(config: &Config, used: Vec<Used>) -> Result<(), LoadError> {
+fn refuse_reach(config: &Config, used: &[Used]) -> Result<(), LoadError> {
     let has_files =
         |kind: &ServiceKind| matches!(kind, ServiceKind::Program(_) | ServiceKind::Component(_));
     for (name, service) in &config.services {
@@ -594,17 +659,20 @@ fn load_service(
     name: &str,
     service: &config::Service,
     previous: Option<&LoadedService>,
+    served: Option<&Arc<Served>>,
     tools: &Tools,
 ) -> Result<LoadedService, LoadError> {
     let log = service.log.as_deref();
     let log = tools.log.of_guest(GuestKind::Service, name, log)?;
     let shared = match &service.kind {
         ServiceKind::Files(files) => {
-            // Each worker opens the folder again: this is to say now that it can't be.
-            Files::new(files).map_err(|source| LoadError::Files {
-                guest: format!("service {name}"),
-                source,
-            })?;
+            // Each worker makes its own: this is to say now that it can't be.
+            if let Some(served) = served {
+                Files::new(files, served).map_err(|source| LoadError::Files {
+                    guest: format!("service {name}"),
+                    source,
+                })?;
+            }
             Part::Nothing
         }
         ServiceKind::Program(program) => {

@@ -8,7 +8,7 @@ use palisade_host::{
     account::Account,
     body::Body,
     config::{self, Address, Limits},
-    files::Files,
+    files::{Files, Served},
     path::normalize,
     worker::{Serve, Workers},
 };
@@ -22,10 +22,12 @@ const BIG: u64 = 64 << 20;
 struct Folder(Files);
 
 impl Serve for Folder {
-    type Generation = config::Files;
+    type Generation = (config::Files, Arc<Served>);
 
-    fn site(generation: &Arc<config::Files>, _: usize) -> Rc<Self> {
-        Rc::new(Self(Files::new(generation).expect("the folder is there")))
+    fn site(generation: &Arc<Self::Generation>, _: usize) -> Rc<Self> {
+        let (config, served) = &**generation;
+        let files = Files::new(config, served);
+        Rc::new(Self(files.expect("the folder is there")))
     }
 
     async fn answer(
@@ -69,8 +71,16 @@ impl Server {
             cache_control: None,
         };
         let edge = edge(vec![anywhere()], Limits::default());
-        let workers =
-            Workers::start(Arc::new(config), &edge, NonZeroUsize::new(1), |_| {}).unwrap();
+        let root = std::iter::once(config.root.clone());
+        let abi = palisade_process::Machine::probe().landlock_abi;
+        let served = Served::open(root, abi, Box::new(|| Ok(())), Box::new(|_| {})).unwrap();
+        let workers = Workers::start(
+            Arc::new((config, served)),
+            &edge,
+            NonZeroUsize::new(1),
+            |_| {},
+        )
+        .unwrap();
         Self { folder, workers }
     }
 

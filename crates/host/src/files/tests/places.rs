@@ -228,7 +228,7 @@ fn what_the_server_may_not_read_is_forbidden() {
                 .into_parts()
                 .0
         };
-        let files = Files::new(&config).unwrap();
+        let files = files_of(&config).unwrap();
         [
             "/secret",
             "/closed/a",

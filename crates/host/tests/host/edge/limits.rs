@@ -16,6 +16,18 @@ fn fields(count: usize, length: usize) -> String {
     format!("GET / HTTP/1.1\r\nhost: a\r\n{fields}\r\n")
 }
 
+/// Who answers strangers starts nothing; what its components may do with files stays.
+#[test]
+fn workers_execute_nothing() {
+    let server = Server::start(Limits::default());
+    assert_eq!(
+        server.connect().get("/walls").text(),
+        "worker permission denied\nbeside permission denied\nfile moved\n"
+    );
+    let bare = std::process::Command::new("/bin/true").status();
+    assert!(bare.expect("the test itself may").success());
+}
+
 #[test]
 fn a_head_is_bounded_in_bytes() {
     let limits = Limits {

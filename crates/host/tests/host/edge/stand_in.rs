@@ -59,6 +59,7 @@ impl Serve for StandIn {
             "/echo" => echo(request).await,
             "/gate" => self.wait_at_gate().await,
             "/stuck" => stick().await,
+            "/walls" => Response::new(Body::from(Bytes::from(try_walls().await))),
             "/forever" => std::future::pending().await,
             "/stalled" => Response::new(Body::new(Stalled { has_begun: false })),
             "/endless" => Response::new(Body::new(Endless)),
@@ -97,6 +98,31 @@ fn describe(request: &Request<Body>) -> String {
         );
     }
     text
+}
+
+/// What a worker's threads may do that answers strangers, a line each.
+async fn try_walls() -> String {
+    let beside = tokio::task::spawn_blocking(start_program);
+    let beside = beside.await.unwrap_or_else(|error| error.to_string());
+    let folder = tempfile::tempdir().expect("a folder");
+    let of_folder = |name: &str| folder.path().join(name);
+    let moved = std::fs::create_dir(of_folder("a"))
+        .and_then(|()| std::fs::create_dir(of_folder("b")))
+        .and_then(|()| std::fs::write(of_folder("a/f"), "moved"))
+        .and_then(|()| std::fs::rename(of_folder("a/f"), of_folder("b/f")))
+        .and_then(|()| std::fs::read_to_string(of_folder("b/f")));
+    let moved = moved.unwrap_or_else(|error| error.to_string());
+    format!(
+        "worker {}\nbeside {beside}\nfile {moved}\n",
+        start_program()
+    )
+}
+
+fn start_program() -> String {
+    match std::process::Command::new("/bin/true").status() {
+        Ok(status) => status.to_string(),
+        Err(error) => error.kind().to_string(),
+    }
 }
 
 /// On a thread for calls that wait.

@@ -1,0 +1,98 @@
+//! Who opens and reads what is served: threads that Landlock holds to the folders of one configuration.
+//!
+//! A worker finds the file of a request, and would find it outside the folder if one check of a name or a link were
+//! wrong. So workers open nothing themselves. Rules hold for a thread, not for a process (landlock(7)), and are never
+//! widened: another configuration has other threads. Threads share memory, so this holds what goes astray, and not
+//! whoever executes code of his own in the server.
+
+use super::load::Fault;
+use palisade_process::{ConfineError, Confinement};
+use std::{cell::Cell, io, os::fd::BorrowedFd, sync::Arc, thread};
+use tokio::runtime::{Builder, Runtime};
+
+/// They wait for disks: more of them only wait longer.
+const MOST_THREADS: usize = 16;
+
+/// Why nobody reads.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum ReadersError {
+    #[error("host: cannot start a thread that reads what is served: {0}")]
+    Thread(#[source] io::Error),
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
+}
+
+thread_local! {
+    static IS_CONFINED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The threads. They are started when there is something to do.
+#[derive(Debug)]
+pub(super) struct Readers {
+    /// Until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Readers {
+    /// Those who read below `folders`; without `landlock_abi` they are held by nothing.
+    pub(super) fn new<'a>(
+        folders: impl IntoIterator<Item = BorrowedFd<'a>>,
+        landlock_abi: Option<u32>,
+    ) -> Result<Self, ReadersError> {
+        let confinement = landlock_abi
+            .map(|abi| Confinement::to_read(folders, abi))
+            .transpose()?
+            .map(Arc::new);
+        if let Some(confinement) = &confinement {
+            try_on_a_thread(Arc::clone(confinement))?;
+        }
+        let enter = move || {
+            let is_confined = confinement.as_ref().is_none_or(|one| one.enter().is_ok());
+            IS_CONFINED.set(is_confined);
+        };
+        let runtime = Builder::new_current_thread()
+            .max_blocking_threads(MOST_THREADS)
+            .thread_name("files")
+            .on_thread_start(enter)
+            .build();
+        Ok(Self {
+            runtime: Some(runtime.map_err(ReadersError::Thread)?),
+        })
+    }
+
+    /// Has one of them do something that may wait for a disk.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Fault::Busy);
+        };
+        // Rules that were accepted once can be refused later only for want of memory.
+        let work = move || match IS_CONFINED.get() {
+            true => work(),
+            false => Err(Fault::Busy),
+        };
+        // A panic was told of by its hook.
+        let done = runtime.spawn_blocking(work).await;
+        done.unwrap_or(Err(Fault::Busy))
+    }
+}
+
+/// What the kernel says of the rules is said now, and not at the first request.
+fn try_on_a_thread(confinement: Arc<Confinement>) -> Result<(), ReadersError> {
+    let thread = thread::Builder::new().spawn(move || confinement.enter());
+    let entered = thread.map_err(ReadersError::Thread)?.join();
+    let broken = || ReadersError::Thread(io::ErrorKind::Other.into());
+    Ok(entered.map_err(|_| broken())??)
+}
+
+impl Drop for Readers {
+    /// Who waits for a disk may wait for ever.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
