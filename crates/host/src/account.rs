@@ -8,7 +8,7 @@
 //! An account goes with its request, and then with the answer's body; its end, however it comes, is the request's.
 //! Where no line is wanted and the request's time is not looked at, it allocates nothing and reads no clock.
 
-use crate::{log::Access, site::Site};
+use crate::{log::Access, site::Site, turns::Turn};
 use http::StatusCode;
 use std::{cell::Cell, rc::Rc, time::Instant};
 
@@ -54,6 +54,8 @@ struct Open {
     timed: Option<(Instant, u32)>,
     /// Its line, as far as it is known.
     line: Option<Box<Access>>,
+    /// Its place at its service.
+    turn: Option<Turn>,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +76,15 @@ impl Account {
             end: None,
             timed: weight.map(|weight| (Instant::now(), weight)),
             line,
+            turn: None,
         }))
+    }
+
+    /// It has this until it is over.
+    pub(crate) fn holds(&mut self, turn: Turn) {
+        if let Some(open) = &mut self.0 {
+            open.turn = Some(turn);
+        }
     }
 
     /// It took this way.

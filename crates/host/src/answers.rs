@@ -67,6 +67,17 @@ pub(crate) fn too_late() -> Response<Body> {
     answer(StatusCode::GATEWAY_TIMEOUT, "there was no answer in time\n")
 }
 
+/// The service has more requests than are left for all others.
+pub(crate) fn busy() -> Response<Body> {
+    let mut response = answer(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the service has too many requests under way\n",
+    );
+    let later = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, later);
+    response
+}
+
 pub(crate) fn service_missing() -> Response<Body> {
     answer(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -329,6 +329,7 @@ fn send_error(error: &UpstreamError) -> SendError {
         UpstreamError::Tls { .. } => SendError::Tls,
         UpstreamError::Closed { .. }
         | UpstreamError::Malformed { .. }
+        | UpstreamError::Heads { .. }
         | UpstreamError::Switched { .. } => SendError::Protocol,
         UpstreamError::RequestBody { .. }
         | UpstreamError::Tunnel

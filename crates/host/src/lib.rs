@@ -30,5 +30,6 @@ mod request;
 pub mod route;
 pub mod server;
 pub mod site;
+mod turns;
 pub mod upstream;
 pub mod worker;

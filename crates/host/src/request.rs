@@ -32,7 +32,7 @@ use std::{
 /// request's future.
 pub(crate) struct Later {
     /// The place of its way in the site.
-    way: usize,
+    pub(crate) way: usize,
     stage: Box<Stage>,
 }
 

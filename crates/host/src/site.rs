@@ -26,8 +26,9 @@ use crate::{
     filters::{self, Lease},
     log::{Access, Level, Line, Log},
     program::ProgramService,
-    request as way,
+    request::{self as way, Later},
     route::Routes,
+    turns::{Share, Turn, Turns},
     upstream::{Client, Times, Upstream},
     worker::Serve,
 };
@@ -104,6 +105,7 @@ pub(crate) struct Service {
     pub(crate) kind: Kind,
     figures: Arc<GuestFigures>,
     log: Log,
+    share: Rc<Share>,
 }
 
 pub(crate) enum Kind {
@@ -160,7 +162,13 @@ impl Serve for Site {
     ) -> Response<Body> {
         match way::answer_at_once(&self, peer, request, account) {
             Ok(answer) => answer,
-            Err(later) => Box::pin(way::answer_later(&self, peer, later)).await,
+            Err(later) => match self.turn(&later) {
+                Some(turn) => {
+                    account.holds(turn);
+                    Box::pin(way::answer_later(&self, peer, later)).await
+                }
+                None => answers::busy(),
+            },
         }
     }
 
@@ -197,6 +205,7 @@ impl Site {
                     kind,
                     figures,
                     log: loaded.log.clone(),
+                    share: Rc::default(),
                 };
                 (name, Rc::new(service))
             })
@@ -262,6 +271,16 @@ impl Site {
     /// Writes a request's line.
     pub(crate) fn write_line(&self, line: Access) {
         self.generation.log.access(line);
+    }
+
+    /// A place at its service for a request that waits; `None`: the service has as many as are left for all.
+    fn turn(&self, later: &Later) -> Option<Turn> {
+        let service = &self.way(later.way)?.service;
+        let turn = Turns::here().pass_on(&service.share);
+        if turn.is_none() {
+            service.count_late();
+        }
+        turn
     }
 
     fn number(&self) -> u64 {

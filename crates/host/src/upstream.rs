@@ -89,6 +89,8 @@ pub enum UpstreamError {
         server: Arc<str>,
         source: hyper::Error,
     },
+    #[error("host: the heads of {server}'s answer have more than 128 KiB")]
+    Heads { server: Arc<str> },
     #[error("host: {server} switched to a protocol that nobody asked for")]
     Switched { server: Arc<str> },
     #[error("host: {server} did not answer in time; raise answer-time if that was meant")]
@@ -118,6 +120,7 @@ impl UpstreamError {
             | Self::Tls { .. }
             | Self::Closed { .. }
             | Self::Malformed { .. }
+            | Self::Heads { .. }
             | Self::Switched { .. } => StatusCode::BAD_GATEWAY,
             Self::ConnectTime { .. } | Self::AnswerTime { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::RequestBody { .. } => StatusCode::BAD_REQUEST,

@@ -192,7 +192,10 @@ async fn wait_for_limit(sweep: &Sweep) {
         (sweep.shared.connections.load(Ordering::Relaxed) >= most).then_some(most)
     };
     let Some(most) = is_full() else { return };
-    sweep.tell(Notice::ConnectionsFull(most));
+    sweep.tell(match sweep.bounds().has_few_descriptors {
+        true => Notice::DescriptorsExhausted,
+        false => Notice::ConnectionsFull(most),
+    });
     while is_full().is_some() {
         sweep.room().await;
     }

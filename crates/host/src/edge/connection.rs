@@ -23,7 +23,14 @@ use hyper::{
 };
 use palisade_filter::Peer;
 use rustls::{ProtocolVersion, ServerConfig};
-use std::{future::poll_fn, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+};
 use tokio::io::AsyncReadExt;
 use tokio_rustls::TlsAcceptor;
 
@@ -119,7 +126,14 @@ pub(super) fn begin<G: Guests>(
     tls: Option<Arc<ServerConfig>>,
     guests: &Rc<G>,
 ) {
-    let watched = Watched::new(guests.sweep(), tls.is_some());
+    let sweep = guests.sweep();
+    let Some(whose) = sweep.client(client.map(|client| client.ip())) else {
+        // It has more than are left for all others: let it close some.
+        sweep.figures.refused.add(1);
+        sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        return;
+    };
+    let watched = Watched::new(sweep, whose, tls.is_some());
     let peer = Peer {
         address: client,
         local_address: local_address(&stream, listener),
@@ -245,6 +259,7 @@ async fn drive<C: Future>(
     finish: impl Fn(Pin<&mut C>),
 ) {
     poll_fn(|context| {
+        watch.begin_turn();
         let verdict = watch.verdict(context);
         if matches!(verdict, Verdict::Drop | Verdict::Reset) {
             return Poll::Ready(());
@@ -276,7 +291,11 @@ async fn answer<G: Guests>(
     let (mut parts, body) = request.into_parts();
     let mut account = client.guests.open(&client.peer, &parts);
     let is_head = parts.method == Method::HEAD;
-    let (mut response, fault) = match check(&parts, body.size_hint().exact(), &bounds) {
+    let checked = match open.has_turn() {
+        true => check(&parts, body.size_hint().exact(), &bounds),
+        false => Err(StatusCode::SERVICE_UNAVAILABLE),
+    };
+    let (mut response, fault) = match checked {
         Err(status) => {
             client.watch.sweep().figures.refused.add(1);
             (refusal(status, true), None)
@@ -362,6 +381,10 @@ fn refusal(status: StatusCode, close: bool) -> Response<Body> {
     if close {
         set_close(&mut response);
     }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let later = HeaderValue::from_static("1");
+        response.headers_mut().insert(header::RETRY_AFTER, later);
+    }
     response
 }
 
@@ -372,6 +395,7 @@ fn text_of(refused: StatusCode) -> &'static str {
         StatusCode::PAYLOAD_TOO_LARGE => "the body of this request is too long\n",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "this request has too many header fields\n",
         StatusCode::NOT_IMPLEMENTED => "no transfer coding but chunked is understood\n",
+        StatusCode::SERVICE_UNAVAILABLE => "too many requests are under way\n",
         StatusCode::BAD_GATEWAY => "the service answered with something that is not HTTP\n",
         _ => "this request could be understood in more than one way\n",
     }

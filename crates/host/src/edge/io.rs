@@ -234,10 +234,11 @@ impl hyper::rt::Read for Wire {
             wire.tell_late(context);
             return Poll::Ready(Ok(()));
         }
-        let count = match &mut wire.transport {
+        let transport = &mut wire.transport;
+        let count = wire.watch.read_in_turn(context, |context| match transport {
             Transport::Plain(socket) => poll_read(Pin::new(socket), context, &mut buffer),
             Transport::Tls(stream) => poll_read(Pin::new(stream), context, &mut buffer),
-        };
+        });
         match ready!(count)? {
             0 => wire.read_end = true,
             _ => wire.watch.read(),
@@ -252,7 +253,10 @@ impl hyper::rt::Write for Wire {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.transport.poll_write(context, bytes)
+        let wire = &mut *self;
+        let transport = &mut wire.transport;
+        let write = |context: &mut Context<'_>| transport.poll_write(context, bytes);
+        wire.watch.write_in_turn(context, write)
     }
 
     fn poll_write_vectored(
@@ -260,10 +264,13 @@ impl hyper::rt::Write for Wire {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.transport {
+        let wire = &mut *self;
+        let transport = &mut wire.transport;
+        let write = |context: &mut Context<'_>| match transport {
             Transport::Plain(socket) => Pin::new(socket).poll_write_vectored(context, slices),
             Transport::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
+        };
+        wire.watch.write_in_turn(context, write)
     }
 
     fn is_write_vectored(&self) -> bool {

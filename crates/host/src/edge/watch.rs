@@ -5,16 +5,22 @@
 //! and could not have read what a client sent, is not charged to the client. A request costs a few stores,
 //! no timer.
 
+mod client;
 mod connection;
 mod held;
 mod wait;
 
+pub(super) use client::Client;
 pub(super) use connection::{OpenRequest, Verdict, Watch, Watched};
 pub(super) use held::{Held, Known, Stream};
 pub(super) use wait::Wait;
 
 use super::{EdgeFigures, Notice, Shared};
-use crate::config::Limits;
+use crate::{
+    config::Limits,
+    turns::{Descriptors, Turns},
+};
+use client::Clients;
 use slab::Slab;
 use std::{
     cell::{Cell, RefCell},
@@ -30,6 +36,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// How long a connection without a request is kept once the server stops, or others wait for room: long
 /// enough for a request that was sent before the client could know.
 const LAST_CALL: Ticks = 4;
+
+/// How long an answer may wait for a client that takes nothing of it, once there is little room left for requests.
+const SCARCE: Ticks = 8;
 
 type Ticks = u32;
 
@@ -49,10 +58,15 @@ pub(crate) struct Bounds {
     pub(super) underscores: bool,
     pub(super) body_bytes: u64,
     pub(super) connections: usize,
+    /// There would be room for more of them if the process might have more descriptors.
+    pub(super) has_few_descriptors: bool,
 }
 
 impl Bounds {
-    fn new(limits: &Limits) -> Self {
+    /// Makes room for the requests of one of so many workers, too.
+    fn of_worker(limits: &Limits, workers: usize) -> Self {
+        let descriptors = Descriptors::of_process(limits.connections);
+        Turns::here().set_most(descriptors.requests / workers);
         Self {
             header: ticks(limits.header_time),
             idle: ticks(limits.idle_time),
@@ -60,7 +74,8 @@ impl Bounds {
             headers: limits.headers,
             underscores: limits.underscores,
             body_bytes: limits.body_bytes,
-            connections: limits.connections,
+            connections: descriptors.clients,
+            has_few_descriptors: descriptors.clients < limits.connections,
         }
     }
 }
@@ -76,6 +91,8 @@ pub(crate) struct Sweep {
     bounds: Cell<Bounds>,
     stopping: Cell<bool>,
     connections: RefCell<Slab<Rc<Watch>>>,
+    clients: Clients,
+    workers: usize,
     waits: RefCell<Slab<Rc<Wait>>>,
     /// There is something to look at again.
     begun: Notify,
@@ -92,15 +109,18 @@ pub(crate) struct Sweep {
 impl Sweep {
     pub(crate) fn new(
         limits: &Limits,
+        workers: usize,
         shared: Arc<Shared>,
         figures: Arc<EdgeFigures>,
         noticed: Noticed,
     ) -> Rc<Self> {
         Rc::new(Self {
             now: Cell::new(0),
-            bounds: Cell::new(Bounds::new(limits)),
+            bounds: Cell::new(Bounds::of_worker(limits, workers)),
             stopping: Cell::new(false),
             connections: RefCell::default(),
+            clients: Clients::default(),
+            workers,
             waits: RefCell::default(),
             begun: Notify::new(),
             room: Notify::new(),
@@ -113,7 +133,7 @@ impl Sweep {
     }
 
     pub(crate) fn set_limits(&self, limits: &Limits) {
-        self.bounds.set(Bounds::new(limits));
+        self.bounds.set(Bounds::of_worker(limits, self.workers));
     }
 
     pub(super) fn bounds(&self) -> Bounds {
@@ -202,8 +222,17 @@ impl Sweep {
         } else {
             bounds.idle
         };
+        let body = match Turns::here().are_scarce() {
+            true => bounds.body.min(SCARCE),
+            false => bounds.body,
+        };
+        let bounds = Bounds {
+            idle,
+            body,
+            ..bounds
+        };
         for (_, watch) in self.connections.borrow().iter() {
-            watch.look(Bounds { idle, ..bounds });
+            watch.look(bounds);
         }
         for (_, wait) in self.waits.borrow().iter() {
             wait.look(self.now.get(), bounds.body);

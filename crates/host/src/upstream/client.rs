@@ -19,7 +19,7 @@ use super::{
     replay::{Replay, Spares},
     tally::Tally,
     tls::Roots,
-    wire::{SharedWire, Wire},
+    wire::{MOST_HEAD, SharedWire, Wire},
 };
 use crate::{body::Body, config::Server};
 use http::{Request, Response, StatusCode};
@@ -337,6 +337,7 @@ impl Pool {
             return Err(self.closed(None));
         };
         let (request, body_end) = patience::watch(request);
+        link.wire.expect_head();
         let answer = link
             .sender
             .borrow_mut()
@@ -346,7 +347,13 @@ impl Pool {
             return Err(self.closed(None));
         };
         match patience::within(times.answer, body_end, answer).await {
-            Waited::Answered(Ok(response)) => self.accept(response),
+            Waited::Answered(Ok(response)) => {
+                link.wire.has_head();
+                self.accept(response)
+            }
+            Waited::Answered(Err(_)) if link.wire.is_overrun() => Err(UpstreamError::Heads {
+                server: Arc::clone(&self.name),
+            }),
             Waited::Answered(Err(mut error)) => {
                 attempt.request = error.take_message().map(patience::unwatch);
                 Err(self.failed(error.into_error()))
@@ -395,7 +402,10 @@ impl Pool {
             server: Arc::clone(&self.name),
         })??;
         let wire = SharedWire::new(wire);
-        let made = http1::Builder::new().handshake(wire.clone()).await;
+        let made = http1::Builder::new()
+            .max_buf_size(MOST_HEAD)
+            .handshake(wire.clone())
+            .await;
         let (sender, connection) = made.map_err(|error| self.failed(error))?;
         let link = Rc::new(Link {
             sender: RefCell::new(Some(sender)),
@@ -543,6 +553,7 @@ impl Future for Driver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.link.wire.begin_turn();
         // An error is the request's to tell, if there is one.
         if Pin::new(&mut self.connection).poll(context).is_ready() {
             self.link.close();

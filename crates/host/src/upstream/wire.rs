@@ -6,14 +6,14 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use palisade_policy::Transport;
 use rustix::{io::Errno, net::RecvFlags};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io::{self, IoSlice},
     net::SocketAddr,
     path::Path,
     pin::Pin,
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
@@ -30,9 +30,24 @@ pub(super) enum Wire {
     Unix(UnixStream),
 }
 
+/// Bytes of a server that are read before others have their turn.
+const MOST_READ: usize = 128 << 10;
+
+/// Bytes of an answer's head, and of all interim ones before it (RFC 9110, section 15.2: any number may come).
+pub(super) const MOST_HEAD: usize = 128 << 10;
+
 /// One that hyper drives, and that can be looked at in between.
 #[derive(Clone, Debug)]
-pub(super) struct SharedWire(Rc<RefCell<Wire>>);
+pub(super) struct SharedWire(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    wire: RefCell<Wire>,
+    /// Bytes that may still come of a head; `None`: it is there.
+    head: Cell<Option<usize>>,
+    /// Bytes that may still be read in this turn.
+    turn: Cell<usize>,
+}
 
 impl Wire {
     /// Connects.
@@ -118,7 +133,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 impl SharedWire {
     pub(super) fn new(wire: Wire) -> Self {
-        Self(Rc::new(RefCell::new(wire)))
+        Self(Rc::new(Shared {
+            wire: RefCell::new(wire),
+            head: Cell::new(None),
+            turn: Cell::new(MOST_READ),
+        }))
+    }
+
+    /// A request goes out: a head is to come.
+    pub(super) fn expect_head(&self) {
+        self.0.head.set(Some(MOST_HEAD));
+    }
+
+    /// It is there.
+    pub(super) fn has_head(&self) {
+        self.0.head.set(None);
+    }
+
+    /// Whether more came than a head may have.
+    pub(super) fn is_overrun(&self) -> bool {
+        self.0.head.get() == Some(0)
+    }
+
+    /// The connection has its turn.
+    pub(super) fn begin_turn(&self) {
+        self.0.turn.set(MOST_READ);
+    }
+
+    fn read(&self, count: usize) {
+        let Shared { head, turn, .. } = &*self.0;
+        turn.set(turn.get().saturating_sub(count));
+        head.set(head.get().map(|left| left.saturating_sub(count)));
     }
 
     /// Whether the other end has closed it, or said something that nobody asked for. One that hyper has
@@ -126,7 +171,7 @@ impl SharedWire {
     pub(super) fn is_stale(&self) -> bool {
         let mut byte = [0; 1];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let wire = self.0.borrow();
+        let wire = self.0.wire.borrow();
         let peeked = match &*wire {
             Wire::Tcp(stream) => rustix::net::recv(stream, &mut byte[..], flags),
             Wire::Tls(stream) => rustix::net::recv(stream.get_ref().0, &mut byte[..], flags),
@@ -141,7 +186,7 @@ impl SharedWire {
     }
 
     fn with<T>(&self, act: impl FnOnce(Pin<&mut dyn Stream>) -> T) -> T {
-        match &mut *self.0.borrow_mut() {
+        match &mut *self.0.wire.borrow_mut() {
             Wire::Tcp(stream) => act(Pin::new(stream)),
             Wire::Tls(stream) => act(Pin::new(stream)),
             Wire::Unix(stream) => act(Pin::new(stream)),
@@ -155,7 +200,16 @@ impl Read for SharedWire {
         context: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        self.with(|stream| poll_read(stream, context, &mut buffer).map_ok(|_| ()))
+        if self.is_overrun() {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        if self.0.turn.get() == 0 {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let count = ready!(self.with(|stream| poll_read(stream, context, &mut buffer)))?;
+        self.read(count);
+        Poll::Ready(Ok(()))
     }
 }
 

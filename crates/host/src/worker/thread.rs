@@ -74,6 +74,7 @@ impl<S: Serve> Worker<S> {
     fn new(seat: Seat, first: &Swap<S::Generation>) -> Rc<Self> {
         let sweep = Sweep::new(
             &first.limits,
+            seat.count,
             Arc::clone(&seat.shared),
             Arc::clone(&seat.figures),
             Arc::clone(&seat.noticed),

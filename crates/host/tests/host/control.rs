@@ -426,11 +426,8 @@ fn a_server_without_descriptors_waits_and_goes_on() {
         clients.first().unwrap(),
         "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     );
-    // A file takes a descriptor, too.
-    assert!(
-        answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 1\r\n"),
-        "{answer}"
-    );
+    // A file takes a descriptor, too: some are kept back for those who are in.
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     drop(clients);
     assert_eq!(server.page(), "one");
     server.signal(Signal::TERM);

@@ -226,6 +226,23 @@ fn answers_before_the_answer_are_passed_over() {
     });
 }
 
+/// Any number may come, and each is read; but not for ever, and not while others wait.
+#[test]
+fn answers_before_the_answer_come_to_an_end() {
+    let server = Fake::start(|mut connection| {
+        connection.head();
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+        while connection.say(&interim) {}
+    });
+    on_worker(async {
+        let upstream = upstream(&[server.address()]);
+        let error = ask(&upstream, post("/")).await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Heads { .. }), "{error}");
+        assert_eq!(error.status(), StatusCode::BAD_GATEWAY);
+        server.ends().await;
+    });
+}
+
 #[test]
 fn a_switch_of_protocols_that_nobody_asked_for_is_no_answer() {
     let server = Fake::start(|mut connection| {

@@ -1,8 +1,10 @@
 //! One connection, as the sweep sees it, and its requests.
 
-use super::{Bounds, Sweep, Ticks, held::HeldAnswers};
+use super::{Bounds, Client, Sweep, Ticks, held::HeldAnswers};
+use crate::turns::Turn;
 use std::{
     cell::{Cell, RefCell},
+    io,
     rc::Rc,
     sync::atomic::Ordering,
     task::{Context, Poll, Waker},
@@ -14,6 +16,11 @@ const LINGER: Ticks = 8;
 /// Requests given up by the client within one tick that end an HTTP/2 connection: a client that asks and
 /// resets makes work without ever waiting for it (CVE-2023-44487).
 const MOST_ABORTS: u32 = 256;
+
+/// Bytes of one connection that are read and written before the others have their turn: PINGs alone, and their
+/// answers, could keep a worker busy for as long as they come.
+const MOST_READ: usize = 64 << 10;
+const MOST_WRITTEN: usize = 512 << 10;
 
 /// What a connection is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +55,7 @@ pub(in crate::edge) enum Verdict {
 /// One connection, as the sweep sees it.
 pub(in crate::edge) struct Watch {
     sweep: Rc<Sweep>,
+    client: Rc<Client>,
     key: Cell<usize>,
     phase: Cell<Phase>,
     since: Cell<Ticks>,
@@ -59,6 +67,8 @@ pub(in crate::edge) struct Watch {
     aborts: Cell<u32>,
     verdict: Cell<Verdict>,
     waker: RefCell<Option<Waker>>,
+    /// Bytes that may still be read and written before others have their turn.
+    left: (Cell<usize>, Cell<usize>),
 }
 
 /// Keeps a connection in its worker's books. Dropping it takes it out.
@@ -66,10 +76,12 @@ pub(in crate::edge) struct Watched(pub(in crate::edge) Rc<Watch>);
 
 impl Watched {
     /// Begins to watch a connection. `shared.connections` has counted it.
-    pub(in crate::edge) fn new(sweep: &Rc<Sweep>, handshake: bool) -> Self {
+    pub(in crate::edge) fn new(sweep: &Rc<Sweep>, client: Rc<Client>, handshake: bool) -> Self {
+        Sweep::client_came(&client);
         let now = sweep.now.get();
         let watch = Rc::new(Watch {
             sweep: Rc::clone(sweep),
+            client,
             key: Cell::new(0),
             phase: Cell::new(if handshake {
                 Phase::Handshake
@@ -84,6 +96,7 @@ impl Watched {
             aborts: Cell::new(0),
             verdict: Cell::new(Verdict::Keep),
             waker: RefCell::new(None),
+            left: (Cell::new(MOST_READ), Cell::new(MOST_WRITTEN)),
         });
         let key = sweep.connections.borrow_mut().insert(Rc::clone(&watch));
         watch.key.set(key);
@@ -102,6 +115,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         let sweep = &self.0.sweep;
         sweep.connections.borrow_mut().try_remove(self.0.key.get());
+        sweep.client_went(&self.0.client);
         sweep.figures.connections.set(key_count(sweep));
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         sweep.room.notify_waiters();
@@ -264,6 +278,30 @@ impl Watch {
         }
     }
 
+    /// The connection has its turn.
+    pub(in crate::edge) fn begin_turn(&self) {
+        self.left.0.set(MOST_READ);
+        self.left.1.set(MOST_WRITTEN);
+    }
+
+    /// Reads, unless this connection's turn is over: then it has another one after all others.
+    pub(in crate::edge) fn read_in_turn(
+        &self,
+        context: &mut Context<'_>,
+        read: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        in_turn(&self.left.0, context, read)
+    }
+
+    /// The same, of writing.
+    pub(in crate::edge) fn write_in_turn(
+        &self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        in_turn(&self.left.1, context, write)
+    }
+
     /// The verdict, also of those to come: the connection's task is woken.
     pub(in crate::edge) fn verdict(&self, context: &mut Context<'_>) -> Verdict {
         let mut waker = self.waker.borrow_mut();
@@ -298,10 +336,28 @@ impl Watch {
     }
 }
 
+fn in_turn(
+    left: &Cell<usize>,
+    context: &mut Context<'_>,
+    act: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
+) -> Poll<io::Result<usize>> {
+    if left.get() == 0 {
+        context.waker().wake_by_ref();
+        return Poll::Pending;
+    }
+    let done = act(context);
+    if let Poll::Ready(Ok(count)) = &done {
+        left.set(left.get().saturating_sub(*count));
+    }
+    done
+}
+
 /// A request under way. Dropping it ends it.
 pub(in crate::edge) struct OpenRequest {
     watch: Rc<Watch>,
     answered: bool,
+    /// `None`: its client has too many of them, or all have.
+    turn: Option<Turn>,
 }
 
 impl OpenRequest {
@@ -310,7 +366,13 @@ impl OpenRequest {
         Self {
             watch: Rc::clone(watch),
             answered: false,
+            turn: watch.client.turn(),
         }
+    }
+
+    /// Whether there is room for it.
+    pub(in crate::edge) fn has_turn(&self) -> bool {
+        self.turn.is_some()
     }
 
     pub(in crate::edge) fn watch(&self) -> &Rc<Watch> {
@@ -326,5 +388,41 @@ impl OpenRequest {
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.watch.close_request(self.answered);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    struct Woken(AtomicU32);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// However much there is to read: others come in between, and then it goes on by itself.
+    #[test]
+    fn a_connection_has_its_turn_and_no_more() {
+        let woken = Arc::new(Woken(AtomicU32::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let left = Cell::new(MOST_READ);
+        let mut bytes = 0;
+        while left.get() > 0 {
+            let read = in_turn(&left, &mut context, |_| Poll::Ready(Ok(16 << 10)));
+            assert!(read.is_ready());
+            bytes += 16 << 10;
+        }
+        assert_eq!((bytes, woken.0.load(Ordering::Relaxed)), (MOST_READ, 0));
+        let again = in_turn(&left, &mut context, |_| panic!("it reads"));
+        assert!(again.is_pending());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
     }
 }

@@ -1,13 +1,20 @@
 //! Too many connections, too few descriptors.
 
 use super::{
+    http2::{begin_with_window, get_frame, is_served},
     limits::{wait_until, wait_until_gone},
     stand_in::{Server, short},
 };
-use crate::raw_http::get;
+use crate::raw_http::{Client, get};
 use palisade_host::config::Limits;
 use rustix::process::{Resource, Rlimit};
-use std::{fs, process::Command, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 #[test]
 fn clients_wait_while_every_connection_is_taken() {
@@ -154,7 +161,7 @@ fn run_out_of_descriptors() {
     };
     rustix::process::setrlimit(Resource::Nofile, limit).expect("a limit");
     rustix::net::connect(&socket, &server.address()).expect("the kernel lets it in");
-    let mut waiting = crate::raw_http::Client::over(std::net::TcpStream::from(socket));
+    let mut waiting = Client::over(std::net::TcpStream::from(socket));
     waiting.send(get("/"));
     // Those that are there are served, and the server does not turn in circles.
     let before = processor_time();
@@ -186,6 +193,71 @@ fn processor_time() -> Duration {
         time.tv_sec.unsigned_abs(),
         u32::try_from(time.tv_nsec).unwrap_or(0),
     )
+}
+
+/// A client that has many answers made and takes none of them has its share, and nobody else waits for that.
+#[test]
+fn who_takes_no_answers_keeps_nobody_from_descriptors() {
+    in_a_child("who_takes_no_answers_keeps_nobody_from_descriptors", || {
+        let limit = Rlimit {
+            current: Some(256),
+            maximum: rustix::process::getrlimit(Resource::Nofile).maximum,
+        };
+        rustix::process::setrlimit(Resource::Nofile, limit).expect("a limit");
+        let server = Server::start(Limits::default());
+        // Clients are of the same process: they have their sockets before.
+        let others: Vec<_> = (2..10).map(socket_of).collect();
+        let mut greedy: Vec<_> = (0..9).map(|_| begin_with_window(&server, 0)).collect();
+        let mut held = 0;
+        for client in &mut greedy {
+            let streams = (0..100).map(|number| 2 * number + 1);
+            let asked = streams.flat_map(|stream| get_frame(stream, "/file"));
+            client.send(asked.collect::<Vec<_>>());
+            held += (0..100).filter(|_| is_served(client)).count();
+        }
+        assert!((8..200).contains(&held), "{held} of 900 answers are held");
+        for socket in others {
+            let began = Instant::now();
+            rustix::net::connect(&socket, &server.address()).expect("the kernel lets it in");
+            let mut other = Client::over(std::net::TcpStream::from(socket));
+            assert_eq!(other.get("/file-once").status, 200);
+            assert!(began.elapsed() < Duration::from_secs(5), "it waited");
+        }
+    });
+}
+
+#[test]
+fn a_client_has_no_more_connections_than_are_left() {
+    let server = Server::start(Limits {
+        connections: 400,
+        ..Limits::default()
+    });
+    let mut greedy: Vec<_> = (0..400).map(|_| server.connect()).collect();
+    let is_in =
+        |client: &mut Client| client.try_send(get("/")).is_ok() && client.read_exactly(8).is_ok();
+    let count = greedy
+        .iter_mut()
+        .filter_map(|client| is_in(client).then_some(()))
+        .count();
+    // Each of the two workers leaves as much as it gives.
+    assert!((128..=270).contains(&count), "{count}");
+    let socket = socket_of(2);
+    rustix::net::connect(&socket, &server.address()).expect("the kernel lets it in");
+    let mut other = Client::over(std::net::TcpStream::from(socket));
+    assert_eq!(other.get("/").text(), "first");
+    drop(greedy);
+    wait_until("one alone is in", || {
+        server.figure(|figures| figures.connections.get()) == 1
+    });
+    assert_eq!(server.connect().get("/").text(), "first", "it may again");
+}
+
+/// A client's socket, whose address is 127.0.0.`number`.
+fn socket_of(number: u8) -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketType, bind, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&socket, &SocketAddr::from(([127, 0, 0, number], 0))).expect("an address");
+    socket
 }
 
 #[test]

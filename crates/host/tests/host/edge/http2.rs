@@ -265,13 +265,13 @@ fn begin_with_settings(server: &Server, settings: &[u8]) -> Client {
 }
 
 /// A client that lets so many bytes of each answer come. RFC 9113, section 6.5.2.
-fn begin_with_window(server: &Server, bytes: u32) -> Client {
+pub(super) fn begin_with_window(server: &Server, bytes: u32) -> Client {
     const INITIAL_WINDOW_SIZE: [u8; 2] = [0, 4];
     let settings = [&INITIAL_WINDOW_SIZE[..], &bytes.to_be_bytes()].concat();
     begin_with_settings(server, &settings)
 }
 
-fn get_frame(stream: u32, path: &str) -> Vec<u8> {
+pub(super) fn get_frame(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, &get_head(path))
 }
 
@@ -533,7 +533,7 @@ fn two_lengths_are_refused() {
 }
 
 /// Whether the next stream is answered with 200, `0x88` in HPACK.
-fn is_served(client: &mut Client) -> bool {
+pub(super) fn is_served(client: &mut Client) -> bool {
     loop {
         match read_frame(client) {
             Some((HEADERS, _, payload)) => return payload.first() == Some(&0x88),

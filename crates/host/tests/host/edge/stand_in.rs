@@ -62,7 +62,9 @@ impl Serve for StandIn {
             "/walls" => Response::new(Body::from(Bytes::from(try_walls().await))),
             "/forever" => std::future::pending().await,
             "/stalled" => Response::new(Body::new(Stalled { has_begun: false })),
-            "/endless" => Response::new(Body::new(Endless)),
+            "/file-once" => file_once(),
+            "/file" => Response::new(Body::new(Endless::of_file())),
+            "/endless" => Response::new(Body::new(Endless::default())),
             "/switch" => {
                 let mut response = Response::new(Body::Empty);
                 *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -167,8 +169,24 @@ impl http_body::Body for Stalled {
     }
 }
 
-/// A body without end.
-struct Endless;
+/// An answer for which a file is opened.
+fn file_once() -> Response<Body> {
+    let mut response = Response::new(Body::Empty);
+    if std::fs::File::open("/dev/null").is_err() {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+/// A body without end, which may hold a descriptor.
+#[derive(Default)]
+struct Endless(#[expect(dead_code, reason = "it is held")] Option<std::fs::File>);
+
+impl Endless {
+    fn of_file() -> Self {
+        Self(std::fs::File::open("/dev/null").ok())
+    }
+}
 
 impl http_body::Body for Endless {
     type Data = Bytes;

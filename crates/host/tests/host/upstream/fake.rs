@@ -237,9 +237,9 @@ impl Connection {
         }
     }
 
-    /// A client that is gone does not mind.
-    pub(super) fn say(&mut self, text: &str) {
-        let _ = self.stream.write_all(text.as_bytes());
+    /// Whether the client is still there; one that is gone does not mind.
+    pub(super) fn say(&mut self, text: &str) -> bool {
+        self.stream.write_all(text.as_bytes()).is_ok()
     }
 
     /// Waits until the client has closed its end.
