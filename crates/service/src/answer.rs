@@ -4,13 +4,14 @@ use crate::{
     Fault,
     component::{Isolation, Pre},
     drive::{End, Head, Run},
+    idle,
     state::{State, TURN_TICKS, make_store, take_apart},
     worker::{Kept, Shared},
 };
 use http::{header::HOST, request::Parts, uri::Authority};
-use std::{pin::Pin, rc::Rc};
+use std::{pin::Pin, rc::Rc, time::Instant};
 use tokio::sync::oneshot;
-use wasmtime::Store;
+use wasmtime::{PoolConcurrencyLimitError, Store};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::{
     Error, FieldMap, WasiBody, WasiHttpView,
@@ -89,16 +90,11 @@ async fn run_fresh(shared: Rc<Shared>, request: Request, head: SendHead) -> End 
     let Pre::Preview2(pre) = &shared.loaded.pre else {
         return End::default();
     };
-    let mut store = match new_store(&shared, pre.engine()) {
-        Ok(store) => store,
+    let Kept { mut store, proxy } = match make_instance(&shared, pre).await {
+        Ok(made) => made,
         Err(error) => return End::failed(&error),
     };
-    let result = async {
-        let proxy = pre.instantiate_async(&mut store).await?;
-        call(&mut store, &proxy, request, head).await
-    }
-    .await;
-    match result {
+    match call(&mut store, &proxy, request, head).await {
         Err(error) if !error.is::<I32Exit>() => End::failed(&error),
         result => End {
             exit: result
@@ -121,7 +117,7 @@ async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
             kept.store.set_hostcall_fuel(crate::limits::HOST_CALL_BYTES);
             Ok(kept)
         }
-        None => make_kept(&shared, pre).await,
+        None => make_instance(&shared, pre).await,
     };
     let mut kept = match kept {
         Ok(kept) => kept,
@@ -146,10 +142,22 @@ async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
     }
 }
 
-async fn make_kept(shared: &Shared, pre: &ProxyPre<State>) -> wasmtime::Result<Kept> {
-    let mut store = new_store(shared, pre.engine())?;
-    let proxy = pre.instantiate_async(&mut store).await?;
-    Ok(Kept { store, proxy })
+/// A new instance. Where the pool has none left, those that wait for a request give way.
+async fn make_instance(shared: &Shared, pre: &ProxyPre<State>) -> wasmtime::Result<Kept> {
+    let until = Instant::now() + shared.loaded.share.wait_time;
+    loop {
+        let mut store = new_store(shared, pre.engine())?;
+        match pre.instantiate_async(&mut store).await {
+            Ok(proxy) => return Ok(Kept { store, proxy }),
+            Err(error) if !error.is::<PoolConcurrencyLimitError>() => return Err(error),
+            Err(error) => {
+                shared.give_back(take_apart(store).context);
+                if !idle::make_room(pre.engine(), until).await {
+                    return Err(error);
+                }
+            }
+        }
+    }
 }
 
 fn new_store(shared: &Shared, engine: &wasmtime::Engine) -> wasmtime::Result<Store<State>> {

@@ -93,6 +93,15 @@ pub(crate) enum Pre {
     Preview3(ServicePre<State>),
 }
 
+impl Pre {
+    pub(crate) fn engine(&self) -> &wasmtime::Engine {
+        match self {
+            Self::Preview2(pre) => pre.engine(),
+            Self::Preview3(pre) => pre.engine(),
+        }
+    }
+}
+
 /// A component with its imports and its policy. Clones share it; each thread that serves has a
 /// [`Worker`](crate::Worker) of its own.
 #[derive(Clone)]

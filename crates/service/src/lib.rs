@@ -48,6 +48,7 @@ mod context;
 mod drive;
 mod fault;
 mod host;
+mod idle;
 mod journal;
 mod limits;
 mod open;

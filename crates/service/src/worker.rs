@@ -8,6 +8,7 @@ use crate::{
     context::Context,
     drive::Drive,
     host::{Host, Stream},
+    idle::{self, Idle},
     limits::{Held, Until},
     request_body,
     sends::Sends,
@@ -27,7 +28,7 @@ use std::{
 use wasmtime::Store;
 use wasmtime_wasi_http::p2::bindings::Proxy;
 
-/// Contexts, and instances where they are kept, that wait for a request.
+/// Contexts that wait for a request.
 const MOST_IDLE: usize = 64;
 
 /// What answers the requests of one thread. It is to be used below a tokio runtime of that thread alone
@@ -49,7 +50,7 @@ pub(crate) struct Shared {
     /// What [`Host::memory`] was told last.
     told_held: Cell<u64>,
     contexts: RefCell<Vec<Context>>,
-    kept: RefCell<Vec<Kept>>,
+    pub(crate) idle: Idle,
 }
 
 /// An instance that waits for its next request.
@@ -68,6 +69,7 @@ impl Worker {
         let loaded = Arc::clone(component.loaded());
         let context = Context::new(&loaded.reach, Rc::clone(&host))
             .map_err(|error| LoadError::Folder(format!("{error:#}")))?;
+        let idle = Idle::new(loaded.pre.engine());
         let shared = Shared {
             timer: loaded.timer.of_thread(),
             places: Places::new(loaded.share),
@@ -78,7 +80,7 @@ impl Worker {
             held: Held::default(),
             told_held: Cell::new(0),
             contexts: RefCell::new(vec![context]),
-            kept: RefCell::default(),
+            idle,
         };
         Ok(Self {
             shared: Rc::new(shared),
@@ -170,16 +172,13 @@ impl Shared {
 
     /// An instance that waits.
     pub(crate) fn take_kept(&self) -> Option<Kept> {
-        self.kept.borrow_mut().pop()
+        self.idle.take()
     }
 
     /// Its request is over, without a fault.
-    pub(crate) fn keep(&self, kept: Kept) {
+    pub(crate) fn keep(self: &Rc<Self>, kept: Kept) {
         kept.store.data().context.journal.finish();
-        let mut idle = self.kept.borrow_mut();
-        if idle.len() < MOST_IDLE {
-            idle.push(kept);
-        }
+        idle::keep(self, kept);
     }
 
     /// Tells the server what instances hold, if that changed.

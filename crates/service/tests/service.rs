@@ -41,6 +41,8 @@ fn main() -> ExitCode {
         calls("many", requests_at_one_time_have_instances_of_their_own),
         calls("share", one_service_leaves_instances_to_others),
         calls("turn", requests_wait_for_an_instance_in_order),
+        calls("idle", instances_that_wait_give_way),
+        calls("idle-elsewhere", instances_of_another_thread_give_way),
         calls("busy", who_waits_too_long_is_told_to_come_again),
         calls("full", a_pool_that_is_full_is_no_fault_of_guests),
         calls("trap", a_trap_is_an_error_with_its_backtrace),
@@ -374,6 +376,79 @@ fn requests_wait_for_an_instance_in_order(component: &Loaded) {
         assert_eq!(first.await.unwrap().status(), StatusCode::OK);
         assert_eq!(second.await.unwrap().status(), StatusCode::OK);
     });
+}
+
+/// Fills a pool of four with instances that are kept and wait.
+async fn fill(service: &Stage) {
+    let (mut bodies, mut answers) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let (parts, body) = stage::channel();
+        parts.data("begun");
+        bodies.push(parts);
+        let answer = service.ask_async(stage::request("/echo", body)).await;
+        answers.push(answer.expect("an answer"));
+    }
+    drop(bodies);
+    for answer in answers {
+        let collected = answer.into_body().collect().await;
+        assert_eq!(collected.unwrap().to_bytes(), "begun");
+    }
+}
+
+fn kept_in(engine: &Engine, component: &Loaded) -> Stage {
+    let share = Share {
+        instances: 4,
+        wait_time: LONG,
+    };
+    Stage::in_pool(engine, component, share, Isolation::Kept)
+}
+
+/// A pool is not its first guest's for good: fresh and kept ones of others find room.
+fn instances_that_wait_give_way(_: &Loaded) {
+    let (engine, component) = pool_of(4);
+    let first = kept_in(&engine, &component);
+    let second = kept_in(&engine, &component);
+    let share = Share {
+        instances: 4,
+        wait_time: LONG,
+    };
+    let fresh = Stage::sharing(&engine, &component, share);
+    first.run(async {
+        fill(&first).await;
+        let held = first.figures().memory_bytes;
+        let hello = fresh.ask_async(stage::request("/hello", stage::whole("")));
+        assert_eq!(hello.await.unwrap().status(), StatusCode::OK);
+        assert!(first.figures().memory_bytes < held, "one has gone");
+        fill(&second).await;
+        fill(&first).await;
+    });
+    let figures = first.figures();
+    assert_eq!((figures.faults, figures.restarted), (0, 0));
+}
+
+fn instances_of_another_thread_give_way(_: &Loaded) {
+    let (engine, component) = pool_of(4);
+    let (filled, is_filled) = tokio::sync::oneshot::channel();
+    let (end, is_over) = tokio::sync::oneshot::channel::<()>();
+    let elsewhere = {
+        let (engine, component) = (engine.clone(), component.clone());
+        std::thread::spawn(move || {
+            let service = kept_in(&engine, &component);
+            service.run(async {
+                fill(&service).await;
+                filled.send(()).expect("somebody waits");
+                let _ = is_over.await;
+            });
+        })
+    };
+    let here = kept_in(&engine, &component);
+    here.run(async {
+        is_filled.await.expect("it is filled");
+        fill(&here).await;
+    });
+    drop(end);
+    elsewhere.join().expect("no panic");
+    assert_eq!(here.figures().faults, 0);
 }
 
 fn who_waits_too_long_is_told_to_come_again(component: &Loaded) {

@@ -118,7 +118,16 @@ impl Stage {
         component: &wasmtime::component::Component,
         share: Share,
     ) -> Self {
-        let isolation = Isolation::Fresh;
+        Self::in_pool(engine, component, share, Isolation::Fresh)
+    }
+
+    /// The same, with instances that wait for a next request or do not.
+    pub(crate) fn in_pool(
+        engine: &Engine,
+        component: &wasmtime::component::Component,
+        share: Share,
+        isolation: Isolation,
+    ) -> Self {
         Self::of(Component::new(
             engine,
             component,
