@@ -19,7 +19,7 @@ use palisade_host::{
 };
 use palisade_process::{Launcher, Machine};
 use palisade_wasm::programs::Programs;
-use std::{env, fs, path::Path, pin::pin, rc::Rc, sync::Arc, task::Poll};
+use std::{env, fs, num::NonZeroUsize, path::Path, pin::pin, rc::Rc, sync::Arc, task::Poll};
 
 /// Two callbacks that do nothing.
 const NULL: &str = r#"(module
@@ -117,6 +117,7 @@ fn generation(folder: &Path) -> Generation {
     let tools = Tools {
         programs: Programs::find(Some(built)).expect("the compiler"),
         machine: launcher.machine().clone(),
+        workers: NonZeroUsize::MIN,
         supervisor: Supervisor::start(launcher).expect("a supervisor"),
         caches: Some(folder.join("caches")),
         engine: Engine::shared().expect("an engine"),

@@ -11,7 +11,10 @@ use crate::{
     upstream::{Client, Settings, Times, UpstreamError},
 };
 use http::{Request, Response, StatusCode};
-use palisade_engine::service::{self, Engine};
+use palisade_engine::{
+    places::Share,
+    service::{self, Engine},
+};
 use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};
 use palisade_policy::HostName;
@@ -58,7 +61,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads what was compiled as a service.
+    /// Loads what was compiled as a service. `bound` gives what it has of a pool of so many instances.
     ///
     /// # Errors
     ///
@@ -67,6 +70,7 @@ impl Loaded {
         code: &Code,
         settings: &config::Component,
         service: &config::Service,
+        bound: impl FnOnce(Share, u32) -> Share,
         log: Log,
     ) -> Result<Self, ComponentError> {
         let engine = Engine::shared()?;
@@ -75,8 +79,8 @@ impl Loaded {
             config::Isolation::Kept => Isolation::Kept,
         };
         let loaded = engine.load(code)?;
-        let component =
-            Component::new(&engine, &loaded, &service.policy, isolation, settings.share)?;
+        let share = bound(settings.share, engine.options().instances);
+        let component = Component::new(&engine, &loaded, &service.policy, isolation, share)?;
         Ok(Self {
             component,
             budget: Budget::new(service.faults),

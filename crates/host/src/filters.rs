@@ -13,7 +13,9 @@
 //! their headers it does once more, and what it had finished stays done.
 
 mod leave;
+pub(crate) mod reach;
 mod surroundings;
+pub(crate) mod trial;
 
 pub(crate) use leave::{Lease, left};
 
@@ -25,6 +27,7 @@ use crate::{
     log::{Level, Line, Log},
     upstream::Client,
 };
+use palisade_network::{Network, SystemResolver};
 use palisade_engine::places::{NoPlace, Place, Places, Share};
 use palisade_filter::{
     Action, Direction, Exchange, Fault, FaultKind, Filter, Instance, LocalResponse, Notify, Part,
@@ -58,6 +61,8 @@ pub(crate) struct Loaded {
     pub(crate) body_bytes: usize,
     /// The servers that it may call, by the names that it calls them.
     pub(crate) upstreams: BTreeMap<String, Server>,
+    /// What its connections to them are judged by.
+    pub(crate) rules: Network,
     /// Its lines.
     pub(crate) log: Log,
 }
@@ -66,7 +71,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Slot {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) figures: Arc<GuestFigures>,
-    client: Client,
+    pub(crate) client: Client,
     live: RefCell<Option<Rc<Live>>>,
     /// Of instances that requests have for themselves.
     places: Rc<Places>,
@@ -85,11 +90,13 @@ pub(crate) enum NoInstance {
 }
 
 impl Slot {
-    fn new(loaded: &Arc<Loaded>, figures: Arc<GuestFigures>, client: &Client) -> Rc<Self> {
+    fn new(loaded: &Arc<Loaded>, figures: Arc<GuestFigures>) -> Rc<Self> {
+        let resolver = Arc::new(SystemResolver::default());
         Rc::new(Self {
             loaded: Arc::clone(loaded),
             figures,
-            client: client.clone(),
+            // Of its own: no other guest's connections, and no names but those that are granted.
+            client: Client::new(reach::settings(&loaded.rules, resolver)),
             live: RefCell::default(),
             places: Places::new(loaded.share),
             has_started: Cell::new(false),
@@ -426,7 +433,7 @@ impl Live {
         let Some(slot) = self.slot.upgrade() else {
             return;
         };
-        let answer = surroundings::make_call(&slot.loaded, &slot.client, asked).await;
+        let answer = surroundings::make_call(&slot, asked).await;
         drop(slot);
         self.calls.borrow_mut().retain(|call| call.token != token);
         // The callback may look at the exchange that it was made for.

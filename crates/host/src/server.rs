@@ -9,7 +9,7 @@ use crate::{
     program::Supervisor,
     reload::{Control, Load, Put, ServeError, Serving, files_of},
     site::{self, Generation, Site, Tools},
-    worker::Workers,
+    worker::{self, Workers},
 };
 use palisade_engine::guest::Engine;
 use palisade_filter::{Shared, SharedBounds};
@@ -106,14 +106,15 @@ struct Server {
     tools: Arc<Tools>,
     workers: Option<Workers<Site>>,
     generation: Option<Arc<Generation>>,
-    count: Option<NonZeroUsize>,
 }
 
 impl Server {
     fn new(file: &ConfigFile, options: &Options) -> Result<Self, ServeError> {
         let failed = |error: &dyn std::error::Error| ServeError::Load(describe(error));
         let launcher = Arc::new(Launcher::new(Machine::probe()));
+        let count = worker::count_threads(options.workers.or(file.config.workers));
         let tools = Tools {
+            workers: count,
             programs: Programs::find(None).map_err(|error| failed(&error))?,
             machine: launcher.machine().clone(),
             supervisor: Supervisor::start(launcher).map_err(|error| failed(&error))?,
@@ -127,7 +128,6 @@ impl Server {
             tools: Arc::new(tools),
             workers: None,
             generation: None,
-            count: options.workers.or(file.config.workers),
         })
     }
 
@@ -171,7 +171,7 @@ impl Serving for Server {
         let noticed = self.noticed();
         let put = match &mut self.workers {
             Some(workers) => workers.swap(next, &edge),
-            none => Workers::start(next, &edge, self.count, noticed).map(|workers| {
+            none => Workers::start(next, &edge, Some(self.tools.workers), noticed).map(|workers| {
                 *none = Some(workers);
             }),
         };

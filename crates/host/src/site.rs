@@ -302,7 +302,7 @@ impl Kept {
         let mut leases = self.leases.iter().filter_map(Weak::upgrade);
         leases
             .find(|lease| Arc::ptr_eq(&lease.loaded, loaded))
-            .unwrap_or_else(|| Lease::new(loaded, figures, &self.client))
+            .unwrap_or_else(|| Lease::new(loaded, figures))
     }
 
     /// A component: the one that there is, if it is the same. Its bounds hold for what it still has under way, too.

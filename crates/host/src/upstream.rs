@@ -112,6 +112,18 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// Whether whoever asked may not reach that server.
+    pub(crate) fn is_denial(&self) -> bool {
+        match self {
+            Self::Resolve { source, .. } => matches!(source, ResolveError::Withheld(_)),
+            // The kernel's own refusal has a number.
+            Self::Connect { source, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied && source.raw_os_error().is_none()
+            }
+            _ => false,
+        }
+    }
+
     /// What the client is answered.
     pub fn status(&self) -> StatusCode {
         match self {

@@ -92,6 +92,13 @@ struct Swap<G> {
     done: replies::Sender<()>,
 }
 
+/// So many threads, or as many as there are processors for this process.
+pub(crate) fn count_threads(count: Option<NonZeroUsize>) -> NonZeroUsize {
+    count
+        .or_else(|| std::thread::available_parallelism().ok())
+        .unwrap_or(NonZeroUsize::MIN)
+}
+
 impl<S: Serve> Workers<S> {
     /// Starts `count` workers, or as many as there are processors for this process, and returns when all serve.
     ///
@@ -106,9 +113,7 @@ impl<S: Serve> Workers<S> {
         count: Option<NonZeroUsize>,
         noticed: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Result<Self, EdgeError> {
-        let count = count
-            .or_else(|| std::thread::available_parallelism().ok())
-            .map_or(1, NonZeroUsize::get);
+        let count = count_threads(count).get();
         let shared = Arc::new(Shared::default());
         let noticed: Noticed = Arc::new(noticed);
         let workers: Result<_, EdgeError> = (0..count)

@@ -79,16 +79,30 @@ pub enum ResolveError {
         "getent(1) is not in /usr/bin, and this name needs it: install the C library's programs"
     )]
     NoProgram,
+    /// All that it stands for is not public, and nobody may be led there by a name.
+    #[error(
+        "it stands for {} alone, which no name may lead to: grant the address itself, if that is meant",
+        listed(.0)
+    )]
+    Withheld(Vec<IpAddr>),
     /// The lookup itself failed.
     #[error("the lookup failed in palisade itself; please report it")]
     Broken,
+}
+
+fn listed(addresses: &[IpAddr]) -> String {
+    let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    match texts.is_empty() {
+        true => "no address".into(),
+        false => texts.join(", "),
+    }
 }
 
 impl ResolveError {
     /// Whose fault it is.
     pub fn fault(&self) -> &'static str {
         match self {
-            Self::NotFound => "policy",
+            Self::NotFound | Self::Withheld(_) => "policy",
             Self::NoAnswer(_) | Self::NoProgram => "host",
             Self::Broken => "wall",
         }

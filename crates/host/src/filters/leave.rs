@@ -3,7 +3,7 @@
 //! That is not done on a request's way: whoever has a lease last only begins it.
 
 use super::{Live, Loaded, Slot};
-use crate::{figures::GuestFigures, upstream::Client};
+use crate::figures::GuestFigures;
 use std::{
     cell::RefCell,
     future::poll_fn,
@@ -29,12 +29,8 @@ thread_local! {
 pub(crate) struct Lease(Rc<Slot>);
 
 impl Lease {
-    pub(crate) fn new(
-        loaded: &Arc<Loaded>,
-        figures: Arc<GuestFigures>,
-        client: &Client,
-    ) -> Rc<Self> {
-        Rc::new(Self(Slot::new(loaded, figures, client)))
+    pub(crate) fn new(loaded: &Arc<Loaded>, figures: Arc<GuestFigures>) -> Rc<Self> {
+        Rc::new(Self(Slot::new(loaded, figures)))
     }
 
     /// Has the filter leave, if it has a kept instance: on a task of its own.

@@ -6,7 +6,7 @@ use super::{Loaded, Slot};
 use crate::{
     body::Body,
     log::{Level, Line},
-    upstream::{Client, Times},
+    upstream::{Times, UpstreamError},
 };
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response};
@@ -150,13 +150,9 @@ fn log_level(level: LogLevel) -> Level {
 }
 
 /// Makes a call; `None`: there was no answer.
-pub(super) async fn make_call(
-    loaded: &Loaded,
-    client: &Client,
-    mut asked: Asked,
-) -> Option<HttpCallAnswer> {
+pub(super) async fn make_call(slot: &Slot, mut asked: Asked) -> Option<HttpCallAnswer> {
     let call = &mut asked.call;
-    let server = loaded.upstreams.get(&call.upstream)?;
+    let server = slot.loaded.upstreams.get(&call.upstream)?;
     let (parts, body) = mem::take(&mut call.request).into_parts();
     let request = Request::from_parts(parts, Body::Whole(body));
     let answer = async {
@@ -164,10 +160,25 @@ pub(super) async fn make_call(
             connect: call.timeout,
             answer: call.timeout,
         };
-        let response = client.send(server, request, &times).await.ok()?;
-        whole(response).await
+        match slot.client.send(server, request, &times).await {
+            Ok(response) => whole(response).await,
+            Err(error) => {
+                note(slot, &error);
+                None
+            }
+        }
     };
     tokio::time::timeout(call.timeout, answer).await.ok()?
+}
+
+/// That nobody answers is the guest's to tell; that it may not ask is its owner's to know.
+fn note(slot: &Slot, error: &UpstreamError) {
+    if error.is_denial() {
+        slot.figures.denials.add(1);
+        slot.loaded
+            .log
+            .write(Line::new(Level::Warn, error.to_string()));
+    }
 }
 
 async fn whole(response: Response<Body>) -> Option<HttpCallAnswer> {

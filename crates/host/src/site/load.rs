@@ -15,9 +15,12 @@ use crate::{
     upstream,
 };
 use bytes::Bytes;
-use palisade_engine::guest::{self, Engine, Limits};
+use palisade_engine::{
+    guest::{self, Engine, Limits},
+    places::Share,
+};
 use palisade_filter::{Bounds, Filter, Settings, Shared};
-use palisade_network::{Resolve, SystemResolver};
+use palisade_network::{NetworkError, Resolve, SystemResolver};
 use palisade_policy::{Capability, ConnectGrant, HostPattern, Policy, Transport};
 use palisade_process::{
     Machine, ThisHost,
@@ -35,6 +38,7 @@ use rustix::fs::Stat;
 use std::{
     collections::BTreeMap,
     net::IpAddr,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -94,6 +98,13 @@ pub enum LoadError {
         source: guest::LoadError,
     },
     #[error("{guest}: {source}")]
+    Trial {
+        guest: String,
+        source: filters::trial::TrialError,
+    },
+    #[error("{guest}: {source}")]
+    Network { guest: String, source: NetworkError },
+    #[error("{guest}: {source}")]
     Filter {
         guest: String,
         source: palisade_filter::LoadError,
@@ -134,6 +145,8 @@ pub struct Tools {
     pub machine: Machine,
     /// Where compiled code is kept; `None`: where the user's caches are.
     pub caches: Option<PathBuf>,
+    /// How many threads serve.
+    pub workers: NonZeroUsize,
     /// Where filters' instances live.
     pub engine: Engine,
     /// What filters share.
@@ -144,6 +157,18 @@ pub struct Tools {
     pub registry: Arc<Registry>,
     /// The server's log.
     pub log: Log,
+}
+
+impl Tools {
+    /// What one guest may have on each worker of a pool of so many: half of the pool on all of them together, so that no
+    /// guest and none of its clients takes the whole.
+    pub(super) fn bounded(&self, share: Share, instances: u32) -> Share {
+        let most = instances as usize / 2 / self.workers;
+        Share {
+            instances: share.instances.min(most.max(1)),
+            ..share
+        }
+    }
 }
 
 /// A service, as far as all workers share it.
@@ -469,17 +494,31 @@ fn load_filter(
         source,
     })?;
     let filter_of_module = Filter::load(&program, settings(name, filter), &tools.shared);
+    let filter_of_module = filter_of_module.map_err(|source| LoadError::Filter {
+        guest: guest(),
+        source,
+    })?;
+    let upstreams = upstreams(filter, config);
+    let names = upstreams.keys().cloned().collect();
+    let started = filters::trial::start(&program, settings(name, filter), names);
+    started.map_err(|source| LoadError::Trial {
+        guest: guest(),
+        source,
+    })?;
+    let grants = &filter.policy.grants.connect;
+    let rules = filters::reach::rules(upstreams.values(), grants, &SystemResolver::default());
     Ok(filters::Loaded {
-        filter: filter_of_module.map_err(|source| LoadError::Filter {
-            guest: guest(),
-            source,
-        })?,
+        filter: filter_of_module,
         isolation: filter.isolation,
-        share: filter.share,
+        share: tools.bounded(filter.share, tools.engine.options().instances),
         on_failure: filter.on_failure,
         budget: Budget::new(filter.faults),
         body_bytes: filter.body_bytes,
-        upstreams: upstreams(filter, config),
+        upstreams,
+        rules: rules.map_err(|source| LoadError::Network {
+            guest: guest(),
+            source,
+        })?,
         log: tools
             .log
             .of_guest(GuestKind::Filter, name, filter.log.as_deref())?,
@@ -644,7 +683,8 @@ fn load_component(
         tools,
         || format!("service {name}"),
     )?;
-    let loaded = component::Loaded::new(&code, component, service, log.clone());
+    let bound = |share, instances| tools.bounded(share, instances);
+    let loaded = component::Loaded::new(&code, component, service, bound, log.clone());
     let loaded = loaded.map_err(|source| LoadError::Component {
         guest: format!("service {name}"),
         source,

@@ -90,7 +90,8 @@ async fn connect_to_any(
     settings: &Settings,
     (host, port): (&str, u16),
 ) -> Result<TcpStream, UpstreamError> {
-    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    // Unless one of them is tried.
+    let mut failure = io::Error::from(io::ErrorKind::PermissionDenied);
     for address in names.addresses(name, host).await?.iter() {
         let address = SocketAddr::new(*address, port);
         // A name may stand for several addresses, not all of them granted at this port.

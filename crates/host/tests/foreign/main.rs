@@ -117,12 +117,18 @@ fn main() {
         .chain(instances)
         .chain(blame)
         .map(|(name, test)| own_trial(name, test));
+    let by_name = own_trial(
+        "hostile/names-lead-to-no-own-service".into(),
+        hostile::a_name_leads_to_no_own_service,
+    );
+    let why_not = hostile::own_name().is_none().then_some("needs a name of 127.0.0.1's in /etc/hosts");
+    let by_name = ignore(by_name, NO_WASM_GUESTS.or(why_not));
     let attacks = FilterAttack::ALL.iter().map(|attack| {
         own_trial(format!("hostile/{}", attack.name()), move || {
             hostile::attack_ends_well(*attack);
         })
     });
-    let trials = foreign.chain(own).chain(attacks).collect();
+    let trials = foreign.chain(own).chain([by_name]).chain(attacks).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 

@@ -175,7 +175,8 @@ fn encode_addresses(answer: &Result<Answer, ResolveError>) -> Vec<u8> {
             bytes.extend(why.bytes().take(MOST_BYTES - 1));
         }
         Err(ResolveError::NoProgram) => bytes.push(b'0'),
-        Err(ResolveError::Broken) => bytes.push(b'!'),
+        // Nothing is withheld before a grant is looked at.
+        Err(ResolveError::Broken | ResolveError::Withheld(_)) => bytes.push(b'!'),
     }
     bytes
 }
