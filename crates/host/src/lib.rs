@@ -30,6 +30,7 @@ mod request;
 pub mod route;
 pub mod server;
 pub mod site;
+mod stamp;
 mod turns;
 pub mod upstream;
 pub mod worker;

@@ -58,10 +58,16 @@ pub use service::ProgramService;
 pub use shared::{Figures, State};
 pub use supervisor::Supervisor;
 
-use crate::config::{self, Address, FaultBudget};
+use crate::{
+    config::{self, Address, FaultBudget},
+    stamp::Stamp,
+};
 use palisade_policy::Policy;
 use palisade_process::Machine;
-use palisade_wasm::{guest::GuestPlanError, launch::StartError};
+use palisade_wasm::{
+    guest::{GuestPlan, GuestPlanError},
+    launch::StartError,
+};
 use shared::Shared;
 use std::{
     io,
@@ -101,6 +107,11 @@ pub trait Output: Send + Sync {
 pub enum ProgramError {
     #[error("policy: the command is empty; name a program")]
     NoCommand,
+    #[error(
+        "policy: the guest finds no program {0:?}: install it, correct `command`, or grant the folder that it lies in for \
+         reading"
+    )]
+    Missing(String),
     #[error(transparent)]
     Plan(#[from] GuestPlanError),
     #[error(transparent)]
@@ -115,6 +126,17 @@ pub enum ProgramError {
     NoSupervisor,
 }
 
+/// Files, and which they were.
+type Files = Vec<(PathBuf, Option<Stamp>)>;
+
+fn files(plan: &GuestPlan) -> Files {
+    let stamped = |path: PathBuf| {
+        let stamp = Stamp::of(&path);
+        (path, stamp)
+    };
+    plan.fixed_files().into_iter().map(stamped).collect()
+}
+
 /// A program as a service, for all workers. Dropping it ends the program once nobody is inside any more.
 ///
 /// Made, opened and begun one after the other: what is only loaded, and may never serve, touches nothing that
@@ -124,6 +146,8 @@ pub struct Program {
     shared: Arc<Shared>,
     /// Where clients reach it without the server, once that is open.
     listener: OnceLock<Arc<direct::Listener>>,
+    /// What it is started from, as it was when this was planned.
+    files: Files,
     /// Its end is the supervisor's sign that nobody needs the program.
     needed: watch::Sender<()>,
 }
@@ -140,9 +164,14 @@ impl Program {
         machine: &Machine,
     ) -> Result<Self, ProgramError> {
         let shared = Arc::new(Shared::new(settings, output)?);
-        shared.recipe.plan(machine)?;
+        let files = files(&shared.recipe.plan(machine)?);
+        if files.is_empty() {
+            let command = shared.settings.program.command.first();
+            return Err(ProgramError::Missing(command.cloned().unwrap_or_default()));
+        }
         Ok(Self {
             shared,
+            files,
             listener: OnceLock::new(),
             needed: watch::Sender::new(()),
         })
@@ -182,6 +211,12 @@ impl Program {
     /// What it was made with: one whose settings are the same need not be made anew.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// Whether a start would still find the program, and what its arguments name, as it was.
+    pub fn is_current(&self, machine: &Machine) -> bool {
+        let plan = self.shared.recipe.plan(machine);
+        plan.is_ok_and(|plan| files(&plan) == self.files)
     }
 
     /// What it does, has done and has cost until now.

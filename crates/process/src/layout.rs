@@ -7,7 +7,7 @@
 use crate::{
     host::{Found, Host, Kind, Mount},
     plan::{Attributes, Placeholder, PlanError, Step},
-    view::{self, Check, Piece},
+    view::{self, Check, Piece, normalized},
     wire::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
 use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, UnixGrant};
@@ -385,8 +385,18 @@ impl Layout {
         self.nearest(path.ancestors().skip(1))
     }
 
+    /// Where the first link on the way that is made for the domain leads.
+    pub(crate) fn follow(&self, path: &Path) -> Option<PathBuf> {
+        path.ancestors().find_map(|ancestor| {
+            let target = self.symlinks.get(ancestor)?;
+            let folder = ancestor.parent().unwrap_or(Path::new("/"));
+            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            Some(normalized(&join(&folder.join(target), rest)))
+        })
+    }
+
     /// Where on the host the guest's `path` lies, if it lies there.
-    fn host_path(&self, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn host_path(&self, path: &Path) -> Option<PathBuf> {
         path.ancestors()
             .find_map(|ancestor| match self.places.get(ancestor) {
                 Some(Place::Host(host)) => {

@@ -10,6 +10,7 @@ mod enforcement;
 mod environment;
 mod error;
 mod landlock;
+mod program;
 
 pub use crate::reach::Relied;
 pub use attributes::Attributes;

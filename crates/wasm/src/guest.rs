@@ -14,7 +14,10 @@ use palisade_process::{
 };
 use palisade_wall::Command;
 use serde::Serialize;
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// Every step of one launch, behind one of the walls.
 #[derive(Clone, Debug, Serialize)]
@@ -77,6 +80,16 @@ impl GuestPlan {
         match self {
             Self::Process(plan) => plan,
             Self::Wasm(plan) => &plan.worker,
+        }
+    }
+
+    /// Files of the host's that every start of this plan executes or is told of and that the guest cannot change: the
+    /// program, and what its arguments name. None: there is no program.
+    pub fn fixed_files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Process(plan) if plan.find_program().is_none() => Vec::new(),
+            Self::Process(plan) => plan.fixed_files(),
+            Self::Wasm(plan) => vec![plan.module.path.clone()],
         }
     }
 

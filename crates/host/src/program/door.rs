@@ -191,6 +191,11 @@ impl Door {
             .compare_exchange(from as u8, to as u8, order, order);
     }
 
+    /// Whether the process that has the listener has.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::SeqCst)
+    }
+
     /// It refused a connection: whoever comes waits until the supervisor has seen to it.
     pub(super) fn refused(&self) {
         for open in [Access::Started, Access::Proven] {

@@ -23,6 +23,9 @@ const MOST_DRAIN: Duration = Duration::from_secs(60);
 /// The same, when it is replaced because it is not well: it may not answer them at all.
 const MOST_DRAIN_OF_UNWELL: Duration = Duration::from_secs(10);
 
+/// How long a request waits for a back-off to be over.
+const MOST_WAIT: Duration = Duration::from_secs(1);
+
 /// Processes of one program that may be ending beside the one that serves.
 const MOST_ENDING: usize = 4;
 
@@ -38,6 +41,8 @@ pub(super) struct Life {
     ending: JoinSet<()>,
     /// Ends that nobody asked for, one after the other.
     failures: u32,
+    /// Those of them, up to the last, before which nobody had an answer.
+    mute_lives: u32,
     faults: VecDeque<Instant>,
     has_run: bool,
 }
@@ -67,7 +72,12 @@ enum After {
     /// Nobody will need it.
     Unneeded,
     /// It failed: after so long, for this reason.
-    Died { lived: Duration, reason: String },
+    Died {
+        lived: Duration,
+        reason: String,
+        /// Nobody has had an answer of it.
+        is_mute: bool,
+    },
     /// It could not even be started.
     NotStarted(String),
 }
@@ -87,6 +97,7 @@ impl Life {
             door: None,
             ending: JoinSet::new(),
             failures: 0,
+            mute_lives: 0,
             faults: VecDeque::new(),
             has_run: false,
         }
@@ -134,24 +145,30 @@ impl Life {
                 Some(listener) => self.run_direct(listener).await,
                 None => self.run_once().await,
             };
-            let (reason, is_hopeless) = match after {
+            let (reason, is_hopeless, has_run) = match after {
                 After::Idle => return true,
                 After::Unneeded => return false,
-                After::Died { lived, reason } => {
+                After::Died {
+                    lived,
+                    reason,
+                    is_mute,
+                } => {
                     if lived >= self.settings().program.back_off_most {
                         self.failures = 0;
                     }
-                    (reason, false)
+                    self.mute_lives = if is_mute { self.mute_lives + 1 } else { 0 };
+                    // A first start that fails costs no request.
+                    (reason, self.mute_lives > 1, true)
                 }
                 After::NotStarted(reason) => {
                     self.shared.died(&reason);
-                    (reason, true)
+                    (reason, true, false)
                 }
             };
             if !self.rest(&reason, is_hopeless).await {
                 return false;
             }
-            if is_hopeless && listener.is_none() && !self.shared.is_wanted() {
+            if !has_run && listener.is_none() && !self.shared.is_wanted() {
                 return true;
             }
         }
@@ -160,6 +177,7 @@ impl Life {
     /// Waits before the next start; `false` when there is to be none.
     async fn rest(&mut self, reason: &str, is_hopeless: bool) -> bool {
         let rest = self.back_off();
+        let is_hopeless = is_hopeless || rest > MOST_WAIT;
         let text = format!("{reason}; it is started again in {} ms", rest.as_millis());
         self.shared.output.notice(&text);
         let until = Instant::now() + rest;
@@ -243,9 +261,10 @@ impl Life {
         self.shared.show(View::Open(Arc::clone(&door)));
         match self.watch(&mut guest, &door).await {
             WhyEnded::Died => {
+                let is_mute = !door.has_answered();
                 door.close();
                 self.door = Some(door);
-                self.account_death(born, guest).await
+                self.account_death(born, guest, is_mute).await
             }
             WhyEnded::Mute => {
                 // What waits at the door has not been looked at, and is the next one's.
@@ -255,14 +274,20 @@ impl Life {
                 let lived = born.elapsed();
                 let pid = guest.pid();
                 self.shared.ended(pid, guest.kill().await.as_ref().ok());
-                After::Died { lived, reason }
+                After::Died {
+                    lived,
+                    reason,
+                    is_mute: true,
+                }
             }
             WhyEnded::Unwell(why) => {
                 let reason = self.fail(&why);
+                let is_mute = !door.has_answered();
                 self.retire(guest, door, MOST_DRAIN_OF_UNWELL, true);
                 After::Died {
                     lived: born.elapsed(),
                     reason,
+                    is_mute,
                 }
             }
             WhyEnded::Idle => {
@@ -284,7 +309,7 @@ impl Life {
     }
 
     /// Notes an end that nobody asked for.
-    async fn account_death(&self, born: Instant, guest: Guest) -> After {
+    async fn account_death(&self, born: Instant, guest: Guest, is_mute: bool) -> After {
         let lived = born.elapsed();
         let pid = guest.pid();
         let report = guest.report().await;
@@ -294,6 +319,7 @@ impl Life {
         After::Died {
             lived,
             reason: format!("guest: {} {how}", self.settings().name),
+            is_mute,
         }
     }
 
@@ -376,7 +402,7 @@ impl Life {
             }
         };
         if !is_idle {
-            return self.account_death(born, guest).await;
+            return self.account_death(born, guest, false).await;
         }
         self.failures = 0;
         self.finish(guest).await;

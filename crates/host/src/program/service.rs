@@ -124,7 +124,16 @@ impl ProgramService {
             },
         };
         let way_in = &visit.way_in;
-        let answer = way_in.pool.send(&self.client, attempt, &times).await;
+        let sending = way_in.pool.send(&self.client, attempt, &times);
+        let answer = match visit.is_proven {
+            true => sending.await,
+            // A request that waits for it to accept is not the next process's as well.
+            false => tokio::select! {
+                biased;
+                answer = sending => answer,
+                why = self.is_hopeless() => Err(why),
+            },
+        };
         match answer {
             Ok(response) => {
                 // Looked at anew: there may be another process since the request came.
@@ -158,6 +167,16 @@ impl ProgramService {
         resting(&reason, left)
     }
 
+    /// Waits until there is no point in waiting.
+    async fn is_hopeless(&self) -> UpstreamError {
+        let mut view = self.program.shared.view.subscribe();
+        let is_hopeless = |view: &View| matches!(view, View::Resting { is_hopeless: true, .. });
+        match view.wait_for(is_hopeless).await.as_deref() {
+            Ok(View::Resting { until, reason, .. }) => resting(reason, left(*until)),
+            _ => self.not_ready("is gone"),
+        }
+    }
+
     /// By the way that is known, if it is still open.
     async fn enter(&self) -> Result<Visit, UpstreamError> {
         if let Some(visit) = self.way_in.borrow().as_ref().and_then(Visit::begin) {
@@ -187,7 +206,7 @@ impl ProgramService {
                     reason,
                     is_hopeless,
                 } => {
-                    let left = until.saturating_duration_since(std::time::Instant::now());
+                    let left = left(until);
                     if is_hopeless || Instant::now() + left >= deadline {
                         return Err(resting(&reason, left));
                     }
@@ -228,6 +247,10 @@ impl ProgramService {
             retry_after: Duration::ZERO,
         }
     }
+}
+
+fn left(until: std::time::Instant) -> Duration {
+    until.saturating_duration_since(std::time::Instant::now())
 }
 
 /// It ended or did not start, for a reason that says whose fault that is.

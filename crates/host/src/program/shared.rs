@@ -53,7 +53,7 @@ pub(super) enum View {
         until: Instant,
         /// Why it does not run.
         reason: Arc<str>,
-        /// There is no point in waiting: it did not even start.
+        /// There is no point in waiting: it did not start, dies before it answers, or is left alone for long.
         is_hopeless: bool,
     },
     /// Never again.

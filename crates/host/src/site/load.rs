@@ -12,6 +12,7 @@ use crate::{
     filters,
     log::{Level, Line, Log, LogError},
     program::{self, Program, ProgramError, Supervisor},
+    stamp::Stamp,
     upstream,
 };
 use bytes::Bytes;
@@ -34,7 +35,6 @@ use palisade_wasm::{
     module::{Module, ModuleError},
     programs::Programs,
 };
-use rustix::fs::Stat;
 use std::{
     collections::BTreeMap,
     net::IpAddr,
@@ -189,30 +189,6 @@ pub(super) enum Part {
 
 /// Which file stood behind each name when it was loaded.
 pub(super) type Stamps = BTreeMap<PathBuf, Stamp>;
-
-/// A file as it was: another one in its place has another stamp, and so has one that was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp([i128; 5]);
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        let Stat {
-            st_dev,
-            st_ino,
-            st_size,
-            st_mtime,
-            st_mtime_nsec,
-            ..
-        } = rustix::fs::stat(path).ok()?;
-        Some(Self([
-            st_dev.into(),
-            st_ino.into(),
-            st_size.into(),
-            st_mtime.into(),
-            st_mtime_nsec.into(),
-        ]))
-    }
-}
 
 /// Loads a configuration that was read from these files. What `previous` has loaded of the same file with the same settings is taken over.
 ///

@@ -29,7 +29,9 @@ pub(super) fn load_program(
         libexec: None,
     };
     match previous.and_then(LoadedService::program) {
-        Some(running) if *running.settings() == settings => Ok(Arc::clone(running)),
+        Some(running) if *running.settings() == settings && running.is_current(&tools.machine) => {
+            Ok(Arc::clone(running))
+        }
         _ => {
             let lines = Arc::new(Lines(log.clone()));
             Program::new(settings, lines, &tools.machine).map(Arc::new)

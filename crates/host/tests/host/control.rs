@@ -67,7 +67,7 @@ impl Stage {
         fs::rename(new, self.path("host.toml")).unwrap();
     }
 
-    fn command(&self, flags: &[&str]) -> Command {
+    pub(super) fn command(&self, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_palisade-host"));
         command
             .args(flags)

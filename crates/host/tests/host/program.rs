@@ -4,6 +4,7 @@ mod attacks;
 mod bodies;
 mod direct;
 mod end;
+mod replaced;
 mod whole;
 
 use super::upstream::fake::on_worker;
@@ -408,6 +409,29 @@ fn a_program_that_does_not_start_is_not_waited_for_for_ever() {
     });
 }
 
+/// Each of its processes dies before it has answered: also who stands in its queue is told, and not held until the time
+/// for a start is over.
+#[test]
+fn a_program_that_dies_at_each_start_holds_nobody() {
+    let mut settings = settings(&["refuse"]);
+    settings.program.start_time = Duration::from_secs(3600);
+    settings.program.back_off = Duration::from_millis(50);
+    settings.program.back_off_most = Duration::from_secs(3600);
+    let host = Host::start(settings);
+    on_worker(async {
+        let (one, two) = (host.service(), host.service());
+        let ask = async |service| {
+            let error = ask(service, Method::POST, "/", "text").await.unwrap_err();
+            assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
+            assert!(error.retry_after().is_some());
+        };
+        tokio::join!(ask(&one), ask(&one), ask(&two));
+        // Later ones are told at once, for as long as it rests.
+        host.becomes(|figures| figures.faults >= 2).await;
+        ask(&two).await;
+    });
+}
+
 #[test]
 fn a_first_start_that_fails_costs_no_request() {
     let folder = tempfile::tempdir().unwrap();
@@ -475,9 +499,24 @@ fn a_policy_that_cannot_be_carried_out_is_refused_when_it_is_loaded() {
     let refused = Program::new(settings.clone(), Arc::new(Heard::default()), &machine);
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("/no/such/folder"), "{error}");
-    settings.program.command.clear();
-    let refused = Program::new(settings, Arc::new(Heard::default()), &machine);
-    assert!(matches!(refused, Err(ProgramError::NoCommand)));
+    settings.policy.grants.files.pop();
+    let refused = |command: &[&str]| {
+        let mut settings = settings.clone();
+        settings.program.command = command.iter().map(|word| (*word).into()).collect();
+        Program::new(settings, Arc::new(Heard::default()), &machine)
+    };
+    assert!(matches!(refused(&[]), Err(ProgramError::NoCommand)));
+    let folder = served().parent().unwrap().to_str().unwrap().to_owned();
+    // Not there, not shown, no program, and in no folder of PATH.
+    for missing in ["/no/such/program", "/var/log", "/etc/hostname", "no-such-program"] {
+        let refused = refused(&[missing]);
+        assert!(matches!(refused, Err(ProgramError::Missing(_))), "{missing}");
+    }
+    assert!(matches!(refused(&[&folder]), Err(ProgramError::Missing(_))));
+    // The control: by its path, by a link and by its name.
+    for there in [served().to_str().unwrap(), "/bin/sh", "sh", "/usr/bin/env"] {
+        assert!(refused(&[there]).is_ok(), "{there}");
+    }
 }
 
 #[test]
