@@ -34,7 +34,7 @@ use std::{
     mem,
     pin::{Pin, pin},
     rc::{Rc, Weak},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 /// How often a callback is made again whose instance went down under another request.
@@ -104,6 +104,8 @@ pub(crate) struct Flow {
     holder: Option<usize>,
     /// An answer in place of the service's, from a filter that saw the request's body.
     early: Option<(usize, Verdict)>,
+    /// Filters look at the answer's body, and have not seen any of it.
+    has_body_to_come: bool,
     /// Itself, for the calls that its filters make.
     me: Weak<RefCell<Self>>,
 }
@@ -259,7 +261,51 @@ pub(crate) fn pass_response_at_once(
 /// The same of an answer that may have to wait.
 pub(crate) async fn pass_response(flow: &SharedFlow, answer: Response<Body>) -> Response<Body> {
     let count = flow.borrow().stations.len();
-    pass_response_from(flow, count, answer).await
+    let is_sized = answer.headers().contains_key(CONTENT_LENGTH);
+    let passed = pass_response_from(flow, count, answer).await;
+    let is_to_come = flow.borrow().has_body_to_come;
+    match is_to_come {
+        true => Box::pin(begin_body(flow, passed, is_sized)).await,
+        false => passed,
+    }
+}
+
+/// Has filters see the first part of a body, which is about to come where its length is known; of another one what came
+/// with its head, which whoever brings it hands over at its next turn.
+async fn begin_body(flow: &SharedFlow, answer: Response<Body>, is_sized: bool) -> Response<Body> {
+    let (head, mut body) = answer.into_parts();
+    body = match is_sized {
+        true => match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            None => Body::Empty,
+            Some(first) => Begun::body(first, body),
+        },
+        false => {
+            tokio::task::yield_now().await;
+            begin_at_once(flow, body)
+        }
+    };
+    let Some((at, verdict)) = flow.borrow_mut().early.take() else {
+        return Response::from_parts(head, body);
+    };
+    let (head, body) = verdict.into_response().into_parts();
+    flow.borrow_mut().exchange().response = Some(head);
+    give_response(flow, body, at, at)
+}
+
+/// Has filters see what is there of a body already, before its head goes out: nothing can take that back. Whoever is
+/// given the body polls it again, and is woken then.
+fn begin_at_once(flow: &SharedFlow, mut body: Body) -> Body {
+    if !matches!(body, Body::Other(_)) {
+        return body;
+    }
+    let context = &mut Context::from_waker(Waker::noop());
+    let polled = Pin::new(&mut body).poll_frame(context);
+    flow.borrow_mut().has_body_to_come = polled.is_pending();
+    match polled {
+        Poll::Pending => body,
+        Poll::Ready(None) => Body::Empty,
+        Poll::Ready(Some(first)) => Begun::body(first, body),
+    }
 }
 
 /// Waits for the service's answer, and for that of a filter that looks at the request's body. Once one is there,
@@ -413,8 +459,8 @@ fn give_response(
     Response::from_parts(parts, body)
 }
 
-/// The answer's body, through the stations below `placed`. A filter that sees the whole of it at once can still
-/// put another answer in its place.
+/// The answer's body, through the stations below `placed`. A filter that sees the whole of it at once, or the part that
+/// is there with the head, can still put another answer in its place.
 fn pass_response_body(
     flow: &SharedFlow,
     mut body: Body,
@@ -423,6 +469,10 @@ fn pass_response_body(
 ) -> (Body, usize) {
     loop {
         body = FilteredBody::wrap(flow, body, Direction::Response, 0..placed);
+        let is_seen = flow.borrow().may_change_length(Direction::Response, placed);
+        if is_seen {
+            body = begin_at_once(flow, body);
+        }
         let Some((at, verdict)) = flow.borrow_mut().early.take() else {
             return (body, end);
         };
@@ -537,6 +587,7 @@ impl Flow {
                 exchange: Some(exchange),
                 holder: None,
                 early: None,
+                has_body_to_come: false,
                 me: Weak::clone(me),
             })
         })

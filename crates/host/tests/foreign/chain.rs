@@ -9,7 +9,7 @@ use std::{
     fs,
     io::{Read, Write},
     os::unix::net::{UnixListener, UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::mpsc,
     thread,
     time::Instant,
@@ -59,6 +59,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
         "answer-of-one-that-failed",
         an_answer_of_a_filter_that_failed_is_nobodys,
     ),
+    ("failed-body", a_body_that_a_filter_fails_over_is_an_error),
     ("log", a_filter_can_log_sizes_and_the_status),
     ("reload", a_filter_that_a_reload_replaces_is_told),
     ("stop", a_filter_is_told_that_the_server_stops),
@@ -683,5 +684,56 @@ fn read_frame(stream: &mut UnixStream) -> Frame {
         kind,
         flags,
         stream: u32::from_be_bytes(at),
+    }
+}
+
+/// A service that sends these, and then nothing.
+fn send_in_parts(path: &Path, parts: &'static [&'static str]) {
+    let listener = UnixListener::bind(path).expect("listen");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut asked = Vec::new();
+            let mut byte = [0];
+            while !asked.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                asked.push(byte[0]);
+            }
+            for part in parts {
+                let _ = stream.write_all(part.as_bytes());
+            }
+            // It ends with its client.
+            let _ = stream.read(&mut byte);
+        }
+    });
+}
+
+/// A filter that fails over the first part of an answer's body has its client told so, and the log, however head and body
+/// come.
+fn a_body_that_a_filter_fails_over_is_an_error() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
+    const TOGETHER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
+    const CHUNKED: &str =
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\npart\r\n";
+    let ways: [&'static [&'static str]; 3] = [&[HEAD, "part"], &[TOGETHER], &[CHUNKED]];
+    for (isolation, parts) in ["fresh", "kept"]
+        .iter()
+        .flat_map(|isolation| ways.map(|parts| (isolation, parts)))
+    {
+        let ground = Ground::new();
+        let service = ground.folder().join("service");
+        send_in_parts(&service, parts);
+        let log = ground.folder().join("access.log");
+        let settings = format!("configuration = \"trap-in-body\"\nvm-configuration = \"trap-in-body\"\nisolation = \"{isolation}\"");
+        let ground = ground
+            .log_to(log.to_str().expect("Unicode"))
+            .text(&format!("[services.service]\nupstream = \"unix:{}\"", service.display()))
+            .filter("hostile", &served::filter(Filter::Hostile), &settings)
+            .route("/", &["hostile"], "service");
+        let server = ground.serve();
+        let answer = server.try_ask(&Request::new("GET", "/attack"));
+        let answer = answer.unwrap_or_else(|| panic!("no answer: {parts:?}, {isolation}"));
+        assert_eq!(answer.status, 500, "{parts:?}, {isolation}: {answer:?}");
+        let lines = || fs::read_to_string(&log).unwrap_or_default();
+        wait_until("a line", || lines().contains("/attack"));
+        assert!(lines().contains("status=500"), "{}", lines());
     }
 }

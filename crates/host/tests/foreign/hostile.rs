@@ -235,8 +235,7 @@ fn attack_once(attack: FilterAttack, server: &Server) {
         .is_some_and(|answer| answer.text() == "told");
     let is_fault = status.is_none_or(|status| status >= 500);
     let is_right = match end(attack) {
-        // Once the answer has begun, all that an error can be is its end.
-        End::Fault => is_fault || (!is_service && attack == FilterAttack::TrapInBody),
+        End::Fault => is_fault && (attack != FilterAttack::TrapInBody || status == Some(500)),
         End::Nothing | End::LateFault => is_service,
         End::Start => unreachable!("it is not loaded"),
         End::Answered => answer
