@@ -27,12 +27,12 @@ use crate::{
     log::{Level, Line, Log},
     upstream::Client,
 };
-use palisade_network::{Network, SystemResolver};
 use palisade_engine::places::{NoPlace, Place, Places, Share};
 use palisade_filter::{
     Action, Direction, Exchange, Fault, FaultKind, Filter, Instance, LocalResponse, Notify, Part,
     StreamId,
 };
+use palisade_network::{Network, SystemResolver};
 use std::{
     cell::{Cell, OnceCell, RefCell, RefMut},
     collections::BTreeMap,

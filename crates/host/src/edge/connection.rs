@@ -127,7 +127,7 @@ pub(super) fn begin<G: Guests>(
     guests: &Rc<G>,
 ) {
     let sweep = guests.sweep();
-    let Some(whose) = sweep.client(client.map(|client| client.ip())) else {
+    let Some(whose) = sweep.customer(client.map(|client| client.ip())) else {
         // It has more than are left for all others: let it close some.
         sweep.figures.refused.add(1);
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
@@ -289,6 +289,7 @@ async fn answer<G: Guests>(
 ) -> Result<Response<Sent>, Reset> {
     let bounds = client.watch.sweep().bounds();
     let (mut parts, body) = request.into_parts();
+    client.watch.asked(parts.version);
     let mut account = client.guests.open(&client.peer, &parts);
     let is_head = parts.method == Method::HEAD;
     let checked = match open.has_turn() {
@@ -315,6 +316,7 @@ async fn answer<G: Guests>(
         account.broke(BrokenBy::Filter);
         return Err(reset);
     }
+    client.watch.is_answered();
     take_out_body(&mut response, is_head);
     if !client.watch.is_http2() && client.watch.sweep().is_stopping() {
         set_close(&mut response);

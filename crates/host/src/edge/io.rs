@@ -5,8 +5,10 @@ use crate::io::poll_read;
 use bytes::{Buf, BytesMut};
 use hyper::rt::ReadBufCursor;
 use std::{
+    cell::RefCell,
     future::poll_fn,
     io::{self, IoSlice},
+    os::fd::{AsFd, BorrowedFd},
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -22,19 +24,31 @@ const HEAD_LATE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// An accepted connection.
-pub(super) enum Stream {
+pub(in crate::edge) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 /// An accepted connection that tells its watch what it takes.
 pub(super) struct Socket {
-    stream: Stream,
+    /// The watch looks at it, between two turns of the connection's.
+    stream: Rc<RefCell<Stream>>,
     watch: Rc<Watch>,
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
 }
 
 impl Socket {
     pub(super) fn new(stream: Stream, watch: Rc<Watch>) -> Self {
+        let stream = Rc::new(RefCell::new(stream));
+        watch.connect(Rc::downgrade(&stream));
         Self { stream, watch }
     }
 
@@ -51,7 +65,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.watch.present_verdict() == Verdict::Reset
-            && let Stream::Tcp(stream) = &self.stream
+            && let Stream::Tcp(stream) = &*self.stream.borrow()
         {
             // Else the kernel would keep trying to send what the client does not take.
             let _ = stream.set_zero_linger();
@@ -61,11 +75,11 @@ impl Drop for Socket {
 
 impl AsyncRead for Socket {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        match &mut *self.stream.borrow_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
         }
@@ -74,11 +88,11 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.stream {
+        let written = match &mut *self.stream.borrow_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         };
@@ -86,11 +100,11 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.stream {
+        let written = match &mut *self.stream.borrow_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         };
@@ -105,8 +119,8 @@ impl AsyncWrite for Socket {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self.stream.borrow_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }

@@ -7,11 +7,12 @@
 
 mod client;
 mod connection;
+mod customer;
 mod held;
 mod wait;
 
-pub(super) use client::Client;
 pub(super) use connection::{OpenRequest, Verdict, Watch, Watched};
+pub(super) use customer::Customer;
 pub(super) use held::{Held, Known, Stream};
 pub(super) use wait::Wait;
 
@@ -20,7 +21,7 @@ use crate::{
     config::Limits,
     turns::{Descriptors, Turns},
 };
-use client::Clients;
+use customer::Customers;
 use slab::Slab;
 use std::{
     cell::{Cell, RefCell},
@@ -91,7 +92,7 @@ pub(crate) struct Sweep {
     bounds: Cell<Bounds>,
     stopping: Cell<bool>,
     connections: RefCell<Slab<Rc<Watch>>>,
-    clients: Clients,
+    customers: Customers,
     workers: usize,
     waits: RefCell<Slab<Rc<Wait>>>,
     /// There is something to look at again.
@@ -119,7 +120,7 @@ impl Sweep {
             bounds: Cell::new(Bounds::of_worker(limits, workers)),
             stopping: Cell::new(false),
             connections: RefCell::default(),
-            clients: Clients::default(),
+            customers: Customers::default(),
             workers,
             waits: RefCell::default(),
             begun: Notify::new(),

@@ -9,7 +9,9 @@
 //! servers.
 
 use crate::{config::Server, upstream::Settings};
-use palisade_network::{Answer, Gate, NameRule, Network, NetworkError, Pins, Resolve, ResolveError};
+use palisade_network::{
+    Answer, Gate, NameRule, Network, NetworkError, Pins, Resolve, ResolveError,
+};
 use palisade_policy::{ConnectGrant, HostName, HostPattern, Ports, Transport};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},

@@ -170,7 +170,15 @@ impl ProgramService {
     /// Waits until there is no point in waiting.
     async fn is_hopeless(&self) -> UpstreamError {
         let mut view = self.program.shared.view.subscribe();
-        let is_hopeless = |view: &View| matches!(view, View::Resting { is_hopeless: true, .. });
+        let is_hopeless = |view: &View| {
+            matches!(
+                view,
+                View::Resting {
+                    is_hopeless: true,
+                    ..
+                }
+            )
+        };
         match view.wait_for(is_hopeless).await.as_deref() {
             Ok(View::Resting { until, reason, .. }) => resting(reason, left(*until)),
             _ => self.not_ready("is gone"),

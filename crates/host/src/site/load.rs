@@ -312,7 +312,7 @@ fn refuse_served(config: &Config, own: &[PathBuf]) -> Result<(), LoadError> {
 }
 
 /// Whether a file, which may be yet to be made, lies below a folder, by whatever path that was named.
-fn lies_below(path: &Path, folder: &Stat) -> bool {
+fn lies_below(path: &Path, folder: &rustix::fs::Stat) -> bool {
     let Some(path) = canonical(path) else {
         return false;
     };

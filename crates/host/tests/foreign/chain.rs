@@ -711,8 +711,7 @@ fn send_in_parts(path: &Path, parts: &'static [&'static str]) {
 fn a_body_that_a_filter_fails_over_is_an_error() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n";
     const TOGETHER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart";
-    const CHUNKED: &str =
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\npart\r\n";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\npart\r\n";
     let ways: [&'static [&'static str]; 3] = [&[HEAD, "part"], &[TOGETHER], &[CHUNKED]];
     for (isolation, parts) in ["fresh", "kept"]
         .iter()
@@ -722,10 +721,15 @@ fn a_body_that_a_filter_fails_over_is_an_error() {
         let service = ground.folder().join("service");
         send_in_parts(&service, parts);
         let log = ground.folder().join("access.log");
-        let settings = format!("configuration = \"trap-in-body\"\nvm-configuration = \"trap-in-body\"\nisolation = \"{isolation}\"");
+        let settings = format!(
+            "configuration = \"trap-in-body\"\nvm-configuration = \"trap-in-body\"\nisolation = \"{isolation}\""
+        );
         let ground = ground
             .log_to(log.to_str().expect("Unicode"))
-            .text(&format!("[services.service]\nupstream = \"unix:{}\"", service.display()))
+            .text(&format!(
+                "[services.service]\nupstream = \"unix:{}\"",
+                service.display()
+            ))
             .filter("hostile", &served::filter(Filter::Hostile), &settings)
             .route("/", &["hostile"], "service");
         let server = ground.serve();

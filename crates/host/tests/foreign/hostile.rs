@@ -156,7 +156,10 @@ fn is_not_loaded(attack: FilterAttack, isolation: &str) {
     let harmless = FilterAttack::Contexts.name();
     let mut ground = ground(harmless, isolation);
     let server = ground.serve();
-    ground.edit(&format!("\"{harmless}\""), &format!("\"{}\"", attack.name()));
+    ground.edit(
+        &format!("\"{harmless}\""),
+        &format!("\"{}\"", attack.name()),
+    );
     let answer = exchange(&server.places().admin, &Request::new("POST", "/reload")).unwrap();
     assert_eq!(answer.status, 422, "{answer:?}");
     assert!(says_why(&answer.text()), "{answer:?}");
@@ -193,7 +196,9 @@ fn call_own_service(name: &str, more: &str) -> (u16, usize, String) {
         "policy = {{ grants = {{ connect = [\"tcp://{name}:{port}\"{more}] }} }}\nconfiguration = \"asked\""
     );
     let ground = Ground::new()
-        .text(&format!("[services.asked]\nupstream = \"http://{name}:{port}\"\n"))
+        .text(&format!(
+            "[services.asked]\nupstream = \"http://{name}:{port}\"\n"
+        ))
         .backend("teller", |_| Answer::new(200, "told"))
         .filter("auth", &served::filter(Filter::Auth), &settings)
         .route("/", &["auth"], "teller");
@@ -206,8 +211,7 @@ fn call_own_service(name: &str, more: &str) -> (u16, usize, String) {
 /// A name that is granted leads to no service of this machine's, unless the address is granted too.
 pub(crate) fn a_name_leads_to_no_own_service() {
     let name = own_name().expect("the trial is ignored without one");
-    let denials =
-        "palisade_denials_total{kind=\"filter\",guest=\"auth\"} 1";
+    let denials = "palisade_denials_total{kind=\"filter\",guest=\"auth\"} 1";
     let (status, came, metrics) = call_own_service(&name, "");
     assert_eq!((status, came), (403, 0));
     assert!(metrics.contains(denials), "{metrics}");

@@ -121,7 +121,9 @@ fn main() {
         "hostile/names-lead-to-no-own-service".into(),
         hostile::a_name_leads_to_no_own_service,
     );
-    let why_not = hostile::own_name().is_none().then_some("needs a name of 127.0.0.1's in /etc/hosts");
+    let why_not = hostile::own_name()
+        .is_none()
+        .then_some("needs a name of 127.0.0.1's in /etc/hosts");
     let by_name = ignore(by_name, NO_WASM_GUESTS.or(why_not));
     let attacks = FilterAttack::ALL.iter().map(|attack| {
         own_trial(format!("hostile/{}", attack.name()), move || {

@@ -508,9 +508,17 @@ fn a_policy_that_cannot_be_carried_out_is_refused_when_it_is_loaded() {
     assert!(matches!(refused(&[]), Err(ProgramError::NoCommand)));
     let folder = served().parent().unwrap().to_str().unwrap().to_owned();
     // Not there, not shown, no program, and in no folder of PATH.
-    for missing in ["/no/such/program", "/var/log", "/etc/hostname", "no-such-program"] {
+    for missing in [
+        "/no/such/program",
+        "/var/log",
+        "/etc/hostname",
+        "no-such-program",
+    ] {
         let refused = refused(&[missing]);
-        assert!(matches!(refused, Err(ProgramError::Missing(_))), "{missing}");
+        assert!(
+            matches!(refused, Err(ProgramError::Missing(_))),
+            "{missing}"
+        );
     }
     assert!(matches!(refused(&[&folder]), Err(ProgramError::Missing(_))));
     // The control: by its path, by a link and by its name.

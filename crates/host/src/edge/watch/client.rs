@@ -1,122 +1,85 @@
-//! Who the clients of a worker's connections are, by address.
+//! Whether the client of an HTTP/1 request is still there while nobody has answered it.
+//!
+//! ```text
+//!  Unix socket: shut for writing only ▶ waits          closed ▶ gone
+//!  TLS:         ended                                         ▶ gone
+//!  TCP:         ended ──100 (Continue)──▶ silence ▶ waits     refused ▶ gone
+//! ```
+//!
+//! hyper does not read while a request is answered. Of TCP the end of what a client sends says nothing: it may have shut
+//! that direction and wait for its answer. So it is told an interim answer once, which every client of HTTP/1.1 passes
+//! over (RFC 9110, section 15.2.1): the kernel of one that has gone refuses that.
 
-use super::Sweep;
-use crate::turns::{Share, Turn, Turns};
+use super::super::io::Stream;
+use http::Version;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{SendFlags, send},
+};
 use std::{
-    cell::RefCell,
-    collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
-    rc::{Rc, Weak},
-    sync::atomic::Ordering,
+    cell::{Cell, RefCell},
+    os::fd::{AsFd, BorrowedFd},
+    rc::Weak,
 };
 
-/// Connections that every client may have, however few are left.
-const FLOOR: u32 = 64;
+const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Those of one worker that have a connection.
+/// The client of a connection.
 #[derive(Default)]
-pub(super) struct Clients(RefCell<HashMap<IpAddr, Weak<Client>>>);
-
-/// One of them: an address, or a network of IPv6 that one customer has (RFC 6177).
-pub(in crate::edge) struct Client {
-    address: Option<IpAddr>,
-    connections: Share,
-    requests: Rc<Share>,
+pub(super) struct Client {
+    /// The connection's own, as long as that lives.
+    socket: RefCell<Weak<RefCell<Stream>>>,
+    has_tls: Cell<bool>,
+    /// It may be told an interim answer: it speaks HTTP/1.1, has had no head, and was not told one for this request.
+    may_be_told: Cell<bool>,
 }
 
 impl Client {
-    fn new(address: Option<IpAddr>) -> Rc<Self> {
-        Rc::new(Self {
-            address,
-            connections: Share::default(),
-            requests: Rc::default(),
-        })
+    pub(super) fn connect(&self, socket: Weak<RefCell<Stream>>, has_tls: bool) {
+        self.socket.replace(socket);
+        self.has_tls.set(has_tls);
     }
 
-    /// A place for one more request of it.
-    pub(in crate::edge) fn turn(&self) -> Option<Turn> {
-        let turns = Turns::here();
-        match self.address {
-            Some(_) => turns.take(&self.requests),
-            // Who may connect to a socket of the file system is known to the operator.
-            None => turns.take(&Rc::default()),
-        }
+    /// It has asked for something, in this version.
+    pub(super) fn asked(&self, version: Version) {
+        self.may_be_told.set(version == Version::HTTP_11);
     }
-}
 
-impl Sweep {
-    /// The client of a connection that was accepted; `None`: it has more of them than are left.
-    pub(in crate::edge) fn client(&self, address: Option<IpAddr>) -> Option<Rc<Client>> {
-        let Some(address) = address.map(customer) else {
-            return Some(Client::new(None));
+    /// It is about to have a head.
+    pub(super) fn is_answered(&self) {
+        self.may_be_told.set(false);
+    }
+
+    /// Whether it has gone. `is_stalled`: it has not taken all that was sent before.
+    pub(super) fn is_gone(&self, is_stalled: bool) -> bool {
+        let Some(stream) = self.socket.borrow().upgrade() else {
+            return false;
         };
-        let mut clients = self.clients.0.borrow_mut();
-        let known = clients.get(&address).and_then(Weak::upgrade);
-        let client = known.unwrap_or_else(|| {
-            let client = Client::new(Some(address));
-            clients.insert(address, Rc::downgrade(&client));
-            client
-        });
-        client
-            .connections
-            .may_have_more(self.left_for_each_worker().max(FLOOR))
-            .then_some(client)
-    }
-
-    /// Connections that are left, as far as they are this worker's affair.
-    fn left_for_each_worker(&self) -> u32 {
-        let taken = self.shared.connections.load(Ordering::Relaxed);
-        let left = self.bounds().connections.saturating_sub(taken);
-        u32::try_from(left / self.workers).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn client_came(client: &Client) {
-        client.connections.add();
-    }
-
-    /// A connection has ended. The last one takes its client out of the books.
-    pub(super) fn client_went(&self, client: &Client) {
-        client.connections.take_away();
-        if let Some(address) = client.address
-            && client.connections.is_nothing()
-        {
-            self.clients.0.borrow_mut().remove(&address);
+        let stream = stream.borrow();
+        let seen = look(stream.as_fd());
+        if seen.intersects(PollFlags::HUP | PollFlags::ERR) {
+            return true;
         }
+        if !seen.contains(PollFlags::RDHUP) || matches!(*stream, Stream::Unix(_)) {
+            return false;
+        }
+        if !self.has_tls.get() && !is_stalled && self.may_be_told.replace(false) {
+            // What is not taken now is not worth a second try.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = send(stream.as_fd(), INTERIM, flags);
+        }
+        self.has_tls.get()
     }
 }
 
-/// Whose address it is: in IPv6 a whole network of 64 bits.
-fn customer(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = address.to_bits() >> 64 << 64;
-            Ipv6Addr::from_bits(network).into()
-        }
-        address => address,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_customer_has_one_address() {
-        let same = [
-            ("2001:db8::1", "2001:db8::ffff:1"),
-            ("::ffff:192.0.2.1", "192.0.2.1"),
-        ];
-        for (one, other) in same {
-            let of = |text: &str| customer(text.parse().unwrap());
-            assert_eq!(of(one), of(other));
-        }
-        let other = [
-            ("2001:db8::1", "2001:db8:0:1::1"),
-            ("192.0.2.1", "192.0.2.2"),
-        ];
-        for (one, other) in other {
-            let of = |text: &str| customer(text.parse().unwrap());
-            assert_ne!(of(one), of(other));
-        }
+fn look(socket: BorrowedFd<'_>) -> PollFlags {
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&at_once)) {
+        Ok(_) => fds[0].revents(),
+        Err(_) => PollFlags::empty(),
     }
 }

@@ -1,11 +1,12 @@
 //! One connection, as the sweep sees it, and its requests.
 
-use super::{Bounds, Client, Sweep, Ticks, held::HeldAnswers};
+use super::{super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldAnswers};
 use crate::turns::Turn;
+use http::Version;
 use std::{
     cell::{Cell, RefCell},
     io,
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::atomic::Ordering,
     task::{Context, Poll, Waker},
 };
@@ -55,7 +56,7 @@ pub(in crate::edge) enum Verdict {
 /// One connection, as the sweep sees it.
 pub(in crate::edge) struct Watch {
     sweep: Rc<Sweep>,
-    client: Rc<Client>,
+    customer: Rc<Customer>,
     key: Cell<usize>,
     phase: Cell<Phase>,
     since: Cell<Ticks>,
@@ -65,6 +66,7 @@ pub(in crate::edge) struct Watch {
     stalled: Cell<Option<Ticks>>,
     pub(super) held: HeldAnswers,
     aborts: Cell<u32>,
+    client: Client,
     verdict: Cell<Verdict>,
     waker: RefCell<Option<Waker>>,
     /// Bytes that may still be read and written before others have their turn.
@@ -76,12 +78,12 @@ pub(in crate::edge) struct Watched(pub(in crate::edge) Rc<Watch>);
 
 impl Watched {
     /// Begins to watch a connection. `shared.connections` has counted it.
-    pub(in crate::edge) fn new(sweep: &Rc<Sweep>, client: Rc<Client>, handshake: bool) -> Self {
-        Sweep::client_came(&client);
+    pub(in crate::edge) fn new(sweep: &Rc<Sweep>, customer: Rc<Customer>, handshake: bool) -> Self {
+        Sweep::customer_came(&customer);
         let now = sweep.now.get();
         let watch = Rc::new(Watch {
             sweep: Rc::clone(sweep),
-            client,
+            customer,
             key: Cell::new(0),
             phase: Cell::new(if handshake {
                 Phase::Handshake
@@ -94,6 +96,7 @@ impl Watched {
             stalled: Cell::new(None),
             held: HeldAnswers::default(),
             aborts: Cell::new(0),
+            client: Client::default(),
             verdict: Cell::new(Verdict::Keep),
             waker: RefCell::new(None),
             left: (Cell::new(MOST_READ), Cell::new(MOST_WRITTEN)),
@@ -115,7 +118,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         let sweep = &self.0.sweep;
         sweep.connections.borrow_mut().try_remove(self.0.key.get());
-        sweep.client_went(&self.0.client);
+        sweep.customer_went(&self.0.customer);
         sweep.figures.connections.set(key_count(sweep));
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         sweep.room.notify_waiters();
@@ -129,6 +132,22 @@ impl Watch {
 
     pub(in crate::edge) fn is_http2(&self) -> bool {
         self.http2.get()
+    }
+
+    /// The socket that it comes by.
+    pub(in crate::edge) fn connect(&self, socket: Weak<RefCell<Stream>>) {
+        let has_tls = self.phase.get() == Phase::Handshake;
+        self.client.connect(socket, has_tls);
+    }
+
+    /// A request's head was read.
+    pub(in crate::edge) fn asked(&self, version: Version) {
+        self.client.asked(version);
+    }
+
+    /// The answer's head goes out.
+    pub(in crate::edge) fn is_answered(&self) {
+        self.client.is_answered();
     }
 
     /// The protocol is known: requests may come.
@@ -245,8 +264,15 @@ impl Watch {
             Phase::Idle if self.stalled.get().is_some() || self.held.is_any() => {}
             Phase::Idle if elapsed > bounds.idle => self.end_idle(elapsed - bounds.idle),
             Phase::Lingering if elapsed > LINGER => self.judge(Verdict::Drop),
+            // HTTP/2 tells by itself.
+            Phase::Busy if !self.http2.get() && self.is_abandoned() => self.judge(Verdict::Drop),
             _ => {}
         }
+    }
+
+    /// Nobody waits for the answer.
+    fn is_abandoned(&self) -> bool {
+        self.client.is_gone(self.stalled.get().is_some())
     }
 
     /// A client that takes nothing of the socket.
@@ -366,7 +392,7 @@ impl OpenRequest {
         Self {
             watch: Rc::clone(watch),
             answered: false,
-            turn: watch.client.turn(),
+            turn: watch.customer.turn(),
         }
     }
 

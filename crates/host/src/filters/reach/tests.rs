@@ -101,7 +101,11 @@ fn a_name_does_not_lead_to_what_is_not_public() {
         "fe80::1",
     ] {
         let answer: &'static [&'static str] = Box::leak(Box::new([address]));
-        let (error, came) = call("api.example.com", "\"tcp://api.example.com:PORT\"", &[answer]);
+        let (error, came) = call(
+            "api.example.com",
+            "\"tcp://api.example.com:PORT\"",
+            &[answer],
+        );
         let is_withheld = matches!(
             &error,
             UpstreamError::Resolve {
@@ -109,7 +113,10 @@ fn a_name_does_not_lead_to_what_is_not_public() {
                 ..
             }
         );
-        assert!(is_withheld && error.is_denial() && !came, "{address}: {error}");
+        assert!(
+            is_withheld && error.is_denial() && !came,
+            "{address}: {error}"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sockets, TLS, connections, limits and the graceful end, with a stand-in for what answers.
 
+mod abandoned;
 mod accept;
 mod end;
 pub(crate) mod http2;

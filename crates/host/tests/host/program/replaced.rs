@@ -50,7 +50,8 @@ fn a_program_that_is_not_there_is_refused_at_check_and_reload() {
         (output.status.code(), said)
     };
     let (code, said) = check();
-    let names_it = |said: &str| said.contains("service program: policy: the guest finds no program");
+    let names_it =
+        |said: &str| said.contains("service program: policy: the guest finds no program");
     assert!(code != Some(0) && names_it(&said), "{code:?}: {said}");
     put(&program);
     assert_eq!(check().0, Some(0));
