@@ -75,7 +75,7 @@ pub enum FilesError {
     /// The folder can't be opened.
     #[error(
         "cannot open the folder {} of a files service: \
-         name one in `root` that exists and that the server may read",
+         name one in `files` that exists and that the server may read",
         path.display()
     )]
     Root {

@@ -99,7 +99,7 @@ fn find(server: &ServerArgs) -> anyhow::Result<Address> {
     let text = read::text_of(bytes).with_context(|| format!("host: cannot read {file}"))?;
     let canonical = fs::canonicalize(&server.file)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
-    match admin_of(&text).with_context(|| format!("policy: {file}"))? {
+    match admin_of(&text) {
         Some(admin) => {
             parse(&admin, base).with_context(|| format!("policy: {file}: `admin` is {admin}"))
         }
@@ -110,16 +110,12 @@ fn find(server: &ServerArgs) -> anyhow::Result<Address> {
     }
 }
 
-/// The key `admin`. Everything else is the server's to read.
-fn admin_of(text: &str) -> anyhow::Result<Option<String>> {
-    let document = toml::de::DeTable::parse(text).map_err(|error| {
-        anyhow!(
-            "this is not valid TOML, and nothing was asked: {}",
-            error.message()
-        )
-    })?;
-    let admin = document.get_ref().get("admin");
-    Ok(admin.and_then(|value| value.get_ref().as_str().map(ToOwned::to_owned)))
+/// The key `admin`. Everything else is the server's to read, and whether it can: a file that is broken elsewhere is when
+/// somebody asks how its server is.
+fn admin_of(text: &str) -> Option<String> {
+    let (document, _) = toml::de::DeTable::parse_recoverable(text);
+    let admin = document.get_ref().get("admin")?.get_ref().as_str();
+    admin.filter(|admin| !admin.is_empty()).map(ToOwned::to_owned)
 }
 
 fn parse(text: &str, base: &Path) -> anyhow::Result<Address> {
@@ -162,10 +158,22 @@ mod tests {
         );
         assert!(parse("9000", base).is_err());
         assert_eq!(
-            admin_of("admin = 'unix:a'\n[x]").unwrap().as_deref(),
+            admin_of("admin = 'unix:a'\n[x]").as_deref(),
             Some("unix:a")
         );
-        assert_eq!(admin_of("workers = 3").unwrap(), None);
-        assert!(admin_of("admin = ").is_err());
+        assert_eq!(admin_of("workers = 3"), None);
+        assert_eq!(admin_of("admin = "), None);
+        assert_eq!(admin_of("[x]\nadmin = 'unix:b'\n"), None);
+        for broken in ["[[rout", "workers = = 2", "a = \"no end", "\u{1}", "x = [1, ", "}"] {
+            for text in [
+                format!("admin = 'unix:a'\n{broken}"),
+                format!("{broken}\nadmin = 'unix:a'\n"),
+            ] {
+                let found = admin_of(&text);
+                let is_above = text.starts_with("admin");
+                assert!(found.is_none() || found.as_deref() == Some("unix:a"), "{text}");
+                assert!(!is_above || found.is_some(), "{text}");
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ cases![
     a_folder_that_takes_the_place_of_another_is_checked,
     nobody_to_ask_is_told,
     a_reload_that_fails_says_why,
+    a_missing_folder_is_told_by_its_key,
 ];
 
 /// A server, its address, and what it said since.
@@ -238,6 +239,24 @@ fn a_reload_that_fails_says_why(stage: &Stage) {
         head.starts_with("http/1.1 200"),
         "the old one serves: {head}"
     );
+    // A file that nobody can read any more says where its server is.
+    let broken = stage.read("first/host.toml") + "\n[[route\n";
+    fs::write(stage.path("first/host.toml"), broken).unwrap();
+    let outcome = stage.palisade(["reload", "first/host.toml"]).run();
+    outcome.is(1);
+    assert!(outcome.stderr.contains("not valid TOML"), "{outcome:?}");
+    let status = stage.palisade(["status", "first/host.toml"]).run();
+    status.is_silent(0);
+    assert!(status.text().contains("not valid TOML"), "{status:?}");
+}
+
+fn a_missing_folder_is_told_by_its_key(stage: &Stage) {
+    stage.write(
+        "host.toml",
+        "[[listen]]\naddress = '127.0.0.1:0'\n[services.site]\nfiles = 'none'\n[[route]]\nservice = 'site'\n",
+    );
+    let outcome = stage.palisade(["serve", "--check"]).run();
+    outcome.says(125, &["service site: ", "name one in `files`"]);
 }
 
 /// It would choose its own policy at the next reload, or code that runs in the server.
