@@ -3,7 +3,12 @@
 //! The fuzz target and an ordinary test call the same function.
 
 use http::{Request, Uri};
-use palisade_host::{config, files::file_name, path::normalize, route::Routes};
+use palisade_host::{
+    config,
+    files::file_name,
+    path::{Ambiguities, normalize},
+    route::Routes,
+};
 
 /// What became of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +46,7 @@ pub(crate) fn check(bytes: &[u8]) -> Taken {
     let segments = read_plainly(uri.path());
     assert_eq!(segments, decoded(normal.path()), "{uri} to {normal}");
     assert_is_normal(normal.path());
+    check_readings(normal.path());
     Taken {
         path: true,
         file: check_file(normal.path(), &segments),
@@ -52,7 +58,8 @@ fn assert_same_but_for_path(uri: &Uri, normal: &Uri) {
     assert_eq!(uri.query(), normal.query());
     assert_eq!(uri.scheme(), normal.scheme());
     assert_eq!(uri.authority(), normal.authority());
-    assert!(normal.path().len() <= uri.path().len());
+    // What may not stand there as it is, is escaped.
+    assert!(normal.path().len() <= 3 * uri.path().len());
 }
 
 /// The names of a path to one who takes its escapes away first and resolves dots then, segment by segment.
@@ -95,9 +102,14 @@ fn assert_is_normal(path: &str) {
     );
     for segment in path.split(['/', ';']) {
         let lower = segment.to_ascii_lowercase();
-        for part in lower.split("%2f").flat_map(|part| part.split("%5c")) {
+        let lower = lower.replace("%5c", "%2f").replace("%3b", "%2f");
+        for part in lower.split("%2f") {
             assert!(!matches!(part, "." | ".."), "{path}");
         }
+        assert!(
+            !segment.contains(['"', '[', '{', '|']) && segment.is_ascii(),
+            "{path}"
+        );
         let bytes = unescape(segment);
         assert!(!bytes.iter().any(u8::is_ascii_control), "{path}");
     }
@@ -106,9 +118,27 @@ fn assert_is_normal(path: &str) {
         let byte = u8::from_str_radix(escape, 16).expect("two digits");
         assert_eq!(escape, format!("{byte:02X}"), "{path}");
         assert!(
-            !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte),
+            !byte.is_ascii_alphanumeric() && !b"-._~!$&'()*+,=:@".contains(&byte),
             "{path}"
         );
+    }
+}
+
+/// Whoever reads a path otherwise, it is told: what has no ambiguity is the same to one who decodes it twice, takes
+/// parameters away or takes a backslash for a slash.
+fn check_readings(path: &str) {
+    if !Ambiguities::of(path).is_empty() {
+        return;
+    }
+    let names = decoded(path);
+    for name in &names {
+        let is_border = |byte: &u8| matches!(byte, b'/' | b'\\' | b';');
+        assert!(!name.iter().any(is_border), "{path}");
+        assert!(!name.ends_with(b".") && !name.ends_with(b" "), "{path}");
+        assert!(str::from_utf8(name).is_ok(), "{path}");
+        let is_escape =
+            |three: &[u8]| three[0] == b'%' && three[1..].iter().all(u8::is_ascii_hexdigit);
+        assert!(!name.windows(3).any(is_escape), "{path}");
     }
 }
 
@@ -163,6 +193,7 @@ fn route(path: &str) -> config::Route {
         methods: Vec::new(),
         headers: Vec::new(),
         strip: false,
+        ambiguous_paths: Ambiguities::default(),
         filters: Vec::new(),
         service: String::new(),
     }

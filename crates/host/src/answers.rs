@@ -25,6 +25,13 @@ pub(crate) fn bad_path() -> Response<Body> {
     )
 }
 
+pub(crate) fn ambiguous_path() -> Response<Body> {
+    answer(
+        StatusCode::BAD_REQUEST,
+        "the path of this request could be understood in more than one way\n",
+    )
+}
+
 pub(crate) fn no_route() -> Response<Body> {
     answer(StatusCode::NOT_FOUND, "nothing is served here\n")
 }

@@ -16,7 +16,7 @@ use crate::{
     body::Body,
     config::OnFailure,
     filters::{Lease, Live, NoInstance},
-    path,
+    path::{self, Ambiguities},
 };
 pub(crate) use body::Broken;
 use body::{Begun, FilteredBody, body_of};
@@ -97,6 +97,8 @@ impl Looks {
 /// One request on its way through the filters of its route. Dropping it closes the filters' streams.
 pub(crate) struct Flow {
     looks: Looks,
+    /// What paths may have that others read otherwise.
+    ambiguous_paths: Ambiguities,
     stations: SmallVec<[Station; 2]>,
     /// With nobody, or on its way from one station to the next.
     exchange: Option<Box<Exchange>>,
@@ -571,7 +573,12 @@ async fn wait_for_place(flow: &SharedFlow, at: usize) {
 
 impl Flow {
     /// A request that no filter has seen yet.
-    pub(crate) fn new(slots: &[Rc<Lease>], looks: Looks, exchange: Box<Exchange>) -> SharedFlow {
+    pub(crate) fn new(
+        slots: &[Rc<Lease>],
+        looks: Looks,
+        ambiguous_paths: Ambiguities,
+        exchange: Box<Exchange>,
+    ) -> SharedFlow {
         let station = |slot: &Rc<Lease>| Station {
             slot: Rc::clone(slot),
             stream: None,
@@ -583,6 +590,7 @@ impl Flow {
         Rc::new_cyclic(|me| {
             RefCell::new(Self {
                 looks,
+                ambiguous_paths,
                 stations: slots.iter().map(station).collect(),
                 exchange: Some(exchange),
                 holder: None,
@@ -619,19 +627,18 @@ impl Flow {
 
     /// Brings the path into the one form, where a filter may have set it. Whether it has one.
     fn normalize_path(&mut self) -> bool {
+        let taken = self.ambiguous_paths;
         self.look(|exchange| {
             if !mem::take(&mut exchange.is_request_changed) {
                 return true;
             }
             let request = &mut exchange.request;
             match path::normalize(&request.uri) {
-                Ok(None) => true,
-                Ok(Some(uri)) => {
-                    request.uri = uri;
-                    true
-                }
-                Err(_) => false,
+                Ok(None) => {}
+                Ok(Some(uri)) => request.uri = uri,
+                Err(_) => return false,
             }
+            Ambiguities::of(request.uri.path()).is_within(taken)
         })
     }
 
@@ -991,7 +998,12 @@ mod tests {
     fn a_head_that_is_lent_is_there_while_its_service_waits() {
         let mut exchange = empty_exchange();
         exchange.request.uri = "/lent".parse().unwrap();
-        let flow = Flow::new(&[], Looks::default(), Box::new(exchange));
+        let flow = Flow::new(
+            &[],
+            Looks::default(),
+            Ambiguities::default(),
+            Box::new(exchange),
+        );
         let look = async |lent: &request::Parts| {
             let mut is_first = true;
             poll_fn(|context| {

@@ -20,7 +20,10 @@ mod value;
 pub use error::{ConfigError, ConfigProblem};
 pub use file::{ConfigFile, ReadFile};
 
-use crate::log::{Format, Level};
+use crate::{
+    log::{Format, Level},
+    path::Ambiguities,
+};
 use http::{HeaderName, HeaderValue, Method};
 use palisade_engine::places::Share;
 use palisade_policy::{Capability, Policy, visible};
@@ -439,6 +442,8 @@ pub struct Route {
     pub headers: Vec<(HeaderName, Option<HeaderValue>)>,
     /// Take `path` away before filters and service see the request.
     pub strip: bool,
+    /// What of paths this route takes though other readers could take it for something else; none: that is refused.
+    pub ambiguous_paths: Ambiguities,
     /// Filters, in the order in which they see requests; answers pass them the other way.
     pub filters: Vec<String>,
     /// The service.

@@ -1,14 +1,15 @@
 //! Where requests come in: sockets, TLS, connections.
 //!
 //! ```text
-//!  listen ──▶ accept ──▶ connection ──▶ check ──▶ Serve::answer
-//!  sockets    limit on   TLS, HTTP/1    what may
-//!             them all   or HTTP/2      be asked
+//!  listen ──▶ accept ──▶ connection ──▶ check ──▶ form ──▶ Serve::answer
+//!  sockets    limit on   TLS, HTTP/1    what may  as all
+//!             them all   or HTTP/2      be asked  see it
 //!                  └────── watch ──────┘
 //!                  what takes too long
 //! ```
 //!
-//! hyper parses; `check` refuses what it lets through and a service might understand differently. Time is
+//! hyper parses, after a look at the bytes of HTTP/1 (`heads`); `check` refuses what it lets through and a service might
+//! understand differently; `form` leaves one way to understand the rest. Time is
 //! kept in ticks by one sweep a worker, so that no timer is armed for a request (`watch`).
 
 mod accept;
@@ -16,6 +17,10 @@ mod body;
 mod check;
 mod connection;
 mod doors;
+mod fields;
+mod form;
+mod heads;
+mod host;
 mod io;
 mod listen;
 mod stream;

@@ -2,7 +2,7 @@
 
 mod sys;
 
-pub(crate) use sys::poll_read;
+pub(crate) use sys::{poll_read, poll_read_some};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::{

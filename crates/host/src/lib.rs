@@ -15,6 +15,7 @@ mod answers;
 pub mod body;
 mod budget;
 mod chain;
+mod claims;
 pub mod component;
 pub mod config;
 pub mod edge;

@@ -1,16 +1,24 @@
 //! Paths as every part of the server understands them.
 //!
 //! A request's path is brought into one form before anything looks at it, so that a filter that guards `/admin`,
-//! the route that leads there and the service that opens it all see the same characters. In a normal path
+//! the route that leads there, the log and the service that opens it all see the same characters. In a normal path
 //!
 //! - no segment is empty, `.` or `..`, also where it was written with escapes (`/a//./%2e%2E/b` is `/b`);
-//! - letters, digits, `-`, `.`, `_` and `~` are not escaped, and the escapes of others have capital
-//!   letters ([RFC 3986, section 6.2.2](https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2));
-//! - escaped slashes and backslashes stay escaped, and are never the border of a segment.
+//! - what may stand in a path as it is
+//!   ([`pchar` of RFC 3986, section 3.3](https://www.rfc-editor.org/rfc/rfc3986#section-3.3)) is not escaped,
+//!   everything else is, with capital letters. A program decodes `%40` and `@` to the same;
+//! - escaped slashes, backslashes and semicolons stay escaped, and are never the border of a segment.
 //!
-//! Refused is what two readers could take for two things: see [`BadPath`]. The query is kept as it is.
+//! Refused is what two readers could take for two things: see [`BadPath`]. What some readers take otherwise, and
+//! others have good use for, is told by [`Ambiguities`]: a route may take it. The query is kept as it is.
+
+mod ambiguous;
+mod escape;
+
+pub use ambiguous::{Ambiguities, Ambiguity};
 
 use bytes::Bytes;
+use escape::{escape_alike, is_normal_escape, is_plain};
 use http::{Uri, uri::PathAndQuery};
 
 /// Why a path is refused: the client's fault, to be answered with 400.
@@ -31,6 +39,9 @@ pub enum BadPath {
     /// `.` or `..` next to `%2F`, `%5C` or `;`, which some readers take for the end of a segment.
     #[error("the client's path hides . or .. beside an escaped slash or a semicolon")]
     HiddenDots,
+    /// UTF-8 that is longer than it may be: to readers that do not check, `%C0%AF` is a slash.
+    #[error("the client's path has overlong UTF-8")]
+    Overlong,
     /// It does not begin with a slash.
     #[error("the client's path does not begin with a slash")]
     NoSlash,
@@ -103,9 +114,11 @@ fn is_normal(path: &[u8]) -> bool {
     while let [byte, after @ ..] = rest {
         match byte {
             b'/' if before == b'/' => return false,
+            b'/' => {}
             b'.' if matches!(before, b'/' | b';') && may_be_dots(after) => return false,
             b'%' if !is_normal_escape(after) => return false,
-            b'\\' => return false,
+            b'%' => {}
+            byte if !is_plain(*byte) => return false,
             _ => {}
         }
         before = *byte;
@@ -118,34 +131,6 @@ fn is_normal(path: &[u8]) -> bool {
 fn may_be_dots(after: &[u8]) -> bool {
     let after = after.strip_prefix(b".").unwrap_or(after);
     matches!(after.first(), None | Some(b'/' | b';' | b'%'))
-}
-
-/// Whether an escape stays as it is, and is neither a slash nor a backslash.
-fn is_normal_escape(digits: &[u8]) -> bool {
-    let capital = |digit: &u8| digit.is_ascii_digit() || (b'A'..=b'F').contains(digit);
-    let Some(pair) = digits.get(..2).filter(|pair| pair.iter().all(capital)) else {
-        return false;
-    };
-    match unescape(pair) {
-        Some(byte) => !is_unreserved(byte) && !byte.is_ascii_control() && !is_border(byte),
-        None => false,
-    }
-}
-
-/// The byte that two hexadecimal digits stand for.
-fn unescape(digits: &[u8]) -> Option<u8> {
-    let [high, low] = digits else { return None };
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
-}
-
-/// Whether RFC 3986 says that escaping it changes nothing.
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
-fn is_border(byte: u8) -> bool {
-    matches!(byte, b'/' | b'\\')
 }
 
 /// The normal form.
@@ -176,40 +161,14 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, BadPath> {
     Ok(normal)
 }
 
-/// Escapes what must be and nothing else, with capital letters.
-fn escape_alike(path: &[u8]) -> Result<Vec<u8>, BadPath> {
-    let mut alike = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        match byte {
-            b'\\' => return Err(BadPath::Backslash),
-            b'%' => {
-                let digits = after.get(..2).ok_or(BadPath::Escape)?;
-                let byte = unescape(digits).ok_or(BadPath::Escape)?;
-                if byte.is_ascii_control() {
-                    return Err(BadPath::Control);
-                }
-                if is_unreserved(byte) {
-                    alike.push(byte);
-                } else {
-                    alike.push(b'%');
-                    alike.extend(digits.iter().map(u8::to_ascii_uppercase));
-                }
-                rest = &after[2..];
-            }
-            byte => alike.push(*byte),
-        }
-    }
-    Ok(alike)
-}
-
-/// Refuses `..%2Fx`, `x%5C..`, `..;x` and the like: a segment here, more than one to others.
+/// Refuses `..%2Fx`, `x%5C..`, `..;x`, `..%3Bx` and the like: a segment here, more than one to others.
 fn check_hidden_dots(mut segment: &[u8]) -> Result<(), BadPath> {
     let end_of_part = |segment: &[u8]| {
         (0..segment.len()).find_map(|at| match &segment[at..] {
             [b';', ..] => Some((at, at + 1)),
-            [b'%', b'2', b'F', ..] | [b'%', b'5', b'C', ..] => Some((at, at + 3)),
+            [b'%', b'2', b'F', ..] | [b'%', b'5', b'C', ..] | [b'%', b'3', b'B', ..] => {
+                Some((at, at + 3))
+            }
             _ => None,
         })
     };

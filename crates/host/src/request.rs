@@ -1,10 +1,11 @@
 //! The way of one request.
 //!
 //! ```text
-//!  head ──▶ path made normal ──▶ route ──▶ filters ──▶ service ──▶ filters ──▶ answer
+//!  head ──▶ route ──▶ filters ──▶ service ──▶ filters ──▶ answer
 //! ```
 //!
-//! Whatever goes wrong on it is an answer: the way has no error.
+//! The edge has brought the head into the form that all of them see. Whatever goes wrong on the way is an answer: it
+//! has no error.
 
 use crate::{
     account::Account,
@@ -13,7 +14,6 @@ use crate::{
     chain::{self, Flow, HeldAnswer, HeldRequest, SharedFlow},
     path,
     site::{Kind, Site, Way},
-    upstream::{Head, take_out_connection_fields},
 };
 use http::{Request, Response, request};
 use palisade_filter::{Exchange, Message, Peer};
@@ -55,15 +55,13 @@ pub(crate) fn answer_at_once(
     account: &mut Account,
 ) -> Result<Response<Body>, Later> {
     let (mut parts, body) = request.into_parts();
-    match path::normalize(&parts.uri) {
-        Ok(None) => {}
-        Ok(Some(uri)) => parts.uri = uri,
-        Err(_) => return Ok(answers::bad_path()),
-    }
     let Some((at, way)) = site.find(&parts) else {
         return Ok(answers::no_route());
     };
     account.took(at);
+    if !site.takes((at, way), &parts) {
+        return Ok(answers::ambiguous_path());
+    }
     if way.is_stripped {
         let rest = site.rest(at, parts.uri.path());
         if let Some(target) = way.redirect_to_folder(rest, &parts.uri) {
@@ -94,12 +92,11 @@ fn ask_at_once(way: &Way, parts: request::Parts, body: Body) -> Result<Response<
 fn pass_at_once(
     way: &Way,
     peer: &Rc<Peer>,
-    mut parts: request::Parts,
+    parts: request::Parts,
     body: Body,
 ) -> Result<Response<Body>, Box<Stage>> {
-    // Before filters: a client's `Connection: x-user` takes nothing away that a filter adds.
-    take_out_connection_fields(&mut parts.headers, Head::Asked);
-    let flow = Flow::new(&way.filters, way.looks, exchange(way, peer, parts));
+    let exchange = exchange(way, peer, parts);
+    let flow = Flow::new(&way.filters, way.looks, way.ambiguous_paths, exchange);
     let body = match chain::pass_request_at_once(&flow, body) {
         Ok(body) => body,
         Err(held) => return Err(Box::new(Stage::Held(flow, held))),

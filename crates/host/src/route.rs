@@ -56,11 +56,15 @@ impl Routes {
 
     /// The place of the first route that fits a request whose path is normal. Allocates nothing.
     pub fn find(&self, request: &Parts) -> Option<usize> {
+        self.find_path(request, request.uri.path())
+    }
+
+    /// The same of the request with another path.
+    pub fn find_path(&self, request: &Parts, path: &str) -> Option<usize> {
         let host = match self.by_host {
             true => host(request),
             false => None,
         };
-        let path = request.uri.path();
         self.routes.iter().position(|route| {
             route.path.fits(path)
                 && route

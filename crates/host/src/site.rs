@@ -25,6 +25,7 @@ use crate::{
     files::{Files, Served},
     filters::{self, Lease},
     log::{Access, Level, Line, Log},
+    path::Ambiguities,
     program::ProgramService,
     request::{self as way, Later},
     route::Routes,
@@ -83,6 +84,8 @@ pub(crate) struct Way {
     pub(crate) looks: Looks,
     pub(crate) service: Rc<Service>,
     pub(crate) is_stripped: bool,
+    /// What its paths may have that others read otherwise.
+    pub(crate) ambiguous_paths: Ambiguities,
     figures: Arc<RouteFigures>,
 }
 
@@ -223,6 +226,7 @@ impl Site {
                 filters,
                 service: Rc::clone(&services[&route.service]),
                 is_stripped: route.strip,
+                ambiguous_paths: route.ambiguous_paths,
                 figures: registry.route(&route.name, worker),
             }
         });
@@ -240,6 +244,19 @@ impl Site {
     pub(crate) fn find(&self, request: &request::Parts) -> Option<(usize, &Way)> {
         let at = self.routes.find(request)?;
         Some((at, self.ways.get(at)?))
+    }
+
+    /// Whether a request may go by this way though some would take its path for another one: the way says that its
+    /// filters and its service know, and none of these readings leads elsewhere.
+    pub(crate) fn takes(&self, (at, way): (usize, &Way), request: &request::Parts) -> bool {
+        let path = request.uri.path();
+        let ambiguities = Ambiguities::of(path);
+        let leads_here = |reading: Option<String>| {
+            reading.is_some_and(|path| self.routes.find_path(request, &path) == Some(at))
+        };
+        ambiguities.is_empty()
+            || ambiguities.is_within(way.ambiguous_paths)
+                && ambiguities.readings(path).all(leads_here)
     }
 
     /// What the route leaves of a normal path.

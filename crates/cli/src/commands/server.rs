@@ -115,7 +115,9 @@ fn find(server: &ServerArgs) -> anyhow::Result<Address> {
 fn admin_of(text: &str) -> Option<String> {
     let (document, _) = toml::de::DeTable::parse_recoverable(text);
     let admin = document.get_ref().get("admin")?.get_ref().as_str();
-    admin.filter(|admin| !admin.is_empty()).map(ToOwned::to_owned)
+    admin
+        .filter(|admin| !admin.is_empty())
+        .map(ToOwned::to_owned)
 }
 
 fn parse(text: &str, base: &Path) -> anyhow::Result<Address> {
@@ -157,21 +159,28 @@ mod tests {
             "127.0.0.1:9"
         );
         assert!(parse("9000", base).is_err());
-        assert_eq!(
-            admin_of("admin = 'unix:a'\n[x]").as_deref(),
-            Some("unix:a")
-        );
+        assert_eq!(admin_of("admin = 'unix:a'\n[x]").as_deref(), Some("unix:a"));
         assert_eq!(admin_of("workers = 3"), None);
         assert_eq!(admin_of("admin = "), None);
         assert_eq!(admin_of("[x]\nadmin = 'unix:b'\n"), None);
-        for broken in ["[[rout", "workers = = 2", "a = \"no end", "\u{1}", "x = [1, ", "}"] {
+        for broken in [
+            "[[rout",
+            "workers = = 2",
+            "a = \"no end",
+            "\u{1}",
+            "x = [1, ",
+            "}",
+        ] {
             for text in [
                 format!("admin = 'unix:a'\n{broken}"),
                 format!("{broken}\nadmin = 'unix:a'\n"),
             ] {
                 let found = admin_of(&text);
                 let is_above = text.starts_with("admin");
-                assert!(found.is_none() || found.as_deref() == Some("unix:a"), "{text}");
+                assert!(
+                    found.is_none() || found.as_deref() == Some("unix:a"),
+                    "{text}"
+                );
                 assert!(!is_above || found.is_some(), "{text}");
             }
         }

@@ -5,6 +5,11 @@ use super::{
     error::Found,
     read::{Named, Parts, Reader, RouteParts},
 };
+use crate::{
+    claims::{is_claim, is_of_connection},
+    path::Ambiguities,
+};
+use palisade_policy::visible;
 use std::{collections::BTreeSet, net::SocketAddr, ops::Range};
 
 /// Names, addresses and routes that do not go together; notes what is probably not meant.
@@ -12,6 +17,7 @@ pub(super) fn check(parts: &Parts, reader: &Reader<'_>) -> Result<(), Found> {
     check_addresses(parts)?;
     check_names(parts)?;
     check_fields(parts)?;
+    check_ambiguous_paths(parts)?;
     check_something_is_served(parts)?;
     warn_of_unreachable(parts, reader);
     warn_of_unused(parts, reader);
@@ -129,16 +135,40 @@ fn known<T>(
 /// What is taken out of every request decides about none: it would go on to the next route, which may have no
 /// filters.
 fn check_fields(parts: &Parts) -> Result<(), Found> {
-    if parts.config.limits.underscores {
-        return Ok(());
-    }
     for (span, RouteParts { route, .. }) in &parts.routes {
-        let mut names = route.headers.iter().map(|(name, _)| name.as_str());
-        if let Some(name) = names.find(|name| name.contains('_')) {
+        let names = route.headers.iter().map(|(name, _)| name);
+        for name in names {
+            let (second, advice) = if is_claim(name) {
+                let advice = "servers believe it of a proxy in front of them, and here it would be the client's word";
+                ("its being taken out of every request", advice)
+            } else if is_of_connection(name) {
+                let advice = "it belongs to the client's connection: no request has it any more when routes are looked for";
+                ("its being taken out of every request", advice)
+            } else if name.as_str().contains('_') && !parts.config.limits.underscores {
+                let advice = "name a field with hyphens, or set `limits.underscores` to true";
+                ("`limits.underscores = false`", advice)
+            } else {
+                continue;
+            };
             let problem = ConfigProblem::Exclusive {
                 first: format!("the header field `{name}` of a route"),
-                second: "`limits.underscores = false`".into(),
-                advice: "name a field with hyphens, or set `limits.underscores` to true",
+                second: second.into(),
+                advice,
+            };
+            return Err(Found::at(span.clone(), problem));
+        }
+    }
+    Ok(())
+}
+
+/// Nor does a route whose own path would be refused.
+fn check_ambiguous_paths(parts: &Parts) -> Result<(), Found> {
+    for (span, RouteParts { route, .. }) in &parts.routes {
+        if !Ambiguities::of(&route.path).is_within(route.ambiguous_paths) {
+            let problem = ConfigProblem::Exclusive {
+                first: format!("the path `{}` of a route", visible(&route.path)),
+                second: "its `ambiguous-paths`".into(),
+                advice: "other readers could take it for another path, and such requests are refused: name what it has in `ambiguous-paths`",
             };
             return Err(Found::at(span.clone(), problem));
         }

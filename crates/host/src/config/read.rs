@@ -6,7 +6,10 @@ use super::{
     guest::{read_filter, read_service},
     value::{self, Refusal},
 };
-use crate::log::{Format, Level};
+use crate::{
+    log::{Format, Level},
+    path::Ambiguities,
+};
 use palisade_policy::{
     document::{self, Key, Value, in_written_order},
     value::{parse_count, parse_duration, parse_size},
@@ -49,7 +52,15 @@ pub(super) const LIMIT_KEYS: &[&str] = &[
 pub(super) const LISTEN_KEYS: &[&str] = &["address", "tls", "mode"];
 pub(super) const TLS_KEYS: &[&str] = &["certificate", "key"];
 pub(super) const ROUTE_KEYS: &[&str] = &[
-    "name", "host", "path", "methods", "headers", "strip", "filters", "service",
+    "name",
+    "host",
+    "path",
+    "methods",
+    "headers",
+    "strip",
+    "ambiguous-paths",
+    "filters",
+    "service",
 ];
 
 /// More would only wait for each other.
@@ -431,6 +442,7 @@ fn read_route(place: usize, item: &Value) -> Result<RouteParts, Found> {
         methods: Vec::new(),
         headers: Vec::new(),
         strip: false,
+        ambiguous_paths: Ambiguities::default(),
         filters: Vec::new(),
         service: String::new(),
     };
@@ -446,6 +458,11 @@ fn read_route(place: usize, item: &Value) -> Result<RouteParts, Found> {
             "methods" => route.methods = value::texts(key, value, value::parse_method)?,
             "headers" => route.headers = read_headers(key, value)?,
             "strip" => route.strip = document::boolean(key, value)?,
+            "ambiguous-paths" => {
+                for kind in value::texts(key, value, value::parse_ambiguity)? {
+                    route.ambiguous_paths.add(kind);
+                }
+            }
             "filters" => {
                 route.filters = document::list(key, value, |text| Ok(text.to_owned()))?;
                 let items = value.get_ref().as_array();

@@ -1,7 +1,7 @@
 //! Single values of `host.toml` that a policy does not have.
 
 use super::{Address, ConfigProblem, Server, error::Found};
-use crate::path;
+use crate::path::{self, Ambiguity};
 use http::{HeaderName, HeaderValue, Method, Uri, uri::PathAndQuery};
 use palisade_policy::{
     Capability, HostName,
@@ -88,6 +88,14 @@ pub(super) fn one_of<T: Copy>(
         let known = known.map(|(_, value)| *value);
         known.ok_or_else(|| Refusal::new(noun, "there is no such name", accepted))
     })
+}
+
+/// What a route takes of paths.
+pub(super) fn parse_ambiguity(given: &str) -> Result<Ambiguity, Refusal> {
+    const ACCEPTED: &str = "`separators`, `parameters`, `encodings`, `bytes` or `dots`";
+    let known = Ambiguity::WORDS.iter().find(|(word, _)| *word == given);
+    let known = known.map(|(_, kind)| *kind);
+    known.ok_or_else(|| Refusal::new("kind of ambiguity", "there is no such name", ACCEPTED))
 }
 
 /// A path, joined to the file's folder.

@@ -1,12 +1,11 @@
 //! What hyper lets through and a service behind might understand differently, or is too much.
 //!
-//! hyper has refused before: malformed heads, folded lines, spaces before colons, NUL and CR in values,
-//! lengths of HTTP/1 that contradict each other, codings that do not end in `chunked`. It removes `content-length`
-//! beside `transfer-encoding` and closes the connection after such a request.
+//! `heads` and hyper have refused before: malformed heads, folded lines, lines that a bare LF ends, spaces before
+//! colons, NUL and CR in values, more than one length or a coding beside it, codings that do not end in `chunked`.
 
-use super::watch::Bounds;
+use super::{host::Host, watch::Bounds};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version,
+    HeaderMap, HeaderValue, Method, StatusCode, Uri, Version,
     header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING},
     request::Parts,
 };
@@ -32,20 +31,10 @@ pub(super) fn check(parts: &Parts, length: Option<u64>, bounds: &Bounds) -> Resu
     Ok(())
 }
 
-/// Takes out fields whose names have an underscore. Programs that know fields by the names of variables, as CGI
-/// has it, would take `X_Forwarded_For` for the field that this server sets.
-pub(super) fn take_out_underscores(headers: &mut HeaderMap) {
-    let has_underscore = |name: &&HeaderName| name.as_str().as_bytes().contains(&b'_');
-    // Most have none, and an empty list is nothing.
-    let names: Vec<_> = headers.keys().filter(has_underscore).cloned().collect();
-    for name in names {
-        headers.remove(name);
-    }
-}
-
 /// A path, an address with a path, or `*` for OPTIONS.
 fn check_target(method: &Method, uri: &Uri) -> Result<(), StatusCode> {
-    if method == Method::CONNECT {
+    // A tunnel, and what would send a client's own secrets back to whoever has it ask (RFC 9110, section 9.3.8).
+    if matches!(*method, Method::CONNECT | Method::TRACE) {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
     let is_known = match uri.scheme_str() {
@@ -61,36 +50,27 @@ fn check_target(method: &Method, uri: &Uri) -> Result<(), StatusCode> {
     }
 }
 
-/// One host, and the same wherever it is named.
+/// One host. Of HTTP/1 a target that names one has the last word (RFC 9112, section 3.2.2); of HTTP/2 both are the
+/// same (RFC 9113, section 8.3.1).
 fn check_host(parts: &Parts) -> Result<(), StatusCode> {
     let fields = parts.headers.iter();
     let mut hosts = fields.filter_map(|(name, value)| matches!(*name, HOST).then_some(value));
     let (host, second) = (hosts.next(), hosts.next());
-    let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+    let host = host.map(|host| Host::parse(host.as_bytes()));
+    let authority = parts.uri.authority();
+    let authority = authority.map(|authority| Host::parse(authority.as_str().as_bytes()));
+    let is_http2 = parts.version == Version::HTTP_2;
     let is_one = match (authority, host) {
-        (_, None) if is_http_1_1(parts) => false,
+        (Some(None), _) | (_, Some(None)) => false,
         (None, None) => parts.version < Version::HTTP_11,
-        (None, Some(host)) => is_host(host.as_bytes()),
-        (Some(authority), None) => is_host(authority.as_bytes()),
-        (Some(authority), Some(host)) => {
-            is_host(host.as_bytes()) && host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())
-        }
+        (Some(_), None) => parts.version != Version::HTTP_11,
+        (Some(authority), Some(host)) if is_http2 => authority == host,
+        (_, Some(_)) => true,
     };
-    if is_one && second.is_none() {
-        Ok(())
-    } else {
-        Err(StatusCode::BAD_REQUEST)
+    match is_one && second.is_none() {
+        true => Ok(()),
+        false => Err(StatusCode::BAD_REQUEST),
     }
-}
-
-fn is_http_1_1(parts: &Parts) -> bool {
-    parts.version == Version::HTTP_11
-}
-
-/// A name or address, with a port or without. No user, no comma, nothing that could be a path.
-fn is_host(host: &[u8]) -> bool {
-    let is_of_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(byte);
-    !host.is_empty() && host.iter().all(is_of_host)
 }
 
 /// No coding but `chunked`, once: nothing here or behind undoes another.

@@ -2,14 +2,15 @@
 
 use super::{
     body::{Fault, Received, ReceivedFault, Sent},
-    check::{check, take_out_underscores},
+    check::check,
+    form::{Formless, form},
     io::{Socket, Stream, Transport, Wire},
     stream::Streams,
     watch::{OpenRequest, Sweep, Verdict, Watch, Watched},
 };
 use crate::{
     account::{Account, BrokenBy},
-    answers::Reset,
+    answers::{self, Reset},
     body::Body,
     config::{Address, Limits},
 };
@@ -164,7 +165,7 @@ async fn serve_plain<G: Guests>(mut socket: Socket, watch: &Rc<Watch>, peer: Pee
     let Some(Some((is_http2, first))) = first else {
         return;
     };
-    let wire = Wire::new(Transport::Plain(socket), first, Rc::clone(watch));
+    let wire = Wire::new(Transport::Plain(socket), first, is_http2, Rc::clone(watch));
     serve(wire, is_http2, watch, peer, guests).await;
 }
 
@@ -204,7 +205,7 @@ async fn serve_tls<G: Guests>(
     peer.server_name = session.server_name().map(str::to_owned);
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     let transport = Transport::Tls(Box::new(stream));
-    let wire = Wire::new(transport, BytesMut::new(), Rc::clone(watch));
+    let wire = Wire::new(transport, BytesMut::new(), is_http2, Rc::clone(watch));
     serve(wire, is_http2, watch, peer, guests).await;
 }
 
@@ -290,21 +291,29 @@ async fn answer<G: Guests>(
     let bounds = client.watch.sweep().bounds();
     let (mut parts, body) = request.into_parts();
     client.watch.asked(parts.version);
-    let mut account = client.guests.open(&client.peer, &parts);
-    let is_head = parts.method == Method::HEAD;
+    let is_secure = client.peer.tls_version.is_some();
     let checked = match open.has_turn() {
         true => check(&parts, body.size_hint().exact(), &bounds),
         false => Err(StatusCode::SERVICE_UNAVAILABLE),
     };
-    let (mut response, fault) = match checked {
-        Err(status) => {
+    let formed = match checked {
+        Err(status) => Err(refusal(status, true)),
+        Ok(()) => {
+            form(&mut parts, is_secure, bounds.underscores).map_err(|formless| match formless {
+                Formless::Path => answers::bad_path(),
+                Formless::Repeated => refusal(StatusCode::BAD_REQUEST, true),
+            })
+        }
+    };
+    // From here on nobody sees the request in another form: its account neither.
+    let mut account = client.guests.open(&client.peer, &parts);
+    let is_head = parts.method == Method::HEAD;
+    let (mut response, fault) = match formed {
+        Err(response) => {
             client.watch.sweep().figures.refused.add(1);
-            (refusal(status, true), None)
+            (response, None)
         }
         Ok(()) => {
-            if !bounds.underscores {
-                take_out_underscores(&mut parts.headers);
-            }
             let (body, fault) = receive(body, &client.watch);
             let request = Request::from_parts(parts, body);
             let answer = client.guests.answer(&client.peer, request, &mut account);
@@ -392,7 +401,7 @@ fn refusal(status: StatusCode, close: bool) -> Response<Body> {
 
 fn text_of(refused: StatusCode) -> &'static str {
     match refused {
-        StatusCode::METHOD_NOT_ALLOWED => "this server makes no tunnels\n",
+        StatusCode::METHOD_NOT_ALLOWED => "this method is not served here\n",
         StatusCode::REQUEST_TIMEOUT => "the request did not come in time\n",
         StatusCode::PAYLOAD_TOO_LARGE => "the body of this request is too long\n",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "this request has too many header fields\n",

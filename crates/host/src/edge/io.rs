@@ -1,7 +1,10 @@
 //! A connection's bytes: the socket, TLS on it, and what hyper reads and writes.
 
-use super::watch::{Verdict, Watch};
-use crate::io::poll_read;
+use super::{
+    heads::{Heads, Unclear},
+    watch::{Verdict, Watch},
+};
+use crate::io::{poll_read, poll_read_some};
 use bytes::{Buf, BytesMut};
 use hyper::rt::ReadBufCursor;
 use std::{
@@ -172,23 +175,71 @@ enum Ending {
 pub(super) struct Wire {
     transport: Transport,
     watch: Rc<Watch>,
-    /// Read before the protocol was known.
+    /// Read before the protocol was known, or put in the place of a head that is refused.
     first: BytesMut,
+    /// Of HTTP/1.
+    heads: Option<Box<Heads>>,
     read_end: bool,
     told_late: bool,
     ending: Ending,
 }
 
 impl Wire {
-    pub(super) fn new(transport: Transport, first: BytesMut, watch: Rc<Watch>) -> Self {
+    pub(super) fn new(
+        transport: Transport,
+        mut first: BytesMut,
+        is_http2: bool,
+        watch: Rc<Watch>,
+    ) -> Self {
+        let mut heads = (!is_http2).then(|| Box::new(Heads::new()));
+        if let Some(Unclear { at }) = heads
+            .as_mut()
+            .and_then(|heads| heads.look(&mut first).err())
+        {
+            first.truncate(at);
+            first.extend_from_slice(Heads::REFUSED);
+            watch.sweep().figures.refused.add(1);
+        }
         Self {
             transport,
             watch,
             first,
+            heads,
             read_end: false,
             told_late: false,
             ending: Ending::Open,
         }
+    }
+
+    /// Reads, and looks at heads: how many bytes came, and whether what is from some place on was left out.
+    fn poll_look(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBufCursor<'_>,
+    ) -> Poll<io::Result<(usize, bool)>> {
+        let Some(heads) = &mut self.heads else {
+            let count = match &mut self.transport {
+                Transport::Plain(socket) => poll_read(Pin::new(socket), context, buffer),
+                Transport::Tls(stream) => poll_read(Pin::new(stream), context, buffer),
+            };
+            return count.map_ok(|count| (count, false));
+        };
+        let (mut there, mut unclear) = (0, false);
+        let look = |bytes: &mut [u8]| {
+            there = bytes.len();
+            match heads.look(bytes) {
+                Ok(()) => there,
+                Err(Unclear { at }) => {
+                    unclear = true;
+                    at
+                }
+            }
+        };
+        let read = match &mut self.transport {
+            Transport::Plain(socket) => poll_read_some(Pin::new(socket), context, buffer, look),
+            Transport::Tls(stream) => poll_read_some(Pin::new(stream), context, buffer, look),
+        };
+        read.map_ok(|_| (there, unclear))
     }
 
     fn take_first(&mut self, buffer: &mut ReadBufCursor<'_>) {
@@ -248,14 +299,20 @@ impl hyper::rt::Read for Wire {
             wire.tell_late(context);
             return Poll::Ready(Ok(()));
         }
-        let transport = &mut wire.transport;
-        let count = wire.watch.read_in_turn(context, |context| match transport {
-            Transport::Plain(socket) => poll_read(Pin::new(socket), context, &mut buffer),
-            Transport::Tls(stream) => poll_read(Pin::new(stream), context, &mut buffer),
-        });
-        match ready!(count)? {
+        if !wire.watch.may_read(context) {
+            return Poll::Pending;
+        }
+        let (there, unclear) = ready!(wire.poll_look(context, &mut buffer))?;
+        wire.watch.read_bytes(there);
+        match there {
             0 => wire.read_end = true,
             _ => wire.watch.read(),
+        }
+        if unclear {
+            wire.first = BytesMut::from(Heads::REFUSED);
+            wire.watch.sweep().figures.refused.add(1);
+            // Nothing at all would be the connection's end.
+            wire.take_first(&mut buffer);
         }
         Poll::Ready(Ok(()))
     }

@@ -48,6 +48,11 @@ fn paths_have_one_form() {
         ("/a//../b", "/b"),
         ("/a/./b/%2e/c/%2E%2e/d", "/a/b/d"),
         ("/a;v=1/b;.x", "/a;v=1/b;.x"),
+        ("/a%3bv", "/a%3Bv"),
+        ("/%40me%2b%21%3A", "/@me+!:"),
+        ("/a[1]{b}\"|^", "/a%5B1%5D%7Bb%7D%22%7C%5E"),
+        ("/ä%C3%A4", "/%C3%A4%C3%A4"),
+        ("/%e0%a4%85", "/%E0%A4%85"),
         ("/a/..?b=../..//%zz%00\\", "/?b=../..//%zz%00\\"),
         ("/a?", "/a?"),
         ("/a/.?", "/a/?"),
@@ -85,6 +90,13 @@ fn what_could_be_two_things_is_refused() {
         ("/..;/admin", BadPath::HiddenDots),
         ("/a;..", BadPath::HiddenDots),
         ("/a/.;v=1", BadPath::HiddenDots),
+        ("/a/..%3b/b", BadPath::HiddenDots),
+        ("/admin%c0%afsecret", BadPath::Overlong),
+        ("/%C0%AE%C0%AE/", BadPath::Overlong),
+        ("/%e0%80%afx", BadPath::Overlong),
+        ("/%F0%80%80%AF", BadPath::Overlong),
+        ("/%fc%80%80%80%80%af", BadPath::Overlong),
+        ("/%uff0f", BadPath::Escape),
     ] {
         assert_eq!(normal(target), Err(expected), "{target}");
     }

@@ -9,6 +9,7 @@ fn route(path: &str) -> config::Route {
         methods: Vec::new(),
         headers: Vec::new(),
         strip: false,
+        ambiguous_paths: crate::path::Ambiguities::default(),
         filters: Vec::new(),
         service: String::new(),
     }

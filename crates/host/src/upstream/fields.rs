@@ -7,11 +7,11 @@
 //! | `expect` | taken out: the client is told to go on as soon as the server reads its body |
 //! | `host` | the client's; HTTP/2 has it in `:authority` |
 //! | `cookie` | HTTP/2 may have several, HTTP/1 has one |
-//! | `x-forwarded-…`, `forwarded`, `x-real-ip` | replaced: a client could say anything |
+//! | `x-forwarded-…`, `forwarded`, `x-real-ip` | replaced: what the client said the edge has taken out, and a filter knows no better |
 //! | `via` | as it is: whoever asks this server need not know that there is another |
 
 use super::UpstreamError;
-use crate::config::Server;
+use crate::{claims, config::Server};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header, request, response,
     uri::PathAndQuery,
@@ -22,8 +22,6 @@ use std::{cell::RefCell, net::IpAddr};
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const KEEP_ALIVE: &str = "keep-alive";
-const PROXY_CONNECTION: &str = "proxy-connection";
 
 /// Makes a request one of HTTP/1.1 to `server`, on a connection of its own.
 ///
@@ -108,15 +106,9 @@ const MOST_KINDS: usize = 11;
 
 fn is_of_connection(name: &HeaderName, head: Head) -> bool {
     match *name {
-        header::CONNECTION
-        | header::TE
-        | header::TRAILER
-        | header::TRANSFER_ENCODING
-        | header::PROXY_AUTHENTICATE
-        | header::PROXY_AUTHORIZATION => true,
         header::UPGRADE => head != Head::Asked,
         header::EXPECT | header::CONTENT_LENGTH => head == Head::Sent,
-        _ => matches!(name.as_str(), KEEP_ALIVE | PROXY_CONNECTION),
+        _ => claims::is_of_connection(name),
     }
 }
 

@@ -12,6 +12,7 @@ mod hostile;
 mod own;
 #[path = "../shared/raw_http.rs"]
 mod raw_http;
+mod readers;
 mod services;
 mod soak;
 
@@ -100,6 +101,8 @@ fn main() {
     ];
     let between = chain::CASES.iter();
     let between = between.map(|(name, test)| (format!("chain/{name}"), *test));
+    let readers = readers::CASES.iter();
+    let readers = readers.map(|(name, test)| (format!("readers/{name}"), *test));
     let instances = [
         ("filter", own::a_fresh_filter_has_so_many_instances as fn()),
         ("component", own::a_component_has_so_many_instances),
@@ -112,6 +115,7 @@ fn main() {
     let own = filters
         .chain(components)
         .chain(between)
+        .chain(readers)
         .chain(more)
         .chain(soak)
         .chain(instances)

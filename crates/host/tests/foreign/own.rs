@@ -4,6 +4,7 @@ use crate::chain;
 use crate::ground::{Ground, Server};
 use crate::hostile;
 use crate::raw_http::{Answer, Request, exchange};
+use crate::readers;
 use palisade_suite::guests::{Component, Filter};
 use palisade_suite::served;
 use std::{
@@ -21,6 +22,7 @@ pub(crate) fn filter_test(filter: Filter) -> fn() {
         Filter::Body => body_masks_both_directions,
         Filter::Auth => auth_asks_first,
         Filter::Count => count_counts,
+        Filter::Guard => readers::no_other_spelling_reaches_the_program,
         Filter::Mono => mono_filters_pictures,
         Filter::Waits => a_trap_does_not_take_its_neighbours_along,
         Filter::Steps => chain::held_bodies_are_seen_by_answers,

@@ -6,7 +6,7 @@
 //! seen each second.
 
 mod clients;
-mod http2;
+pub(crate) mod http2;
 mod samples;
 mod tls;
 mod trouble;

@@ -70,7 +70,7 @@ pub(in crate::edge) struct Watch {
     verdict: Cell<Verdict>,
     waker: RefCell<Option<Waker>>,
     /// Bytes that may still be read and written before others have their turn.
-    left: (Cell<usize>, Cell<usize>),
+    left: (Left, Left),
 }
 
 /// Keeps a connection in its worker's books. Dropping it takes it out.
@@ -99,7 +99,7 @@ impl Watched {
             client: Client::default(),
             verdict: Cell::new(Verdict::Keep),
             waker: RefCell::new(None),
-            left: (Cell::new(MOST_READ), Cell::new(MOST_WRITTEN)),
+            left: (Left(Cell::new(MOST_READ)), Left(Cell::new(MOST_WRITTEN))),
         });
         let key = sweep.connections.borrow_mut().insert(Rc::clone(&watch));
         watch.key.set(key);
@@ -306,26 +306,34 @@ impl Watch {
 
     /// The connection has its turn.
     pub(in crate::edge) fn begin_turn(&self) {
-        self.left.0.set(MOST_READ);
-        self.left.1.set(MOST_WRITTEN);
+        self.left.0.0.set(MOST_READ);
+        self.left.1.0.set(MOST_WRITTEN);
     }
 
-    /// Reads, unless this connection's turn is over: then it has another one after all others.
-    pub(in crate::edge) fn read_in_turn(
-        &self,
-        context: &mut Context<'_>,
-        read: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        in_turn(&self.left.0, context, read)
+    /// Whether this connection may read; if its turn is over, it has another one after all others.
+    pub(in crate::edge) fn may_read(&self, context: &Context<'_>) -> bool {
+        self.left.0.is_some(context)
     }
 
-    /// The same, of writing.
+    /// So many bytes came.
+    pub(in crate::edge) fn read_bytes(&self, count: usize) {
+        self.left.0.spend(count);
+    }
+
+    /// Writes, as far as this connection's turn goes.
     pub(in crate::edge) fn write_in_turn(
         &self,
         context: &mut Context<'_>,
         write: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        in_turn(&self.left.1, context, write)
+        if !self.left.1.is_some(context) {
+            return Poll::Pending;
+        }
+        let written = write(context);
+        if let Poll::Ready(Ok(count)) = &written {
+            self.left.1.spend(*count);
+        }
+        written
     }
 
     /// The verdict, also of those to come: the connection's task is woken.
@@ -362,20 +370,22 @@ impl Watch {
     }
 }
 
-fn in_turn(
-    left: &Cell<usize>,
-    context: &mut Context<'_>,
-    act: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
-) -> Poll<io::Result<usize>> {
-    if left.get() == 0 {
-        context.waker().wake_by_ref();
-        return Poll::Pending;
+/// Bytes that are left of a turn.
+struct Left(Cell<usize>);
+
+impl Left {
+    /// Else its task is woken for the next turn.
+    fn is_some(&self, context: &Context<'_>) -> bool {
+        let is_some = self.0.get() > 0;
+        if !is_some {
+            context.waker().wake_by_ref();
+        }
+        is_some
     }
-    let done = act(context);
-    if let Poll::Ready(Ok(count)) = &done {
-        left.set(left.get().saturating_sub(*count));
+
+    fn spend(&self, count: usize) {
+        self.0.set(self.0.get().saturating_sub(count));
     }
-    done
 }
 
 /// A request under way. Dropping it ends it.
@@ -438,17 +448,13 @@ mod tests {
     fn a_connection_has_its_turn_and_no_more() {
         let woken = Arc::new(Woken(AtomicU32::new(0)));
         let waker = Waker::from(Arc::clone(&woken));
-        let mut context = Context::from_waker(&waker);
-        let left = Cell::new(MOST_READ);
+        let context = Context::from_waker(&waker);
+        let left = Left(Cell::new(MOST_READ));
         let mut bytes = 0;
-        while left.get() > 0 {
-            let read = in_turn(&left, &mut context, |_| Poll::Ready(Ok(16 << 10)));
-            assert!(read.is_ready());
+        while left.is_some(&context) {
+            left.spend(16 << 10);
             bytes += 16 << 10;
         }
-        assert_eq!((bytes, woken.0.load(Ordering::Relaxed)), (MOST_READ, 0));
-        let again = in_turn(&left, &mut context, |_| panic!("it reads"));
-        assert!(again.is_pending());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!((bytes, woken.0.load(Ordering::Relaxed)), (MOST_READ, 1));
     }
 }

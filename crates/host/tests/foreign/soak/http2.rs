@@ -66,6 +66,10 @@ impl Http2 {
 
     pub(super) fn get(&mut self, path: &str) -> io::Result<Answer> {
         let stream = self.begin(path)?;
+        self.hear(stream)
+    }
+
+    fn hear(&mut self, stream: u32) -> io::Result<Answer> {
         let mut answer = Answer::new(0, "");
         loop {
             let frame = self.read()?;
@@ -121,6 +125,22 @@ impl Http2 {
             payload,
         })
     }
+}
+
+/// Asks with these fields, written out, on a connection of its own.
+pub(crate) fn ask_with(socket: &Path, fields: &[(&str, &str)]) -> io::Result<Answer> {
+    let mut client = Http2::connect(socket)?;
+    let mut head = Vec::new();
+    for (name, value) in fields {
+        head.push(0);
+        for text in [name, value] {
+            head.push(u8::try_from(text.len()).expect("a short text"));
+            head.extend(text.as_bytes());
+        }
+    }
+    let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head);
+    client.stream.write_all(&ask)?;
+    client.hear(1)
 }
 
 /// GET, http, `:authority: a` and `:path`, nothing indexed.
