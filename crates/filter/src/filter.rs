@@ -22,6 +22,7 @@ pub(crate) struct Loaded {
     pub(crate) callbacks: Callbacks,
     pub(crate) settings: Settings,
     reads_properties: bool,
+    changes_bodies: bool,
     pub(crate) space: Arc<Space>,
     pub(crate) series: Arc<Series>,
 }
@@ -69,6 +70,7 @@ impl Filter {
             series: shared.series(&settings.name),
             settings,
             reads_properties: program.imports("proxy_get_property"),
+            changes_bodies: program.imports("proxy_set_buffer_bytes"),
         };
         Ok(Self {
             loaded: Arc::new(loaded),
@@ -88,6 +90,11 @@ impl Filter {
     /// Whether it can ask for properties. Only for such a one need [`crate::Exchange::started`] be known.
     pub fn reads_properties(&self) -> bool {
         self.loaded.reads_properties
+    }
+
+    /// Whether it can make a body longer or shorter. One that cannot leaves its length as it is.
+    pub fn changes_bodies(&self) -> bool {
+        self.loaded.changes_bodies
     }
 
     /// Whether anything of it is called when an exchange is over.

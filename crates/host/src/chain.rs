@@ -10,6 +10,7 @@
 //! exchange where the filter left it.
 
 mod body;
+mod whole;
 
 use crate::{
     answers,
@@ -20,7 +21,11 @@ use crate::{
 };
 pub(crate) use body::Broken;
 use body::{Begun, FilteredBody, body_of};
-use http::{Request, Response, header::CONTENT_LENGTH, request};
+use http::{
+    HeaderValue, Request, Response,
+    header::{CONTENT_LENGTH, TRAILER},
+    request,
+};
 use http_body::Body as _;
 use palisade_engine::places::{Place, Places};
 use palisade_filter::{
@@ -32,10 +37,15 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     mem,
+    ops::Range,
     pin::{Pin, pin},
     rc::{Rc, Weak},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
+
+/// How long an answer is held to tell its length again. One that comes more slowly goes on as it comes.
+const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
 /// How often a callback is made again whose instance went down under another request.
 const TRIES: usize = 3;
@@ -108,6 +118,8 @@ pub(crate) struct Flow {
     early: Option<(usize, Verdict)>,
     /// Filters look at the answer's body, and have not seen any of it.
     has_body_to_come: bool,
+    /// How much of each direction's body is held to tell its length again, where a filter may change it.
+    whole_bytes: [Option<usize>; 2],
     /// Itself, for the calls that its filters make.
     me: Weak<RefCell<Self>>,
 }
@@ -241,14 +253,59 @@ pub(crate) async fn pass_request_on(
 /// The request's body, through the stations from `placed` on.
 fn pass_request_body(flow: &SharedFlow, mut body: Body, placed: usize) -> Body {
     let count = flow.borrow().stations.len();
-    if !body.is_end_stream() {
-        body = FilteredBody::wrap(flow, body, Direction::Request, placed..count);
+    match body.is_end_stream() {
+        false => body = FilteredBody::wrap(flow, body, Direction::Request, placed..count),
+        true if placed == 0 => return body,
+        // Filters have made it empty.
+        true => {}
     }
     let mut flow = flow.borrow_mut();
-    if flow.may_change_length(Direction::Request, count) {
-        flow.exchange().request.headers.remove(CONTENT_LENGTH);
+    if flow.may_change_length(Direction::Request, 0..count) {
+        let told = flow.exchange().request.headers.remove(CONTENT_LENGTH);
+        flow.hold_whole(Direction::Request, told, &body);
     }
     body
+}
+
+/// The request's body with its length, where filters have taken that away and it is short enough to be told again; or
+/// the answer of a filter that looks at it.
+pub(crate) async fn whole_request(flow: &SharedFlow, body: Body) -> Result<Body, Response<Body>> {
+    let Some(most_bytes) = flow.borrow_mut().whole_bytes[Direction::Request as usize].take() else {
+        return Ok(body);
+    };
+    let body = whole::gather(body, most_bytes, None).await;
+    let early = flow.borrow_mut().early.take();
+    if let Some((at, verdict)) = early {
+        return Err(pass_back(flow, at, verdict).await);
+    }
+    if let Body::Whole(bytes) = &body {
+        let mut flow = flow.borrow_mut();
+        let headers = &mut flow.exchange().request.headers;
+        headers.insert(CONTENT_LENGTH, bytes.len().into());
+    }
+    Ok(body)
+}
+
+/// The same of an answer.
+pub(crate) async fn whole_answer(flow: &SharedFlow, answer: Response<Body>) -> Response<Body> {
+    let Some(most_bytes) = flow.borrow_mut().whole_bytes[Direction::Response as usize].take()
+    else {
+        return answer;
+    };
+    let (parts, body) = answer.into_parts();
+    let body = whole::gather(body, most_bytes, Some(LONGEST_HOLD)).await;
+    let early = flow.borrow_mut().early.take();
+    let Some((at, verdict)) = early else {
+        return Response::from_parts(parts, body);
+    };
+    let (parts, body) = verdict.into_response().into_parts();
+    flow.borrow_mut().exchange().response = Some(parts);
+    give_response(flow, body, at, at)
+}
+
+/// Whether an answer is to be held first.
+pub(crate) fn holds_answer(flow: &SharedFlow) -> bool {
+    flow.borrow().whole_bytes[Direction::Response as usize].is_some()
 }
 
 /// The part behind the service: filters, from the last to the first.
@@ -366,7 +423,8 @@ async fn pass_response_from(
     answer: Response<Body>,
 ) -> Response<Body> {
     match pass_response_below(flow, end, answer) {
-        Ok(answer) => answer,
+        Ok(answer) if !holds_answer(flow) => answer,
+        Ok(answer) => Box::pin(whole_answer(flow, answer)).await,
         Err(held) => Box::pin(pass_response_on(flow, held)).await,
     }
 }
@@ -425,7 +483,8 @@ pub(crate) async fn pass_response_on(flow: &SharedFlow, held: HeldAnswer) -> Res
         flow.borrow_mut().exchange().response = Some(parts);
         (body, end, placed) = (other, at, at);
     }
-    give_response(flow, body, placed, end)
+    let answer = give_response(flow, body, placed, end);
+    whole_answer(flow, answer).await
 }
 
 /// The answer, whose head has passed all stations, and whose body those from `placed` to `end`.
@@ -455,8 +514,13 @@ fn give_response(
         false => exchange.response.take(),
     });
     let mut parts = parts.unwrap_or_else(|| Response::new(()).into_parts().0);
-    if flow.may_change_length(Direction::Response, end) {
+    // Trailers, which a filter may make, go out behind chunks alone.
+    let may_have_trailers = parts.headers.contains_key(TRAILER);
+    if may_have_trailers && flow.looks.bodies[Direction::Response as usize] {
         parts.headers.remove(CONTENT_LENGTH);
+    } else if flow.may_change_length(Direction::Response, 0..end) {
+        let told = parts.headers.remove(CONTENT_LENGTH);
+        flow.hold_whole(Direction::Response, told, &body);
     }
     Response::from_parts(parts, body)
 }
@@ -471,7 +535,7 @@ fn pass_response_body(
 ) -> (Body, usize) {
     loop {
         body = FilteredBody::wrap(flow, body, Direction::Response, 0..placed);
-        let is_seen = flow.borrow().may_change_length(Direction::Response, placed);
+        let is_seen = flow.borrow().look_at_body(Direction::Response, 0..placed);
         if is_seen {
             body = begin_at_once(flow, body);
         }
@@ -596,6 +660,7 @@ impl Flow {
                 holder: None,
                 early: None,
                 has_body_to_come: false,
+                whole_bytes: [None; 2],
                 me: Weak::clone(me),
             })
         })
@@ -870,10 +935,42 @@ impl Flow {
         }
     }
 
-    /// Whether a filter below `end` may make the body longer or shorter.
-    fn may_change_length(&self, direction: Direction, end: usize) -> bool {
-        self.looks.bodies[direction as usize]
-            && (0..end).any(|at| self.looks_at(at, body_of(direction)))
+    /// Whether one of these filters looks at the body.
+    fn look_at_body(&self, direction: Direction, mut stations: Range<usize>) -> bool {
+        let part = body_of(direction);
+        self.looks.bodies[direction as usize] && stations.any(|at| self.looks_at(at, part))
+    }
+
+    /// Whether one of these filters may make the body longer or shorter.
+    fn may_change_length(&self, direction: Direction, mut stations: Range<usize>) -> bool {
+        self.looks.bodies[direction as usize] && stations.any(|at| self.changes_body(at, direction))
+    }
+
+    /// The same, or may have trailers follow it, which only chunks have room for.
+    fn may_change_framing(&mut self, direction: Direction, stations: Range<usize>) -> bool {
+        let has_trailers = |exchange: &mut Exchange| {
+            let response = exchange.response.as_ref();
+            response.is_some_and(|response| response.headers.contains_key(TRAILER))
+        };
+        self.may_change_length(direction, stations)
+            || direction == Direction::Response && self.look(has_trailers)
+    }
+
+    fn changes_body(&self, at: usize, direction: Direction) -> bool {
+        let filter = &self.stations[at].slot.loaded.filter;
+        self.looks_at(at, body_of(direction)) && filter.changes_bodies()
+    }
+
+    /// Has a body held whole whose length was told and is not known any more, if there is room for it.
+    fn hold_whole(&mut self, direction: Direction, told: Option<HeaderValue>, body: &Body) {
+        let told = told.and_then(|told| told.to_str().ok()?.parse::<usize>().ok());
+        let (Some(told), Body::Other(_)) = (told, body) else {
+            return;
+        };
+        let changing = (0..self.stations.len()).filter(|at| self.changes_body(*at, direction));
+        let bounds = changing.map(|at| self.stations[at].slot.loaded.body_bytes);
+        let most_bytes = bounds.min().filter(|most_bytes| told <= *most_bytes);
+        self.whole_bytes[direction as usize] = most_bytes;
     }
 
     /// Whether the station's filter looks at this part.

@@ -45,6 +45,8 @@ enum Stage {
     Passed(SharedFlow, Body),
     /// A filter has its answer's head wait.
     Answered(SharedFlow, HeldAnswer),
+    /// Its answer's body is held to tell its length.
+    Whole(SharedFlow, Response<Body>),
 }
 
 /// Answers a request for which nothing has to be waited, and says in its account which way it took.
@@ -111,6 +113,7 @@ fn pass_at_once(
         return Err(Box::new(Stage::Passed(flow, body)));
     };
     match chain::pass_response_at_once(&flow, answer) {
+        Ok(answer) if chain::holds_answer(&flow) => Err(Box::new(Stage::Whole(flow, answer))),
         Ok(answer) => Ok(answer),
         Err(held) => Err(Box::new(Stage::Answered(flow, held))),
     }
@@ -141,6 +144,7 @@ async fn go_on(way: &Way, peer: &Rc<Peer>, stage: Stage, is_asked: &Cell<bool>) 
             return way.service.answer(parts, body, peer).await;
         }
         Stage::Answered(flow, held) => return chain::pass_response_on(&flow, held).await,
+        Stage::Whole(flow, answer) => return chain::whole_answer(&flow, answer).await,
         Stage::Passed(flow, body) => (flow, body),
         Stage::Held(flow, held) => match chain::pass_request_on(&flow, held).await {
             Ok(body) => (flow, body),
@@ -154,6 +158,12 @@ async fn go_on(way: &Way, peer: &Rc<Peer>, stage: Stage, is_asked: &Cell<bool>) 
         is_asked.set(false);
         return chain::pass_response(&flow, answer).await;
     }
+    is_asked.set(false);
+    let body = match Box::pin(chain::whole_request(&flow, body)).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
+    };
+    is_asked.set(true);
     let parts = flow.borrow_mut().copy_request();
     let answer = pin!(way.service.answer(parts, body, peer));
     chain::answer_or_early(&flow, answer, is_asked).await

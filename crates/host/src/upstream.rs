@@ -247,7 +247,7 @@ impl Upstream {
             });
         };
         let (mut parts, body) = request.into_parts();
-        prepare(&mut parts, first.pool.server())?;
+        prepare(&mut parts, &body, first.pool.server())?;
         self.client.forwarded().tell(&mut parts.headers, peer);
         let request = Request::from_parts(parts, body);
         self.send(&mut Attempt::new(request, self.client.spares()))

@@ -12,7 +12,7 @@ use super::{SharedFlow, Step, Verdict, Woken};
 use crate::body::{Body, BodyError};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::{Body as HttpBody, Frame};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use palisade_filter::{Direction, Part};
 use std::{
     mem,
@@ -50,6 +50,8 @@ pub(super) struct FilteredBody {
     out: Bytes,
     /// Bytes that have passed the last place.
     passed_bytes: u64,
+    /// All that will, where no place changes that.
+    all_bytes: Option<u64>,
     /// What is to be said at the next look.
     broken: Option<Broken>,
     /// All has passed the last place; trailers, if any, go out.
@@ -87,7 +89,7 @@ impl FilteredBody {
         direction: Direction,
         stations: Range<usize>,
     ) -> Body {
-        let places = places(flow, direction, stations);
+        let places = places(flow, direction, stations.clone());
         if places.is_empty() {
             return match (direction, inner) {
                 (Direction::Request, inner) | (_, inner @ (Body::Empty | Body::Whole(_))) => inner,
@@ -98,6 +100,11 @@ impl FilteredBody {
                 }),
             };
         }
+        let may_change = flow.borrow_mut().may_change_framing(direction, stations);
+        let all_bytes = match may_change {
+            true => None,
+            false => inner.size_hint().exact(),
+        };
         let mut body = Self {
             flow: SharedFlow::clone(flow),
             inner,
@@ -107,6 +114,7 @@ impl FilteredBody {
             trailers: None,
             out: Bytes::new(),
             passed_bytes: 0,
+            all_bytes,
             broken: None,
             is_through: false,
         };
@@ -434,6 +442,14 @@ impl HttpBody for FilteredBody {
     fn is_end_stream(&self) -> bool {
         self.is_through && self.out.is_empty() && self.trailers.is_none()
     }
+
+    fn size_hint(&self) -> SizeHint {
+        let left = |all: u64| (all + self.out.len() as u64).saturating_sub(self.passed_bytes);
+        match self.all_bytes {
+            Some(all) => SizeHint::with_exact(left(all)),
+            None => SizeHint::default(),
+        }
+    }
 }
 
 /// A body beside the flow that it belongs to.
@@ -462,7 +478,7 @@ impl HttpBody for Kept {
         self.inner.is_end_stream()
     }
 
-    fn size_hint(&self) -> http_body::SizeHint {
+    fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
 }
@@ -505,6 +521,18 @@ impl HttpBody for Begun {
 
     fn is_end_stream(&self) -> bool {
         self.first.is_none() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let first = match &self.first {
+            None => Some(0),
+            Some(Ok(frame)) => frame.data_ref().map(Bytes::len),
+            Some(Err(_)) => None,
+        };
+        match (first, self.rest.size_hint().exact()) {
+            (Some(first), Some(rest)) => SizeHint::with_exact(first as u64 + rest),
+            _ => SizeHint::default(),
+        }
     }
 }
 

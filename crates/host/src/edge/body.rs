@@ -25,7 +25,14 @@ pub enum ReceivedFault {
     /// Nothing came for `limits.body-time`.
     #[error("no part of the request's body came within `limits.body-time`")]
     TooLate,
+    /// Nothing came at all of an HTTP/2 body whose client waits to be told to go on.
+    #[error("the client waits to be told to send its body, which is not done in HTTP/2")]
+    NotToldToGoOn,
 }
+
+/// How long a client of HTTP/2 with `expect: 100-continue` may wait before it is told that nobody will say so: clients
+/// that go on by themselves do so after a second (curl), and need none.
+const GO_ON: u32 = 4;
 
 /// Where a request's body says why it was cut off, if it was.
 pub(super) type Fault = Rc<Cell<Option<ReceivedFault>>>;
@@ -39,12 +46,17 @@ pub struct Received {
 }
 
 impl Received {
-    pub(super) fn new(body: Incoming, watch: &Watch) -> Self {
+    /// `expects`: its client may wait to be told to go on, which no library says in HTTP/2.
+    pub(super) fn new(body: Incoming, expects: bool, watch: &Watch) -> Self {
         let sweep = watch.sweep();
+        let wait = Wait::new(sweep);
+        if expects {
+            wait.set_first(GO_ON);
+        }
         Self {
             body,
             rest: sweep.bounds().body_bytes,
-            wait: Wait::new(sweep),
+            wait,
             fault: Rc::default(),
         }
     }
@@ -84,7 +96,11 @@ impl HttpBody for Received {
         }
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Pending if self.wait.wait(context) => {
-                Poll::Ready(Some(Err(self.break_off(ReceivedFault::TooLate))))
+                let fault = match self.wait.is_first() {
+                    true => ReceivedFault::NotToldToGoOn,
+                    false => ReceivedFault::TooLate,
+                };
+                Poll::Ready(Some(Err(self.break_off(fault))))
             }
             Poll::Pending => Poll::Pending,
             Poll::Ready(frame) => {

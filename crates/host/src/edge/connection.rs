@@ -15,7 +15,7 @@ use crate::{
     config::{Address, Limits},
 };
 use bytes::BytesMut;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header, request};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use http_body::Body as _;
 use hyper::{
     body::Incoming,
@@ -314,7 +314,8 @@ async fn answer<G: Guests>(
             (response, None)
         }
         Ok(()) => {
-            let (body, fault) = receive(body, &client.watch);
+            let expects = is_http2_that_expects(&parts);
+            let (body, fault) = receive(body, expects, &client.watch);
             let request = Request::from_parts(parts, body);
             let answer = client.guests.answer(&client.peer, request, &mut account);
             let response = answer.await;
@@ -364,13 +365,20 @@ fn take_out_body(response: &mut Response<Body>, is_head: bool) {
 }
 
 /// The body with its bounds, and where it says why it was cut off. Most requests have none.
-fn receive(body: Incoming, watch: &Watch) -> (Body, Option<Fault>) {
+fn receive(body: Incoming, expects: bool, watch: &Watch) -> (Body, Option<Fault>) {
     if body.is_end_stream() {
         return (Body::Empty, None);
     }
-    let body = Received::new(body, watch);
+    let body = Received::new(body, expects, watch);
     let fault = body.fault();
     (Body::new(body), Some(fault))
+}
+
+/// Whether a client waits for `100 Continue` (RFC 9110, section 10.1.1). hyper sends it in HTTP/1 once the body is read;
+/// in HTTP/2 neither it nor h2 can.
+fn is_http2_that_expects(parts: &request::Parts) -> bool {
+    let expects = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    parts.version == Version::HTTP_2 && parts.headers.get(header::EXPECT).is_some_and(expects)
 }
 
 /// The answer that a client gets in place of one that cannot be sent.
@@ -378,6 +386,7 @@ fn amend(response: Response<Body>, fault: Option<&Fault>) -> Response<Body> {
     match fault.and_then(|fault| fault.get()) {
         Some(ReceivedFault::TooLong) => refusal(StatusCode::PAYLOAD_TOO_LARGE, true),
         Some(ReceivedFault::TooLate) => refusal(StatusCode::REQUEST_TIMEOUT, true),
+        Some(ReceivedFault::NotToldToGoOn) => refusal(StatusCode::EXPECTATION_FAILED, false),
         // Nobody here speaks another protocol once HTTP is left.
         None if response.status().is_informational() => refusal(StatusCode::BAD_GATEWAY, false),
         None => response,
@@ -402,6 +411,9 @@ fn refusal(status: StatusCode, close: bool) -> Response<Body> {
 fn text_of(refused: StatusCode) -> &'static str {
     match refused {
         StatusCode::METHOD_NOT_ALLOWED => "this method is not served here\n",
+        StatusCode::EXPECTATION_FAILED => {
+            "send the body without being told to: ask again without expect\n"
+        }
         StatusCode::REQUEST_TIMEOUT => "the request did not come in time\n",
         StatusCode::PAYLOAD_TOO_LARGE => "the body of this request is too long\n",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "this request has too many header fields\n",

@@ -82,7 +82,7 @@ impl ProgramService {
         peer: &Peer,
     ) -> Result<Response<Body>, UpstreamError> {
         let (mut parts, body) = request.into_parts();
-        prepare(&mut parts, &self.local)?;
+        prepare(&mut parts, &body, &self.local)?;
         self.client.forwarded().tell(&mut parts.headers, peer);
         let request = Request::from_parts(parts, body);
         let mut attempt = Attempt::new(request, self.client.spares());

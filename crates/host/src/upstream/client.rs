@@ -127,7 +127,7 @@ impl Client {
         times: &Times,
     ) -> Result<Response<Body>, UpstreamError> {
         let (mut parts, body) = request.into_parts();
-        fields::prepare(&mut parts, server)?;
+        fields::prepare(&mut parts, &body, server)?;
         let pool = self.pool(server, self.0.settings.idle_connections);
         let mut attempt = Attempt::new(Request::from_parts(parts, body), &self.0.spares);
         loop {

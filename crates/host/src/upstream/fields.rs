@@ -3,7 +3,7 @@
 //! | fields | what becomes of them |
 //! |---|---|
 //! | `connection` and what it names, `keep-alive`, `proxy-…`, `te`, `trailer`, `upgrade` | of one connection only: taken out, both ways |
-//! | `transfer-encoding`, `content-length` of a request | taken out: the body's framing is made anew |
+//! | `transfer-encoding`, `content-length` of a request | taken out: the body's framing is made anew; `0` stays |
 //! | `expect` | taken out: the client is told to go on as soon as the server reads its body |
 //! | `host` | the client's; HTTP/2 has it in `:authority` |
 //! | `cookie` | HTTP/2 may have several, HTTP/1 has one |
@@ -11,11 +11,12 @@
 //! | `via` | as it is: whoever asks this server need not know that there is another |
 
 use super::UpstreamError;
-use crate::{claims, config::Server};
+use crate::{body::Body, claims, config::Server};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header, request, response,
     uri::PathAndQuery,
 };
+use http_body::Body as _;
 use palisade_filter::Peer;
 use std::{cell::RefCell, net::IpAddr};
 
@@ -28,20 +29,36 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 /// # Errors
 ///
 /// When it cannot be sent to a server: `CONNECT`, or an upgrade of the connection.
-pub(crate) fn prepare(parts: &mut request::Parts, server: &Server) -> Result<(), UpstreamError> {
+pub(crate) fn prepare(
+    parts: &mut request::Parts,
+    body: &Body,
+    server: &Server,
+) -> Result<(), UpstreamError> {
     if parts.method == Method::CONNECT {
         return Err(UpstreamError::Tunnel);
     }
     if parts.version < Version::HTTP_2 && parts.headers.contains_key(header::UPGRADE) {
         refuse_upgrade(&parts.headers)?;
     }
+    let says_nothing = body.is_end_stream() && says_that_it_is_empty(parts);
     take_out(&mut parts.headers, Head::Sent);
+    if says_nothing {
+        let none = HeaderValue::from_static("0");
+        parts.headers.insert(header::CONTENT_LENGTH, none);
+    }
     if parts.version == Version::HTTP_2 {
         join_cookies(&mut parts.headers);
     }
     name_host(parts, server);
     parts.version = Version::HTTP_11;
     Ok(())
+}
+
+/// Whether a request without a body tells so: as its client does, and where its method has one be expected. Some servers
+/// answer 411 to a POST without a length (RFC 9110, section 8.6).
+fn says_that_it_is_empty(parts: &request::Parts) -> bool {
+    let expects_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+    expects_body || parts.headers.contains_key(header::CONTENT_LENGTH)
 }
 
 /// Makes an answer one of this server's own connection.

@@ -244,7 +244,7 @@ fn send(server: &Server, bytes: &[u8]) -> UnixStream {
 }
 
 /// All that comes until the connection ends.
-fn answer_to(server: &Server, bytes: &[u8]) -> String {
+pub(crate) fn answer_to(server: &Server, bytes: &[u8]) -> String {
     let mut answer = Vec::new();
     let mut stream = send(server, bytes);
     stream.read_to_end(&mut answer).expect("an answer");
@@ -362,7 +362,7 @@ fn a_body_that_trailers_end_is_judged() {
     assert_eq!(bodies, [b"judged", b"judged"]);
 }
 
-fn put_module(ground: &Ground, text: &str) -> PathBuf {
+pub(crate) fn put_module(ground: &Ground, text: &str) -> PathBuf {
     ground.put(
         "module.wasm",
         wat::parse_str(text).expect("read the module's text"),

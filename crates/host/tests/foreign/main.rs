@@ -9,6 +9,7 @@ mod chain;
 mod filters;
 mod ground;
 mod hostile;
+mod lengths;
 mod own;
 #[path = "../shared/raw_http.rs"]
 mod raw_http;
@@ -101,6 +102,8 @@ fn main() {
     ];
     let between = chain::CASES.iter();
     let between = between.map(|(name, test)| (format!("chain/{name}"), *test));
+    let lengths = lengths::CASES.iter();
+    let lengths = lengths.map(|(name, test)| (format!("lengths/{name}"), *test));
     let readers = readers::CASES.iter();
     let readers = readers.map(|(name, test)| (format!("readers/{name}"), *test));
     let instances = [
@@ -115,6 +118,7 @@ fn main() {
     let own = filters
         .chain(components)
         .chain(between)
+        .chain(lengths)
         .chain(readers)
         .chain(more)
         .chain(soak)

@@ -13,6 +13,8 @@ pub(in crate::edge) struct Wait {
     key: Cell<usize>,
     since: Cell<Option<Ticks>>,
     late: Cell<bool>,
+    /// How long the first part may take, if not as long as the others.
+    first: Cell<Option<Ticks>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -23,6 +25,7 @@ impl Wait {
             key: Cell::new(0),
             since: Cell::new(None),
             late: Cell::new(false),
+            first: Cell::new(None),
             waker: RefCell::new(None),
         });
         let key = sweep.waits.borrow_mut().insert(Rc::clone(&wait));
@@ -50,15 +53,27 @@ impl Wait {
         self.late.get()
     }
 
+    /// Gives the first part no longer than this.
+    pub(in crate::edge) fn set_first(&self, most: Ticks) {
+        self.first.set(Some(most));
+    }
+
+    /// Whether the first part has not come, and had a time of its own.
+    pub(in crate::edge) fn is_first(&self) -> bool {
+        self.first.get().is_some()
+    }
+
     /// It has come.
     pub(in crate::edge) fn came(&self) {
         self.since.set(None);
+        self.first.set(None);
     }
 
     pub(super) fn look(&self, now: Ticks, most: Ticks) {
         let Some(since) = self.since.get() else {
             return;
         };
+        let most = self.first.get().unwrap_or(most).min(most);
         if now.wrapping_sub(since) > most && !self.late.replace(true) {
             self.sweep.figures.timed_out.add(1);
             if let Some(waker) = self.waker.borrow().as_ref() {

@@ -11,7 +11,7 @@ fn server() -> Server {
 
 fn prepared(request: request::Builder) -> Result<request::Parts, UpstreamError> {
     let (mut parts, ()) = request.body(()).unwrap().into_parts();
-    prepare(&mut parts, &server()).map(|()| parts)
+    prepare(&mut parts, &Body::from("body"), &server()).map(|()| parts)
 }
 
 fn names(headers: &HeaderMap) -> Vec<&str> {
@@ -46,6 +46,22 @@ fn framing_of_the_client_is_never_passed_on() {
         .header("content-length", "5")
         .header("transfer-encoding", "chunked");
     assert_eq!(names(&prepared(request).unwrap().headers), ["host"]);
+}
+
+#[test]
+fn a_body_that_is_not_there_is_said_to_be_empty() {
+    let told = |request: request::Builder, body: Body| {
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        prepare(&mut parts, &body, &server()).unwrap();
+        parts.headers.get("content-length").cloned()
+    };
+    let zero = Some(HeaderValue::from_static("0"));
+    let with_length = || Request::delete("/").header("content-length", "0");
+    assert_eq!(told(with_length(), Body::Empty), zero);
+    assert_eq!(told(Request::post("/"), Body::Empty), zero);
+    assert_eq!(told(Request::get("/"), Body::Empty), None);
+    // Whoever sends it says how long it is.
+    assert_eq!(told(with_length(), Body::from("a")), None);
 }
 
 #[test]

@@ -379,6 +379,28 @@ fn pings_keep_no_end_of_an_answer_that_is_not_taken() {
     wait_until_gone(&server);
 }
 
+/// Neither hyper nor h2 can say `100 Continue` in HTTP/2. A client that waits for it is not left waiting, and one that does
+/// not wait is served.
+#[test]
+fn a_client_that_waits_to_be_told_to_go_on_is_told_that_nobody_will() {
+    let server = Server::start(Limits::default());
+    let mut client = begin(&server);
+    let head = [get_head("/echo"), field("expect", "100-continue")].concat();
+    client.send(frame(HEADERS, END_HEADERS, 1, &head));
+    // `:status: 417`: the name is the static table's eighth, the value is in Huffman's code.
+    let answer = read_until(&mut client, HEADERS).expect("an answer");
+    assert_eq!(answer[..5], [0x48, 0x83, 0x68, 0x2e, 0xff]);
+    client.send(frame(HEADERS, END_HEADERS, 3, &head));
+    client.send(frame(DATA, END_STREAM, 3, b"abc"));
+    loop {
+        match read_frame(&mut client).expect("the connection goes on") {
+            (DATA, 3, body) => return assert_eq!(body, b"abc"),
+            (HEADERS, 3, answer) => assert_eq!(answer.first(), Some(&0x88), "{answer:?}"),
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn pings_keep_no_connection_without_a_request() {
     let server = Server::start(short());
