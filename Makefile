@@ -36,6 +36,7 @@ test: ## Set up this machine, run every test
 	@tools/setup test
 	@tools/real-programs || echo "make: some tests of programs in WebAssembly will be ignored"
 	@tools/real-filters || echo "make: some tests of filters and services of others will be ignored"
+	@tools/protocol-suites || echo "make: h2spec will not be run"
 	@lab/sources/fetch || echo "make: the rows that compile bzip2 and lame will be left out"
 	@cargo build --locked --workspace --bins --tests
 	@cargo test --locked --workspace --no-fail-fast

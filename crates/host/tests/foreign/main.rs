@@ -16,6 +16,7 @@ mod raw_http;
 mod readers;
 mod services;
 mod soak;
+mod suites;
 
 use libtest_mimic::{Arguments, Trial};
 use palisade_suite::NO_WASM_GUESTS;
@@ -138,7 +139,17 @@ fn main() {
             hostile::attack_ends_well(*attack);
         })
     });
-    let trials = foreign.chain(own).chain([by_name]).chain(attacks).collect();
+    let suites = suites::CASES.iter();
+    let suites = suites.map(|(name, test, is_of_h2spec)| {
+        let trial = Trial::test(format!("suites/{name}"), run(*test));
+        ignore(trial, suites::why_not(*is_of_h2spec))
+    });
+    let trials = foreign
+        .chain(own)
+        .chain([by_name])
+        .chain(attacks)
+        .chain(suites)
+        .collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 
