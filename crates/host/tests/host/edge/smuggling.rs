@@ -534,7 +534,11 @@ fn a_second_request_is_looked_at_as_the_first() {
                 client.send(piece);
             }
             assert_eq!(client.answer().status, 200, "{both} by {piece}");
-            assert_eq!(client.answer().status, 400, "{both} by {piece}");
+            match client.try_answer() {
+                Ok(answer) => assert_eq!(answer.status, 400, "{both} by {piece}"),
+                // What nobody reads of a body that has not come yet ends the connection.
+                Err(error) => assert!(first.starts_with("POST / "), "{both} by {piece}: {error}"),
+            }
             assert_ends(&mut client, first);
         }
     }
