@@ -20,6 +20,7 @@ pub(super) fn check(parts: &Parts, length: Option<u64>, bounds: &Bounds) -> Resu
     if parts.version == Version::HTTP_2 {
         // Also a message without a body must not promise one to whoever reads it next as HTTP/1.
         check_lengths(&parts.headers, length)?;
+        check_ends(&parts.headers)?;
     }
     if length == Some(0) {
         return Ok(());
@@ -70,6 +71,20 @@ fn check_host(parts: &Parts) -> Result<(), StatusCode> {
     match is_one && second.is_none() {
         true => Ok(()),
         false => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// No space at either end of a value (RFC 9113, section 8.2.1): who reads the field next as HTTP/1 takes it away, and
+/// filters would see it.
+fn check_ends(headers: &HeaderMap) -> Result<(), StatusCode> {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let has_space = |value: &HeaderValue| {
+        let value = value.as_bytes();
+        is_space(value.first()) || is_space(value.last())
+    };
+    match headers.values().any(has_space) {
+        true => Err(StatusCode::BAD_REQUEST),
+        false => Ok(()),
     }
 }
 

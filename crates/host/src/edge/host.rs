@@ -68,14 +68,15 @@ impl<'a> Host<'a> {
         (formed.as_bytes() != given).then_some(formed)
     }
 
-    /// Whether it is surely written that way: a name without a port.
+    /// Whether it is surely written that way, as nearly every name is.
     fn is_formed(self, given: &[u8]) -> bool {
-        match self.name {
-            Name::Plain(name) => {
-                name.len() == given.len() && !given.iter().any(u8::is_ascii_uppercase)
-            }
-            Name::Ipv6(_) => false,
-        }
+        let Name::Plain(name) = self.name else {
+            return false;
+        };
+        let digits = |port: u16| port.checked_ilog10().unwrap_or(0) as usize + 1;
+        let port_bytes = self.port.map_or(0, |port| 1 + digits(port));
+        let is_small = !given.iter().any(u8::is_ascii_uppercase);
+        given.len() == name.len() + port_bytes && is_small
     }
 }
 
@@ -112,6 +113,10 @@ mod tests {
             ("a.example.com.", "a.example.com"),
             ("a:80", "a:80"),
             ("A.:0080", "a:80"),
+            ("a:080", "a:80"),
+            ("a.:8", "a:8"),
+            ("a:0", "a:0"),
+            ("a:65535", "a:65535"),
             ("a:", "a"),
             ("10.0.0.1:8080", "10.0.0.1:8080"),
             ("[::1]", "[::1]"),

@@ -23,6 +23,10 @@ pub(crate) const CASES: &[(&str, fn())] = &[
         "other-routes",
         a_reading_that_leads_to_another_route_is_refused,
     ),
+    (
+        "random-paths",
+        a_guard_sees_what_the_program_serves_whatever_is_asked,
+    ),
     ("fields", filter_and_program_see_the_same_fields),
     (
         "fields-of-http2",
@@ -40,7 +44,7 @@ def tell(environ, start):
     start("200 OK", [("Content-Type", "text/plain")])
     names = ["PATH_INFO", "HTTP_X_SAW", "HTTP_HOST", "HTTP_COOKIE", "HTTP_X_USER", "HTTP_X_ORIGINAL_URL",
              "HTTP_X_REWRITE_URL", "HTTP_TRUE_CLIENT_IP", "CONTENT_LENGTH"]
-    return [f"{name}={environ.get(name, '')}\n".encode() for name in names]
+    return [f"{name}={environ.get(name, '')}\n".encode("latin-1") for name in names]
 
 class Handler(WSGIRequestHandler):
     def address_string(self):
@@ -228,6 +232,74 @@ fn a_reading_that_leads_to_another_route_is_refused() {
     ] {
         assert_eq!(path_of(&server.get(spelling)), path, "{spelling}");
     }
+}
+
+/// Targets put together at random, the same in each run: of those that get through, guard and program saw the same path, and
+/// it is not the guarded one, however often somebody decodes it.
+fn a_guard_sees_what_the_program_serves_whatever_is_asked() {
+    const PIECES: [&str; 32] = [
+        "/", "/", "/", "admin", "admin", "secret", "..", ".", "%2F", "%2f", "%5C", "\\", ";",
+        ";x=1", "%3B", "%25", "%252F", "%2e", "%2E%2E", "%00", "%61dmin", "a%64min", "%C0%AF",
+        "%C3%A4", "%FF", "%20", "x", "?", "#", "@", "%40", "http://h",
+    ];
+    let (ground, program) = ground("");
+    let server = ground.serve();
+    let (mut random, mut taken, mut guarded) = (1_u64, 0, 0);
+    for _ in 0..3000 {
+        let mut target = String::from("/");
+        for _ in 0..7 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            target += PIECES[(random >> 59) as usize];
+        }
+        // The first line ends there; what a client sends behind it is no target.
+        let answer = server.get(target.trim_end_matches('#'));
+        match answer.status {
+            200 => taken += 1,
+            403 => guarded += 1,
+            status => assert_eq!(status, 400, "{target}"),
+        }
+        if answer.status != 200 {
+            continue;
+        }
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        let saw = body
+            .lines()
+            .find_map(|line| line.strip_prefix("HTTP_X_SAW="));
+        let saw = saw
+            .and_then(|saw| saw.split(['|', '?']).next())
+            .unwrap_or_default();
+        let served = program.get(saw);
+        assert!(path_of(&served) == path_of(&answer), "{target}: {body}");
+        let mut path = path_of(&answer);
+        for _ in 0..3 {
+            assert!(!leads_to_admin(&path), "{target}: {body}");
+            path = decoded(&path);
+        }
+    }
+    assert!(
+        taken > 100 && guarded > 20,
+        "{taken} taken, {guarded} guarded"
+    );
+}
+
+/// As a lenient reader resolves it.
+fn leads_to_admin(path: &str) -> bool {
+    let mut names = Vec::new();
+    for name in path.split(['/', '\\']) {
+        match name.split(';').next().unwrap_or_default() {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name.trim_end_matches(['.', ' '])),
+        }
+    }
+    names.first() == Some(&"admin")
+}
+
+fn decoded(path: &str) -> String {
+    let bytes = percent_encoding::percent_decode_str(path);
+    bytes.decode_utf8_lossy().into_owned()
 }
 
 /// What the filter saw, and what the program was told beside it.

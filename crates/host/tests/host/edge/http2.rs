@@ -379,6 +379,47 @@ fn pings_keep_no_end_of_an_answer_that_is_not_taken() {
     wait_until_gone(&server);
 }
 
+/// RFC 9113, section 8.1. h2 lets such trailers through without them, whatever way their names are written: nobody
+/// sees any but the head's own.
+#[test]
+fn pseudo_fields_in_trailers_reach_nobody() {
+    let server = Server::start(Limits::default());
+    // Of the dynamic table, where the head has put it, of the static table, and written out.
+    let indexed = [&[0x40, 5][..], b":path", &[9], b"/trailers"].concat();
+    let head = [&[0x83, 0x86][..], &indexed, &field(":authority", "a")].concat();
+    for pseudo in [vec![0xbe], vec![0x84], vec![0x82], field(":path", "/x")] {
+        let mut client = begin(&server);
+        client.send(frame(HEADERS, END_HEADERS, 1, &head));
+        client.send(frame(DATA, 0, 1, b"abc"));
+        let trailers = [pseudo, field("x-sum", "1")].concat();
+        let flags = END_HEADERS | END_STREAM;
+        client.send(frame(HEADERS, flags, 1, &trailers));
+        let told = read_until(&mut client, DATA).expect("an answer");
+        let told = String::from_utf8(told).expect("text");
+        assert_eq!(told, "POST http://a/trailers\nx-sum: 1\n");
+    }
+}
+
+/// The next reader of such a field takes the space for none.
+#[test]
+fn spaces_around_values_are_refused() {
+    let server = Server::start(Limits::default());
+    for (value, is_taken) in [
+        ("root", true),
+        ("a b", true),
+        (" root", false),
+        ("root\t", false),
+    ] {
+        let mut client = begin(&server);
+        let head = [get_head("/head"), field("x-user", value)].concat();
+        client.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, &head));
+        let answer = read_until(&mut client, HEADERS).expect("an answer");
+        // `:status: 200` and `400` of the static table.
+        let status = if is_taken { 0x88 } else { 0x8c };
+        assert_eq!(answer.first(), Some(&status), "{value:?}");
+    }
+}
+
 /// Neither hyper nor h2 can say `100 Continue` in HTTP/2. A client that waits for it is not left waiting, and one that does
 /// not wait is served.
 #[test]

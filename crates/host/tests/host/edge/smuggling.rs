@@ -543,3 +543,125 @@ fn a_second_request_is_looked_at_as_the_first() {
         }
     }
 }
+
+/// Connections put together at random, the same in each run, in one piece and in several: the server answers as many requests
+/// as the strictest reader finds, and none behind the first that it would not take.
+#[test]
+fn as_many_requests_are_seen_as_the_strictest_reader_finds() {
+    const PIECES: [&str; 16] = [
+        "GET /echo HTTP/1.1\r\nhost: a\r\n",
+        "POST /echo HTTP/1.1\r\nhost: a\r\n",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc",
+        "POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\na\nb\r\n0\r\n\r\n",
+        "GET /echo HTTP/1.1\r\nhost: a\r\n\r\n",
+        "\r\n",
+        "\r\n",
+        "\n",
+        "x: 1\r\n",
+        "x: 1\n",
+        "content-length: 3\r\n",
+        "Content-Length:0\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "abc",
+        "3\r\nabc\r\n",
+        "0\r\n\r\n",
+    ];
+    let server = Server::start(Limits::default());
+    let (mut random, mut seen) = (7_u64, [0; 4]);
+    for round in 0..1500 {
+        let mut bytes = String::new();
+        for _ in 0..6 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            bytes += PIECES[(random >> 60) as usize];
+        }
+        let piece = [bytes.len(), 1, 13][round % 3];
+        let mut client = server.connect();
+        for piece in bytes.as_bytes().chunks(piece) {
+            // It may have ended the connection already.
+            let _ = client.try_send(piece);
+        }
+        client.end();
+        let answers = client.read_to_end().unwrap_or_default();
+        let answered = answers.matches("HTTP/1.1 200 OK").count();
+        let strict = strictly_read(bytes.as_bytes());
+        assert_eq!(answered, strict, "{bytes:?} by {piece}: {answers}");
+        seen[strict.min(3)] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 10), "{seen:?}");
+}
+
+/// How many requests there are before the first that is not whole or not clear.
+fn strictly_read(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(rest) = strict_request(bytes) {
+        count += 1;
+        bytes = rest;
+    }
+    count
+}
+
+/// What follows a request, if one stands there.
+fn strict_request(mut bytes: &[u8]) -> Option<&[u8]> {
+    while let Some(rest) = bytes.strip_prefix(b"\r\n") {
+        bytes = rest;
+    }
+    let (start, mut bytes) = strict_line(bytes)?;
+    // `abcPOST` is a method as well.
+    let start = start.trim_start_matches("abc");
+    let is_start = ["GET /echo HTTP/1.1", "POST /echo HTTP/1.1"].contains(&start);
+    let (mut hosts, mut length, mut codings) = (0, None, 0);
+    loop {
+        let (line, rest) = strict_line(bytes)?;
+        bytes = rest;
+        if line.is_empty() {
+            break;
+        }
+        let (name, value) = line.split_once(':')?;
+        match &*name.to_ascii_lowercase() {
+            "host" => hosts += 1,
+            "content-length" if length.is_some() => return None,
+            "content-length" => length = value.trim().parse::<usize>().ok(),
+            "transfer-encoding" => codings += 1,
+            name if name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {}
+            _ => return None,
+        }
+    }
+    match (is_start && hosts == 1, length, codings) {
+        (true, length, 0) => bytes.get(length.unwrap_or(0)..),
+        (true, None, 1) => strict_chunks(bytes),
+        _ => None,
+    }
+}
+
+fn strict_chunks(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (size, rest) = strict_line(bytes)?;
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return strict_trailers(rest);
+        }
+        bytes = rest.get(size..)?.strip_prefix(b"\r\n")?;
+    }
+}
+
+fn strict_trailers(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (line, rest) = strict_line(bytes)?;
+        bytes = rest;
+        if line.is_empty() {
+            return Some(bytes);
+        }
+        line.split_once(':')?;
+    }
+}
+
+/// A line that CR and LF end, with neither in it.
+fn strict_line(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = bytes[..end].strip_suffix(b"\r")?;
+    Some((std::str::from_utf8(line).ok()?, &bytes[end + 1..]))
+}

@@ -57,6 +57,7 @@ impl Serve for StandIn {
             "/head" => Response::new(Body::from(Bytes::from(describe(&request)))),
             "/peer" => Response::new(Body::from(Bytes::from(format!("{peer:?}")))),
             "/echo" => echo(request).await,
+            "/trailers" => tell_trailers(request).await,
             "/gate" => self.wait_at_gate().await,
             "/stuck" => stick().await,
             "/walls" => Response::new(Body::from(Bytes::from(try_walls().await))),
@@ -125,6 +126,17 @@ fn start_program() -> String {
         Ok(status) => status.to_string(),
         Err(error) => error.kind().to_string(),
     }
+}
+
+/// What it was asked for, and the fields behind its body.
+async fn tell_trailers(request: Request<Body>) -> Response<Body> {
+    let mut text = format!("{} {}\n", request.method(), request.uri());
+    let body = request.into_body().collect().await;
+    let trailers = body.ok().and_then(|body| body.trailers().cloned());
+    for (name, value) in &trailers.unwrap_or_default() {
+        let _ = writeln!(text, "{name}: {}", value.to_str().unwrap_or_default());
+    }
+    Response::new(Body::from(Bytes::from(text)))
 }
 
 /// On a thread for calls that wait.
