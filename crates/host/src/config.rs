@@ -106,8 +106,7 @@ impl Config {
     }
 
     fn tls(&self) -> impl Iterator<Item = &Tls> {
-        let listeners = self.listeners.iter();
-        listeners.filter_map(|listener| listener.tls.as_ref())
+        self.listeners.iter().flat_map(|listener| &listener.tls)
     }
 
     /// Folders whose files are served, by the service's name.
@@ -157,8 +156,8 @@ pub struct Log {
 pub struct Listener {
     /// Its address.
     pub address: Address,
-    /// Certificate and key, where it speaks TLS.
-    pub tls: Option<Tls>,
+    /// Certificates and keys, where it speaks TLS: which one a client is shown, the name that it asks for decides.
+    pub tls: Vec<Tls>,
     /// Permissions of a Unix socket's file.
     pub mode: Option<u32>,
 }

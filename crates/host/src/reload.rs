@@ -475,10 +475,7 @@ pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
             ServiceKind::Component(component) => Some(&component.component),
             _ => None,
         });
-    let tls = config
-        .listeners
-        .iter()
-        .filter_map(|listener| listener.tls.as_ref());
+    let tls = config.listeners.iter().flat_map(|listener| &listener.tls);
     let tls = tls.flat_map(|tls| [&tls.certificate, &tls.key]);
     let own = std::path::absolute(path).unwrap_or_else(|_| path.into());
     let named = file
@@ -513,11 +510,13 @@ fn guests_of(config: &Config) -> Vec<Guest> {
 fn listeners_of(config: &Config, actual: &[Address]) -> Vec<String> {
     let listeners = config.listeners.iter().zip(actual);
     listeners
-        .map(|(listener, address)| match (address, &listener.tls) {
-            (Address::Internet(address), None) => format!("http://{address}"),
-            (Address::Internet(address), Some(_)) => format!("https://{address}"),
-            (unix, None) => unix.to_string(),
-            (unix, Some(_)) => format!("{unix} (TLS)"),
-        })
+        .map(
+            |(listener, address)| match (address, !listener.tls.is_empty()) {
+                (Address::Internet(address), false) => format!("http://{address}"),
+                (Address::Internet(address), true) => format!("https://{address}"),
+                (unix, false) => unix.to_string(),
+                (unix, true) => format!("{unix} (TLS)"),
+            },
+        )
         .collect()
 }

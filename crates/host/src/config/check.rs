@@ -273,10 +273,9 @@ impl Config {
     /// Addresses at which the server itself takes requests, as people write them.
     pub fn addresses(&self) -> impl Iterator<Item = String> {
         self.listeners.iter().map(|listener| {
-            let scheme = if listener.tls.is_some() {
-                "https"
-            } else {
-                "http"
+            let scheme = match listener.tls.is_empty() {
+                true => "http",
+                false => "https",
             };
             match &listener.address {
                 Address::Internet(address) => format!("{scheme}://{address}"),

@@ -374,14 +374,14 @@ pub(super) fn duration(key: &Key, value: &Value) -> Result<Duration, Found> {
 
 fn read_listener(item: &Value, reader: &Reader<'_>) -> Result<Listener, Found> {
     const PLACE: &str = "in [[listen]]";
-    let (mut address, mut tls, mut mode) = (None, None, None);
+    let (mut address, mut tls, mut mode) = (None, Vec::new(), None);
     for (key, value) in entries(item) {
         match key.get_ref().as_ref() {
             "address" => {
                 let parse = |text: &str| value::parse_address(text, reader.base_dir);
                 address = Some(value::text(key, value, parse)?);
             }
-            "tls" => tls = Some(read_tls(key, value, reader)?),
+            "tls" => tls = read_certificates(key, value, reader)?,
             "mode" => mode = Some((key.span(), read_mode(key, value)?)),
             _ => return Err(unknown_key(key, PLACE, LISTEN_KEYS)),
         }
@@ -415,6 +415,18 @@ fn read_mode(key: &Key, value: &Value) -> Result<u32, Found> {
         }
         _ => value::text(key, value, value::parse_mode),
     }
+}
+
+/// One certificate with its key, or a list of them.
+fn read_certificates(key: &Key, value: &Value, reader: &Reader<'_>) -> Result<Vec<Tls>, Found> {
+    let Some(items) = value.get_ref().as_array() else {
+        return Ok(vec![read_tls(key, value, reader)?]);
+    };
+    if items.is_empty() {
+        return Err(document::wrong_type(key, value, "a table, or a list of at least one").into());
+    }
+    let items = items.iter();
+    items.map(|item| read_tls(key, item, reader)).collect()
 }
 
 fn read_tls(key: &Key, value: &Value, reader: &Reader<'_>) -> Result<Tls, Found> {

@@ -28,7 +28,7 @@ struct OpenDoor {
 /// How a door speaks TLS.
 #[derive(Clone)]
 struct OpenTls {
-    files: Tls,
+    files: Vec<Tls>,
     certificate: Arc<Certificate>,
     config: Arc<ServerConfig>,
 }
@@ -99,7 +99,7 @@ impl OpenDoor {
     fn open(listener: &Listener, workers: usize) -> Result<Self, EdgeError> {
         Ok(Self {
             asked: listener.address.clone(),
-            tls: listener.tls.as_ref().map(OpenTls::open).transpose()?,
+            tls: OpenTls::open_any(&listener.tls)?,
             listening: Listening::bind(&listener.address, listener.mode, workers)?,
         })
     }
@@ -124,11 +124,11 @@ enum Step {
 impl Step {
     /// A listener that speaks TLS as before keeps what it has for that, tickets of sessions too.
     fn keep(index: usize, door: &OpenDoor, listener: &Listener) -> Result<Self, TlsError> {
-        let (tls, read) = match (&listener.tls, &door.tls) {
-            (None, _) => (None, None),
-            (Some(files), None) => (Some(OpenTls::open(files)?), None),
-            (Some(files), Some(open)) => {
-                let files = files.clone();
+        let (tls, read) = match &door.tls {
+            None => (OpenTls::open_any(&listener.tls)?, None),
+            Some(_) if listener.tls.is_empty() => (None, None),
+            Some(open) => {
+                let files = listener.tls.clone();
                 let read = Certificate::read(&files)?;
                 (
                     Some(OpenTls {
@@ -230,12 +230,16 @@ impl DoorPlan {
 }
 
 impl OpenTls {
-    fn open(files: &Tls) -> Result<Self, TlsError> {
+    /// `None`: the listener has no certificates, and speaks no TLS.
+    fn open_any(files: &[Tls]) -> Result<Option<Self>, TlsError> {
+        if files.is_empty() {
+            return Ok(None);
+        }
         let certificate = Certificate::read(files)?;
-        Ok(Self {
-            files: files.clone(),
+        Ok(Some(Self {
+            files: files.to_vec(),
             config: Arc::clone(&certificate).server_config()?,
             certificate,
-        })
+        }))
     }
 }

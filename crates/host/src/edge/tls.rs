@@ -4,11 +4,12 @@ use crate::config::Tls;
 use arc_swap::ArcSwap;
 use rustls::{
     InconsistentKeys, ServerConfig,
+    client::verify_server_name,
     crypto::{CryptoProvider, ring},
-    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
+    server::{ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem, pem::PemObject};
 use std::{path::PathBuf, sync::Arc};
 
 /// Why a listener cannot speak TLS.
@@ -36,15 +37,18 @@ pub enum TlsError {
     Provider(#[source] rustls::Error),
 }
 
-/// A listener's certificate, which can change under it.
+/// A listener's certificates, of which a client is shown one, and which can change under it.
 #[derive(Debug)]
-pub(crate) struct Certificate(ArcSwap<CertifiedKey>);
+pub(crate) struct Certificate(ArcSwap<Vec<Arc<CertifiedKey>>>);
 
 impl Certificate {
-    /// Reads certificate and key.
-    pub(crate) fn read(files: &Tls) -> Result<Arc<Self>, TlsError> {
-        let key = read_certified_key(files)?;
-        Ok(Arc::new(Self(ArcSwap::from_pointee(key))))
+    /// Reads certificates and keys.
+    pub(crate) fn read(files: &[Tls]) -> Result<Arc<Self>, TlsError> {
+        let keys = files
+            .iter()
+            .map(|files| read_certified_key(files).map(Arc::new));
+        let keys = keys.collect::<Result<_, _>>()?;
+        Ok(Arc::new(Self(ArcSwap::from_pointee(keys))))
     }
 
     /// Handshakes from now on are made with what `new` holds.
@@ -68,9 +72,24 @@ impl Certificate {
 }
 
 impl ResolvesServerCert for Certificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load_full())
+    /// The first that is of the name asked for (RFC 6066, section 3), else the first: whom the client believes is its own
+    /// affair.
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let keys = self.0.load();
+        let named = match (hello.server_name(), keys.len()) {
+            (Some(name), 2..) => keys.iter().find(|key| is_of(key, name)),
+            _ => None,
+        };
+        named.or(keys.first()).cloned()
     }
+}
+
+fn is_of(key: &CertifiedKey, name: &str) -> bool {
+    let (Some(certificate), Ok(name)) = (key.cert.first(), ServerName::try_from(name)) else {
+        return false;
+    };
+    let parsed = ParsedCertificate::try_from(certificate);
+    parsed.is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
 }
 
 fn provider() -> Arc<CryptoProvider> {

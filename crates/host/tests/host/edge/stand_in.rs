@@ -332,7 +332,7 @@ pub(crate) fn anywhere() -> Listener {
 pub(crate) fn at(address: SocketAddr) -> Listener {
     Listener {
         address: Address::Internet(address),
-        tls: None,
+        tls: Vec::new(),
         mode: None,
     }
 }
@@ -340,7 +340,7 @@ pub(crate) fn at(address: SocketAddr) -> Listener {
 pub(crate) fn at_path(path: &Path) -> Listener {
     Listener {
         address: Address::Unix(path.to_owned()),
-        tls: None,
+        tls: Vec::new(),
         mode: None,
     }
 }

@@ -51,11 +51,15 @@ impl Files {
 
     fn listener(&self) -> Listener {
         Listener {
-            tls: Some(Tls {
-                certificate: self.certificate(),
-                key: self.key(),
-            }),
+            tls: vec![self.tls()],
             ..anywhere()
+        }
+    }
+
+    fn tls(&self) -> Tls {
+        Tls {
+            certificate: self.certificate(),
+            key: self.key(),
         }
     }
 
@@ -142,6 +146,46 @@ fn each_listener_has_its_certificate() {
         let mut client = connect(address, &config, name).expect("a connection");
         assert_eq!(client.get("/").text(), "first");
     }
+}
+
+/// Tenants of one listener: each is shown its own, whoever asks for none of them the first, and a change is one of all.
+#[test]
+fn a_listener_has_several_certificates() {
+    let (one, two, below) = (
+        Files::new("one.test"),
+        Files::new("two.test"),
+        Files::new("*.below.test"),
+    );
+    let listener = Listener {
+        tls: vec![one.tls(), two.tls(), below.tls()],
+        ..anywhere()
+    };
+    let server = start(vec![listener], Limits::default());
+    let is_shown = |files: &Files, name: &str| {
+        let config = Arc::new(files.client_config());
+        let connected = connect(server.address(), &config, name);
+        connected.is_ok_and(|mut client| client.get("/").text() == "first")
+    };
+    for (name, shown) in [
+        ("one.test", [true, false, false]),
+        ("two.test", [false, true, false]),
+        ("TWO.test", [false, true, false]),
+        ("a.below.test", [false, false, true]),
+        // No certificate is of these: the first is shown, which its client does not take.
+        ("below.test", [false, false, false]),
+        ("b.a.below.test", [false, false, false]),
+    ] {
+        let found = [&one, &two, &below].map(|files| is_shown(files, name));
+        assert_eq!(found, shown, "{name}");
+    }
+    let two = two.renew("three.test");
+    server.reload_certificates().expect("the new one is good");
+    let is_shown = |files: &Files, name: &str| {
+        let config = Arc::new(files.client_config());
+        connect(server.address(), &config, name).is_ok()
+    };
+    assert!(is_shown(&two, "three.test") && is_shown(&one, "one.test"));
+    assert!(!is_shown(&two, "two.test"));
 }
 
 #[test]
