@@ -322,7 +322,8 @@ pub(crate) async fn pass_response(flow: &SharedFlow, answer: Response<Body>) -> 
     let count = flow.borrow().stations.len();
     let is_sized = answer.headers().contains_key(CONTENT_LENGTH);
     let passed = pass_response_from(flow, count, answer).await;
-    let is_to_come = flow.borrow().has_body_to_come;
+    // One that was held whole has been seen.
+    let is_to_come = flow.borrow().has_body_to_come && matches!(passed.body(), Body::Other(_));
     match is_to_come {
         true => Box::pin(begin_body(flow, passed, is_sized)).await,
         false => passed,
@@ -494,6 +495,8 @@ fn give_response(
     placed: usize,
     mut end: usize,
 ) -> Response<Body> {
+    // Before a filter sees any of it: one that changes a body has its length taken out.
+    let told = flow.borrow_mut().told_length();
     if !body.is_end_stream() {
         (body, end) = pass_response_body(flow, body, placed, end);
     }
@@ -519,7 +522,7 @@ fn give_response(
     if may_have_trailers && flow.looks.bodies[Direction::Response as usize] {
         parts.headers.remove(CONTENT_LENGTH);
     } else if flow.may_change_length(Direction::Response, 0..end) {
-        let told = parts.headers.remove(CONTENT_LENGTH);
+        parts.headers.remove(CONTENT_LENGTH);
         flow.hold_whole(Direction::Response, told, &body);
     }
     Response::from_parts(parts, body)
@@ -959,6 +962,15 @@ impl Flow {
     fn changes_body(&self, at: usize, direction: Direction) -> bool {
         let filter = &self.stations[at].slot.loaded.filter;
         self.looks_at(at, body_of(direction)) && filter.changes_bodies()
+    }
+
+    /// The length of the answer that its head tells, if filters look at its body.
+    fn told_length(&mut self) -> Option<HeaderValue> {
+        if !self.looks.bodies[Direction::Response as usize] {
+            return None;
+        }
+        let response = self.exchange().response.as_ref()?;
+        response.headers.get(CONTENT_LENGTH).cloned()
     }
 
     /// Has a body held whole whose length was told and is not known any more, if there is room for it.
