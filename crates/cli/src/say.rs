@@ -80,7 +80,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
     match (launched, looked_up) {
         (Some(LaunchError::NotFound { .. }), _) | (_, Some(CommandError::NotFound { .. })) => 127,
-        (Some(LaunchError::CannotExecute { .. }), _)
+        (Some(LaunchError::CannotExecute { .. } | LaunchError::IsWritable { .. }), _)
         | (_, Some(CommandError::CannotExecute { .. })) => 126,
         _ => crate::FAILED,
     }

@@ -21,6 +21,7 @@ mod names;
 mod network;
 mod observation;
 pub mod proxy;
+mod question;
 mod refusal;
 mod sys;
 mod wait;
@@ -33,4 +34,5 @@ pub use network::{
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
 pub use proxy::{Listening, Proxy, ProxyRefusal};
+pub use question::Asked;
 pub use refusal::{Reason, Refusal};

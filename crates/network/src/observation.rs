@@ -10,7 +10,7 @@ use std::{
 use palisade_policy::{HostName, Transport};
 use serde::Serialize;
 
-use crate::{Refusal, refusal::as_text};
+use crate::{Reason, Refusal, refusal::as_text};
 
 /// How many different observations are kept; those after them are only counted. A guest that tries
 /// every address must not fill the supervisor's memory.
@@ -32,6 +32,8 @@ pub enum Call {
     Listen,
     /// A request to the proxy for wildcards.
     Proxy,
+    /// A question to a name server.
+    Lookup,
 }
 
 impl fmt::Display for Call {
@@ -43,6 +45,7 @@ impl fmt::Display for Call {
             Self::Bind => "bind",
             Self::Listen => "listen",
             Self::Proxy => "proxy",
+            Self::Lookup => "look up",
         })
     }
 }
@@ -55,6 +58,8 @@ pub enum Target {
     Address(#[serde(serialize_with = "as_text")] Transport, SocketAddr),
     /// A name and a port, as the proxy was asked for them.
     Name(#[serde(serialize_with = "as_text")] HostName, u16),
+    /// A name, of which a name server was asked.
+    Host(#[serde(serialize_with = "as_text")] HostName),
     /// A socket that is bound to no address.
     Unbound(#[serde(serialize_with = "as_text")] Transport),
     /// Something else, in words: `an AF_NETLINK socket`.
@@ -66,8 +71,30 @@ impl fmt::Display for Target {
         match self {
             Self::Address(transport, address) => write!(f, "{transport}://{address}"),
             Self::Name(name, port) => write!(f, "tcp://{name}:{port}"),
+            Self::Host(name) => name.fmt(f),
             Self::Unbound(transport) => write!(f, "an unbound {transport} socket"),
             Self::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+impl Target {
+    /// What a name server was asked; `None` where that is not known, or no grant could name it.
+    pub fn of_lookup(name: Option<HostName>) -> Self {
+        name.map_or_else(|| Self::Other("a name".into()), Self::Host)
+    }
+}
+
+impl Refusal {
+    /// Of a name that a name server was asked, as [`Target::of_lookup`] has it: none answers a guest. The port is a guess,
+    /// for nobody has said it yet.
+    pub fn of_lookup(name: Option<&HostName>) -> Self {
+        Self {
+            reason: match name {
+                Some(_) => Reason::NotGranted,
+                None => Reason::Unseen,
+            },
+            grant: name.map(|name| format!("--connect tcp://{name}:443")),
         }
     }
 }
@@ -75,7 +102,7 @@ impl fmt::Display for Target {
 /// Who called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Process {
-    /// Its id, as the host sees it.
+    /// Its id, as the host sees it; 0 where only the domain knows it.
     pub pid: u32,
     /// Its name, as the kernel keeps it: up to 15 bytes.
     #[doc(alias = "comm")]
@@ -225,7 +252,6 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reason;
 
     fn target(index: u32) -> Target {
         let address = SocketAddr::new(std::net::Ipv4Addr::from_bits(index).into(), 443);

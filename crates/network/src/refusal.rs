@@ -55,6 +55,8 @@ pub enum Reason {
     NotListenable,
     /// The socket is bound nowhere, so that it would listen at every interface.
     Unbound,
+    /// A name that a name server was asked, but not seen in the question.
+    Unseen,
     /// The proxy for wildcards refused.
     Proxy(ProxyRefusal),
 }
@@ -80,6 +82,9 @@ impl fmt::Display for Reason {
             Self::Unbound => {
                 f.write_str("the socket is bound to no address and would listen at every interface")
             }
+            Self::Unseen => f.write_str(
+                "no name server answers a guest, and which name it was could not be seen; --connect tcp://NAME:PORT grants one",
+            ),
             Self::Proxy(refusal) => refusal.fmt(f),
         }
     }

@@ -18,8 +18,8 @@
 //!
 //! - **Nothing is checked in one place and used in another.** An address is copied out of the guest
 //!   once, and the copy is checked and used. No call that has a pointer is ever let through to the kernel
-//!   (`SECCOMP_USER_NOTIF_FLAG_CONTINUE`): another thread could change what it points to, or put another
-//!   socket under the same number.
+//!   (`SECCOMP_USER_NOTIF_FLAG_CONTINUE`) because of what was read there: another thread could change what it points to,
+//!   or put another socket under the same number. What goes on is told of only (`observe`), and would be allowed anyway.
 //! - **No call waits for another.** What would block is left to a second thread that waits for all such
 //!   calls at once (`pending`), and a call that a signal took back is not done twice (`repeated`).
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
@@ -34,6 +34,7 @@ mod local;
 mod lookups;
 pub(crate) mod maker;
 mod message;
+mod observe;
 mod pending;
 mod proxy;
 mod repeated;
@@ -45,6 +46,7 @@ use crate::{
     keeper::record_bytes,
     machine::Machine,
     plan::Plan,
+    seccomp::HostNetwork,
     sys::{
         notify::{self, Notification},
         with_signals_blocked,
@@ -132,6 +134,10 @@ struct Shared {
     maker: Maker,
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
+    /// Which calls on addresses are decided here; the others are only told of.
+    decides: HostNetwork,
+    /// What the guest executes and asks for is told of.
+    is_observed: bool,
     repeated: Repeated,
     budget: Budget,
     /// Readable when there is nobody left to answer.
@@ -236,6 +242,8 @@ impl Prepared {
             proxy,
             performer: Performer::new(socket.try_clone()?, plan),
             has_network: plan.has_brokered_network(),
+            decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
+            is_observed: plan.is_observed(),
             maker,
             repeated: Repeated::default(),
             budget: Budget::new(plan.processors(), init),
@@ -395,6 +403,8 @@ impl Answers {
             Answer::Result(result) => self.shared.repeated.answer(listener, call, result),
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
             Answer::Later(wait) => self.pending.push(call, wait),
+            // It fails only if nobody waits any more.
+            Answer::GoOn => drop(notify::go_on(listener, call.id)),
         }
     }
 

@@ -1,6 +1,11 @@
 //! What a guest tried and did not get.
 
-use crate::{broker::Observed, cgroup};
+use crate::{
+    broker::Observed,
+    cgroup,
+    layout::Layout,
+    seen::{Execution, Seen},
+};
 use palisade_network::{Call, Observation, Target};
 use palisade_wall::{Denial, Ending, Exit, Process};
 
@@ -10,18 +15,67 @@ pub(crate) fn of_domain(
     ending: Ending,
     counted: &cgroup::Usage,
     observed: &Observed,
+    (seen, layout): (&Seen, Option<&Layout>),
 ) -> Vec<Denial> {
     let mut denials = of_kernel(exit, ending, counted);
-    denials.extend(observed.different.iter().filter_map(of_network));
-    if observed.more > 0 {
-        denials.push(Denial {
-            what: "more on the network, all different".into(),
-            reason: Some("the report tells only so many apart".into()),
-            count: Some(observed.more),
-            ..Denial::default()
-        });
-    }
+    let executions = seen.executions.iter();
+    denials.extend(executions.map(|execution| of_execution(execution, layout)));
+    let mut network: Vec<_> = observed
+        .different
+        .iter()
+        .chain(&seen.network)
+        .cloned()
+        .collect();
+    leave_unseen(&mut network);
+    denials.extend(network.iter().filter_map(of_network));
+    let more = [
+        ("more on the network, all different", observed.more),
+        ("more that was refused, all different", seen.more),
+    ];
+    let more = more.into_iter().filter(|(_, count)| *count > 0);
+    denials.extend(more.map(|(what, count)| Denial {
+        what: what.into(),
+        reason: Some("the report tells only so many apart".into()),
+        count: Some(count),
+        ..Denial::default()
+    }));
     denials
+}
+
+fn of_execution(execution: &Execution, layout: Option<&Layout>) -> Denial {
+    let path = execution.path.to_string_lossy();
+    let grant = layout.and_then(|layout| layout.exec_grant(&execution.path));
+    let reason = match grant {
+        Some(_) => "what the guest can write is not executed",
+        None => "it lies where nothing is executed",
+    };
+    Denial {
+        what: format!("the execution of {path}"),
+        call: Some("execve".into()),
+        reason: Some(reason.into()),
+        count: Some(execution.count),
+        // A path that cannot be written down is no advice.
+        grant: grant.and_then(|place| Some(format!("--exec {}", place.to_str()?))),
+        ..Denial::default()
+    }
+}
+
+/// A lookup begins with a connection, in which there is no name. Of those, what the names seen of the same program do
+/// not account for.
+fn leave_unseen(network: &mut Vec<Observation>) {
+    let named = |network: &[Observation], program: &str| -> u64 {
+        let of_program = network.iter().filter(|one| one.process.name == program);
+        let named = of_program.filter(|one| matches!(one.target, Target::Host(_)));
+        named.map(|one| one.count).sum()
+    };
+    for index in 0..network.len() {
+        let one = &network[index];
+        if matches!((one.call, &one.target), (Call::Lookup, Target::Other(_))) {
+            let left = one.count.saturating_sub(named(network, &one.process.name));
+            network[index].count = left;
+        }
+    }
+    network.retain(|one| one.count > 0);
 }
 
 fn of_network(observation: &Observation) -> Option<Denial> {
@@ -34,9 +88,11 @@ fn of_network(observation: &Observation) -> Option<Denial> {
         Call::Bind => format!("the address {target}"),
         Call::Listen => format!("listening at {target}"),
         Call::Proxy => format!("a connection through the proxy to {target}"),
+        Call::Lookup if matches!(target, Target::Host(_)) => format!("the name {target}"),
+        Call::Lookup => target.to_string(),
     };
     let call = match observation.call {
-        Call::Proxy => None,
+        Call::Proxy | Call::Lookup => None,
         Call::Send => Some("sendto".into()),
         call => Some(call.to_string()),
     };
@@ -46,7 +102,7 @@ fn of_network(observation: &Observation) -> Option<Denial> {
         call,
         address: match target {
             Target::Address(..) | Target::Name(..) => Some(target.to_string()),
-            Target::Unbound(_) | Target::Other(_) => None,
+            Target::Host(_) | Target::Unbound(_) | Target::Other(_) => None,
         },
         process: Some(Process::new(process.pid, process.name.as_bytes())),
         reason: Some(refusal.reason.to_string()),

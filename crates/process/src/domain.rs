@@ -6,10 +6,12 @@ use crate::{
     cgroup,
     confine::Kept,
     denials,
-    keeper::{Keeper, Parked, receive_record, record_bytes},
+    keeper::{Keeper, Parked, receive_exactly, receive_record, record_bytes},
     launch::{Followed, NAMES, StartTimes, StartedWords, Successor, held::Held, monotonic_ns},
+    layout::Layout,
     plan::Plan,
     relay::Relay,
+    seen::Seen,
     wire::{self, Record, ended},
 };
 use palisade_wall::{Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
@@ -102,6 +104,9 @@ pub struct Domain {
     command: Vec<String>,
     enforcement: Vec<Enforcement>,
     guarded: Vec<PathBuf>,
+    layout: Option<Arc<Layout>>,
+    /// What init saw.
+    seen: Seen,
     last_words: Option<[u64; wire::RECORD_WORDS]>,
     output_limit_reached: bool,
     counted: cgroup::Usage,
@@ -137,6 +142,8 @@ impl Domain {
             command: plan.command.clone(),
             enforcement: plan.enforcement.clone(),
             guarded: plan.guarded().to_vec(),
+            layout: plan.layout().cloned(),
+            seen: Seen::default(),
             last_words: None,
             output_limit_reached: false,
             counted: cgroup::Usage::default(),
@@ -312,6 +319,7 @@ impl Domain {
             Some(record) if record.kind == wire::INIT_CONTINUED => Event::Continued,
             Some(record) if record.kind == wire::INIT_ENDED => {
                 self.last_words = Some(record.words);
+                self.seen = self.receive_seen(&record.words);
                 if self.is_last {
                     // While init leaves too, rather than after it.
                     self.keeper.leave();
@@ -320,6 +328,17 @@ impl Domain {
             }
             // Init is gone without a word; what became of it shows when the domain is gone too.
             _ => Event::Ended,
+        }
+    }
+
+    /// What follows the last record. If init has none to say any more, nothing was seen.
+    fn receive_seen(&self, words: &[u64; wire::RECORD_WORDS]) -> Seen {
+        let count = usize::try_from(words[ended::SEEN]).unwrap_or(0);
+        let mut entries = vec![0; count.min(wire::seen::MOST) * wire::seen::ENTRY_BYTES];
+        let received = receive_exactly(self.socket.as_fd(), &mut entries);
+        match received {
+            Ok(()) => Seen::read(&entries, words[ended::MORE]),
+            Err(_) => Seen::default(),
         }
     }
 
@@ -389,7 +408,13 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: denials::of_domain(exit, ending, &self.counted, &self.observed),
+            denials: denials::of_domain(
+                exit,
+                ending,
+                &self.counted,
+                &self.observed,
+                (&self.seen, self.layout.as_deref()),
+            ),
             phases: self.phases(words),
             usage: self.usage(words),
         }

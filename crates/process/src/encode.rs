@@ -5,7 +5,7 @@ use crate::{
     host::Identity,
     launch::{Reopened, Terminal},
     plan::{Landlock, Plan, Step, StreamFiles},
-    wire::{self, op},
+    wire::{self, notifies, op},
 };
 use rustix::termios::{SpecialCodeIndex, Termios};
 use std::{
@@ -324,8 +324,12 @@ fn write_landlock(writer: &mut Writer, landlock: &Landlock) {
 
 fn write_confinement(writer: &mut Writer, plan: &Plan, seccomp: &[u8]) {
     if !seccomp.is_empty() {
-        let notifies = plan.is_brokered();
-        writer.u32(op::SECCOMP).text(seccomp).u32(notifies.into());
+        let notifies = match plan.is_brokered() {
+            true => notifies::SUPERVISOR,
+            false if plan.is_observed() => notifies::INIT,
+            false => notifies::NOBODY,
+        };
+        writer.u32(op::SECCOMP).text(seccomp).u32(notifies);
     }
     for limit in &plan.rlimits {
         writer

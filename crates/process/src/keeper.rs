@@ -464,6 +464,20 @@ pub(crate) fn receive_record(
     Ok(Some((parse_record(&bytes), fds)))
 }
 
+/// Bytes that follow a record.
+pub(crate) fn receive_exactly(
+    socket: BorrowedFd<'_>,
+    mut bytes: &mut [u8],
+) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        match receive_part(socket, bytes, &mut VecDeque::new())? {
+            0 => return Err(Errno::PIPE),
+            received => bytes = &mut bytes[received..],
+        }
+    }
+    Ok(())
+}
+
 fn receive_part(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],

@@ -14,7 +14,7 @@ use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, UnixGrant};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
@@ -366,6 +366,63 @@ impl Layout {
     pub(crate) fn shows_granted_folders(&self) -> bool {
         let is_granted_folder = |place: &Place| matches!(place, Place::Host(host) if host.granted && host.found.kind == Kind::Folder);
         self.places.values().any(is_granted_folder)
+    }
+
+    /// Whether a path inside begins where the system view lies, by its words.
+    pub(crate) fn is_of_view(&self, path: &Path) -> bool {
+        let is_plain = path
+            .components()
+            .all(|part| !matches!(part, Component::ParentDir));
+        let is_view = |path: &Path| match self.places.get(path) {
+            Some(Place::Host(host)) => Some(!host.granted),
+            Some(_) => Some(false),
+            None => self.symlinks.contains_key(path).then_some(true),
+        };
+        is_plain && path.ancestors().find_map(is_view).unwrap_or(false)
+    }
+
+    /// Whether the host has a file there that somebody may execute.
+    pub(crate) fn is_program(&self, path: &Path, host: &dyn Host) -> bool {
+        let found = self.host_path(path).and_then(|path| host.find(&path).ok());
+        found.is_some_and(|found| found.kind == Kind::File && found.mode & 0o111 != 0)
+    }
+
+    /// Whether a granted file may lie where somebody else than the kernel answers for it: neither on a block device nor where
+    /// the system view lies as well.
+    pub(crate) fn may_stall(&self) -> bool {
+        let hosts = || {
+            self.places.values().filter_map(|place| match place {
+                Place::Host(host) if host.found.kind != Kind::Device => Some(host),
+                _ => None,
+            })
+        };
+        let device = |host: &HostPath| {
+            let identity = host.found.identity;
+            (identity.device_major, identity.device_minor)
+        };
+        let mut granted = hosts().filter(|host| host.granted && host.found.kind != Kind::Socket);
+        granted.any(|host| {
+            let is_of_view = |other: &HostPath| !other.granted && device(other) == device(host);
+            device(host).0 == 0 && !hosts().any(is_of_view)
+        })
+    }
+
+    /// What `--exec` takes, so that the guest may execute this path inside: the place around it that it can write to. `None`
+    /// where it can't write, or may execute already.
+    pub(crate) fn exec_grant(&self, path: &Path) -> Option<&Path> {
+        if self.executable.iter().any(|place| path.starts_with(place)) {
+            return None;
+        }
+        let is_refined = |place: &Place| matches!(place, Place::Executable | Place::Protected);
+        let around = path.ancestors().find_map(|path| {
+            let place = self.places.get_key_value(path);
+            place.filter(|(_, place)| !is_refined(place))
+        });
+        match around? {
+            (path, Place::Private) => Some(path),
+            (path, Place::Host(host)) if host.writable && host.granted => Some(path),
+            _ => None,
+        }
     }
 
     fn nearest<'a>(

@@ -42,6 +42,7 @@ pub mod plan;
 mod reach;
 mod relay;
 pub mod seccomp;
+mod seen;
 mod sys;
 mod view;
 mod wall;

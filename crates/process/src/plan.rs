@@ -26,7 +26,7 @@ use crate::{
     reach::Reach,
     seccomp::{Groups, HostNetwork},
     sys,
-    view::Check,
+    view::{Check, normalized},
 };
 use palisade_network::{Network, Uses};
 use palisade_policy::{
@@ -367,6 +367,11 @@ pub fn make_plan(
         }
         plan.seccomp = None;
     }
+    if plan.observer_may_stall()
+        && let Some(groups) = &mut plan.seccomp
+    {
+        groups.observed = false;
+    }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
 }
@@ -575,6 +580,7 @@ impl Plan {
         let is_held = landlock.is_some_and(|landlock| landlock.execute_only(program));
         if let Some(groups) = &mut self.seccomp {
             groups.constant_open_how = is_held && groups.guard_setuid;
+            groups.observed = false;
         }
     }
 
@@ -584,6 +590,37 @@ impl Plan {
             .seccomp
             .is_some_and(|groups| groups.host_sockets_in_sight);
         in_sight || self.has_brokered_network()
+    }
+
+    /// Whether somebody looks at what the guest executes and connects to, for the report.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.seccomp.is_some_and(|groups| groups.observed)
+    }
+
+    /// What `--exec` takes, so that the guest may execute the plan's program, if that is what keeps it from that.
+    pub(crate) fn exec_grant(&self) -> Option<PathBuf> {
+        let layout = self.layout.as_ref()?;
+        self.candidates.iter().find_map(|program| {
+            let program = normalized(&self.cwd.join(program));
+            let place = layout.exec_grant(&program)?;
+            layout.is_program(&program, &ThisHost).then(|| place.into())
+        })
+    }
+
+    /// Init keeps the time and reads the guest's memory to look at its calls: nothing may be mapped there that somebody has
+    /// to answer for. A broker has a thread of its own for that.
+    fn observer_may_stall(&self) -> bool {
+        let is_init = self.is_observed() && !self.is_brokered();
+        is_init
+            && self
+                .layout
+                .as_ref()
+                .is_some_and(|layout| layout.may_stall())
+    }
+
+    /// Where the guest's files come from.
+    pub(crate) fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
     }
 
     /// Whether some of them are about the host's network.
@@ -658,11 +695,16 @@ fn add_own_files(
         layout.add_file(
             "/etc/nsswitch.conf",
             0o444,
-            b"passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n".to_vec(),
+            NAME_SERVICES.as_bytes().to_vec(),
         );
     }
     Ok(())
 }
+
+/// No name server answers a guest. It is asked nevertheless, so that the report has the name; then files once more, so that
+/// what is not there is unknown rather than to be tried again.
+const NAME_SERVICES: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns files\n\
+                             services: files\nprotocols: files\n";
 
 /// Where programs look names up.
 const HOSTS_FILE: &str = "/etc/hosts";
@@ -811,6 +853,7 @@ fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
         no_executable_memfd: true,
         memfd_must_be_sealed: machine.tier != Tier::Privileged || !machine.memfd_noexec,
         no_space_behind_files: policy.limits.file_size_bytes.is_some(),
+        observed: !bare && !policy.grants.profiles.contains(&Profile::Palisade),
         no_huge_pages: policy.limits.memory_bytes.is_some(),
         ..Groups::default()
     }

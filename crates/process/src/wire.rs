@@ -147,6 +147,17 @@ pub const DOMAIN_PERFORM: u64 = 35;
 /// processor time. Words: all of it so far, in µs.
 pub const DOMAIN_CPU_USED: u64 = 36;
 
+/// Look whether the guest is about to execute what it can't: a path that it named, which follows the record.
+/// Words: how many bytes that are, [`MOST_PATH_BYTES`] at most. Descriptor: the folder that a relative one begins in.
+pub const DOMAIN_LOOK: u64 = 37;
+
+/// Most bytes of a path that is looked at.
+pub const MOST_PATH_BYTES: usize = 1024;
+
+/// In the fourth register of the execve(2) by which a guest's own program is started: that takes three, and nobody
+/// could answer yet. A guest that has it there too is not looked at, no more.
+pub const OWN_EXECUTION: u64 = u64::from_be_bytes(*b"palisade");
+
 /// Positions in the words of [`DOMAIN_PERFORM`], and what stands there.
 pub mod perform {
     /// Which call: one of the following four.
@@ -251,6 +262,44 @@ pub mod ended {
     pub const KILLED: usize = 13;
     /// With `REASON_UNPROTECTED`: which path of `op::GUARD` was lost.
     pub const LOST: usize = 14;
+    /// How many entries of [`super::seen`] follow the record.
+    pub const SEEN: usize = 15;
+    /// Tries beside those, which were all different.
+    pub const MORE: usize = 16;
+}
+
+/// What init saw the guest try in vain: positions in an entry, whose numbers are `u64`. Every byte of it may be the
+/// guest's choice.
+pub mod seen {
+    /// One of the numbers below.
+    pub const KIND: usize = 0;
+    /// How often.
+    pub const COUNT: usize = 8;
+    /// What the process is called, up to a NUL.
+    pub const NAME: usize = 16;
+    /// Bytes of that.
+    pub const NAME_BYTES: usize = 16;
+    /// How many bytes follow.
+    pub const LENGTH: usize = 32;
+    /// Those bytes.
+    pub const BYTES: usize = 40;
+    /// Size of an entry.
+    pub const ENTRY_BYTES: usize = 512;
+    /// Most entries.
+    pub const MOST: usize = 32;
+
+    /// An execution of what lies where nothing is executed: the path.
+    pub const EXECUTION: u64 = 1;
+    /// connect(2) of a stream: the address, as the kernel has it.
+    pub const STREAM: u64 = 2;
+    /// connect(2) of what sends datagrams: the address.
+    pub const DATAGRAM: u64 = 3;
+    /// A datagram with an address: the address.
+    pub const SENT: u64 = 4;
+    /// A question to a name server: its message.
+    pub const QUESTION: u64 = 5;
+    /// The same, not seen: no bytes.
+    pub const LOOKUP: u64 = 6;
 }
 
 /// The guest ended by itself.
@@ -263,6 +312,16 @@ pub const REASON_CPU_TIME: u64 = 2;
 pub const REASON_KILLED: u64 = 3;
 /// A path that mounts protect was moved, replaced or removed from outside.
 pub const REASON_UNPROTECTED: u64 = 4;
+
+/// To whom a system-call filter leaves calls.
+pub mod notifies {
+    /// Nobody.
+    pub const NOBODY: u32 = 0;
+    /// The supervisor, who decides.
+    pub const SUPERVISOR: u32 = 1;
+    /// Init, who looks and lets them go on. Where the kernel has no room for that, they are not looked at.
+    pub const INIT: u32 = 2;
+}
 
 /// First word of a launch message.
 pub const LAUNCH_MAGIC: u32 = 0x5041_4c31;
@@ -304,7 +363,7 @@ pub mod op {
     /// Landlock: handled file rights (low, high), handled net rights, scopes, number of rules,
     /// then for each: rights (low, high), path.
     pub const LANDLOCK: u32 = 13;
-    /// Seccomp: the program's bytes; 1 if it leaves calls to the supervisor, else 0.
+    /// Seccomp: the program's bytes; to whom it leaves calls, a number of [`super::notifies`].
     pub const SECCOMP: u32 = 14;
     /// One resource limit: resource, soft (low, high), hard (low, high).
     pub const RLIMIT: u32 = 15;

@@ -104,7 +104,7 @@ pub struct Denial {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    /// Its number on the host.
+    /// Its number on the host; 0 where only the domain knew it.
     pub pid: u32,
     /// Its name, which it can choose (`PR_SET_NAME`): characters that a terminal acts on are
     /// written as `\u{…}`, bytes that are not UTF-8 as `�`.

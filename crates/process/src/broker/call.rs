@@ -8,7 +8,7 @@ use super::{
     pending::Wait,
     request::Source,
 };
-use crate::{sys::notify::Notification, wire::perform};
+use crate::{seen, sys::notify::Notification, wire::perform};
 use palisade_network::{Call, Refusal, Target, address::canonical};
 use palisade_policy::Transport;
 use rustix::{
@@ -31,6 +31,8 @@ pub(super) enum Answer {
     Socket(OwnedFd, bool),
     /// It waits.
     Later(Wait),
+    /// It goes on, as if nobody had been told: only what the filter would allow otherwise.
+    GoOn,
 }
 
 impl From<Result<Answer, Errno>> for Answer {
@@ -58,9 +60,12 @@ impl Brokered<'_> {
             libc::SYS_connect => self.connect(),
             libc::SYS_bind => self.bind(),
             libc::SYS_listen => self.listen(),
-            libc::SYS_sendto => self.sendto(),
+            libc::SYS_sendto if self.shared.decides.sends => self.sendto(),
+            libc::SYS_sendto => self.observe_datagram(),
             libc::SYS_sendmsg => self.sendmsg(),
-            libc::SYS_sendmmsg => self.sendmmsg(),
+            libc::SYS_sendmmsg if self.shared.decides.messages => self.sendmmsg(),
+            libc::SYS_sendmmsg => self.observe_datagrams(),
+            libc::SYS_execve | libc::SYS_execveat => self.execution(),
             libc::SYS_setsockopt => self.linger(),
             _ => Err(Errno::NOSYS),
         }
@@ -105,13 +110,14 @@ impl Brokered<'_> {
     fn connect_to(&mut self, socket: OwnedFd, asked: SocketAddr) -> Outcome {
         let transport = transport(&socket)?;
         if !self.shared.has_network {
-            // What Landlock says to TCP, and the empty network to all else.
-            return Err(match transport {
-                Transport::Tcp => Errno::ACCESS,
-                Transport::Udp => Errno::NETUNREACH,
-            });
+            return self.connect_to_nobody(&socket, transport, asked);
         }
-        let target = self.granted(transport, asked, self.shared.gate.connect(transport, asked))?;
+        let target = match self.shared.gate.connect(transport, asked) {
+            Ok(target) => target,
+            Err(refusal) => {
+                return self.refuse_connection(&socket, transport, asked, Some(refusal));
+            }
+        };
         let to = address::in_family_of(asked, target);
         if transport == Transport::Udp {
             rustix::net::connect(&socket, &to)?;
@@ -225,7 +231,7 @@ impl Brokered<'_> {
         })
     }
 
-    fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
+    pub(super) fn refuse(&self, transport: Transport, asked: SocketAddr, refusal: Refusal) {
         // Who it was is asked of a call that was refused only.
         let process = guest::identify(&self.shared.maker, self.call.thread);
         let call = self.kind();
@@ -234,9 +240,10 @@ impl Brokered<'_> {
             asked => Target::Address(transport, asked),
         };
         // getaddrinfo(3) connects datagram sockets to what it found, to learn the routes.
-        let probe = call == Call::Connect
-            && transport == Transport::Udp
-            && self.shared.gate.is_granted_for_tcp(asked);
+        let probe = seen::is_probe(call, &target)
+            || call == Call::Connect
+                && transport == Transport::Udp
+                && self.shared.gate.is_granted_for_tcp(asked);
         let observations = &self.shared.observations;
         observations.record(call, target, process, Some(refusal), probe);
     }

@@ -11,6 +11,7 @@
 use super::{Shared, guest, room::Room};
 use crate::{
     keeper::record_bytes,
+    layout::Layout,
     plan::Plan,
     sys::notify::{self, Notification},
     wire::{self, perform},
@@ -25,6 +26,7 @@ use std::{
     io::IoSlice,
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
 };
 
 /// `AF_UNIX`, as it begins an address.
@@ -38,6 +40,8 @@ pub(super) struct Performer {
     /// What is refused: see [`crate::seccomp::Groups`].
     refused: Refused,
     room: Room,
+    /// Where the guest's files come from.
+    pub(super) layout: Option<Arc<Layout>>,
 }
 
 /// What a domain without namespaces may not do even with sockets of its own.
@@ -89,6 +93,7 @@ impl Performer {
             socket,
             refused: Refused::of(plan),
             room: Room::of(plan.held_by_cgroup.memory_bytes),
+            layout: plan.layout().cloned(),
         }
     }
 
@@ -134,6 +139,16 @@ impl Performer {
         Ok(result)
     }
 
+    /// Has init look at a path that the guest is about to execute, if it has time for that.
+    pub(super) fn look(&self, path: &[u8], folder: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        // With the NUL that ends it.
+        let message = [path, &[0]].concat();
+        let record = record_bytes(wire::DOMAIN_LOOK, &[message.len() as u64]);
+        let parts = [IoSlice::new(&record), IoSlice::new(&message)];
+        let folder: Vec<_> = folder.into_iter().collect();
+        self.send_parts(&parts, &folder, SendFlags::DONTWAIT)
+    }
+
     /// A memory file, and what goes with it for as long as anybody has it.
     fn in_memory(&self, data: &[u8]) -> Result<(OwnedFd, OwnedFd), Errno> {
         let room = self.room.take(data.len())?;
@@ -147,13 +162,25 @@ impl Performer {
 
     fn send(&self, words: &[u64], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let record = record_bytes(wire::DOMAIN_PERFORM, words);
+        self.send_parts(&[IoSlice::new(&record)], fds, SendFlags::empty())
+    }
+
+    /// Whole or not at all: so little goes into one buffer of the socket's.
+    fn send_parts(
+        &self,
+        parts: &[IoSlice<'_>],
+        fds: &[BorrowedFd<'_>],
+        flags: SendFlags,
+    ) -> Result<(), Errno> {
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if fds.len() > wire::MAX_FDS || !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        let is_too_much = fds.len() > wire::MAX_FDS
+            || !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        if is_too_much {
             return Err(Errno::TOOMANYREFS);
         }
-        let parts = [IoSlice::new(&record)];
-        rustix::net::sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+        let flags = flags | SendFlags::NOSIGNAL;
+        rustix::net::sendmsg(&self.socket, parts, &mut ancillary, flags).map(drop)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     },
     wire::perform,
 };
+use palisade_network::Asked;
 use palisade_policy::Transport;
 use rustix::{
     event::PollFlags,
@@ -103,11 +104,15 @@ impl Brokered<'_> {
     }
 
     fn copy(&self, place: Place) -> Result<Message, Errno> {
-        let (at, flags) = match place {
-            Place::Header(at, flags) => return Message::copy(self.call, at, flags),
-            Place::Arguments => (self.call.arguments[1], self.call.arguments[3]),
-        };
-        let length = self.call.arguments[2];
+        match place {
+            Place::Header(at, flags) => Message::copy(self.call, at, flags),
+            Place::Arguments => self.copy_arguments(),
+        }
+    }
+
+    /// The message of a `sendto`.
+    pub(super) fn copy_arguments(&self) -> Result<Message, Errno> {
+        let [_, at, length, flags, ..] = self.call.arguments;
         Ok(Message {
             name: match self.call.arguments[5] as i32 {
                 0 => None,
@@ -139,6 +144,9 @@ impl Brokered<'_> {
         let Ok(transport) = transport(&socket) else {
             return self.send_inside(&socket, &message, done);
         };
+        if transport == Transport::Udp {
+            self.refuse_question(&socket, &message)?;
+        }
         let granted = self.grant(&socket, transport, message)?;
         let call = *self.call;
         match granted.send(&socket) {
@@ -207,7 +215,7 @@ impl Brokered<'_> {
         let name = match message.name {
             // A stream goes where it is connected to, whatever the address says (tcp_sendmsg_locked).
             Some(Address::Internet(asked)) if transport == Transport::Udp => {
-                let target = self.destination(socket, asked)?;
+                let target = self.destination(socket, asked, &message.data)?;
                 raw_address(address::in_family_of(asked, target))
             }
             Some(Address::Unspecified | Address::Inside(_)) => return Err(Errno::AFNOSUPPORT),
@@ -222,11 +230,22 @@ impl Brokered<'_> {
     }
 
     /// Where a datagram goes. From where the guest may listen it may answer anyone.
-    fn destination(&self, socket: &OwnedFd, asked: SocketAddr) -> Result<SocketAddr, Errno> {
+    fn destination(
+        &self,
+        socket: &OwnedFd,
+        asked: SocketAddr,
+        data: &[u8],
+    ) -> Result<SocketAddr, Errno> {
         let gate = &self.shared.gate;
         match gate.send(asked) {
             Err(_) if own_address(socket)?.is_some_and(|bound| gate.may_answer_from(bound)) => {
                 Ok(asked)
+            }
+            Err(_) if self.shared.is_observed && is_lookup(asked, data) => {
+                Asked::read(data)
+                    .into_iter()
+                    .for_each(|asked| self.tell_of_question(asked));
+                Err(Errno::ACCESS)
             }
             verdict => self.granted(Transport::Udp, asked, verdict),
         }
@@ -310,6 +329,12 @@ fn send_anew(
         return Err(Errno::SRCH);
     }
     brokered.grant(socket, transport, message)?.send(socket)
+}
+
+/// A question to a name server where nobody says which: there is none.
+fn is_lookup(to: SocketAddr, data: &[u8]) -> bool {
+    const NAME_SERVERS: u16 = 53;
+    to.port() == NAME_SERVERS && to.ip().is_loopback() && Asked::read(data).is_some()
 }
 
 /// `struct sockaddr_in` or `struct sockaddr_in6`.

@@ -183,6 +183,12 @@ pub enum LaunchError {
         #[source]
         errno: Errno,
     },
+    #[error(
+        "guest: '{program}' cannot be executed: {}: the guest can write there, and what it can write is executed with --exec {} \
+         only",
+        Errno::ACCESS, place.display()
+    )]
+    IsWritable { program: String, place: PathBuf },
 }
 
 const NAMESPACE_ADVICE: &str =
@@ -204,6 +210,15 @@ impl LaunchError {
         let program = || plan.command.first().cloned().unwrap_or_default();
         match step {
             Step::Execute if errno == Errno::NOENT => Self::NotFound { program: program() },
+            Step::Execute
+                if errno == Errno::ACCESS
+                    && let Some(place) = plan.exec_grant() =>
+            {
+                Self::IsWritable {
+                    program: program(),
+                    place,
+                }
+            }
             Step::Execute => Self::CannotExecute {
                 program: program(),
                 errno,

@@ -12,6 +12,7 @@ use super::{
     sockets::{self, HostNetwork},
     syscalls,
 };
+use crate::wire;
 
 /// What the plan needs of the filter beyond the fixed part. The default is for a domain with all
 /// its namespaces and nothing of the host's disk to write to.
@@ -74,6 +75,9 @@ pub struct Groups {
     /// Refuse to reserve space behind a file's end. Needed under a limit on the size of files, which file systems
     /// hold against the end alone (`inode_newsize_ok`).
     pub no_space_behind_files: bool,
+    /// Tell of executions and of calls on addresses, whoever listens: they go on, and are refused by what stands behind the
+    /// filter if they are. For the report's sake.
+    pub observed: bool,
     /// Refuse huge pages from the host's reserve. Needed under a memory limit where the host has
     /// such a reserve, because the memory controller does not count them.
     pub no_huge_pages: bool,
@@ -108,6 +112,7 @@ pub fn allow_list(groups: &Groups) -> Filter {
     set_all(&mut filter, syscalls::REFUSED_OLD, EPERM);
     set_all(&mut filter, syscalls::ABSENT, ENOSYS);
     decide_processes(&mut filter);
+    decide_executions(&mut filter, groups);
     decide_scheduling(&mut filter, groups);
     decide_files(&mut filter, groups);
     decide_metadata(&mut filter, groups);
@@ -157,6 +162,19 @@ fn decide_processes(filter: &mut Filter) {
     set(filter, libc::SYS_personality, personality());
     set(filter, libc::SYS_prctl, prctl::check());
     set(filter, libc::SYS_seccomp, seccomp());
+}
+
+/// The guest's own program is started while nobody could answer: its call is marked ([`wire::OWN_EXECUTION`]). An open
+/// file is executed as it is, without a path to tell of.
+fn decide_executions(filter: &mut Filter, groups: &Groups) {
+    if !groups.observed {
+        return;
+    }
+    let own = long(3).is(wire::OWN_EXECUTION);
+    let open_file = int(4).has_any(libc::AT_EMPTY_PATH as u64);
+    let look = |except| Check::otherwise(Action::Notify).when([except], ALLOW);
+    set(filter, libc::SYS_execve, look(own));
+    set(filter, libc::SYS_execveat, look(open_file));
 }
 
 /// New namespaces open parts of the kernel that need a capability otherwise. `clone` takes the low

@@ -18,7 +18,7 @@ pub enum Action {
     Allow,
     /// The kernel skips it and returns this error number, at most 4095.
     Errno(u16),
-    /// The supervisor answers it (seccomp_unotify(2)).
+    /// The supervisor answers it, or init lets it go on (seccomp_unotify(2)).
     Notify,
     /// The kernel ends the process with `SIGSYS`.
     Kill,

@@ -72,12 +72,27 @@ pub(crate) fn answer(
         Ok(value) => (value, 0),
         Err(errno) => (0, -errno.raw_os_error()),
     };
-    let mut response = Response {
+    let response = Response {
         id,
         value,
         error,
         flags: 0,
     };
+    respond(listener, response)
+}
+
+/// Lets the call go on: the kernel reads all it points to once more, and decides.
+pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
+    let response = Response {
+        id,
+        value: 0,
+        error: 0,
+        flags: libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+    };
+    respond(listener, response)
+}
+
+fn respond(listener: BorrowedFd<'_>, mut response: Response) -> Result<(), Errno> {
     // SAFETY: the kernel reads a structure of this layout.
     unsafe { request(listener, SEND, (&raw mut response).cast()) }
 }
@@ -150,6 +165,25 @@ pub(crate) fn open_thread(thread: u32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
+/// The text that begins at an address of the guest's and ends with a NUL, without that.
+///
+/// # Errors
+///
+/// `ENAMETOOLONG` when it is longer than this, at most a page.
+pub(crate) fn read_text(thread: u32, address: u64, most_bytes: usize) -> Result<Vec<u8>, Errno> {
+    const PAGE: u64 = 4096;
+    let mut buffer = vec![0; most_bytes.min(PAGE as usize)];
+    // In two, for what lies in a page is copied wholly or not at all.
+    let first = ((PAGE - address % PAGE) as usize).min(buffer.len());
+    let next = address.wrapping_add(first as u64);
+    let rest = buffer.len() - first;
+    let copied = copy_memory(thread, &[(address, first), (next, rest)], &mut buffer)?;
+    buffer.truncate(copied);
+    let end = buffer.iter().position(|byte| *byte == 0);
+    buffer.truncate(end.ok_or(Errno::NAMETOOLONG)?);
+    Ok(buffer)
+}
+
 /// Copies pieces of the guest's memory, each an address and a length, one behind the other into
 /// `buffer`, which has room for just them: all of it or nothing (`EFAULT`).
 pub(crate) fn read_memory(
@@ -157,6 +191,14 @@ pub(crate) fn read_memory(
     pieces: &[(u64, usize)],
     buffer: &mut [u8],
 ) -> Result<(), Errno> {
+    match copy_memory(thread, pieces, buffer)? == buffer.len() {
+        true => Ok(()),
+        false => Err(Errno::FAULT),
+    }
+}
+
+/// The same, as far as it goes. Gives how far.
+fn copy_memory(thread: u32, pieces: &[(u64, usize)], buffer: &mut [u8]) -> Result<usize, Errno> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
@@ -183,10 +225,7 @@ pub(crate) fn read_memory(
     if copied < 0 {
         return Err(last_errno());
     }
-    if copied as usize != buffer.len() {
-        return Err(Errno::FAULT);
-    }
-    Ok(())
+    Ok(copied as usize)
 }
 
 const _: () = assert!(size_of::<Notification>() == 80);

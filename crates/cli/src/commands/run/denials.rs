@@ -35,7 +35,8 @@ fn lines(report: &Report, is_kept: bool) -> Vec<String> {
 /// Limits, which no single process reaches, are told when the guest ends by one; a probe costs the
 /// guest nothing.
 fn is_news(denial: &Denial) -> bool {
-    denial.process.is_some() && !denial.probe
+    let is_call = denial.call.is_some() || denial.process.is_some();
+    is_call && !denial.probe
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a network grant opens, in words.
+//! What a grant opens, in words.
 
 use palisade_network::address::is_metadata;
 use palisade_policy::{
@@ -6,11 +6,15 @@ use palisade_policy::{
     visible,
 };
 
-/// What `--connect GRANT` or `--listen GRANT` opens; `None` for another flag.
+/// What `--connect`, `--listen` or `--exec` opens with this value; `None` for another flag.
 pub(super) fn describe(grant: &str) -> Option<String> {
     match grant.split_once(' ')? {
         ("--connect", text) => Some(describe_connect(&text.parse().ok()?)),
         ("--listen", text) => Some(describe_listen(&text.parse().ok()?)),
+        ("--exec", path) => Some(format!(
+            "what lies below {} to be executed: programs that the guest wrote or fetched there, too",
+            visible(path)
+        )),
         _ => None,
     }
 }

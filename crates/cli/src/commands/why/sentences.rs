@@ -69,6 +69,7 @@ fn command_of(report: &Report) -> String {
 /// Who tried what, why it was refused, which flag would allow it, what that would open.
 fn describe(denial: &Denial) -> String {
     let who = match &denial.process {
+        Some(process) if process.pid == 0 => visible(&process.name).into_owned(),
         Some(process) => format!("{} (process {})", visible(&process.name), process.pid),
         None => "The guest".to_owned(),
     };

@@ -1,6 +1,6 @@
 //! What a guest's process does to itself before it executes the guest's program.
 
-use crate::wire::Step;
+use crate::wire::{Step, notifies};
 use crate::{During, Failure, guest, kernel, launch};
 use kernel::Errno;
 use launch::{Reader, Setup};
@@ -69,9 +69,36 @@ pub(crate) fn confine(setup: &mut Setup) -> Result<(), Failure> {
         kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
     }
     if let Some(program) = setup.seccomp {
-        setup.listener = kernel::seccomp(program, setup.notifies).during(Step::Seccomp, 0)?;
+        setup.listener = filter_calls(program, setup.notifies).during(Step::Seccomp, 0)?;
     }
     Ok(())
+}
+
+/// Loads the filter. Gives its listener, if it leaves calls to somebody.
+fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel::Fd>> {
+    match leaves_to {
+        notifies::INIT => {
+            let flags = kernel::NEW_LISTENER | kernel::WAIT_KILLABLE;
+            kernel::seccomp(program, flags).or_else(|_| let_go_on(program))
+        }
+        notifies::SUPERVISOR => kernel::seccomp(program, kernel::NEW_LISTENER),
+        _ => kernel::seccomp(program, 0),
+    }
+}
+
+/// An older kernel, or one that has a listener already: of what somebody would only have looked at, nothing is looked at.
+fn let_go_on(program: &[u8]) -> kernel::Result<Option<kernel::Fd>> {
+    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, and with `SECCOMP_RET_ALLOW`.
+    const LOOK: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xc0, 0x7f];
+    const ALLOW: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xff, 0x7f];
+    let copy = kernel::allocate(program.len().max(1))?;
+    let copy = &mut copy[..program.len()];
+    copy.copy_from_slice(program);
+    let (instructions, _) = copy.as_chunks_mut::<8>();
+    for instruction in instructions.iter_mut().filter(|one| **one == LOOK) {
+        *instruction = ALLOW;
+    }
+    kernel::seccomp(copy, 0)
 }
 
 /// What somebody of palisade's does to itself who will need nothing else any more. Capabilities stay: the
@@ -81,7 +108,7 @@ pub(crate) fn give_up(rules: Option<kernel::Fd>, program: &[u8]) -> kernel::Resu
     if let Some(rules) = rules {
         kernel::landlock_restrict_self(rules)?;
     }
-    kernel::seccomp(program, false).map(drop)
+    kernel::seccomp(program, 0).map(drop)
 }
 
 /// A kernel without keyrings has none to leave, and inside another domain the filter around keeps

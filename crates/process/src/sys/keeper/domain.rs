@@ -130,6 +130,11 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     }
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(init, &mut setup)?;
+    let looks = setup.notifies == wire::notifies::INIT;
+    if let Some(mask) = setup.affinity.filter(|_| looks) {
+        // What it does for the guest counts as the guest's.
+        let _ = kernel::set_affinity(mask);
+    }
     tell_started(init, &setup);
     let kept = setup.cpu_counter.map(|counter| counter.file);
     for fd in setup.fds().iter().filter(|fd| Some(**fd) != kept) {
@@ -150,6 +155,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         landlock: setup.landlock,
         guard: setup.guard,
         meeting_places: setup.places,
+        listener: setup.listener.filter(|_| looks),
     })
 }
 
@@ -180,7 +186,10 @@ fn tell_started(init: &Init, setup: &launch::Setup) {
             wire::ATTACHED_TERMINAL,
             setup.terminal.map(|terminal| terminal.master),
         ),
-        (wire::ATTACHED_LISTENER, setup.listener),
+        (
+            wire::ATTACHED_LISTENER,
+            (setup.listener).filter(|_| setup.notifies == wire::notifies::SUPERVISOR),
+        ),
         (wire::ATTACHED_FILE, setup.kept_file),
     ];
     let mut fds = [-1; MOST_TOLD];

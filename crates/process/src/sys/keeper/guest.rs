@@ -31,6 +31,8 @@ pub(crate) struct Running {
     pub(crate) guard: Option<guard::Guard>,
     /// Sockets of the host's that it may connect to.
     pub(crate) meeting_places: places::Places,
+    /// Where its calls arrive that init looks at.
+    pub(crate) listener: Option<Fd>,
 }
 
 /// What the guest's process works on and where it leaves its failure; both processes see it until
@@ -44,12 +46,12 @@ struct Birth<'a> {
 /// Starts the guest's program; gives its pid inside the domain. If the prelude asked for it, the
 /// guest's process waits for the launch message itself, with everything done that needs no message.
 ///
-/// A filter that leaves calls to the supervisor gives its listener to the process that loads it, and
+/// A filter that leaves calls to somebody gives its listener to the process that loads it, and
 /// from then on sendmsg(2) may be such a call. So that process shares init's descriptors until its
 /// filter is loaded, and init, which is under no filter, passes the listener on.
 pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
     let stack = kernel::allocate(STACK_BYTES).during(Step::CloneGuest, 1)?;
-    let shares = setup.notifies;
+    let shares = setup.has_listener();
     let mut birth = Birth {
         init,
         setup,
@@ -72,11 +74,11 @@ extern "C" fn become_guest(birth: &mut Birth) -> ! {
 
 fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
     kernel::set_own_group().during(Step::NewSession, 0)?;
-    let confine_first = setup.guest_ahead || setup.notifies;
+    let confine_first = setup.guest_ahead || setup.has_listener();
     if confine_first {
         confine::confine(setup)?;
     }
-    if setup.notifies {
+    if setup.has_listener() {
         kernel::own_descriptors().during(Step::Redirect, 5)?;
     }
     if setup.guest_ahead {

@@ -61,6 +61,10 @@ mod number {
     pub(super) const CHROOT: usize = 161;
     pub(super) const UMASK: usize = 95;
     pub(super) const GETSOCKOPT: usize = 55;
+    pub(super) const READLINKAT: usize = 267;
+    pub(super) const PROCESS_VM_READV: usize = 310;
+    pub(super) const PIDFD_OPEN: usize = 434;
+    pub(super) const PIDFD_GETFD: usize = 438;
     pub(super) const GETRUSAGE: usize = 98;
     pub(super) const SETPGID: usize = 109;
     pub(super) const SETSID: usize = 112;
@@ -153,8 +157,12 @@ pub(crate) const MS_PRIVATE: u64 = 1 << 18;
 pub(crate) const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
 pub(crate) const RESOLVE_NO_SYMLINKS: u64 = 0x04;
 pub(crate) const RESOLVE_IN_ROOT: u64 = 0x10;
+/// Only as far as the kernel knows by heart: no file system is asked (Linux 5.12).
+pub(crate) const RESOLVE_CACHED: u64 = 0x20;
 
 pub(crate) const POLLIN: i16 = 1;
+/// `AT_STATX_DONT_SYNC`: what the kernel knows, without asking a server.
+const AT_STATX_DONT_SYNC: u32 = 0x4000;
 pub(crate) const POLLPRI: i16 = 2;
 
 /// An attribute of statx(2): the file is the root of a mount.
@@ -221,6 +229,10 @@ impl<'a> CStr<'a> {
 
     pub(crate) fn is_empty(self) -> bool {
         self.0.len() == 1
+    }
+
+    pub(crate) fn is_absolute(self) -> bool {
+        self.0.first() == Some(&b'/')
     }
 
     pub(crate) fn without_leading_slash(self) -> Self {
@@ -511,9 +523,19 @@ pub(crate) fn wait_any(options: u32) -> Result<Option<(i32, u32)>> {
 /// Usage of all children that were reaped.
 pub(crate) fn children_usage() -> Rusage {
     const RUSAGE_CHILDREN: isize = -1;
+    usage(RUSAGE_CHILDREN)
+}
+
+/// Usage of this process.
+pub(crate) fn own_usage() -> Rusage {
+    const RUSAGE_SELF: isize = 0;
+    usage(RUSAGE_SELF)
+}
+
+fn usage(whose: isize) -> Rusage {
     let mut usage = Rusage::default();
     // SAFETY: the kernel writes one `struct rusage`, whose layout `Rusage` has.
-    let _ = unsafe { call!(number::GETRUSAGE, RUSAGE_CHILDREN, &raw mut usage) };
+    let _ = unsafe { call!(number::GETRUSAGE, whose, &raw mut usage) };
     usage
 }
 
@@ -570,6 +592,11 @@ pub(crate) fn statx_fd(fd: Fd) -> Result<Statx> {
 /// Of what has this name in a folder, which may be a symlink.
 pub(crate) fn statx_at(folder: Fd, name: CStr) -> Result<Statx> {
     statx(folder, name, AT_SYMLINK_NOFOLLOW)
+}
+
+/// As [`statx_fd`], without waiting for a file system.
+pub(crate) fn statx_known(fd: Fd) -> Result<Statx> {
+    statx(fd, c!(""), AT_EMPTY_PATH | AT_STATX_DONT_SYNC)
 }
 
 fn statx(at: Fd, path: CStr, flags: u32) -> Result<Statx> {
@@ -707,12 +734,12 @@ pub(crate) fn join_new_keyring() -> Result<()> {
 
 /// `ioctl` whose argument is a number or a structure of the caller's.
 pub(crate) fn ioctl<T>(fd: Fd, request: u32, argument: &mut T) -> Result<()> {
-    // SAFETY: each request used in `terminal.rs` takes a pointer to the type it is given there.
+    // SAFETY: each request takes a pointer to the type it is given where it is used.
     unsafe { call!(number::IOCTL, fd, request, &raw mut *argument).map(drop) }
 }
 
 pub(crate) fn ioctl_number(fd: Fd, request: u32, argument: usize) -> Result<usize> {
-    // SAFETY: the requests used in `terminal.rs` with this form take a number.
+    // SAFETY: the requests used with this form take a number.
     unsafe { call!(number::IOCTL, fd, request, argument) }
 }
 
@@ -847,12 +874,10 @@ pub(crate) fn landlock_restrict_self(ruleset: Fd) -> Result<()> {
     unsafe { call!(number::LANDLOCK_RESTRICT_SELF, ruleset, 0).map(drop) }
 }
 
-/// Loads a classic BPF program of 8-byte instructions as a seccomp filter. Gives its listener if it
-/// leaves calls to one.
-pub(crate) fn seccomp(program: &[u8], notifies: bool) -> Result<Option<Fd>> {
+/// Loads a classic BPF program of 8-byte instructions as a seccomp filter, with these flags
+/// (`SECCOMP_FILTER_FLAG_*`). Gives the listener, if they ask for one.
+pub(crate) fn seccomp(program: &[u8], flags: u32) -> Result<Option<Fd>> {
     const SECCOMP_SET_MODE_FILTER: usize = 1;
-    const NEW_LISTENER: usize = 1 << 3;
-    let flags = if notifies { NEW_LISTENER } else { 0 };
     #[repr(C)]
     struct Program {
         length: u16,
@@ -872,7 +897,153 @@ pub(crate) fn seccomp(program: &[u8], notifies: bool) -> Result<Option<Fd>> {
             &raw const program
         )
     }
-    .map(|listener| notifies.then_some(listener as Fd))
+    .map(|listener| (flags & NEW_LISTENER != 0).then_some(listener as Fd))
+}
+
+/// `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+pub(crate) const NEW_LISTENER: u32 = 1 << 3;
+/// `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV` (Linux 5.19): a call that is looked at is taken back by no signal but one that
+/// ends its process.
+pub(crate) const WAIT_KILLABLE: u32 = 1 << 5;
+
+/// `struct seccomp_notif`: a call that waits.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Notified {
+    pub(crate) id: u64,
+    /// As this process's pid namespace numbers it.
+    pub(crate) thread: i32,
+    flags: u32,
+    pub(crate) number: i32,
+    architecture: u32,
+    instruction: u64,
+    pub(crate) arguments: [u64; 6],
+}
+const _: () = assert!(size_of::<Notified>() == 80);
+
+/// Numbers of calls that are looked at.
+pub(crate) mod looked_at {
+    pub(crate) const CONNECT: i32 = 42;
+    pub(crate) const SENDTO: i32 = 44;
+    pub(crate) const EXECVE: i32 = 59;
+    pub(crate) const SENDMMSG: i32 = 307;
+    pub(crate) const EXECVEAT: i32 = 322;
+}
+
+/// What a call that waits comes to.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    /// It goes on, and the kernel decides.
+    GoOn,
+    /// It returns 0, and nothing was done.
+    Done,
+    /// It fails.
+    Failed(Errno),
+}
+
+/// Has the kernel hand the processor over to who looks, and back (Linux 6.6).
+pub(crate) fn hand_over_processor(listener: Fd) {
+    const SET_FLAGS: u32 = 0x4008_2104;
+    const SYNC_WAKE_UP: usize = 1;
+    let _ = ioctl_number(listener, SET_FLAGS, SYNC_WAKE_UP);
+}
+
+/// The next call that waits; it is there if the listener is readable, or was taken back.
+pub(crate) fn notified(listener: Fd) -> Result<Notified> {
+    const RECEIVE: u32 = 0xc050_2100;
+    let mut call = Notified::default();
+    ioctl(listener, RECEIVE, &mut call)?;
+    Ok(call)
+}
+
+/// Answers one. It fails only if nobody waits any more.
+pub(crate) fn answer_notified(listener: Fd, id: u64, answer: Answer) {
+    const SEND: u32 = 0xc018_2101;
+    const CONTINUE: u64 = 1;
+    let (error, flags) = match answer {
+        Answer::GoOn => (0, CONTINUE),
+        Answer::Done => (0, 0),
+        Answer::Failed(errno) => (-(errno.0 as i32), 0),
+    };
+    // `struct seccomp_notif_resp`: id, value, then error and flags in a word.
+    let mut response = [id, 0, u64::from(error as u32) | flags << 32];
+    let _ = ioctl(listener, SEND, &mut response);
+}
+
+/// Copies from another process's memory, at most a page, and as much as there is.
+pub(crate) fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> Result<usize> {
+    const PAGE: u64 = 4096;
+    let length = buffer.len().min(PAGE as usize);
+    let local = IoVec {
+        base: buffer.as_mut_ptr(),
+        length,
+    };
+    // In two, for the kernel copies a part wholly or not at all.
+    let first = ((PAGE - address % PAGE) as usize).min(length);
+    let remote = [
+        IoVec {
+            base: address as *mut u8,
+            length: first,
+        },
+        IoVec {
+            base: address.wrapping_add(first as u64) as *mut u8,
+            length: length - first,
+        },
+    ];
+    // SAFETY: the kernel writes at most `length` bytes into the borrowed buffer; it checks the other addresses against the
+    // other process's mappings.
+    unsafe {
+        call!(
+            number::PROCESS_VM_READV,
+            thread,
+            &raw const local,
+            1,
+            remote.as_ptr(),
+            2,
+            0
+        )
+    }
+}
+
+/// What a symlink says, as far as there is room.
+pub(crate) fn read_link(at: Fd, path: CStr, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: the path is NUL-terminated, and the kernel writes at most `len` bytes into the borrowed buffer.
+    unsafe {
+        call!(
+            number::READLINKAT,
+            at,
+            path.pointer(),
+            buffer.as_mut_ptr(),
+            buffer.len()
+        )
+    }
+}
+
+/// The type of another thread's socket (`SO_TYPE`). Before Linux 6.9 only a process's first thread can be asked.
+pub(crate) fn socket_type(thread: i32, fd: u64) -> Result<u32> {
+    const PIDFD_THREAD: u32 = O_EXCL;
+    const SO_TYPE: i32 = 3;
+    // SAFETY: takes numbers only.
+    let pidfd = unsafe { call!(number::PIDFD_OPEN, thread, PIDFD_THREAD) }
+        .or_else(|_| unsafe { call!(number::PIDFD_OPEN, thread, 0) })? as Fd;
+    // SAFETY: takes numbers only.
+    let socket = unsafe { call!(number::PIDFD_GETFD, pidfd, fd as u32, 0) };
+    close(pidfd);
+    let socket = socket? as Fd;
+    let (mut kind, mut length) = (0u32, size_of::<u32>() as u32);
+    // SAFETY: the kernel writes at most `length` bytes to a word that is borrowed for the call, and the length.
+    let asked = unsafe {
+        call!(
+            number::GETSOCKOPT,
+            socket,
+            SOL_SOCKET,
+            SO_TYPE,
+            &raw mut kind,
+            &raw mut length
+        )
+    };
+    close(socket);
+    asked.map(|_| kind)
 }
 
 /// # Safety
@@ -885,7 +1056,15 @@ pub(crate) unsafe fn execute(
 ) -> Errno {
     // SAFETY: the path is NUL-terminated; the arrays are the caller's promise. On success the
     // call does not return.
-    match unsafe { call!(number::EXECVE, path.pointer(), arguments, environment) } {
+    match unsafe {
+        call!(
+            number::EXECVE,
+            path.pointer(),
+            arguments,
+            environment,
+            crate::wire::OWN_EXECUTION
+        )
+    } {
         Err(errno) => errno,
         Ok(_) => Errno(0),
     }

@@ -18,8 +18,8 @@ pub(crate) struct Setup {
     pub(crate) terminal_replaces: u32,
     pub(crate) landlock: Option<Fd>,
     pub(crate) seccomp: Option<&'static [u8]>,
-    /// The filter leaves calls to the supervisor.
-    pub(crate) notifies: bool,
+    /// To whom the filter leaves calls: a number of `wire::notifies`.
+    pub(crate) notifies: u32,
     /// Descriptors of the message that the guest finds open: first index, how many.
     pub(crate) passed: (usize, usize),
     /// Some of them are sockets for whoever finds its own pid in `LISTEN_PID`.
@@ -87,7 +87,7 @@ impl Default for Setup {
             terminal_replaces: 0,
             landlock: None,
             seccomp: None,
-            notifies: false,
+            notifies: wire::notifies::NOBODY,
             passed: (0, 0),
             tells_pid: false,
             own_proc: None,
@@ -121,6 +121,11 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// Loading the filter makes a listener.
+    pub(crate) fn has_listener(&self) -> bool {
+        self.seccomp.is_some() && self.notifies != wire::notifies::NOBODY
+    }
+
     /// Descriptors that came with the message: the guest's 0, 1 and 2 first.
     pub(crate) fn fds(&self) -> &[Fd] {
         &self.fds[..self.fd_count]
@@ -222,7 +227,7 @@ fn header_word(header: &[u8; 12], at: usize) -> u32 {
     u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
-fn read_exactly(socket: Fd, mut buffer: &mut [u8]) -> kernel::Result<()> {
+pub(crate) fn read_exactly(socket: Fd, mut buffer: &mut [u8]) -> kernel::Result<()> {
     while !buffer.is_empty() {
         let length = kernel::read(socket, buffer)?;
         if length == 0 {
@@ -310,7 +315,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
     match operation {
         op::SECCOMP => {
             setup.seccomp = Some(reader.bytes()?);
-            setup.notifies = reader.u32()? != 0;
+            setup.notifies = reader.u32()?;
         }
         op::RLIMIT => {
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);

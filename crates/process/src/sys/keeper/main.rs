@@ -32,6 +32,7 @@ mod guest;
 mod kernel;
 mod launch;
 mod maker;
+mod observe;
 mod park;
 mod perform;
 mod places;

@@ -3,6 +3,7 @@
 use crate::domain::Init;
 use crate::guest::Running;
 use crate::launch::CpuCounter;
+use crate::observe::{self, Observer};
 use crate::park::Text;
 use crate::{kernel, perform, record_bytes, record_from, send_record, terminal, wire};
 use kernel::{CStr, Fd, POLLIN, PollFd};
@@ -16,6 +17,7 @@ const WALL: u32 = 0x4000_0000;
 /// Stays until the guest has ended, or the supervisor, or time is up.
 pub(crate) fn stay(init: &Init, running: Running) -> ! {
     let mut clock = Clock::new(&running);
+    let mut observer = Observer::new(running.listener);
     loop {
         let [children, socket, supervisor] = [running.children, init.socket, running.supervisor]
             .map(|fd| PollFd {
@@ -26,23 +28,28 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
         let [moves, mounts] = running
             .guard
             .map_or(NOTHING_TO_POLL, |guard| guard.polled());
-        let mut fds = [children, socket, supervisor, moves, mounts];
+        let calls = observer.polled();
+        let mut fds = [children, socket, supervisor, moves, mounts, calls];
         let _ = kernel::poll(&mut fds, clock.wait_ns());
         if fds[3].revents | fds[4].revents != 0 {
-            end_if_unprotected(init, &running);
+            end_if_unprotected(init, &running, &observer);
         }
         if fds[2].revents != 0 {
             // The kernel ends every process of the namespace with its PID 1; without one, end them here.
-            finish(init, 0, wire::REASON_KILLED);
+            finish(init, &observer, 0, wire::REASON_KILLED);
         }
         if fds[1].revents != 0 {
-            obey(init, &running, &mut clock);
+            obey(init, &running, &mut clock, &mut observer);
         }
         if fds[0].revents != 0 {
-            reap(init, &running);
+            reap(init, &running, &observer);
+        }
+        // One at a time: the time is looked at between them.
+        if fds[5].revents != 0 {
+            observer.answer(&running, fds[5].revents);
         }
         if let Some(reason) = clock.expired() {
-            finish(init, 0, reason);
+            finish(init, &observer, 0, reason);
         }
     }
 }
@@ -56,14 +63,14 @@ const NOTHING_TO_POLL: [PollFd; 2] = [const {
     }
 }; 2];
 
-fn end_if_unprotected(init: &Init, running: &Running) {
+fn end_if_unprotected(init: &Init, running: &Running, observer: &Observer) {
     if let Some(lost) = running.guard.and_then(|guard| guard.lost()) {
-        finish_for(init, 0, wire::REASON_UNPROTECTED, lost);
+        finish_for(init, observer, 0, wire::REASON_UNPROTECTED, lost);
     }
 }
 
 /// Carries out one request of the supervisor.
-fn obey(init: &Init, running: &Running, clock: &mut Clock) {
+fn obey(init: &Init, running: &Running, clock: &mut Clock, observer: &mut Observer) {
     let mut buffer = [0u8; wire::RECORD_BYTES];
     let mut fds = [-1; wire::MAX_FDS];
     let (length, fd_count) = kernel::receive(init.socket, &mut buffer, &mut fds).unwrap_or((0, 0));
@@ -87,8 +94,21 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock) {
             kind: wire::DOMAIN_CPU_USED,
             words,
         }) => clock.hear(words[0]),
-        _ => finish(init, 0, wire::REASON_KILLED),
+        Some(Record {
+            kind: wire::DOMAIN_LOOK,
+            words,
+        }) => look(init, running, observer, words[0], &fds[..fd_count]),
+        _ => finish(init, observer, 0, wire::REASON_KILLED),
     }
+}
+
+/// Looks at a program that the guest is about to execute, in the broker's stead.
+fn look(init: &Init, running: &Running, observer: &mut Observer, length: u64, fds: &[Fd]) {
+    let mut buffer = [0; wire::MOST_PATH_BYTES];
+    if let Some(path) = observe::receive_path(init.socket, length, &mut buffer) {
+        observer.look(running, fds.first().copied(), path);
+    }
+    fds.iter().for_each(|fd| kernel::close(*fd));
 }
 
 /// With init's own group in front, the guest's is in the background: it is stopped when it reads its
@@ -110,7 +130,7 @@ fn continue_guest(init: &Init, running: &Running, place: u64) {
     send_record(init.socket, &answer, &[]);
 }
 
-fn reap(init: &Init, running: &Running) {
+fn reap(init: &Init, running: &Running, observer: &Observer) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(running.children, &mut drained);
     while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WUNTRACED | WALL) {
@@ -120,7 +140,7 @@ fn reap(init: &Init, running: &Running) {
         if status & 0xff == 0x7f {
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
-            finish(init, status, wire::REASON_GUEST);
+            finish(init, observer, status, wire::REASON_GUEST);
         }
     }
 }
@@ -138,12 +158,12 @@ fn tell_of_stop(init: &Init, signal: u32) {
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.
-fn finish(init: &Init, status: u32, reason: u64) -> ! {
-    finish_for(init, status, reason, 0)
+fn finish(init: &Init, observer: &Observer, status: u32, reason: u64) -> ! {
+    finish_for(init, observer, status, reason, 0)
 }
 
 /// The same for a path that is lost.
-fn finish_for(init: &Init, status: u32, reason: u64, lost: u32) -> ! {
+fn finish_for(init: &Init, observer: &Observer, status: u32, reason: u64, lost: u32) -> ! {
     let guest_end_ns = kernel::monotonic_ns();
     let (status, killed) = end_all(status, reason);
     let usage = kernel::children_usage();
@@ -163,14 +183,14 @@ fn finish_for(init: &Init, status: u32, reason: u64, lost: u32) -> ! {
     words[ended::REAPED_NS] = kernel::monotonic_ns();
     words[ended::KILLED] = killed;
     words[ended::LOST] = u64::from(lost);
-    send_record(
-        init.socket,
-        &Record {
-            kind: wire::INIT_ENDED,
-            words,
-        },
-        &[],
-    );
+    let (seen, more) = observer.list().entries();
+    words[ended::SEEN] = (seen.len() / wire::seen::ENTRY_BYTES) as u64;
+    words[ended::MORE] = more;
+    let kind = wire::INIT_ENDED;
+    send_record(init.socket, &Record { kind, words }, &[]);
+    if !seen.is_empty() {
+        let _ = kernel::send(init.socket, seen, &[]);
+    }
     crate::exit(0)
 }
 
@@ -225,6 +245,8 @@ struct Clock {
     cpu_time_us: Option<u64>,
     cpu_counter: Option<CpuCounter>,
     own_proc: Option<Fd>,
+    /// What init itself had used when the guest began: what it does from then on it does for the guest.
+    before_us: u64,
     /// Processor time of the supervisor's for the guest's calls, as far as it told.
     answering_us: u64,
     next_look_ns: u64,
@@ -243,6 +265,10 @@ impl Clock {
             cpu_time_us: running.cpu_time_us,
             cpu_counter: running.cpu_counter,
             own_proc: running.own_proc,
+            before_us: match running.cpu_time_us {
+                Some(_) => used_us(&kernel::own_usage()),
+                None => 0,
+            },
             answering_us: 0,
             next_look_ns: 0,
         }
@@ -276,7 +302,8 @@ impl Clock {
         let used_us = match &self.cpu_counter {
             // A group that is gone counts nothing any more: what is not known is too much.
             Some(counter) => counted_cpu_us(counter).unwrap_or(u64::MAX),
-            None => seen_cpu_us(self.own_proc),
+            None => seen_cpu_us(self.own_proc)
+                .saturating_add(used_us(&kernel::own_usage()).saturating_sub(self.before_us)),
         };
         let used_us = used_us.saturating_add(self.answering_us);
         if used_us >= limit_us {
@@ -302,8 +329,11 @@ fn counted_cpu_us(counter: &CpuCounter) -> Option<u64> {
 /// parent lets go unseen (SIGCHLD ignored, `SA_NOCLDWAIT`) is lost: `wait_task_zombie` in kernel/exit.c is
 /// where a child's times are added to its parent's.
 fn seen_cpu_us(own_proc: Option<Fd>) -> u64 {
-    let reaped = kernel::children_usage();
-    microseconds(reaped.user) + microseconds(reaped.system) + living_cpu_us(own_proc).unwrap_or(0)
+    used_us(&kernel::children_usage()) + living_cpu_us(own_proc).unwrap_or(0)
+}
+
+fn used_us(usage: &kernel::Rusage) -> u64 {
+    microseconds(usage.user) + microseconds(usage.system)
 }
 
 fn living_cpu_us(own_proc: Option<Fd>) -> kernel::Result<u64> {

@@ -1,0 +1,175 @@
+//! Calls that are told of for the report's sake, and which the filter would allow otherwise: they go on, and are refused
+//! by what stands behind it, if they are. So no verdict hangs on what a pointer points to, which another thread could
+//! change. The exception is a lookup, whose question is answered here, for nobody else would.
+
+use super::{
+    address::Address,
+    call::{Answer, Brokered, DONE, Outcome, transport},
+    guest,
+    local::Performer,
+    request::Message,
+};
+use crate::{sys::notify, wire};
+use palisade_network::{Asked, Call, Refusal, Target};
+use palisade_policy::{HostName, Transport};
+use rustix::io::Errno;
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+};
+
+/// Where name servers are asked.
+const NAME_SERVERS: u16 = 53;
+
+impl Brokered<'_> {
+    /// `execve(path, …)` and `execveat(folder, path, …)`: the path is looked at inside, for nothing here follows one.
+    pub(super) fn execution(&self) -> Outcome {
+        self.tell_of_execution();
+        Ok(Answer::GoOn)
+    }
+
+    /// Nobody misses one that cannot be read, or for which init has no time.
+    fn tell_of_execution(&self) -> Option<()> {
+        let [first, second, ..] = self.call.arguments;
+        let (folder, at) = match i64::from(self.call.call) {
+            libc::SYS_execve => (libc::AT_FDCWD, first),
+            _ => (first as i32, second),
+        };
+        let path = notify::read_text(self.call.thread, at, wire::MOST_PATH_BYTES).ok()?;
+        let performer = &self.shared.performer;
+        match path.first()? {
+            b'/' if performer.is_of_view(&path) => None,
+            b'/' => performer.look(&path, None).ok(),
+            // Beginning in a folder that the guest has open: none of its descriptors may reach init.
+            _ if folder != libc::AT_FDCWD => None,
+            _ => {
+                let folder = self.shared.maker.folder_of(self.call.thread).ok()?;
+                let listener = self.shared.listener.as_fd();
+                let is_its_own = notify::is_waiting(listener, self.call.id);
+                is_its_own.then(|| performer.look(&path, Some(folder.as_fd())).ok())?
+            }
+        }
+    }
+
+    /// A connection where the network is empty.
+    pub(super) fn connect_to_nobody(
+        &self,
+        socket: &OwnedFd,
+        transport: Transport,
+        asked: SocketAddr,
+    ) -> Outcome {
+        let refusal = self.shared.gate.connect(transport, asked).err();
+        let refused = self.refuse_connection(socket, transport, asked, refusal);
+        // What Landlock says to TCP, and the empty network to all else.
+        refused.map_err(|_| match transport {
+            Transport::Tcp => Errno::ACCESS,
+            Transport::Udp => Errno::NETUNREACH,
+        })
+    }
+
+    /// Takes note of a connection that is not granted. One to a name server seems to be made, so that its question comes.
+    pub(super) fn refuse_connection(
+        &self,
+        socket: &OwnedFd,
+        transport: Transport,
+        asked: SocketAddr,
+        refusal: Option<Refusal>,
+    ) -> Outcome {
+        let is_lookup = self.shared.is_observed
+            && (transport, asked.port()) == (Transport::Udp, NAME_SERVERS)
+            // Else what follows would go where it is connected now.
+            && rustix::net::getpeername(socket).is_err();
+        if !is_lookup || !asked.ip().is_loopback() {
+            refusal
+                .into_iter()
+                .for_each(|refusal| self.refuse(transport, asked, refusal));
+        }
+        if !is_lookup {
+            return Err(Errno::ACCESS);
+        }
+        self.tell_of_lookup(None);
+        DONE
+    }
+
+    /// `sendto` with an address, where the network is empty.
+    pub(super) fn observe_datagram(&self) -> Outcome {
+        let message = self.copy_arguments()?;
+        let Some(Address::Internet(to)) = message.name else {
+            return Ok(Answer::GoOn);
+        };
+        match Asked::read(&message.data).filter(|_| to.port() == NAME_SERVERS) {
+            Some(asked) => self.tell_of_question(asked),
+            None => {
+                let refusal = self.shared.gate.send(to).err();
+                refusal
+                    .into_iter()
+                    .for_each(|refusal| self.refuse(Transport::Udp, to, refusal));
+            }
+        }
+        Ok(Answer::GoOn)
+    }
+
+    /// `sendmmsg(fd, messages, count, flags)`: the C library's questions for a name, of which the first has the name.
+    pub(super) fn observe_datagrams(&mut self) -> Outcome {
+        let [_, list, _, flags, ..] = self.call.arguments;
+        let Ok(message) = Message::copy(self.call, list, flags as i32) else {
+            return Ok(Answer::GoOn);
+        };
+        if Asked::read(&message.data).is_none() {
+            return Ok(Answer::GoOn);
+        }
+        let socket = self.descriptor()?;
+        if transport(&socket) != Ok(Transport::Udp) {
+            return Ok(Answer::GoOn);
+        }
+        self.refuse_question(&socket, &message)?;
+        Ok(Answer::GoOn)
+    }
+
+    /// Fails what is asked on a socket that only seems connected.
+    pub(super) fn refuse_question(&self, socket: &OwnedFd, message: &Message) -> Result<(), Errno> {
+        if message.name.is_some() || !self.shared.is_observed {
+            return Ok(());
+        }
+        match Asked::read(&message.data) {
+            Some(asked) if rustix::net::getpeername(socket).is_err() => {
+                self.tell_of_question(asked);
+                Err(Errno::CONNREFUSED)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A granted name is in the hosts file; who asks for it nevertheless wants what that does not have.
+    pub(super) fn tell_of_question(&self, asked: Asked) {
+        if let Some(name) = asked.into_name() {
+            self.tell_of_lookup(Some(name));
+        }
+    }
+
+    fn tell_of_lookup(&self, name: Option<HostName>) {
+        let is_granted = |name: &HostName| {
+            let network = self.shared.gate.network();
+            network.pins.iter().any(|pins| pins.name == *name)
+        };
+        if name.as_ref().is_some_and(is_granted) {
+            return;
+        }
+        let refusal = Refusal::of_lookup(name.as_ref());
+        let process = guest::identify(&self.shared.maker, self.call.thread);
+        let target = Target::of_lookup(name);
+        let observations = &self.shared.observations;
+        observations.record(Call::Lookup, target, process, Some(refusal), false);
+    }
+}
+
+impl Performer {
+    /// Whether an absolute path begins where the system view lies, which is as the host has it: nothing there is the
+    /// guest's. By its words alone.
+    fn is_of_view(&self, path: &[u8]) -> bool {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+        let path = Path::new(OsStr::from_bytes(path));
+        let layout = self.layout.as_ref();
+        layout.is_some_and(|layout| layout.is_of_view(path))
+    }
+}

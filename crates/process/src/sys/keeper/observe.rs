@@ -1,0 +1,487 @@
+//! What a guest tries in vain, seen by init: programs that lie where nothing is executed, and the network.
+//!
+//! The filter of a domain without a broker tells init of these calls (seccomp_unotify(2)). Init looks and lets them go on:
+//! **its answer is never a verdict**. The walls behind it decide, which are mounts, an empty network and Landlock; so a
+//! guest that changes what a pointer points to meanwhile gains nothing but a wrong line in its own report. Where a broker
+//! has the listener, it passes the paths of programs on ([`wire::DOMAIN_LOOK`]).
+//!
+//! Init keeps the time, so nothing here waits: a path is followed as far as the kernel knows it by heart, and the
+//! guest's memory is read only where no file system can stall that (`Layout::may_stall`). What is seen is kept in a
+//! bounded list and told when the domain ends.
+//!
+//! A lookup is let into a trap: a socket that is connected to a name server's port seems connected, so that the C
+//! library sends its question, and that fails at once.
+
+use crate::guest::Running;
+use crate::park::Text;
+use crate::wire::{self, seen};
+use crate::{kernel, launch};
+use kernel::{Answer, CStr, Errno, Fd, Notified, POLLIN, PollFd, looked_at};
+
+/// A question with the longest name takes 271 bytes.
+const MOST_QUESTION_BYTES: usize = 300;
+
+/// What was seen, and what it takes to look.
+pub(crate) struct Observer {
+    listener: Option<Fd>,
+    /// Nothing was looked at yet.
+    is_new: bool,
+    list: List,
+    mounts: Mounts,
+}
+
+impl Observer {
+    pub(crate) fn new(listener: Option<Fd>) -> Self {
+        Self {
+            listener,
+            is_new: true,
+            list: List::default(),
+            mounts: Mounts::default(),
+        }
+    }
+
+    /// What to poll.
+    pub(crate) fn polled(&self) -> PollFd {
+        PollFd {
+            fd: self.listener.unwrap_or(-1),
+            events: POLLIN,
+            revents: 0,
+        }
+    }
+
+    /// What there was to see.
+    pub(crate) fn list(&self) -> &List {
+        &self.list
+    }
+
+    /// Looks at one call and answers it. Without one there is nobody left who could call.
+    pub(crate) fn answer(&mut self, running: &Running, revents: i16) {
+        let Some(listener) = self.listener else {
+            return;
+        };
+        if revents & POLLIN == 0 {
+            kernel::close(listener);
+            self.listener = None;
+            return;
+        }
+        if core::mem::take(&mut self.is_new) {
+            kernel::hand_over_processor(listener);
+        }
+        // It may have been taken back meanwhile.
+        if let Ok(call) = kernel::notified(listener) {
+            let answer = self.look_at(running, &call);
+            kernel::answer_notified(listener, call.id, answer);
+        }
+    }
+
+    fn look_at(&mut self, running: &Running, call: &Notified) -> Answer {
+        let [first, second, ..] = call.arguments;
+        match call.number {
+            looked_at::EXECVE => self.execution(running, call.thread, kernel::AT_FDCWD, first),
+            looked_at::EXECVEAT => self.execution(running, call.thread, first as Fd, second),
+            looked_at::CONNECT => return self.connection(running, call),
+            looked_at::SENDTO => self.datagram(running, call),
+            looked_at::SENDMMSG => return self.datagrams(running, call),
+            _ => {}
+        }
+        Answer::GoOn
+    }
+
+    fn execution(&mut self, running: &Running, thread: i32, folder: Fd, address: u64) {
+        let mut bytes = [0; wire::MOST_PATH_BYTES];
+        let Some(path) = read_text(thread, address, &mut bytes) else {
+            return;
+        };
+        if path.is_absolute() {
+            return self.look(running, None, path);
+        }
+        let mut name = Text::default();
+        name.number(thread as u64);
+        match folder {
+            kernel::AT_FDCWD => name.text(b"/cwd\0"),
+            _ => name.text(b"/fd/").number(folder as u32 as u64).text(b"\0"),
+        };
+        if let Ok(folder) = open_proc(running, &name, kernel::O_PATH) {
+            self.look(running, Some(folder), path);
+            kernel::close(folder);
+        }
+    }
+
+    /// Takes note of a program that lies where nothing is executed.
+    pub(crate) fn look(&mut self, running: &Running, folder: Option<Fd>, path: CStr) {
+        let at = folder.unwrap_or(kernel::AT_FDCWD);
+        let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
+        let Ok(file) = kernel::open_resolved(at, path, kernel::O_PATH, how) else {
+            return;
+        };
+        if is_program(file) && self.mounts.refuse(running, file) {
+            let mut name = Text::default();
+            name.text(b"self/fd/").number(file as u64).text(b"\0");
+            let mut bytes = [0; List::MOST_BYTES];
+            if let Some(length) = read_proc_link(running, &name, &mut bytes) {
+                self.list.add(seen::EXECUTION, &[], &bytes[..length]);
+            }
+        }
+        kernel::close(file);
+    }
+
+    /// `connect(fd, address, length)`.
+    fn connection(&mut self, running: &Running, call: &Notified) -> Answer {
+        let [fd, address, length, ..] = call.arguments;
+        let Some(to) = Internet::read(call.thread, address, length) else {
+            return Answer::GoOn;
+        };
+        const SOCK_DGRAM: u32 = 2;
+        let name = Name::of(running, call.thread);
+        let is_datagram = kernel::socket_type(call.thread, fd) == Ok(SOCK_DGRAM);
+        if is_datagram && to.is_name_server() {
+            self.list.add(seen::LOOKUP, name.bytes(), &[]);
+            return Answer::Done;
+        }
+        let kind = match is_datagram {
+            true => seen::DATAGRAM,
+            false => seen::STREAM,
+        };
+        self.list.add(kind, name.bytes(), to.bytes());
+        Answer::GoOn
+    }
+
+    /// `sendto(fd, data, length, flags, address, address length)`.
+    fn datagram(&mut self, running: &Running, call: &Notified) {
+        let [_, data, length, _, address, address_length] = call.arguments;
+        let Some(to) = Internet::read(call.thread, address, address_length) else {
+            return;
+        };
+        let name = Name::of(running, call.thread);
+        match Question::read(call.thread, data, length).filter(|_| to.is_name_server()) {
+            Some(question) => self.list.add(seen::QUESTION, name.bytes(), question.bytes()),
+            None => self.list.add(seen::SENT, name.bytes(), to.bytes()),
+        }
+    }
+
+    /// `sendmmsg(fd, messages, count, flags)`: the C library's questions for a name, of which the first has the name.
+    fn datagrams(&mut self, running: &Running, call: &Notified) -> Answer {
+        let mut header = [[0; 8]; 4];
+        let mut part = [[0; 8]; 2];
+        if !read_all(call.thread, call.arguments[1], header.as_flattened_mut()) {
+            return Answer::GoOn;
+        }
+        let [_, _, parts, count] = header.map(u64::from_ne_bytes);
+        if count == 0 || !read_all(call.thread, parts, part.as_flattened_mut()) {
+            return Answer::GoOn;
+        }
+        let [data, length] = part.map(u64::from_ne_bytes);
+        let Some(question) = Question::read(call.thread, data, length) else {
+            return Answer::GoOn;
+        };
+        let name = Name::of(running, call.thread);
+        self.list
+            .add(seen::QUESTION, name.bytes(), question.bytes());
+        Answer::Failed(Errno::CONNREFUSED)
+    }
+}
+
+/// A regular file that somebody may execute.
+fn is_program(file: Fd) -> bool {
+    const S_IFMT: u16 = 0o170_000;
+    const S_IFREG: u16 = 0o100_000;
+    kernel::statx_known(file)
+        .is_ok_and(|about| about.mode & S_IFMT == S_IFREG && about.mode & 0o111 != 0)
+}
+
+fn read_text(thread: i32, address: u64, bytes: &mut [u8]) -> Option<CStr<'_>> {
+    let length = kernel::read_memory(thread, address, bytes).ok()?;
+    let end = bytes.get(..length)?.iter().position(|byte| *byte == 0)?;
+    CStr::new(bytes.get(..=end)?).filter(|path| !path.is_empty())
+}
+
+fn read_all(thread: i32, address: u64, buffer: &mut [u8]) -> bool {
+    kernel::read_memory(thread, address, buffer) == Ok(buffer.len())
+}
+
+/// A file of proc(5), by a name that ends with a NUL.
+fn open_proc(running: &Running, name: &Text, flags: u32) -> kernel::Result<Fd> {
+    in_proc(running, name, |at, path| kernel::open(at, path, flags, 0))
+}
+
+fn read_proc_link(running: &Running, name: &Text, buffer: &mut [u8]) -> Option<usize> {
+    in_proc(running, name, |at, path| {
+        kernel::read_link(at, path, buffer)
+    })
+    .ok()
+}
+
+fn in_proc<T>(
+    running: &Running,
+    name: &Text,
+    act: impl FnOnce(Fd, CStr) -> kernel::Result<T>,
+) -> kernel::Result<T> {
+    if let Some(proc) = running.own_proc {
+        return act(proc, CStr::new(name.bytes()).ok_or(Errno::INVAL)?);
+    }
+    let mut path = Text::default();
+    path.text(b"/proc/").text(name.bytes());
+    let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
+    act(kernel::AT_FDCWD, path)
+}
+
+/// What a process is called.
+#[derive(Default)]
+struct Name {
+    bytes: [u8; seen::NAME_BYTES],
+    length: usize,
+}
+
+impl Name {
+    fn of(running: &Running, thread: i32) -> Self {
+        let mut path = Text::default();
+        path.number(thread as u64).text(b"/comm\0");
+        let mut name = Self::default();
+        if let Ok(file) = open_proc(running, &path, kernel::O_RDONLY) {
+            let length = kernel::read(file, &mut name.bytes).unwrap_or(0);
+            // With the end of its line.
+            name.length = length.saturating_sub(1);
+            kernel::close(file);
+        }
+        name
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// An internet address as the kernel has it: `struct sockaddr_in` or `struct sockaddr_in6`.
+struct Internet {
+    bytes: [u8; Self::MOST_BYTES],
+    length: usize,
+}
+
+impl Internet {
+    const MOST_BYTES: usize = 28;
+
+    fn read(thread: i32, address: u64, length: u64) -> Option<Self> {
+        const AF_INET: [u8; 2] = 2u16.to_ne_bytes();
+        const AF_INET6: [u8; 2] = 10u16.to_ne_bytes();
+        let mut bytes = [0; Self::MOST_BYTES];
+        // An `int` to the kernel.
+        let length = length as u32 as usize;
+        if !read_all(thread, address, bytes.get_mut(..length)?) {
+            return None;
+        }
+        let is_whole = match [bytes[0], bytes[1]] {
+            AF_INET => length >= 16,
+            AF_INET6 => length == Self::MOST_BYTES,
+            _ => false,
+        };
+        is_whole.then_some(Self { bytes, length })
+    }
+
+    fn is_name_server(&self) -> bool {
+        const DOMAIN: [u8; 2] = 53u16.to_be_bytes();
+        self.bytes[2..4] == DOMAIN
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A message that may be a question to a name server (RFC 1035, section 4.1.1). What it asks for is read outside, after
+/// the domain's end.
+struct Question {
+    bytes: [u8; MOST_QUESTION_BYTES],
+    length: usize,
+}
+
+impl Question {
+    fn read(thread: i32, address: u64, length: u64) -> Option<Self> {
+        let mut bytes = [0; MOST_QUESTION_BYTES];
+        let length = usize::try_from(length).ok()?;
+        if !read_all(thread, address, bytes.get_mut(..length)?) {
+            return None;
+        }
+        let question = Self { bytes, length };
+        question.looks_like_one().then_some(question)
+    }
+
+    /// No answer, an ordinary question, and one of them.
+    fn looks_like_one(&self) -> bool {
+        const ANSWER_OR_KIND: u8 = 0xf8;
+        let [_, _, flags, _, counts @ ..] = self.bytes;
+        self.length > 12 && flags & ANSWER_OR_KIND == 0 && counts[..6] == [0, 1, 0, 0, 0, 0]
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Entries of [`wire::seen`], in memory that is taken for the first one.
+#[derive(Default)]
+pub(crate) struct List {
+    memory: Option<&'static mut [u8]>,
+    count: usize,
+    more: u64,
+}
+
+impl List {
+    const MOST_BYTES: usize = seen::ENTRY_BYTES - seen::BYTES;
+
+    /// The entries, and how many tries there were beside them.
+    pub(crate) fn entries(&self) -> (&[u8], u64) {
+        let memory = self.memory.as_deref().unwrap_or_default();
+        let entries = memory.get(..self.count * seen::ENTRY_BYTES);
+        (entries.unwrap_or_default(), self.more)
+    }
+
+    fn add(&mut self, kind: u64, name: &[u8], bytes: &[u8]) {
+        if self.memory.is_none() {
+            self.memory = kernel::allocate(seen::MOST * seen::ENTRY_BYTES).ok();
+        }
+        let entry = entry(kind, name, bytes);
+        let memory = self.memory.as_deref_mut().unwrap_or_default();
+        let (entries, _) = memory.as_chunks_mut::<{ seen::ENTRY_BYTES }>();
+        let known = &mut entries[..self.count];
+        if let Some(same) = known.iter_mut().find(|known| is_same(known, &entry)) {
+            let count = word(same, seen::COUNT).saturating_add(1);
+            put(same, seen::COUNT, &count.to_ne_bytes());
+        } else if let Some(place) = entries.get_mut(self.count) {
+            *place = entry;
+            self.count += 1;
+        } else {
+            self.more = self.more.saturating_add(1);
+        }
+    }
+}
+
+type Entry = [u8; seen::ENTRY_BYTES];
+
+fn entry(kind: u64, name: &[u8], bytes: &[u8]) -> Entry {
+    let mut entry = [0; seen::ENTRY_BYTES];
+    put(&mut entry, seen::KIND, &kind.to_ne_bytes());
+    put(&mut entry, seen::COUNT, &1u64.to_ne_bytes());
+    put(&mut entry, seen::NAME, name);
+    put(&mut entry, seen::LENGTH, &(bytes.len() as u64).to_ne_bytes());
+    put(&mut entry, seen::BYTES, bytes);
+    entry
+}
+
+/// But for the count. The same question has another number each time, at the beginning.
+fn is_same(one: &Entry, other: &Entry) -> bool {
+    const NUMBER_BYTES: usize = 2;
+    let from = match word(one, seen::KIND) {
+        seen::QUESTION => seen::BYTES + NUMBER_BYTES,
+        _ => seen::BYTES,
+    };
+    one[..seen::COUNT] == other[..seen::COUNT]
+        && one[seen::NAME..seen::BYTES] == other[seen::NAME..seen::BYTES]
+        && one[from..] == other[from..]
+}
+
+fn put(entry: &mut Entry, at: usize, bytes: &[u8]) {
+    if let Some(place) = entry.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+fn word(entry: &Entry, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&entry[at..at + 8]);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Which mounts refuse to execute, as far as it was asked. A domain's mounts do not change, and to ask a file system
+/// (statfs(2)) might have to wait for it.
+#[derive(Default)]
+struct Mounts {
+    known: [(u64, bool); Self::MOST],
+    count: usize,
+}
+
+impl Mounts {
+    const MOST: usize = 32;
+
+    fn refuse(&mut self, running: &Running, file: Fd) -> bool {
+        let Ok(about) = kernel::statx_known(file) else {
+            return false;
+        };
+        let known = &self.known[..self.count];
+        if let Some((_, refuses)) = known.iter().find(|(mount, _)| *mount == about.mount) {
+            return *refuses;
+        }
+        let refuses = is_noexec(running, about.mount).unwrap_or(false);
+        if let Some(place) = self.known.get_mut(self.count) {
+            *place = (about.mount, refuses);
+            self.count += 1;
+        }
+        refuses
+    }
+}
+
+fn is_noexec(running: &Running, mount: u64) -> Option<bool> {
+    let mut name = Text::default();
+    name.text(b"self/mountinfo\0");
+    let file = open_proc(running, &name, kernel::O_RDONLY).ok()?;
+    let mut lines = Lines::new(mount);
+    let mut buffer = [0; 2048];
+    let mut found = None;
+    while let (None, Ok(length @ 1..)) = (found, kernel::read(file, &mut buffer)) {
+        found = buffer[..length].iter().find_map(|byte| lines.take(*byte));
+    }
+    kernel::close(file);
+    found
+}
+
+/// Walks through proc_pid_mountinfo(5): a line begins with the mount's number and has its options as sixth field.
+struct Lines {
+    mount: u64,
+    field: usize,
+    number: u64,
+    option: Text,
+}
+
+impl Lines {
+    const OPTIONS: usize = 5;
+
+    fn new(mount: u64) -> Self {
+        Self {
+            mount,
+            field: 0,
+            number: 0,
+            option: Text::default(),
+        }
+    }
+
+    /// Tells whether the mount refuses to execute, once that is known.
+    fn take(&mut self, byte: u8) -> Option<bool> {
+        match (byte, self.field) {
+            (b'\n', _) => *self = Self::new(self.mount),
+            (b'0'..=b'9', 0) => {
+                self.number = self.number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            }
+            (b' ' | b',', Self::OPTIONS) if self.number == self.mount => {
+                if self.option.bytes() == b"noexec" {
+                    return Some(true);
+                }
+                if byte == b' ' {
+                    return Some(false);
+                }
+                self.option = Text::default();
+            }
+            (b' ', _) => self.field += 1,
+            (_, Self::OPTIONS) => drop(self.option.text(&[byte])),
+            _ => {}
+        }
+        None
+    }
+}
+
+/// For a path that the broker passes on: the message behind its record.
+pub(crate) fn receive_path(socket: Fd, length: u64, buffer: &mut [u8]) -> Option<CStr<'_>> {
+    let room = buffer.get_mut(..usize::try_from(length).ok()?)?;
+    launch::read_exactly(socket, room).ok()?;
+    CStr::new(room).filter(|path| !path.is_empty())
+}
+
+const _: () = assert!(MOST_QUESTION_BYTES <= List::MOST_BYTES);
