@@ -1,5 +1,5 @@
 /* Execution control: run code that no grant made executable. */
-#include "hostile.h"
+#include "sockets.h"
 
 #include <sys/sendfile.h>
 
@@ -92,6 +92,34 @@ int attack_copy_exec(void)
 int attack_shm_exec(void)
 {
 	return run_planted_in("/dev/shm");
+}
+
+/* Whoever looks at the path while the call waits sees now one file, now another. */
+static char raced[256];
+
+static void *exchange(void *planted)
+{
+	for (;;) {
+		memcpy(raced, planted, sizeof raced);
+		__asm__ volatile("" : : : "memory");
+		memcpy(raced, "/nonexistent", sizeof "/nonexistent");
+		__asm__ volatile("" : : : "memory");
+	}
+	return NULL;
+}
+
+int attack_exec_race(void)
+{
+	static char planted[sizeof raced];
+	const char *only = argument("into");
+	snprintf(planted, sizeof planted, "%s/planted", only ? only : "/tmp");
+	if (!copy_file(own_path(), planted, 0755))
+		return refused(planted);
+	in_thread(exchange, planted);
+	while (race_goes_on())
+		execve(raced, payload(), no_environment);
+	errno = EACCES;
+	return refused("execve");
 }
 
 /* ---- round a command list ---- */

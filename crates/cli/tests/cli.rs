@@ -19,6 +19,7 @@ mod cli {
     pub(crate) mod limits;
     pub(crate) mod meeting;
     pub(crate) mod network;
+    pub(crate) mod observed;
     pub(crate) mod outside;
     pub(crate) mod person;
     pub(crate) mod printed;
@@ -69,6 +70,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("network_programs", network::programs::CASES),
     ("network_servers", network::servers::CASES),
     ("printed", cli::printed::CASES),
+    ("observed", cli::observed::CASES),
     ("outside", cli::outside::CASES),
     ("programs", cli::programs::CASES),
     ("protect", cli::protect::CASES),

@@ -30,7 +30,7 @@ const BROKERED: HostNetwork = HostNetwork {
 
 /// The default, each group alone, and all together.
 fn all_groups() -> Vec<Groups> {
-    let alone: [fn(&mut Groups); 19] = [
+    let alone: [fn(&mut Groups); 20] = [
         |groups| groups.guard_setuid = true,
         |groups| groups.guard_chmod = true,
         |groups| groups.cpu_affinity_fixed = true,
@@ -48,6 +48,7 @@ fn all_groups() -> Vec<Groups> {
         |groups| groups.no_executable_memfd = true,
         |groups| groups.memfd_must_be_sealed = true,
         |groups| groups.no_space_behind_files = true,
+        |groups| groups.observed = true,
         |groups| groups.no_huge_pages = true,
         |groups| groups.host_network = Some(BROKERED),
     ];
@@ -70,6 +71,8 @@ fn arguments() -> Vec<[u64; 6]> {
         [u64::MAX; 6],
         [1, 2, 6, 0, 0, 0],
         [2, 2, 17, 0, 0, 0],
+        [3, 0, 16, 0, 0, 28],
+        [3, 0, 0, crate::wire::OWN_EXECUTION, 0, 0],
     ];
     for value in [
         1,
@@ -149,7 +152,12 @@ fn hot_calls_never_carry_a_check() {
         for number in [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_setsockopt] {
             let rule = filter.rules().find(|rule| rule.0 == number as u32);
             let is_free = rule.unwrap().1 == &Rule::Always(ALLOW);
-            assert_eq!(is_free, groups.host_network.is_none(), "{number}");
+            let is_told = groups.observed && number == libc::SYS_sendto;
+            assert_eq!(
+                is_free,
+                groups.host_network.is_none() && !is_told,
+                "{number}"
+            );
         }
     }
 }
@@ -1203,5 +1211,54 @@ fn random_filters_compile_to_their_meaning() {
                 "{filter:?}"
             );
         }
+    }
+}
+
+/// A call that is told of is one that is allowed without that: telling opens nothing, and closes nothing.
+#[test]
+fn what_is_told_of_is_what_would_be_allowed() {
+    let told = [
+        (libc::SYS_execve, [0; 6]),
+        (libc::SYS_execveat, [0; 6]),
+        (libc::SYS_connect, [3, 0, 16, 0, 0, 0]),
+        (libc::SYS_connect, [3, 0, 28, 0, 0, 0]),
+        (libc::SYS_sendto, [3, 0, 9, 0, 1, 16]),
+        (libc::SYS_sendmmsg, [3, 0, 2, 0, 0, 0]),
+    ];
+    for mut groups in all_groups() {
+        let mut decided = |observed| {
+            groups.observed = observed;
+            let filter = allow_list(&groups);
+            told.map(|(number, arguments)| decide(&filter, number, arguments))
+        };
+        for (before, after) in decided(false).into_iter().zip(decided(true)) {
+            let is_told = before == ALLOW && after == Action::Notify;
+            assert!(
+                is_told || before == after,
+                "{before:?} {after:?} {groups:?}"
+            );
+        }
+    }
+    let filter = allow_list(&Groups {
+        observed: true,
+        ..Groups::default()
+    });
+    for (number, arguments) in told {
+        assert_eq!(
+            decide(&filter, number, arguments),
+            Action::Notify,
+            "{number}"
+        );
+    }
+    let own = [0, 0, 0, crate::wire::OWN_EXECUTION, 0, 0];
+    let open_file = [3, 0, 0, 0, libc::AT_EMPTY_PATH as u64, 0];
+    for (number, arguments) in [
+        (libc::SYS_execve, own),
+        (libc::SYS_execveat, open_file),
+        (libc::SYS_connect, [3, 0, 110, 0, 0, 0]),
+        (libc::SYS_sendto, [3, 0, 9, 0, 0, 0]),
+        (libc::SYS_sendmsg, [3, 0, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(decide(&filter, number, arguments), ALLOW, "{number}");
     }
 }

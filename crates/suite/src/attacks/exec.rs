@@ -26,6 +26,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
         }
         Guest::CopyExec => planted(27).controlled_at(&[], &["into={scratch}/bin"]),
         Guest::ShmExec => planted(27).ungrantable(OwnPayload),
+        // Init or the broker reads the path, and the kernel reads it once more.
+        Guest::ExecRace => planted(87)
+            .controlled_at(&[], &["into={scratch}/bin", "race-ms=4000"])
+            .within_ms(8_000),
         Guest::ShellRoute => Attack::new(28, Witness::Secret).controlled_by(&[Read("{outside}")]),
         Guest::SetuidExec => privileged(Trace::Uid(STRANGER_ID)),
         Guest::SetgidExec => privileged(Trace::Gid(STRANGER_ID)),
