@@ -83,7 +83,7 @@ impl fmt::Display for Reason {
                 f.write_str("the socket is bound to no address and would listen at every interface")
             }
             Self::Unseen => f.write_str(
-                "no name server answers a guest, and which name it was could not be seen; --connect tcp://NAME:PORT grants one",
+                "no name server answers a guest, and which name it was could not be seen",
             ),
             Self::Proxy(refusal) => refusal.fmt(f),
         }

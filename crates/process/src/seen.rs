@@ -66,10 +66,14 @@ impl Seen {
     }
 }
 
-/// getaddrinfo(3) connects datagram sockets to each address of `localhost`, to learn the routes.
+/// getaddrinfo(3) connects datagram sockets to each address of `localhost`, to learn the routes. And a lookup whose name is
+/// not seen is as often one of an address's name, for a log.
 pub(crate) fn is_probe(call: Call, target: &Target) -> bool {
-    let is_connection = call == Call::Connect;
-    is_connection && matches!(target, Target::Address(Transport::Udp, to) if to.ip().is_loopback())
+    match (call, target) {
+        (Call::Connect, Target::Address(Transport::Udp, to)) => to.ip().is_loopback(),
+        (Call::Lookup, Target::Other(_)) => true,
+        _ => false,
+    }
 }
 
 fn describe(kind: u64, bytes: &[u8]) -> Option<(Call, Target, Refusal)> {

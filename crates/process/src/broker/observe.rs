@@ -9,7 +9,7 @@ use super::{
     local::Performer,
     request::Message,
 };
-use crate::{sys::notify, wire};
+use crate::{seen, sys::notify, wire};
 use palisade_network::{Asked, Call, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use rustix::io::Errno;
@@ -158,8 +158,9 @@ impl Brokered<'_> {
         let refusal = Refusal::of_lookup(name.as_ref());
         let process = guest::identify(&self.shared.maker, self.call.thread);
         let target = Target::of_lookup(name);
+        let probe = seen::is_probe(Call::Lookup, &target);
         let observations = &self.shared.observations;
-        observations.record(Call::Lookup, target, process, Some(refusal), false);
+        observations.record(Call::Lookup, target, process, Some(refusal), probe);
     }
 }
 

@@ -75,6 +75,12 @@ fn describe(denial: &Denial) -> String {
     };
     let times = denial::times(denial).map_or_else(String::new, |times| format!(" {times}"));
     let what = visible(&denial.what);
+    if denial.probe && denial.address.is_none() {
+        return format!(
+            "{who} asked a name server{times}, and there is none: which name it was could not be seen, and nothing is lost \
+             if it was that of an address, for a log. `--connect tcp://NAME:PORT` grants one."
+        );
+    }
     if denial.probe {
         return format!(
             "{who} tried the route for {what}{times}, as getaddrinfo(3) does with each address of a \

@@ -24,8 +24,7 @@ const MOST_QUESTION_BYTES: usize = 300;
 /// What was seen, and what it takes to look.
 pub(crate) struct Observer {
     listener: Option<Fd>,
-    /// Nothing was looked at yet.
-    is_new: bool,
+    has_looked: bool,
     list: List,
     mounts: Mounts,
 }
@@ -34,7 +33,7 @@ impl Observer {
     pub(crate) fn new(listener: Option<Fd>) -> Self {
         Self {
             listener,
-            is_new: true,
+            has_looked: false,
             list: List::default(),
             mounts: Mounts::default(),
         }
@@ -47,6 +46,11 @@ impl Observer {
             events: POLLIN,
             revents: 0,
         }
+    }
+
+    /// Whether there was anything to look at: that is work for the guest.
+    pub(crate) fn has_looked(&self) -> bool {
+        self.has_looked
     }
 
     /// What there was to see.
@@ -64,7 +68,7 @@ impl Observer {
             self.listener = None;
             return;
         }
-        if core::mem::take(&mut self.is_new) {
+        if !core::mem::replace(&mut self.has_looked, true) {
             kernel::hand_over_processor(listener);
         }
         // It may have been taken back meanwhile.
@@ -109,6 +113,7 @@ impl Observer {
 
     /// Takes note of a program that lies where nothing is executed.
     pub(crate) fn look(&mut self, running: &Running, folder: Option<Fd>, path: CStr) {
+        self.has_looked = true;
         let at = folder.unwrap_or(kernel::AT_FDCWD);
         let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
         let Ok(file) = kernel::open_resolved(at, path, kernel::O_PATH, how) else {

@@ -48,7 +48,7 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
         if fds[5].revents != 0 {
             observer.answer(&running, fds[5].revents);
         }
-        if let Some(reason) = clock.expired() {
+        if let Some(reason) = clock.expired(&observer) {
             finish(init, &observer, 0, reason);
         }
     }
@@ -261,7 +261,7 @@ struct Clock {
     cpu_time_us: Option<u64>,
     cpu_counter: Option<CpuCounter>,
     own_proc: Option<Fd>,
-    /// What init itself had used when the guest began: what it does from then on it does for the guest.
+    /// What init itself had used when the guest began.
     before_us: u64,
     /// Processor time of the supervisor's for the guest's calls, as far as it told.
     answering_us: u64,
@@ -306,7 +306,7 @@ impl Clock {
         Some(next.saturating_sub(kernel::monotonic_ns()))
     }
 
-    fn expired(&mut self) -> Option<u64> {
+    fn expired(&mut self, observer: &Observer) -> Option<u64> {
         if self.deadline_ns.is_none() && self.cpu_time_us.is_none() {
             return None;
         }
@@ -318,8 +318,7 @@ impl Clock {
         let used_us = match &self.cpu_counter {
             // A group that is gone counts nothing any more: what is not known is too much.
             Some(counter) => counted_cpu_us(counter).unwrap_or(u64::MAX),
-            None => seen_cpu_us(self.own_proc)
-                .saturating_add(used_us(&kernel::own_usage()).saturating_sub(self.before_us)),
+            None => seen_cpu_us(self.own_proc).saturating_add(self.looking_us(observer)),
         };
         let used_us = used_us.saturating_add(self.answering_us);
         if used_us >= limit_us {
@@ -328,6 +327,16 @@ impl Clock {
         let left_ns = (limit_us - used_us).saturating_mul(1000);
         self.next_look_ns = now_ns + (left_ns / MOST_PROCESSORS).max(TICK_NS);
         None
+    }
+}
+
+impl Clock {
+    /// What init used for the guest, all that it does besides included.
+    fn looking_us(&self, observer: &Observer) -> u64 {
+        match observer.has_looked() {
+            true => used_us(&kernel::own_usage()).saturating_sub(self.before_us),
+            false => 0,
+        }
     }
 }
 
