@@ -30,6 +30,9 @@ pub(crate) struct PolicyArgs {
     wall: Option<WallKind>,
     #[command(flatten)]
     limits: LimitArgs,
+    /// Wall-clock time, as 10s
+    #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
+    time: Option<Duration>,
 }
 
 // Those that allow something, and the file that may say all.
@@ -76,9 +79,9 @@ pub(crate) struct GrantArgs {
     profile: Vec<Profile>,
 }
 
-// Those that bound something.
+// Those that bound something; `palisade cost` has a `--time` of its own.
 #[derive(Debug, Default, Args)]
-struct LimitArgs {
+pub(crate) struct LimitArgs {
     /// Memory of the whole domain, as 512M
     #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
     memory: Option<u64>,
@@ -97,9 +100,6 @@ struct LimitArgs {
     /// Private /tmp and /dev/shm together
     #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
     tmp_size: Option<u64>,
-    /// Wall-clock time, as 10s
-    #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
-    time: Option<Duration>,
     /// Processor time of the whole domain
     #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
     cpu_time: Option<Duration>,
@@ -114,20 +114,20 @@ struct LimitArgs {
 impl PolicyArgs {
     /// The policy of file and flags together.
     pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
-        let flags = PolicyLayer {
-            wall: self.wall,
-            limits: self.limits.limits(),
-            allow_degraded: self.limits.allow_degraded.iter().copied().collect(),
-            ..self.grants.layer()?
-        };
+        let mut flags = self.grants.layer()?;
+        flags.wall = self.wall;
+        self.limits.add_to(&mut flags);
+        flags.limits.time = self.time;
         self.grants.over_file(flags)
     }
 }
 
 impl GrantArgs {
-    /// The policy of file and grants together.
-    pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
-        self.over_file(self.layer()?)
+    /// The policy of file, grants and limits together.
+    pub(crate) fn resolve_with(&self, limits: &LimitArgs) -> anyhow::Result<Policy> {
+        let mut flags = self.layer()?;
+        limits.add_to(&mut flags);
+        self.over_file(flags)
     }
 
     fn over_file(&self, flags: PolicyLayer) -> anyhow::Result<Policy> {
@@ -185,6 +185,11 @@ impl GrantArgs {
 }
 
 impl LimitArgs {
+    fn add_to(&self, flags: &mut PolicyLayer) {
+        flags.limits = self.limits();
+        flags.allow_degraded = self.allow_degraded.iter().copied().collect();
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             memory_bytes: self.memory,
@@ -193,7 +198,7 @@ impl LimitArgs {
             files: self.files,
             file_size_bytes: self.file_size,
             tmp_size_bytes: self.tmp_size,
-            time: self.time,
+            time: None,
             cpu_time: self.cpu_time,
             output_bytes: self.output,
         }

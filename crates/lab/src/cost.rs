@@ -50,7 +50,7 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
     sync::{Arc, atomic::AtomicBool},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// What to measure, and how.
@@ -128,6 +128,7 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     let tools = tools(options);
     let environment = environment(&[], &tools, &options.command_line);
     let mut warnings = warning::about_machine(environment.load, environment.processors);
+    let (began, first) = (Instant::now(), options.workplace.copying());
     let mut contenders = Contenders::try_all(&tools, options, &task)?;
     warnings.append(&mut contenders.warnings);
     let schedule = schedule(options, &contenders);
@@ -140,7 +141,10 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
     let (samples, took, left_out) = take_samples(options, contenders, &schedule, kept)?;
     let conditions = before.until(&Moment::now());
 
+    let copies = options.workplace.copying();
+    let copies = (copies.0 - first.0, copies.1 - first.1);
     warnings.extend(left_out);
+    warnings.extend(warning::about_copies(copies, began.elapsed()));
     warnings.extend(warning::about_conditions(&conditions));
     let doubts = warning::about_samples(&samples, &schedule.watched).into_iter();
     // The advice says so itself.

@@ -18,7 +18,7 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, DirBuilder, File},
-    io::{BufRead, BufReader, PipeReader, Read},
+    io::{BufRead, BufReader, PipeReader, PipeWriter, Read},
     os::{fd::OwnedFd, unix::fs::DirBuilderExt},
     path::Path,
     process::{Command, ExitStatus, Output, Stdio},
@@ -118,6 +118,9 @@ pub(crate) struct Program {
     /// What it says on stderr. A pipe: behind the wall a file would be a file of the host's, which costs
     /// a check on every open.
     errors: PipeReader,
+    null: File,
+    /// What it says on stdout, if somebody wants to know.
+    output: Option<PipeReader>,
 }
 
 impl Program {
@@ -178,8 +181,7 @@ impl Program {
         let [program, arguments @ ..] = command_line else {
             bail!("an empty command line");
         };
-        let (errors, into_errors) = std::io::pipe().context("host: cannot make a pipe")?;
-        rustix::io::ioctl_fionbio(&errors, true).context("host: cannot use a pipe")?;
+        let (errors, into_errors) = pipe_to_look_into()?;
         // Opened once: the figures hold the spawn and nothing else of the lab's.
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.context("host: cannot open /dev/null")?;
@@ -188,13 +190,15 @@ impl Program {
             .args(arguments)
             .env_clear()
             .stdin(null.try_clone()?)
-            .stdout(null)
+            .stdout(null.try_clone()?)
             .stderr(into_errors);
         Ok(Self {
             command,
             line_to_end: None,
             room: None,
             errors,
+            null,
+            output: None,
         })
     }
 
@@ -206,11 +210,25 @@ impl Program {
         }
     }
 
+    /// Has its stdout read too, which else is thrown away: many a program tells there what it lacks. Not while it
+    /// is measured: a pipe takes more time.
+    pub(crate) fn hear_output(&mut self, hears: bool) -> anyhow::Result<()> {
+        self.output = None;
+        if hears {
+            let (output, into_output) = pipe_to_look_into()?;
+            self.command.stdout(into_output);
+            self.output = Some(output);
+        } else {
+            self.command.stdout(self.null.try_clone()?);
+        }
+        Ok(())
+    }
+
     /// Runs it and takes away what it says meanwhile, however much that is. Ends it when the flag is
     /// set: politely, then with force.
     pub(crate) fn run_watched(&mut self, interrupted: &AtomicBool) -> anyhow::Result<Used> {
         const GRACE: Duration = Duration::from_secs(2);
-        let mut said = Tail::default();
+        let mut said = Said::default();
         let began = Instant::now();
         let child = self.command.spawn();
         let child = child.with_context(|| format!("host: cannot run {:?}", self.command))?;
@@ -239,20 +257,29 @@ impl Program {
         if was_killed {
             self.end_the_rest();
         }
-        said.take_from(&mut self.errors);
+        self.listen(&mut said);
         Ok(Used {
             took,
             status: used.status,
             resources: used.rusage,
-            said: said.text(),
+            said,
+            was_heard: self.output.is_some(),
         })
     }
 
     /// Waits for its end or its words, a signal, or a second: a signal may come just before the wait.
-    fn has_ended(&mut self, pidfd: &OwnedFd, said: &mut Tail) -> anyhow::Result<bool> {
-        let has_ended = wait_for(pidfd, &self.errors)?;
-        said.take_from(&mut self.errors);
+    fn has_ended(&mut self, pidfd: &OwnedFd, said: &mut Said) -> anyhow::Result<bool> {
+        let streams = [Some(&self.errors), self.output.as_ref()];
+        let has_ended = wait_for(pidfd, streams.into_iter().flatten())?;
+        self.listen(said);
         Ok(has_ended)
+    }
+
+    fn listen(&mut self, said: &mut Said) {
+        said.errors.take_from(&mut self.errors);
+        if let Some(output) = &mut self.output {
+            said.output.take_from(output);
+        }
     }
 
     fn end_the_rest(&self) {
@@ -283,15 +310,14 @@ impl Program {
 
     /// The same, and ends it where it takes too long: who talks with somebody may wait for ever.
     pub(crate) fn run_for_output_within(&mut self, limit: Duration) -> anyhow::Result<String> {
-        let (mut said, into_said) = std::io::pipe().context("host: cannot make a pipe")?;
-        rustix::io::ioctl_fionbio(&said, true).context("host: cannot use a pipe")?;
+        let (mut said, into_said) = pipe_to_look_into()?;
         let began = Instant::now();
         let child = self.command.stdout(into_said.try_clone()?).spawn();
         let mut child = child.with_context(|| format!("host: cannot run {:?}", self.command))?;
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let pidfd = pidfd.context("host: cannot watch a process")?;
         let mut output = Vec::new();
-        while !wait_for(&pidfd, &said)? {
+        while !wait_for(&pidfd, [&said])? {
             take_all(&mut said, &mut output);
             if began.elapsed() > limit {
                 let _ = pidfd_send_signal(&pidfd, Signal::KILL);
@@ -362,16 +388,27 @@ pub(crate) fn ending_with_the_lab(line: Vec<OsString>) -> Vec<OsString> {
     lead.into_iter().map(OsString::from).chain(line).collect()
 }
 
+/// A pipe whose reader takes what is there and does not wait for more.
+fn pipe_to_look_into() -> anyhow::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = std::io::pipe().context("host: cannot make a pipe")?;
+    rustix::io::ioctl_fionbio(&reader, true).context("host: cannot use a pipe")?;
+    Ok((reader, writer))
+}
+
 /// Waits for a process's end, its words, a signal, or a second; whether it has ended.
-fn wait_for(pidfd: &OwnedFd, said: &PipeReader) -> anyhow::Result<bool> {
+fn wait_for<'a>(
+    pidfd: &OwnedFd,
+    said: impl IntoIterator<Item = &'a PipeReader>,
+) -> anyhow::Result<bool> {
     const SECOND: Timespec = Timespec {
         tv_sec: 1,
         tv_nsec: 0,
     };
-    let mut fds = [
-        PollFd::new(pidfd, PollFlags::IN),
-        PollFd::new(said, PollFlags::IN),
-    ];
+    let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+    fds.extend(
+        said.into_iter()
+            .map(|pipe| PollFd::new(pipe, PollFlags::IN)),
+    );
     match poll(&mut fds, Some(&SECOND)) {
         Ok(_) => Ok(!fds[0].revents().is_empty()),
         Err(Errno::INTR) => Ok(false),
@@ -394,14 +431,30 @@ pub(crate) struct Used {
     pub(crate) status: ExitStatus,
     /// Of the process and all that it waited for.
     pub(crate) resources: ResourceUsage,
-    said: String,
+    said: Said,
+    /// Whether its stdout was read as well.
+    was_heard: bool,
 }
 
 impl Used {
     /// How it ended, and what it said last.
     pub(crate) fn failure(&self) -> String {
-        format!("{}: {}", self.status, cause_in(&self.said))
+        let (errors, output) = (self.said.errors.text(), self.said.output.text());
+        let cause = words_of_cause(&errors).or_else(|| words_of_cause(&output));
+        let nothing = match self.was_heard {
+            true => SILENT,
+            false => "it said nothing on stderr, and its stdout is thrown away",
+        };
+        let cause = cause.unwrap_or_else(|| nothing.to_owned());
+        format!("{}: {cause}", self.status)
     }
+}
+
+/// The last of what a program says on each stream.
+#[derive(Debug, Default)]
+struct Said {
+    errors: Tail,
+    output: Tail,
 }
 
 /// The last of what a program says.
@@ -429,12 +482,20 @@ impl Tail {
 /// The line of `said` that tells why it failed, cut short: the last one, unless one calls itself an
 /// error.
 pub(crate) fn cause_in(said: &str) -> String {
+    words_of_cause(said).unwrap_or_else(|| SILENT.to_owned())
+}
+
+const SILENT: &str = "it said nothing";
+
+fn words_of_cause(said: &str) -> Option<String> {
     const MOST: usize = 300;
-    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = said.lines().map(|line| {
+        let shown = line.trim().chars().filter(|one| !one.is_control());
+        shown.take(MOST).collect::<String>()
+    });
+    let mut lines = lines.filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.starts_with("Error"));
-    let cause = error.or_else(|| lines.next_back());
-    let shown = cause.unwrap_or("it said nothing").chars();
-    shown.filter(|one| !one.is_control()).take(MOST).collect()
+    error.or_else(|| lines.next_back())
 }
 
 /// A program whose time from start to end is what counts.
@@ -505,6 +566,7 @@ mod tests {
         assert_eq!(cause_in("a\nb\n\n"), "b");
         assert_eq!(cause_in(" \n"), "it said nothing");
         assert_eq!(cause_in("\x1b[1mloud"), "[1mloud");
+        assert_eq!(cause_in("the cause\n\x1b\n"), "the cause");
         assert_eq!(cause_in(&"x".repeat(1000)).len(), 300);
     }
 
@@ -515,6 +577,26 @@ mod tests {
         );
         let used = program.run_watched(&AtomicBool::new(false)).unwrap();
         assert_eq!(used.failure(), "exit status: 3: the end");
+    }
+
+    /// Compilers and test runners tell on stdout what is wrong.
+    #[test]
+    fn a_cause_on_stdout_is_heard_where_somebody_listens() {
+        let script = "echo no such module; exit 3";
+        let failure = |hears| {
+            let mut program = shell(script);
+            program.hear_output(true).unwrap();
+            program.hear_output(hears).unwrap();
+            let used = program.run_watched(&AtomicBool::new(false)).unwrap();
+            used.failure()
+        };
+        assert_eq!(failure(true), "exit status: 3: no such module");
+        let expected = "exit status: 3: it said nothing on stderr, and its stdout is thrown away";
+        assert_eq!(failure(false), expected);
+        let mut program = shell("echo on stdout; echo on stderr >&2; exit 3");
+        program.hear_output(true).unwrap();
+        let used = program.run_watched(&AtomicBool::new(false)).unwrap();
+        assert_eq!(used.failure(), "exit status: 3: on stderr");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{
     subjects::{PEERS, Peer},
 };
 use serde::Serialize;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// An interval wider than this part of its ratio is doubtful.
 const WIDE: f64 = 0.05;
@@ -22,6 +22,10 @@ const BUSY: f64 = 0.25;
 const STOLEN: f64 = 0.01;
 /// A frequency that changed by more than this part shows in every figure.
 const OTHER_FREQUENCY: f64 = 0.05;
+/// Copies that take more than this part of the time leave little for rounds.
+const COPIES: f64 = 0.5;
+/// A copy that takes less than this is nobody's trouble.
+const NOTICED: Duration = Duration::from_millis(5);
 
 /// Why a figure may mislead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,6 +57,10 @@ pub enum Warning {
     },
     Throttled {
         times: u64,
+    },
+    CopiesTakeLong {
+        part: f64,
+        each_ms: f64,
     },
     DebugBuild,
     Degraded {
@@ -144,6 +152,11 @@ impl fmt::Display for Warning {
                 formatter,
                 "processors were slowed down for heat {times} times: let the machine cool down and measure again"
             ),
+            Self::CopiesTakeLong { part, each_ms } => write!(
+                formatter,
+                "{:.0} % of the time went to copies of the folder ({each_ms:.0} ms before each run, in no figure): --in-place makes none, and a run then finds what the last one left (--cleanup COMMAND takes it away)",
+                part * 100.0
+            ),
             Self::DebugBuild => formatter.write_str(
                 "this palisade is a debug build: its figures mean nothing; build with --release",
             ),
@@ -222,6 +235,17 @@ pub(crate) fn about_conditions(conditions: &Conditions) -> Vec<Warning> {
         .chain(changed.map(|part| Warning::FrequencyChanged { part }))
         .chain((times > 0).then_some(Warning::Throttled { times }))
         .collect()
+}
+
+/// Doubts about so many copies of a folder, which took this long together out of all the time.
+pub(crate) fn about_copies((count, took): (u32, Duration), of: Duration) -> Option<Warning> {
+    let each = took.checked_div(count)?;
+    let part = took.as_secs_f64() / of.as_secs_f64();
+    let dominate = part > COPIES && each > NOTICED;
+    dominate.then(|| Warning::CopiesTakeLong {
+        part,
+        each_ms: each.as_secs_f64() * 1e3,
+    })
 }
 
 /// What is to know of a comparison with these, in one doubt each.
@@ -359,6 +383,19 @@ mod tests {
             throttlings: 0,
         };
         assert_eq!(about_conditions(&quiet), []);
+    }
+
+    #[test]
+    fn copies_that_leave_no_time_for_rounds_are_told() {
+        let told = |count, took_ms| {
+            let took = Duration::from_millis(took_ms);
+            about_copies((count, took), Duration::from_secs(60)).map(|doubt| doubt.to_string())
+        };
+        assert_eq!(
+            [told(0, 0), told(20, 29_000), told(10_000, 40_000)],
+            [const { None }; 3]
+        );
+        insta::assert_snapshot!(told(20, 48_000).unwrap(), @"80 % of the time went to copies of the folder (2400 ms before each run, in no figure): --in-place makes none, and a run then finds what the last one left (--cleanup COMMAND takes it away)");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
     ffi::OsStr,
     io::{PipeReader, PipeWriter, Read},
     os::fd::AsFd,
+    time::Duration,
 };
 
 /// A guest behind a wall. Dropping it ends the guest and everything the guest started.
@@ -70,6 +71,56 @@ impl Domain {
     pub fn wait(mut self) -> Result<Report, Error> {
         drop(self.stdin.take());
         Ok(self.inner.wait()?)
+    }
+
+    /// The report, if the guest has ended and nothing of the domain is left; `None` while it runs. Never waits for
+    /// the guest, and leaves its standard input open.
+    ///
+    /// Once there is a report, it is given again by every later call, and by [`Domain::wait`]. A domain that is
+    /// dropped instead is ended, as ever.
+    ///
+    /// ```no_run
+    /// use palisade::Domain;
+    ///
+    /// let mut domain = Domain::builder("make").write("/srv/build").spawn()?;
+    /// match domain.try_wait()? {
+    ///     Some(report) => println!("it ended: {}", report.exit),
+    ///     None => println!("it runs"),
+    /// }
+    /// # Ok::<(), palisade::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the wall itself failed while the guest ran.
+    pub fn try_wait(&mut self) -> Result<Option<Report>, Error> {
+        Ok(self.inner.try_wait()?)
+    }
+
+    /// Waits as [`Domain::wait`] does, no longer than `most`; `None` if the guest runs still. Standard input is
+    /// closed first.
+    ///
+    /// The guest goes on after a `None`: wait again, [`kill`](Domain::kill) it, or drop the domain. One that
+    /// should end by itself is given [`Builder::time`]. Nobody reads its piped streams meanwhile: a guest that
+    /// writes more to one than a pipe holds waits for its reader.
+    ///
+    /// ```no_run
+    /// use palisade::Domain;
+    /// use std::time::Duration;
+    ///
+    /// let mut domain = Domain::builder("make").write("/srv/build").spawn()?;
+    /// while domain.wait_timeout(Duration::from_secs(1))?.is_none() {
+    ///     println!("still building");
+    /// }
+    /// # Ok::<(), palisade::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the wall itself failed while the guest ran.
+    pub fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
+        drop(self.stdin.take());
+        Ok(self.inner.wait_timeout(most)?)
     }
 
     /// Reads the piped streams to their end, then waits. The limit on output is held here.

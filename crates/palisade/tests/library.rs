@@ -338,6 +338,79 @@ fn a_dropped_domain_is_ended() {
 }
 
 #[test]
+fn an_end_is_told_when_it_is_there_and_as_often_as_asked() {
+    let mut domain = shell("read line; exit 7")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It cannot have ended: this process holds what it reads.
+    assert!(domain.try_wait().unwrap().is_none());
+    assert!(domain.stdin.is_some());
+    domain.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let report = loop {
+        match domain.try_wait().unwrap() {
+            Some(report) => break report,
+            None => thread::yield_now(),
+        }
+    };
+    assert_eq!(report.exit, Exit::Code(7));
+    assert!(domain.kill().is_err(), "nothing is left to end");
+    assert_eq!(domain.try_wait().unwrap().as_ref(), Some(&report));
+    let once_more = domain.wait_timeout(Duration::ZERO).unwrap();
+    assert_eq!(once_more.as_ref(), Some(&report));
+    assert_eq!(domain.wait().unwrap(), report);
+}
+
+#[test]
+fn a_time_out_leaves_the_guest_running() {
+    let mut domain = shell("echo up; cat; exec sleep 1000")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let short = Duration::from_millis(100);
+    assert!(domain.wait_timeout(short).unwrap().is_none());
+    assert!(began.elapsed() >= short);
+    assert!(domain.stdin.is_none(), "closed as by wait");
+    assert!(domain.try_wait().unwrap().is_none());
+    domain.kill().unwrap();
+    let report = domain.wait_timeout(Duration::MAX).unwrap().unwrap();
+    assert_eq!(report.ending, Ending::Supervisor);
+    let output = domain.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"up\n");
+    assert_eq!(output.report.ending, Ending::Supervisor);
+}
+
+#[test]
+fn a_domain_that_is_dropped_after_a_time_out_is_ended() {
+    let mut domain = shell("echo up; sleep 1000")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(domain.wait_timeout(Duration::ZERO).unwrap().is_none());
+    let mut pipe = domain.stdout.take().unwrap();
+    drop(domain);
+    // The guest held the pipe's other end; now nobody does.
+    pipe.read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// What a guest wrote is counted when it is read, which may be later.
+#[test]
+fn output_that_is_read_after_the_end_is_limited_too() {
+    let mut domain = shell("echo more than this")
+        .stdout(Stdio::piped())
+        .output(4)
+        .spawn()
+        .unwrap();
+    let report = domain.wait_timeout(Duration::MAX).unwrap().unwrap();
+    assert_eq!(report.ending, Ending::Guest);
+    let output = domain.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"more");
+    assert_eq!(output.report.ending, Ending::OutputLimit);
+}
+
+#[test]
 fn limits_end_the_guest() {
     let began = Instant::now();
     let report = shell("sleep 1000")

@@ -16,7 +16,7 @@ use crate::{
 };
 use palisade_wall::{Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
 use rustix::{
-    event::{PollFd, PollFlags},
+    event::{PollFd, PollFlags, Timespec},
     io::Errno,
     net::SendFlags,
     process::Signal,
@@ -26,14 +26,14 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The wall failed while a guest ran. The guest is ended then.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum DomainError {
     /// The socket to init.
     #[error("wall: cannot talk to the domain: {0}")]
@@ -123,6 +123,10 @@ pub struct Domain {
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
+    /// Until when its end waits for a slow reader.
+    patience_ends: Option<Instant>,
+    /// What came of it, once it has been waited for.
+    outcome: Option<Result<Report, DomainError>>,
 }
 
 impl Domain {
@@ -157,6 +161,8 @@ impl Domain {
             epilogue: None,
             is_last: false,
             gone: false,
+            patience_ends: None,
+            outcome: None,
         }
     }
 
@@ -283,6 +289,10 @@ impl Domain {
     /// Ends the guest because it wrote more than it may.
     pub fn end_for_output(&mut self) {
         self.output_limit_reached = true;
+        if let Some(Ok(report)) = &mut self.outcome {
+            report.ending = Ending::OutputLimit;
+            report.exit_code = report.ending.shell_code(report.exit);
+        }
         // It may have ended by itself in the meantime; the report names the limit all the same.
         let _ = self.kill();
     }
@@ -348,7 +358,78 @@ impl Domain {
     ///
     /// When the domain was ended from outside, or the wall's own program could not run the guest.
     pub fn wait(mut self) -> Result<Report, DomainError> {
+        if let Some(outcome) = self.outcome.take() {
+            return outcome;
+        }
         while self.next_event()? != Event::Ended {}
+        self.conclude()
+    }
+
+    /// The report, if the guest has ended and nothing of the domain is left; `None` while there is. It takes what
+    /// [`Domain::next_event`] would give.
+    ///
+    /// # Errors
+    ///
+    /// As [`Domain::wait`].
+    pub fn try_wait(&mut self) -> Result<Option<Report>, DomainError> {
+        self.wait_timeout(Duration::ZERO)
+    }
+
+    /// Waits for that, no longer than `most`. What it has told once, the report or why there is none, it tells
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Domain::wait`].
+    pub fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, DomainError> {
+        // Later than any clock gets is never.
+        let deadline = Instant::now().checked_add(most);
+        if self.outcome.is_none() {
+            if !self.is_gone_by(deadline)? {
+                return Ok(None);
+            }
+            self.outcome = Some(self.conclude());
+        }
+        self.outcome.clone().transpose()
+    }
+
+    /// Waits until nothing is left to wait for, or it is too late.
+    fn is_gone_by(&mut self, deadline: Option<Instant>) -> Result<bool, DomainError> {
+        while self.last_words.is_none() {
+            if !is_ready_by(self.socket.as_fd(), deadline) {
+                return Ok(false);
+            }
+            // Also where init is gone without a word.
+            if self.next_event()? == Event::Ended {
+                break;
+            }
+        }
+        if let Some(broker) = &mut self.broker {
+            broker.dismiss();
+        }
+        let is_gone = is_ready_by(self.parked.pidfd.as_fd(), deadline);
+        Ok(is_gone && self.is_relayed_by(deadline))
+    }
+
+    /// Whether all has been passed on, or whoever is to read it had the time.
+    fn is_relayed_by(&mut self, deadline: Option<Instant>) -> bool {
+        let enough = self.patience_ends();
+        let Some(relay) = &self.relay else {
+            return true;
+        };
+        relay.stop();
+        let until = deadline.map_or(enough, |deadline| deadline.min(enough));
+        is_ready_by(relay.done(), Some(until)) || Instant::now() >= enough
+    }
+
+    fn patience_ends(&mut self) -> Instant {
+        *self
+            .patience_ends
+            .get_or_insert_with(|| Instant::now() + PATIENCE)
+    }
+
+    /// Takes down what is left, and reports.
+    fn conclude(&mut self) -> Result<Report, DomainError> {
         // While the kernel takes the domain down.
         if let Some(broker) = &mut self.broker {
             broker.dismiss();
@@ -386,9 +467,10 @@ impl Domain {
     }
 
     fn finish_streams(&mut self) {
+        let enough = self.patience_ends();
         if let Some(relay) = &self.relay {
             relay.stop();
-            relay.wait(PATIENCE);
+            relay.wait(enough.saturating_duration_since(Instant::now()));
         }
         if let Some(followed) = self.followed.take() {
             followed.catch_up();
@@ -506,6 +588,19 @@ impl Drop for Domain {
                 let _ = rustix::process::pidfd_send_signal(&self.parked.pidfd, Signal::KILL);
             }
             self.finish();
+        }
+    }
+}
+
+/// Waits until it can be read, or it is too late; `None` is never.
+fn is_ready_by(fd: BorrowedFd<'_>, deadline: Option<Instant>) -> bool {
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, left.as_ref()) {
+            Err(Errno::INTR) => {}
+            ready => return ready == Ok(1),
         }
     }
 }

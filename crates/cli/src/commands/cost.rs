@@ -4,7 +4,12 @@ use super::bench::{
     INTERRUPTED, catch_interrupts, command_line, own_program, print, print_json, try_page,
     write_page,
 };
-use crate::{args::GuestArgs, peer_args::PeerArgs, policy_args::GrantArgs, progress};
+use crate::{
+    args::GuestArgs,
+    peer_args::PeerArgs,
+    policy_args::{GrantArgs, LimitArgs},
+    progress,
+};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use palisade_lab::cost::{Options, Workplace, cost as cost_of};
@@ -22,7 +27,7 @@ pub(crate) struct CostArgs {
     /// Run this many rounds; without it, as many as give narrow intervals
     #[arg(long, value_name = "N", value_parser = parse_runs)]
     runs: Option<usize>,
-    /// Take about this long, as 30s; a minute without it
+    /// Take about this long, as 30s; a minute without it (a limit on the command's time comes from --policy)
     #[arg(long, value_name = "TIME", value_parser = value::parse_duration)]
     time: Option<Duration>,
     /// Run this many rounds first that do not count
@@ -57,6 +62,8 @@ pub(crate) struct CostArgs {
     #[command(flatten)]
     grants: GrantArgs,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     guest: GuestArgs,
 }
 
@@ -77,7 +84,7 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
     let options = Options {
         command: args.guest.into(),
-        policy: args.grants.resolve()?,
+        policy: args.grants.resolve_with(&args.limits)?,
         workplace: Rc::new(match args.in_place {
             true => Workplace::in_place(here),
             false => Workplace::copy_of(here)?,

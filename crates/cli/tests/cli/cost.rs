@@ -18,6 +18,9 @@ cases![
     a_program_that_is_none,
     a_folder_that_is_too_large,
     folders_that_are_not_copied,
+    copies_that_take_most_of_the_time,
+    words_on_stdout_tell_why,
+    limits_hold_behind_the_wall,
     in_the_folder_itself,
     setup_and_cleanup,
     arguments_that_lead_elsewhere,
@@ -243,6 +246,48 @@ fn folders_that_are_not_copied(stage: &Stage) {
     run(&here, &here).refuses(&["usage: ", "is your home", "--cleanup"]);
 }
 
+/// Copying them takes longer than to start a program that does nothing, in whatever build.
+fn copies_that_take_most_of_the_time(stage: &Stage) {
+    for number in 0..3000 {
+        stage.write(&format!("{}/{number}", number % 10), "");
+    }
+    // Each run makes the next one copy all of it again.
+    let command = ["sh", "-c", "exec rm -r [0-9]"];
+    let outcome = cost(stage, &["--json"], &command);
+    outcome.is_silent(0);
+    let all: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let warnings = all["warnings"].as_array().unwrap();
+    let told = warnings
+        .iter()
+        .find(|one| one["text"].to_string().contains("--in-place"));
+    assert!(told.is_some(), "{warnings:?}");
+}
+
+/// As those of compilers and test runners.
+fn words_on_stdout_tell_why(stage: &Stage) {
+    let failing = ["sh", "-c", "echo the module is missing; exit 2"];
+    let outcome = cost(stage, &[], &failing);
+    outcome.refuses(&["fails with no wall at all", "the module is missing"]);
+    let setup = ["--setup", "echo no room; exit 2"];
+    cost(stage, &setup, &["true"]).refuses(&["--setup: exit status: 2: no room"]);
+    // What fails only later, when nobody listens to stdout.
+    let third = "echo x >> log; test $(wc -l < log) -lt 4 || { echo three are enough; exit 2; }";
+    let later = cost(stage, &["--in-place"], &["sh", "-c", third]);
+    later.refuses(&["its stdout is thrown away"]);
+}
+
+fn limits_hold_behind_the_wall(stage: &Stage) {
+    let other_than_32 = ["sh", "-c", "test $(ulimit -n) != 32"];
+    let limited = cost(stage, &["--files", "32"], &other_than_32);
+    limited.refuses(&["sh runs with no wall and fails behind palisade's"]);
+    let words = ["limits: --files 33", "palisade run --write . --files 33 --"];
+    shows(&cost(stage, &["--files", "33"], &other_than_32), &words);
+    // The one limit whose flag is the measuring's own.
+    stage.write("policy.toml", "[limits]\ntime = \"100ms\"\n");
+    let slow = cost(stage, &["--policy", "policy.toml"], &["sleep", "0.4"]);
+    slow.refuses(&["sleep runs with no wall and fails behind palisade's"]);
+}
+
 fn in_the_folder_itself(stage: &Stage) {
     stage.write("file", "some text\n");
     let twice = cost(stage, &["--in-place"], &["bzip2", "-k", "file"]);
@@ -305,7 +350,7 @@ fn flags_that_mean_nothing(stage: &Stage) {
         (["--time", "12 parsecs"], ["--time", "parsecs"]),
         (["--peers", "docker"], ["--peers", "docker"]),
         (["--peers", "none,bubblewrap"], ["--peers", "none"]),
-        (["--memory", "1G"], ["--memory", "--help"]),
+        (["--memory", "much"], ["--memory", "much"]),
         (["--read", "nothing"], ["nothing", "does not exist"]),
     ] {
         let all = ["cost"]

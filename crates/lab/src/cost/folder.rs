@@ -3,17 +3,17 @@
 //! A command that is run again finds what its last run left: `bzip2 -k FILE` fails the second time.
 //! So each run begins with the folder as the user left it, and the user's own stays as it is.
 
+mod mirror;
+
 use anyhow::{Context, bail};
-use rustix::{fs::OFlags, process::geteuid};
+use mirror::Mirror;
 use std::{
-    cell::Cell,
-    fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions},
-    io::{self, ErrorKind},
-    os::{
-        fd::AsRawFd,
-        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink},
-    },
+    cell::{Cell, RefCell},
+    ffi::OsStr,
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -35,21 +35,31 @@ pub struct Workplace {
     source: PathBuf,
     /// What holds the copy; `None` is the user's folder itself.
     copy: Option<TempDir>,
+    /// How it was left.
+    mirror: RefCell<Mirror>,
     /// Files that could not be copied.
     left_out: Cell<usize>,
+    /// How often it was copied, and how long that took together.
+    copying: Cell<(u32, Duration)>,
 }
 
 impl Workplace {
-    /// The folder itself: runs see what the runs before them left.
-    pub fn in_place(source: PathBuf) -> Self {
+    fn new(source: PathBuf, copy: Option<TempDir>) -> Self {
         Self {
             source,
-            copy: None,
+            copy,
+            mirror: RefCell::default(),
             left_out: Cell::new(0),
+            copying: Cell::default(),
         }
     }
 
-    /// A copy, made anew for each run.
+    /// The folder itself: runs see what the runs before them left.
+    pub fn in_place(source: PathBuf) -> Self {
+        Self::new(source, None)
+    }
+
+    /// A copy, as the user left the folder before each run.
     ///
     /// # Errors
     ///
@@ -72,11 +82,7 @@ impl Workplace {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(place_near(&source))
             .context("host: cannot make a folder for copies; set TMPDIR to one with room")?;
-        let workplace = Self {
-            source,
-            copy: Some(copy),
-            left_out: Cell::new(0),
-        };
+        let workplace = Self::new(source, Some(copy));
         workplace.refresh()?;
         Ok(workplace)
     }
@@ -88,11 +94,14 @@ impl Workplace {
 
     /// The folder that the command runs in.
     pub fn inside(&self) -> PathBuf {
-        let name = self.source.file_name().unwrap_or_default();
         match &self.copy {
-            Some(copy) => copy.path().join(name),
+            Some(copy) => copy.path().join(self.name()),
             None => self.source.clone(),
         }
+    }
+
+    fn name(&self) -> &OsStr {
+        self.source.file_name().unwrap_or_default()
     }
 
     /// Whether runs are in a copy.
@@ -120,26 +129,26 @@ impl Workplace {
         self.left_out.get()
     }
 
+    /// How often it was copied so far, and how long that took together.
+    pub(super) fn copying(&self) -> (u32, Duration) {
+        self.copying.get()
+    }
+
     /// Makes the copy what the user's folder is.
     pub(super) fn refresh(&self) -> anyhow::Result<()> {
         let Some(copy) = &self.copy else {
             return Ok(());
         };
-        let inside = self.inside();
-        let fault = || {
-            format!(
-                "host: cannot copy {} to {}",
-                self.source.display(),
-                inside.display()
-            )
-        };
-        remove(&inside).with_context(fault)?;
-        let mut copying = Copying {
-            skipped: identity(&fs::metadata(copy.path())?),
-            left_out: 0,
-        };
-        copying.folder(&self.source, &inside).with_context(fault)?;
-        self.left_out.set(copying.left_out);
+        let began = Instant::now();
+        let mut mirror = self.mirror.borrow_mut();
+        let refreshed = mirror.refresh(&self.source, copy.path(), self.name());
+        let left_out = refreshed.with_context(|| {
+            let (source, inside) = (self.source.display(), self.inside());
+            format!("host: cannot copy {source} to {}", inside.display())
+        })?;
+        self.left_out.set(left_out);
+        let (copies, took) = self.copying.get();
+        self.copying.set((copies + 1, took + began.elapsed()));
         Ok(())
     }
 }
@@ -208,130 +217,19 @@ impl Size {
     }
 }
 
-/// Also what a run has made read-only.
-fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            open_up(folder);
-            fs::remove_dir_all(folder)
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-fn open_up(folder: &Path) {
-    // Whatever stays closed is told by the removal.
-    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
-}
-
 impl Drop for Workplace {
     fn drop(&mut self) {
-        if self.copy.is_some() {
-            open_up(&self.inside());
+        if let Some(copy) = &self.copy {
+            // What stays closed is told by nobody: its folder is for temporary files.
+            let _ = mirror::remove_from(copy.path(), self.name());
         }
-    }
-}
-
-/// Somebody who may write to the folder can put a link or a FIFO in the place of anything at any time: no
-/// link is followed, no FIFO waited for, and what is in a folder is named by its descriptor.
-struct Copying {
-    /// Where copies are made: not part of one.
-    skipped: (u64, u64),
-    left_out: usize,
-}
-
-impl Copying {
-    fn folder(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::create_dir(to)?;
-        let folder = open_itself(from, OFlags::DIRECTORY)?;
-        let inside = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-        for entry in fs::read_dir(&inside)? {
-            let entry = entry?;
-            if identity(&entry.metadata()?) != self.skipped {
-                self.entry(&entry.path(), &to.join(entry.file_name()))?;
-            }
-        }
-        settle(&folder.metadata()?, to)
-    }
-
-    /// Links stay links; sockets, FIFOs, devices and what the user may not read are left out.
-    fn entry(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let kind = from.symlink_metadata()?.file_type();
-        let copied = if kind.is_dir() {
-            self.folder(from, to)
-        } else if kind.is_symlink() {
-            fs::read_link(from).and_then(|target| symlink(target, to))
-        } else if kind.is_file() {
-            copy_file(from, to)
-        } else {
-            Err(ErrorKind::PermissionDenied.into())
-        };
-        match copied {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                self.left_out += 1;
-                Ok(())
-            }
-            copied => copied,
-        }
-    }
-}
-
-fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    let mut file = open_itself(from, OFlags::empty())?;
-    let data = file.metadata()?;
-    if !data.is_file() {
-        return Err(ErrorKind::PermissionDenied.into());
-    }
-    let mut copy = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(data.mode() & 0o777)
-        .open(to)?;
-    io::copy(&mut file, &mut copy)?;
-    settle(&data, to)
-}
-
-fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
-    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)
-}
-
-fn identity(data: &Metadata) -> (u64, u64) {
-    (data.dev(), data.ino())
-}
-
-/// Owner, mode and time as they were: build tools look at them. A copied program is nobody else's: it does not run
-/// as its owner.
-fn settle(data: &Metadata, to: &Path) -> io::Result<()> {
-    const RUNS_AS_OWNER: u32 = 0o6000;
-    if geteuid().is_root() {
-        lchown(to, Some(data.uid()), Some(data.gid()))?;
-    }
-    let kept = match data.is_dir() {
-        true => 0o7777,
-        false => 0o7777 & !RUNS_AS_OWNER,
-    };
-    fs::set_permissions(to, Permissions::from_mode(data.mode() & kept))?;
-    let times = FileTimes::new().set_modified(data.modified()?);
-    // A file that is not ours to write may keep its new time.
-    match File::open(to).and_then(|file| file.set_times(times)) {
-        Err(error) if error.kind() != ErrorKind::PermissionDenied => Err(error),
-        _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs::File, os::unix::fs::symlink};
 
     fn folder() -> TempDir {
         let folder = tempfile::tempdir().unwrap();

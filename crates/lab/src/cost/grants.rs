@@ -1,7 +1,7 @@
 //! From what was typed to what every contender runs: the program, its arguments and its policy.
 
 use super::{Options, folder::Workplace};
-use crate::subjects::{is_wasm, policy_flags};
+use crate::subjects::{is_wasm, limit_flags, policy_flags};
 use palisade::Domain;
 use palisade_policy::{Access, EnvGrant, FileGrant, Policy};
 use palisade_process::plan::Plan;
@@ -122,6 +122,12 @@ impl Task {
         let granted = granted.chain(connect).chain(listen);
         let granted = granted.collect::<Vec<_>>().join(", ");
         let mut notes = vec![format!("granted: {granted}")];
+        let limits = limit_flags(&self.recommended.limits);
+        if !limits.is_empty() {
+            let limits = limits.iter().map(|word| word.to_string_lossy());
+            let limits = limits.collect::<Vec<_>>().join(" ");
+            notes.push(format!("limits: {limits}, where a tool knows them"));
+        }
         notes.extend(self.notes.iter().cloned());
         notes
     }

@@ -61,8 +61,10 @@ impl Circumstances {
             .output()
             .context("host: cannot run /bin/sh")?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let cause = crate::trial::cause_in(&said);
+            let streams = [output.stderr, output.stdout];
+            let said = streams.iter().find(|said| !said.trim_ascii().is_empty());
+            let said = said.map(|said| String::from_utf8_lossy(said));
+            let cause = crate::trial::cause_in(&said.unwrap_or_default());
             let flag = FLAGS[index];
             return Err(HookError(format!("{flag}: {}: {cause}", output.status)).into());
         }
@@ -108,6 +110,20 @@ impl CommandTrial {
             circumstances: Rc::clone(circumstances),
             waits_for_all: subject.waits_for_all(),
         })
+    }
+}
+
+impl CommandTrial {
+    /// Runs it once before it is measured, and hears all that it says, to tell why it fails.
+    pub(super) fn try_once(&mut self) -> anyhow::Result<()> {
+        self.hear_output(true)?;
+        self.run_once()?;
+        self.hear_output(false)
+    }
+
+    fn hear_output(&mut self, hears: bool) -> anyhow::Result<()> {
+        self.ending.hear_output(hears)?;
+        self.command.hear_output(hears)
     }
 }
 

@@ -179,7 +179,8 @@ fn split_at_colons(text: &OsStr) -> Vec<&OsStr> {
         .collect()
 }
 
-fn limit_flags(limits: &Limits) -> Vec<OsString> {
+/// Limits as the flags of `palisade run`.
+pub(crate) fn limit_flags(limits: &Limits) -> Vec<OsString> {
     let flags = [
         ("--memory", limits.memory_bytes.map(format_size)),
         ("--cpu", limits.cpu_cores.map(|cores| cores.to_string())),
