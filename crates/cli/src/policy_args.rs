@@ -36,13 +36,23 @@ pub(crate) struct PolicyArgs {
 #[derive(Debug, Default, Args)]
 pub(crate) struct GrantArgs {
     /// Take grants and limits from a TOML file; flags add to it
-    #[arg(long, value_name = "FILE", help_heading = "Grants")]
+    #[arg(short = 'p', long, value_name = "FILE", help_heading = "Grants")]
     pub(crate) policy: Option<PathBuf>,
     /// Let the guest read and execute a file or folder
-    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    #[arg(
+        short = 'r',
+        long,
+        value_name = "PATH[:GUEST]",
+        help_heading = "Grants"
+    )]
     read: Vec<OsString>,
     /// Let the guest read and write a file or folder
-    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "PATH[:GUEST]",
+        help_heading = "Grants"
+    )]
     write: Vec<OsString>,
     /// Let the guest execute what it writes below a writable path
     #[arg(long, value_name = "PATH", help_heading = "Grants")]
@@ -54,7 +64,12 @@ pub(crate) struct GrantArgs {
     #[arg(long, value_name = "PATH", help_heading = "Grants")]
     protect: Vec<OsString>,
     /// Set a variable, or pass the host's on
-    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "Grants")]
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "NAME[=VALUE]",
+        help_heading = "Grants"
+    )]
     env: Vec<EnvGrant>,
     /// Start in this folder of the domain
     #[arg(long, value_name = "DIR", help_heading = "Grants")]
@@ -63,7 +78,12 @@ pub(crate) struct GrantArgs {
     #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
     device: Vec<DeviceGrant>,
     /// Let the guest connect to a host (also udp://, and unix:PATH for a socket file)
-    #[arg(long, value_name = "tcp://HOST:PORT", help_heading = "Grants")]
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "tcp://HOST:PORT",
+        help_heading = "Grants"
+    )]
     connect: Vec<OsString>,
     /// Let the guest listen at an address of the host's (also udp://)
     #[arg(long, value_name = "tcp://ADDR:PORT", help_heading = "Grants")]
