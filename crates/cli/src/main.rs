@@ -13,6 +13,7 @@ mod policy_args;
 mod progress;
 mod read;
 mod say;
+mod shell;
 mod usage;
 
 use clap::error::ErrorKind;

@@ -424,6 +424,15 @@ impl Plan {
             .is_some_and(|layout| layout.shows(path))
     }
 
+    /// Whether the guest can make no sockets and FIFOs in a private folder of its own, because something below it is
+    /// granted for writing; `None` where it has no such folder.
+    pub fn refuses_sockets_in(&self, folder: &Path) -> Option<bool> {
+        let layout = self.layout.as_ref()?;
+        let is_there = self.tier != Tier::Bare && layout.is_private(folder);
+        let landlock = self.landlock.as_ref().filter(|_| is_there)?;
+        Some(landlock.denies_sockets_in(folder))
+    }
+
     /// Whether the guest could change what the host's absolute `path` leads to: the file itself, or any folder or link
     /// on the way, by whatever name.
     pub fn can_change(&self, path: &Path) -> bool {

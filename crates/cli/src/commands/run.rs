@@ -74,20 +74,21 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         let guest = (&plan, code.as_ref());
         outcome = guard(&bare, guest, find_terminal()?, &mut signals);
     }
+    let outcome = outcome.map_err(|error| hint::name_interpreter(error, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
     match &outcome {
         Ok(report) => {
             say::ending(report);
             if report.exit_code != 0 {
-                hint::print(&command, &plan, &surroundings);
+                hint::print(&command, &plan, &surroundings, None);
             }
             denials::print(report, args.report.is_some());
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }
         }
-        Err(_) => hint::print(&command, &plan, &surroundings),
+        Err(error) => hint::print(&command, &plan, &surroundings, Some(error)),
     }
     Ok(outcome?.exit_code)
 }
