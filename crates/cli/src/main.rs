@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod denial;
+mod env_files;
 mod foreign;
 mod help;
 mod peer_args;

@@ -63,7 +63,7 @@ pub(crate) struct GrantArgs {
     /// Keep a path inside a writable folder as it is, even if it does not exist yet
     #[arg(long, value_name = "PATH", help_heading = "Grants")]
     protect: Vec<OsString>,
-    /// Set a variable, or pass the host's on
+    /// Set a variable, or pass the host's on; a VALUE typed here shows in the list of processes
     #[arg(
         short = 'e',
         long,
@@ -71,6 +71,9 @@ pub(crate) struct GrantArgs {
         help_heading = "Grants"
     )]
     env: Vec<EnvGrant>,
+    /// Set the variables of a file, with NAME=VALUE in each line
+    #[arg(long, value_name = "FILE", help_heading = "Grants")]
+    env_file: Vec<OsString>,
     /// Start in this folder of the domain
     #[arg(long, value_name = "DIR", help_heading = "Grants")]
     cwd: Option<OsString>,
@@ -188,6 +191,10 @@ impl GrantArgs {
             Some(cwd) => Some(value::parse_cwd(cwd, base()?).context("policy: --cwd")?),
             None => None,
         };
+        let mut env_files = Vec::new();
+        for file in &self.env_file {
+            env_files.push(value::parse_path(file, base()?).context("policy: --env-file")?);
+        }
         Ok(PolicyLayer {
             wall: None,
             profiles: self.profile.iter().copied().collect(),
@@ -195,6 +202,7 @@ impl GrantArgs {
             cwd,
             files,
             env: self.env.clone(),
+            env_files,
             devices: self.device.clone(),
             connect,
             listen: self.listen.clone(),

@@ -4,7 +4,9 @@ use super::bench::{
     INTERRUPTED, catch_interrupts, command_line, own_program, print, print_json, try_page,
     write_page,
 };
-use crate::{args::GuestArgs, peer_args::PeerArgs, policy_args::GrantArgs, progress};
+use crate::{
+    args::GuestArgs, env_files::EnvFiles, peer_args::PeerArgs, policy_args::GrantArgs, progress,
+};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use palisade_lab::cost::{Options, Workplace, cost as cost_of};
@@ -75,9 +77,11 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
     try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
+    let mut policy = args.grants.resolve()?;
+    EnvFiles::take(&mut policy)?.add_to(&mut policy);
     let options = Options {
         command: args.guest.into(),
-        policy: args.grants.resolve()?,
+        policy,
         workplace: Rc::new(match args.in_place {
             true => Workplace::in_place(here),
             false => Workplace::copy_of(here)?,
