@@ -6,12 +6,15 @@
 mod args;
 mod commands;
 mod denial;
+mod env_files;
+mod foreign;
 mod help;
 mod peer_args;
 mod policy_args;
 mod progress;
 mod read;
 mod say;
+mod shell;
 mod usage;
 
 use clap::error::ErrorKind;
@@ -62,7 +65,10 @@ fn print_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         // Nothing was typed: the whole help says more than a line.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-        _ => say::line(&usage::describe(error)),
+        _ => say::line(&usage::describe(
+            error,
+            std::env::args_os().nth(1).as_deref(),
+        )),
     }
     ExitCode::from(FAILED)
 }

@@ -39,13 +39,23 @@ pub(crate) struct PolicyArgs {
 #[derive(Debug, Default, Args)]
 pub(crate) struct GrantArgs {
     /// Take grants and limits from a TOML file; flags add to it
-    #[arg(long, value_name = "FILE", help_heading = "Grants")]
+    #[arg(short = 'p', long, value_name = "FILE", help_heading = "Grants")]
     pub(crate) policy: Option<PathBuf>,
     /// Let the guest read and execute a file or folder
-    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    #[arg(
+        short = 'r',
+        long,
+        value_name = "PATH[:GUEST]",
+        help_heading = "Grants"
+    )]
     read: Vec<OsString>,
     /// Let the guest read and write a file or folder
-    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "PATH[:GUEST]",
+        help_heading = "Grants"
+    )]
     write: Vec<OsString>,
     /// Let the guest execute what it writes below a writable path
     #[arg(long, value_name = "PATH", help_heading = "Grants")]
@@ -56,9 +66,17 @@ pub(crate) struct GrantArgs {
     /// Keep a path inside a writable folder as it is, even if it does not exist yet
     #[arg(long, value_name = "PATH", help_heading = "Grants")]
     protect: Vec<OsString>,
-    /// Set a variable, or pass the host's on
-    #[arg(long, value_name = "NAME[=VALUE]", help_heading = "Grants")]
+    /// Set a variable, or pass the host's on; a VALUE typed here shows in the list of processes
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "NAME[=VALUE]",
+        help_heading = "Grants"
+    )]
     env: Vec<EnvGrant>,
+    /// Set the variables of a file, with NAME=VALUE in each line
+    #[arg(long, value_name = "FILE", help_heading = "Grants")]
+    env_file: Vec<OsString>,
     /// Start in this folder of the domain
     #[arg(long, value_name = "DIR", help_heading = "Grants")]
     cwd: Option<OsString>,
@@ -66,7 +84,12 @@ pub(crate) struct GrantArgs {
     #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
     device: Vec<DeviceGrant>,
     /// Let the guest connect to a host (also udp://, and unix:PATH for a socket file)
-    #[arg(long, value_name = "tcp://HOST:PORT", help_heading = "Grants")]
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "tcp://HOST:PORT",
+        help_heading = "Grants"
+    )]
     connect: Vec<OsString>,
     /// Let the guest listen at an address of the host's (also udp://)
     #[arg(long, value_name = "tcp://ADDR:PORT", help_heading = "Grants")]
@@ -168,6 +191,10 @@ impl GrantArgs {
             Some(cwd) => Some(value::parse_cwd(cwd, base()?).context("policy: --cwd")?),
             None => None,
         };
+        let mut env_files = Vec::new();
+        for file in &self.env_file {
+            env_files.push(value::parse_path(file, base()?).context("policy: --env-file")?);
+        }
         Ok(PolicyLayer {
             wall: None,
             profiles: self.profile.iter().copied().collect(),
@@ -175,6 +202,7 @@ impl GrantArgs {
             cwd,
             files,
             env: self.env.clone(),
+            env_files,
             devices: self.device.clone(),
             connect,
             listen: self.listen.clone(),

@@ -79,7 +79,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
         return Ending::TimeLimit.shell_code(Exit::Code(0));
     }
     match (launched, looked_up) {
-        (Some(LaunchError::NotFound { .. }), _) | (_, Some(CommandError::NotFound { .. })) => 127,
+        (Some(LaunchError::NotFound { .. } | LaunchError::NoInterpreter { .. }), _)
+        | (_, Some(CommandError::NotFound { .. })) => 127,
         (Some(LaunchError::CannotExecute { .. } | LaunchError::IsWritable { .. }), _)
         | (_, Some(CommandError::CannotExecute { .. })) => 126,
         _ => crate::FAILED,

@@ -1,19 +1,49 @@
 //! What was typed and is no command, said like every other refusal: one line, whose fault, what to
 //! do.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use std::error::Error;
+use crate::{args::Arguments, foreign};
+use clap::{
+    CommandFactory,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use std::{error::Error, ffi::OsStr};
 
-/// One line for stderr.
-pub(crate) fn describe(error: &clap::Error) -> String {
+/// One line for stderr. `verb` is the first word that was typed.
+pub(crate) fn describe(error: &clap::Error, verb: Option<&OsStr>) -> String {
+    let verb = known_verb(verb);
+    let help = match &verb {
+        Some(verb) => format!("see `palisade {verb} --help`"),
+        None => "see `palisade --help`".to_owned(),
+    };
+    let foreign = || foreign::advise(verb.as_deref()?, unknown_flag(error)?);
     match (error.kind(), error.source()) {
         (ErrorKind::ValueValidation, Some(cause)) => format!("policy: {}: {cause}", flag_of(error)),
-        (ErrorKind::MissingRequiredArgument, _) => describe_missing(error),
-        _ => format!("usage: {}; see `palisade --help`", first_sentences(error)),
+        (ErrorKind::MissingRequiredArgument, _) => describe_missing(error, &help),
+        (ErrorKind::UnknownArgument, _) if let Some(advice) = foreign() => {
+            format!("usage: {advice}; {help}")
+        }
+        _ => format!("usage: {}; {help}", first_sentences(error)),
     }
 }
 
-fn describe_missing(error: &clap::Error) -> String {
+/// The word, if it is one of palisade's verbs.
+fn known_verb(word: Option<&OsStr>) -> Option<String> {
+    let word = word?.to_str()?;
+    let command = Arguments::command();
+    let mut verbs = command.get_subcommands();
+    verbs
+        .any(|verb| verb.get_name() == word)
+        .then(|| word.to_owned())
+}
+
+fn unknown_flag(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => Some(flag),
+        _ => None,
+    }
+}
+
+fn describe_missing(error: &clap::Error, help: &str) -> String {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.first().map_or("", String::as_str),
         _ => "",
@@ -24,7 +54,7 @@ fn describe_missing(error: &clap::Error) -> String {
         "" | "PROGRAM" => {
             "usage: there is no PROGRAM to run: name it after the flags, as in `-- ls -l`".into()
         }
-        word => format!("usage: {word} is missing; see `palisade --help`"),
+        word => format!("usage: {word} is missing; {help}"),
     }
 }
 
@@ -63,8 +93,9 @@ mod tests {
     use clap::Parser;
 
     fn said(typed: &[&str]) -> String {
+        let verb = typed.first().map(OsStr::new);
         let typed = ["palisade"].iter().chain(typed);
-        describe(&Arguments::try_parse_from(typed).unwrap_err())
+        describe(&Arguments::try_parse_from(typed).unwrap_err(), verb)
     }
 
     #[test]
@@ -77,9 +108,18 @@ mod tests {
 
     #[test]
     fn an_unknown_flag_names_the_nearest() {
-        insta::assert_snapshot!(said(&["run", "--writ", "x", "ls"]), @"usage: unexpected argument '--writ' found; a similar argument exists: '--write'; see `palisade --help`");
+        insta::assert_snapshot!(said(&["run", "--writ", "x", "ls"]), @"usage: unexpected argument '--writ' found; a similar argument exists: '--write'; see `palisade run --help`");
         insta::assert_snapshot!(said(&["rnu"]), @"usage: unrecognized subcommand 'rnu'; see `palisade --help`");
-        insta::assert_snapshot!(said(&["completions", "cmd"]), @"usage: invalid value 'cmd' for '<SHELL>'; possible values: bash, elvish, fish, powershell, zsh; see `palisade --help`");
+        insta::assert_snapshot!(said(&["completions", "cmd"]), @"usage: invalid value 'cmd' for '<SHELL>'; possible values: bash, elvish, fish, powershell, zsh; see `palisade completions --help`");
+    }
+
+    #[test]
+    fn a_flag_of_another_tool_gets_the_counterpart() {
+        insta::assert_snapshot!(said(&["run", "--ro-bind", "/a", "/b", "ls"]), @"usage: palisade has no --ro-bind, which grants a path for reading: write `--read PATH:GUEST`; see `palisade run --help`");
+        insta::assert_snapshot!(said(&["explain", "--net=none", "ls"]), @"usage: palisade has no --net: a guest has no network unless `--connect tcp://HOST:PORT` grants some, so leave it out; see `palisade explain --help`");
+        insta::assert_snapshot!(said(&["run", "-v", "a:/a", "ls"]), @"usage: palisade has no -v, which grants a path for writing: write `--write PATH:GUEST`; see `palisade run --help`");
+        insta::assert_snapshot!(said(&["run", "-it", "ls"]), @"usage: palisade has no -i: a guest has palisade's streams, and a terminal of its own if one of them is a terminal, so leave it out; see `palisade run --help`");
+        assert!(!said(&["bench", "--ro-bind"]).contains("--read"));
     }
 
     #[test]
@@ -91,8 +131,8 @@ mod tests {
 
     #[test]
     fn other_missing_words_are_asked_for() {
-        insta::assert_snapshot!(said(&["why"]), @"usage: REPORT is missing; see `palisade --help`");
-        insta::assert_snapshot!(said(&["completions"]), @"usage: SHELL is missing; see `palisade --help`");
+        insta::assert_snapshot!(said(&["why"]), @"usage: REPORT is missing; see `palisade why --help`");
+        insta::assert_snapshot!(said(&["completions"]), @"usage: SHELL is missing; see `palisade completions --help`");
     }
 
     #[test]

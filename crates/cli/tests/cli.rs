@@ -16,6 +16,7 @@ mod cli {
     pub(crate) mod files;
     pub(crate) mod hints;
     pub(crate) mod jobs;
+    pub(crate) mod kept_files;
     pub(crate) mod limits;
     pub(crate) mod meeting;
     pub(crate) mod network;
@@ -63,6 +64,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("files", cli::files::CASES),
     ("hints", cli::hints::CASES),
     ("jobs", cli::jobs::CASES),
+    ("kept_files", cli::kept_files::CASES),
     ("limits", cli::limits::CASES),
     ("meeting", cli::meeting::CASES),
     ("network_calls", network::calls::CASES),

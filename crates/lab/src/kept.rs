@@ -1,4 +1,4 @@
-//! Reading a run that was kept.
+//! Reading a run that was kept, by whomever: what is read and what is made of it has a bound.
 
 use crate::{
     environment::Environment,
@@ -8,11 +8,25 @@ use crate::{
     sample::{Reading, Run, Samples},
 };
 use anyhow::{Context, ensure};
+use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use std::{
-    fs,
+    collections::{BTreeMap, HashMap},
+    fs::{self, File},
+    io::Read,
     path::{Path, PathBuf},
 };
+
+/// The lab has a few dozen.
+const MOST_ROWS: usize = 1000;
+/// The largest of the lab's own has 100 KB.
+const MOST_SUMMARY_BYTES: u64 = 8 << 20;
+/// The largest of the lab's own has 5 MB.
+const MOST_SAMPLES_BYTES: u64 = 64 << 20;
+/// Of all rows together.
+const MOST_RUN_BYTES: u64 = 256 << 20;
+/// The lab's own take half of it.
+const MOST_TABLE_COLUMNS: usize = 200;
 
 /// A run folder, read.
 #[derive(Clone, Debug)]
@@ -59,7 +73,8 @@ impl KeptRun {
         } else {
             row_folders(path)?
         };
-        let read = |folder: &PathBuf| read_row(folder, &environment);
+        let mut left_bytes = MOST_RUN_BYTES;
+        let read = |folder: &PathBuf| read_row(folder, &environment, &mut left_bytes);
         let mut rows = folders
             .iter()
             .map(read)
@@ -89,18 +104,33 @@ fn row_folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         if folder.join(SAMPLES).is_file() {
             folders.push(folder);
         }
+        ensure!(
+            folders.len() <= MOST_ROWS,
+            "usage: {} has more than {MOST_ROWS} rows, which no run of the lab has",
+            path.display()
+        );
     }
     Ok(folders)
 }
 
 /// A row that something ended before its summary was written has its samples and no figures.
-fn read_row(folder: &Path, environment: &Environment) -> anyhow::Result<KeptRow> {
+fn read_row(
+    folder: &Path,
+    environment: &Environment,
+    left_bytes: &mut u64,
+) -> anyhow::Result<KeptRow> {
     let summary = folder.join(SUMMARY);
     let outcome = if summary.is_file() {
         let outcome: Outcome = read_json(&summary)?;
         ensure!(
             !outcome.row.is_empty(),
             "{} is not as the lab wrote it: it names no row",
+            summary.display()
+        );
+        let mut tables = outcome.tables.iter();
+        ensure!(
+            tables.all(|(_, table)| table.width() <= MOST_TABLE_COLUMNS),
+            "{} is not as the lab wrote it: a table is wider than {MOST_TABLE_COLUMNS} columns",
             summary.display()
         );
         outcome
@@ -118,19 +148,20 @@ fn read_row(folder: &Path, environment: &Environment) -> anyhow::Result<KeptRow>
             folder: folder.to_owned(),
             ..outcome
         },
-        samples: read_samples(&folder.join(SAMPLES))?,
+        samples: read_samples(&folder.join(SAMPLES), left_bytes)?,
     })
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
-    let text = read(path)?;
+    let text = read(path, MOST_SUMMARY_BYTES)?;
     serde_json::from_str(&text)
         .with_context(|| format!("{} is not as the lab wrote it", path.display()))
 }
 
 /// The last line may be half of one, where something ended the lab while it wrote.
-fn read_samples(path: &Path) -> anyhow::Result<Samples> {
-    let text = read(path)?;
+fn read_samples(path: &Path, left_bytes: &mut u64) -> anyhow::Result<Samples> {
+    let text = read(path, MOST_SAMPLES_BYTES.min(*left_bytes))?;
+    *left_bytes -= text.len() as u64;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let run = |(index, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| {
@@ -143,47 +174,73 @@ fn read_samples(path: &Path) -> anyhow::Result<Samples> {
     };
     let lines = whole.lines().enumerate();
     let runs: Vec<Run> = lines.map(run).collect::<anyhow::Result<_>>()?;
-    Ok(complete_rounds(&runs))
+    Ok(complete_rounds(runs))
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("host: cannot read {}", path.display()))
+fn read(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
+    read_at_most(path, most_bytes).with_context(|| format!("host: cannot read {}", path.display()))
 }
 
-/// The rounds that have a run of every contender who was there to the end, without the warm-up.
-fn complete_rounds(runs: &[Run]) -> Samples {
+/// Nobody is waited for: there may be a FIFO by now.
+fn read_at_most(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    ensure!(file.metadata()?.is_file(), "it is not a regular file");
+    let mut text = String::new();
+    let read = file.take(most_bytes + 1).read_to_string(&mut text)?;
+    ensure!(
+        read as u64 <= most_bytes,
+        "it is larger than any that the lab writes"
+    );
+    Ok(text)
+}
+
+/// The readings of a round, by who told them.
+type Round = BTreeMap<usize, Vec<Reading>>;
+
+/// The rounds that have a run of every contender who was there to the end, without the warm-up. A number that says
+/// which round it was takes no room, whatever it is.
+fn complete_rounds(runs: Vec<Run>) -> Samples {
     let mut contenders = Vec::new();
+    let mut places = HashMap::new();
+    let mut rounds: BTreeMap<usize, Round> = BTreeMap::new();
     for run in runs {
-        if !contenders.contains(&run.contender) {
-            contenders.push(run.contender.clone());
+        let place = *places.entry(run.contender.clone()).or_insert_with(|| {
+            contenders.push(run.contender);
+            contenders.len() - 1
+        });
+        if !run.warm_up {
+            rounds
+                .entry(run.round)
+                .or_default()
+                .insert(place, run.readings);
         }
     }
-    let mut rounds: Vec<Vec<Option<Vec<Reading>>>> = Vec::new();
-    for run in runs.iter().filter(|run| !run.warm_up) {
-        if rounds.len() <= run.round {
-            rounds.resize(run.round + 1, vec![None; contenders.len()]);
-        }
-        let place = contenders.iter().position(|one| *one == run.contender);
-        if let Some(place) = place {
-            rounds[run.round][place] = Some(run.readings.clone());
-        }
-    }
-    // Whoever is missing in a round with another one after it failed and was left out.
-    let earlier = &rounds[..rounds.len().saturating_sub(1)];
-    let stayed: Vec<bool> = (0..contenders.len())
-        .map(|place| earlier.iter().all(|round| round[place].is_some()))
-        .collect();
+    let stayed = who_stayed(&rounds, contenders.len());
     let mut is_staying = stayed.iter();
     contenders.retain(|_| is_staying.next() == Some(&true));
+    let count = contenders.len();
     let mut samples = Samples::new(contenders);
-    for round in rounds {
-        let readings = round.into_iter().zip(&stayed);
-        let readings = readings.filter(|(_, stayed)| **stayed);
-        if let Some(readings) = readings.map(|(readings, _)| readings).collect() {
+    for round in rounds.into_values().filter(|_| count > 0) {
+        let readings = round.into_iter().filter(|(place, _)| stayed[*place]);
+        let readings: Vec<_> = readings.map(|(_, readings)| readings).collect();
+        if readings.len() == count {
             samples.push_round(readings);
         }
     }
     samples
+}
+
+/// Whoever is missing in a round with another one after it failed and was left out.
+fn who_stayed(rounds: &BTreeMap<usize, Round>, contenders: usize) -> Vec<bool> {
+    let last = rounds.last_key_value().map_or(0, |(last, _)| *last);
+    let mut seen = vec![0; contenders];
+    for round in rounds.range(..last).map(|(_, round)| round) {
+        for place in round.keys() {
+            seen[*place] += 1;
+        }
+    }
+    seen.into_iter().map(|seen| seen == last).collect()
 }
 
 #[cfg(test)]
@@ -211,10 +268,38 @@ mod tests {
             run(0, false, "bare", 1.0),
             run(1, false, "bare", 3.0),
         ];
-        let samples = complete_rounds(&runs);
+        let [bare, ours] = [0, 1].map(|index: usize| runs[index].contender.clone());
+        let samples = complete_rounds(runs.to_vec());
         assert_eq!(samples.rounds(), 1);
-        assert_eq!(samples.series(&runs[0].contender, "wall"), [1.0]);
-        assert_eq!(samples.series(&runs[1].contender, "wall"), [2.0]);
+        assert_eq!(samples.series(&bare, "wall"), [1.0]);
+        assert_eq!(samples.series(&ours, "wall"), [2.0]);
+    }
+
+    #[test]
+    fn whoever_is_missing_in_between_is_left_out() {
+        let runs = [
+            run(0, false, "bare", 1.0),
+            run(0, false, "palisade run", 2.0),
+            run(1, false, "bare", 3.0),
+            run(2, false, "bare", 5.0),
+            run(2, false, "palisade run", 6.0),
+        ];
+        let bare = runs[0].contender.clone();
+        let samples = complete_rounds(runs.to_vec());
+        assert_eq!(samples.contenders(), [bare.clone()]);
+        assert_eq!(samples.series(&bare, "wall"), [1.0, 3.0, 5.0]);
+    }
+
+    /// A number in a file makes no room for as many rounds.
+    #[test]
+    fn a_round_of_any_number_takes_no_room() {
+        for round in [1 << 40, usize::MAX] {
+            let runs = vec![
+                run(round, false, "bare", 1.0),
+                run(round - 1, false, "bare", 1.0),
+            ];
+            assert_eq!(complete_rounds(runs).rounds(), 0);
+        }
     }
 
     /// A run with one row that ended and one that something killed in the middle of a line.

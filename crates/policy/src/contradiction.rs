@@ -29,6 +29,13 @@ pub enum Contradiction {
         /// What is wrong with it.
         reason: Reason,
     },
+    /// A file of variables that nobody has read.
+    #[error(
+        "the file of variables {} is not read here: only `palisade run`, `explain` and `cost` read such files; name the \
+         variables with `env`",
+        quote_path(.0)
+    )]
+    EnvFileUnread(PathBuf),
     /// A grant inside the domain where only palisade itself puts things.
     #[error(
         "nothing can be granted at {} inside the domain: {advice}",

@@ -24,6 +24,9 @@ pub struct Grants {
     pub files: Vec<FileGrant>,
     /// Environment variables. Of two with the same name the last wins.
     pub env: Vec<EnvGrant>,
+    /// Files of variables, which whoever runs the guest reads first ([`crate::value::parse_env_file`]) and takes out:
+    /// a policy that still has some is refused. A variable of `env` wins over one of a file.
+    pub env_files: Vec<PathBuf>,
     /// Device nodes beyond the five harmless ones.
     pub devices: Vec<DeviceGrant>,
     /// What the guest may connect to.
@@ -53,6 +56,7 @@ impl Default for Grants {
         Self {
             files: Vec::new(),
             env: Vec::new(),
+            env_files: Vec::new(),
             devices: Vec::new(),
             connect: Vec::new(),
             listen: Vec::new(),

@@ -24,6 +24,8 @@ pub struct PolicyLayer {
     pub files: Vec<FileGrant>,
     /// `grants.env`, `--env`.
     pub env: Vec<EnvGrant>,
+    /// `grants.env-file`, `--env-file`.
+    pub env_files: Vec<PathBuf>,
     /// `grants.device`, `--device`.
     pub devices: Vec<DeviceGrant>,
     /// `grants.connect`, `--connect`.
@@ -43,6 +45,7 @@ impl PolicyLayer {
         self.profiles.extend(upper.profiles);
         self.files.extend(upper.files);
         self.env.extend(upper.env);
+        self.env_files.extend(upper.env_files);
         self.devices.extend(upper.devices);
         self.connect.extend(upper.connect);
         self.listen.extend(upper.listen);
@@ -65,6 +68,7 @@ impl PolicyLayer {
             grants: Grants {
                 files: without_repetition(without_read_of_writable(self.files)),
                 env: last_of_each_name(self.env),
+                env_files: without_repetition(self.env_files),
                 devices: without_repetition(self.devices),
                 connect: without_repetition(self.connect),
                 listen: without_repetition(self.listen),
@@ -94,6 +98,7 @@ impl From<Policy> for PolicyLayer {
             cwd: grants.cwd,
             files: grants.files,
             env: grants.env,
+            env_files: grants.env_files,
             devices: grants.devices,
             connect: grants.connect,
             listen: grants.listen,

@@ -24,7 +24,7 @@ const TOP_KEYS: &[&str] = &[
 
 /// Keys of `[grants]`.
 const GRANT_KEYS: &[&str] = &[
-    "read", "write", "protect", "exec", "ipc", "env", "device", "connect", "listen",
+    "read", "write", "protect", "exec", "ipc", "env", "env-file", "device", "connect", "listen",
 ];
 
 /// Keys of `[limits]`.

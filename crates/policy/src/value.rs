@@ -9,12 +9,14 @@
 mod decimal;
 mod duration;
 mod env;
+mod env_file;
 mod network;
 mod number;
 mod path;
 mod size;
 
 pub use duration::{format_duration, parse_duration};
+pub use env_file::{EnvFileError, EnvFileProblem, parse_env_file};
 pub use network::NetworkReason;
 pub(crate) use number::MAX_CORES;
 pub use number::{parse_cores, parse_count};

@@ -465,6 +465,12 @@ impl Layout {
             })?
     }
 
+    /// Whether this is a folder of the domain's own that the guest may write to.
+    pub(crate) fn is_private(&self, path: &Path) -> bool {
+        self.places.get(path) == Some(&Place::Private)
+            && self.root.as_ref().is_none_or(|root| root.shows(path))
+    }
+
     pub(crate) fn is_executable(&self, path: &Path) -> bool {
         self.executable
             .iter()

@@ -14,6 +14,7 @@ mod program;
 
 pub use crate::reach::Relied;
 pub use attributes::Attributes;
+pub use environment::Environment;
 pub use error::PlanError;
 pub use landlock::{Landlock, LandlockRule};
 
@@ -53,6 +54,8 @@ pub struct Surroundings {
     pub cwd: Option<PathBuf>,
     /// The environment.
     pub environment: Vec<(OsString, OsString)>,
+    /// What files of variables say ([`palisade_policy::Grants::env_files`]). Values are not printed.
+    pub file_variables: Vec<(OsString, OsString)>,
     /// The guest gets a terminal of its own.
     pub terminal: bool,
     /// Sockets that the launch hands over, as the first of [`crate::Streams::passed`].
@@ -75,6 +78,7 @@ impl Surroundings {
         Self {
             cwd: std::env::current_dir().ok(),
             environment: std::env::vars_os().collect(),
+            file_variables: Vec::new(),
             terminal,
             handed: Vec::new(),
         }
@@ -133,8 +137,7 @@ pub struct Plan {
     #[serde(serialize_with = "texts")]
     pub arguments: Vec<OsString>,
     /// `NAME=VALUE` each.
-    #[serde(serialize_with = "texts")]
-    pub environment: Vec<OsString>,
+    pub environment: Environment,
     /// The guest gets a terminal of its own.
     pub terminal: bool,
     /// Per capability: requested and actual.
@@ -427,6 +430,21 @@ impl Plan {
         self.layout
             .as_ref()
             .is_some_and(|layout| layout.shows(path))
+    }
+
+    /// Whether the guest has private folders to write to.
+    pub fn has_private_folder(&self) -> bool {
+        let is_there = |layout: &Layout| layout.is_private(Path::new("/tmp"));
+        self.tier != Tier::Bare && self.layout.as_deref().is_some_and(is_there)
+    }
+
+    /// Whether the guest can make no sockets and FIFOs in a private folder of its own, because something below it is
+    /// granted for writing; `None` where it has no such folder.
+    pub fn refuses_sockets_in(&self, folder: &Path) -> Option<bool> {
+        let layout = self.layout.as_ref()?;
+        let is_there = self.tier != Tier::Bare && layout.is_private(folder);
+        let landlock = self.landlock.as_ref().filter(|_| is_there)?;
+        Some(landlock.denies_sockets_in(folder))
     }
 
     /// Whether the guest could change what the host's absolute `path` leads to: the file itself, or any folder or link

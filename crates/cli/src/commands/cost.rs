@@ -6,6 +6,7 @@ use super::bench::{
 };
 use crate::{
     args::GuestArgs,
+    env_files::EnvFiles,
     peer_args::PeerArgs,
     policy_args::{GrantArgs, LimitArgs},
     progress,
@@ -82,9 +83,11 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
     try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
+    let mut policy = args.grants.resolve_with(&args.limits)?;
+    EnvFiles::take(&mut policy)?.add_to(&mut policy);
     let options = Options {
         command: args.guest.into(),
-        policy: args.grants.resolve_with(&args.limits)?,
+        policy,
         workplace: Rc::new(match args.in_place {
             true => Workplace::in_place(here),
             false => Workplace::copy_of(here)?,

@@ -1,7 +1,11 @@
 //! `palisade explain`: the plan, not carried out.
 
-use crate::{args::ExplainArgs, say};
+mod summary;
+
+use crate::{args::ExplainArgs, env_files::EnvFiles, say};
+use palisade_policy::Policy;
 use palisade_process::{Machine, plan::Surroundings};
+use palisade_wall::Command;
 use palisade_wasm::{
     compare::{Comparison, compare},
     guest::{GuestPlan, make_plan},
@@ -18,17 +22,17 @@ struct Explanation {
 }
 
 /// Prints the plan that `run` would carry out with the same flags, and what each wall would do with the
-/// policy.
+/// policy. What it comes to stands first.
 pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<u8> {
-    let policy = args.policy.resolve()?;
-    let surroundings = Surroundings::here(super::run::wants_terminal());
-    let plan = make_plan(
-        &policy,
-        &args.guest.into(),
-        &Machine::probe(),
-        &surroundings,
-        None,
-    )?;
+    let mut policy: Policy = args.policy.resolve()?;
+    let env_files = EnvFiles::take(&mut policy)?;
+    let surroundings = Surroundings {
+        file_variables: env_files.variables(),
+        ..Surroundings::here(super::run::wants_terminal())
+    };
+    let command: Command = args.guest.into();
+    let plan = make_plan(&policy, &command, &Machine::probe(), &surroundings, None)?;
+    env_files.refuse_in_reach(plan.domain())?;
     let explanation = Explanation {
         walls: compare(&plan, &policy),
         wall: plan.wall().name(),
@@ -38,5 +42,9 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<u8> {
         return say::print_json(&explanation, "the plan");
     }
     let Explanation { plan, wall, walls } = explanation;
-    say::print(&format!("{plan}wall      {wall}\n{walls}"), "the plan")
+    let summary = summary::describe(&policy, &command, &plan);
+    say::print(
+        &format!("{summary}\n{plan}wall      {wall}\n{walls}"),
+        "the plan",
+    )
 }

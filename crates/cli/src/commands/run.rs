@@ -11,7 +11,7 @@ mod relay;
 mod signals;
 mod terminal;
 
-use crate::{args::RunArgs, say};
+use crate::{args::RunArgs, env_files::EnvFiles, say};
 use anyhow::{Context, bail};
 use palisade_policy::Capability;
 use palisade_process::{
@@ -33,7 +33,8 @@ use std::{
 
 /// Runs a guest to its end; gives the exit code.
 pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> {
-    let policy = args.policy.resolve()?;
+    let mut policy = args.policy.resolve()?;
+    let env_files = EnvFiles::take(&mut policy)?;
     let command: Command = args.guest.into();
     // A control group that is to hand a limit on must have no process besides this one (version 2).
     let limited = policy.limits.memory_bytes.is_some() || policy.limits.cpu_cores.is_some();
@@ -42,12 +43,16 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
     let outer = find_terminal()?;
-    let surroundings = Surroundings::here(outer.is_some());
+    let surroundings = Surroundings {
+        file_variables: env_files.variables(),
+        ..Surroundings::here(outer.is_some())
+    };
     let plan_on = |machine| make_plan(&policy, &command, machine, &surroundings, None);
     let mut plan = plan_on(launcher.machine())?;
     if let Some(file) = &args.policy.grants.policy {
         refuse_writable_policy(plan.domain(), file)?;
     }
+    env_files.refuse_in_reach(plan.domain())?;
     // Opened before the guest runs: later it could have put a link in its place.
     if let Some(path) = args
         .report
@@ -74,20 +79,21 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         let guest = (&plan, code.as_ref());
         outcome = guard(&bare, guest, find_terminal()?, &mut signals);
     }
+    let outcome = outcome.map_err(|error| hint::name_interpreter(error, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
     match &outcome {
         Ok(report) => {
             say::ending(report);
             if report.exit_code != 0 {
-                hint::print(&command, &plan, &surroundings);
+                hint::print(&command, &plan, &surroundings, None);
             }
             denials::print(report, args.report.is_some());
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }
         }
-        Err(_) => hint::print(&command, &plan, &surroundings),
+        Err(error) => hint::print(&command, &plan, &surroundings, Some(error)),
     }
     Ok(outcome?.exit_code)
 }

@@ -7,11 +7,12 @@ use crate::{args::WhyArgs, read, say};
 use anyhow::{Context, bail};
 use palisade_policy::visible;
 use palisade_wall::{REPORT_VERSION, Report};
+use serde::Deserialize;
 use serde_json::Value;
 use std::{io, path::Path};
 
-/// More than any report has, and little enough to be held.
-const MOST_REPORT_BYTES: u64 = 64 << 20;
+/// More than any report has, with a command line of the longest (2 MiB), and little enough to be held.
+const MOST_REPORT_BYTES: u64 = 16 << 20;
 
 /// Explains the end and each denial of a report.
 pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
@@ -46,14 +47,20 @@ fn parse(bytes: &[u8], shown: &str) -> anyhow::Result<Report> {
             visible(&error)
         )
     };
-    let value: Value = serde_json::from_slice(bytes).map_err(refuse)?;
-    match value.get("version").and_then(Value::as_u64) {
+    let head: Head = serde_json::from_slice(bytes).map_err(refuse)?;
+    match head.version.as_ref().and_then(Value::as_u64) {
         Some(version) if version > u64::from(REPORT_VERSION) => bail!(
             "usage: {shown} is a report of version {version}, and this palisade reads up to \
              {REPORT_VERSION}: use the one that wrote it, or a newer one"
         ),
-        _ => serde_json::from_value(value).map_err(refuse),
+        _ => serde_json::from_slice(bytes).map_err(refuse),
     }
+}
+
+/// What every version has. The rest is passed over here: held as a tree it would take many times its size.
+#[derive(Deserialize)]
+struct Head {
+    version: Option<Value>,
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::os::unix::fs::symlink;
 cases![
     limits_that_mean_nothing,
     unknown_words,
+    flags_of_other_tools,
+    help_of_the_verb_that_was_typed,
     nothing_to_run,
     missing_paths,
     parent_folders,
@@ -81,6 +83,34 @@ fn unknown_words(stage: &Stage) {
         .palisade(["rnu", "ls"])
         .run()
         .refuses(&["usage: ", "'rnu'", "--help"]);
+}
+
+fn flags_of_other_tools(stage: &Stage) {
+    for (flags, advice) in [
+        (
+            &["--ro-bind", "/srv", "/srv"][..],
+            "write `--read PATH:GUEST`",
+        ),
+        (
+            &["--unshare-net"],
+            "no network unless `--connect tcp://HOST:PORT`",
+        ),
+        (&["--whitelist=/srv"], "write `--read PATH`"),
+        (&["-v", "/srv:/srv"], "write `--write PATH:GUEST`"),
+        (&["--rm"], "leave it out"),
+    ] {
+        refused(stage, flags, &["usage: palisade has no -", advice]);
+    }
+}
+
+fn help_of_the_verb_that_was_typed(stage: &Stage) {
+    for verb in ["run", "explain", "cost", "bench", "serve", "why"] {
+        let help = format!("see `palisade {verb} --help`");
+        stage
+            .palisade([verb, "--bogus"])
+            .run()
+            .refuses(&["usage: ", &help]);
+    }
 }
 
 fn nothing_to_run(stage: &Stage) {

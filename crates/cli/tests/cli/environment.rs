@@ -1,10 +1,14 @@
 //! What a guest finds around it: variables, working directory, devices, system view, identity.
 
 use super::stage::{Stage, User, cases};
+use std::os::unix::fs::symlink;
 
 cases![
     variables,
     granted_variables,
+    variables_of_files,
+    files_of_variables_that_are_none,
+    files_of_variables_in_reach,
     working_directory,
     chosen_working_directory,
     system_view,
@@ -64,6 +68,104 @@ fn granted_variables(stage: &Stage) {
         .script(&["--env", "PATH=/bin"], "echo $PATH")
         .run()
         .prints("/bin\n");
+}
+
+/// No value of theirs is in a command line, a plan or a report.
+fn variables_of_files(stage: &Stage) {
+    stage.write(
+        "a.env",
+        "# comment\n\nA=from $HOME `x` # all of it\nB=file\r\nEMPTY=\nC=1\n",
+    );
+    stage.write("b.env", "C=2\n");
+    stage.write(
+        "policy.toml",
+        "[grants]\nenv-file = ['a.env']\nenv = ['B=typed']\n",
+    );
+    let print = "echo \"$A-$B-$C-${EMPTY-unset}\"";
+    let flags = [
+        "--env-file",
+        "a.env",
+        "--env-file",
+        "b.env",
+        "-e",
+        "B=typed",
+    ];
+    let expected = "from $HOME `x` # all of it-typed-2-\n";
+    stage.script(&flags, print).run().prints(expected);
+    // `env` wins, wherever it stands.
+    let flags = ["--policy", "policy.toml", "--env-file", "b.env"];
+    stage.script(&flags, print).run().prints(expected);
+    let flags = ["--env-file", "a.env", "--report", "report.json"];
+    stage
+        .script(&flags, "tr '\\0' ' ' < /proc/self/cmdline")
+        .run()
+        .is(0);
+    assert!(!stage.read("report.json").contains("all of it"));
+    // The host's own value of a name that is granted without one is another source.
+    let flags = ["--env-file", "b.env", "--env", "C"];
+    let call = stage.script(&flags, "echo $C").env("C", "host");
+    call.run().prints("host\n");
+}
+
+fn files_of_variables_that_are_none(stage: &Stage) {
+    for (text, why) in [
+        ("hunter2", "line 1: there is no `=`"),
+        (
+            "A=1\nhunter2=\"x\"",
+            "line 2: the value begins with a quote",
+        ),
+        ("hunter 2=x", "line 1: the name has a space"),
+        ("hunter2=\u{0}", "line 1: "),
+    ] {
+        stage.write("x.env", text);
+        let outcome = stage.script(&["--env-file", "x.env"], "true").run();
+        outcome.refuses(&["policy: cannot use the file of variables ", why]);
+        assert!(!outcome.stderr.contains("hunter"), "{outcome:?}");
+    }
+    stage.make_fifo("fifo");
+    stage.make_folder("folder");
+    for name in ["fifo", "folder", "absent", "/dev/zero", "/proc/self/mem"] {
+        let outcome = stage.script(&["--env-file", name], "true").run();
+        outcome.refuses(&["policy: cannot use the file of variables "]);
+    }
+    stage.write("x.env", &"A=1\n".repeat(1 << 19));
+    let outcome = stage.script(&["--env-file", "x.env"], "true").run();
+    outcome.refuses(&["larger than"]);
+}
+
+/// A guest that writes one chooses the variables of the next guest; by a link it would choose the file.
+fn files_of_variables_in_reach(stage: &Stage) {
+    stage.write("work/x.env", "A=1\n");
+    stage.write("y.env", "A=2\n");
+    symlink(stage.path("y.env"), stage.path("work/link.env")).unwrap();
+    for file in ["work/x.env", "work/link.env"] {
+        for verb in ["run", "explain"] {
+            let words = [
+                verb,
+                "--write",
+                "work",
+                "--env-file",
+                file,
+                "--",
+                "/bin/true",
+            ];
+            stage
+                .palisade(words)
+                .run()
+                .refuses(&["policy: the guest could rewrite the file of variables"]);
+        }
+    }
+    let flags = ["--read", "work", "--env-file", "work/x.env"];
+    stage.script(&flags, "echo $A").run().prints("1\n");
+    let flags = [
+        "--write",
+        "work",
+        "--protect",
+        "work/x.env",
+        "--env-file",
+        "work/x.env",
+    ];
+    stage.script(&flags, "echo $A").run().prints("1\n");
 }
 
 /// Where palisade was started if the guest can see that, else the root.

@@ -5,12 +5,135 @@ use serde_json::Value;
 use std::fs;
 
 cases![
+    begins_with_a_summary,
+    a_line_is_one_whatever_is_in_it,
+    values_that_may_be_secrets_are_not_printed,
     names_every_grant,
     as_json,
     changes_nothing,
     refuses_what_run_refuses,
     needs_no_privilege_of_the_host
 ];
+
+/// Ten lines that say what the steps below come to.
+fn begins_with_a_summary(stage: &Stage) {
+    let nothing = stage.palisade(["explain", "--", "/bin/ls", "a b"]).run();
+    let text = nothing.is_silent(0).text();
+    let (summary, steps) = text.split_once("\n\n").unwrap();
+    assert!(summary.lines().count() <= 10, "{summary}");
+    assert!(steps.starts_with("run       /bin/ls a b\n"), "{steps}");
+    for line in [
+        "program   /bin/ls 'a b', behind the process wall, in /",
+        "reads     the system's programs, libraries and some settings",
+        "writes    nothing of the host's; and in a /tmp and /dev/shm of its own, which are gone at the end",
+        "executes  what it reads, nothing that it can write",
+        "network   none, not even this machine's loopback",
+        "variables HOME LOGNAME PATH USER",
+        "limits    none asked for; 4096 processes and 1 GiB in its /tmp at most",
+        "weaker    nothing: this machine enforces all of it",
+    ] {
+        assert!(
+            summary.lines().any(|found| found == line),
+            "{line:?} in {summary}"
+        );
+    }
+    stage.write("work/.env", "");
+    stage.make_folder("data");
+    let work = stage.text("work");
+    let mut words = vec![
+        "explain",
+        "-r",
+        "data:/data",
+        "-w",
+        "work",
+        "--protect",
+        "work/.env",
+        "--exec",
+        "work",
+    ];
+    words.extend([
+        "-c",
+        "tcp://192.0.2.1:443",
+        "--listen",
+        "tcp://127.0.0.1:8080",
+        "--time",
+        "10s",
+        "-e",
+        "A=secret",
+    ]);
+    words.extend(["--no-system", "--", "/program"]);
+    let text = stage.palisade(words).run().is_silent(0).text();
+    let (summary, _) = text.split_once("\n\n").unwrap();
+    for line in [
+        format!("reads     {} as /data", stage.text("data")),
+        format!(
+            "writes    {work}; not {work}/.env; and in a /tmp and /dev/shm of its own, which are gone at the end"
+        ),
+        format!("executes  what it reads, and of what it can write {work}"),
+        "network   connects to tcp://192.0.2.1:443, listens at tcp://127.0.0.1:8080".to_owned(),
+        "limits    time 10s".to_owned(),
+        "variables A HOME LOGNAME PATH USER".to_owned(),
+    ] {
+        assert!(
+            summary.lines().any(|found| found == line),
+            "{line:?} in {summary}"
+        );
+    }
+    assert!(!summary.contains("secret"), "{summary}");
+}
+
+fn a_line_is_one_whatever_is_in_it(stage: &Stage) {
+    let name = "x\ny  forged";
+    stage.make_folder(name);
+    let plain = stage.palisade(["explain", "--", "ls", "a"]).run().text();
+    let words = ["explain", "--", "ls", "a\nb\n"];
+    let broken = stage.palisade(words).run().is_silent(0).text();
+    assert_eq!(plain.lines().count(), broken.lines().count());
+    assert!(
+        broken.starts_with("program   ls $'a\\nb\\n', behind"),
+        "{broken}"
+    );
+    assert!(broken.contains("\nrun       ls a\\nb\\n\n"), "{broken}");
+    let words = ["explain", "-r", name, "-e", "A=b\nc", "--", "ls"];
+    let text = stage.palisade(words).run().is_silent(0).text();
+    assert!(text.contains("/x\\ny  forged (ro"), "{text}");
+    assert!(
+        !text
+            .lines()
+            .any(|line| line.starts_with("y  forged") || line.starts_with('c')),
+        "{text}"
+    );
+}
+
+/// Those that come from the host or from a file. What was typed is in the list of processes anyway.
+fn values_that_may_be_secrets_are_not_printed(stage: &Stage) {
+    stage.write("secrets.env", "FROM_FILE=hunter2\n");
+    for form in [&["explain"][..], &["explain", "--json"]] {
+        let flags = [
+            "-e",
+            "TOKEN",
+            "-e",
+            "TYPED=seen",
+            "--env-file",
+            "secrets.env",
+            "--",
+            "ls",
+        ];
+        let call = stage
+            .palisade(form.iter().chain(&flags))
+            .env("TOKEN", "hunter2");
+        let text = call.env("LANG", "C.UTF-8").run().is_silent(0).text();
+        assert!(!text.contains("hunter2"), "{text}");
+        for variable in [
+            "TOKEN=(not shown)",
+            "FROM_FILE=(not shown)",
+            "TYPED=seen",
+            "LANG=C.UTF-8",
+        ] {
+            assert!(text.contains(variable), "{variable}: {text}");
+        }
+    }
+}
 
 fn names_every_grant(stage: &Stage) {
     stage.write("work/old", "");

@@ -1,8 +1,32 @@
-//! The flag that would have helped, for arguments that exist on the host and not inside.
+//! What a guest that failed may have missed, and the flags that would have helped: each is tried.
 
-use super::stage::{Outcome, Stage, cases};
+use super::stage::{Call, Outcome, Stage, User, cases};
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{PermissionsExt, chown, symlink},
+    },
+    path::Path,
+};
 
 cases![
+    missing_interpreter_of_a_script,
+    missing_interpreter_with_a_carriage_return,
+    missing_loader_of_a_binary,
+    interpreter_that_another_script_lacks,
+    interpreter_behind_a_link_that_leads_out,
+    program_of_a_toolchain_in_a_home,
+    program_that_is_a_link_out_of_its_folder,
+    program_beside_what_is_private,
+    program_that_is_seen_where_path_does_not_lead,
+    program_of_rustup,
+    program_of_the_present_folder,
+    shared_places_are_not_advised,
+    names_are_quoted_for_the_shell,
+    a_path_is_told_once,
+    sockets_below_a_write_grant_in_tmp,
     script_that_is_not_granted,
     program_that_is_not_granted,
     absolute_path,
@@ -89,4 +113,386 @@ fn the_hint_works(stage: &Stage) {
         .chain(flag.split(' '))
         .chain(["--", "/bin/sh", "script.sh"]);
     stage.palisade(words).run().prints("well\n");
+}
+
+/// Runs a note's words in a shell, as somebody would who copies them: `palisade run FLAGS -- …`.
+fn try_flags(stage: &Stage, flags: &str, rest: &str) -> Call {
+    let script = format!("\"$0\" run {flags} -- {rest}");
+    let program = stage.program().to_str().unwrap();
+    stage.call(Path::new("/bin/bash"), ["-c", &script, program])
+}
+
+/// The flags at the end of the only note.
+#[track_caller]
+fn advised(outcome: &Outcome) -> String {
+    let notes = notes(outcome);
+    assert_eq!(notes.len(), 1, "{outcome:?}");
+    let (_, flags) = notes[0].split_once(": --").unwrap();
+    format!("--{flags}")
+}
+
+fn missing_interpreter_of_a_script(stage: &Stage) {
+    stage.write_program("script", "#!/opt/palisade-no-such/fish -x\necho never\n");
+    stage
+        .palisade(["run", "--read", "script", "--", "./script"])
+        .run()
+        .says(
+            127,
+            &[
+                "guest: './script' is there",
+                "'/opt/palisade-no-such/fish', which was not found inside",
+                "not on the host either",
+            ],
+        );
+    stage.write_program("bin/own", "#!/bin/sh\n");
+    let own = format!("#!{}\n", stage.text("bin/own"));
+    stage.write_program("script", &own);
+    stage
+        .palisade(["run", "--read", "script", "--", "./script"])
+        .run()
+        .says(
+            127,
+            &[
+                "bin/own', which was not found",
+                "on the host, and not granted",
+            ],
+        );
+    stage
+        .palisade(["run", "--no-system", "--read", "bin", "--", "bin/own"])
+        .run()
+        .says(
+            127,
+            &["'/bin/sh', which was not found inside the domain, nor any of"],
+        );
+}
+
+fn missing_interpreter_with_a_carriage_return(stage: &Stage) {
+    stage.write_program("script", "#!/bin/sh\r\necho never\r\n");
+    stage
+        .palisade(["run", "--read", "script", "--", "./script"])
+        .run()
+        .says(127, &["'/bin/sh\\r'", "carriage return"]);
+}
+
+/// A header, and one segment that names the loader: what the kernel reads before it looks for that.
+fn binary(loader: &str) -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+    bytes.resize(64 + 2 * 56, 0);
+    let at = bytes.len() as u64;
+    let mut put = |place: usize, number: u64, length: usize| {
+        bytes[place..place + length].copy_from_slice(&number.to_le_bytes()[..length]);
+    };
+    for (place, number, length) in [
+        (16, 2, 2),
+        (
+            18,
+            if cfg!(target_arch = "aarch64") {
+                183
+            } else {
+                62
+            },
+            2,
+        ),
+        (20, 1, 4),
+        (24, 0x40_0000, 8),
+        (32, 64, 8),
+        (52, 64, 2),
+        (54, 56, 2),
+        (56, 2, 2),
+        // PT_INTERP
+        (64, 3, 4),
+        (64 + 8, at, 8),
+        (64 + 32, loader.len() as u64 + 1, 8),
+        // PT_LOAD
+        (120, 1, 4),
+        (120 + 4, 5, 4),
+        (120 + 16, 0x40_0000, 8),
+        (120 + 32, at, 8),
+        (120 + 40, at, 8),
+        (120 + 48, 0x1000, 8),
+    ] {
+        put(place, number, length);
+    }
+    bytes.extend_from_slice(loader.as_bytes());
+    bytes.push(0);
+    bytes
+}
+
+fn missing_loader_of_a_binary(stage: &Stage) {
+    stage.write_program("program", "");
+    fs::write(
+        stage.path("program"),
+        binary("/lib/palisade-no-such-ld.so.1"),
+    )
+    .unwrap();
+    stage
+        .palisade(["run", "--read", ".", "--", "./program"])
+        .run()
+        .says(
+            127,
+            &[
+                "'./program' is there",
+                "'/lib/palisade-no-such-ld.so.1', which was not found",
+            ],
+        );
+    // A real one.
+    fs::copy("/usr/bin/env", stage.path("program")).unwrap();
+    let outcome = stage
+        .palisade(["run", "--no-system", "--read", ".", "--", "./program"])
+        .run();
+    outcome.says(127, &["'/lib", "which was not found inside"]);
+}
+
+fn interpreter_that_another_script_lacks(stage: &Stage) {
+    stage.write_program("inner", "#!/opt/palisade-no-such/inner\n");
+    stage.write_program("outer", &format!("#!{}\n", stage.text("inner")));
+    stage
+        .palisade(["run", "--read", ".", "--", "./outer"])
+        .run()
+        .says(127, &["'./outer'", "'/opt/palisade-no-such/inner'"]);
+}
+
+/// What lies outside of the domain is not read, wherever a guest's link leads.
+fn interpreter_behind_a_link_that_leads_out(stage: &Stage) {
+    stage.write_program("secret", "#!/opt/secret-word/of-the-host\n");
+    stage.make_folder("work");
+    symlink(stage.path("secret"), stage.path("work/link")).unwrap();
+    let outcome = stage
+        .palisade([
+            "run",
+            "--write",
+            "work",
+            "--exec",
+            "work",
+            "--",
+            "work/link",
+        ])
+        .run();
+    outcome.says(127, &["was not found"]);
+    assert!(!outcome.stderr.contains("secret-word"), "{outcome:?}");
+}
+
+/// A program that needs what lies beside its folder, as toolchains do.
+fn write_toolchain(stage: &Stage, root: &str) {
+    let program = "#!/bin/sh\ncat \"${0%/*}/../lib/answer\"\n";
+    stage.write_program(&format!("{root}/bin/palisade-tool"), program);
+    stage.write(&format!("{root}/lib/answer"), "42\n");
+}
+
+fn with_path(call: Call, stage: &Stage, folder: &str) -> Call {
+    let path = format!("{}:/usr/bin:/bin", stage.text(folder));
+    call.env("PATH", &path).env("HOME", &stage.text("home"))
+}
+
+/// Runs the tool, which is not found; takes the flags of the note, and has them run it.
+#[track_caller]
+fn flags_start_the_tool(stage: &Stage, folder: &str) -> String {
+    let call = stage.palisade(["run", "--", "palisade-tool"]);
+    let outcome = with_path(call, stage, folder).run();
+    outcome.is(127);
+    let flags = advised(&outcome);
+    let tried = try_flags(stage, &flags, "palisade-tool");
+    with_path(tried, stage, folder).run().prints("42\n");
+    flags
+}
+
+fn program_of_a_toolchain_in_a_home(stage: &Stage) {
+    write_toolchain(stage, "home/.nvm/versions/v 22");
+    let flags = flags_start_the_tool(stage, "home/.nvm/versions/v 22/bin");
+    let root = stage.text("home/.nvm/versions/v 22");
+    assert_eq!(flags, format!("--read '{root}' --env PATH"));
+}
+
+fn program_that_is_a_link_out_of_its_folder(stage: &Stage) {
+    write_toolchain(stage, "home/sdk/tool");
+    stage.make_folder("home/bin");
+    let target = stage.path("home/sdk/tool/bin/palisade-tool");
+    // The tool finds what lies beside it by its own name, as `go` does by its real one.
+    symlink(&target, stage.path("home/bin/palisade-tool")).unwrap();
+    let call = stage.palisade(["run", "--", "palisade-tool"]);
+    let outcome = with_path(call, stage, "home/bin").run();
+    outcome.is(127);
+    let flags = advised(&outcome);
+    let (file, root) = (
+        stage.text("home/bin/palisade-tool"),
+        stage.text("home/sdk/tool"),
+    );
+    assert_eq!(flags, format!("--read {file} --read {root} --env PATH"));
+}
+
+/// Around a home's own `bin` lies the home.
+fn program_beside_what_is_private(stage: &Stage) {
+    stage.write_program("home/bin/palisade-tool", "#!/bin/sh\necho 42\n");
+    let flags = flags_start_the_tool(stage, "home/bin");
+    let file = stage.text("home/bin/palisade-tool");
+    assert_eq!(flags, format!("--read {file} --env PATH"));
+    stage.write_program("home/.ssh/bin/palisade-tool", "#!/bin/sh\necho 42\n");
+    let call = stage.palisade(["run", "--", "palisade-tool"]);
+    let outcome = with_path(call, stage, "home/.ssh/bin").run();
+    outcome.is(127);
+    assert!(
+        notes(&outcome)[0].contains("no flag is advised"),
+        "{outcome:?}"
+    );
+    assert!(!outcome.stderr.contains("--read"), "{outcome:?}");
+}
+
+fn program_that_is_seen_where_path_does_not_lead(stage: &Stage) {
+    write_toolchain(stage, "granted");
+    let call = stage.palisade(["run", "--read", "granted", "--", "palisade-tool"]);
+    let outcome = with_path(call, stage, "granted/bin").run();
+    outcome.is(127);
+    assert_eq!(advised(&outcome), "--env PATH");
+    let tried = try_flags(stage, "--read granted --env PATH", "palisade-tool");
+    with_path(tried, stage, "granted/bin").run().prints("42\n");
+}
+
+/// Which is a link, or another name, of rustup's.
+fn program_of_rustup(stage: &Stage) {
+    stage.write_program("home/.cargo/bin/rustup", "#!/bin/sh\nexit 9\n");
+    stage.write("home/.cargo/credentials.toml", "secret");
+    symlink("rustup", stage.path("home/.cargo/bin/palisade-tool")).unwrap();
+    stage.write(
+        "home/.rustup/settings.toml",
+        "version = \"12\"\ndefault_toolchain = \"stable\"\n",
+    );
+    write_toolchain(stage, "home/.rustup/toolchains/stable");
+    let flags = flags_start_the_tool(stage, "home/.cargo/bin");
+    let root = stage.text("home/.rustup/toolchains/stable");
+    assert_eq!(
+        flags,
+        format!("--read {root} --env PATH={root}/bin:\"$PATH\"")
+    );
+}
+
+fn program_of_the_present_folder(stage: &Stage) {
+    stage.write_program("palisade-tool", "#!/bin/sh\necho 42\n");
+    let outcome = stage.palisade(["run", "--", "palisade-tool"]).run();
+    outcome.is(127);
+    assert_eq!(
+        notes(&outcome),
+        [
+            "palisade: note: 'palisade-tool' lies in this folder, where PATH does not lead: write ./palisade-tool, and \
+             add --read ./palisade-tool"
+        ]
+    );
+    let tried = try_flags(stage, "--read ./palisade-tool", "./palisade-tool");
+    tried.run().prints("42\n");
+}
+
+fn shared_places_are_not_advised(stage: &Stage) {
+    let home = stage.text("");
+    stage.write(".ssh/config", "");
+    stage.make_folder("drop");
+    fs::set_permissions(stage.path("drop"), fs::Permissions::from_mode(0o1777)).unwrap();
+    for place in [
+        "/",
+        "/tmp",
+        "/etc",
+        "/var",
+        "/proc",
+        "/dev",
+        "/run",
+        "/home",
+        "/root",
+        "/sys",
+        "/var/tmp",
+        "/dev/shm",
+        "/etc/shadow",
+        "/proc/1/environ",
+        &home,
+        ".",
+        ".ssh",
+        ".ssh/config",
+        "drop",
+    ] {
+        let call = stage.palisade(["run", "--", "/bin/false", place]);
+        let outcome = call.env("HOME", &home).run();
+        outcome.is(1);
+        assert!(!outcome.stderr.contains("--"), "{place}: {outcome:?}");
+    }
+    let call = stage.palisade(["run", "--", "/bin/false", ".ssh"]);
+    let outcome = call.env("HOME", &home).run();
+    assert!(
+        notes(&outcome)[0].contains("keys and passwords"),
+        "{outcome:?}"
+    );
+}
+
+fn names_are_quoted_for_the_shell(stage: &Stage) {
+    let names = [
+        &b"$(touch pwned)"[..],
+        b"it's; x",
+        b"a:b",
+        b"back\\slash",
+        b"~",
+        b"\xff\x1b[2Jx",
+        "\u{202e}x".as_bytes(),
+        b"new\nline",
+    ];
+    for name in names {
+        let name = OsString::from_vec(name.to_vec());
+        let path = stage.path("").join(&name);
+        fs::write(&path, "well\n").unwrap();
+        own(stage, &path);
+        let words = ["run", "--", "/bin/cat"].map(OsString::from);
+        let outcome = stage.palisade(words.iter().chain([&name])).run();
+        outcome.is(1);
+        let flags = advised(&outcome);
+        let program = stage.program().to_str().unwrap();
+        let script = format!("\"$0\" run {flags} -- /bin/cat \"$1\"");
+        let words = ["-c", &script, program].map(OsString::from);
+        let tried = stage.call(Path::new("/bin/bash"), words.iter().chain([&name]));
+        tried.run().prints("well\n");
+    }
+    assert!(!stage.exists("pwned"));
+}
+
+fn own(stage: &Stage, path: &Path) {
+    if stage.user == User::Ordinary && rustix::process::geteuid().is_root() {
+        chown(path, Some(65534), Some(65534)).unwrap();
+    }
+}
+
+fn a_path_is_told_once(stage: &Stage) {
+    stage.write("a", "");
+    let same = stage.text("a");
+    let outcome = stage
+        .palisade(["run", "--", "/bin/false", "a", "./a", &same, "a"])
+        .run();
+    assert_eq!(notes(&outcome).len(), 1, "{outcome:?}");
+    let names: Vec<String> = (0..100).map(|number| format!("file-{number}")).collect();
+    for name in &names {
+        stage.write(name, "");
+    }
+    let words = ["run", "--", "/bin/false"].into_iter();
+    let outcome = stage
+        .palisade(words.chain(names.iter().map(String::as_str)))
+        .run();
+    assert!((2..=5).contains(&notes(&outcome).len()), "{outcome:?}");
+}
+
+fn sockets_below_a_write_grant_in_tmp(stage: &Stage) {
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    own(stage, folder.path());
+    let granted = folder.path().to_str().unwrap();
+    let script = "import socket, tempfile, os\n\
+                  s = socket.socket(socket.AF_UNIX)\n\
+                  s.bind(os.path.join(tempfile.gettempdir(), 'sock'))\nprint('bound')\n";
+    let run = |flags: &[&str]| {
+        let words = ["run", "--write", granted];
+        let words = words.iter().chain(flags);
+        let guest = ["--", "/usr/bin/python3", "-c", script];
+        stage.palisade(words.chain(&guest)).run()
+    };
+    let outcome = run(&[]);
+    outcome.is(1);
+    let notes = notes(&outcome);
+    assert_eq!(notes.len(), 1, "{outcome:?}");
+    assert!(
+        notes[0].ends_with("takes --env TMPDIR=/dev/shm"),
+        "{outcome:?}"
+    );
+    run(&["--env", "TMPDIR=/dev/shm"]).prints("bound\n");
+    run(&["--ipc", "/tmp"]).prints("bound\n");
 }

@@ -8,6 +8,7 @@ cases![
     help_for_newcomers,
     help_of_run_has_every_exit_code,
     version,
+    short_forms,
     completions_are_scripts,
     bash_completes,
     manual_page,
@@ -52,6 +53,44 @@ fn help_of_run_has_every_exit_code(stage: &Stage) {
 fn version(stage: &Stage) {
     let wanted = format!("palisade {}\n", env!("CARGO_PKG_VERSION"));
     stage.palisade(["--version"]).run().prints(&wanted);
+}
+
+/// The commonest flags have one, and it does the same.
+fn short_forms(stage: &Stage) {
+    stage.write("data", "read\n");
+    stage.make_folder("out");
+    stage.write("policy.toml", "[limits]\nfiles = 64\n");
+    let words = [
+        "run",
+        "-r",
+        "data",
+        "-w",
+        "out",
+        "-e",
+        "A=1",
+        "-c",
+        "tcp://192.0.2.1:9",
+        "-p",
+        "policy.toml",
+        "--",
+        "/bin/sh",
+        "-c",
+        "cat data; echo $A > out/a; ulimit -n",
+    ];
+    stage.palisade(words).run().prints("read\n64\n");
+    assert_eq!(stage.read("out/a"), "1\n");
+    let help = stage.palisade(["run", "-h"]).run().text();
+    let page = stage.palisade(["man"]).run().text().replace("\\-", "-");
+    for (short, long) in [
+        ("-p", "policy"),
+        ("-r", "read"),
+        ("-w", "write"),
+        ("-e", "env"),
+        ("-c", "connect"),
+    ] {
+        assert!(help.contains(&format!("{short}, --{long}")), "{help}");
+        assert!(page.contains(short), "{short}");
+    }
 }
 
 fn completions_are_scripts(stage: &Stage) {
@@ -131,7 +170,11 @@ fn every_flag_is_in_the_manual(stage: &Stage) {
     let page = stage.palisade(["man"]).run().text().replace("\\-", "-");
     let flags: Vec<_> = help
         .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("--"))
+        .filter_map(|line| {
+            let line = line.trim_start();
+            let line = line.split_once(", ").map_or(line, |(_, long)| long);
+            line.strip_prefix("--")
+        })
         .collect();
     assert!(flags.len() > 20, "{flags:?}");
     for flag in flags {

@@ -368,7 +368,8 @@ fn draw_line(
 /// `0.1`, `1`, `32`: ten to that power.
 fn short_power(exponent: f64) -> String {
     let value = 10f64.powf(exponent);
-    let decimals = (1.0 - exponent).ceil().max(0.0) as usize;
+    // What is smaller than any figure is 0 here.
+    let decimals = (1.0 - exponent).ceil().clamp(0.0, 30.0) as usize;
     let text = format!("{value:.decimals$}");
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),

@@ -32,11 +32,21 @@ impl Scale {
         let step = step_near(span / TICKS);
         let (first, last) = ((low / step).floor(), (high / step).ceil());
         let last = if last > first { last } else { first + 1.0 };
-        Some(Self {
+        Self {
             low: first * step,
             high: last * step,
             step,
-        })
+        }
+        .if_drawable()
+    }
+
+    /// What is beyond the numbers of a computer, or too close together for them, has no axis.
+    fn if_drawable(self) -> Option<Self> {
+        const MOST_TICKS: f64 = 100.0;
+        let ticks = (self.high - self.low) / self.step;
+        let is_drawable =
+            self.step.is_normal() && self.step >= 1e-30 && (1.0..=MOST_TICKS).contains(&ticks);
+        is_drawable.then_some(self)
     }
 
     /// The shortest axis of whole numbers that holds all `values`: of logarithms, whose ticks are powers then.
@@ -44,11 +54,12 @@ impl Scale {
         let range = Self::around(values)?;
         let (low, high) = (range.low.floor(), range.high.ceil());
         let step = ((high - low) / TICKS).ceil();
-        Some(Self {
+        Self {
             low,
             high: low + ((high - low) / step).ceil() * step,
             step,
-        })
+        }
+        .if_drawable()
     }
 
     /// Where a value stands, in percent; what lies beyond an end stands at that end.
@@ -161,6 +172,26 @@ mod tests {
     #[test]
     fn nothing_has_no_axis() {
         assert_eq!(Scale::around([f64::NAN, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn what_no_axis_can_hold_has_none() {
+        for values in [
+            [f64::MAX, f64::MIN],
+            [f64::MAX, 0.0],
+            [f64::MAX, f64::MAX],
+            [5e-324, 0.0],
+            [1e300, 1e300 * (1.0 + f64::EPSILON)],
+            [1.0, 1.0 + f64::EPSILON],
+            [1e-300, 2e-300],
+        ] {
+            for scale in [Scale::around(values), Scale::around_powers(values)] {
+                assert!(
+                    scale.is_none_or(|scale| scale.ticks().len() <= 101),
+                    "{values:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) fn find_contradiction(policy: &Policy) -> Found {
     let files = &policy.grants.files;
     find_unclean_path(policy)
         .or_else(|| find_variable(policy))
+        .or_else(|| find_env_file(policy))
         .or_else(|| files.iter().find_map(find_reserved))
         .or_else(|| sockets(policy).find_map(find_reserved_socket))
         .or_else(|| find_double(files))
@@ -65,6 +66,12 @@ fn find_variable(policy: &Policy) -> Found {
             reason: variable.fault()?,
         })
     })
+}
+
+/// Its variables would be missing without a word.
+fn find_env_file(policy: &Policy) -> Found {
+    let file = policy.grants.env_files.first()?;
+    Some(Contradiction::EnvFileUnread(file.clone()))
 }
 
 fn is_clean(path: &Path) -> bool {

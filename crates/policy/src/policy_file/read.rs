@@ -11,7 +11,7 @@ use crate::{
         self, Key, Located, Read, Value, boolean, in_written_order, list, parsed, scalar, string,
         word,
     },
-    value::{parse_cores, parse_count, parse_cwd, parse_duration, parse_size},
+    value::{parse_cores, parse_count, parse_cwd, parse_duration, parse_path, parse_size},
 };
 
 impl PolicyLayer {
@@ -74,6 +74,10 @@ fn read_grants(layer: &mut PolicyLayer, key: &Key, value: &Value, base_dir: &Pat
     }
     match name {
         "env" => layer.env = list(key, value, str::parse)?,
+        "env-file" => {
+            let parse = |text: &str| parse_path(text, base_dir);
+            layer.env_files = list(key, value, parse)?;
+        }
         "device" => layer.devices = list(key, value, str::parse)?,
         "connect" => {
             let parse = |text: &str| ConnectGrant::parse(text, base_dir);

@@ -31,6 +31,7 @@ exec = ["/tmp"]
 ipc = ["/tmp/sockets"]
 protect = ["../out/.env"]
 env = ["LANG", "MODE=a=b \"c\"\t"]
+env-file = ["secrets.env"]
 device = ["/dev/fuse", "pts"]
 connect = ["tcp://*.Example.com:443", "udp://[2001:db8::/32]:*", 'unix:run/a\:b:/c']
 listen = ["tcp://*:8000-8099", "udp://127.0.0.1:0", "tcp://localhost:80,ready", "inherited"]
@@ -99,6 +100,7 @@ fn every_key_is_read() {
                 value: Some("a=b \"c\"\t".into()),
             },
         ],
+        env_files: vec!["/srv/app/secrets.env".into()],
         devices: ["/dev/fuse", "pts"]
             .map(|path| DeviceGrant { path: path.into() })
             .into(),
@@ -227,7 +229,7 @@ fn unknown_keys_are_shown_with_their_line() {
     2 | "🦀\n" = 1
       | ^^^^^^
       |
-      = help: known: read, write, protect, exec, ipc, env, device, connect, listen
+      = help: known: read, write, protect, exec, ipc, env, env-file, device, connect, listen
     "#);
 }
 
@@ -389,6 +391,7 @@ fn a_policy_is_written_in_the_order_of_the_reference() {
     exec = ["/tmp"]
     ipc = ["/tmp/sockets"]
     env = ["LANG", "MODE=a=b \"c\"\u0009"]
+    env-file = ["/srv/app/secrets.env"]
     device = ["/dev/fuse", "pts"]
     connect = ["tcp://*.example.com:443", "udp://[2001:db8::/32]:*", "unix:/srv/app/run/a\\:b:/c"]
     listen = ["tcp://*:8000-8099", "udp://127.0.0.1:0", "tcp://localhost:80,ready", "inherited"]

@@ -57,6 +57,7 @@ impl PolicyLayer {
         let mut paths = files
             .chain(devices)
             .chain(sockets)
+            .chain(self.env_files.iter().map(Some))
             .chain([self.cwd.as_ref()])
             .flatten();
         match paths.find(|path| path.to_str().is_none()) {
@@ -85,6 +86,7 @@ impl PolicyLayer {
             entries.list(access.name(), files);
         }
         entries.list("env", &self.env);
+        entries.list("env-file", self.env_files.iter().map(|path| path.display()));
         entries.list("device", &self.devices);
         entries.list("connect", &self.connect);
         entries.list("listen", &self.listen);

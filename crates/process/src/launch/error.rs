@@ -177,6 +177,15 @@ pub enum LaunchError {
     },
     #[error("guest: '{program}' was not found inside the domain")]
     NotFound { program: String },
+    #[error(
+        "guest: '{program}' is there, but not what runs it: it asks for '{interpreter}', which was not found inside \
+         the domain{advice}"
+    )]
+    NoInterpreter {
+        program: String,
+        interpreter: String,
+        advice: String,
+    },
     #[error("guest: '{program}' cannot be executed: {errno}")]
     CannotExecute {
         program: String,

@@ -117,11 +117,7 @@ impl Plan {
                 ),
             )?;
         }
-        let environment: Vec<_> = self
-            .environment
-            .iter()
-            .map(|variable| variable.to_string_lossy())
-            .collect();
+        let environment: Vec<_> = self.environment.shown().collect();
         write_line(
             formatter,
             format_args!("env       {}", environment.join(" ")),

@@ -2,43 +2,108 @@
 
 use super::Surroundings;
 use palisade_policy::{Policy, Profile};
-use std::{collections::BTreeMap, ffi::OsString};
+use serde::{Serialize, Serializer};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{OsStr, OsString},
+    fmt,
+    ops::Deref,
+};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Language and looks: they say nothing about the host that output would not.
 const PASSED_ON: [&str; 6] = ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"];
 
-/// `NAME=VALUE` for each variable, sorted by name.
-pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsString> {
-    let mut variables: BTreeMap<OsString, OsString> = BTreeMap::new();
+/// A guest's variables, `NAME=VALUE` each, sorted by name.
+///
+/// Values that come from the host's environment by a grant, or from a file, may be secrets: they are not printed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: Vec<OsString>,
+    /// Names whose values are not printed.
+    concealed: BTreeSet<OsString>,
+}
+
+/// Stands for a value that is not printed.
+const CONCEALED: &str = "(not shown)";
+
+impl Environment {
+    /// The variables as they may be printed.
+    pub fn shown(&self) -> impl Iterator<Item = String> + '_ {
+        self.variables.iter().map(|variable| {
+            let text = variable.to_string_lossy();
+            match text.split_once('=') {
+                Some((name, _)) if self.concealed.contains(OsStr::new(name)) => {
+                    format!("{name}={CONCEALED}")
+                }
+                _ => text.into_owned(),
+            }
+        })
+    }
+}
+
+impl Deref for Environment {
+    type Target = [OsString];
+
+    fn deref(&self) -> &[OsString] {
+        &self.variables
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.shown()).finish()
+    }
+}
+
+impl Serialize for Environment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.shown())
+    }
+}
+
+/// Variables by name, and whether a value may be printed.
+type Variables = BTreeMap<OsString, (OsString, bool)>;
+
+/// What a guest has.
+pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Environment {
+    let mut variables = Variables::new();
     for (name, value) in [
         ("PATH", PATH),
         ("HOME", "/tmp"),
         ("USER", "guest"),
         ("LOGNAME", "guest"),
     ] {
-        variables.insert(name.into(), value.into());
+        variables.insert(name.into(), (value.into(), true));
     }
     let passed_on = surroundings.environment.iter().filter(|(name, _)| {
         name.to_str()
             .is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
     });
-    variables.extend(passed_on.cloned());
+    let passed_on = passed_on.map(|(name, value)| (name.clone(), (value.clone(), true)));
+    variables.extend(passed_on);
     variables.extend(granted(policy, surroundings));
     texts(variables)
 }
 
-/// The same for a guest that gets what was asked for alone: by `env`, and by a profile.
-pub(super) fn only_granted(policy: &Policy, surroundings: &Surroundings) -> Vec<OsString> {
+/// The same for a guest that gets what was asked for alone: by `env` and `env-file`, and by a profile.
+pub(super) fn only_granted(policy: &Policy, surroundings: &Surroundings) -> Environment {
     texts(granted(policy, surroundings))
 }
 
-fn granted(policy: &Policy, surroundings: &Surroundings) -> BTreeMap<OsString, OsString> {
-    let mut variables = BTreeMap::new();
+fn granted(policy: &Policy, surroundings: &Surroundings) -> Variables {
+    let mut variables = Variables::new();
     for profile in &policy.grants.profiles {
-        variables.extend(of_profile(*profile, policy.limits.memory_bytes));
+        let of_profile = of_profile(*profile, policy.limits.memory_bytes);
+        variables.extend(
+            of_profile
+                .into_iter()
+                .map(|(name, value)| (name, (value, true))),
+        );
     }
+    let of_files = surroundings.file_variables.iter().cloned();
+    variables.extend(of_files.map(|(name, value)| (name, (value, false))));
     for grant in &policy.grants.env {
         let name = OsString::from(&grant.name);
         let host = || {
@@ -49,21 +114,26 @@ fn granted(policy: &Policy, surroundings: &Surroundings) -> BTreeMap<OsString, O
                 .find(|(host, _)| *host == name)
                 .map(|(_, value)| value.clone())
         };
+        let is_shown = grant.value.is_some();
         if let Some(value) = grant.value.as_ref().map(OsString::from).or_else(host) {
-            variables.insert(name, value);
+            variables.insert(name, (value, is_shown));
         }
     }
     variables
 }
 
-fn texts(variables: BTreeMap<OsString, OsString>) -> Vec<OsString> {
-    variables
-        .into_iter()
-        .map(|(name, value)| join(name, &value))
-        .collect()
+fn texts(variables: Variables) -> Environment {
+    let concealed = variables.iter().filter(|(_, (_, is_shown))| !is_shown);
+    Environment {
+        concealed: concealed.map(|(name, _)| name.clone()).collect(),
+        variables: variables
+            .into_iter()
+            .map(|(name, (value, _))| join(name, &value))
+            .collect(),
+    }
 }
 
-fn join(mut name: OsString, value: &std::ffi::OsStr) -> OsString {
+fn join(mut name: OsString, value: &OsStr) -> OsString {
     name.push("=");
     name.push(value);
     name

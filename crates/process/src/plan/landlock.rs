@@ -145,6 +145,15 @@ impl Landlock {
         self.files | self.network | self.scopes == 0
     }
 
+    /// Whether no socket can be made in this folder.
+    pub(super) fn denies_sockets_in(&self, folder: &Path) -> bool {
+        let is_handled = self.files & right::MAKE_SOCK != 0;
+        let mut rules = self.rules.iter();
+        is_handled
+            && !rules
+                .any(|rule| folder.starts_with(&rule.path) && rule.rights & right::MAKE_SOCK != 0)
+    }
+
     /// The same, with nothing executed but `program`; `false`, and unchanged, where no right on files is
     /// handled: it would cost every open.
     pub(super) fn execute_only(&mut self, program: &Path) -> bool {

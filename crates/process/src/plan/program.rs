@@ -1,7 +1,11 @@
 //! Where on the host the files lie that a plan's command names.
 
 use super::Plan;
-use crate::{layout::Layout, view::normalized};
+use crate::{
+    host::{Host, Kind, ThisHost},
+    layout::Layout,
+    view::normalized,
+};
 use std::{
     ffi::OsStr,
     fs::Metadata,
@@ -16,6 +20,16 @@ impl Plan {
     pub fn find_program(&self) -> Option<PathBuf> {
         let candidates = self.candidates.iter().filter_map(|path| self.on_host(path));
         candidates.into_iter().find(|path| is_program(path))
+    }
+
+    /// The host's file that the guest would execute at one path inside; `None` if it finds none there. A link of the
+    /// host's that leads out of what the guest sees leads nowhere inside.
+    pub fn find_program_at(&self, inside: &Path) -> Option<PathBuf> {
+        let path = self.on_host(inside.as_os_str())?;
+        let found = ThisHost.find(&path).ok()?;
+        let is_program = found.kind == Kind::File && found.mode & 0o111 != 0;
+        let is_inside = found.canonical == path || self.shows(&found.canonical);
+        (is_program && is_inside).then_some(found.canonical)
     }
 
     /// The program's file, and those files that its arguments name and that the guest cannot write to: what one start

@@ -1,45 +1,149 @@
-//! A hint for arguments that name host paths the guest can't see.
+//! Notes for a guest that failed: what it may have missed, and the flags that would grant it.
+//!
+//! A flag is advised only where it opens no more than what is missing ([`places`]), and as a shell reads it. It is
+//! looked at what lies where, and nothing is opened: the guest may have run.
 
-use crate::{denial, say};
+mod interpreter;
+mod places;
+mod program;
+
+pub(super) use interpreter::name_interpreter;
+
+use crate::{say, shell};
 use palisade_policy::visible;
 use palisade_process::{
-    Host, ThisHost,
+    Host, LaunchError, ThisHost,
     plan::{Plan, Surroundings},
 };
 use palisade_wall::Command;
 use palisade_wasm::guest::GuestPlan;
-use std::{ffi::OsStr, path::Path};
+use places::Advice;
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
-/// Prints the flag that would grant each argument that exists on the host and not inside.
-pub(super) fn print(command: &Command, plan: &GuestPlan, surroundings: &Surroundings) {
-    let Some(cwd) = &surroundings.cwd else {
-        return;
-    };
-    // A module is read for the guest, which need not see it.
-    let program = match plan {
-        GuestPlan::Process(_) => Some(&command.program),
-        GuestPlan::Wasm(_) => None,
-    };
-    let words = program.into_iter().chain(&command.arguments);
-    for word in words.filter(|word| is_hidden(word, cwd, plan.domain())) {
-        let word = visible(&word.to_string_lossy()).into_owned();
-        say::line(&format!(
-            "note: '{word}' exists on the host but is not granted: --read {}",
-            denial::quote(&word)
-        ));
+/// As many as a person reads.
+const MOST_NOTES: usize = 4;
+
+/// Prints what may help. `failure` is why there was no guest, where there was none.
+pub(super) fn print(
+    command: &Command,
+    plan: &GuestPlan,
+    surroundings: &Surroundings,
+    failure: Option<&anyhow::Error>,
+) {
+    let failure = failure.and_then(|error| error.downcast_ref::<LaunchError>());
+    let notes = find(command, plan, surroundings, failure);
+    for note in notes.iter().take(MOST_NOTES) {
+        say::line(&format!("note: {note}"));
     }
 }
 
-fn is_hidden(word: &OsStr, cwd: &Path, plan: &Plan) -> bool {
-    let looks_like_a_path = !word.is_empty() && !word.as_encoded_bytes().starts_with(b"-");
+fn find(
+    command: &Command,
+    plan: &GuestPlan,
+    surroundings: &Surroundings,
+    failure: Option<&LaunchError>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_native = matches!(plan, GuestPlan::Process(_));
+    if let Some(LaunchError::NotFound { .. }) = failure {
+        notes.extend(program::describe(
+            &command.program,
+            plan.domain(),
+            surroundings,
+        ));
+    }
+    // A module is read for the guest, which need not see it; a name without a slash is no path.
+    let program =
+        Some(&command.program).filter(|word| is_native && word.as_encoded_bytes().contains(&b'/'));
+    let words = program.into_iter().chain(&command.arguments);
+    notes.extend(describe_hidden(words, plan.domain(), surroundings));
+    if failure.is_none() {
+        notes.extend(describe_sockets(plan.domain()));
+    }
+    notes
+}
+
+/// Words that name what is on the host and not inside; one note a path.
+fn describe_hidden<'a>(
+    words: impl Iterator<Item = &'a std::ffi::OsString>,
+    plan: &Plan,
+    surroundings: &Surroundings,
+) -> Vec<String> {
+    let Some(cwd) = &surroundings.cwd else {
+        return Vec::new();
+    };
+    let home = home(surroundings);
+    let mut told: BTreeSet<PathBuf> = BTreeSet::new();
+    let notes = words.filter_map(|word| {
+        let found = find_hidden(word, cwd, plan)?;
+        if !told.insert(found.canonical.clone()) {
+            return None;
+        }
+        let shown = visible(&word.to_string_lossy()).into_owned();
+        match places::judge(&found, home.as_deref()) {
+            Advice::Grant => {
+                let flag = shell::read_flag(word, cwd)?;
+                Some(format!("'{shown}' exists on the host but is not granted: {flag}"))
+            }
+            Advice::Refuse(why) => Some(format!(
+                "'{shown}' exists on the host but is not granted, and {why}: grant only what the guest needs of it"
+            )),
+            Advice::Nothing => None,
+        }
+    });
+    notes.take(MOST_NOTES).collect()
+}
+
+fn find_hidden(word: &OsStr, cwd: &Path, plan: &Plan) -> Option<palisade_process::Found> {
+    let looks_like_a_path = !word.is_empty() && !word.as_bytes().starts_with(b"-");
     let path = cwd.join(word);
-    looks_like_a_path
-        && path != Path::new("/")
-        && ThisHost.find(&path).is_ok()
-        && !is_visible(&path, cwd, plan)
+    if !looks_like_a_path || is_visible(&path, cwd, plan) {
+        return None;
+    }
+    ThisHost.find(&path).ok()
 }
 
 /// A path is found inside if it is shown there, and a relative one only from the same folder.
 fn is_visible(path: &Path, cwd: &Path, plan: &Plan) -> bool {
     plan.shows(path) && (plan.cwd == cwd || !path.starts_with(cwd))
+}
+
+fn variable<'a>(surroundings: &'a Surroundings, name: &str) -> Option<&'a OsStr> {
+    let mut variables = surroundings.environment.iter().rev();
+    let found = variables.find(|(known, _)| known == name);
+    found.map(|(_, value)| value.as_os_str())
+}
+
+fn home(surroundings: &Surroundings) -> Option<PathBuf> {
+    let home = Path::new(variable(surroundings, "HOME")?);
+    home.is_absolute()
+        .then(|| ThisHost.find(home).ok())?
+        .map(|found| found.canonical)
+}
+
+/// A rule that lets sockets be made in /tmp would let them be made below it as well, where others find them: with a
+/// write grant there, none may be.
+fn describe_sockets(plan: &Plan) -> Option<String> {
+    let is_refused = |folder: &str| plan.refuses_sockets_in(Path::new(folder));
+    let has_place = plan
+        .environment
+        .iter()
+        .any(|variable| variable.as_bytes().starts_with(b"TMPDIR="));
+    if has_place || is_refused("/tmp") != Some(true) {
+        return None;
+    }
+    let advice = match is_refused("/dev/shm") {
+        Some(false) => {
+            "a program that makes some in its temporary folder takes --env TMPDIR=/dev/shm"
+        }
+        _ => "--ipc /tmp allows them, in that folder too",
+    };
+    Some(format!(
+        "no socket or FIFO can be made in /tmp, because a folder below it is granted for writing: {advice}"
+    ))
 }

@@ -1,0 +1,191 @@
+//! What a plan comes to, in ten lines or fewer, for who has never read one.
+
+use crate::shell;
+use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, write_line};
+use palisade_process::{Tier, plan::Plan};
+use palisade_wall::{Command, Level};
+use palisade_wasm::guest::GuestPlan;
+use std::fmt::Display;
+
+/// Of each kind; the steps below name all.
+const MOST_NAMED: usize = 4;
+
+/// The lines, each with what it is about before it.
+pub(super) fn describe(policy: &Policy, command: &Command, plan: &GuestPlan) -> String {
+    let domain = plan.domain();
+    let lines = [
+        ("program", program(command, plan)),
+        ("reads", reads(policy, domain)),
+        ("writes", writes(policy, domain)),
+        ("executes", executes(policy, plan)),
+        ("network", network(policy)),
+        ("devices", devices(policy)),
+        ("variables", variables(domain)),
+        ("limits", limits(domain)),
+        ("weaker", weaker(domain)),
+    ];
+    let mut text = String::new();
+    for (about, told) in lines {
+        // Writing to a String cannot fail.
+        let _ = write_line(&mut text, format_args!("{about:<10}{told}"));
+    }
+    text
+}
+
+fn program(command: &Command, plan: &GuestPlan) -> String {
+    let words = std::iter::once(&command.program).chain(&command.arguments);
+    let words: Vec<_> = words.map(shell::quote).collect();
+    format!(
+        "{}, behind the {} wall, in {}",
+        words.join(" "),
+        plan.wall().name(),
+        plan.domain().cwd.display()
+    )
+}
+
+fn reads(policy: &Policy, plan: &Plan) -> String {
+    let mut told = granted(policy, Access::Read);
+    if policy.grants.system && !policy.grants.files.iter().any(FileGrant::is_root) {
+        told.push("the system's programs, libraries and some settings".to_owned());
+    }
+    if plan.tier == Tier::Bare {
+        told.push("some of /proc".to_owned());
+    }
+    list(&told, "nothing of the host's")
+}
+
+fn writes(policy: &Policy, plan: &Plan) -> String {
+    let protected = granted(policy, Access::Protect);
+    let mut told = list(&granted(policy, Access::Write), "nothing of the host's");
+    if !protected.is_empty() {
+        told = format!("{told}; not {}", list(&protected, ""));
+    }
+    if plan.has_private_folder() {
+        told += "; and in a /tmp and /dev/shm of its own, which are gone at the end";
+    }
+    told
+}
+
+fn executes(policy: &Policy, plan: &GuestPlan) -> String {
+    if let GuestPlan::Wasm(_) = plan {
+        return "no program but the worker that runs its module".to_owned();
+    }
+    match &granted(policy, Access::Exec)[..] {
+        [] => "what it reads, nothing that it can write".to_owned(),
+        some => format!("what it reads, and of what it can write {}", list(some, "")),
+    }
+}
+
+fn network(policy: &Policy) -> String {
+    let grants = &policy.grants;
+    let connects = grants.connect.iter().map(|grant| match grant {
+        ConnectGrant::Unix(_) => format!("connects to the socket {grant}"),
+        ConnectGrant::Internet { .. } => format!("connects to {grant}"),
+    });
+    let listens = grants
+        .listen
+        .iter()
+        .map(|grant| format!("listens at {grant}"));
+    let all: Vec<_> = connects.chain(listens).collect();
+    list(&all, "none, not even this machine's loopback")
+}
+
+fn devices(policy: &Policy) -> String {
+    let granted: Vec<_> = policy
+        .grants
+        .devices
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    list(&granted, "the five harmless ones")
+}
+
+/// Names alone: values stand below, but for those that may be secrets.
+fn variables(plan: &Plan) -> String {
+    let names = plan.environment.iter().map(|variable| {
+        let text = variable.to_string_lossy();
+        let name = text.split('=').next().unwrap_or_default();
+        name.to_owned()
+    });
+    let names: Vec<_> = names.collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(" "),
+    }
+}
+
+/// Those that were asked for, as far as they are held.
+fn limits(plan: &Plan) -> String {
+    let held = plan
+        .enforcement
+        .iter()
+        .filter(|row| is_limit(&row.capability));
+    let held: Vec<_> = held
+        .map(|row| format!("{} {}", row.capability, row.requested))
+        .collect();
+    match held.is_empty() {
+        true => "none asked for; 4096 processes and 1 GiB in its /tmp at most".to_owned(),
+        false => held.join(", "),
+    }
+}
+
+fn is_limit(capability: &str) -> bool {
+    [
+        "memory",
+        "cpu",
+        "processes",
+        "files",
+        "file-size",
+        "tmp-size",
+        "time",
+        "cpu-time",
+        "output",
+    ]
+    .contains(&capability)
+}
+
+/// What is enforced in part, or not at all.
+fn weaker(plan: &Plan) -> String {
+    let weak = plan
+        .enforcement
+        .iter()
+        .filter(|row| row.actual != Level::Full);
+    let weak: Vec<_> = weak
+        .map(|row| format!("{} ({})", row.capability, row.mechanism))
+        .collect();
+    list(&weak, "nothing: this machine enforces all of it")
+}
+
+fn granted(policy: &Policy, access: Access) -> Vec<String> {
+    let files = policy
+        .grants
+        .files
+        .iter()
+        .filter(|grant| grant.access == access);
+    files.map(show).collect()
+}
+
+fn show(grant: &FileGrant) -> String {
+    let host = grant.host.display();
+    match &grant.guest {
+        Some(guest) => format!("{host} as {}", guest.display()),
+        None => host.to_string(),
+    }
+}
+
+/// The first few, and how many more.
+fn list(all: &[impl Display], none: &str) -> String {
+    if all.is_empty() {
+        return none.to_owned();
+    }
+    let named: Vec<_> = all
+        .iter()
+        .take(MOST_NAMED)
+        .map(ToString::to_string)
+        .collect();
+    let rest = all.len() - named.len();
+    match (named.join(", "), rest) {
+        (named, 0) => named,
+        (named, rest) => format!("{named} and {rest} more"),
+    }
+}

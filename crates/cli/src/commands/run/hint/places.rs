@@ -1,0 +1,214 @@
+//! Which paths a note may advise to grant: none that holds more than what was asked for.
+
+use palisade_process::{Found, Kind};
+use std::path::Path;
+
+/// What a note may say of a path that the guest does not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// The flag.
+    Grant,
+    /// No flag, and why.
+    Refuse(&'static str),
+    /// Nothing: the domain has its own, or no grant of files helps.
+    Nothing,
+}
+
+use Advice::{Grant, Nothing, Refuse};
+
+const HOMES: Advice = Refuse("it holds a home, with keys, passwords and histories");
+const EVERYBODYS: Advice = Refuse("it holds what everybody on this machine keeps there");
+const SETTINGS: Advice = Refuse("it holds the machine's settings, passwords among them");
+const RUNNING: Advice =
+    Refuse("sockets lie there by which services are told what to do with this machine");
+const SECRET: Advice = Refuse("keys and passwords are kept there");
+const PRIVATE: Advice = Refuse("not everybody on this machine may read it");
+
+/// Paths that are never advised whole. What lies below them may be.
+const WHOLE: &[(&str, Advice)] = &[
+    ("/", EVERYBODYS),
+    ("/boot", SETTINGS),
+    ("/etc", SETTINGS),
+    ("/home", HOMES),
+    ("/media", EVERYBODYS),
+    ("/mnt", EVERYBODYS),
+    ("/opt", EVERYBODYS),
+    ("/root", HOMES),
+    ("/srv", EVERYBODYS),
+    ("/tmp", Nothing),
+    ("/dev/shm", Nothing),
+    ("/var", EVERYBODYS),
+    ("/var/cache", EVERYBODYS),
+    ("/var/lib", EVERYBODYS),
+    ("/var/log", EVERYBODYS),
+    ("/var/mail", HOMES),
+    ("/var/spool", EVERYBODYS),
+    ("/var/tmp", EVERYBODYS),
+];
+
+/// Paths that are not advised, nor anything below them.
+const ALL_BELOW: &[(&str, Advice)] = &[
+    ("/dev", Nothing),
+    ("/proc", Nothing),
+    ("/run", RUNNING),
+    ("/sys", Refuse("it shows the machine's devices")),
+    ("/etc/ssl/private", SECRET),
+];
+
+/// Names below which programs keep keys and passwords, wherever they lie.
+const SECRETS: [&str; 18] = [
+    ".aws",
+    ".azure",
+    ".docker",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".mozilla",
+    ".my.cnf",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pgpass",
+    ".pki",
+    ".pypirc",
+    ".ssh",
+    ".thunderbird",
+    ".vault-token",
+    "keyrings",
+];
+
+/// Folders of a home that hold what all of its programs keep.
+const OF_HOME: [&str; 6] = [
+    ".cache",
+    ".cargo",
+    ".config",
+    ".local",
+    ".local/share",
+    ".local/state",
+];
+
+/// Whether a note may advise to grant this. `home` is the user's, without links.
+pub(super) fn judge(found: &Found, home: Option<&Path>) -> Advice {
+    let path = found.canonical.as_path();
+    let of_table = || {
+        let whole = WHOLE.iter().find(|(place, _)| path == Path::new(place));
+        let below = || ALL_BELOW.iter().find(|(place, _)| path.starts_with(place));
+        whole.or_else(below).map(|row| row.1)
+    };
+    if !matches!(found.kind, Kind::File | Kind::Folder) {
+        return Nothing;
+    }
+    of_table()
+        .or_else(|| of_home(path, home))
+        .or_else(|| of_names(path))
+        .or_else(|| of_modes(found))
+        .unwrap_or(Grant)
+}
+
+fn of_home(path: &Path, home: Option<&Path>) -> Option<Advice> {
+    let is_anybodys = path.parent() == Some(Path::new("/home"));
+    if is_anybodys || home.is_some_and(|home| home.starts_with(path)) {
+        return Some(HOMES);
+    }
+    let below = path.strip_prefix(home?).ok()?;
+    let is_whole = OF_HOME.iter().any(|name| below == Path::new(name));
+    is_whole.then_some(SECRET)
+}
+
+fn of_names(path: &Path) -> Option<Advice> {
+    let is_secret = |name: &std::ffi::OsStr| SECRETS.iter().any(|secret| name == *secret);
+    path.iter().any(is_secret).then_some(SECRET)
+}
+
+/// A folder that everybody may write to and nobody empty; and what the machine keeps from some.
+fn of_modes(found: &Found) -> Option<Advice> {
+    const STICKY_FOR_ALL: u32 = 0o1002;
+    const READ_BY_ALL: u32 = 0o4;
+    let is_shared = found.kind == Kind::Folder && found.mode & STICKY_FOR_ALL == STICKY_FOR_ALL;
+    if is_shared {
+        return Some(EVERYBODYS);
+    }
+    let is_machines = ["/etc", "/var/lib", "/var/log", "/var/spool"]
+        .iter()
+        .any(|place| found.canonical.starts_with(place));
+    (is_machines && found.mode & READ_BY_ALL == 0).then_some(PRIVATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_process::Identity;
+
+    fn found(path: &str, kind: Kind, mode: u32) -> Found {
+        Found {
+            canonical: path.into(),
+            kind,
+            identity: Identity::default(),
+            uid: 0,
+            gid: 0,
+            mode,
+            size_bytes: 0,
+        }
+    }
+
+    fn judged(path: &str, kind: Kind, mode: u32) -> Advice {
+        judge(&found(path, kind, mode), Some(Path::new("/home/me")))
+    }
+
+    #[test]
+    fn what_holds_everybodys_things_is_never_advised() {
+        for path in [
+            "/",
+            "/etc",
+            "/home",
+            "/home/me",
+            "/home/you",
+            "/root",
+            "/var",
+            "/var/tmp",
+            "/run",
+            "/run/user/1000",
+            "/opt",
+            "/srv",
+            "/mnt",
+            "/sys/class",
+            "/home/me/.ssh",
+            "/home/me/.ssh/config",
+            "/home/me/.config",
+            "/home/me/.cargo",
+            "/srv/a/.git-credentials",
+        ] {
+            let advice = judged(path, Kind::Folder, 0o755);
+            assert!(matches!(advice, Refuse(_)), "{path}: {advice:?}");
+        }
+        for path in ["/tmp", "/dev/shm", "/dev", "/proc", "/proc/1/maps"] {
+            assert_eq!(judged(path, Kind::Folder, 0o755), Nothing, "{path}");
+        }
+        assert_eq!(judged("/data/drop", Kind::Folder, 0o1777), EVERYBODYS);
+        assert_eq!(judged("/etc/shadow", Kind::File, 0o640), PRIVATE);
+    }
+
+    #[test]
+    fn a_project_and_its_files_are() {
+        for path in [
+            "/home/me/project",
+            "/tmp/x",
+            "/srv/www",
+            "/opt/tool",
+            "/etc/app.conf",
+            "/var/tmp/x",
+            "/home/me/.config/app",
+            "/home/me/.nvm/versions/node/v22",
+        ] {
+            assert_eq!(judged(path, Kind::Folder, 0o755), Grant, "{path}");
+        }
+        assert_eq!(judged("/home/me/project/key", Kind::File, 0o600), Grant);
+    }
+
+    #[test]
+    fn no_grant_of_files_helps_with_what_is_neither_file_nor_folder() {
+        for kind in [Kind::Device, Kind::Socket, Kind::Fifo] {
+            assert_eq!(judged("/home/me/x", kind, 0o666), Nothing);
+        }
+    }
+}
