@@ -1,6 +1,7 @@
 //! The guest's environment: a short list, and what was granted.
 
-use super::Surroundings;
+use super::{Surroundings, profile};
+use crate::host::Host;
 use palisade_policy::{Policy, Profile};
 use std::{collections::BTreeMap, ffi::OsString};
 
@@ -10,14 +11,14 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const PASSED_ON: [&str; 6] = ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR"];
 
 /// `NAME=VALUE` for each variable, sorted by name.
-pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsString> {
+pub(super) fn of_guest(
+    policy: &Policy,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> Vec<OsString> {
     let mut variables: BTreeMap<OsString, OsString> = BTreeMap::new();
-    for (name, value) in [
-        ("PATH", PATH),
-        ("HOME", "/tmp"),
-        ("USER", "guest"),
-        ("LOGNAME", "guest"),
-    ] {
+    variables.insert("PATH".into(), path(policy, surroundings));
+    for (name, value) in [("HOME", "/tmp"), ("USER", "guest"), ("LOGNAME", "guest")] {
         variables.insert(name.into(), value.into());
     }
     let passed_on = surroundings.environment.iter().filter(|(name, _)| {
@@ -25,19 +26,39 @@ pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Vec<OsSt
             .is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
     });
     variables.extend(passed_on.cloned());
-    variables.extend(granted(policy, surroundings));
+    variables.extend(granted(policy, surroundings, host));
     texts(variables)
 }
 
 /// The same for a guest that gets what was asked for alone: by `env`, and by a profile.
-pub(super) fn only_granted(policy: &Policy, surroundings: &Surroundings) -> Vec<OsString> {
-    texts(granted(policy, surroundings))
+pub(super) fn only_granted(
+    policy: &Policy,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> Vec<OsString> {
+    texts(granted(policy, surroundings, host))
 }
 
-fn granted(policy: &Policy, surroundings: &Surroundings) -> BTreeMap<OsString, OsString> {
+/// Where programs are looked for: first in what profiles add.
+fn path(policy: &Policy, surroundings: &Surroundings) -> OsString {
+    let mut path = OsString::new();
+    for folder in profile::program_folders(policy, surroundings) {
+        path.push(folder);
+        path.push(":");
+    }
+    path.push(PATH);
+    path
+}
+
+fn granted(
+    policy: &Policy,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> BTreeMap<OsString, OsString> {
     let mut variables = BTreeMap::new();
     for profile in &policy.grants.profiles {
         variables.extend(of_profile(*profile, policy.limits.memory_bytes));
+        variables.extend(profile::variables(*profile, surroundings, host));
     }
     for grant in &policy.grants.env {
         let name = OsString::from(&grant.name);
@@ -87,6 +108,6 @@ fn of_profile(profile: Profile, memory_bytes: Option<u64>) -> Vec<(OsString, OsS
             )]
         }
         (Profile::Python, _) => vec![("PYTHONDONTWRITEBYTECODE".into(), "1".into())],
-        (Profile::Java | Profile::Node, None) | (Profile::Palisade, _) => Vec::new(),
+        _ => Vec::new(),
     }
 }
