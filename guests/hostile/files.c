@@ -275,6 +275,37 @@ int attack_write_git_hook(void)
 	return replace(PATH_OF("%s/.git/hooks/pre-commit", need("scratch"))) ? DONE : refused("replace");
 }
 
+/* The same where nothing but the folder is granted: palisade guards what git executes there unasked. */
+static int replace_target(void)
+{
+	return replace(need("target")) ? DONE : refused("replace");
+}
+
+int attack_write_guarded_hook(void)
+{
+	return replace_target();
+}
+
+int attack_write_guarded_settings(void)
+{
+	return replace_target();
+}
+
+int attack_write_guarded_second_name(void)
+{
+	return replace_target();
+}
+
+int attack_write_guarded_worktree(void)
+{
+	return replace_target();
+}
+
+int attack_write_guarded_repository(void)
+{
+	return replace_target();
+}
+
 int attack_write_bashrc(void)
 {
 	return replace(PATH_OF("%s/.bashrc", need("scratch"))) ? DONE : refused("replace");
@@ -289,6 +320,11 @@ int attack_swap_git_directory(void)
 	mkdir(git, 0755);
 	mkdir(PATH_OF("%s/hooks", git), 0755);
 	return write_nonce(PATH_OF("%s/hooks/pre-commit", git));
+}
+
+int attack_swap_guarded_directory(void)
+{
+	return attack_swap_git_directory();
 }
 
 int attack_create_protected(void)

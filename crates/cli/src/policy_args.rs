@@ -49,6 +49,9 @@ pub(crate) struct GrantArgs {
         help_heading = "Grants"
     )]
     read: Vec<OsString>,
+    /// The same, and nothing if it does not exist
+    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
+    read_if_there: Vec<OsString>,
     /// Let the guest read and write a file or folder
     #[arg(
         short = 'w',
@@ -83,7 +86,7 @@ pub(crate) struct GrantArgs {
     /// Let the guest use a device node, or `pts` for terminals of its own
     #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
     device: Vec<DeviceGrant>,
-    /// Let the guest connect to a host (also udp://, and unix:PATH for a socket file)
+    /// Let the guest connect to a host (also udp://, unix:PATH for a socket file, internet for all that is public)
     #[arg(
         short = 'c',
         long,
@@ -97,7 +100,10 @@ pub(crate) struct GrantArgs {
     /// Hide the system's programs and libraries (for static programs)
     #[arg(long, help_heading = "Grants")]
     no_system: bool,
-    /// Add what a runtime needs: java, python, node, palisade
+    /// Leave git's hooks and settings in writable checkouts to the guest
+    #[arg(long, help_heading = "Grants")]
+    no_guard: bool,
+    /// Add what a runtime needs: java, python, node, rust, go, maven, git, palisade
     #[arg(long, value_name = "NAME", help_heading = "Grants")]
     profile: Vec<Profile>,
 }
@@ -129,8 +135,13 @@ pub(crate) struct LimitArgs {
     /// Bytes of stdout and stderr together
     #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
     output: Option<u64>,
-    /// Go on where this machine can enforce only less of a capability
-    #[arg(long, value_name = "NAME", help_heading = "Limits")]
+    /// Go on where this machine can enforce only less of these capabilities
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        help_heading = "Limits"
+    )]
     allow_degraded: Vec<Capability>,
 }
 
@@ -161,6 +172,7 @@ impl GrantArgs {
     fn layer(&self) -> anyhow::Result<PolicyLayer> {
         let by_access = [
             (Access::Read, &self.read),
+            (Access::ReadIfThere, &self.read_if_there),
             (Access::Write, &self.write),
             (Access::Exec, &self.exec),
             (Access::Ipc, &self.ipc),
@@ -199,6 +211,7 @@ impl GrantArgs {
             wall: None,
             profiles: self.profile.iter().copied().collect(),
             system: self.no_system.then_some(false),
+            guard: self.no_guard.then_some(false),
             cwd,
             files,
             env: self.env.clone(),

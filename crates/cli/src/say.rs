@@ -102,9 +102,15 @@ pub(crate) fn ending(report: &Report) {
 
 fn unprotected(report: &Report) {
     let path = visible(report.lost.as_deref().unwrap_or("a protected path"));
+    let of_git = match path.split('/').any(|name| name == ".git") {
+        true => {
+            ". What git executes is guarded unasked: --no-guard (guard = false) leaves it to the guest"
+        }
+        false => "",
+    };
     line(&format!(
         "host: {path} was moved, replaced or removed outside, which takes its protection away, and the guest was ended; look \
-         at what is there now. What lies in a protected folder may be replaced: protect the folder, or grant it with --read"
+         at what is there now. What lies in a protected folder may be replaced: protect the folder, or grant it with --read{of_git}"
     ));
 }
 

@@ -14,6 +14,7 @@ mod cli {
     pub(crate) mod exit_codes;
     pub(crate) mod explain;
     pub(crate) mod files;
+    pub(crate) mod guard;
     pub(crate) mod hints;
     pub(crate) mod jobs;
     pub(crate) mod kept_files;
@@ -62,6 +63,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("exit_codes", cli::exit_codes::CASES),
     ("explain", cli::explain::CASES),
     ("files", cli::files::CASES),
+    ("guard", cli::guard::CASES),
     ("hints", cli::hints::CASES),
     ("jobs", cli::jobs::CASES),
     ("kept_files", cli::kept_files::CASES),

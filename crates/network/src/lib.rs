@@ -29,8 +29,8 @@ mod wait;
 pub use gate::Gate;
 pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver, service};
 pub use network::{
-    AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, ReadyListener,
-    Uses, WildcardRule,
+    AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, PublicRule,
+    ReadyListener, Uses, WildcardRule,
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
 pub use proxy::{Listening, Proxy, ProxyRefusal};

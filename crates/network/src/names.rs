@@ -48,6 +48,11 @@ pub trait Resolve: Send + Sync {
     /// The index of a network interface, by its name or its index in decimal.
     fn interface(&self, zone: &str) -> Option<u32>;
 
+    /// The name servers that programs on this machine ask.
+    fn name_servers(&self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
     /// The files that a lookup reads, loads or executes. Whoever can change one, or put one there, chooses the
     /// answers, or what runs in the lookup's process: no guest may whose names are looked up while it runs.
     fn files(&self) -> Vec<PathBuf> {
@@ -149,6 +154,10 @@ impl Resolve for SystemResolver {
             netdevice::index_to_name(&any, index).ok().map(|_| index)
         };
         netdevice::name_to_index(&any, zone).ok().or_else(by_index)
+    }
+
+    fn name_servers(&self) -> Vec<SocketAddr> {
+        ResolvConf::parse(&read(&self.resolv_conf), self.dns_port).servers
     }
 
     fn files(&self) -> Vec<PathBuf> {

@@ -6,7 +6,9 @@ mod rule;
 mod verdict;
 
 pub use error::NetworkError;
-pub use rule::{AddressRule, ListenPlace, ListenRule, NameRule, Pins, ReadyListener, WildcardRule};
+pub use rule::{
+    AddressRule, ListenPlace, ListenRule, NameRule, Pins, PublicRule, ReadyListener, WildcardRule,
+};
 pub(crate) use verdict::Route;
 
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +32,12 @@ pub struct Network {
     pub pins: Vec<Pins>,
     /// Grants by wildcard, which the proxy serves.
     pub wildcards: Vec<WildcardRule>,
+    /// Grants of all that is public.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub public: Vec<PublicRule>,
+    /// The name servers that the guest may ask itself; rules by address grant them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub name_servers: Vec<SocketAddr>,
     /// Where the guest may listen, in the order it was written.
     pub listen: Vec<ListenRule>,
 }
@@ -60,6 +68,7 @@ impl Network {
                 .iter()
                 .any(|rule| rule.transport == transport)
                 || self.names.iter().any(|rule| rule.transport == transport)
+                || !self.public.is_empty()
                 || transport == Transport::Tcp && self.needs_proxy(),
             listen: self.listen.iter().any(|rule| rule.transport == transport),
         }
@@ -84,6 +93,18 @@ impl Network {
             pins.addresses.iter().map(line).collect()
         };
         (!self.pins.is_empty()).then(|| self.pins.iter().map(lines).collect())
+    }
+
+    /// What the guest's `/etc/resolv.conf` has; `None` where it asks no name server itself.
+    pub fn resolver_file(&self) -> Option<String> {
+        let line = |server: &SocketAddr| match server {
+            SocketAddr::V6(v6) if v6.scope_id() != 0 => {
+                format!("nameserver {}%{}\n", v6.ip(), v6.scope_id())
+            }
+            server => format!("nameserver {}\n", server.ip()),
+        };
+        let lines: String = self.name_servers.iter().map(line).collect();
+        (!self.public.is_empty()).then_some(lines)
     }
 
     /// The listening sockets that palisade opens itself and passes on, in the order of the grants;

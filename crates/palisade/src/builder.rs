@@ -176,6 +176,12 @@ impl Builder {
         self
     }
 
+    /// Leaves git's hooks and settings in checkouts that are granted for writing to the guest.
+    pub fn no_guard(mut self) -> Self {
+        self.policy.grants.guard = false;
+        self
+    }
+
     /// Adds what a runtime needs.
     pub fn profile(mut self, profile: Profile) -> Self {
         self.policy.grants.profiles.insert(profile);
@@ -312,7 +318,7 @@ impl Builder {
         let sockets = policy.grants.connect.iter_mut();
         let sockets = sockets.filter_map(|grant| match grant {
             ConnectGrant::Unix(socket) => Some(&mut socket.host),
-            ConnectGrant::Internet { .. } => None,
+            ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => None,
         });
         for path in files.chain(sockets) {
             *path = std::path::absolute(&path)?;

@@ -37,6 +37,8 @@ pub struct Grants {
     pub cwd: Option<PathBuf>,
     /// The read-only view of `/usr`, `/bin`, `/lib*` and what of `/etc` programs need to start.
     pub system: bool,
+    /// Keep what git executes in a checkout (hooks, settings) read-only where the checkout is granted for writing.
+    pub guard: bool,
     /// Named additions for runtimes that need more than the default.
     pub profiles: BTreeSet<Profile>,
 }
@@ -62,6 +64,7 @@ impl Default for Grants {
             listen: Vec::new(),
             cwd: None,
             system: true,
+            guard: true,
             profiles: BTreeSet::new(),
         }
     }
@@ -69,9 +72,9 @@ impl Default for Grants {
 
 /// One path and what may be done with it.
 ///
-/// `Read` and `Write` bring a host path into the domain. `Exec`, `Ipc` and `Protect` change what
+/// `Read`, `ReadIfThere` and `Write` bring a host path into the domain. `Exec`, `Ipc` and `Protect` change what
 /// may be done at a place that is already there: they name it as the *guest* sees it, in `host`,
-/// and have no `guest`. [`FileGrant::guest_path`] is right for all five.
+/// and have no `guest`. [`FileGrant::guest_path`] is right for all six.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileGrant {
     /// What may be done.
@@ -99,6 +102,8 @@ impl FileGrant {
 pub enum Access {
     /// Read and execute.
     Read,
+    /// The same, and nothing where the path does not exist on the host.
+    ReadIfThere,
     /// Read and write, but not execute what was written.
     Write,
     /// Keep read-only inside a writable folder, also when it does not exist yet.
@@ -111,6 +116,7 @@ pub enum Access {
 
 words!(Access, ValueKind::Access, {
     Read => "read",
+    ReadIfThere => "read-if-there",
     Write => "write",
     Protect => "protect",
     Exec => "exec",
@@ -120,7 +126,7 @@ words!(Access, ValueKind::Access, {
 impl Access {
     /// Whether such a grant brings a host path into the domain, so that `PATH:GUEST` has a meaning.
     pub const fn maps_host_path(self) -> bool {
-        matches!(self, Self::Read | Self::Write)
+        matches!(self, Self::Read | Self::ReadIfThere | Self::Write)
     }
 }
 
@@ -156,6 +162,14 @@ pub enum Profile {
     Python,
     /// Node.js.
     Node,
+    /// Cargo and the toolchains of rustup.
+    Rust,
+    /// Go's tool chain.
+    Go,
+    /// Maven.
+    Maven,
+    /// Git.
+    Git,
     /// Palisade itself, to run guests inside a domain.
     Palisade,
 }
@@ -164,5 +178,9 @@ words!(Profile, ValueKind::Profile, {
     Java => "java",
     Python => "python",
     Node => "node",
+    Rust => "rust",
+    Go => "go",
+    Maven => "maven",
+    Git => "git",
     Palisade => "palisade",
 });

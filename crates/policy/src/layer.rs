@@ -18,9 +18,11 @@ pub struct PolicyLayer {
     pub profiles: BTreeSet<Profile>,
     /// `system`; `--no-system` is `Some(false)`.
     pub system: Option<bool>,
+    /// `guard`; `--no-guard` is `Some(false)`.
+    pub guard: Option<bool>,
     /// `cwd`, `--cwd`: a path inside the domain.
     pub cwd: Option<PathBuf>,
-    /// `grants.{read,write,exec,ipc,protect}` and their flags.
+    /// `grants.{read,read-if-there,write,exec,ipc,protect}` and their flags.
     pub files: Vec<FileGrant>,
     /// `grants.env`, `--env`.
     pub env: Vec<EnvGrant>,
@@ -53,6 +55,7 @@ impl PolicyLayer {
         Self {
             wall: upper.wall.or(self.wall),
             system: upper.system.or(self.system),
+            guard: upper.guard.or(self.guard),
             cwd: upper.cwd.or(self.cwd),
             limits: self.limits.overlaid_with(upper.limits),
             ..self
@@ -66,7 +69,7 @@ impl PolicyLayer {
         Policy {
             wall: self.wall,
             grants: Grants {
-                files: without_repetition(without_read_of_writable(self.files)),
+                files: without_repetition(without_weaker(self.files)),
                 env: last_of_each_name(self.env),
                 env_files: without_repetition(self.env_files),
                 devices: without_repetition(self.devices),
@@ -74,6 +77,7 @@ impl PolicyLayer {
                 listen: without_repetition(self.listen),
                 cwd: self.cwd.or(default.cwd),
                 system: self.system.unwrap_or(default.system),
+                guard: self.guard.unwrap_or(default.guard),
                 profiles: self.profiles,
             },
             limits: self.limits,
@@ -95,6 +99,7 @@ impl From<Policy> for PolicyLayer {
             wall,
             profiles: grants.profiles,
             system: Some(grants.system),
+            guard: Some(grants.guard),
             cwd: grants.cwd,
             files: grants.files,
             env: grants.env,
@@ -118,21 +123,24 @@ fn without_repetition<T: PartialEq>(list: Vec<T>) -> Vec<T> {
     kept
 }
 
-/// Drops each read grant of what is granted for writing at the same guest path.
-fn without_read_of_writable(files: Vec<FileGrant>) -> Vec<FileGrant> {
-    let writable: Vec<(PathBuf, PathBuf)> = files
-        .iter()
-        .filter(|file| file.access == Access::Write)
-        .map(|file| (file.host.clone(), file.guest_path().to_path_buf()))
-        .collect();
-    let is_writable = |file: &FileGrant| {
+/// Drops each read grant of what is granted for writing at the same guest path, and each that may be missing of what
+/// is granted without that.
+fn without_weaker(files: Vec<FileGrant>) -> Vec<FileGrant> {
+    let is_stronger = |one: &FileGrant, other: &FileGrant| match other.access {
+        Access::Read => one.access == Access::Write,
+        Access::ReadIfThere => matches!(one.access, Access::Read | Access::Write),
+        _ => false,
+    };
+    let is_weaker = |file: &&FileGrant| {
         let same =
-            |(host, guest): &(PathBuf, PathBuf)| *host == file.host && guest == file.guest_path();
-        writable.iter().any(same)
+            |other: &&FileGrant| other.host == file.host && other.guest_path() == file.guest_path();
+        let mut others = files.iter().filter(same);
+        others.any(|other| is_stronger(other, file))
     };
     files
-        .into_iter()
-        .filter(|file| file.access != Access::Read || !is_writable(file))
+        .iter()
+        .filter(|file| !is_weaker(file))
+        .cloned()
         .collect()
 }
 
@@ -222,6 +230,35 @@ mod tests {
         assert!(!system("system = true", "system = false"));
         assert!(!system("system = false", ""));
         assert!(system("system = false", "system = true"));
+    }
+
+    #[test]
+    fn the_guard_stays_unless_someone_said_no() {
+        let guard = |file, flags| merged(file, flags).grants.guard;
+        assert!(guard("", ""));
+        assert!(!guard("", "guard = false"));
+        assert!(!guard("guard = false", ""));
+        assert!(guard("guard = false", "guard = true"));
+    }
+
+    #[test]
+    fn what_may_be_missing_gives_way_to_what_may_not() {
+        let policy = merged(
+            "grants.read-if-there = ['a', 'b', 'c', 'd:/e']",
+            "grants.read = ['a', 'd:/e']\ngrants.write = ['b']",
+        );
+        let files = policy.grants.files.iter();
+        let shown: Vec<_> = files
+            .map(|file| format!("{} {file}", file.access))
+            .collect();
+        let expected = [
+            "read /p/a",
+            "read /p/d:/e",
+            "read-if-there /p/c",
+            "write /p/b",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(policy.validate(), Ok(()));
     }
 
     #[test]

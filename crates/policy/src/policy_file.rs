@@ -16,6 +16,7 @@ const TOP_KEYS: &[&str] = &[
     "wall",
     "profiles",
     "system",
+    "guard",
     "cwd",
     "allow-degraded",
     "grants",
@@ -24,7 +25,17 @@ const TOP_KEYS: &[&str] = &[
 
 /// Keys of `[grants]`.
 const GRANT_KEYS: &[&str] = &[
-    "read", "write", "protect", "exec", "ipc", "env", "env-file", "device", "connect", "listen",
+    "read",
+    "read-if-there",
+    "write",
+    "protect",
+    "exec",
+    "ipc",
+    "env",
+    "env-file",
+    "device",
+    "connect",
+    "listen",
 ];
 
 /// Keys of `[limits]`.

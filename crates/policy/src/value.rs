@@ -147,6 +147,7 @@ impl ValueKind {
         match self {
             Self::File(access) => match access {
                 Access::Read => "read grant",
+                Access::ReadIfThere => "read-if-there grant",
                 Access::Write => "write grant",
                 Access::Protect => "protect path",
                 Access::Exec => "exec path",
@@ -184,7 +185,7 @@ impl ValueKind {
             Self::Device => Form("an absolute path or the word `pts`", "/dev/fuse"),
             Self::Connect => Form(
                 "tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a \
-                 network, or unix:PATH[:GUEST]",
+                 network, or unix:PATH[:GUEST], or internet[:PORTS]",
                 "tcp://example.com:443",
             ),
             Self::Listen => Form(

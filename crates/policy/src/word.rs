@@ -100,13 +100,13 @@ mod tests {
         for word in WallKind::ALL {
             assert_eq!(word.to_string().parse(), Ok(*word));
         }
-        assert_eq!(Access::ALL.len(), 5);
+        assert_eq!(Access::ALL.len(), 6);
     }
 
     #[test]
     fn unknown_word_names_the_known_ones() {
         let error = "Java".parse::<Profile>().unwrap_err();
-        insta::assert_snapshot!(error, @"`Java` is not a valid profile: there is no such name; did you mean `java`? (known: java, python, node, palisade)");
+        insta::assert_snapshot!(error, @"`Java` is not a valid profile: there is no such name; did you mean `java`? (known: java, python, node, rust, go, maven, git, palisade)");
         let error = "cpu_time".parse::<Capability>().unwrap_err();
         insta::assert_snapshot!(error, @"`cpu_time` is not a valid capability: there is no such name; did you mean `cpu-time`? (known: namespaces, network, landlock, seccomp, uid, memory, cpu, processes, cpu-time)");
         let error = "vm".parse::<WallKind>().unwrap_err();

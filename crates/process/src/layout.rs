@@ -18,6 +18,7 @@ use std::{
     sync::Arc,
 };
 
+mod guard;
 mod root;
 
 pub(crate) use root::{OwnPlaces, ROOT_PLACE, in_root_place, mount_program};
@@ -67,6 +68,10 @@ pub(crate) struct Layout {
     executable: Vec<PathBuf>,
     /// Folders for sockets and FIFOs.
     ipc: Vec<PathBuf>,
+    /// Protected paths that the policy does not name.
+    implied: BTreeSet<PathBuf>,
+    /// Grants that may be missing, and are.
+    absent: Vec<PathBuf>,
     root: Option<root::Root>,
 }
 
@@ -115,6 +120,8 @@ impl Layout {
             files: BTreeMap::new(),
             executable: Vec::new(),
             ipc: Vec::new(),
+            implied: BTreeSet::new(),
+            absent: Vec::new(),
             root: None,
         };
         for folder in PRIVATE_FOLDERS {
@@ -140,7 +147,9 @@ impl Layout {
                 layout.add_socket(socket, host)?;
             }
         }
+        layout.hold_absent(policy);
         layout.yield_to_grants();
+        layout.add_guards(policy, host);
         layout.find_root(policy, host);
         Ok(layout)
     }
@@ -210,10 +219,16 @@ impl Layout {
     fn add_grant(&mut self, grant: &FileGrant, host: &dyn Host) -> Result<(), PlanError> {
         let guest = grant.guest_path().to_path_buf();
         match grant.access {
-            Access::Read | Access::Write => {
-                let found = host
-                    .find(&grant.host)
-                    .map_err(|errno| PlanError::missing(&grant.host, errno))?;
+            Access::Read | Access::ReadIfThere | Access::Write => {
+                let found = match host.find(&grant.host) {
+                    Err(Errno::NOENT | Errno::NOTDIR)
+                        if grant.access == Access::ReadIfThere && !grant.is_root() =>
+                    {
+                        self.absent.push(grant.host.clone());
+                        return Ok(());
+                    }
+                    found => found.map_err(|errno| PlanError::missing(&grant.host, errno))?,
+                };
                 if found.kind == Kind::Device {
                     return Err(PlanError::IsADevice {
                         path: grant.host.clone(),
@@ -261,6 +276,30 @@ impl Layout {
             }
         }
         Ok(())
+    }
+
+    /// A read grant inside a write grant withholds. So it does where its path is not there: the guest must not be the one
+    /// that makes it.
+    fn hold_absent(&mut self, policy: &Policy) {
+        let grants = policy.grants.files.iter();
+        let absent = grants.filter(|grant| {
+            grant.access == Access::ReadIfThere && self.absent.contains(&grant.host)
+        });
+        for grant in absent {
+            let guest = grant.guest_path();
+            let is_in_writable = matches!(
+                self.around(guest),
+                Some((_, Place::Host(HostPath { writable: true, .. })))
+            );
+            if is_in_writable {
+                self.places.entry(guest.into()).or_insert(Place::Protected);
+            }
+        }
+    }
+
+    /// Paths of grants that may be missing, and are.
+    pub(crate) fn absent(&self) -> &[PathBuf] {
+        &self.absent
     }
 
     /// A local socket of the host's, mounted: connecting is then the kernel's business alone, and the
@@ -500,6 +539,7 @@ impl Layout {
                     writable: false,
                     executable: true,
                 })),
+                Place::Protected if self.implied.contains(guest) => {}
                 Place::Protected => {
                     return Err(needs_mounts("it is protected inside a writable folder"));
                 }
@@ -582,8 +622,19 @@ impl Layout {
         nearest.is_some_and(|(guest, _)| guest == shown.guest)
     }
 
-    /// Protected paths, each with where it lies on the host.
+    /// Paths that the policy protects, each with where it lies on the host.
     pub(crate) fn protected(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
+        self.all_protected()
+            .filter(|(guest, _)| !self.implied.contains(*guest))
+    }
+
+    /// The same for what palisade protects of its own accord.
+    pub(crate) fn guarded(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
+        self.all_protected()
+            .filter(|(guest, _)| self.implied.contains(*guest))
+    }
+
+    fn all_protected(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
         let protected = self.places.iter();
         let protected = protected.filter(|(_, place)| **place == Place::Protected);
         protected.filter_map(|(guest, _)| Some((guest.as_path(), self.host_path(guest)?)))
@@ -799,7 +850,15 @@ impl Layout {
         match self.around(guest) {
             Some((outer, Place::Host(source))) if source.writable => {
                 let outer = outer.to_path_buf();
-                self.protect_on_host(arrangement, host, guest, &outer)
+                let protected = self.protect_on_host(arrangement, host, guest, &outer);
+                protected.map_err(|error| match error {
+                    PlanError::ProtectBehindLink { guest, link }
+                        if self.implied.contains(&guest) =>
+                    {
+                        PlanError::GuardBehindLink { guest, link }
+                    }
+                    error => error,
+                })
             }
             Some((_, Place::Private)) => {
                 arrangement.make_mount_point(guest, Kind::File);
@@ -852,13 +911,18 @@ impl Layout {
                 // Held for another path already: nothing comes into being below it either.
                 Err(Errno::NOENT) if arrangement.holds(&on_host) => return Ok(()),
                 Err(Errno::NOENT) => {
-                    arrangement.hold(host, path, on_host, path != guest)?;
+                    let is_folder = path != guest || self.is_folder_of_hooks(guest);
+                    arrangement.hold(host, path, on_host, is_folder)?;
                     return Ok(());
                 }
                 Err(errno) => return Err(PlanError::missing(&on_host, errno)),
             }
         }
         Ok(())
+    }
+
+    fn is_folder_of_hooks(&self, guest: &Path) -> bool {
+        self.implied.contains(guest) && guest.ends_with("hooks")
     }
 
     fn make_executable(
@@ -869,8 +933,12 @@ impl Layout {
     ) -> Result<(), PlanError> {
         match self.host_path(guest) {
             Some(on_host) => {
-                host.find(&on_host)
-                    .map_err(|errno| PlanError::missing(&on_host, errno))?;
+                host.find(&on_host).map_err(|errno| match errno {
+                    Errno::NOENT => PlanError::NothingToExecute {
+                        path: on_host.clone(),
+                    },
+                    errno => PlanError::missing(&on_host, errno),
+                })?;
                 self.pin_parents(arrangement, guest);
             }
             None => arrangement.make_folder(guest, 0o1777),
@@ -1053,7 +1121,7 @@ fn is_reserved(found: &Found) -> bool {
 ///
 /// When there is such a grant, or the mounts cannot be told.
 pub(crate) fn refuse_proc(policy: &Policy, host: &dyn Host) -> Result<(), PlanError> {
-    let is_of_host = |grant: &&FileGrant| matches!(grant.access, Access::Read | Access::Write);
+    let is_of_host = |grant: &&FileGrant| grant.access.maps_host_path();
     let mut grants = policy.grants.files.iter().filter(is_of_host).peekable();
     if grants.peek().is_none() {
         return Ok(());
@@ -1063,9 +1131,10 @@ pub(crate) fn refuse_proc(policy: &Policy, host: &dyn Host) -> Result<(), PlanEr
         .map_err(|errno| PlanError::missing(Path::new("/proc/self/mountinfo"), errno))?;
     mounts.retain(|mount| mount.kind == "proc");
     for grant in grants {
-        let found = host
-            .find(&grant.host)
-            .map_err(|errno| PlanError::missing(&grant.host, errno))?;
+        let found = match host.find(&grant.host) {
+            Err(Errno::NOENT | Errno::NOTDIR) if grant.access == Access::ReadIfThere => continue,
+            found => found.map_err(|errno| PlanError::missing(&grant.host, errno))?,
+        };
         let place = &found.canonical;
         let reached =
             |mount: &&Mount| mount.point.starts_with(place) || place.starts_with(&mount.point);

@@ -10,6 +10,7 @@ mod enforcement;
 mod environment;
 mod error;
 mod landlock;
+mod profile;
 mod program;
 
 pub use crate::reach::Relied;
@@ -145,6 +146,12 @@ pub struct Plan {
     /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
+    /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_for_git: Vec<PathBuf>,
+    /// Paths of grants that may be missing, and are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<PathBuf>,
     #[serde(skip)]
     guarded: Vec<PathBuf>,
     #[serde(skip)]
@@ -292,6 +299,7 @@ pub fn make_plan(
     host: &dyn Host,
 ) -> Result<Plan, PlanError> {
     policy.validate()?;
+    let policy = &profile::with_grants(policy, surroundings);
     let network = Network::resolve(
         &policy.grants.connect,
         &policy.grants.listen,
@@ -316,7 +324,7 @@ pub fn make_plan(
         _ => layout.arrange(host)?,
     };
     refuse_reach(&Reach::new(&layout, host), &network, host)?;
-    let environment = environment::of_guest(policy, surroundings);
+    let environment = environment::of_guest(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
     let host_network = host_network(policy, machine, &network, &surroundings.handed);
@@ -361,6 +369,11 @@ pub fn make_plan(
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
         meeting_places: layout.meeting_places(),
+        kept_for_git: match machine.tier {
+            Tier::Bare => Vec::new(),
+            _ => layout.guards().map(Path::to_path_buf).collect(),
+        },
+        absent: layout.absent().to_vec(),
         guarded,
         layout: Some(Arc::new(layout)),
     };
@@ -402,7 +415,7 @@ pub fn find_changeable(
     relied: impl IntoIterator<Item = Relied>,
     host: &dyn Host,
 ) -> Result<Option<Relied>, PlanError> {
-    // What a view of the host's files shows is not written to.
+    // What a view of the host's files shows is not written to, nor what profiles add.
     let layout = Layout::resolve(policy, host, Check::Modes)?;
     Ok(Reach::new(&layout, host).find(relied))
 }
@@ -496,7 +509,7 @@ impl Plan {
 
     /// Leaves the variables out that every program gets, so that only granted ones are there.
     pub fn keep_granted_variables(&mut self, policy: &Policy, surroundings: &Surroundings) {
-        self.environment = environment::only_granted(policy, surroundings);
+        self.environment = environment::only_granted(policy, surroundings, &ThisHost);
     }
 
     /// Takes `/proc` out of the domain: for a program that opens paths in somebody else's name, and
@@ -703,6 +716,11 @@ fn add_own_files(
     if has_system || names.is_some() {
         layout.add_file(HOSTS_FILE, 0o444, hosts_file(names).into_bytes());
     }
+    let resolver = network.resolver_file();
+    let services = name_services(resolver.is_some());
+    if let Some(resolver) = resolver {
+        layout.add_file(RESOLVER_FILE, 0o444, resolver.into_bytes());
+    }
     if has_system {
         let users = format!(
             "root:x:0:0:root:/:/bin/sh\nguest:x:{uid}:{gid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
@@ -713,19 +731,29 @@ fn add_own_files(
         layout.add_file(
             "/etc/nsswitch.conf",
             0o444,
-            NAME_SERVICES.as_bytes().to_vec(),
+            services.into_bytes(),
         );
     }
     Ok(())
 }
 
-/// No name server answers a guest. It is asked nevertheless, so that the report has the name; then files once more, so that
+/// Where there is no name server, it is asked nevertheless, so that the report has the name; then files once more, so that
 /// what is not there is unknown rather than to be tried again.
-const NAME_SERVICES: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns files\n\
-                             services: files\nprotocols: files\n";
+fn name_services(has_resolver: bool) -> String {
+    let hosts = match has_resolver {
+        true => "files dns",
+        false => "files dns files",
+    };
+    format!(
+        "passwd: files\ngroup: files\nshadow: files\nhosts: {hosts}\nservices: files\nprotocols: files\n"
+    )
+}
 
 /// Where programs look names up.
 const HOSTS_FILE: &str = "/etc/hosts";
+
+/// Where programs find the name servers, if they may ask them.
+const RESOLVER_FILE: &str = "/etc/resolv.conf";
 
 /// What a guest finds its machine called.
 const HOST_NAME: &str = "palisade";

@@ -1,7 +1,8 @@
 //! The system view: what a program needs to start, read-only, and nothing personal.
 //!
-//! What of the host's settings belongs to it is a rule: programs read it to start or to verify others,
-//! it is no place for secrets, and everybody on the host may read it (of [`LINKS_ALONE`] that is not
+//! What of the host's settings belongs to it is a rule: programs read it to start, to verify others, or to
+//! restrain themselves (what a converter of pictures must not open, by which protocols a build tool
+//! fetches), it is no place for secrets, and everybody on the host may read it (of [`LINKS_ALONE`] that is not
 //! asked). An ordinary user's guest has the groups of that user, which no unprivileged process can leave
 //! (setgroups(2) in a user namespace), so the kernel alone would let it read the keys of `ssl-cert`.
 
@@ -27,26 +28,32 @@ const PROGRAM_FOLDERS: [&str; 8] = [
 ];
 
 /// What of `/etc` programs read to start, and to verify others: the dynamic linker, time zones, TLS roots,
-/// names of protocols, alternatives, fonts, settings of language runtimes. A folder stands here whole
+/// names of protocols, alternatives, fonts, settings of language runtimes, and of programs that do less by theirs. A folder stands here whole
 /// only if nothing but such things belongs in it: `ssl` and `pki` have private keys beside their
 /// certificates. Not here are accounts, hosts and keys, made for the domain where programs need them;
 /// what administrators put tokens and passwords into (`npmrc`, `pip.conf`, `profile`, `bash.bashrc`,
 /// `gitconfig`); and what only servers read.
-const SETTINGS: [&str; 37] = [
+const SETTINGS: [&str; 44] = [
     "alternatives",
     "ca-certificates",
+    "chromium.d",
+    "chromium/policies",
     "crypto-policies",
     "debian_version",
+    "firefox/policies",
     "fonts",
     "gai.conf",
+    "ghostscript",
     "host.conf",
     "inputrc",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
+    "libreoffice",
     "locale.alias",
     "localtime",
     "magic",
+    "maven",
     "mime.types",
     "os-release",
     "perl",
@@ -69,6 +76,7 @@ const SETTINGS: [&str; 37] = [
     "ssl/openssl-1_1.cnf",
     "ssl/openssl.cnf",
     "terminfo",
+    "texmf",
     "timezone",
 ];
 
@@ -76,9 +84,24 @@ const SETTINGS: [&str; 37] = [
 /// else lies in it is shown unasked. To look costs an ordinary user's start a fifth of its planning.
 const LINKS_ALONE: &str = "/etc/alternatives";
 
+/// Here Maven finds the passwords of servers that a host's administrators gave to all. Where there are none it is
+/// shown, for it also says which repositories are blocked.
+const OF_MAVEN: &str = "/etc/maven/settings.xml";
+/// What stands around a password there, and who has one.
+const PASSWORDS: [&str; 5] = [
+    "<server>",
+    "<password",
+    "<passphrase",
+    "<privateKey",
+    "<httpHeaders",
+];
+/// Its size if nobody has put much into it.
+const OF_MAVEN_BYTES: u64 = 64 * 1024;
+
 /// Runtimes whose folder in `/etc` carries a version in its name, and what of it is shown: not the pools of
 /// PHP's server. Passwords for Java's remote control are their owner's alone, or Java does not start.
-const VERSIONED_SETTINGS: [(&str, &[&str]); 3] = [
+const VERSIONED_SETTINGS: [(&str, &[&str]); 4] = [
+    ("ImageMagick", &[""]),
     ("java", &[""]),
     ("php", &["conf.d", "php.ini"]),
     ("python", &[""]),
@@ -225,11 +248,38 @@ fn setting(host: &dyn Host, path: PathBuf, kind: EntryKind, check: Check) -> Vec
         return Vec::new();
     };
     let is_looked_into = check == Check::Contents && path != Path::new(LINKS_ALONE);
-    let is_open = || !is_looked_into || host.is_open_to_all(&found.canonical);
+    let is_open = || {
+        !has_passwords_of_maven(host, &path)
+            && (!is_looked_into || host.is_open_to_all(&found.canonical))
+    };
     match found.kind == Kind::Folder && !is_open() {
         true => in_pieces(host, &path),
         false => vec![Piece::Mount { path, found }],
     }
+}
+
+/// Whether this is Maven's folder, and its settings may hold a password: what cannot be read may.
+fn has_passwords_of_maven(host: &dyn Host, folder: &Path) -> bool {
+    let settings = Path::new(OF_MAVEN);
+    settings.parent() == Some(folder)
+        && host
+            .content(settings, OF_MAVEN_BYTES)
+            .is_none_or(|content| {
+                let written = without_comments(&String::from_utf8_lossy(&content));
+                PASSWORDS.iter().any(|word| written.contains(word))
+            })
+}
+
+/// XML without its comments. One without an end stays.
+fn without_comments(text: &str) -> String {
+    let (mut kept, mut rest) = (String::new(), text);
+    while let Some((before, comment)) = rest.split_once("<!--")
+        && let Some((_, after)) = comment.split_once("-->")
+    {
+        kept.push_str(before);
+        rest = after;
+    }
+    kept + rest
 }
 
 /// A folder that holds something not for everybody: all but that.
@@ -237,6 +287,9 @@ fn in_pieces(host: &dyn Host, folder: &Path) -> Vec<Piece> {
     let entries = host.entries(folder).into_iter();
     let pieces = entries.flat_map(|Entry { name, kind }| {
         let path = folder.join(name);
+        if path == Path::new(OF_MAVEN) && has_passwords_of_maven(host, folder) {
+            return Vec::new();
+        }
         match host.link(&path).filter(|_| kind == EntryKind::Link) {
             Some(target) => vec![Piece::Symlink { path, target }],
             None => setting(host, path, kind, Check::Contents),

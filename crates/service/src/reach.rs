@@ -182,17 +182,22 @@ fn refuse_connection(grant: &ConnectGrant) -> Result<(), ReachError> {
             format!("all names below {}", name.as_str()),
             "grant each name that it sends requests to",
         ),
+        ConnectGrant::Public { .. } => not_offered(
+            "the whole internet",
+            "grant each name that it sends requests to",
+        ),
         ConnectGrant::Internet { .. } => Ok(()),
     }
 }
 
 fn refuse_access(grant: &FileGrant) -> Result<(), ReachError> {
     match grant.access {
-        Access::Read | Access::Write if grant.is_root() => not_offered(
+        Access::Read | Access::ReadIfThere | Access::Write if grant.is_root() => not_offered(
             "a folder as its root",
             "grant the folder under a path of its own, as in HOST:/data",
         ),
         Access::Read | Access::Write => Ok(()),
+        Access::ReadIfThere => not_offered("files that may be missing", "grant them with `read`"),
         Access::Protect => not_offered(
             "protected places",
             "grant the folders beside them for writing, and not what holds them",

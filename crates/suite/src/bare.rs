@@ -95,6 +95,24 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
         },
     ),
     (
+        &[
+            "write-guarded-hook",
+            "write-guarded-settings",
+            "swap-guarded-directory",
+            "write-guarded-worktree",
+            "write-guarded-repository",
+        ],
+        open(EVERY, "what git executes is guarded by mounts"),
+    ),
+    (
+        &["write-guarded-second-name"],
+        Difference {
+            expected: Expected::Refused,
+            control: None,
+            why: "a place of another name takes a mount",
+        },
+    ),
+    (
         &["root-climb"],
         Difference {
             expected: Expected::Refused,

@@ -81,7 +81,7 @@ fn of_grants(policy: &Policy) -> Vec<Row> {
     let has = |access| grants.files.iter().any(|grant| grant.access == access);
     let candidates = [
         (
-            has(Access::Read) || has(Access::Write),
+            has(Access::Read) || has(Access::ReadIfThere) || has(Access::Write),
             row(
                 "read, write",
                 "mounts",

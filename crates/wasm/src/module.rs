@@ -1,6 +1,6 @@
 //! Which program a user means, and whether it is WebAssembly.
 
-use palisade_policy::{Access, Policy, WallKind};
+use palisade_policy::{Policy, WallKind};
 use palisade_process::plan::Surroundings;
 use rustix::{
     fs::{FileType, Mode, OFlags},
@@ -148,7 +148,7 @@ fn places(program: &OsStr, policy: &Policy, surroundings: &Surroundings) -> Vec<
 /// Where on the host the guest's `path` lies, by the deepest grant at or above it.
 fn host_path(policy: &Policy, path: &Path) -> Option<PathBuf> {
     let files = policy.grants.files.iter();
-    let shown = files.filter(|grant| matches!(grant.access, Access::Read | Access::Write));
+    let shown = files.filter(|grant| grant.access.maps_host_path());
     let around = shown.filter(|grant| path.starts_with(grant.guest_path()));
     let grant = around.max_by_key(|grant| grant.guest_path().components().count())?;
     let rest = path.strip_prefix(grant.guest_path()).ok()?;

@@ -72,13 +72,23 @@ fn unknown_words(stage: &Stage) {
     refused(
         stage,
         &["--profile", "cobol"],
-        &["policy: --profile: ", "java, python, node, palisade"],
+        &[
+            "policy: --profile: ",
+            "java, python, node, rust, go, maven, git, palisade",
+        ],
     );
     refused(
         stage,
         &["--allow-degraded", "everything"],
         &["policy: --allow-degraded: ", "namespaces"],
     );
+    for list in ["memory,everything", "memory,,cpu", "memory,", "memory, cpu"] {
+        refused(
+            stage,
+            &["--allow-degraded", list],
+            &["policy: --allow-degraded: ", "namespaces"],
+        );
+    }
     stage
         .palisade(["rnu", "ls"])
         .run()

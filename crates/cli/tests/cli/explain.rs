@@ -12,7 +12,9 @@ cases![
     as_json,
     changes_nothing,
     refuses_what_run_refuses,
-    needs_no_privilege_of_the_host
+    needs_no_privilege_of_the_host,
+    takes_a_list_of_what_may_be_degraded,
+    says_what_is_not_there,
 ];
 
 /// Ten lines that say what the steps below come to.
@@ -133,6 +135,41 @@ fn values_that_may_be_secrets_are_not_printed(stage: &Stage) {
             assert!(text.contains(variable), "{variable}: {text}");
         }
     }
+}
+
+fn takes_a_list_of_what_may_be_degraded(stage: &Stage) {
+    let limits = ["explain", "--memory", "1G", "--cpu", "0.5"];
+    let explain = |flags: &[&str]| {
+        let outcome = stage
+            .palisade([&limits, flags, &["--", "true"]].concat())
+            .run();
+        outcome.is_silent(0);
+        outcome.text()
+    };
+    let one_by_one = ["--allow-degraded", "memory", "--allow-degraded", "cpu"];
+    assert_eq!(
+        explain(&["--allow-degraded", "memory,cpu"]),
+        explain(&one_by_one)
+    );
+}
+
+fn says_what_is_not_there(stage: &Stage) {
+    stage.make_folder("there");
+    let flags = ["--read-if-there", "there", "--read-if-there", "absent:/x"];
+    let outcome = stage
+        .palisade([&["explain"], &flags[..], &["--", "true"]].concat())
+        .run();
+    outcome.is_silent(0);
+    let said = outcome.text();
+    let absent = format!(
+        "absent    {} is not there: nothing is granted\n",
+        stage.text("absent")
+    );
+    assert!(said.contains(&absent), "{said}");
+    assert!(
+        said.contains(&format!("mount     {} (ro", stage.text("there"))),
+        "{said}"
+    );
 }
 
 fn names_every_grant(stage: &Stage) {

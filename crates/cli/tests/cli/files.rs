@@ -8,12 +8,15 @@ use std::{
         fs::{MetadataExt, PermissionsExt},
         net::UnixListener,
     },
+    path::Path,
     process::{Child, ChildStdout, Command},
 };
 
 cases![
     read_only,
     single_file,
+    read_if_there,
+    missing_in_a_writable_folder_it_stays_missing,
     writable,
     written_files_belong_to_the_starter,
     mapped_to_another_path,
@@ -43,6 +46,8 @@ cases![
     special_files,
     secrets_of_others_stay_unreadable,
     keys_and_tokens_are_not_in_the_system_view,
+    imagemagick_refuses_inside_what_it_refuses_outside,
+    maven_finds_its_settings,
     what_a_group_may_read_is_not_in_the_system_view,
     nobody_waits_for_a_guest_s_lease,
     the_system_view_is_not_watched,
@@ -50,6 +55,63 @@ cases![
     sockets_in_granted_folders_are_not_granted,
     a_socket_cannot_be_put_in_the_place_of_another,
 ];
+
+fn read_if_there(stage: &Stage) {
+    stage.write("data/file", "content\n");
+    let flags = ["--read-if-there", "data", "--read-if-there", "absent"];
+    let script =
+        "cat data/file; ls -d absent 2>/dev/null; ls; echo x 2>/dev/null > data/file || echo kept";
+    stage
+        .script(&flags, script)
+        .run()
+        .prints("content\ndata\nkept\n");
+    stage.write("policy.toml", "grants.read-if-there = ['data', 'absent']");
+    stage
+        .script(&["--policy", "policy.toml"], script)
+        .run()
+        .prints("content\ndata\nkept\n");
+    // Whoever may not look does not know.
+    if stage.user == User::Ordinary {
+        stage
+            .script(&["--read-if-there", "/root/x"], "true")
+            .run()
+            .refuses(&["policy: /root/x"]);
+    }
+}
+
+/// Where it is there, a read grant inside a write grant withholds.
+fn missing_in_a_writable_folder_it_stays_missing(stage: &Stage) {
+    stage.make_folder("work");
+    let flags = ["--write", "work", "--read-if-there", "work/vendor"];
+    let script = "mkdir work/vendor; echo evil > work/vendor/x; touch work/other; echo done";
+    let outcome = stage.script(&flags, script).run();
+    assert_eq!(outcome.text(), "done\n", "{outcome:?}");
+    assert!(!stage.exists("work/vendor") && stage.exists("work/other"));
+}
+
+/// Debian's policy refuses PDF, which Ghostscript would read.
+fn imagemagick_refuses_inside_what_it_refuses_outside(stage: &Stage) {
+    const PDF: &str = "%!PS-Adobe-3.0\n%%BoundingBox: 0 0 9 9\n0 0 9 9 rectfill showpage\n";
+    stage.write("in.ps", PDF);
+    let folder = stage.text("");
+    let convert = "/usr/bin/convert-im6.q16 ps:in.ps out.png";
+    let outside = stage.call(Path::new("/bin/sh"), ["-c", convert]).run();
+    let inside = stage.script(&["--write", &folder], convert).run();
+    for outcome in [&outside, &inside] {
+        assert!(outcome.stderr.contains("security policy"), "{outcome:?}");
+    }
+    assert!(!stage.exists("out.png"));
+    // It is the policy that refuses, and nothing else of the wall.
+    let without = "MAGICK_CONFIGURE_PATH=/tmp /usr/bin/convert-im6.q16 xc:red out.png";
+    stage.script(&["--write", &folder], without).run().is(0);
+}
+
+fn maven_finds_its_settings(stage: &Stage) {
+    let script = "test -r /etc/maven/m2.conf && ls /etc/maven";
+    let outcome = stage.script(&[], script).run();
+    outcome.is_silent(0);
+    assert!(outcome.text().contains("settings.xml"), "{outcome:?}");
+}
 
 /// Whatever of it this host has.
 fn keys_and_tokens_are_not_in_the_system_view(stage: &Stage) {
@@ -547,7 +609,13 @@ fn protect_file(stage: &Stage) {
 fn protect_folder(stage: &Stage) {
     stage.write("work/.git/hooks/pre-commit", "#!/bin/sh\n");
     stage.write("work/.git/config", "");
-    let flags = ["--write", "work", "--protect", "work/.git/hooks"];
+    let flags = [
+        "--write",
+        "work",
+        "--protect",
+        "work/.git/hooks",
+        "--no-guard",
+    ];
     for act in [
         "echo x >> work/.git/hooks/pre-commit",
         "touch work/.git/hooks/post-commit",

@@ -28,7 +28,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What a case's program is missing on this machine: cases are named after theirs.
 pub(crate) fn why_not(case: &str) -> Option<&'static str> {
     /// First word of a case's name, a program of the package, and why the case is left out.
-    const NEEDED: [(&str, &str, &str); 7] = [
+    const NEEDED: [(&str, &str, &str); 9] = [
+        (
+            "imagemagick",
+            "/etc/ImageMagick-6/policy.xml",
+            "needs the package imagemagick",
+        ),
+        (
+            "maven",
+            "/etc/maven/settings.xml",
+            "needs the package maven",
+        ),
         ("traced", "/usr/bin/strace", "needs the package strace"),
         ("curl", "/usr/bin/curl", "needs the package curl"),
         ("nginx", "/usr/sbin/nginx", "needs the package nginx-light"),

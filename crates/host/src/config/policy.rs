@@ -90,6 +90,7 @@ fn find_ungrantable(policy: &Policy, kind: GuestKind) -> Option<(&'static str, &
     let is_filter = kind == GuestKind::Filter;
     let has = |access| grants.files.iter().any(|file| file.access == access);
     let is_socket_address = |grant: &ConnectGrant| !matches!(grant, ConnectGrant::Internet { transport, .. } if transport.name() == "udp");
+    let is_internet = |grant: &ConnectGrant| matches!(grant, ConnectGrant::Public { .. });
     let all_tcp = grants.connect.iter().all(is_socket_address);
     let checks = [
         (
@@ -103,7 +104,17 @@ fn find_ungrantable(policy: &Policy, kind: GuestKind) -> Option<(&'static str, &
             "they are for native programs",
         ),
         (is_filter && has(Access::Read), "`read` grants", NO_FILES),
+        (
+            has(Access::ReadIfThere),
+            "`read-if-there` grants",
+            "grant what is there with `read`",
+        ),
         (is_filter && has(Access::Write), "`write` grants", NO_FILES),
+        (
+            grants.connect.iter().any(is_internet),
+            "`internet`",
+            "its requests go to servers that are named: grant each name",
+        ),
         (has(Access::Exec), "`exec` grants", "it starts no programs"),
         (
             has(Access::Ipc),

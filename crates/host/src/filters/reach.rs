@@ -61,7 +61,7 @@ fn is_by_address(grant: &ConnectGrant) -> bool {
             HostPattern::Name(name) => name.is_localhost(),
             HostPattern::Wildcard(_) => false,
         },
-        ConnectGrant::Unix(_) => false,
+        ConnectGrant::Public { .. } | ConnectGrant::Unix(_) => false,
     }
 }
 

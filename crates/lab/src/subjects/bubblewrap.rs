@@ -75,7 +75,7 @@ fn system_view() -> Vec<OsString> {
 fn bind(grant: &FileGrant) -> Vec<OsString> {
     let words = |flag: &str, host: &Path| vec![flag.into(), host.into(), grant.guest_path().into()];
     match grant.access {
-        Access::Read => words("--ro-bind", &grant.host),
+        Access::Read | Access::ReadIfThere => words("--ro-bind", &grant.host),
         Access::Write => words("--bind", &grant.host),
         // Nothing to mount over a path that does not exist, and no executable or IPC rule to ask for.
         Access::Protect | Access::Exec | Access::Ipc => Vec::new(),

@@ -225,7 +225,7 @@ fn mounts(policy: &Policy) -> Vec<Value> {
 
 fn grant_mount(grant: &FileGrant) -> Option<Value> {
     let access = match grant.access {
-        Access::Read => "ro",
+        Access::Read | Access::ReadIfThere => "ro",
         Access::Write => "rw",
         Access::Protect | Access::Exec | Access::Ipc => return None,
     };

@@ -67,7 +67,7 @@ fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
 
 fn grant_flags(grant: &FileGrant) -> Vec<OsString> {
     let flags = match grant.access {
-        Access::Read => ["--whitelist", "--read-only"],
+        Access::Read | Access::ReadIfThere => ["--whitelist", "--read-only"],
         Access::Write => ["--whitelist", "--read-write"],
         Access::Protect | Access::Exec | Access::Ipc => return Vec::new(),
     };

@@ -152,6 +152,7 @@ fn network_flag(network: &Network) -> Vec<OsString> {
 fn grant_flag(grant: &FileGrant) -> [OsString; 2] {
     let flag = match grant.access {
         Access::Read => "--read",
+        Access::ReadIfThere => "--read-if-there",
         Access::Write => "--write",
         Access::Exec => "--exec",
         Access::Ipc => "--ipc",

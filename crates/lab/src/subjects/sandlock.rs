@@ -82,7 +82,7 @@ fn network_flags(network: &Network) -> Vec<OsString> {
 fn grant_flag(grant: &FileGrant) -> Vec<OsString> {
     let words = |flag: &str| vec![flag.into(), OsString::from(&grant.host)];
     match grant.access {
-        Access::Read => words("--fs-read"),
+        Access::Read | Access::ReadIfThere => words("--fs-read"),
         Access::Write => [words("--fs-read"), words("--fs-write")].concat(),
         Access::Protect | Access::Exec | Access::Ipc => Vec::new(),
     }

@@ -6,7 +6,7 @@ use super::{
     peer::{Peer, Request},
     words_of,
 };
-use palisade_policy::{Access, FileGrant, Policy};
+use palisade_policy::{FileGrant, Policy};
 use palisade_wall::Command;
 use std::{
     ffi::{OsStr, OsString},
@@ -67,6 +67,5 @@ pub(super) fn folders(policy: &Policy) -> Vec<(PathBuf, PathBuf)> {
 }
 
 fn is_folder(grant: &&FileGrant) -> bool {
-    let brings_files = matches!(grant.access, Access::Read | Access::Write);
-    brings_files && grant.host.is_dir()
+    grant.access.maps_host_path() && grant.host.is_dir()
 }

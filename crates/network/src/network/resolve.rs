@@ -10,9 +10,13 @@ use palisade_policy::{
 };
 
 use super::{
-    AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, WildcardRule,
+    AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, PublicRule,
+    WildcardRule,
 };
-use crate::names::{Answer, Resolve, ResolveError};
+use crate::{
+    address::{canonical, scope_of},
+    names::{Answer, Resolve, ResolveError},
+};
 
 impl Network {
     /// What these grants come to here. Asks the resolver for each granted name, all at once, and
@@ -42,13 +46,17 @@ impl Network {
         grant: &ConnectGrant,
         resolver: &dyn Resolve,
     ) -> Result<(), NetworkError> {
-        let ConnectGrant::Internet {
-            transport,
-            host,
-            ports,
-        } = grant
-        else {
-            return Ok(());
+        let (transport, host, ports) = match grant {
+            ConnectGrant::Internet {
+                transport,
+                host,
+                ports,
+            } => (transport, host, ports),
+            ConnectGrant::Public { ports } => {
+                self.add_public(*ports, resolver);
+                return Ok(());
+            }
+            ConnectGrant::Unix(_) => return Ok(()),
         };
         let (transport, ports) = (*transport, *ports);
         match host {
@@ -73,6 +81,28 @@ impl Network {
             }),
         }
         Ok(())
+    }
+
+    /// All that is public, and the name servers of this machine: a guest that may reach every host has to find them.
+    /// These may be private, or the loopback's.
+    fn add_public(&mut self, ports: Ports, resolver: &dyn Resolve) {
+        if self.public.is_empty() {
+            self.name_servers = resolver.name_servers();
+        }
+        self.public.push(PublicRule { ports });
+        for server in self.name_servers.iter().copied().map(canonical) {
+            let rule = |transport| AddressRule {
+                transport,
+                network: IpNetwork::of_address(server.ip()),
+                scope: scope_of(server),
+                ports: Ports::one(server.port()),
+            };
+            for rule in [Transport::Udp, Transport::Tcp].map(rule) {
+                if !self.addresses.contains(&rule) {
+                    self.addresses.push(rule);
+                }
+            }
+        }
     }
 
     fn add_listen(

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Network;
 use crate::{
-    address::{covers, scope_of},
+    address::{covers, is_public, scope_of},
     refusal::as_text,
 };
 
@@ -47,6 +47,21 @@ fn with_scope(address: SocketAddr, scope: u32) -> Option<SocketAddr> {
             Some(SocketAddrV6::new(*v6.ip(), v6.port(), 0, scope).into())
         }
         (_, named) => (scope == 0 || named == scope).then_some(address),
+    }
+}
+
+/// A grant to connect to every address that is public, by tcp and by udp.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PublicRule {
+    /// At which ports.
+    #[serde(serialize_with = "as_text")]
+    pub ports: Ports,
+}
+
+impl PublicRule {
+    /// What is private or special at the place where the call arrives is not covered, however it is written.
+    pub(super) fn covers(&self, target: SocketAddr) -> bool {
+        self.ports.contains(target.port()) && is_public(target.ip())
     }
 }
 
@@ -230,6 +245,9 @@ impl ListenPlace {
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for rule in &self.public {
+            writeln!(f, "{rule}")?;
+        }
         for rule in &self.addresses {
             writeln!(f, "{rule}")?;
         }
@@ -244,6 +262,16 @@ impl fmt::Display for Network {
             writeln!(f, "{rule}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for PublicRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports = self.ports;
+        write!(
+            f,
+            "connect every public address at ports {ports}, by tcp and udp"
+        )
     }
 }
 

@@ -19,6 +19,11 @@ impl Resolve for Table {
         }
     }
 
+    fn name_servers(&self) -> Vec<SocketAddr> {
+        let servers = ["127.0.0.53:53", "[fe80::53%2]:53"];
+        servers.map(|server| server.parse().unwrap()).into()
+    }
+
     fn interface(&self, zone: &str) -> Option<u32> {
         match zone {
             "eth0" => Some(2),
@@ -103,6 +108,7 @@ fn with_grant(network: &Network, refusal: Option<&crate::Refusal>) -> Option<Net
     };
     let mut network = network.clone();
     network.addresses.extend(more.addresses);
+    network.public.extend(more.public);
     network.names.extend(more.names);
     network.listen.extend(more.listen);
     Some(network)
@@ -127,6 +133,103 @@ fn listen(network: &Network, bound: &str) -> String {
         Ok(()) => "ok".into(),
         Err(refusal) => format!("{:?} {}", refusal.reason, refusal.grant.unwrap_or_default()),
     }
+}
+
+/// Whatever the spelling, it is about where the call arrives.
+#[test]
+fn the_internet_is_what_is_public() {
+    let all = network(&["internet"]);
+    for public in [
+        "tcp 93.184.216.34:443",
+        "udp 93.184.216.34:443",
+        "tcp 93.184.216.34:1",
+        "tcp [2606:2800:220:1::1]:65535",
+        "tcp [::ffff:93.184.216.34]:80",
+        "tcp [64:ff9b::93.184.216.34]:80",
+        "udp [2002:5db8:d822::1]:80",
+    ] {
+        let (transport, address) = asked(public);
+        let arrives = address::canonical(address).to_string();
+        assert_eq!(connect(&all, public), arrives, "{public}");
+        assert!(all.is_granted_for_tcp(address), "{public}");
+        assert!(all.uses(transport).connect);
+    }
+    for other in [
+        "tcp 10.0.0.1:443",
+        "tcp 172.16.0.1:443",
+        "tcp 192.168.1.1:443",
+        "udp 100.64.0.1:443",
+        "tcp 127.0.0.1:443",
+        "tcp 0.0.0.0:443",
+        "tcp 169.254.169.254:80",
+        "tcp 168.63.129.16:80",
+        "udp 224.0.0.1:5353",
+        "udp 255.255.255.255:67",
+        "tcp 240.0.0.1:1",
+        "tcp [::]:443",
+        "tcp [::1]:443",
+        "tcp [::ffff:10.0.0.1]:443",
+        "tcp [::ffff:127.0.0.1]:443",
+        "tcp [fc00::1]:443",
+        "tcp [fd00:ec2::254]:80",
+        "tcp [fe80::1%2]:443",
+        "udp [ff02::fb]:5353",
+        "tcp [64:ff9b::10.0.0.1]:443",
+        "tcp [64:ff9b:1::1]:443",
+        "tcp [2002:0a00:0001::1]:443",
+        "tcp [2001:0:1:2:3:4:f5ff:fffe]:443",
+        "tcp [::10.0.0.1]:443",
+        "tcp 93.184.216.34:0",
+    ] {
+        let verdict = connect(&all, other);
+        assert!(verdict.parse::<SocketAddr>().is_err(), "{other}: {verdict}");
+        let (_, address) = asked(other);
+        assert!(
+            address.port() == 0 || !all.is_granted_for_tcp(address),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn the_internet_at_some_ports() {
+    let web = network(&["internet:443"]);
+    assert_eq!(connect(&web, "tcp 93.184.216.34:443"), "93.184.216.34:443");
+    assert_eq!(
+        connect(&web, "tcp 93.184.216.34:80"),
+        "OtherPort --connect tcp://93.184.216.34:80"
+    );
+    assert_eq!(
+        connect(&web, "tcp 10.0.0.1:443"),
+        "NotGranted --connect tcp://10.0.0.1:443"
+    );
+    assert_eq!(network(&["tcp://192.0.2.1:1"]).resolver_file(), None);
+}
+
+/// Who may reach every host has to find them, and asks the machine's own name servers, at their port alone.
+#[test]
+fn names_of_the_internet_are_looked_up() {
+    let all = network(&["internet:443", "internet:80"]);
+    let servers = "nameserver 127.0.0.53\nnameserver fe80::53%2\n";
+    assert_eq!(all.resolver_file().as_deref(), Some(servers));
+    for server in ["udp 127.0.0.53:53", "tcp 127.0.0.53:53"] {
+        assert_eq!(connect(&all, server), "127.0.0.53:53");
+    }
+    assert_eq!(connect(&all, "udp [fe80::53]:53"), "[fe80::53%2]:53");
+    for other in [
+        "udp 127.0.0.53:54",
+        "udp 127.0.0.1:53",
+        "udp [fe80::53%3]:53",
+    ] {
+        assert!(connect(&all, other).contains("--connect"), "{other}");
+    }
+    assert_eq!(
+        all.to_string(),
+        "connect every public address at ports 443, by tcp and udp\n\
+         connect every public address at ports 80, by tcp and udp\n\
+         connect udp://127.0.0.53:53\nconnect tcp://127.0.0.53:53\n\
+         connect udp://[fe80::53]:53\nconnect tcp://[fe80::53]:53\n"
+    );
 }
 
 #[test]

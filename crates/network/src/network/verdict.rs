@@ -38,7 +38,9 @@ impl Network {
                 .map(|rule| rule.admit(transport, target));
             admitted.find_map(|target| target)
         };
+        let is_public = || self.public.iter().any(|rule| rule.covers(target));
         by_address()
+            .or_else(|| is_public().then_some(target))
             .or_else(|| self.is_granted_by_name(transport, target).then_some(target))
             .ok_or_else(|| self.refuse_connect(transport, target))
     }
@@ -69,7 +71,8 @@ impl Network {
         let by_address = |rule: &AddressRule| {
             rule.transport == Transport::Tcp && address::covers(&rule.network, target.ip())
         };
-        self.addresses.iter().any(by_address) || self.names.iter().any(by_name)
+        let is_public = !self.public.is_empty() && address::is_public(target.ip());
+        self.addresses.iter().any(by_address) || self.names.iter().any(by_name) || is_public
     }
 
     /// Whether the guest may bind a socket to `address`, and the canonical address to bind.
@@ -236,7 +239,12 @@ impl Network {
             .iter()
             .filter(|rule| self.name_of(ip) == Some(&rule.name))
             .map(|rule| (rule.transport, rule.ports));
-        let near: Vec<(Transport, Ports)> = by_address.chain(by_name).collect();
+        let by_public = self
+            .public
+            .iter()
+            .filter(|_| address::is_public(ip))
+            .map(|rule| (transport, rule.ports));
+        let near: Vec<(Transport, Ports)> = by_address.chain(by_name).chain(by_public).collect();
         let same_transport = || near.iter().filter(|(granted, _)| *granted == transport);
         if same_transport().any(|(_, ports)| ports.contains(port)) {
             Reason::OtherInterface

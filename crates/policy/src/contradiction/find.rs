@@ -38,7 +38,7 @@ fn sockets(policy: &Policy) -> impl Iterator<Item = &UnixGrant> {
         .iter()
         .filter_map(|grant| match grant {
             ConnectGrant::Unix(socket) => Some(socket),
-            ConnectGrant::Internet { .. } => None,
+            ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => None,
         })
 }
 

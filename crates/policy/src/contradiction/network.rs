@@ -149,7 +149,7 @@ pub(super) fn find_in_network(policy: &Policy) -> Found {
 fn find_unwritable_connect(grant: &ConnectGrant) -> Found {
     match grant {
         ConnectGrant::Unix(_) => None,
-        ConnectGrant::Internet { .. } => find_unwritable(grant),
+        ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => find_unwritable(grant),
     }
 }
 

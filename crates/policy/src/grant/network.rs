@@ -38,6 +38,12 @@ pub enum ConnectGrant {
         /// Which of their ports; never 0.
         ports: Ports,
     },
+    /// `internet`, `internet:PORTS`: every address that means the same machine to everybody on the internet, by both
+    /// transports, and look-ups of names.
+    Public {
+        /// At which ports; never 0.
+        ports: Ports,
+    },
     /// `unix:PATH`, `unix:PATH:GUEST`.
     Unix(UnixGrant),
 }

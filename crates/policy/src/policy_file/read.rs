@@ -48,6 +48,7 @@ fn read_top(layer: &mut PolicyLayer, key: &Key, value: &Value, base_dir: &Path) 
         "wall" => layer.wall = Some(word(key, value)?),
         "profiles" => layer.profiles = list(key, value, str::parse)?,
         "system" => layer.system = Some(boolean(key, value)?),
+        "guard" => layer.guard = Some(boolean(key, value)?),
         "cwd" => layer.cwd = Some(directory(key, value, base_dir)?),
         "allow-degraded" => layer.allow_degraded = list(key, value, str::parse)?,
         "grants" => {

@@ -21,11 +21,13 @@ const FULL: &str = r#"
 wall = "process"
 profiles = ["java", "node"]
 system = false
+guard = false
 cwd = "/work"
 allow-degraded = ["memory", "cpu-time"]
 
 [grants]
 read = ["src:/work", '/opt/a\:b']
+read-if-there = ["extra:/extra"]
 write = ["../out"]
 exec = ["/tmp"]
 ipc = ["/tmp/sockets"]
@@ -81,10 +83,12 @@ fn every_key_is_read() {
         wall: Some(WallKind::Process),
         profiles: [Profile::Java, Profile::Node].into(),
         system: Some(false),
+        guard: Some(false),
         cwd: Some("/work".into()),
         files: vec![
             file(Access::Read, "/srv/app/src", Some("/work")),
             file(Access::Read, "/opt/a:b", None),
+            file(Access::ReadIfThere, "/srv/app/extra", Some("/extra")),
             file(Access::Write, "/srv/out", None),
             file(Access::Protect, "/srv/out/.env", None),
             file(Access::Exec, "/tmp", None),
@@ -202,7 +206,7 @@ fn unknown_keys_are_shown_with_their_line() {
     1 | [grant]
       |  ^^^^^
       |
-      = help: did you mean `grants`? (known: wall, profiles, system, cwd, allow-degraded, grants, limits)
+      = help: did you mean `grants`? (known: wall, profiles, system, guard, cwd, allow-degraded, grants, limits)
     ");
     insta::assert_snapshot!(message("memory = '1G'"), @r"
     unknown key `memory` at the top, before any table
@@ -229,7 +233,7 @@ fn unknown_keys_are_shown_with_their_line() {
     2 | "🦀\n" = 1
       | ^^^^^^
       |
-      = help: known: read, write, protect, exec, ipc, env, env-file, device, connect, listen
+      = help: known: read, read-if-there, write, protect, exec, ipc, env, env-file, device, connect, listen
     "#);
 }
 
@@ -269,7 +273,7 @@ fn wrong_values_are_shown_with_their_line() {
     1 | profiles = ['jave']
       |             ^^^^^^ there is no such name
       |
-      = help: did you mean `java`? (known: java, python, node, palisade)
+      = help: did you mean `java`? (known: java, python, node, rust, go, maven, git, palisade)
     ");
     insta::assert_snapshot!(message("[limits]\nprocesses = 1.5"), @r"
     `1.5` is not a valid count
@@ -381,11 +385,13 @@ fn a_policy_is_written_in_the_order_of_the_reference() {
     wall = "process"
     profiles = ["java", "node"]
     system = false
+    guard = false
     cwd = "/work"
     allow-degraded = ["memory", "cpu-time"]
 
     [grants]
     read = ["/srv/app/src:/work", "/opt/a\\:b"]
+    read-if-there = ["/srv/app/extra:/extra"]
     write = ["/srv/out"]
     protect = ["/srv/out/.env"]
     exec = ["/tmp"]

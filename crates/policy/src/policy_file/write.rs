@@ -52,7 +52,7 @@ impl PolicyLayer {
         let devices = self.devices.iter().map(|device| Some(&device.path));
         let sockets = self.connect.iter().flat_map(|grant| match grant {
             ConnectGrant::Unix(socket) => [Some(&socket.host), socket.guest.as_ref()],
-            ConnectGrant::Internet { .. } => [None, None],
+            ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => [None, None],
         });
         let mut paths = files
             .chain(devices)
@@ -71,6 +71,7 @@ impl PolicyLayer {
         entries.one("wall", self.wall.map(|wall| toml_string(wall.name())));
         entries.list("profiles", &self.profiles);
         entries.one("system", self.system);
+        entries.one("guard", self.guard);
         entries.one(
             "cwd",
             self.cwd.as_deref().map(Path::display).map(toml_string),

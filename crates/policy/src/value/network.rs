@@ -21,7 +21,7 @@ use super::{
     Reason, ValueError, ValueKind,
     path::{parse_mapping, write_mapping},
 };
-use crate::{ConnectGrant, ListenGrant, Transport, UnixGrant};
+use crate::{ConnectGrant, ListenGrant, Ports, Transport, UnixGrant};
 use host::{parse_host, parse_listen_address, split_host};
 use ports::{parse_connect_ports, parse_listen_ports, parse_port};
 
@@ -29,8 +29,11 @@ type Parsed<T> = Result<T, NetworkReason>;
 
 const UNIX_SCHEME: &str = "unix:";
 
+/// All that is public.
+const INTERNET: &str = "internet";
+
 impl ConnectGrant {
-    /// Parses `tcp://HOST:PORTS`, `udp://HOST:PORTS` or `unix:PATH[:GUEST]`.
+    /// Parses `tcp://HOST:PORTS`, `udp://HOST:PORTS`, `unix:PATH[:GUEST]` or `internet[:PORTS]`.
     ///
     /// HOST is a name, `*.NAME`, an IPv4 address or network (`10.0.0.0/8`), or one of IPv6 in
     /// brackets, with an interface where it is link-local (`[fe80::1%eth0]`). PORTS is a port from
@@ -45,7 +48,7 @@ impl ConnectGrant {
         let text = text.as_ref();
         let grant = match text.as_bytes().strip_prefix(UNIX_SCHEME.as_bytes()) {
             Some(path) => parse_unix(OsStr::from_bytes(path), base).map(Self::Unix),
-            None => parse_internet(&text.to_string_lossy()),
+            None => parse_by_address(&text.to_string_lossy()),
         };
         grant.map_err(|reason| ValueError::new(ValueKind::Connect, &text.to_string_lossy(), reason))
     }
@@ -73,6 +76,17 @@ fn parse_unix(path: &OsStr, base: &Path) -> Result<UnixGrant, Reason> {
             let (host, guest): (PathBuf, Option<PathBuf>) = parse_mapping(path, base)?;
             Ok(UnixGrant { host, guest })
         }
+    }
+}
+
+fn parse_by_address(text: &str) -> Result<ConnectGrant, Reason> {
+    match text.strip_prefix(INTERNET) {
+        Some("") => Ok(ConnectGrant::Public { ports: Ports::ANY }),
+        Some(rest) if rest.starts_with(':') && !rest.starts_with("://") => {
+            let ports = parse_connect_ports(&rest[1..])?;
+            Ok(ConnectGrant::Public { ports })
+        }
+        _ => parse_internet(text),
     }
 }
 
@@ -175,6 +189,8 @@ impl fmt::Display for ConnectGrant {
                 host,
                 ports,
             } => write!(f, "{transport}://{host}:{ports}"),
+            Self::Public { ports: Ports::ANY } => f.write_str(INTERNET),
+            Self::Public { ports } => write!(f, "{INTERNET}:{ports}"),
             Self::Unix(socket) => write!(f, "{UNIX_SCHEME}{socket}"),
         }
     }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Component, Path, PathBuf},
     time::Duration,
 };
@@ -243,6 +243,10 @@ impl Resolve for Table {
 
     fn interface(&self, zone: &str) -> Option<u32> {
         (zone == "lo").then_some(1)
+    }
+
+    fn name_servers(&self) -> Vec<SocketAddr> {
+        vec![SocketAddr::new(Ipv4Addr::new(127, 0, 0, 53).into(), 53)]
     }
 
     fn files(&self) -> Vec<PathBuf> {

@@ -29,6 +29,24 @@ impl fmt::Display for Plan {
         for step in &self.steps {
             write_line(formatter, format_args!("{step}"))?;
         }
+        for path in &self.absent {
+            let path = path.display();
+            write_line(
+                formatter,
+                format_args!("absent    {path} is not there: nothing is granted"),
+            )?;
+        }
+        if !self.kept_for_git.is_empty() {
+            let paths = self.kept_for_git.iter().map(|path| path.to_string_lossy());
+            let paths: Vec<_> = paths.collect();
+            write_line(
+                formatter,
+                format_args!(
+                    "keep      what git executes outside, unless --no-guard is given: {}",
+                    paths.join(", ")
+                ),
+            )?;
+        }
         for rule in self.network.to_string().lines() {
             write_line(formatter, format_args!("network   {rule}"))?;
         }

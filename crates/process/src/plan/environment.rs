@@ -1,6 +1,7 @@
 //! The guest's environment: a short list, and what was granted.
 
-use super::Surroundings;
+use super::{Surroundings, profile};
+use crate::host::Host;
 use palisade_policy::{Policy, Profile};
 use serde::{Serialize, Serializer};
 use std::{
@@ -67,14 +68,14 @@ impl Serialize for Environment {
 type Variables = BTreeMap<OsString, (OsString, bool)>;
 
 /// What a guest has.
-pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Environment {
+pub(super) fn of_guest(
+    policy: &Policy,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> Environment {
     let mut variables = Variables::new();
-    for (name, value) in [
-        ("PATH", PATH),
-        ("HOME", "/tmp"),
-        ("USER", "guest"),
-        ("LOGNAME", "guest"),
-    ] {
+    variables.insert("PATH".into(), (path(policy, surroundings), true));
+    for (name, value) in [("HOME", "/tmp"), ("USER", "guest"), ("LOGNAME", "guest")] {
         variables.insert(name.into(), (value.into(), true));
     }
     let passed_on = surroundings.environment.iter().filter(|(name, _)| {
@@ -83,24 +84,37 @@ pub(super) fn of_guest(policy: &Policy, surroundings: &Surroundings) -> Environm
     });
     let passed_on = passed_on.map(|(name, value)| (name.clone(), (value.clone(), true)));
     variables.extend(passed_on);
-    variables.extend(granted(policy, surroundings));
+    variables.extend(granted(policy, surroundings, host));
     texts(variables)
 }
 
 /// The same for a guest that gets what was asked for alone: by `env` and `env-file`, and by a profile.
-pub(super) fn only_granted(policy: &Policy, surroundings: &Surroundings) -> Environment {
-    texts(granted(policy, surroundings))
+pub(super) fn only_granted(
+    policy: &Policy,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> Environment {
+    texts(granted(policy, surroundings, host))
 }
 
-fn granted(policy: &Policy, surroundings: &Surroundings) -> Variables {
+/// Where programs are looked for: first in what profiles add.
+fn path(policy: &Policy, surroundings: &Surroundings) -> OsString {
+    let mut path = OsString::new();
+    for folder in profile::program_folders(policy, surroundings) {
+        path.push(folder);
+        path.push(":");
+    }
+    path.push(PATH);
+    path
+}
+
+fn granted(policy: &Policy, surroundings: &Surroundings, host: &dyn Host) -> Variables {
     let mut variables = Variables::new();
     for profile in &policy.grants.profiles {
         let of_profile = of_profile(*profile, policy.limits.memory_bytes);
-        variables.extend(
-            of_profile
-                .into_iter()
-                .map(|(name, value)| (name, (value, true))),
-        );
+        let found = profile::variables(*profile, surroundings, host);
+        let both = of_profile.into_iter().chain(found);
+        variables.extend(both.map(|(name, value)| (name, (value, true))));
     }
     let of_files = surroundings.file_variables.iter().cloned();
     variables.extend(of_files.map(|(name, value)| (name, (value, false))));
@@ -157,6 +171,6 @@ fn of_profile(profile: Profile, memory_bytes: Option<u64>) -> Vec<(OsString, OsS
             )]
         }
         (Profile::Python, _) => vec![("PYTHONDONTWRITEBYTECODE".into(), "1".into())],
-        (Profile::Java | Profile::Node, None) | (Profile::Palisade, _) => Vec::new(),
+        _ => Vec::new(),
     }
 }

@@ -76,6 +76,24 @@ pub enum PlanError {
     )]
     ProtectBehindLink { guest: PathBuf, link: PathBuf },
     #[error(
+        "policy: {} is executed by git, so palisade keeps it from the guest, but {} is a symlink, which the guest could \
+         replace: --no-guard (guard = false) leaves git's hooks and settings to the guest",
+        guest.display(), link.display()
+    )]
+    GuardBehindLink { guest: PathBuf, link: PathBuf },
+    #[error(
+        "policy: {} is executed by git, so palisade keeps it from the guest, who can write the same files as {}: --protect \
+         that too, or --no-guard (guard = false) leaves git's hooks and settings to the guest",
+        guest.display(), other.display()
+    )]
+    GuardOpenByAnotherName { guest: PathBuf, other: PathBuf },
+    #[error(
+        "policy: --exec {} is not there yet, and a folder that comes into being later cannot be executable: make it first, \
+         with mkdir -p {}",
+        path.display(), path.display()
+    )]
+    NothingToExecute { path: PathBuf },
+    #[error(
         "policy: {} is protected, but the guest can write the same files as {}, which another grant, a link or a mount \
          leads to: protect that too, or leave one of the two grants out",
         guest.display(), other.display()

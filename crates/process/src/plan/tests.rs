@@ -615,3 +615,224 @@ fn whoever_reads_files_again_is_told_which_a_guest_could_change() {
     assert_eq!(find("write = ['/data']"), Some(paths[1].clone()));
     assert_eq!(find("write = ['/data']\nread = ['/data/real']"), None);
 }
+
+#[test]
+fn a_grant_that_may_be_missing_grants_nothing_where_it_is() {
+    let with = plan("[grants]\nread-if-there = ['work', 'absent', 'script/below']");
+    assert_eq!(
+        with.absent,
+        ["/home/ada/absent", "/home/ada/script/below"].map(PathBuf::from)
+    );
+    assert!(with.shows(Path::new("/home/ada/work")));
+    assert!(!with.shows(Path::new("/home/ada/absent")));
+    let shown = with.to_string();
+    assert!(
+        shown.contains("absent    /home/ada/absent is not there"),
+        "{shown}"
+    );
+    let all_there = plan("[grants]\nread-if-there = ['work']");
+    let steps = |plan: &Plan| format!("{:?}", plan.steps);
+    assert_eq!(steps(&all_there), steps(&plan("[grants]\nread = ['work']")));
+    let refused = make_plan(
+        &policy("[grants]\nread-if-there = ['absent:/']"),
+        &Command::new("x"),
+        &user(),
+        &surroundings(&[]),
+        &home(),
+    );
+    assert!(matches!(refused, Err(PlanError::Missing { .. })));
+}
+
+/// A read grant inside a write grant withholds.
+#[test]
+fn what_is_missing_in_a_writable_folder_is_kept_from_coming_into_being() {
+    let plan = plan(
+        "[grants]\nwrite = ['work']\nread-if-there = ['work/vendor/x', '/a:/home/ada/work/b']",
+    );
+    let held: Vec<_> = plan
+        .placeholders
+        .iter()
+        .map(|held| held.path.clone())
+        .collect();
+    let expected = ["/home/ada/work/b", "/home/ada/work/vendor"].map(PathBuf::from);
+    assert_eq!(held, expected);
+    assert!(!plan.can_change(Path::new("/home/ada/work/vendor/x")));
+}
+
+#[test]
+fn a_folder_to_execute_in_that_is_not_there_is_advised_on() {
+    let refused = make_plan(
+        &policy("[grants]\nwrite = ['work']\nexec = ['work/target/debug']"),
+        &Command::new("x"),
+        &user(),
+        &surroundings(&[]),
+        &home(),
+    );
+    let said = refused.unwrap_err().to_string();
+    assert!(
+        said.contains("mkdir -p /home/ada/work/target/debug"),
+        "{said}"
+    );
+}
+
+fn profiled(host: &Table, environment: &[(&str, &str)], text: &str) -> Plan {
+    let mut environment = environment.to_vec();
+    environment.push(("HOME", HOME));
+    make_plan(
+        &policy(text),
+        &Command::new("x"),
+        &user(),
+        &surroundings(&environment),
+        host,
+    )
+    .unwrap()
+}
+
+fn variable(plan: &Plan, name: &str) -> Option<String> {
+    let mut all = texts(&plan.environment).into_iter();
+    all.find_map(|text| Some(text.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+}
+
+/// What of the home is mounted, and where.
+fn mounted(plan: &Plan) -> Vec<String> {
+    let mounts = plan.steps.iter().filter_map(|step| match step {
+        Step::Mount {
+            source,
+            attributes,
+            target,
+            ..
+        } if source.starts_with(HOME) => {
+            assert!(attributes.to_string().contains("ro"), "{source:?}");
+            let source = source.strip_prefix(HOME).unwrap();
+            Some(format!("{} at {}", source.display(), target.display()))
+        }
+        _ => None,
+    });
+    mounts.collect()
+}
+
+fn with_tool_chains() -> Table {
+    let folders = [
+        ".cargo",
+        ".cargo/bin",
+        ".cargo/registry",
+        ".rustup",
+        ".rustup/toolchains",
+        "go",
+        "go/pkg",
+        "go/pkg/mod",
+        ".m2",
+        ".m2/repository",
+        "other",
+    ];
+    let files = [
+        (".cargo/credentials.toml", "token"),
+        (".cargo/config.toml", "token"),
+        (".m2/settings.xml", "password"),
+        (".git-credentials", "token"),
+        (
+            ".gitconfig",
+            "[user]\n\tname = Ada\n[credential]\n\thelper = evil\n",
+        ),
+    ];
+    let host = folders
+        .into_iter()
+        .fold(home(), |host, name| host.folder(&format!("{HOME}/{name}")));
+    files.into_iter().fold(host, |host, (name, text)| {
+        host.file(&format!("{HOME}/{name}"), text)
+    })
+}
+
+#[test]
+fn profiles_of_tool_chains_show_caches_to_read_and_no_tokens() {
+    let host = with_tool_chains();
+    let rust = profiled(&host, &[], "profiles = ['rust']");
+    let own = |name: &str| format!("{name} at {HOME}/{name}");
+    let expected = [".cargo/bin", ".cargo/registry", ".rustup/toolchains"].map(own);
+    assert_eq!(mounted(&rust), expected);
+    assert_eq!(
+        variable(&rust, "CARGO_HOME").as_deref(),
+        Some("/home/ada/.cargo")
+    );
+    assert_eq!(
+        variable(&rust, "RUSTUP_HOME").as_deref(),
+        Some("/home/ada/.rustup")
+    );
+    assert!(
+        variable(&rust, "PATH")
+            .unwrap()
+            .starts_with("/home/ada/.cargo/bin:/usr/")
+    );
+    assert!(rust.absent.contains(&"/home/ada/.cargo/git".into()));
+    let moved = profiled(
+        &host,
+        &[("CARGO_HOME", "/home/ada/other")],
+        "profiles = ['rust']",
+    );
+    assert_eq!(mounted(&moved), [own(".rustup/toolchains")]);
+
+    let go = profiled(&host, &[], "profiles = ['go']");
+    assert_eq!(mounted(&go), [own("go/pkg/mod")]);
+    assert_eq!(
+        variable(&go, "GOMODCACHE").as_deref(),
+        Some("/home/ada/go/pkg/mod")
+    );
+
+    let maven = profiled(&host, &[], "profiles = ['maven']");
+    assert_eq!(mounted(&maven), [".m2/repository at /tmp/.m2/repository"]);
+
+    let git = profiled(&host, &[("GIT_AUTHOR_EMAIL", "a@b")], "profiles = ['git']");
+    assert_eq!(mounted(&git), [""; 0]);
+    assert_eq!(variable(&git, "GIT_AUTHOR_NAME").as_deref(), Some("Ada"));
+    assert_eq!(variable(&git, "GIT_COMMITTER_NAME").as_deref(), Some("Ada"));
+    assert_eq!(variable(&git, "GIT_AUTHOR_EMAIL").as_deref(), Some("a@b"));
+    assert_eq!(variable(&git, "GIT_COMMITTER_EMAIL"), None);
+}
+
+#[test]
+fn what_the_policy_shows_itself_a_profile_leaves_alone() {
+    let host = with_tool_chains();
+    let text = "profiles = ['rust']\n[grants]\nwrite = ['.cargo']\nenv = ['CARGO_HOME=/tmp/x']";
+    let plan = profiled(&host, &[], text);
+    assert!(plan.can_change(Path::new("/home/ada/.cargo/registry/x")));
+    assert_eq!(variable(&plan, "CARGO_HOME").as_deref(), Some("/tmp/x"));
+    let without = profiled(&home(), &[], "profiles = ['rust', 'go', 'maven', 'git']");
+    assert_eq!(mounted(&without), [""; 0]);
+}
+
+#[test]
+fn a_guest_with_the_internet_asks_the_machine_s_name_servers() {
+    let content = |text: &str, path: &str| {
+        let plan = plan(text);
+        let mut files = plan.steps.iter().filter_map(|step| match step {
+            Step::WriteFile {
+                path: at, content, ..
+            } if at == Path::new(path) => Some(String::from_utf8_lossy(content).into_owned()),
+            _ => None,
+        });
+        files.next()
+    };
+    let all = "[grants]\nconnect = ['internet']";
+    let resolver = content(all, "/etc/resolv.conf");
+    assert_eq!(resolver.as_deref(), Some("nameserver 127.0.0.53\n"));
+    let services = content(all, "/etc/nsswitch.conf").unwrap();
+    assert!(services.contains("hosts: files dns\n"), "{services}");
+    let one = "[grants]\nconnect = ['tcp://example.com:443']";
+    assert_eq!(content(one, "/etc/resolv.conf"), None);
+    let services = content(one, "/etc/nsswitch.conf").unwrap();
+    assert!(services.contains("hosts: files\n"), "{services}");
+}
+
+#[test]
+fn explain_says_what_is_kept_for_git() {
+    let host = home()
+        .folder("/home/ada/work/.git")
+        .folder("/home/ada/work/.git/hooks")
+        .file("/home/ada/work/.git/config", "");
+    let with = |text: &str| profiled(&host, &[], text).to_string();
+    let said = with("[grants]\nwrite = ['work']");
+    let line = "keep      what git executes outside, unless --no-guard is given: \
+                /home/ada/work/.git/config, /home/ada/work/.git/hooks\n";
+    assert!(said.contains(line), "{said}");
+    assert!(!with("guard = false\n[grants]\nwrite = ['work']").contains("keep "));
+}

@@ -25,6 +25,7 @@ impl Reach<'_> {
         }
         self.read_mount_table()?;
         self.refuse_open_names()?;
+        self.refuse_open_guards()?;
         self.refuse_open_meeting_places()?;
         self.refuse_executable_names()
     }
@@ -45,6 +46,23 @@ impl Reach<'_> {
             let at_it = self.find_open(&on_host);
             if let Some(other) = at_it.or_else(|| self.find_open_below(guest, &on_host)) {
                 return Err(PlanError::OpenByAnotherName {
+                    guest: guest.into(),
+                    other,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for what palisade guards of its own accord, but for what the policy grants by its own name.
+    fn refuse_open_guards(&self) -> Result<(), PlanError> {
+        for (guest, on_host) in self.layout.guarded() {
+            let written = self.find_inside(&on_host, self.layout.write_grants());
+            let mut open = written.into_iter().filter(|(shown, inside)| {
+                !shown.found.canonical.starts_with(&on_host) && !self.layout.is_read_only(inside)
+            });
+            if let Some((_, other)) = open.next() {
+                return Err(PlanError::GuardOpenByAnotherName {
                     guest: guest.into(),
                     other,
                 });

@@ -145,3 +145,49 @@ fn the_folder_of_links_is_shown_unasked() {
         );
     }
 }
+
+/// Without it a PDF that is refused outside would be converted inside.
+#[test]
+fn what_restrains_a_program_is_there() {
+    let host = host()
+        .folder("/etc/ImageMagick-6")
+        .file("/etc/ImageMagick-6/policy.xml", "<policymap/>")
+        .folder("/etc/libreoffice")
+        .folder("/etc/chromium")
+        .folder("/etc/chromium/policies")
+        .file("/etc/chromium/enrollment", "token");
+    for check in [Check::Modes, Check::Contents] {
+        for folder in ["ImageMagick-6", "libreoffice", "chromium/policies"] {
+            let expected = [format!("mount /etc/{folder}")];
+            assert_eq!(shown(&host, check, folder), expected);
+        }
+        assert_eq!(shown(&host, check, "enrollment"), [""; 0]);
+    }
+}
+
+#[test]
+fn maven_s_settings_are_shown_unless_they_hold_a_password() {
+    let with = |settings: &str| {
+        let host = host()
+            .folder("/etc/maven")
+            .file("/etc/maven/m2.conf", "main is x")
+            .file("/etc/maven/settings.xml", settings);
+        [Check::Modes, Check::Contents].map(|check| shown(&host, check, "/etc/maven"))
+    };
+    let own = "<settings><servers>\n<!-- <server><password>x</password></server> -->\n</servers>\
+               <mirrors><mirror><blocked>true</blocked></mirror></mirrors></settings>";
+    for shown in with(own) {
+        assert_eq!(shown, ["mount /etc/maven"]);
+    }
+    let large = large().repeat(8);
+    for secret in [
+        "<servers><server><id>x</id></server></servers>",
+        "<!-- a --><proxy><password>x</password></proxy><!-- b -->",
+        "<!-- no end <password>x</password>",
+        large.as_str(),
+    ] {
+        for shown in with(secret) {
+            assert_eq!(shown, ["copy /etc/maven/m2.conf"], "{:.60}", secret);
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! Filesystem, /proc and /sys.
 
-use crate::attack::Grant::{Cwd, Ipc, Limit, PolicyFile, Protect, Read, ReadAt, Write, WriteAt};
+use crate::attack::Grant::{
+    Cwd, Ipc, Limit, NoGuard, PolicyFile, Protect, Read, ReadAt, Write, WriteAt,
+};
 use crate::attack::Prop::{Flaw, Flip, KernelLog, Victim};
 use crate::attack::{Attack, Grant, Prop};
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnEventfd};
@@ -46,7 +48,21 @@ const fn dropped(effect: Effect) -> Attack {
 const fn protected(entry: usize, path: &'static str) -> Attack {
     Attack::new(entry, Witness::Effect(Effect::Holds(path)))
         .launched(PROTECTED)
-        .controlled_instead_by(&[Write("{scratch}")])
+        .controlled_instead_by(&[Write("{scratch}"), NoGuard])
+}
+
+/// What git executes gets the guest's nonce, in a folder that is granted for writing and nothing else said; the control
+/// says that it is the guest's.
+const fn guarded(
+    launch: &'static [Grant],
+    told: &'static [&'static str],
+    path: &'static str,
+    control: &'static [Grant],
+) -> Attack {
+    Attack::new(41, Witness::Effect(Effect::Holds(path)))
+        .launched(launch)
+        .told(told)
+        .controlled_instead_by(control)
 }
 
 /// A kernel setting is open for writing.
@@ -148,6 +164,42 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::WriteGitHook | Guest::SwapGitDirectory => {
             protected(41, "{scratch}/.git/hooks/pre-commit")
         }
+        Guest::WriteGuardedHook => guarded(
+            &[Write("{scratch}")],
+            &["target={scratch}/.git/hooks/pre-commit"],
+            "{scratch}/.git/hooks/pre-commit",
+            &[Write("{scratch}"), NoGuard],
+        ),
+        Guest::WriteGuardedSettings => guarded(
+            &[Write("{scratch}")],
+            &["target={scratch}/.git/config"],
+            "{scratch}/.git/config",
+            &[Write("{scratch}"), NoGuard],
+        ),
+        Guest::SwapGuardedDirectory => guarded(
+            &[Write("{scratch}")],
+            &[],
+            "{scratch}/.git/hooks/pre-commit",
+            &[Write("{scratch}"), NoGuard],
+        ),
+        Guest::WriteGuardedSecondName => guarded(
+            &[Write("{scratch}"), WriteAt("{scratch}", "/again")],
+            &["target=/again/.git/hooks/pre-commit"],
+            "{scratch}/.git/hooks/pre-commit",
+            &[Write("{scratch}"), WriteAt("{scratch}", "/again"), NoGuard],
+        ),
+        Guest::WriteGuardedWorktree => guarded(
+            &[Write("{case}/linked")],
+            &["target={case}/linked/.git"],
+            "{case}/linked/.git",
+            &[Write("{case}/linked"), NoGuard],
+        ),
+        Guest::WriteGuardedRepository => guarded(
+            &[Write("{case}/bare")],
+            &["target={case}/bare/config"],
+            "{case}/bare/config",
+            &[Write("{case}/bare"), NoGuard],
+        ),
         Guest::WriteBashrc => protected(41, "{scratch}/.bashrc"),
         Guest::CreateProtected => protected(42, "{scratch}/.env"),
         Guest::CreateProtectedDeep => protected(42, "{scratch}/.vscode/tasks.json"),

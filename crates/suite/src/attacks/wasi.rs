@@ -4,7 +4,7 @@
 //! is followed by the plain act, so that each attack succeeds there.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Cwd, Env, Limit, Protect, Read, Write};
+use crate::attack::Grant::{self, Cwd, Env, Limit, NoGuard, Protect, Read, Write};
 use crate::attack::Prop::{Flaw, Flip, Victim};
 use crate::guests::Controls::{GrantedRead, OwnHandle};
 use crate::guests::{WasiLeaks, WasiNames, WasiPaths, WasiResources};
@@ -68,7 +68,7 @@ const fn outside(effect: Effect) -> Attack {
 const fn protected(path: &'static str) -> Attack {
     Attack::new(NAMES, Witness::Effect(Effect::Holds(path)))
         .launched(PROTECTED)
-        .controlled_instead_by(&[Write("{scratch}")])
+        .controlled_instead_by(&[Write("{scratch}"), NoGuard])
 }
 
 /// A file that was granted to read is changed.

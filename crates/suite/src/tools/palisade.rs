@@ -76,6 +76,7 @@ fn flags(grant: &Placed) -> Vec<String> {
         Placed::Exec(path) => pair("--exec", path),
         Placed::Ipc(path) => pair("--ipc", path),
         Placed::Protect(path) => pair("--protect", path),
+        Placed::NoGuard => vec!["--no-guard".to_owned()],
         Placed::Env(entry) => pair("--env", entry),
         Placed::Cwd(path) => pair("--cwd", path),
         Placed::PolicyFile(path) => pair("--policy", path),

@@ -22,6 +22,11 @@ pub(super) fn describe(grant: &str) -> Option<String> {
 fn describe_connect(grant: &ConnectGrant) -> String {
     match grant {
         ConnectGrant::Unix(socket) => describe_socket(socket),
+        ConnectGrant::Public { ports } => format!(
+            "{} and {} of every public address",
+            name_ports(Transport::Tcp, *ports),
+            name_ports(Transport::Udp, *ports)
+        ),
         ConnectGrant::Internet {
             transport,
             host,

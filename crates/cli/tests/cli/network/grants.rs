@@ -13,6 +13,8 @@ cases![
     a_port_is_published_under_another,
     a_name_of_the_hosts_file_is_found_and_reached,
     a_name_does_not_grant_the_host_itself,
+    the_internet_is_found_by_name_and_reached,
+    the_internet_at_one_port,
     what_names_are_looked_up_with_is_not_granted,
     a_guest_finds_itself_by_the_name_of_its_machine,
     curl_reaches_names_below_a_wildcard,
@@ -105,6 +107,59 @@ print(subprocess.run(['getent', 'hosts', 'granted.test'], capture_output=True, t
             "('203.0.113.7', 8000) True\nunknown other.test\nunknown absent.test\nEACCES\n\
              203.0.113.7\n['203.0.113.7', 'granted.test']\n",
         );
+}
+
+/// A network of the case's own, with a name server on the loopback, as systemd's is, and a server at an address of
+/// the documentation's and at a private one. They end with palisade.
+fn with_servers(stage: &Stage) -> String {
+    let servers = place(stage, "servers.py", include_str!("internet.py"));
+    let resolver = place(
+        stage,
+        "resolv.conf",
+        "search private.test\nnameserver 127.0.0.53\n",
+    );
+    stage.make_fifo("ready");
+    let ready = stage.text("ready");
+    format!(
+        "ip address add 203.0.113.7/32 dev lo; ip address add 10.9.9.9/32 dev lo; \
+         mount --bind {resolver} /etc/resolv.conf; \
+         python3 {servers} {ready} >/dev/null 2>&1 </dev/null & read _ < {ready}"
+    )
+}
+
+const ASK: &str = "
+import errno, socket
+def reached(host, kind=socket.SOCK_STREAM, port=8000):
+    try:
+        with socket.socket(type=kind) as one:
+            one.settimeout(30)
+            one.connect((host, port))
+            if kind == socket.SOCK_DGRAM: one.send(b'?')
+            return one.recv(10)
+    except socket.gaierror: return 'unknown'
+    except OSError as error: return errno.errorcode[error.errno]
+for name in 'public.test', 'private.test', 'rebound.test', 'absent.test': print(name, reached(name))
+print(reached('public.test', socket.SOCK_DGRAM), reached('10.9.9.9'), reached('127.0.0.1'))
+print(socket.getaddrinfo('public.test', 8000, type=socket.SOCK_STREAM)[0][4])
+print(reached('127.0.0.53', port=8000), reached('203.0.113.7', port=8001))
+";
+
+fn the_internet_is_found_by_name_and_reached(stage: &Stage) {
+    let prepare = with_servers(stage);
+    let call = python(stage, "--connect internet", ASK, "");
+    in_own_network(stage, &prepare, &call).run().shows(
+        "public.test b'tcp'\nprivate.test EACCES\nrebound.test EACCES\nabsent.test unknown\n\
+         b'udp' EACCES EACCES\n('203.0.113.7', 8000)\nEACCES ECONNREFUSED\n",
+    );
+}
+
+fn the_internet_at_one_port(stage: &Stage) {
+    let prepare = with_servers(stage);
+    let call = python(stage, "--connect internet:8000", ASK, "");
+    in_own_network(stage, &prepare, &call).run().shows(
+        "public.test b'tcp'\nprivate.test EACCES\nrebound.test EACCES\nabsent.test unknown\n\
+         b'udp' EACCES EACCES\n('203.0.113.7', 8000)\nEACCES EACCES\n",
+    );
 }
 
 fn a_name_does_not_grant_the_host_itself(stage: &Stage) {

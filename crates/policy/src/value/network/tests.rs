@@ -127,6 +127,12 @@ fn other_spellings_of_the_same() {
         ("tcp://[fe80::%eth0/10]:80", "tcp://[fe80::%eth0/10]:80"),
         ("unix:run/db", "unix:/home/ada/project/run/db"),
         ("unix:///run/db.sock", "unix:/run/db.sock"),
+        ("internet", "internet"),
+        ("internet:*", "internet"),
+        ("internet:443", "internet:443"),
+        ("internet:8000-8099", "internet:8000-8099"),
+        // A host of that name.
+        ("tcp://internet:443", "tcp://internet:443"),
         (r"unix:/a\:b:/c", r"unix:/a\:b:/c"),
         ("unix:/a:/a", "unix:/a"),
         ("unix:./@x", "unix:/home/ada/project/@x"),
@@ -156,6 +162,13 @@ fn sockets_of_the_file_system() {
     assert_eq!(reason("unix:/a:/b:/c"), Reason::TooManyColons);
     assert_eq!(reason("unix:~/a"), Reason::Tilde);
     assert_eq!(reason("unix:/a/../b"), Reason::ParentInside);
+    is_why("internet:", NetworkReason::NoPort);
+    is_why("internet:0", NetworkReason::PortZero);
+    is_why("internets", NetworkReason::NoTransport);
+    is_why(
+        "internet://x:1",
+        NetworkReason::UnknownTransport("internet".into()),
+    );
     is_why("unix:@bus", NetworkReason::AbstractSocket);
     let relative = "unix:run/db".parse::<ConnectGrant>().unwrap_err();
     assert_eq!(*relative.reason(), NetworkReason::RelativePath.into());
@@ -435,9 +448,9 @@ fn places_that_are_none() {
 
 #[test]
 fn messages() {
-    insta::assert_snapshot!(connect("https://example.com").unwrap_err(), @"`https://example.com` is not a valid connect grant: `https` is not a transport (a web server is reached by `tcp`); accepted is tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a network, or unix:PATH[:GUEST], as in `tcp://example.com:443`");
-    insta::assert_snapshot!(connect("tcp://0177.1:80").unwrap_err(), @"`tcp://0177.1:80` is not a valid connect grant: `0177.1` is not an address that every program reads alike: IPv4 is four decimal numbers without leading zeros; accepted is tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a network, or unix:PATH[:GUEST], as in `tcp://example.com:443`");
-    insta::assert_snapshot!(connect("tcp://a\x1b[2J:80").unwrap_err(), @r"`tcp://a\u{1b}[2J:80` is not a valid connect grant: a host name has no `\u{1b}` in it; accepted is tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a network, or unix:PATH[:GUEST], as in `tcp://example.com:443`");
+    insta::assert_snapshot!(connect("https://example.com").unwrap_err(), @"`https://example.com` is not a valid connect grant: `https` is not a transport (a web server is reached by `tcp`); accepted is tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a network, or unix:PATH[:GUEST], or internet[:PORTS], as in `tcp://example.com:443`");
+    insta::assert_snapshot!(connect("tcp://0177.1:80").unwrap_err(), @"`tcp://0177.1:80` is not a valid connect grant: `0177.1` is not an address that every program reads alike: IPv4 is four decimal numbers without leading zeros; accepted is tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a network, or unix:PATH[:GUEST], or internet[:PORTS], as in `tcp://example.com:443`");
+    insta::assert_snapshot!(connect("tcp://a\x1b[2J:80").unwrap_err(), @r"`tcp://a\u{1b}[2J:80` is not a valid connect grant: a host name has no `\u{1b}` in it; accepted is tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a network, or unix:PATH[:GUEST], or internet[:PORTS], as in `tcp://example.com:443`");
     insta::assert_snapshot!(listen("tcp://example.com:80").unwrap_err(), @"`tcp://example.com:80` is not a valid listen grant: a guest listens at an address and not at a name (`localhost` and `*` are taken); accepted is tcp://ADDRESS:PORT or udp://ADDRESS:PORT, after it `,host-port=N` and `,ready` where wanted, or the word `inherited`, as in `tcp://127.0.0.1:8080`");
     insta::assert_snapshot!("10.0.0.1/8".parse::<IpNetwork>().unwrap_err(), @"`10.0.0.1/8` is not a valid network: it has bits beyond its prefix: the network is `10.0.0.0/8`, the single address `10.0.0.1`; accepted is ADDRESS or ADDRESS/PREFIX, as in `2001:db8::/32`");
     insta::assert_snapshot!("a b".parse::<HostName>().unwrap_err(), @"`a b` is not a valid host name: a host name has no ` ` in it; accepted is letters, digits, hyphens and underscores between dots, as in `api.example.com`");
