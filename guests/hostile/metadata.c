@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 /* ---- changed ---- */
 
