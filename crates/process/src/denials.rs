@@ -1,17 +1,17 @@
 //! What a guest tried and did not get.
 
-use crate::{broker::Observed, cgroup};
+use crate::{broker::Observed, cgroup, wire};
 use palisade_network::{Call, Observation, Target};
 use palisade_wall::{Denial, Ending, Exit, Process};
 
 /// What is known of it at the domain's end.
 pub(crate) fn of_domain(
-    exit: Exit,
-    ending: Ending,
-    counted: &cgroup::Usage,
+    (exit, ending): (Exit, Ending),
+    (counted, used_up): (&cgroup::Usage, u64),
     observed: &Observed,
 ) -> Vec<Denial> {
     let mut denials = of_kernel(exit, ending, counted);
+    denials.extend(of_own_folders(used_up));
     denials.extend(observed.different.iter().filter_map(of_network));
     if observed.more > 0 {
         denials.push(Denial {
@@ -53,6 +53,21 @@ fn of_network(observation: &Observation) -> Option<Denial> {
         count: Some(observation.count),
         grant: refusal.grant.clone(),
         probe: observation.probe,
+    })
+}
+
+/// Nobody counts what was refused there. That a guest failed which had left no room is all that can be told.
+fn of_own_folders(used_up: u64) -> impl Iterator<Item = Denial> {
+    let told = [
+        (wire::FULL_ROOM, "more room in /tmp and /dev/shm"),
+        (wire::FULL_FILES, "more files in /tmp and /dev/shm"),
+    ];
+    let told = told.into_iter().filter(move |(bit, _)| used_up & bit != 0);
+    told.map(|(_, what)| Denial {
+        what: what.into(),
+        reason: Some("nothing was left of what --tmp-size allows when the guest ended".into()),
+        grant: Some("--tmp-size".into()),
+        ..Denial::default()
     })
 }
 

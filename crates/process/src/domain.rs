@@ -389,7 +389,11 @@ impl Domain {
             ending,
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
-            denials: denials::of_domain(exit, ending, &self.counted, &self.observed),
+            denials: denials::of_domain(
+                (exit, ending),
+                (&self.counted, words[ended::FULL]),
+                &self.observed,
+            ),
             phases: self.phases(words),
             usage: self.usage(words),
         }

@@ -251,7 +251,14 @@ pub mod ended {
     pub const KILLED: usize = 13;
     /// With `REASON_UNPROTECTED`: which path of `op::GUARD` was lost.
     pub const LOST: usize = 14;
+    /// Of a guest that failed: what of the domain's own `tmpfs` was used up when it ended, `FULL_*` bits.
+    pub const FULL: usize = 15;
 }
+
+/// There was no room for a byte more.
+pub const FULL_ROOM: u64 = 1;
+/// There was none for another file.
+pub const FULL_FILES: u64 = 2;
 
 /// The guest ended by itself.
 pub const REASON_GUEST: u64 = 0;

@@ -26,6 +26,10 @@ pub enum PlanError {
         #[source]
         errno: Errno,
     },
+    #[error(
+        "host: /proc is not mounted here, and palisade cannot tell what lies at a path without it: mount -t proc proc /proc"
+    )]
+    NoProc,
     #[error("policy: {} is a device: grant it with --device {}", path.display(), path.display())]
     IsADevice { path: PathBuf },
     #[error("policy: {} is not a socket: --connect unix:PATH takes the path of one that a server listens at", path.display())]
@@ -123,6 +127,7 @@ impl PlanError {
     pub(crate) fn missing(path: &Path, errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Missing { path: path.into() },
+            Errno::NOSYS => Self::NoProc,
             errno => Self::Unreachable {
                 path: path.into(),
                 errno,

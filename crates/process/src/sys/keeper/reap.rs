@@ -33,7 +33,7 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
         }
         if fds[2].revents != 0 {
             // The kernel ends every process of the namespace with its PID 1; without one, end them here.
-            finish(init, 0, wire::REASON_KILLED);
+            finish(init, &running, 0, wire::REASON_KILLED);
         }
         if fds[1].revents != 0 {
             obey(init, &running, &mut clock);
@@ -42,7 +42,7 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
             reap(init, &running);
         }
         if let Some(reason) = clock.expired() {
-            finish(init, 0, reason);
+            finish(init, &running, 0, reason);
         }
     }
 }
@@ -58,7 +58,7 @@ const NOTHING_TO_POLL: [PollFd; 2] = [const {
 
 fn end_if_unprotected(init: &Init, running: &Running) {
     if let Some(lost) = running.guard.and_then(|guard| guard.lost()) {
-        finish_for(init, 0, wire::REASON_UNPROTECTED, lost);
+        finish_for(init, running, 0, wire::REASON_UNPROTECTED, lost);
     }
 }
 
@@ -87,7 +87,7 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock) {
             kind: wire::DOMAIN_CPU_USED,
             words,
         }) => clock.hear(words[0]),
-        _ => finish(init, 0, wire::REASON_KILLED),
+        _ => finish(init, running, 0, wire::REASON_KILLED),
     }
 }
 
@@ -120,7 +120,7 @@ fn reap(init: &Init, running: &Running) {
         if status & 0xff == 0x7f {
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
-            finish(init, status, wire::REASON_GUEST);
+            finish(init, running, status, wire::REASON_GUEST);
         }
     }
 }
@@ -138,13 +138,16 @@ fn tell_of_stop(init: &Init, signal: u32) {
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.
-fn finish(init: &Init, status: u32, reason: u64) -> ! {
-    finish_for(init, status, reason, 0)
+fn finish(init: &Init, running: &Running, status: u32, reason: u64) -> ! {
+    finish_for(init, running, status, reason, 0)
 }
 
 /// The same for a path that is lost.
-fn finish_for(init: &Init, status: u32, reason: u64, lost: u32) -> ! {
+fn finish_for(init: &Init, running: &Running, status: u32, reason: u64, lost: u32) -> ! {
     let guest_end_ns = kernel::monotonic_ns();
+    // Before what still runs lets go of its files.
+    let failed = reason != wire::REASON_GUEST || status != 0;
+    let full = if failed { used_up(running) } else { 0 };
     let (status, killed) = end_all(status, reason);
     let usage = kernel::children_usage();
     let mut words = [0; RECORD_WORDS];
@@ -163,6 +166,7 @@ fn finish_for(init: &Init, status: u32, reason: u64, lost: u32) -> ! {
     words[ended::REAPED_NS] = kernel::monotonic_ns();
     words[ended::KILLED] = killed;
     words[ended::LOST] = u64::from(lost);
+    words[ended::FULL] = full;
     send_record(
         init.socket,
         &Record {
@@ -172,6 +176,24 @@ fn finish_for(init: &Init, status: u32, reason: u64, lost: u32) -> ! {
         &[],
     );
     crate::exit(0)
+}
+
+/// What is used up of the domain's own `tmpfs`, which `/tmp` and `/dev/shm` share. In a root that was granted its
+/// folder may be the host's.
+fn used_up(running: &Running) -> u64 {
+    let flags = kernel::O_PATH | kernel::O_DIRECTORY | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
+    let Ok(folder) = kernel::open(kernel::AT_FDCWD, kernel::c!("/tmp"), flags, 0) else {
+        return 0;
+    };
+    let device = kernel::statx_fd(folder).map(|about| (about.device_major, about.device_minor));
+    let is_own = device.is_ok_and(|device| running.own_device == Some(device));
+    let (room, files) = match is_own {
+        true => kernel::is_used_up(folder).unwrap_or_default(),
+        false => (false, false),
+    };
+    kernel::close(folder);
+    let bit = |is_used_up, bit| if is_used_up { bit } else { 0 };
+    bit(room, wire::FULL_ROOM) | bit(files, wire::FULL_FILES)
 }
 
 fn microseconds([seconds, microseconds]: [i64; 2]) -> u64 {
