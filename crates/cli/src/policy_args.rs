@@ -166,7 +166,7 @@ impl GrantArgs {
         }
         let mut connect = Vec::new();
         for target in &self.connect {
-            let grant = parse_connect(target, &base);
+            let grant = parse_connect(target, base);
             connect.push(grant.context("policy: --connect")?);
         }
         let cwd = match &self.cwd {

@@ -37,6 +37,12 @@ pub enum PlanError {
     #[error("policy: {} is not a device node: --device takes a path such as /dev/fuse, or pts", path.display())]
     NotADevice { path: PathBuf },
     #[error(
+        "policy: {} is a name that the domain has of its own, and no device can appear there; name the device by a \
+         path of its own",
+        path.display()
+    )]
+    OwnName { path: PathBuf },
+    #[error(
         "policy: {} is {} on the host, which cannot be granted: it would open the host's processes, devices or all of \
          its files; name what the guest needs of it",
         path.display(), is.display()
