@@ -7,8 +7,10 @@
 #include <linux/fs.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 /* ---- changed ---- */
 
@@ -138,6 +140,56 @@ int attack_notice_process(void)
 	if (kill((pid_t)need_number("victim"), 0) && errno == ESRCH)
 		return refused("kill");
 	return attest("kill", 0);
+}
+
+/* When, and how much, somebody else computes. */
+int attack_time_of_process(void)
+{
+	clockid_t clock;
+	struct timespec used;
+	if (clock_getcpuclockid((pid_t)need_number("victim"), &clock) || clock_gettime(clock, &used))
+		return refused("clock_gettime");
+	return attest("clock_gettime", 0);
+}
+
+int attack_processors_of_process(void)
+{
+	cpu_set_t processors;
+	if (sched_getaffinity((pid_t)need_number("victim"), sizeof processors, &processors))
+		return refused("sched_getaffinity");
+	return attest("sched_getaffinity", 0);
+}
+
+int attack_group_of_process(void)
+{
+	if (getpgid((pid_t)need_number("victim")) < 0)
+		return refused("getpgid");
+	return attest("getpgid", 0);
+}
+
+int attack_session_of_process(void)
+{
+	if (getsid((pid_t)need_number("victim")) < 0)
+		return refused("getsid");
+	return attest("getsid", 0);
+}
+
+int attack_priority_of_process(void)
+{
+	errno = 0;
+	(void)getpriority(PRIO_PROCESS, (id_t)need_number("victim"));
+	return errno ? refused("getpriority") : attest("getpriority", 0);
+}
+
+/* Onto one processor, where somebody else runs, or away from all others. */
+int attack_move_process(void)
+{
+	cpu_set_t processors;
+	CPU_ZERO(&processors);
+	CPU_SET(0, &processors);
+	if (sched_setaffinity((pid_t)need_number("victim"), sizeof processors, &processors))
+		return refused("sched_setaffinity");
+	return attest("sched_setaffinity", 0);
 }
 
 int attack_host_name(void)

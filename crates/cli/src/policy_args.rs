@@ -178,20 +178,25 @@ impl GrantArgs {
             (Access::Ipc, &self.ipc),
             (Access::Protect, &self.protect),
         ];
-        // The folder palisade runs in may be gone: asked for only where a path was typed.
-        let base = LazyCell::new(|| {
-            std::env::current_dir().context("host: cannot tell the working directory")
+        // The folder palisade runs in may be gone: asked for only where a path starts there.
+        let here = LazyCell::new(|| {
+            std::env::current_dir().context(
+                "host: cannot tell the working directory, which may be removed: write absolute paths, or cd \
+                 elsewhere",
+            )
         });
-        let base = || {
-            base.as_deref()
-                .map_err(|error| anyhow::anyhow!("{error:#}"))
+        let base = |path: &OsStr| match path.as_bytes() {
+            [b'/', ..] => Ok(Path::new("/")),
+            _ => here
+                .as_deref()
+                .map_err(|error| anyhow::anyhow!("{error:#}")),
         };
         let typed = by_access
             .into_iter()
             .flat_map(|(access, paths)| paths.iter().map(move |path| (access, path)));
         let mut files = Vec::new();
         for (access, path) in typed {
-            let grant = FileGrant::parse(access, path, base()?);
+            let grant = FileGrant::parse(access, path, base(path)?);
             files.push(grant.with_context(|| format!("policy: --{access}"))?);
         }
         let mut connect = Vec::new();
@@ -200,7 +205,7 @@ impl GrantArgs {
             connect.push(grant.context("policy: --connect")?);
         }
         let cwd = match &self.cwd {
-            Some(cwd) => Some(value::parse_cwd(cwd, base()?).context("policy: --cwd")?),
+            Some(cwd) => Some(value::parse_cwd(cwd, base(cwd)?).context("policy: --cwd")?),
             None => None,
         };
         let mut env_files = Vec::new();
@@ -249,10 +254,12 @@ impl LimitArgs {
 /// Only a socket file's path may start at the working directory.
 fn parse_connect<'a>(
     target: &OsStr,
-    base: impl FnOnce() -> anyhow::Result<&'a Path>,
+    base: impl Fn(&OsStr) -> anyhow::Result<&'a Path>,
 ) -> anyhow::Result<ConnectGrant> {
-    let is_path = target.as_bytes().starts_with(b"unix:");
-    let base = if is_path { base()? } else { Path::new("/") };
+    let base = match target.as_bytes().strip_prefix(b"unix:") {
+        Some(path) => base(OsStr::from_bytes(path))?,
+        None => Path::new("/"),
+    };
     Ok(ConnectGrant::parse(target, base)?)
 }
 

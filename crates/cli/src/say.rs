@@ -4,6 +4,7 @@
 //! that a terminal would act on, whether or not there is one: what is kept in a file is shown later. Only
 //! what a guest itself prints passes as it is, by the relay.
 
+use crate::denial;
 use anyhow::Context;
 use palisade_lab::cost::CommandError;
 use palisade_policy::{PolicyError, TomlError, visible, visible_json, visible_lines};
@@ -98,6 +99,30 @@ pub(crate) fn ending(report: &Report) {
         Ending::Guest | Ending::Supervisor => return by_itself(report),
     };
     self::line(&format!("{line}; raise it if that was meant"));
+}
+
+/// Prints which limits a guest that failed by itself ran into, where a mechanism can tell: programs report these
+/// as riddles, if at all.
+pub(crate) fn limits(report: &Report) {
+    if report.ending == Ending::Guest && report.exit_code != 0 {
+        reached(report).iter().for_each(|text| line(text));
+    }
+}
+
+fn reached(report: &Report) -> Vec<String> {
+    let limits = report.denials.iter().filter_map(|denial| {
+        let flag = denial.grant.as_deref()?;
+        let is_known = ["--memory", "--processes", "--tmp-size"].contains(&flag);
+        is_known.then(|| {
+            let times =
+                denial::times(denial).map_or_else(String::new, |times| format!(", {times}"));
+            format!(
+                "limit: the guest wanted {} than {flag} allows{times}; raise it if that was meant",
+                denial.what
+            )
+        })
+    });
+    limits.collect()
 }
 
 fn unprotected(report: &Report) {

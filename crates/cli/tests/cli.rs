@@ -35,6 +35,7 @@ mod cli {
     pub(crate) mod second_names;
     pub(crate) mod serve;
     pub(crate) mod stage;
+    pub(crate) mod starter;
     pub(crate) mod stream_kinds;
     pub(crate) mod streams;
     pub(crate) mod terminal;
@@ -85,6 +86,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("second_names", cli::second_names::CASES),
     ("serve", cli::serve::CASES),
     ("stream_kinds", cli::stream_kinds::CASES),
+    ("starter", cli::starter::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),

@@ -45,14 +45,31 @@ pub(crate) fn send(
     Ok(())
 }
 
+/// Receives one that is there already; `None` at the end. A descriptor that came with it is closed.
+///
+/// # Errors
+/// `WouldBlock` where there is none.
+pub(crate) fn receive_now(socket: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
+    let received = receive_with(socket, RecvFlags::DONTWAIT)?;
+    Ok(received.map(|(bytes, _)| bytes))
+}
+
 /// Receives one and the descriptor that came with it; `None` at the end.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
+    receive_with(socket, RecvFlags::empty())
+}
+
+fn receive_with(
+    socket: BorrowedFd<'_>,
+    flags: RecvFlags,
+) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
     let mut bytes = vec![0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = rustix::io::retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(&mut bytes)];
-        rustix::net::recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags)
     })?;
     if received.bytes == 0 {
         return Ok(None);

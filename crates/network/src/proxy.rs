@@ -27,7 +27,7 @@ use std::{
     fmt,
     io::{self, PipeReader, PipeWriter},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -39,8 +39,9 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{Gate, Observations, Process, Resolve, wait::until_ready};
+use crate::{Gate, Observations, Process, Resolve, datagrams::receive_now, wait::until_ready};
 use admission::Admission;
+use apart::News;
 use hello::HelloFault;
 use request::RequestFault;
 use rustix::event::{PollFd, PollFlags};
@@ -68,8 +69,6 @@ impl fmt::Display for ProxyRefusal {
 /// How long each step may take, and how many connections there may be.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// From the accept to the broker's announcement.
-    announcement: Duration,
     /// For the whole request, however slowly it comes.
     request: Duration,
     /// For all addresses of a host.
@@ -78,14 +77,11 @@ struct Limits {
     hello: Duration,
     /// Silence in a tunnel.
     idle: Idle,
-    /// Connections that wait for their announcement.
-    waiting: usize,
     /// Connections that are served.
     served: usize,
 }
 
 const LIMITS: Limits = Limits {
-    announcement: Duration::from_secs(1),
     request: Duration::from_secs(10),
     connect: Duration::from_secs(15),
     hello: Duration::from_secs(10),
@@ -93,9 +89,11 @@ const LIMITS: Limits = Limits {
         open: Duration::from_secs(15 * 60),
         half_closed: Duration::from_secs(2 * 60),
     },
-    waiting: 64,
     served: 128,
 };
+
+/// More than any kernel's `net.core.somaxconn`, which bounds it.
+const MOST_QUEUED: i32 = 1 << 16;
 
 /// A proxy that listens, and that the guest may connect to, but does not serve yet.
 #[derive(Debug)]
@@ -111,6 +109,8 @@ impl Listening {
             return Ok(None);
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        // Others of this host can fill the queue as well: it is as long as the kernel lets it be.
+        rustix::net::listen(&listener, MOST_QUEUED)?;
         // A connection that is gone before it is accepted must not make the accept wait.
         listener.set_nonblocking(true)?;
         gate.open_proxy(listener.local_addr()?);
@@ -150,7 +150,6 @@ struct Shared {
     admission: Admission,
     lifeline: PipeReader,
     limits: Limits,
-    waiting: AtomicUsize,
     served: AtomicUsize,
     _alive: Sender<()>,
 }
@@ -172,15 +171,17 @@ impl Proxy {
         resolver: Arc<dyn Resolve>,
         observations: Arc<Observations>,
     ) -> io::Result<Self> {
-        Self::serve_with(LIMITS, listening, gate, resolver, observations)
+        Self::serve_with(LIMITS, listening, gate, resolver, observations, None)
     }
 
+    /// What comes by `news` is heard by the thread that accepts, for an announcement may still be there.
     fn serve_with(
         limits: Limits,
         listening: &Listening,
         gate: Arc<Gate>,
         resolver: Arc<dyn Resolve>,
         observations: Arc<Observations>,
+        news: Option<OwnedFd>,
     ) -> io::Result<Self> {
         let listener = listening.0.try_clone()?;
         let (theirs, ours) = io::pipe()?;
@@ -192,7 +193,6 @@ impl Proxy {
             admission: Admission::default(),
             lifeline: theirs,
             limits,
-            waiting: AtomicUsize::new(0),
             served: AtomicUsize::new(0),
             _alive: alive,
         });
@@ -201,7 +201,7 @@ impl Proxy {
         Ok(Self {
             shared,
             lifeline: Some(ours),
-            accepting: Some(builder.spawn(move || accepts.accept_all(&listener))?),
+            accepting: Some(builder.spawn(move || accepts.accept_all(&listener, news.as_ref()))?),
             over: Mutex::new(Some(over)),
         })
     }
@@ -213,8 +213,15 @@ impl Proxy {
         let _ = over.map(|over| over.recv_timeout(patience));
     }
 
-    /// Announces a connection that was made for a guest: `peer` is that socket's own address. One
-    /// that is not announced within a second is closed.
+    /// Waits until there is no more news.
+    fn wait(&mut self) {
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+    }
+
+    /// Announces a connection that will be made for a guest: `peer` is that socket's own address. One
+    /// that was not announced when it was begun is closed.
     pub fn admit(&self, peer: SocketAddr, process: Process) {
         self.shared.admission.announce(peer, process);
     }
@@ -231,42 +238,68 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    /// Accepts until the lifeline is cut. Each connection has a thread.
-    fn accept_all(self: &Arc<Self>, listener: &TcpListener) {
+    /// Accepts until the lifeline is cut, or there is no more news. Each connection of the guest's has a thread.
+    fn accept_all(self: &Arc<Self>, listener: &TcpListener, news: Option<&OwnedFd>) {
         loop {
-            let mut sources = [
+            let mut sources = vec![
                 PollFd::new(&self.lifeline, PollFlags::IN),
                 PollFd::new(listener, PollFlags::IN),
             ];
+            sources.extend(news.map(|news| PollFd::new(news, PollFlags::IN)));
             // Far away: there is nothing to do at that time.
             let deadline = Instant::now() + Duration::from_secs(24 * 60 * 60);
             let _ = until_ready(&mut sources, deadline);
             if !sources[0].revents().is_empty() {
                 return;
             }
-            if let Ok((stream, peer)) = listener.accept() {
-                self.start_thread(stream, peer);
+            // Accepted before the news is heard: what is said of it was said before it was begun.
+            let accepted = listener.accept();
+            if news.is_some_and(|news| self.hear_all(news) == Heard::TheEnd) {
+                return;
+            }
+            if let Ok((stream, peer)) = accepted
+                && let Some(process) = self.admission.take(peer)
+            {
+                self.start_thread(stream, process);
             }
         }
     }
 
-    fn start_thread(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let Some(waiting) = Slot::take(self, |shared| &shared.waiting, self.limits.waiting) else {
-            return;
-        };
+    /// All that has come, without waiting.
+    fn hear_all(&self, news: &OwnedFd) -> Heard {
+        loop {
+            match receive_now(news.as_fd()) {
+                Ok(Some(bytes)) => self.hear(&bytes),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::All,
+                Ok(None) | Err(_) => return Heard::TheEnd,
+            }
+        }
+    }
+
+    fn hear(&self, bytes: &[u8]) {
+        match News::decode(bytes) {
+            Some(News::Connection(from, process)) => self.admission.announce(from, process),
+            Some(News::Addresses(name, addresses)) => drop(self.gate.pin(&name, &addresses)),
+            None => {}
+        }
+    }
+
+    fn start_thread(self: &Arc<Self>, stream: TcpStream, process: Process) {
         let shared = Arc::clone(self);
         let run = move || {
-            let deadline = Instant::now() + shared.limits.announcement;
-            let Some(process) = shared.admission.wait_for(peer, deadline) else {
-                return;
-            };
-            drop(waiting);
             // Nobody is told how that ended: a broken connection is the client's to notice.
             let _ = shared.serve(&stream, &process);
         };
         // Without a thread the connection is closed here.
         let _ = thread::Builder::new().name("proxy".into()).spawn(run);
     }
+}
+
+/// What has become of a supervisor.
+#[derive(PartialEq, Eq)]
+enum Heard {
+    All,
+    TheEnd,
 }
 
 /// One of a limited number of connections.

@@ -312,15 +312,16 @@ impl Broker {
 }
 
 impl Shared {
-    /// Tells the proxy of a connection that was begun for a guest; it serves no others.
+    /// Tells the proxy of a connection that will be begun for a guest, to an address in the form of the socket's
+    /// family; it serves no others. The socket has an address by then, the guest's or one of the loopback's.
     fn announce(&self, to: SocketAddr, socket: &OwnedFd, caller: u32) -> Result<(), Errno> {
         if let Some(proxy) = self
             .proxy
             .as_ref()
-            .filter(|_| self.gate.proxy() == Some(to))
-            && let Some(from) = call::own_address(socket)?
+            .filter(|_| self.gate.proxy() == Some(canonical(to)))
+            && let Some(from) = call::address_towards(socket, to)?
         {
-            proxy.admit(canonical(from), guest::identify(&self.maker, caller));
+            proxy.admit(from, guest::identify(&self.maker, caller));
         }
         Ok(())
     }

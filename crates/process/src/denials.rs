@@ -5,19 +5,20 @@ use crate::{
     cgroup,
     layout::Layout,
     seen::{Execution, Seen},
+    wire,
 };
 use palisade_network::{Call, Observation, Target};
 use palisade_wall::{Denial, Ending, Exit, Process};
 
 /// What is known of it at the domain's end.
 pub(crate) fn of_domain(
-    exit: Exit,
-    ending: Ending,
-    counted: &cgroup::Usage,
+    (exit, ending): (Exit, Ending),
+    (counted, used_up): (&cgroup::Usage, u64),
     observed: &Observed,
     (seen, layout): (&Seen, Option<&Layout>),
 ) -> Vec<Denial> {
     let mut denials = of_kernel(exit, ending, counted);
+    denials.extend(of_own_folders(used_up));
     let executions = seen.executions.iter();
     denials.extend(executions.map(|execution| of_execution(execution, layout)));
     let mut network: Vec<_> = observed
@@ -109,6 +110,21 @@ fn of_network(observation: &Observation) -> Option<Denial> {
         count: Some(observation.count),
         grant: refusal.grant.clone(),
         probe: observation.probe,
+    })
+}
+
+/// Nobody counts what was refused there. That a guest failed which had left no room is all that can be told.
+fn of_own_folders(used_up: u64) -> impl Iterator<Item = Denial> {
+    let told = [
+        (wire::FULL_ROOM, "more room in /tmp and /dev/shm"),
+        (wire::FULL_FILES, "more files in /tmp and /dev/shm"),
+    ];
+    let told = told.into_iter().filter(move |(bit, _)| used_up & bit != 0);
+    told.map(|(_, what)| Denial {
+        what: what.into(),
+        reason: Some("nothing was left of what --tmp-size allows when the guest ended".into()),
+        grant: Some("--tmp-size".into()),
+        ..Denial::default()
     })
 }
 

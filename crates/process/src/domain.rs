@@ -491,9 +491,8 @@ impl Domain {
             exit_code: ending.shell_code(exit),
             enforcement: self.enforcement.clone(),
             denials: denials::of_domain(
-                exit,
-                ending,
-                &self.counted,
+                (exit, ending),
+                (&self.counted, words[ended::FULL]),
                 &self.observed,
                 (&self.seen, self.layout.as_deref()),
             ),

@@ -103,7 +103,7 @@ pub trait Host {
     ///
     /// # Errors
     ///
-    /// The kernel's answer, `NOENT` above all.
+    /// The kernel's answer, `NOENT` above all; `NOSYS` where the path is there, and no `/proc` to tell its name.
     fn find(&self, path: &Path) -> rustix::io::Result<Found>;
 
     /// What lies at a path that is no link, and its permission bits: less than [`Host::find`] tells, by one call.
@@ -184,8 +184,7 @@ impl Host for ThisHost {
         // O_PATH opens nothing: a FIFO, a device or a file on a dead server can't hold us up.
         let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
-        let canonical =
-            rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+        let canonical = name_of(&file)?;
         Ok(Found {
             canonical: path_from(&canonical),
             kind: kind_of(stat.st_mode)?,
@@ -251,6 +250,16 @@ impl Host for ThisHost {
         let lines = mounts.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(Mount::parse).collect())
     }
+}
+
+/// Something that is open has a name in `/proc`, if only that of one deleted.
+fn name_of(file: &OwnedFd) -> rustix::io::Result<std::ffi::CString> {
+    rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new()).map_err(
+        |errno| match errno {
+            Errno::NOENT => Errno::NOSYS,
+            errno => errno,
+        },
+    )
 }
 
 /// Opens a folder itself, and no link to one.

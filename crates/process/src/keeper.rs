@@ -13,7 +13,7 @@ use rustix::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
         SocketFlags, SocketType,
     },
-    process::PidfdFlags,
+    process::{PidfdFlags, Resource},
 };
 use std::{
     collections::VecDeque,
@@ -116,6 +116,22 @@ pub enum KeeperError {
          run palisade inside needs `--profile palisade` of the same version"
     )]
     CreateProgram(#[source] Errno),
+    /// The file for the keeper's program would be larger than any that this process may write.
+    #[error(
+        "host: the limit on the size of files (`ulimit -f`) is {most_bytes} bytes, and the keeper's program has {needed_bytes}: \
+         raise it for palisade, and give the guest a limit of its own with --file-size"
+    )]
+    FileSize {
+        /// `RLIMIT_FSIZE` of this process.
+        most_bytes: u64,
+        /// The size of the program.
+        needed_bytes: usize,
+    },
+    /// There is no `/proc`.
+    #[error(
+        "host: /proc is not mounted here, and nothing can be confined without it: mount -t proc proc /proc"
+    )]
+    NoProc,
     /// Its start.
     #[error(
         "host: cannot start the keeper: {0}; /proc must be mounted and memory files executable"
@@ -369,10 +385,25 @@ pub(crate) const PROGRAM_INSIDE: &str = "/run/palisade/keeper";
 
 /// The keeper's program in a file that nobody can change.
 fn program_file() -> Result<OwnedFd, KeeperError> {
+    refuse_small_files()?;
     memory_file().or_else(|errno| match errno {
         Errno::ACCESS | Errno::PERM => file_inside().ok_or(KeeperError::CreateProgram(errno)),
+        // Only the last step opens a path.
+        Errno::NOENT => Err(KeeperError::NoProc),
         errno => Err(KeeperError::CreateProgram(errno)),
     })
+}
+
+/// Writing beyond the limit ends a process by SIGXFSZ, whose action is that of the program around this library.
+fn refuse_small_files() -> Result<(), KeeperError> {
+    let most = rustix::process::getrlimit(Resource::Fsize).current;
+    match most.filter(|most| *most < sys::KEEPER.len() as u64) {
+        Some(most_bytes) => Err(KeeperError::FileSize {
+            most_bytes,
+            needed_bytes: sys::KEEPER.len(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The file that a palisade outside left, if it is of the same version, byte by byte. It lies on a

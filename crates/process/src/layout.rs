@@ -194,6 +194,9 @@ impl Layout {
             .filter(|device| !device.is_pts())
             .map(|device| device.path.as_path());
         for path in view::DEVICES.iter().map(Path::new).chain(granted) {
+            if is_name_of_the_domains(path) {
+                return Err(PlanError::OwnName { path: path.into() });
+            }
             let found = host
                 .find(path)
                 .map_err(|errno| PlanError::missing(path, errno))?;
@@ -1105,6 +1108,14 @@ fn is_placeholder(found: &Found) -> bool {
         Kind::Folder => found.mode == PLACEHOLDER_FOLDER_MODE,
         Kind::Device | Kind::Socket | Kind::Fifo => false,
     }
+}
+
+/// Names of the guest's streams and terminals, which are links inside, and its processes.
+fn is_name_of_the_domains(path: &Path) -> bool {
+    let links = ["fd", "stdin", "stdout", "stderr", "ptmx", "pts"];
+    let in_dev = path.strip_prefix("/dev").ok();
+    path.starts_with("/proc")
+        || in_dev.is_some_and(|name| links.iter().any(|link| name.starts_with(link)))
 }
 
 /// What must not be granted, under whatever name: it holds the host's processes or devices, or all.

@@ -503,7 +503,8 @@ impl Plan {
 
     /// How many sockets the program finds open beside its streams.
     pub fn count_listeners(&self) -> usize {
-        let inherited = self.inherits_listeners.then(sys::count_inherited);
+        let most = || sys::count_inherited().min(sys::MOST_INHERITED);
+        let inherited = self.inherits_listeners.then(most);
         self.handed.len() + self.network.ready_listeners().len() + inherited.unwrap_or(0)
     }
 

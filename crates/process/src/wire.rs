@@ -266,6 +266,8 @@ pub mod ended {
     pub const SEEN: usize = 15;
     /// Tries beside those, which were all different.
     pub const MORE: usize = 16;
+    /// Of a guest that failed: what of the domain's own `tmpfs` was used up when it ended, `FULL_*` bits.
+    pub const FULL: usize = 17;
 }
 
 /// What init saw the guest try in vain: positions in an entry, whose numbers are `u64`. Every byte of it may be the
@@ -301,6 +303,11 @@ pub mod seen {
     /// The same, not seen: no bytes.
     pub const LOOKUP: u64 = 6;
 }
+
+/// There was no room for a byte more.
+pub const FULL_ROOM: u64 = 1;
+/// There was none for another file.
+pub const FULL_FILES: u64 = 2;
 
 /// The guest ended by itself.
 pub const REASON_GUEST: u64 = 0;

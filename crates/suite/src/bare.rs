@@ -64,6 +64,18 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
             "the refusal of a signal tells that somebody is there",
         ),
     ),
+    (
+        &[
+            "processors-of-process",
+            "group-of-process",
+            "session-of-process",
+            "priority-of-process",
+        ],
+        open(
+            EVERY,
+            "programs ask these about their own threads and children by number, and a filter cannot tell whose it is",
+        ),
+    ),
     (&["host-name"], open(EVERY, "the host name is the host's")),
     (
         &["times-read-only"],

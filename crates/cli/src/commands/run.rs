@@ -85,6 +85,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     match &outcome {
         Ok(report) => {
             say::ending(report);
+            say::limits(report);
             if report.exit_code != 0 {
                 hint::print(&command, &plan, &surroundings, None);
             }

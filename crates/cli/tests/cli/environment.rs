@@ -1,7 +1,11 @@
 //! What a guest finds around it: variables, working directory, devices, system view, identity.
 
 use super::stage::{Stage, User, cases};
-use std::os::unix::fs::symlink;
+use rustix::fs::{FileType, Mode};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 cases![
     variables,
@@ -16,6 +20,8 @@ cases![
     nothing_personal,
     processes,
     devices,
+    devices_of_other_names,
+    devices_that_are_none,
     identity,
     capabilities,
     network,
@@ -348,4 +354,62 @@ fn descriptors(stage: &Stage) {
         .palisade(["run", "--", "/bin/ls", "/proc/self/fd"])
         .run()
         .prints("0\n1\n2\n3\n");
+}
+
+/// What root made, and only root can: nodes outside `/dev`, and a link to one.
+fn devices_of_other_names(stage: &Stage) {
+    if stage.user != User::Root {
+        return;
+    }
+    let make = |name: &str, kind, (major, minor), mode: u32| {
+        let (path, device) = (stage.path(name), rustix::fs::makedev(major, minor));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::empty(), device).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    make("zero", FileType::CharacterDevice, (1, 5), 0o666);
+    // What is for root alone is not for the guest: the grant shows a device, it does not open it.
+    make("closed", FileType::CharacterDevice, (1, 5), 0o600);
+    // The machine's memory; and some disk, where there is one of these numbers.
+    make("memory", FileType::CharacterDevice, (1, 1), 0o600);
+    make("disk", FileType::BlockDevice, (254, 0), 0o600);
+    symlink("zero", stage.path("link")).unwrap();
+    let read = |name: &str| {
+        let path = stage.text(name);
+        let script = format!("head -c 2 {path} | od -An -tx1");
+        stage.script(&["--device", &path], &script).run()
+    };
+    read("zero").prints(" 00 00\n");
+    read("link").prints(" 00 00\n");
+    for name in ["closed", "memory", "disk"] {
+        let outcome = read(name);
+        assert!(outcome.stderr.contains("Permission denied"), "{outcome:?}");
+    }
+    // In a granted folder nodes are none.
+    let script = "cat zero; cat link";
+    let outcome = stage.script(&["--read", "."], script).run();
+    assert_eq!(
+        outcome.stderr.matches("Permission denied").count(),
+        2,
+        "{outcome:?}"
+    );
+}
+
+fn devices_that_are_none(stage: &Stage) {
+    stage.write("file", "");
+    stage.make_fifo("fifo");
+    let (file, fifo) = (stage.text("file"), stage.text("fifo"));
+    for (path, why) in [
+        (file.as_str(), "is not a device node"),
+        (&fifo, "is not a device node"),
+        ("/dev/shm", "is not a device node"),
+        ("/dev/no-such-device", "does not exist"),
+        ("/dev/stdin", "a name that the domain has of its own"),
+        ("/dev/fd/0", "a name that the domain has of its own"),
+        ("/dev/ptmx", "a name that the domain has of its own"),
+        ("/dev/pts/0", "a name that the domain has of its own"),
+        ("/proc/self/fd/0", "a name that the domain has of its own"),
+    ] {
+        let outcome = stage.script(&["--device", path], "true").run();
+        outcome.refuses(&["policy: ", path, why]);
+    }
 }

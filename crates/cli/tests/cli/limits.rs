@@ -26,6 +26,8 @@ cases![
     processor_share,
     time_runs_while_palisade_is_stopped,
     limits_from_a_file,
+    refused_processes_are_told,
+    used_up_folders_are_told,
 ];
 
 fn tmp_size(stage: &Stage) {
@@ -366,4 +368,70 @@ fn limits_from_a_file(stage: &Stage) {
         .script(&["--policy", "policy.toml", "--time", "60s"], "ulimit -n")
         .run()
         .prints("32\n");
+}
+
+/// Where a group counts them: an ordinary user has none here.
+fn refused_processes_are_told(stage: &Stage) {
+    let bomb = "exec perl -e 'for (1..100) { my $p = fork; exit 3 unless defined $p; if (!$p) { sleep 60; exit } }'";
+    let flags = ["--processes", "16", "--report", "report.json"];
+    let outcome = stage.script(&flags, bomb).run();
+    outcome.is(3);
+    let report: Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    let denials = report["denials"].as_array().unwrap();
+    if stage.user == User::Ordinary {
+        assert!(
+            denials.is_empty() && outcome.stderr.is_empty(),
+            "{outcome:?}"
+        );
+        return;
+    }
+    assert_eq!(denials[0]["grant"], "--processes");
+    assert_eq!(denials[0]["count"], 1);
+    outcome.says(
+        3,
+        &["limit: the guest wanted more processes than --processes allows"],
+    );
+    let why = stage.palisade(["why", "report.json"]).run();
+    assert!(
+        why.text().contains("a larger `--processes` would allow it"),
+        "{why:?}"
+    );
+    // Who copes with it is left alone.
+    stage.script(&flags, "true").run().is_silent(0);
+}
+
+fn used_up_folders_are_told(stage: &Stage) {
+    let room = "head -c 10M /dev/zero > /tmp/x";
+    let files = "exec perl -e 'while (1) { open(my $f, q(>), q(/dev/shm/).++$n) or exit 4 }'";
+    for (fill, code, what) in [
+        (room, 1, "more room in /tmp"),
+        (files, 4, "more files in /tmp"),
+    ] {
+        let flags = ["--tmp-size", "2M", "--report", "report.json"];
+        let outcome = stage.script(&flags, fill).run();
+        outcome.says(
+            code,
+            &[&format!(
+                "limit: the guest wanted {what} and /dev/shm than --tmp-size allows"
+            )],
+        );
+        let report: Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+        assert_eq!(report["denials"][0]["grant"], "--tmp-size");
+        let why = stage.palisade(["why", "report.json"]).run();
+        assert!(why.text().contains("--tmp-size"), "{why:?}");
+        // It says so itself, and has made room since.
+        let copes = format!("({fill}) 2> /dev/null; rm -f /tmp/x /dev/shm/*; exit 5");
+        stage
+            .script(&["--tmp-size", "2M"], &copes)
+            .run()
+            .is_silent(5);
+    }
+    let granted = ["--read", "/usr", "--tmp-size", "2M"];
+    stage
+        .script(
+            &granted,
+            "head -c 10M /dev/zero > /tmp/x 2> /dev/null || exit 0",
+        )
+        .run()
+        .is_silent(0);
 }

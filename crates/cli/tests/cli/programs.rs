@@ -23,6 +23,7 @@ cases![
     gcc_builds_a_program_that_runs,
     git_makes_a_repository,
     a_shell_pipeline_gives_the_last_code,
+    what_the_kernel_calls_invalid_is_invalid,
 ];
 
 /// Flags for a memory limit that this user can have on this machine.
@@ -308,4 +309,19 @@ fn a_shell_pipeline_gives_the_last_code(stage: &Stage) {
     let outcome = stage.script(&[], script).run();
     outcome.is_silent(9);
     assert_eq!(outcome.text(), "100000 99999 99998 ");
+}
+
+/// memfd_create(2) with all flags: Chromium asks so, and takes any answer but `EINVAL` for a broken machine. Exit
+/// code is the error's number.
+fn what_the_kernel_calls_invalid_is_invalid(stage: &Stage) {
+    const INVALID: i32 = 22;
+    let ask = "my $name = \"x\"; syscall(319, $name, 0xffffffff); exit $!";
+    let words = ["-e", ask];
+    let bare = stage.call(Path::new("/usr/bin/perl"), words).run();
+    bare.is(INVALID);
+    stage.make_folder("work");
+    for flags in [&[][..], &["--write", "work"]] {
+        let guest = [&["run"], flags, &["--", "/usr/bin/perl"], &words].concat();
+        stage.palisade(guest).run().is_silent(INVALID);
+    }
 }

@@ -37,6 +37,8 @@ cases![
     reader_that_goes_away,
     reader_that_stands_still,
     speed_of_a_pipe,
+    a_flood_on_stderr_waits_for_its_reader,
+    a_flood_on_stderr_ends_with_its_reader,
     output_limit_passes_all_on,
     signals_are_forwarded,
     ignored_signals_stay_ignored,
@@ -439,4 +441,68 @@ fn guest_ends_with_palisade(stage: &Stage) {
     eventually("the guest is gone", || {
         is_somewhere(&seconds).then(|| seconds.clone())
     });
+}
+
+/// More than any buffer, as one guest writes it.
+const FLOOD_BYTES: u64 = 1 << 30;
+const FLOOD: &str = "exec head -c 1G /dev/zero >&2";
+
+/// As the pipe itself, counted on its way, and relayed because the shell before palisade holds it as well.
+fn floods(stage: &Stage) -> [Call; 3] {
+    let program = stage.program().display();
+    let relayed =
+        format!("{{ {program} run -- /bin/sh -c '{FLOOD}'; exit $?; }} 2>&1 >&3 | cat >&2");
+    [
+        stage.script(&[], FLOOD),
+        stage.script(&["--output", "2G"], FLOOD),
+        stage.call(
+            Path::new("/bin/sh"),
+            ["-c", &format!("exec 3>&1; {relayed}")],
+        ),
+    ]
+}
+
+/// Nothing is kept for a reader that takes its time, and nothing is lost.
+fn a_flood_on_stderr_waits_for_its_reader(stage: &Stage) {
+    const MOST_KB: u64 = 32 << 10;
+    for mut call in floods(stage) {
+        let mut child = call.spawn();
+        drop(child.stdin.take());
+        let mut stderr = child.stderr.take().unwrap();
+        let mut begun = vec![0; 1 << 20];
+        stderr.read_exact(&mut begun).unwrap();
+        let held = resident_kb(child.id());
+        assert!(held < MOST_KB, "{held} KiB");
+        let rest = std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
+        let held = peak_kb(child.id()).unwrap_or(0);
+        assert!(held < MOST_KB, "{held} KiB");
+        wait(&mut child);
+        assert_eq!(rest + begun.len() as u64, FLOOD_BYTES);
+    }
+}
+
+fn a_flood_on_stderr_ends_with_its_reader(stage: &Stage) {
+    for mut call in floods(stage) {
+        let mut child = call.spawn();
+        let mut stderr = child.stderr.take().unwrap();
+        stderr.read_exact(&mut [0; 4096]).unwrap();
+        drop(stderr);
+        // Nobody is left to be told why.
+        assert!(!wait(&mut child).success());
+    }
+}
+
+fn resident_kb(pid: u32) -> u64 {
+    status_kb(pid, "VmRSS:").unwrap()
+}
+
+/// `None` once it has ended.
+fn peak_kb(pid: u32) -> Option<u64> {
+    status_kb(pid, "VmHWM:")
+}
+
+fn status_kb(pid: u32, field: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
 }

@@ -13,6 +13,7 @@ cases![
     without_namespaces_nothing_is_left_running,
     without_namespaces_some_grants_are_refused,
     a_limit_that_cannot_be_held_is_refused,
+    a_palisade_inside_without_namespaces,
 ];
 
 /// `palisade run` on a host that has no user namespace to give: the limit is per namespace, so one
@@ -167,4 +168,38 @@ fn a_limit_that_cannot_be_held_is_refused(stage: &Stage) {
         User::Root => outcome.prints("ran\n"),
         User::Ordinary => outcome.refuses(&["host: ", "memory", "--allow-degraded memory"]),
     };
+}
+
+/// Behind the filter of the one outside there is no openat2(2) where files of the host can be written.
+fn a_palisade_inside_without_namespaces(stage: &Stage) {
+    let program = stage.program().to_str().unwrap();
+    let beside = stage.program().parent().unwrap().to_str().unwrap();
+    stage.write("shown/file", "content\n");
+    stage.make_folder("shown/work");
+    stage.write("shown/secret", "secret\n");
+    let outside = ["run", "--profile", "palisade", "--read", beside];
+    let inside = [&["--", program, "run"][..], &ACCEPTED].concat();
+    let nested = |outer: &[&str], inner: &[&str], script: &str| {
+        let guest = ["--", "/bin/sh", "-c", script];
+        stage
+            .palisade([&outside, outer, &inside, inner, &guest].concat())
+            .run()
+    };
+    nested(&[], &[], "echo here").prints("here\n");
+    let shown = ["--read", "shown", "--write", "shown/work"];
+    let (read, write) = (["--read", "shown/file"], ["--write", "shown/work"]);
+    nested(&shown, &read, "cat shown/file").prints("content\n");
+    nested(&shown, &write, "echo new > shown/work/new").is_silent(0);
+    assert_eq!(stage.read("shown/work/new"), "new\n");
+    let denied = nested(
+        &shown,
+        &read,
+        "cat shown/file shown/secret; : > shown/work/other",
+    );
+    assert_eq!(denied.text(), "content\n");
+    assert!(
+        denied.stderr.contains("shown/secret: Permission denied"),
+        "{denied:?}"
+    );
+    assert!(!stage.exists("shown/work/other"));
 }

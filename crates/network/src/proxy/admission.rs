@@ -1,13 +1,14 @@
 //! Whose connections the proxy serves: those that the broker announced.
 //!
 //! The proxy listens at the host's loopback, where every process of the host can connect. A
-//! connection is known by its peer's address, which is the broker's to give: it has made the
-//! connection for a guest, and asks the kernel for that address.
+//! connection is known by its peer's address, which is the broker's to give: it binds the guest's
+//! socket, announces that address, and only then connects. So whoever is not announced when accepted
+//! never will be, and costs the proxy neither a thread nor a place.
 
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -24,7 +25,6 @@ const HOLDS_FOR: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     announced: Mutex<HashMap<SocketAddr, Announced>>,
-    more: Condvar,
 }
 
 #[derive(Debug)]
@@ -48,20 +48,12 @@ impl Admission {
             oldest.and_then(|peer| announced.remove(&peer));
         }
         announced.insert(peer, Announced { process, at });
-        self.more.notify_all();
     }
 
-    /// Who made the connection from `peer`; waits for the announcement until the deadline. Each
-    /// announcement is good for one connection.
-    pub(super) fn wait_for(&self, peer: SocketAddr, deadline: Instant) -> Option<Process> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let missing =
-            |announced: &mut HashMap<SocketAddr, Announced>| !announced.contains_key(&peer);
-        let waited = self
-            .more
-            .wait_timeout_while(self.announced(), left, missing);
-        let (mut announced, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let one = announced.remove(&peer)?;
+    /// Who made the connection from `peer`, if it was announced. Each announcement is good for one
+    /// connection.
+    pub(super) fn take(&self, peer: SocketAddr) -> Option<Process> {
+        let one = self.announced().remove(&peer)?;
         (one.at.elapsed() < HOLDS_FOR).then_some(one.process)
     }
 

@@ -40,15 +40,17 @@ pub struct RemoteProxy {
     channel: OwnedFd,
 }
 
+/// How long the supervisor waits for the proxy to take what it is told.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The two ends between a supervisor and its proxy.
 ///
 /// # Errors
 /// When the kernel has no more sockets.
 pub fn connect() -> io::Result<(RemoteProxy, OwnedFd)> {
     let (channel, theirs) = pair()?;
-    // Nobody waits longer for a proxy that takes nothing than it would for an announcement.
-    let most = Some(LIMITS.announcement);
-    sockopt::set_socket_timeout(&channel, sockopt::Timeout::Send, most)?;
+    // A proxy that takes nothing keeps nobody waiting.
+    sockopt::set_socket_timeout(&channel, sockopt::Timeout::Send, Some(PATIENCE))?;
     Ok((RemoteProxy { channel }, theirs))
 }
 
@@ -64,14 +66,9 @@ pub fn serve(
 ) -> io::Result<()> {
     let observations = Arc::new(Observations::of_refusals());
     let seen = Arc::clone(&observations);
-    let proxy = Proxy::serve(listening, Arc::clone(&gate), resolver, seen)?;
-    while let Ok(Some((news, _))) = receive(channel.as_fd()) {
-        match News::decode(&news) {
-            Some(News::Connection(from, process)) => proxy.admit(from, process),
-            Some(News::Addresses(name, addresses)) => drop(gate.pin(&name, &addresses)),
-            None => {}
-        }
-    }
+    let news = Some(channel.try_clone()?);
+    let mut proxy = Proxy::serve_with(LIMITS, listening, gate, resolver, seen, news)?;
+    proxy.wait();
     proxy.end(LAST_WORDS);
     let (refused, more) = observations.drain();
     for observation in &refused {
@@ -132,7 +129,7 @@ impl RemoteProxy {
 
 /// What the supervisor tells its proxy.
 #[derive(Debug, PartialEq, Eq)]
-enum News {
+pub(super) enum News {
     Connection(SocketAddr, Process),
     Addresses(HostName, Vec<IpAddr>),
 }
@@ -149,7 +146,7 @@ impl News {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         match text.split_at_checked(1)? {
             ("c", text) => {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use palisade_policy::{ConnectGrant, HostName};
+use rustix::net::{AddressFamily, SocketType};
 
 use super::{
     hello::tests::{encrypted_hello, hello, nameless_hello},
@@ -52,7 +53,6 @@ struct Stage {
 
 const PATIENT: Limits = Limits {
     // Nothing is to end by time on a slow machine.
-    announcement: Duration::from_secs(60),
     request: Duration::from_secs(60),
     hello: Duration::from_secs(60),
     ..LIMITS
@@ -87,7 +87,7 @@ impl Stage {
         let observations = Arc::new(Observations::of_everything());
         let (resolver, seen) = (Arc::new(Table), Arc::clone(&observations));
         let listening = Listening::begin(&gate).unwrap().unwrap();
-        let proxy = Proxy::serve_with(limits, &listening, Arc::clone(&gate), resolver, seen);
+        let proxy = Proxy::serve_with(limits, &listening, Arc::clone(&gate), resolver, seen, None);
         Self {
             proxy: proxy.unwrap(),
             address: gate.proxy().unwrap(),
@@ -99,9 +99,10 @@ impl Stage {
 
     /// A connection to the proxy, as the broker makes one.
     fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        self.proxy.admit(stream.local_addr().unwrap(), process());
-        stream
+        let (socket, from) = bound_socket();
+        self.proxy.admit(from, process());
+        rustix::net::connect(&socket, &self.address).unwrap();
+        socket.into()
     }
 
     fn request(&self, name: &str) -> Vec<u8> {
@@ -155,6 +156,15 @@ impl Stage {
             .take_while(|bytes| bytes != LAST)
             .collect()
     }
+}
+
+/// A socket of version 4 and its address.
+pub(super) fn bound_socket() -> (OwnedFd, SocketAddr) {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket(family, kind, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let address = rustix::net::getsockname(&socket).unwrap();
+    (socket, address.try_into().unwrap())
 }
 
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
@@ -387,39 +397,41 @@ fn a_silent_tunnel_ends() {
 
 #[test]
 fn strangers_get_nothing() {
-    let stage = Stage::with(Limits {
-        announcement: Duration::from_millis(50),
-        ..PATIENT
-    });
+    let stage = Stage::new();
     let mut stranger = TcpStream::connect(stage.address).unwrap();
-    // Nor does it help that another connection is announced.
-    let other = TcpStream::connect(stage.address).unwrap();
-    stage.proxy.admit(other.local_addr().unwrap(), process());
+    // Nor does it help that another connection is announced, or the same one late.
+    let (_other, from) = bound_socket();
+    stage.proxy.admit(from, process());
     let _ = stranger.write_all(&stage.request("a.example.com"));
     let mut answer = Vec::new();
     let _ = stranger.read_to_end(&mut answer);
     assert_eq!(answer, b"");
-    drop(other);
     assert_eq!(stage.observed(), Vec::<String>::new());
     assert_eq!(stage.received(), Vec::<Vec<u8>>::new());
 }
 
+/// As many at a time as they like, before and while the guest asks.
 #[test]
 fn strangers_take_no_place_from_the_guest() {
-    let stage = Stage::with(Limits {
-        announcement: Duration::from_millis(50),
-        waiting: 2,
-        ..PATIENT
+    const ROUNDS: usize = 20;
+    let stage = Stage::new();
+    let (address, over) = (stage.address, AtomicUsize::new(0));
+    let flood = || {
+        while over.load(Ordering::Relaxed) == 0 {
+            let strangers: Vec<_> = (0..100).map(|_| TcpStream::connect(address)).collect();
+            drop(strangers);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(flood);
+        scope.spawn(flood);
+        let hello = hello("a.example.com");
+        for _ in 0..ROUNDS {
+            let mut tunnel = stage.tunnel("a.example.com");
+            assert_eq!(read_exactly(&mut tunnel, hello.len()), hello);
+        }
+        over.store(1, Ordering::Relaxed);
     });
-    let strangers: Vec<TcpStream> = (0..20)
-        .map(|_| TcpStream::connect(stage.address).unwrap())
-        .collect();
-    for mut stranger in strangers {
-        assert!(!matches!(stranger.read(&mut [0]), Ok(1)));
-    }
-    let mut tunnel = stage.tunnel("a.example.com");
-    let hello = hello("a.example.com");
-    assert_eq!(read_exactly(&mut tunnel, hello.len()), hello);
 }
 
 #[test]
@@ -439,9 +451,8 @@ fn an_announcement_is_good_for_one_connection() {
     let admission = Admission::default();
     let peer = "127.0.0.1:40000".parse().unwrap();
     admission.announce(peer, process());
-    let now = Instant::now();
-    assert_eq!(admission.wait_for(peer, now), Some(process()));
-    assert_eq!(admission.wait_for(peer, now), None);
+    assert_eq!(admission.take(peer), Some(process()));
+    assert_eq!(admission.take(peer), None);
 }
 
 #[test]
@@ -451,9 +462,8 @@ fn announcements_that_nobody_takes_are_forgotten() {
     for index in 0..5000 {
         admission.announce(peer(index), process());
     }
-    let now = Instant::now();
-    assert_eq!(admission.wait_for(peer(0), now), None);
-    assert_eq!(admission.wait_for(peer(4999), now), Some(process()));
+    assert_eq!(admission.take(peer(0)), None);
+    assert_eq!(admission.take(peer(4999)), Some(process()));
 }
 
 #[test]

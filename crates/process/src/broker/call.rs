@@ -123,8 +123,8 @@ impl Brokered<'_> {
             rustix::net::connect(&socket, &to)?;
             return DONE;
         }
+        self.shared.announce(to, &socket, self.call.thread)?;
         let (begun, blocks) = try_connect(&socket, to)?;
-        self.shared.announce(target, &socket, self.call.thread)?;
         match begun {
             Err(Errno::INPROGRESS | Errno::ALREADY) if blocks => wait_for_connection(socket, to),
             begun => begun.map(|()| Answer::Result(Ok(0))),
@@ -323,6 +323,24 @@ pub(super) fn transport(socket: &OwnedFd) -> Result<Transport, Errno> {
 pub(super) fn own_address(socket: &OwnedFd) -> Result<Option<SocketAddr>, Errno> {
     let address = SocketAddr::try_from(rustix::net::getsockname(socket)?).ok();
     Ok(address.filter(|address| address.port() != 0))
+}
+
+/// Where the listener at `to` will see a connection of this socket come from, in canonical form. One that has no
+/// address yet gets one, as connect(2) would give it; `None` if the kernel has none.
+pub(super) fn address_towards(
+    socket: &OwnedFd,
+    to: SocketAddr,
+) -> Result<Option<SocketAddr>, Errno> {
+    if own_address(socket)?.is_none() {
+        // Another thread of the guest's may be faster; what the kernel refuses here it refuses to connect.
+        let _ = rustix::net::bind(socket, &SocketAddr::new(to.ip(), 0));
+    }
+    Ok(
+        own_address(socket)?.map(|own| match own.ip().is_unspecified() {
+            true => canonical(SocketAddr::new(to.ip(), own.port())),
+            false => canonical(own),
+        }),
+    )
 }
 
 fn wait_for_connection(socket: OwnedFd, to: SocketAddr) -> Outcome {

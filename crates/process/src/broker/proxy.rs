@@ -148,7 +148,9 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::call::address_towards;
     use palisade_network::{Answer, Network, Resolve, ResolveError, service};
+    use rustix::net::{AddressFamily, SocketType};
     use std::{
         io::{Read, Write},
         net::{Ipv4Addr, TcpListener, TcpStream},
@@ -191,12 +193,17 @@ mod tests {
         let seen = Arc::new(Observations::of_refusals());
         let served = prepared.serve(&gate, &asker, &seen, landlock_abi).unwrap();
 
-        let mut client = TcpStream::connect(gate.proxy().unwrap()).unwrap();
         let process = Process {
             pid: 7,
             name: "client".into(),
         };
-        served.admit(client.local_addr().unwrap(), process);
+        let to = gate.proxy().unwrap();
+        let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+        let socket = rustix::net::socket(family, kind, None).unwrap();
+        let from = address_towards(&socket, to).unwrap().unwrap();
+        served.admit(from, process);
+        rustix::net::connect(&socket, &to).unwrap();
+        let mut client = TcpStream::from(socket);
         write!(client, "CONNECT a.example.com:{port} HTTP/1.0\r\n\r\n").unwrap();
         let mut answer = [0; 12];
         client.read_exact(&mut answer).unwrap();

@@ -74,6 +74,11 @@ pub enum LaunchError {
     )]
     NothingInherited,
     #[error(
+        "host: LISTEN_FDS names {count} sockets, and no more than {} can be passed on; pass fewer",
+        crate::sys::MOST_INHERITED
+    )]
+    TooManyInherited { count: usize },
+    #[error(
         "host: the plan hands over more sockets than the launch was given; give it all of them"
     )]
     NotHandedOver,

@@ -47,6 +47,10 @@ impl<'a> Listeners<'a> {
             sockets.push((socket, name));
         }
         if plan.inherits_listeners {
+            let count = sys::count_inherited();
+            if count > sys::MOST_INHERITED {
+                return Err(LaunchError::TooManyInherited { count });
+            }
             let inherited = sys::inherited_descriptors().map_err(LaunchError::Inherit)?;
             if inherited.is_empty() {
                 return Err(LaunchError::NothingInherited);

@@ -60,6 +60,9 @@ pub(super) fn share(
         share.without_namespaces(limits, machine);
     }
     if share.need.is_empty() {
+        share.have_refusals_counted(limits, machine);
+    }
+    if share.need.is_empty() {
         return Ok(share);
     }
     let survey = machine.cgroups().map_err(PlanError::Cgroups)?;
@@ -75,6 +78,7 @@ pub(super) fn share(
             share.approximate(unmet.limit(), limits, machine.tier);
         }
     }
+    share.have_refusals_counted(limits, machine);
     share.cgroup = cgroup::plan(&share.need, survey).map_err(PlanError::NoCgroup)?;
     Ok(share)
 }
@@ -95,6 +99,28 @@ impl Share {
         if limits.processes.is_some() || machine.uid == 0 {
             self.need.processes = Some(self.processes);
             self.processes = u64::from(DEFAULT_PROCESSES) + 1;
+        }
+    }
+
+    /// The kernel tells nobody that it refused a process for the user namespace's limit; a group counts. So where one
+    /// is to be had, a limit that was asked for is the group's too, and the namespace's lies one behind it. On
+    /// version 2 a group of the user's own has to be made before the keeper is started, which is done for a limit
+    /// on memory or processors only.
+    fn have_refusals_counted(&mut self, limits: &Limits, machine: &Machine) {
+        let has_group = machine.tier == Tier::Privileged || !self.need.is_empty();
+        if limits.processes.is_none() || self.need.processes.is_some() || !has_group {
+            return;
+        }
+        let counted = Need {
+            processes: Some(self.processes),
+            ..self.need
+        };
+        let planned = machine
+            .cgroups()
+            .map(|survey| cgroup::plan(&counted, survey));
+        if let Ok(Ok(_)) = planned {
+            self.need = counted;
+            self.processes += 1;
         }
     }
 

@@ -167,6 +167,10 @@ fn processes(plan: &Plan, count: u32) -> Enforcement {
             Level::Degraded,
             "RLIMIT_NPROC, counted over all processes of the user",
         ),
+        _ if plan.held_by_cgroup.processes.is_some() => (
+            Level::Full,
+            "a pids cgroup, which counts what is refused; RLIMIT_NPROC",
+        ),
         _ => (
             Level::Full,
             "RLIMIT_NPROC, counted in the domain's user namespace",

@@ -26,12 +26,22 @@ pub enum PlanError {
         #[source]
         errno: Errno,
     },
+    #[error(
+        "host: /proc is not mounted here, and palisade cannot tell what lies at a path without it: mount -t proc proc /proc"
+    )]
+    NoProc,
     #[error("policy: {} is a device: grant it with --device {}", path.display(), path.display())]
     IsADevice { path: PathBuf },
     #[error("policy: {} is not a socket: --connect unix:PATH takes the path of one that a server listens at", path.display())]
     NotASocket { path: PathBuf },
     #[error("policy: {} is not a device node: --device takes a path such as /dev/fuse, or pts", path.display())]
     NotADevice { path: PathBuf },
+    #[error(
+        "policy: {} is a name that the domain has of its own, and no device can appear there; name the device by a \
+         path of its own",
+        path.display()
+    )]
+    OwnName { path: PathBuf },
     #[error(
         "policy: {} is {} on the host, which cannot be granted: it would open the host's processes, devices or all of \
          its files; name what the guest needs of it",
@@ -141,6 +151,7 @@ impl PlanError {
     pub(crate) fn missing(path: &Path, errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Missing { path: path.into() },
+            Errno::NOSYS => Self::NoProc,
             errno => Self::Unreachable {
                 path: path.into(),
                 errno,

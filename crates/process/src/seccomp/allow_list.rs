@@ -99,6 +99,7 @@ pub(super) const EPERM: Action = Action::Errno(libc::EPERM as u16);
 pub(super) const EACCES: Action = Action::Errno(libc::EACCES as u16);
 const EBUSY: Action = Action::Errno(libc::EBUSY as u16);
 const ENOTTY: Action = Action::Errno(libc::ENOTTY as u16);
+const EINVAL: Action = Action::Errno(libc::EINVAL as u16);
 const ENOMEM: Action = Action::Errno(libc::ENOMEM as u16);
 const ENOSYS: Action = Action::Errno(libc::ENOSYS as u16);
 
@@ -292,6 +293,31 @@ fn decide_scheduling(filter: &mut Filter, groups: &Groups) {
     if groups.cpu_affinity_fixed {
         set(filter, libc::SYS_sched_setaffinity, EPERM);
     }
+    if groups.foreign_processes_visible {
+        for call in [
+            libc::SYS_clock_gettime,
+            libc::SYS_clock_getres,
+            libc::SYS_clock_nanosleep,
+            libc::SYS_timer_create,
+        ] {
+            set(filter, call, own_clock());
+        }
+    }
+}
+
+/// Of clocks that count the processor time of a process, the caller's own: when somebody else computes, and for
+/// how long, is nobody's business. Such an id is negative and has the complement of a pid above three bits: 0 to 2 are
+/// kinds of time, 3 is a device, and 4 is added for a thread, which the kernel looks for in the calling process alone
+/// (`pid_for_clock` in kernel/time/posix-cpu-timers.c). `EINVAL` is its answer about a process that is not there.
+fn own_clock() -> Check {
+    const NEGATIVE: u64 = 1 << 31;
+    const OF_NO_PID: u64 = 0xffff_fff8;
+    const KINDS: std::ops::RangeInclusive<u64> = 0..=2;
+    let own: Vec<u64> = KINDS.map(|kind| OF_NO_PID | kind).collect();
+    let own = Check::otherwise(ALLOW).when([int(0).one_of(own)], ALLOW);
+    KINDS.fold(own, |check, kind| {
+        check.when([int(0).masked(NEGATIVE | 7, NEGATIVE | kind)], EINVAL)
+    })
 }
 
 /// Setuid and setgid bits are refused under [`Groups::guard_setuid`], device nodes always. The
@@ -388,26 +414,45 @@ fn setuid_mode(mode: u8) -> Test {
 
 /// Huge pages are refused with `ENOMEM`, as on a host that has none to spare.
 fn decide_memory(filter: &mut Filter, groups: &Groups) {
-    let memfd_create = huge_pages(groups, 1, libc::MFD_HUGETLB.into()).when_if(
-        groups.no_executable_memfd,
-        [int(1).has_any(libc::MFD_EXEC.into())],
-        EACCES,
-    );
-    let memfd_create = memfd_create.when_if(
-        groups.memfd_must_be_sealed,
-        [int(1).masked(libc::MFD_NOEXEC_SEAL.into(), 0)],
-        EACCES,
-    );
+    let memfd_create = huge_pages(memfd_create(groups), groups, 1, libc::MFD_HUGETLB.into())
+        .when_if(
+            groups.no_executable_memfd,
+            [int(1).has_any(libc::MFD_EXEC.into())],
+            EACCES,
+        )
+        .when_if(
+            groups.memfd_must_be_sealed,
+            [int(1).masked(libc::MFD_NOEXEC_SEAL.into(), 0)],
+            EACCES,
+        );
     set(filter, libc::SYS_memfd_create, memfd_create);
-    let mmap = huge_pages(groups, 3, libc::MAP_HUGETLB as u64);
+    let mmap = Check::otherwise(ALLOW);
+    let mmap = huge_pages(mmap, groups, 3, libc::MAP_HUGETLB as u64);
     set(filter, libc::SYS_mmap, open_how::mmap(mmap, groups));
     if groups.constant_open_how {
         open_how::hold(filter);
     }
 }
 
-fn huge_pages(groups: &Groups, flags: u8, flag: u64) -> Check {
-    Check::otherwise(ALLOW).when_if(groups.no_huge_pages, [int(flags).has_any(flag)], ENOMEM)
+/// What the kernel calls invalid stays invalid, whatever else is asked of the flags: programs probe with all
+/// bits set, and take another answer for a broken machine (Chromium ends itself). The kernel looks at the flags
+/// before it looks at its own rule about execution (`sanitize_flags` in mm/memfd.c).
+fn memfd_create(groups: &Groups) -> Check {
+    const SIZES: u64 = 0x3f << 26;
+    const HUGETLB: u64 = libc::MFD_HUGETLB as u64;
+    const EITHER: u64 = (libc::MFD_EXEC | libc::MFD_NOEXEC_SEAL) as u64;
+    const KNOWN: u64 = EITHER | HUGETLB | (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) as u64;
+    let judges = groups.no_huge_pages || groups.no_executable_memfd || groups.memfd_must_be_sealed;
+    let unknown = int(1).has_any(u64::from(u32::MAX) & !(KNOWN | SIZES));
+    let size_of_small = [int(1).masked(HUGETLB, 0), int(1).has_any(SIZES)];
+    Check::otherwise(ALLOW)
+        .when_if(judges, [unknown], EINVAL)
+        .when_if(judges, size_of_small, EINVAL)
+        .when_if(judges, [int(1).masked(EITHER, EITHER)], EINVAL)
+}
+
+fn huge_pages(check: Check, groups: &Groups, flags: u8, flag: u64) -> Check {
+    check.when_if(groups.no_huge_pages, [int(flags).has_any(flag)], ENOMEM)
 }
 
 fn decide_ipc(filter: &mut Filter, groups: &Groups) {
@@ -416,7 +461,8 @@ fn decide_ipc(filter: &mut Filter, groups: &Groups) {
         set(filter, libc::SYS_shmget, EPERM);
     } else {
         set_all(filter, syscalls::IPC, ALLOW);
-        let shmget = huge_pages(groups, 2, libc::SHM_HUGETLB as u64);
+        let shmget = Check::otherwise(ALLOW);
+        let shmget = huge_pages(shmget, groups, 2, libc::SHM_HUGETLB as u64);
         set(filter, libc::SYS_shmget, shmget);
     }
 }

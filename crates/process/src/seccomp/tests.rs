@@ -1040,6 +1040,66 @@ fn groups_of_one_call() {
     );
 }
 
+/// `clock_getcpuclockid(3)` of a process, of a thread of the caller's, and of a device.
+#[test]
+fn clocks_of_other_processes_are_not_read_where_they_are_visible() {
+    let clock = |number: u32, kind: u32| u64::from(!number << 3 | kind);
+    let bare = Groups {
+        foreign_processes_visible: true,
+        ..Groups::default()
+    };
+    for call in [
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_getres,
+        libc::SYS_clock_nanosleep,
+        libc::SYS_timer_create,
+    ] {
+        for kind in 0..=2 {
+            for pid in [1, 77, (1 << 22) - 1] {
+                with(bare, call, &[clock(pid, kind)], libc::EINVAL);
+                // The kernel reads no more than 32 bits.
+                with(bare, call, &[clock(pid, kind) | 1 << 32], libc::EINVAL);
+                with(bare, call, &[clock(pid, kind | 4)], 0);
+                by_default(call, &[clock(pid, kind)], 0);
+            }
+            with(bare, call, &[clock(0, kind)], 0);
+        }
+        with(bare, call, &[clock(5, 3)], 0);
+        for plain in 0..=11 {
+            with(bare, call, &[plain], 0);
+        }
+    }
+}
+
+/// Chromium asks with all bits set and ends itself at any other answer.
+#[test]
+fn invalid_flags_of_memory_files_are_invalid_under_every_rule() {
+    let both = u64::from(libc::MFD_EXEC | libc::MFD_NOEXEC_SEAL);
+    let size_of_small = 21 << 26;
+    let rules: [fn(&mut Groups); 3] = [
+        |groups| groups.no_executable_memfd = true,
+        |groups| groups.memfd_must_be_sealed = true,
+        |groups| groups.no_huge_pages = true,
+    ];
+    for rule in rules {
+        let mut groups = Groups::default();
+        rule(&mut groups);
+        for flags in [0xffff_ffff, 0x20, 0x0200_0000, both, size_of_small] {
+            with(groups, libc::SYS_memfd_create, &[0, flags], libc::EINVAL);
+        }
+    }
+    let large = u64::from(libc::MFD_HUGETLB) | size_of_small;
+    let sealed = u64::from(libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL);
+    let groups = Groups {
+        no_executable_memfd: true,
+        memfd_must_be_sealed: true,
+        ..Groups::default()
+    };
+    with(groups, libc::SYS_memfd_create, &[0, sealed | large], 0);
+    with(groups, libc::SYS_memfd_create, &[0, sealed], 0);
+    with(groups, libc::SYS_memfd_create, &[0, large], libc::EACCES);
+}
+
 #[test]
 fn dangerous_calls_are_refused() {
     for call in [

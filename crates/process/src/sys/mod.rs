@@ -99,21 +99,22 @@ pub(crate) fn set_mount_attributes(
     }
 }
 
-/// How many descriptors this process was started with by socket activation (sd_listen_fds(3)); none if
-/// they are meant for another process.
+/// As many sockets as can be passed on.
+pub(crate) const MOST_INHERITED: usize = crate::wire::MAX_FDS / 2;
+
+/// How many descriptors this process was started with by socket activation (sd_listen_fds(3)), as its starter
+/// says; none if they are meant for another process.
 pub(crate) fn count_inherited() -> usize {
     let number = |name| std::env::var(name).ok()?.parse::<i32>().ok();
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let count = number("LISTEN_FDS").filter(|_| number("LISTEN_PID") == Some(own));
-    usize::try_from(count.unwrap_or(0))
-        .unwrap_or(0)
-        .min(crate::wire::MAX_FDS / 2)
+    usize::try_from(count.unwrap_or(0)).unwrap_or(0)
 }
 
-/// Copies of these descriptors, and their names.
+/// Copies of these descriptors, [`MOST_INHERITED`] of them at most, and their names.
 pub(crate) fn inherited_descriptors() -> rustix::io::Result<Vec<(OwnedFd, String)>> {
     const FIRST: i32 = 3;
-    let count = count_inherited() as i32;
+    let count = count_inherited().min(MOST_INHERITED) as i32;
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     (FIRST..FIRST + count)

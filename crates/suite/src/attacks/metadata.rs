@@ -50,7 +50,13 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::AttributeOutside => known(Witness::Secret),
         Guest::WatchOutside => known(Witness::Trace(Trace::Watch)),
         Guest::StatOutside => known(Witness::Fact(Fact::Inode("{outside}/secret"))),
-        Guest::NoticeProcess => Attack::new(76, Witness::SelfReported)
+        Guest::NoticeProcess
+        | Guest::TimeOfProcess
+        | Guest::ProcessorsOfProcess
+        | Guest::GroupOfProcess
+        | Guest::SessionOfProcess
+        | Guest::PriorityOfProcess
+        | Guest::MoveProcess => Attack::new(76, Witness::SelfReported)
             .with(&[Victim])
             .ungrantable(OwnChild),
         Guest::HostName => Attack::new(76, Witness::Fact(Fact::HostName)).ungrantable(GrantedRead),

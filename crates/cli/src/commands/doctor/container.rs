@@ -22,6 +22,8 @@ pub(super) struct Traces {
     pub(super) dockerenv: bool,
     /// `/run/.containerenv` exists.
     pub(super) containerenv: bool,
+    /// Something is mounted on files of `/etc` that these two runtimes write for each container.
+    pub(super) mounted_etc: bool,
     /// `/var/run/secrets/kubernetes.io` exists.
     pub(super) kubernetes_secrets: bool,
     /// Content of `/run/systemd/container`.
@@ -30,15 +32,19 @@ pub(super) struct Traces {
     pub(super) cgroups: String,
 }
 
-/// The innermost kind that the traces tell of: a Kubernetes pod is made by some other runtime too.
+/// The innermost kind that the traces tell of: a Kubernetes pod is made by some other runtime too. A marker
+/// file alone says nothing: it stays in a file system that was made from an image, such as a virtual machine's.
 pub(super) fn recognise(traces: &Traces) -> Option<Container> {
     let said = traces.systemd_says.trim();
     let in_cgroup = |word: &str| traces.cgroups.contains(word);
     if traces.kubernetes_secrets || in_cgroup("/kubepods") {
         Some(Container::Kubernetes)
-    } else if traces.containerenv || said == "podman" || in_cgroup("/libpod") {
+    } else if (traces.containerenv && traces.mounted_etc)
+        || said == "podman"
+        || in_cgroup("/libpod")
+    {
         Some(Container::Podman)
-    } else if traces.dockerenv || said == "docker" || in_cgroup("/docker") {
+    } else if (traces.dockerenv && traces.mounted_etc) || said == "docker" || in_cgroup("/docker") {
         Some(Container::Docker)
     } else if said.starts_with("lxc") || in_cgroup("/lxc") {
         Some(Container::Lxc)

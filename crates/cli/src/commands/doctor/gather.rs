@@ -60,7 +60,7 @@ pub(super) fn facts() -> Facts {
             ResolveFlags::NO_SYMLINKS,
         )),
         sysctls: sysctls(),
-        container: recognise(&traces()),
+        container: recognise(&traces(&mounts)),
         covered_proc: covered_proc(&mounts),
         limits: limits(),
     }
@@ -135,11 +135,12 @@ fn apparmor_profile() -> Option<String> {
     Some(name.into())
 }
 
-fn traces() -> Traces {
+fn traces(mounts: &str) -> Traces {
     let exists = |path: &str| Path::new(path).exists();
     Traces {
         dockerenv: exists("/.dockerenv"),
         containerenv: exists("/run/.containerenv"),
+        mounted_etc: has_mounted_etc(mounts),
         kubernetes_secrets: exists("/var/run/secrets/kubernetes.io"),
         systemd_says: text("/run/systemd/container"),
         cgroups: text("/proc/self/cgroup"),
@@ -155,6 +156,12 @@ fn mount_points(mounts: &str) -> impl Iterator<Item = (&Path, &str)> {
             after.split(' ').next()?,
         ))
     })
+}
+
+/// What a container runtime writes for each container lies outside the container's own file system.
+pub(super) fn has_mounted_etc(mounts: &str) -> bool {
+    const WRITTEN: [&str; 3] = ["/etc/resolv.conf", "/etc/hostname", "/etc/hosts"];
+    mount_points(mounts).any(|(point, _)| WRITTEN.iter().any(|file| point == Path::new(file)))
 }
 
 /// A mount on a folder that is always empty covers nothing; `binfmt_misc` is the one that is common.

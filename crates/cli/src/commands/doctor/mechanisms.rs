@@ -28,6 +28,11 @@ pub(super) fn others(facts: &Facts) -> impl Iterator<Item = Finding> {
 
 pub(super) fn kernel(facts: &Facts) -> Finding {
     let release = &facts.kernel;
+    if release.is_empty() {
+        let what = "/proc is not mounted here, and nothing can be told or confined without it";
+        return Finding::missing("kernel", what)
+            .advise([Advice::new("mount it", "sudo mount -t proc proc /proc")]);
+    }
     if facts.kernel_version() >= OLDEST_KERNEL {
         return Finding::ok("kernel", format!("Linux {release}"));
     }
@@ -53,7 +58,7 @@ pub(super) fn mount_calls(facts: &Facts) -> Finding {
             "open_tree or openat2 is refused by a system-call filter around palisade",
         ),
         Some(_) => Finding::missing(NAME, "open_tree or openat2 is unknown to this kernel"),
-        None if facts.kernel_version() < (5, 12) => Finding::missing(
+        None if !facts.kernel.is_empty() && facts.kernel_version() < (5, 12) => Finding::missing(
             NAME,
             "mount_setattr is unknown to this kernel: Linux 5.12 brought it",
         ),

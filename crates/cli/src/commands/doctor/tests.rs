@@ -4,7 +4,7 @@ use super::{
     container::{Container, Traces, recognise},
     diagnosis::{Diagnosis, Level, diagnose},
     facts::{Call, Facts, FolderTrial, LimitFact, Seccomp, Stage, Sysctls, Trial},
-    gather::{covered_proc, file_system_of},
+    gather::{covered_proc, file_system_of, has_mounted_etc},
     show,
 };
 use palisade_process::{
@@ -428,6 +428,23 @@ fn root_on_a_file_system_that_cannot_map_owners() {
 }
 
 #[test]
+fn a_machine_without_proc_has_no_old_kernel() {
+    let facts = Facts {
+        kernel: String::new(),
+        trial: failed(Stage::Keeper, "host: /proc is not mounted here"),
+        ..fine()
+    };
+    let diagnosis = diagnose(&facts);
+    assert_eq!(level(&diagnosis, "mount calls"), Level::Ok);
+    let shown = diagnosis.to_string();
+    assert!(
+        shown.contains("missing  kernel        /proc is not mounted"),
+        "{shown}"
+    );
+    assert!(shown.contains("mount -t proc proc /proc"), "{shown}");
+}
+
+#[test]
 fn json_has_findings_and_facts() {
     let facts = fine();
     let all = show::json(&diagnose(&facts), &facts).unwrap();
@@ -445,8 +462,19 @@ fn containers_are_told_by_what_they_leave() {
         ..Traces::default()
     };
     assert_eq!(recognise(&none), None);
+    let marked = Traces {
+        dockerenv: true,
+        containerenv: true,
+        ..Traces::default()
+    };
+    assert_eq!(
+        recognise(&marked),
+        None,
+        "left in a machine whose disk was made from an image"
+    );
     let dockerenv = Traces {
         dockerenv: true,
+        mounted_etc: true,
         ..Traces::default()
     };
     assert_eq!(recognise(&dockerenv), Some(Container::Docker));
@@ -461,6 +489,7 @@ fn containers_are_told_by_what_they_leave() {
     );
     let podman = Traces {
         containerenv: true,
+        mounted_etc: true,
         ..Traces::default()
     };
     assert_eq!(recognise(&podman), Some(Container::Podman));
@@ -488,7 +517,14 @@ const DOCKER_MOUNTS: &str = "\
     604 602 0:60 / /proc/kcore rw,nosuid - tmpfs tmpfs rw,size=65536k\n\
     605 602 0:61 / /proc/sys/fs/binfmt_misc rw,relatime - binfmt_misc binfmt_misc rw\n\
     606 601 0:62 / /data rw,relatime - ext4 /dev/sda1 rw\n\
-    607 606 0:63 / /data rw,relatime - xfs /dev/sdb1 rw\n";
+    607 606 0:63 / /data rw,relatime - xfs /dev/sdb1 rw\n\
+    608 601 254:1 /docker/ab12/hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw\n";
+
+#[test]
+fn files_that_a_runtime_writes_are_mounted_on() {
+    assert!(has_mounted_etc(DOCKER_MOUNTS));
+    assert!(!has_mounted_etc("27 1 254:0 / / rw - ext4 /dev/vda rw\n"));
+}
 
 #[test]
 fn what_covers_proc_is_read_from_the_mounts() {

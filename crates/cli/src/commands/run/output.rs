@@ -19,6 +19,7 @@ pub(super) struct Counted {
     streams: Vec<Stream>,
     limit_bytes: Option<u64>,
     passed_bytes: u64,
+    failure: Option<(&'static str, Errno)>,
 }
 
 #[derive(Debug)]
@@ -59,6 +60,7 @@ impl Counted {
             streams,
             limit_bytes: plan.output_bytes,
             passed_bytes: 0,
+            failure: None,
         })
     }
 
@@ -95,6 +97,11 @@ impl Counted {
         self.streams.clear();
     }
 
+    /// The stream of which not everything could be written, and why. A reader that is gone is no failure.
+    pub(super) fn failure(&self) -> Option<(&'static str, Errno)> {
+        self.failure
+    }
+
     /// Whether every stream has come to its end.
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty()
@@ -124,6 +131,7 @@ impl Counted {
         let mut position = 0;
         let mut outcome = Moved::Some;
         let (limit, mut passed) = (self.limit_bytes.unwrap_or(u64::MAX), self.passed_bytes);
+        let mut failure = self.failure;
         self.streams.retain_mut(|stream| {
             let is_ready = ready.get(position).copied().unwrap_or(false);
             position += 1;
@@ -150,10 +158,15 @@ impl Counted {
                     stream.waits_for_room = true;
                     true
                 }
-                Err(_) => false,
+                Err(Errno::PIPE) => false,
+                Err(errno) => {
+                    failure = failure.or(Some((stream.name(), errno)));
+                    false
+                }
             }
         });
         self.passed_bytes = passed;
+        self.failure = failure;
         outcome
     }
 }
@@ -191,6 +204,13 @@ impl Stream {
             rustix::stdio::stdout()
         } else {
             rustix::stdio::stderr()
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.number {
+            1 => "stdout",
+            _ => "stderr",
         }
     }
 

@@ -356,7 +356,7 @@ impl Relay<'_> {
         // Puts the terminal back.
         self.console = None;
         let output_bytes = self.output.passed_bytes();
-        let failure = self.domain.relay_failure();
+        let failure = self.output.failure().or(self.domain.relay_failure());
         let mut report = self.domain.wait()?;
         if let Some((stream, errno)) = failure {
             bail!(

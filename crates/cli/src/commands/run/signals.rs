@@ -1,14 +1,19 @@
 //! The signals that palisade takes for the guest.
 
+use rustix::process::{Resource, getrlimit};
 use signal_hook::{
     consts::signal::{
         SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+        SIGXFSZ,
     },
     iterator::{backend::SignalDelivery, exfiltrator::SignalOnly},
 };
-use std::os::{
-    fd::{AsFd, BorrowedFd},
-    unix::net::UnixStream,
+use std::{
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    sync::Arc,
 };
 
 /// SIGTTIN and SIGTTOU keep their default action: in the background the kernel stops palisade as it
@@ -33,6 +38,9 @@ impl Signals {
         let caught = CAUGHT
             .into_iter()
             .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        if ignored >> (SIGXFSZ - 1) & 1 == 0 {
+            survive_large_files()?;
+        }
         let (read, write) = UnixStream::pair()?;
         SignalDelivery::with_pipe(read, write, SignalOnly, caught).map(Self)
     }
@@ -47,6 +55,16 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.get_read().as_fd()
     }
+}
+
+/// What palisade writes for the guest (relayed output, the report) may reach the starter's limit on files: then
+/// writing fails and is told of. What is caught has its default action in every program that is executed, so the
+/// guest has what its starter has. Without a limit there is no such signal.
+fn survive_large_files() -> std::io::Result<()> {
+    if getrlimit(Resource::Fsize).current.is_some() {
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
+    }
+    Ok(())
 }
 
 /// A bit for each, as proc_pid_status(5) shows them.

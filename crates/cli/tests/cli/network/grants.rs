@@ -24,6 +24,7 @@ cases![
     a_socket_for_datagrams_is_made_ready,
     a_listener_is_inherited,
     a_listener_that_was_not_passed_is_refused,
+    wrong_words_about_passed_sockets_are_refused,
     every_denial_names_its_grant,
     a_local_socket_of_the_host_is_reached,
     explain_shows_the_rules,
@@ -399,6 +400,35 @@ fn a_listener_that_was_not_passed_is_refused(stage: &Stage) {
     call.command.arg(server.command.get_program());
     call.command.args(server.command.get_args());
     call.run().refuses(&["host: ", "LISTEN_FDS"]);
+}
+
+/// A service manager's word is taken for what it is: numbers that name nothing, or something else, start no guest.
+fn wrong_words_about_passed_sockets_are_refused(stage: &Stage) {
+    let run = |setting: &str, with: &str| {
+        let launcher = format!("{with} exec env {setting} \"$@\"");
+        let server = python(stage, "--listen inherited", PASSED, "");
+        let mut call = stage.call("/bin/sh".as_ref(), ["-c", &launcher, "sh"]);
+        call.command.arg(server.command.get_program());
+        call.command.args(server.command.get_args());
+        call.run()
+    };
+    for count in ["-1", "0", "x", "", "99999999999", "1 "] {
+        let setting = format!("LISTEN_PID=$$ LISTEN_FDS='{count}'");
+        run(&setting, "").refuses(&["host: no socket was passed"]);
+    }
+    // Another process's.
+    run("LISTEN_PID=1 LISTEN_FDS=1", "").refuses(&["host: no socket was passed"]);
+    run("LISTEN_FDS=1", "").refuses(&["host: no socket was passed"]);
+    for count in ["126", "2147483647"] {
+        let setting = format!("LISTEN_PID=$$ LISTEN_FDS={count}");
+        run(&setting, "").refuses(&["host: LISTEN_FDS names", "no more than 125"]);
+    }
+    run("LISTEN_PID=$$ LISTEN_FDS=100", "").refuses(&["host: what LISTEN_FDS names is no socket"]);
+    for file in ["/etc/passwd", "/", "/dev/null"] {
+        let with = format!("exec 3< {file};");
+        run("LISTEN_PID=$$ LISTEN_FDS=1", &with)
+            .refuses(&["host: what LISTEN_FDS names is no socket"]);
+    }
 }
 
 fn every_denial_names_its_grant(stage: &Stage) {

@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::*;
-use crate::{Answer, Network, ResolveError};
+use crate::{Answer, Network, ResolveError, proxy::tests::bound_socket};
 
 struct Nobody;
 
@@ -160,8 +160,10 @@ fn with_proxy(act: impl FnOnce(&RemoteProxy, SocketAddr)) {
 }
 
 fn answer_to(remote: &RemoteProxy, proxy: SocketAddr, request: &str) -> String {
-    let mut stream = TcpStream::connect(proxy).unwrap();
-    remote.admit(stream.local_addr().unwrap(), process("client"));
+    let (socket, from) = bound_socket();
+    remote.admit(from, process("client"));
+    rustix::net::connect(&socket, &proxy).unwrap();
+    let mut stream = TcpStream::from(socket);
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);

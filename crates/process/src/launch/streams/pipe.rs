@@ -6,10 +6,20 @@
 //! what others wrote. That matters where somebody else holds the same end. Whoever does got it as palisade
 //! did, from the process that started palisade; so a pipe which that one holds is relayed, and any other is
 //! passed on, at its own speed.
+//!
+//! As root a domain has a user of its own, who owns no pipe and could not open `/dev/stdout`. So the same pipes
+//! are passed on there as to an ordinary user, with a mode by which they can be opened: nobody gets to see a pipe
+//! but who holds it, or may look into somebody who does.
 
 use crate::Tier;
-use rustix::{fs::Stat, io::Errno};
-use std::{cell::OnceCell, os::fd::BorrowedFd};
+use rustix::{
+    fs::{Mode, Stat},
+    io::Errno,
+};
+use std::{
+    cell::OnceCell,
+    os::fd::{AsFd, BorrowedFd},
+};
 
 /// A pipe or FIFO.
 #[derive(Debug)]
@@ -31,14 +41,23 @@ impl Pipe {
 
     /// Whether only its bytes may be passed on. A FIFO has a mode that others rely on, and may be open to
     /// any user.
-    pub(super) fn is_relayed(&self, tier: Tier, parent: &Parent) -> bool {
-        self.has_name || (self.is_open_to_guest(tier) && parent.holds(self.identity))
+    pub(super) fn is_relayed(&self, fd: BorrowedFd<'_>, tier: Tier, parent: &Parent) -> bool {
+        if self.has_name {
+            return true;
+        }
+        match tier {
+            Tier::Privileged => parent.holds(self.identity) || open_to_guest(fd).is_err(),
+            // The user's own can be opened by the guest; another's can't, whoever holds it.
+            Tier::UserNamespace | Tier::Bare => {
+                self.owner == rustix::process::geteuid().as_raw() && parent.holds(self.identity)
+            }
+        }
     }
+}
 
-    /// As root a domain has a user of its own, who owns nothing.
-    fn is_open_to_guest(&self, tier: Tier) -> bool {
-        tier != Tier::Privileged && self.owner == rustix::process::geteuid().as_raw()
-    }
+/// Any pipe of the guest's under `/proc/self/fd` is opened by its mode.
+pub(super) fn open_to_guest(pipe: impl AsFd) -> Result<(), Errno> {
+    rustix::fs::fchmod(pipe, Mode::from_raw_mode(0o666))
 }
 
 /// The streams of the process that started this one, looked up once; `None` if it does not let itself be

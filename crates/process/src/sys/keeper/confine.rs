@@ -25,13 +25,7 @@ pub(crate) fn prepare_landlock(
     for rule in 0..rules {
         let rights = reader.u64().during(Step::DecodeLaunch, item)?;
         let path = reader.text().during(Step::DecodeLaunch, item)?;
-        let parent = kernel::open_resolved(
-            kernel::AT_FDCWD,
-            path,
-            kernel::O_PATH,
-            kernel::RESOLVE_NO_SYMLINKS,
-        )
-        .during(Step::LandlockRule, rule as u32)?;
+        let parent = kernel::open_plain(path).during(Step::LandlockRule, rule as u32)?;
         kernel::landlock_add_path(ruleset, rights, parent)
             .during(Step::LandlockRule, rule as u32)?;
         kernel::close(parent);
@@ -131,9 +125,21 @@ pub(crate) fn limit_files(setup: &Setup) -> Result<(), Failure> {
 fn limit_where(setup: &Setup, chosen: impl Fn(u32) -> bool) -> Result<(), Failure> {
     let limits = &setup.rlimits[..setup.rlimit_count];
     for (resource, soft, hard) in limits.iter().filter(|limit| chosen(limit.0)) {
-        kernel::set_limit(*resource, *soft, *hard).during(Step::Rlimit, *resource)?;
+        set_limit(*resource, *soft, *hard).during(Step::Rlimit, *resource)?;
     }
     Ok(())
+}
+
+/// Whoever started palisade may have less than the plan gives (`ulimit -H`). That bound holds for the guest, too:
+/// it is never raised, and a lower one keeps the promise of a higher.
+fn set_limit(resource: u32, soft: u64, hard: u64) -> kernel::Result<()> {
+    match kernel::set_limit(resource, soft, hard) {
+        Err(errno) if errno == Errno::PERM => {
+            let most = kernel::hard_limit(resource)?;
+            kernel::set_limit(resource, soft.min(most), hard.min(most))
+        }
+        outcome => outcome,
+    }
 }
 
 fn limit(setup: &Setup) -> Result<(), Failure> {

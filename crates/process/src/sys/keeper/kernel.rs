@@ -27,6 +27,7 @@ impl Errno {
     pub(crate) const NOTDIR: Self = Self(20);
     pub(crate) const INVAL: Self = Self(22);
     pub(crate) const NOSYS: Self = Self(38);
+    pub(crate) const LOOP: Self = Self(40);
     pub(crate) const OVERFLOW: Self = Self(75);
     pub(crate) const CONNREFUSED: Self = Self(111);
 }
@@ -233,6 +234,12 @@ impl<'a> CStr<'a> {
 
     pub(crate) fn is_absolute(self) -> bool {
         self.0.first() == Some(&b'/')
+    }
+
+    /// What stands between its slashes.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'a [u8]> {
+        let separators = |byte: &u8| *byte == b'/' || *byte == 0;
+        self.0.split(separators).filter(|name| !name.is_empty())
     }
 
     pub(crate) fn without_leading_slash(self) -> Self {
@@ -585,6 +592,43 @@ pub(crate) fn open_resolved(at: Fd, path: CStr, flags: u32, resolve: u64) -> Res
     }
 }
 
+/// An absolute path in which no part is a symlink, for who cannot call `openat2`: inside another domain where modes
+/// are guarded the filter around refuses it (`ENOSYS`). Each folder is opened by name in the one before.
+fn open_without_links(path: CStr) -> Result<Fd> {
+    const NAME_BYTES: usize = 256;
+    const S_IFMT: u16 = 0o170_000;
+    const S_IFLNK: u16 = 0o120_000;
+    let each = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    let mut found = open(AT_FDCWD, c!("/"), each | O_DIRECTORY, 0)?;
+    for name in path.names() {
+        let mut text = [0; NAME_BYTES];
+        let opened = match text.get_mut(..name.len() + 1) {
+            Some([place @ .., _]) if name != b".." => {
+                place.copy_from_slice(name);
+                CStr::new(&text[..=name.len()])
+                    .ok_or(Errno::INVAL)
+                    .and_then(|name| open(found, name, each, 0))
+            }
+            _ => Err(Errno::INVAL),
+        };
+        close(found);
+        found = opened?;
+        if statx_fd(found)?.mode & S_IFMT == S_IFLNK {
+            close(found);
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(found)
+}
+
+/// The same by whichever call there is.
+pub(crate) fn open_plain(path: CStr) -> Result<Fd> {
+    match open_resolved(AT_FDCWD, path, O_PATH, RESOLVE_NO_SYMLINKS) {
+        Err(errno) if errno == Errno::NOSYS => open_without_links(path),
+        outcome => outcome,
+    }
+}
+
 pub(crate) fn statx_fd(fd: Fd) -> Result<Statx> {
     statx(fd, c!(""), AT_EMPTY_PATH)
 }
@@ -723,6 +767,14 @@ pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
     let limit = [soft, hard];
     // SAFETY: the kernel reads one `struct rlimit64` of 16 bytes; no old value is asked for.
     unsafe { call!(number::PRLIMIT64, 0, resource, limit.as_ptr(), 0).map(drop) }
+}
+
+/// The most that this process may set its limit to: setrlimit(2).
+pub(crate) fn hard_limit(resource: u32) -> Result<u64> {
+    let mut limit = [0u64; 2];
+    // SAFETY: the kernel writes one `struct rlimit64` of 16 bytes; no new value is given.
+    unsafe { call!(number::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr()) }?;
+    Ok(limit[1])
 }
 
 /// An anonymous session keyring instead of the one the starter has.
@@ -1289,13 +1341,23 @@ pub(crate) fn seek(fd: Fd, offset: u64) -> Result<()> {
 
 /// Attributes of the mount that a file was opened through (`ST_*` of statfs(2)).
 pub(crate) fn mount_flags(fd: Fd) -> Result<u64> {
-    /// `struct statfs` in words: the flags are the eleventh of fifteen.
-    const WORDS: usize = 15;
     const FLAGS: usize = 10;
-    let mut words = [0u64; WORDS];
+    statfs(fd).map(|words| words[FLAGS])
+}
+
+/// Whether a file system has no block left, and no inode.
+pub(crate) fn is_used_up(fd: Fd) -> Result<(bool, bool)> {
+    const FREE_BLOCKS: usize = 3;
+    const FREE_INODES: usize = 6;
+    statfs(fd).map(|words| (words[FREE_BLOCKS] == 0, words[FREE_INODES] == 0))
+}
+
+/// `struct statfs`, all fifteen fields of which are words.
+fn statfs(fd: Fd) -> Result<[u64; 15]> {
+    let mut words = [0u64; 15];
     // SAFETY: the kernel writes 120 bytes, the size of the borrowed array.
     unsafe { call!(number::FSTATFS, fd, words.as_mut_ptr())? };
-    Ok(words[FLAGS])
+    Ok(words)
 }
 
 /// Sends one message with descriptors attached.

@@ -36,7 +36,7 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
         }
         if fds[2].revents != 0 {
             // The kernel ends every process of the namespace with its PID 1; without one, end them here.
-            finish(init, &observer, 0, wire::REASON_KILLED);
+            finish(init, (&running, &observer), 0, wire::REASON_KILLED);
         }
         if fds[1].revents != 0 {
             obey_all(init, &running, &mut clock, &mut observer);
@@ -49,7 +49,7 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
             observer.answer(&running, fds[5].revents);
         }
         if let Some(reason) = clock.expired(&observer) {
-            finish(init, &observer, 0, reason);
+            finish(init, (&running, &observer), 0, reason);
         }
     }
 }
@@ -65,7 +65,7 @@ const NOTHING_TO_POLL: [PollFd; 2] = [const {
 
 fn end_if_unprotected(init: &Init, running: &Running, observer: &Observer) {
     if let Some(lost) = running.guard.and_then(|guard| guard.lost()) {
-        finish_for(init, observer, 0, wire::REASON_UNPROTECTED, lost);
+        finish_for(init, (running, observer), 0, wire::REASON_UNPROTECTED, lost);
     }
 }
 
@@ -114,7 +114,7 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock, observer: &mut Observ
             kind: wire::DOMAIN_LOOK,
             words,
         }) => look(init, running, observer, words[0], &fds[..fd_count]),
-        _ => finish(init, observer, 0, wire::REASON_KILLED),
+        _ => finish(init, (running, &*observer), 0, wire::REASON_KILLED),
     }
 }
 
@@ -156,7 +156,7 @@ fn reap(init: &Init, running: &Running, observer: &Observer) {
         if status & 0xff == 0x7f {
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
-            finish(init, observer, status, wire::REASON_GUEST);
+            finish(init, (running, observer), status, wire::REASON_GUEST);
         }
     }
 }
@@ -174,13 +174,22 @@ fn tell_of_stop(init: &Init, signal: u32) {
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.
-fn finish(init: &Init, observer: &Observer, status: u32, reason: u64) -> ! {
-    finish_for(init, observer, status, reason, 0)
+fn finish(init: &Init, (running, observer): (&Running, &Observer), status: u32, reason: u64) -> ! {
+    finish_for(init, (running, observer), status, reason, 0)
 }
 
 /// The same for a path that is lost.
-fn finish_for(init: &Init, observer: &Observer, status: u32, reason: u64, lost: u32) -> ! {
+fn finish_for(
+    init: &Init,
+    (running, observer): (&Running, &Observer),
+    status: u32,
+    reason: u64,
+    lost: u32,
+) -> ! {
     let guest_end_ns = kernel::monotonic_ns();
+    // Before what still runs lets go of its files.
+    let failed = reason != wire::REASON_GUEST || status != 0;
+    let full = if failed { used_up(running) } else { 0 };
     let (status, killed) = end_all(status, reason);
     let usage = kernel::children_usage();
     let mut words = [0; RECORD_WORDS];
@@ -202,12 +211,31 @@ fn finish_for(init: &Init, observer: &Observer, status: u32, reason: u64, lost: 
     let (seen, more) = observer.list().entries();
     words[ended::SEEN] = (seen.len() / wire::seen::ENTRY_BYTES) as u64;
     words[ended::MORE] = more;
+    words[ended::FULL] = full;
     let kind = wire::INIT_ENDED;
     send_record(init.socket, &Record { kind, words }, &[]);
     if !seen.is_empty() {
         let _ = kernel::send(init.socket, seen, &[]);
     }
     crate::exit(0)
+}
+
+/// What is used up of the domain's own `tmpfs`, which `/tmp` and `/dev/shm` share. In a root that was granted its
+/// folder may be the host's.
+fn used_up(running: &Running) -> u64 {
+    let flags = kernel::O_PATH | kernel::O_DIRECTORY | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
+    let Ok(folder) = kernel::open(kernel::AT_FDCWD, kernel::c!("/tmp"), flags, 0) else {
+        return 0;
+    };
+    let device = kernel::statx_fd(folder).map(|about| (about.device_major, about.device_minor));
+    let is_own = device.is_ok_and(|device| running.own_device == Some(device));
+    let (room, files) = match is_own {
+        true => kernel::is_used_up(folder).unwrap_or_default(),
+        false => (false, false),
+    };
+    kernel::close(folder);
+    let bit = |is_used_up, bit| if is_used_up { bit } else { 0 };
+    bit(room, wire::FULL_ROOM) | bit(files, wire::FULL_FILES)
 }
 
 fn microseconds([seconds, microseconds]: [i64; 2]) -> u64 {

@@ -1,0 +1,68 @@
+//! A host program that starts guests for as long as it lives. Alone in its file: what is counted is the process's.
+
+use palisade::{Domain, Exit, Stdio};
+use std::{fs, path::Path};
+
+/// Enough to see what one start leaves behind, few enough to wait for.
+const STARTS: usize = 1000;
+/// Until allocators and caches have what they keep.
+const FIRST: usize = 100;
+
+/// What a process holds.
+#[derive(Debug)]
+struct Holdings {
+    descriptors: usize,
+    threads: usize,
+    children: usize,
+    resident_kb: u64,
+    mappings: usize,
+}
+
+impl Holdings {
+    fn now() -> Self {
+        let own = Path::new("/proc/self");
+        let count = |name| fs::read_dir(own.join(name)).unwrap().count();
+        let text = |name| fs::read_to_string(own.join(name)).unwrap();
+        let status = text("status");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = resident.unwrap().trim().trim_end_matches(" kB");
+        Self {
+            descriptors: count("fd"),
+            threads: count("task"),
+            children: fs::read_to_string("/proc/thread-self/children")
+                .unwrap()
+                .split_whitespace()
+                .count(),
+            resident_kb: kilobytes.parse().unwrap(),
+            mappings: text("maps").lines().count(),
+        }
+    }
+}
+
+fn start(number: usize) {
+    let script = format!("echo {number}; exit 3");
+    let domain = Domain::builder("/bin/sh").args(["-c", &script]);
+    // Every second one has limits that need more than a process.
+    let domain = match number % 2 {
+        0 => domain,
+        _ => domain.connect("tcp://127.0.0.1:9".parse().unwrap()),
+    };
+    let guest = domain.stdout(Stdio::piped()).spawn().unwrap();
+    let output = guest.wait_with_output().unwrap();
+    assert_eq!(output.report.exit, Exit::Code(3));
+    assert_eq!(output.stdout, format!("{number}\n").into_bytes());
+}
+
+#[test]
+fn a_thousand_starts_leave_nothing() {
+    (0..FIRST).for_each(start);
+    let before = Holdings::now();
+    (FIRST..STARTS).for_each(start);
+    let after = Holdings::now();
+    let seen = format!("{before:?}, then {after:?}");
+    assert_eq!(before.descriptors, after.descriptors, "{seen}");
+    assert_eq!(before.threads, after.threads, "{seen}");
+    assert_eq!(before.children, after.children, "{seen}");
+    assert!(after.mappings <= before.mappings + 8, "{seen}");
+    assert!(after.resident_kb < before.resident_kb + 4096, "{seen}");
+}
