@@ -64,7 +64,7 @@ impl Observer {
             return;
         };
         if revents & POLLIN == 0 {
-            kernel::close(listener);
+            // It is closed with init, who has only the end to tell by now.
             self.listener = None;
             return;
         }
