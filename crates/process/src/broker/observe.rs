@@ -38,7 +38,7 @@ impl Brokered<'_> {
         let path = notify::read_text(self.call.thread, at, wire::MOST_PATH_BYTES).ok()?;
         let performer = &self.shared.performer;
         match path.first()? {
-            b'/' if performer.is_of_view(&path) => None,
+            b'/' if performer.executes(&path) => None,
             b'/' => performer.look(&path, None).ok(),
             // Beginning in a folder that the guest has open: none of its descriptors may reach init.
             _ if folder != libc::AT_FDCWD => None,
@@ -165,12 +165,12 @@ impl Brokered<'_> {
 }
 
 impl Performer {
-    /// Whether an absolute path begins where the system view lies, which is as the host has it: nothing there is the
-    /// guest's. By its words alone.
-    fn is_of_view(&self, path: &[u8]) -> bool {
+    /// Whether an absolute path lies where programs are executed, so that nobody need look. By its words alone: a link there
+    /// may lead elsewhere, and then a refusal is not told.
+    fn executes(&self, path: &[u8]) -> bool {
         use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
         let path = Path::new(OsStr::from_bytes(path));
         let layout = self.layout.as_ref();
-        layout.is_some_and(|layout| layout.is_of_view(path))
+        layout.is_some_and(|layout| layout.executes(path))
     }
 }

@@ -114,9 +114,7 @@ impl Observer {
     /// Takes note of a program that lies where nothing is executed.
     pub(crate) fn look(&mut self, running: &Running, folder: Option<Fd>, path: CStr) {
         self.has_looked = true;
-        let at = folder.unwrap_or(kernel::AT_FDCWD);
-        let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
-        let Ok(file) = kernel::open_resolved(at, path, kernel::O_PATH, how) else {
+        let Ok(file) = open_known(folder.unwrap_or(kernel::AT_FDCWD), path) else {
             return;
         };
         if is_program(file) && self.mounts.refuse(running, file) {
@@ -184,6 +182,18 @@ impl Observer {
             .add(seen::QUESTION, name.bytes(), question.bytes());
         Answer::Failed(Errno::CONNREFUSED)
     }
+}
+
+/// What a path leads to, without waiting for a file system. Who mounts or renames something meanwhile, anywhere, has the
+/// kernel give up: then once more.
+fn open_known(at: Fd, path: CStr) -> kernel::Result<Fd> {
+    const MORE_TRIES: usize = 7;
+    let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
+    let open = || kernel::open_resolved(at, path, kernel::O_PATH, how);
+    (0..MORE_TRIES).fold(open(), |outcome, _| match outcome {
+        Err(Errno::AGAIN) => open(),
+        outcome => outcome,
+    })
 }
 
 /// A regular file that somebody may execute.
