@@ -68,7 +68,8 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
         send_message(groups, 2, network.messages),
     );
     // With it the C library asks for names, and hardly anybody does anything else.
-    let many = network.messages || groups.observed;
+    let is_told = groups.observed && (groups.host_network.is_none() || network.brokered);
+    let many = network.messages || is_told;
     set(filter, libc::SYS_sendmmsg, send_message(groups, 3, many));
     set(filter, libc::SYS_setsockopt, setsockopt(groups));
 }

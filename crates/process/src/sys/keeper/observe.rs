@@ -169,8 +169,8 @@ impl Observer {
         if !read_all(call.thread, call.arguments[1], header.as_flattened_mut()) {
             return Answer::GoOn;
         }
-        let [_, _, parts, count] = header.map(u64::from_ne_bytes);
-        if count == 0 || !read_all(call.thread, parts, part.as_flattened_mut()) {
+        let [address, _, parts, count] = header.map(u64::from_ne_bytes);
+        if address != 0 || count == 0 || !read_all(call.thread, parts, part.as_flattened_mut()) {
             return Answer::GoOn;
         }
         let [data, length] = part.map(u64::from_ne_bytes);
