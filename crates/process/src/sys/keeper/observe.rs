@@ -157,7 +157,9 @@ impl Observer {
         };
         let name = Name::of(running, call.thread);
         match Question::read(call.thread, data, length).filter(|_| to.is_name_server()) {
-            Some(question) => self.list.add(seen::QUESTION, name.bytes(), question.bytes()),
+            Some(question) => self
+                .list
+                .add(seen::QUESTION, name.bytes(), question.bytes()),
             None => self.list.add(seen::SENT, name.bytes(), to.bytes()),
         }
     }
@@ -377,7 +379,11 @@ fn entry(kind: u64, name: &[u8], bytes: &[u8]) -> Entry {
     put(&mut entry, seen::KIND, &kind.to_ne_bytes());
     put(&mut entry, seen::COUNT, &1u64.to_ne_bytes());
     put(&mut entry, seen::NAME, name);
-    put(&mut entry, seen::LENGTH, &(bytes.len() as u64).to_ne_bytes());
+    put(
+        &mut entry,
+        seen::LENGTH,
+        &(bytes.len() as u64).to_ne_bytes(),
+    );
     put(&mut entry, seen::BYTES, bytes);
     entry
 }
@@ -473,7 +479,10 @@ impl Lines {
         match (byte, self.field) {
             (b'\n', _) => *self = Self::new(self.mount),
             (b'0'..=b'9', 0) => {
-                self.number = self.number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+                self.number = self
+                    .number
+                    .wrapping_mul(10)
+                    .wrapping_add(u64::from(byte - b'0'));
             }
             (b' ' | b',', Self::OPTIONS) if self.number == self.mount => {
                 if self.option.bytes() == b"noexec" {
