@@ -410,17 +410,20 @@ impl Layout {
         self.places.values().any(is_granted_folder)
     }
 
-    /// Whether a path inside begins where the system view lies, by its words.
-    pub(crate) fn is_of_view(&self, path: &Path) -> bool {
+    /// Whether a path inside lies where programs are executed, by its words: where the guest can't write, or may execute
+    /// what it writes.
+    pub(crate) fn executes(&self, path: &Path) -> bool {
         let is_plain = path
             .components()
             .all(|part| !matches!(part, Component::ParentDir));
-        let is_view = |path: &Path| match self.places.get(path) {
-            Some(Place::Host(host)) => Some(!host.granted),
+        let is_read_only = |path: &Path| match self.places.get(path) {
+            Some(Place::Host(host)) => Some(!host.writable),
+            Some(Place::Executable) => Some(true),
             Some(_) => Some(false),
             None => self.symlinks.contains_key(path).then_some(true),
         };
-        is_plain && path.ancestors().find_map(is_view).unwrap_or(false)
+        let is_read_only = || path.ancestors().find_map(is_read_only).unwrap_or(false);
+        is_plain && (self.is_executable(path) || is_read_only())
     }
 
     /// Whether the host has a file there that somebody may execute.

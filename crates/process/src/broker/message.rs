@@ -145,7 +145,7 @@ impl Brokered<'_> {
             return self.send_inside(&socket, &message, done);
         };
         if transport == Transport::Udp {
-            self.refuse_question(&socket, &message)?;
+            self.refuse_question(&socket, message.name.as_ref(), &message.data)?;
         }
         let granted = self.grant(&socket, transport, message)?;
         let call = *self.call;

@@ -7,7 +7,7 @@ use super::{
     call::{Answer, Brokered, DONE, Outcome, transport},
     guest,
     local::Performer,
-    request::Message,
+    request::Source,
 };
 use crate::{seen, sys::notify, wire};
 use palisade_network::{Asked, Call, Refusal, Target};
@@ -38,7 +38,7 @@ impl Brokered<'_> {
         let path = notify::read_text(self.call.thread, at, wire::MOST_PATH_BYTES).ok()?;
         let performer = &self.shared.performer;
         match path.first()? {
-            b'/' if performer.is_of_view(&path) => None,
+            b'/' if performer.executes(&path) => None,
             b'/' => performer.look(&path, None).ok(),
             // Beginning in a folder that the guest has open: none of its descriptors may reach init.
             _ if folder != libc::AT_FDCWD => None,
@@ -93,7 +93,9 @@ impl Brokered<'_> {
 
     /// `sendto` with an address, where the network is empty.
     pub(super) fn observe_datagram(&self) -> Outcome {
-        let message = self.copy_arguments()?;
+        let Ok(message) = self.copy_arguments() else {
+            return Ok(Answer::GoOn);
+        };
         let Some(Address::Internet(to)) = message.name else {
             return Ok(Answer::GoOn);
         };
@@ -111,27 +113,47 @@ impl Brokered<'_> {
 
     /// `sendmmsg(fd, messages, count, flags)`: the C library's questions for a name, of which the first has the name.
     pub(super) fn observe_datagrams(&mut self) -> Outcome {
-        let [_, list, _, flags, ..] = self.call.arguments;
-        let Ok(message) = Message::copy(self.call, list, flags as i32) else {
-            return Ok(Answer::GoOn);
-        };
-        if Asked::read(&message.data).is_none() {
-            return Ok(Answer::GoOn);
+        if let Ok(question) = self.first_question()
+            && let Ok(socket) = self.descriptor()
+            && transport(&socket) == Ok(Transport::Udp)
+        {
+            self.refuse_question(&socket, None, &question)?;
         }
-        let socket = self.descriptor()?;
-        if transport(&socket) != Ok(Transport::Udp) {
-            return Ok(Answer::GoOn);
-        }
-        self.refuse_question(&socket, &message)?;
         Ok(Answer::GoOn)
     }
 
+    /// What may be one: a `struct msghdr` without an address, whose first part is short.
+    fn first_question(&self) -> Result<Vec<u8>, Errno> {
+        const MOST_BYTES: u64 = 300;
+        let header = self.call.read(self.call.arguments[1], 32)?;
+        let (words, _) = header.as_chunks::<8>();
+        let [address, _, parts, count] = *words else {
+            return Err(Errno::FAULT);
+        };
+        let [address, parts, count] = [address, parts, count].map(u64::from_ne_bytes);
+        if address != 0 || count == 0 {
+            return Err(Errno::INVAL);
+        }
+        let part = self.call.read(parts, 16)?;
+        let (words, _) = part.as_chunks::<8>();
+        let [base, length] = [words[0], words[1]].map(u64::from_ne_bytes);
+        if length > MOST_BYTES {
+            return Err(Errno::MSGSIZE);
+        }
+        self.call.read(base, length as usize)
+    }
+
     /// Fails what is asked on a socket that only seems connected.
-    pub(super) fn refuse_question(&self, socket: &OwnedFd, message: &Message) -> Result<(), Errno> {
-        if message.name.is_some() || !self.shared.is_observed {
+    pub(super) fn refuse_question(
+        &self,
+        socket: &OwnedFd,
+        to: Option<&Address>,
+        data: &[u8],
+    ) -> Result<(), Errno> {
+        if to.is_some() || !self.shared.is_observed {
             return Ok(());
         }
-        match Asked::read(&message.data) {
+        match Asked::read(data) {
             Some(asked) if rustix::net::getpeername(socket).is_err() => {
                 self.tell_of_question(asked);
                 Err(Errno::CONNREFUSED)
@@ -165,12 +187,12 @@ impl Brokered<'_> {
 }
 
 impl Performer {
-    /// Whether an absolute path begins where the system view lies, which is as the host has it: nothing there is the
-    /// guest's. By its words alone.
-    fn is_of_view(&self, path: &[u8]) -> bool {
+    /// Whether an absolute path lies where programs are executed, so that nobody need look. By its words alone: a link there
+    /// may lead elsewhere, and then a refusal is not told.
+    fn executes(&self, path: &[u8]) -> bool {
         use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
         let path = Path::new(OsStr::from_bytes(path));
         let layout = self.layout.as_ref();
-        layout.is_some_and(|layout| layout.is_of_view(path))
+        layout.is_some_and(|layout| layout.executes(path))
     }
 }

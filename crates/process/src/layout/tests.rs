@@ -469,3 +469,37 @@ fn programs_are_shown_wherever_the_host_keeps_them() {
         }
     }
 }
+
+#[test]
+fn what_executing_takes_is_the_place_around() {
+    let layout =
+        layout("write = ['work']\nread = ['data']\nexec = ['/home/ada/work/bin', '/dev/shm']");
+    let grant = |path: &str| layout.exec_grant(Path::new(path)).map(Path::to_path_buf);
+    assert_eq!(grant("/home/ada/work/a/t"), Some("/home/ada/work".into()));
+    assert_eq!(grant("/tmp/a/t"), Some("/tmp".into()));
+    for other in [
+        "/home/ada/work/bin/t",
+        "/dev/shm/t",
+        "/home/ada/data/t",
+        "/usr/bin/t",
+        "/t",
+    ] {
+        assert_eq!(grant(other), None, "{other}");
+    }
+    for executed in [
+        "/usr/bin/true",
+        "/bin/sh",
+        "/home/ada/data/t",
+        "/home/ada/work/bin/t",
+    ] {
+        assert!(layout.executes(Path::new(executed)), "{executed}");
+    }
+    for other in [
+        "/tmp/t",
+        "/home/ada/work/t",
+        "/usr/bin/../../tmp/t",
+        "/home/ada/t",
+    ] {
+        assert!(!layout.executes(Path::new(other)), "{other}");
+    }
+}

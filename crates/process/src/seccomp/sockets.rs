@@ -67,8 +67,10 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
         libc::SYS_sendmsg,
         send_message(groups, 2, network.messages),
     );
-    // With it the C library asks for names, and hardly anybody does anything else.
-    let many = network.messages || groups.observed;
+    // With it the C library asks for names. Servers over UDP send with it what nobody need look at.
+    let has_listener = groups.host_network.is_none() || network.brokered;
+    let is_told = groups.observed && has_listener && !network.udp;
+    let many = network.messages || is_told;
     set(filter, libc::SYS_sendmmsg, send_message(groups, 3, many));
     set(filter, libc::SYS_setsockopt, setsockopt(groups));
 }

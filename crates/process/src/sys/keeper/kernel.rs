@@ -1075,9 +1075,11 @@ pub(crate) fn read_link(at: Fd, path: CStr, buffer: &mut [u8]) -> Result<usize> 
 pub(crate) fn socket_type(thread: i32, fd: u64) -> Result<u32> {
     const PIDFD_THREAD: u32 = O_EXCL;
     const SO_TYPE: i32 = 3;
-    // SAFETY: takes numbers only.
-    let pidfd = unsafe { call!(number::PIDFD_OPEN, thread, PIDFD_THREAD) }
-        .or_else(|_| unsafe { call!(number::PIDFD_OPEN, thread, 0) })? as Fd;
+    let open = |flags: u32| {
+        // SAFETY: takes numbers only.
+        unsafe { call!(number::PIDFD_OPEN, thread, flags) }
+    };
+    let pidfd = open(PIDFD_THREAD).or_else(|_| open(0))? as Fd;
     // SAFETY: takes numbers only.
     let socket = unsafe { call!(number::PIDFD_GETFD, pidfd, fd as u32, 0) };
     close(pidfd);

@@ -64,7 +64,7 @@ impl Observer {
             return;
         };
         if revents & POLLIN == 0 {
-            kernel::close(listener);
+            // It is closed with init, who has only the end to tell by now.
             self.listener = None;
             return;
         }
@@ -114,9 +114,7 @@ impl Observer {
     /// Takes note of a program that lies where nothing is executed.
     pub(crate) fn look(&mut self, running: &Running, folder: Option<Fd>, path: CStr) {
         self.has_looked = true;
-        let at = folder.unwrap_or(kernel::AT_FDCWD);
-        let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
-        let Ok(file) = kernel::open_resolved(at, path, kernel::O_PATH, how) else {
+        let Ok(file) = open_known(folder.unwrap_or(kernel::AT_FDCWD), path) else {
             return;
         };
         if is_program(file) && self.mounts.refuse(running, file) {
@@ -159,7 +157,9 @@ impl Observer {
         };
         let name = Name::of(running, call.thread);
         match Question::read(call.thread, data, length).filter(|_| to.is_name_server()) {
-            Some(question) => self.list.add(seen::QUESTION, name.bytes(), question.bytes()),
+            Some(question) => self
+                .list
+                .add(seen::QUESTION, name.bytes(), question.bytes()),
             None => self.list.add(seen::SENT, name.bytes(), to.bytes()),
         }
     }
@@ -171,8 +171,8 @@ impl Observer {
         if !read_all(call.thread, call.arguments[1], header.as_flattened_mut()) {
             return Answer::GoOn;
         }
-        let [_, _, parts, count] = header.map(u64::from_ne_bytes);
-        if count == 0 || !read_all(call.thread, parts, part.as_flattened_mut()) {
+        let [address, _, parts, count] = header.map(u64::from_ne_bytes);
+        if address != 0 || count == 0 || !read_all(call.thread, parts, part.as_flattened_mut()) {
             return Answer::GoOn;
         }
         let [data, length] = part.map(u64::from_ne_bytes);
@@ -184,6 +184,18 @@ impl Observer {
             .add(seen::QUESTION, name.bytes(), question.bytes());
         Answer::Failed(Errno::CONNREFUSED)
     }
+}
+
+/// What a path leads to, without waiting for a file system. Who mounts or renames something meanwhile, anywhere, has the
+/// kernel give up: then once more.
+fn open_known(at: Fd, path: CStr) -> kernel::Result<Fd> {
+    const MORE_TRIES: usize = 7;
+    let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
+    let open = || kernel::open_resolved(at, path, kernel::O_PATH, how);
+    (0..MORE_TRIES).fold(open(), |outcome, _| match outcome {
+        Err(Errno::AGAIN) => open(),
+        outcome => outcome,
+    })
 }
 
 /// A regular file that somebody may execute.
@@ -367,7 +379,11 @@ fn entry(kind: u64, name: &[u8], bytes: &[u8]) -> Entry {
     put(&mut entry, seen::KIND, &kind.to_ne_bytes());
     put(&mut entry, seen::COUNT, &1u64.to_ne_bytes());
     put(&mut entry, seen::NAME, name);
-    put(&mut entry, seen::LENGTH, &(bytes.len() as u64).to_ne_bytes());
+    put(
+        &mut entry,
+        seen::LENGTH,
+        &(bytes.len() as u64).to_ne_bytes(),
+    );
     put(&mut entry, seen::BYTES, bytes);
     entry
 }
@@ -463,7 +479,10 @@ impl Lines {
         match (byte, self.field) {
             (b'\n', _) => *self = Self::new(self.mount),
             (b'0'..=b'9', 0) => {
-                self.number = self.number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+                self.number = self
+                    .number
+                    .wrapping_mul(10)
+                    .wrapping_add(u64::from(byte - b'0'));
             }
             (b' ' | b',', Self::OPTIONS) if self.number == self.mount => {
                 if self.option.bytes() == b"noexec" {

@@ -289,8 +289,8 @@ struct Clock {
     cpu_time_us: Option<u64>,
     cpu_counter: Option<CpuCounter>,
     own_proc: Option<Fd>,
-    /// What init itself had used when the guest began.
-    before_us: u64,
+    /// What init itself had used when it first looked at a call of the guest's.
+    before_us: Option<u64>,
     /// Processor time of the supervisor's for the guest's calls, as far as it told.
     answering_us: u64,
     next_look_ns: u64,
@@ -309,10 +309,7 @@ impl Clock {
             cpu_time_us: running.cpu_time_us,
             cpu_counter: running.cpu_counter,
             own_proc: running.own_proc,
-            before_us: match running.cpu_time_us {
-                Some(_) => used_us(&kernel::own_usage()),
-                None => 0,
-            },
+            before_us: None,
             answering_us: 0,
             next_look_ns: 0,
         }
@@ -359,12 +356,13 @@ impl Clock {
 }
 
 impl Clock {
-    /// What init used for the guest, all that it does besides included.
-    fn looking_us(&self, observer: &Observer) -> u64 {
-        match observer.has_looked() {
-            true => used_us(&kernel::own_usage()).saturating_sub(self.before_us),
-            false => 0,
+    /// What init used since it first looked at a call of the guest's, all that it does besides included.
+    fn looking_us(&mut self, observer: &Observer) -> u64 {
+        if !observer.has_looked() {
+            return 0;
         }
+        let used_us = used_us(&kernel::own_usage());
+        used_us.saturating_sub(*self.before_us.get_or_insert(used_us))
     }
 }
 
