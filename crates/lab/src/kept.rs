@@ -292,7 +292,7 @@ mod tests {
         ];
         let bare = runs[0].contender.clone();
         let samples = complete_rounds(runs.to_vec());
-        assert_eq!(samples.contenders(), [bare.clone()]);
+        assert_eq!(samples.contenders(), std::slice::from_ref(&bare));
         assert_eq!(samples.series(&bare, "wall"), [1.0, 3.0, 5.0]);
     }
 

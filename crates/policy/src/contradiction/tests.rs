@@ -24,7 +24,7 @@ use Access::{Exec, Ipc, Protect, Read, Write};
 #[test]
 fn variables_that_nobody_has_read_are_not_left_out() {
     let text = "grants.env-file = ['a.env']";
-    let policy = crate::Policy::from_toml(text, "f", std::path::Path::new("/srv")).unwrap();
+    let policy = Policy::from_toml(text, "f", Path::new("/srv")).unwrap();
     let refusal = policy.validate().unwrap_err().to_string();
     assert!(
         refusal.contains("`/srv/a.env` is not read here"),
