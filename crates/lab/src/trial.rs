@@ -427,12 +427,14 @@ impl Tail {
 }
 
 /// The line of `said` that tells why it failed, cut short: the last one, unless one calls itself an
-/// error.
+/// error. Palisade's notes come after what the guest said, and count only where that is nothing.
 pub(crate) fn cause_in(said: &str) -> String {
     const MOST: usize = 300;
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.starts_with("Error"));
-    let cause = error.or_else(|| lines.next_back());
+    let is_note = |line: &&str| line.starts_with("palisade: note: ");
+    let last = lines.clone().rfind(|line| !is_note(line));
+    let cause = error.or(last).or_else(|| lines.next_back());
     let shown = cause.unwrap_or("it said nothing").chars();
     shown.filter(|one| !one.is_control()).take(MOST).collect()
 }
@@ -503,6 +505,8 @@ mod tests {
             "Error: not for you."
         );
         assert_eq!(cause_in("a\nb\n\n"), "b");
+        assert_eq!(cause_in("b\npalisade: note: c\n"), "b");
+        assert_eq!(cause_in("palisade: note: c\n"), "palisade: note: c");
         assert_eq!(cause_in(" \n"), "it said nothing");
         assert_eq!(cause_in("\x1b[1mloud"), "[1mloud");
         assert_eq!(cause_in(&"x".repeat(1000)).len(), 300);
