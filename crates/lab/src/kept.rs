@@ -185,13 +185,19 @@ fn read(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
 fn read_at_most(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    ensure!(file.metadata()?.is_file(), "it is not a regular file");
+    let metadata = file.metadata()?;
+    ensure!(metadata.is_file(), "it is not a regular file");
+    let ensure_small = |bytes: u64| {
+        ensure!(
+            bytes <= most_bytes,
+            "it is larger than any that the lab writes"
+        );
+        Ok(())
+    };
+    ensure_small(metadata.len())?;
     let mut text = String::new();
     let read = file.take(most_bytes + 1).read_to_string(&mut text)?;
-    ensure!(
-        read as u64 <= most_bytes,
-        "it is larger than any that the lab writes"
-    );
+    ensure_small(read as u64)?;
     Ok(text)
 }
 
@@ -286,7 +292,7 @@ mod tests {
         ];
         let bare = runs[0].contender.clone();
         let samples = complete_rounds(runs.to_vec());
-        assert_eq!(samples.contenders(), [bare.clone()]);
+        assert_eq!(samples.contenders(), std::slice::from_ref(&bare));
         assert_eq!(samples.series(&bare, "wall"), [1.0, 3.0, 5.0]);
     }
 

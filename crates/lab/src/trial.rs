@@ -480,7 +480,7 @@ impl Tail {
 }
 
 /// The line of `said` that tells why it failed, cut short: the last one, unless one calls itself an
-/// error.
+/// error. Palisade's notes come after what the guest said, and count only where that is nothing.
 pub(crate) fn cause_in(said: &str) -> String {
     words_of_cause(said).unwrap_or_else(|| SILENT.to_owned())
 }
@@ -493,9 +493,11 @@ fn words_of_cause(said: &str) -> Option<String> {
         let shown = line.trim().chars().filter(|one| !one.is_control());
         shown.take(MOST).collect::<String>()
     });
-    let mut lines = lines.filter(|line| !line.is_empty());
+    let lines = lines.filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.starts_with("Error"));
-    error.or_else(|| lines.next_back())
+    let is_note = |line: &String| line.starts_with("palisade: note: ");
+    let last = lines.clone().filter(|line| !is_note(line)).last();
+    error.or(last).or_else(|| lines.last())
 }
 
 /// A program whose time from start to end is what counts.
@@ -564,6 +566,8 @@ mod tests {
             "Error: not for you."
         );
         assert_eq!(cause_in("a\nb\n\n"), "b");
+        assert_eq!(cause_in("b\npalisade: note: c\n"), "b");
+        assert_eq!(cause_in("palisade: note: c\n"), "palisade: note: c");
         assert_eq!(cause_in(" \n"), "it said nothing");
         assert_eq!(cause_in("\x1b[1mloud"), "[1mloud");
         assert_eq!(cause_in("the cause\n\x1b\n"), "the cause");

@@ -29,9 +29,9 @@ fn begins_with_a_summary(stage: &Stage) {
         "reads     the system's programs, libraries and some settings",
         "writes    nothing of the host's; and in a /tmp and /dev/shm of its own, which are gone at the end",
         "executes  what it reads, nothing that it can write",
-        "network   none, not even this machine's loopback",
+        "reaches   no network, not even this machine's loopback",
         "variables HOME LOGNAME PATH USER",
-        "limits    none asked for; 4096 processes and 1 GiB in its /tmp at most",
+        "limits    none asked for, but wide ones on processes and its own /tmp",
         "weaker    nothing: this machine enforces all of it",
     ] {
         assert!(
@@ -72,7 +72,7 @@ fn begins_with_a_summary(stage: &Stage) {
             "writes    {work}; not {work}/.env; and in a /tmp and /dev/shm of its own, which are gone at the end"
         ),
         format!("executes  what it reads, and of what it can write {work}"),
-        "network   connects to tcp://192.0.2.1:443, listens at tcp://127.0.0.1:8080".to_owned(),
+        "reaches   connects to tcp://192.0.2.1:443, listens at tcp://127.0.0.1:8080".to_owned(),
         "limits    time 10s".to_owned(),
         "variables A HOME LOGNAME PATH USER".to_owned(),
     ] {

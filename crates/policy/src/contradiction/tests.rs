@@ -22,6 +22,17 @@ fn assert_fine(grants: &[(Access, &str)]) {
 use Access::{Exec, Ipc, Protect, Read, Write};
 
 #[test]
+fn variables_that_nobody_has_read_are_not_left_out() {
+    let text = "grants.env-file = ['a.env']";
+    let policy = Policy::from_toml(text, "f", Path::new("/srv")).unwrap();
+    let refusal = policy.validate().unwrap_err().to_string();
+    assert!(
+        refusal.contains("`/srv/a.env` is not read here"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn usual_policies_are_fine() {
     assert_eq!(Policy::default().validate(), Ok(()));
     assert_eq!(Policy::nothing().validate(), Ok(()));

@@ -18,7 +18,7 @@ pub(super) fn describe(policy: &Policy, command: &Command, plan: &GuestPlan) -> 
         ("reads", reads(policy, domain)),
         ("writes", writes(policy, domain)),
         ("executes", executes(policy, plan)),
-        ("network", network(policy)),
+        ("reaches", reaches(policy)),
         ("devices", devices(policy)),
         ("variables", variables(domain)),
         ("limits", limits(domain)),
@@ -76,7 +76,7 @@ fn executes(policy: &Policy, plan: &GuestPlan) -> String {
     }
 }
 
-fn network(policy: &Policy) -> String {
+fn reaches(policy: &Policy) -> String {
     let grants = &policy.grants;
     let connects = grants.connect.iter().map(|grant| match grant {
         ConnectGrant::Unix(_) => format!("connects to the socket {grant}"),
@@ -87,7 +87,7 @@ fn network(policy: &Policy) -> String {
         .iter()
         .map(|grant| format!("listens at {grant}"));
     let all: Vec<_> = connects.chain(listens).collect();
-    list(&all, "none, not even this machine's loopback")
+    list(&all, "no network, not even this machine's loopback")
 }
 
 fn devices(policy: &Policy) -> String {
@@ -124,7 +124,7 @@ fn limits(plan: &Plan) -> String {
         .map(|row| format!("{} {}", row.capability, row.requested))
         .collect();
     match held.is_empty() {
-        true => "none asked for; 4096 processes and 1 GiB in its /tmp at most".to_owned(),
+        true => "none asked for, but wide ones on processes and its own /tmp".to_owned(),
         false => held.join(", "),
     }
 }

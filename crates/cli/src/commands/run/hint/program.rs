@@ -22,7 +22,7 @@ pub(super) fn describe(name: &OsStr, plan: &Plan, surroundings: &Surroundings) -
     let Some(program) = find_in_path(name, surroundings) else {
         return describe_in_cwd(name, plan, surroundings);
     };
-    let Some(toolchain) = find_toolchain_program(&program, surroundings) else {
+    let Some(toolchain) = find_toolchain_program(&program, plan, surroundings) else {
         return describe_program(name, &program, None, plan, surroundings);
     };
     describe_program(name, &program, Some(&toolchain), plan, surroundings)
@@ -173,7 +173,11 @@ fn root_of(program: &Path) -> Option<&Path> {
 
 /// rustup puts itself in the place of each program of a toolchain, and would need its whole home, and to write there:
 /// the program that it would start.
-fn find_toolchain_program(program: &Program, surroundings: &Surroundings) -> Option<Program> {
+fn find_toolchain_program(
+    program: &Program,
+    plan: &Plan,
+    surroundings: &Surroundings,
+) -> Option<Program> {
     const MOST_SETTINGS_BYTES: u64 = 64 << 10;
     let rustup = program.path.parent()?.join("rustup");
     let identify = |path: &Path| ThisHost.find(path).ok().map(|found| found.identity);
@@ -185,6 +189,9 @@ fn find_toolchain_program(program: &Program, surroundings: &Surroundings) -> Opt
         None => home(surroundings)?.join(".rustup"),
     };
     let settings = || {
+        if plan.can_change(&rustup_home) {
+            return None;
+        }
         let bytes =
             read::read_regular_file(&rustup_home.join("settings.toml"), MOST_SETTINGS_BYTES);
         let text = read::text_of(bytes.ok()?).ok()?;
