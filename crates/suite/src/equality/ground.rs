@@ -244,6 +244,7 @@ impl Policy {
             Placed::Exec(path) => self.grant("exec", path),
             Placed::Ipc(path) => self.grant("ipc", path),
             Placed::Protect(path) => self.grant("protect", path),
+            Placed::NoGuard => self.head += "guard = false\n",
             Placed::Env(entry) => self.grant("env", entry),
             Placed::Connect(address) => self.grant("connect", address),
             Placed::Listen(address) => self.grant("listen", address),
