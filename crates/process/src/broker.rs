@@ -30,6 +30,7 @@ mod budget;
 mod call;
 mod guest;
 mod hosts;
+mod inner;
 mod local;
 mod lookups;
 pub(crate) mod maker;
@@ -53,6 +54,7 @@ use crate::{
 };
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
+use inner::InnerPort;
 use local::Performer;
 use lookups::Asked;
 use maker::Maker;
@@ -129,6 +131,7 @@ struct Shared {
     /// Where the guest finds names below a wildcard.
     proxy: Option<Arc<proxy::Served>>,
     performer: Performer,
+    inner: InnerPort,
     maker: Maker,
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
@@ -235,6 +238,7 @@ impl Prepared {
             observations: self.observations,
             proxy,
             performer: Performer::new(socket.try_clone()?, plan),
+            inner: InnerPort::new(plan.inner_port),
             has_network: plan.has_brokered_network(),
             maker,
             repeated: Repeated::default(),

@@ -10,6 +10,7 @@
 
 use super::{Shared, guest, room::Room};
 use crate::{
+    inside,
     keeper::record_bytes,
     plan::Plan,
     sys::notify::{self, Notification},
@@ -18,13 +19,14 @@ use crate::{
 use rustix::{
     fs::MemfdFlags,
     io::Errno,
-    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
+    net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags},
     pipe::PipeFlags,
 };
 use std::{
     io::IoSlice,
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 /// `AF_UNIX`, as it begins an address.
@@ -132,6 +134,13 @@ impl Performer {
             .collect();
         self.send(&words, &fds)?;
         Ok(result)
+    }
+
+    /// A TCP socket of the domain's own network.
+    pub(super) fn make_socket(&self, family: AddressFamily) -> Result<OwnedFd, Errno> {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let asked = inside::ask(self.socket.as_fd(), family, SocketFlags::empty())?;
+        asked.take_within(PATIENCE)
     }
 
     /// A memory file, and what goes with it for as long as anybody has it.
