@@ -26,6 +26,20 @@ static void loop(void)
         sink++;
 }
 
+// Nearly as long as a callback may take where nobody says more about it.
+static void dawdle(void)
+{
+    enum { NS = 90 * 1000 * 1000 };
+    uint64_t begin, now;
+
+    proxy_get_current_time_nanoseconds(&begin);
+    do {
+        for (int i = 0; i < 10000; i++)
+            sink++;
+        proxy_get_current_time_nanoseconds(&now);
+    } while (now - begin < NS);
+}
+
 #pragma clang diagnostic ignored "-Winfinite-recursion"
 static int recurse(volatile uint32_t depth)
 {
@@ -580,7 +594,7 @@ bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
         attack = ATTACK_##name;
 #include "hostile.def"
 #undef ATTACK
-    if (attack == ATTACK_tick_storm || attack == ATTACK_trap_in_tick)
+    if (attack == ATTACK_tick_storm || attack == ATTACK_trap_in_tick || attack == ATTACK_dawdle_in_tick)
         proxy_set_tick_period_milliseconds(1);
     return attack != ATTACK_NONE && attack != ATTACK_refuse_configuration;
 }
@@ -590,6 +604,10 @@ void EXPORT(proxy_on_tick)(id plugin)
     (void)plugin;
     if (attack == ATTACK_trap_in_tick)
         __builtin_trap();
+    if (attack == ATTACK_dawdle_in_tick) {
+        dawdle();
+        return;
+    }
     // Longer than the time between two.
     for (int i = 0; i < 5000000; i++)
         sink++;
@@ -604,6 +622,7 @@ static int act(void)
     switch (attack) {
     case ATTACK_trap: __builtin_trap();
     case ATTACK_loop: loop(); return CONTINUE;
+    case ATTACK_dawdle: dawdle(); return CONTINUE;
     case ATTACK_recursion: sink = recurse(0); return CONTINUE;
     case ATTACK_memory_hog: memory_hog(); return CONTINUE;
     case ATTACK_memory_creep: memory_creep(); return CONTINUE;
