@@ -363,7 +363,7 @@ fn read_program(entries: &Entries<'_, '_>, common: &mut Common<'_>) -> Result<Pr
                 program.direct = Some(value::text(key, value, parse)?);
             }
             "port" => {
-                program.port = Some(count(key, value)?);
+                program.port = Some(read_port(key, value)?);
                 own_port = Some(*key);
             }
             "idle-time" => program.idle_time = duration_or_never(key, value)?,
@@ -379,6 +379,20 @@ fn read_program(entries: &Entries<'_, '_>, common: &mut Common<'_>) -> Result<Pr
     }
     program.back_off_most = program.back_off_most.max(program.back_off);
     Ok(program)
+}
+
+fn read_port(key: &Key, value: &Value) -> Result<u16, Found> {
+    let text = document::scalar(key, value)?;
+    let port = text.trim().parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| {
+        let problem = ConfigProblem::Value {
+            noun: "port",
+            given: text.into_owned(),
+            reason: "no program can bind it".into(),
+            accepted: "a number from 1 to 65535, as in `8000`".into(),
+        };
+        Found::at(value.span(), problem)
+    })
 }
 
 fn direct_has_no_port(key: &Key) -> Found {
@@ -416,7 +430,7 @@ fn percent(key: &Key, value: &Value) -> Result<u32, Found> {
         noun: "share",
         given: share.to_string(),
         reason: "nobody has more than all of it".into(),
-        accepted: "percent, 1 to 100".into(),
+        accepted: "a number from 1 to 100, which is percent".into(),
     };
     Err(Found::at(value.span(), problem))
 }
