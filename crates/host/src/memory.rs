@@ -16,59 +16,110 @@ const WORTH_BYTES: usize = 8 << 20;
 
 /// Looks after it for ever.
 pub(crate) async fn give_back() {
-    let mut use_of_memory = UseOfMemory::default();
+    let mut memory = Memory::default();
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        if use_of_memory.has_fallen(sys::bytes_in_use()) {
+        if memory.is_worth_it(&Seen::now()) {
             sys::give_back();
+            memory = Memory::after(&Seen::now());
         }
     }
 }
 
-/// The most that was in use since memory was given back last.
+/// What one look saw, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    used: usize,
+    /// Freed, and perhaps given back already.
+    free: usize,
+    /// All that the process has.
+    resident: usize,
+}
+
+impl Seen {
+    fn now() -> Self {
+        let (used, free) = sys::used_and_free_bytes();
+        Self {
+            used,
+            free,
+            resident: resident_bytes().unwrap_or_default(),
+        }
+    }
+}
+
+/// What was seen since memory was given back last.
 #[derive(Debug, Default)]
-struct UseOfMemory {
-    most_bytes: usize,
-    /// At the last look.
-    last_bytes: usize,
+struct Memory {
+    most_used: usize,
+    /// Right after that.
+    resident: usize,
 }
 
-impl UseOfMemory {
-    /// Whether much less is in use, and the fall is over: else there is more to give back at the next look.
-    fn has_fallen(&mut self, bytes: usize) -> bool {
-        self.most_bytes = self.most_bytes.max(bytes);
-        let is_falling = self.last_bytes.saturating_sub(bytes) >= WORTH_BYTES;
-        self.last_bytes = bytes;
-        if is_falling || self.most_bytes - bytes < WORTH_BYTES {
-            return false;
+impl Memory {
+    fn after(seen: &Seen) -> Self {
+        Self {
+            most_used: seen.used,
+            resident: seen.resident,
         }
-        self.most_bytes = bytes;
-        true
     }
+
+    /// Whether much less is in use than at a look before; or there is much more than then, and as much of it is free: what came
+    /// and went between two looks.
+    fn is_worth_it(&mut self, seen: &Seen) -> bool {
+        self.most_used = self.most_used.max(seen.used);
+        let is_less_used = self.most_used - seen.used >= WORTH_BYTES;
+        let more = seen.resident.saturating_sub(self.resident);
+        is_less_used || more.min(seen.free) >= WORTH_BYTES
+    }
+}
+
+/// The second number of /proc/self/statm, proc_pid_statm(5).
+fn resident_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: usize = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
+    fn seen([used, free, resident]: [usize; 3]) -> Seen {
+        Seen {
+            used: used * MIB,
+            free: free * MIB,
+            resident: resident * MIB,
+        }
+    }
+
     #[test]
-    fn memory_is_given_back_once_its_use_has_fallen() {
-        let mut use_of_memory = UseOfMemory::default();
-        let looks = [10, 12, 90, 88, 40, 20, 19, 19, 26, 27, 60, 10, 11];
-        let given: Vec<_> = looks
-            .into_iter()
-            .filter(|mib| use_of_memory.has_fallen(mib << 20))
-            .collect();
-        assert_eq!(given, [19, 11]);
+    fn memory_is_given_back_once_less_of_it_is_used() {
+        let mut memory = Memory::after(&seen([10, 1, 20]));
+        let looks = [[10, 1, 20], [60, 2, 72], [90, 2, 100], [83, 7, 100]];
+        assert!(!looks.map(seen).iter().any(|look| memory.is_worth_it(look)));
+        assert!(memory.is_worth_it(&seen([82, 8, 100])));
+    }
+
+    /// Clients that came and went between two looks.
+    #[test]
+    fn memory_that_nobody_was_seen_to_use_is_given_back() {
+        let mut memory = Memory::after(&seen([10, 1, 20]));
+        assert!(memory.is_worth_it(&seen([10, 60, 80])));
+        let mut memory = Memory::after(&seen([10, 60, 22]));
+        assert!(!memory.is_worth_it(&seen([10, 60, 29])));
+        assert!(memory.is_worth_it(&seen([10, 60, 30])));
     }
 
     #[test]
     fn what_is_in_use_is_known() {
-        let before = sys::bytes_in_use();
+        let before = Seen::now();
         let much: Vec<Vec<u8>> = (0..4000).map(|_| vec![1; 4096]).collect();
-        assert!(sys::bytes_in_use() >= before + (12 << 20));
+        assert!(Seen::now().used >= before.used + (12 << 20));
+        assert!(before.resident > 0);
         drop(std::hint::black_box(much));
         sys::give_back();
     }

@@ -5,7 +5,9 @@
 //! debt of the filter's, which goes down by its share of the time that passes. While the debt is high, new requests do
 //! not reach the filter, and its timers, queues, calls and bodies wait.
 //!
-//! Fast callbacks count for nothing: a filter of 100 µs has as many requests as come.
+//! Fast callbacks count for nothing: a filter of 100 µs has as many requests as come. Nor does the time that the worker
+//! waited for a processor: once a callback was slow by the clock, those after it are measured by what they used, until the debt is
+//! paid.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{cell::Cell, time::Duration};
@@ -38,17 +40,26 @@ impl Pace {
 
     /// Calls the filter, and counts the time if it was long.
     pub(crate) fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
-        let began_ms = now_ms();
+        let is_suspect = self.debt_us.get() > 0;
+        let clock = if is_suspect { used_ms } else { now_ms };
+        let began_ms = clock();
         let result = call();
-        let now_ms = now_ms();
-        let took_ms = now_ms.saturating_sub(began_ms);
-        if took_ms >= SLOW_MS {
-            self.owe(took_ms, now_ms);
+        let took_ms = clock().saturating_sub(began_ms);
+        if is_suspect || took_ms >= SLOW_MS {
+            self.look(took_ms, now_ms());
         }
         result
     }
 
     #[cold]
+    fn look(&self, took_ms: u64, now_ms: u64) {
+        if took_ms >= SLOW_MS {
+            self.owe(took_ms, now_ms);
+        } else if self.debt_at(now_ms) == 0 {
+            self.debt_us.set(0);
+        }
+    }
+
     fn owe(&self, took_ms: u64, now_ms: u64) {
         // What it may pay back began to count before the call did.
         let debt_us = self.debt_at(now_ms - took_ms) + took_ms * 1000;
@@ -97,7 +108,16 @@ impl Pace {
 }
 
 fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
+    ms(ClockId::MonotonicCoarse)
+}
+
+/// Of a processor, by this thread. A system call, which every callback would feel.
+fn used_ms() -> u64 {
+    ms(ClockId::ThreadCPUTime)
+}
+
+fn ms(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
@@ -149,6 +169,24 @@ mod tests {
         pace.owe(90, START_MS + 1080);
         assert!(pace.rest_at(START_MS + 1080).is_some());
         assert_eq!(pace.rest_at(START_MS + 3_600_000), None);
+    }
+
+    /// Once it was slow, what it uses is counted and not what it waits.
+    #[test]
+    fn waiting_for_a_processor_is_nobodys_debt() {
+        let pace = Pace::new(1);
+        pace.owe(90, now_ms());
+        let owed_us = pace.debt_us.get();
+        pace.measure(|| std::thread::sleep(Duration::from_millis(30)));
+        assert!(pace.debt_us.get() <= owed_us);
+    }
+
+    #[test]
+    fn a_debt_that_is_paid_is_forgotten() {
+        let pace = Pace::new(100);
+        pace.owe(10, now_ms().saturating_sub(1000));
+        pace.measure(|| {});
+        assert_eq!(pace.debt_us.get(), 0);
     }
 
     #[test]
