@@ -486,7 +486,7 @@ pub(crate) fn slow_callbacks_have_a_share() {
 
 /// The same of what it does unasked: 90 ms every time that 1 ms is over.
 pub(crate) fn slow_timers_have_a_share() {
-    let ground = dawdling(FilterAttack::DawdleInTick, "kept", 50);
+    let ground = dawdling(FilterAttack::DawdleInTick, "kept", 1);
     let server = ground.serve();
     assert_eq!(server.get("/other").text(), "told");
     let cpu_seconds = || {
@@ -499,17 +499,18 @@ pub(crate) fn slow_timers_have_a_share() {
             .and_then(|value| value.parse::<f64>().ok())
             .expect("its time")
     };
-    // A second of it is free.
-    let (begin, before) = (Instant::now(), cpu_seconds());
-    while cpu_seconds() < before + 3.0 {
-        assert_eq!(server.get("/beside").text(), "told");
-        assert!(
-            begin.elapsed() < Duration::from_secs(200),
-            "it does not come back"
-        );
+    // A second of it is free; what it waits for a processor is not its own.
+    let begin = Instant::now();
+    loop {
+        let (before, window) = (cpu_seconds(), Instant::now());
+        while window.elapsed() < Duration::from_secs(1) {
+            assert_eq!(server.get("/beside").text(), "told");
+        }
+        if cpu_seconds() - before < 0.4 {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "it goes on");
     }
-    let passed = begin.elapsed();
-    assert!(passed > Duration::from_millis(3700), "3 s of {passed:?}");
 }
 
 /// An answer that is not as its fields say breaks off, or is an error; nobody finds another one behind it.
