@@ -26,6 +26,13 @@ static void loop(void)
         sink++;
 }
 
+// Not longer than a callback may take where nobody says more about it, but not much shorter.
+static void dawdle(void)
+{
+    for (int i = 0; i < 160000000; i++)
+        sink++;
+}
+
 #pragma clang diagnostic ignored "-Winfinite-recursion"
 static int recurse(volatile uint32_t depth)
 {
@@ -580,7 +587,7 @@ bool EXPORT(proxy_on_configure)(id plugin, size_t bytes)
         attack = ATTACK_##name;
 #include "hostile.def"
 #undef ATTACK
-    if (attack == ATTACK_tick_storm || attack == ATTACK_trap_in_tick)
+    if (attack == ATTACK_tick_storm || attack == ATTACK_trap_in_tick || attack == ATTACK_dawdle_in_tick)
         proxy_set_tick_period_milliseconds(1);
     return attack != ATTACK_NONE && attack != ATTACK_refuse_configuration;
 }
@@ -590,6 +597,10 @@ void EXPORT(proxy_on_tick)(id plugin)
     (void)plugin;
     if (attack == ATTACK_trap_in_tick)
         __builtin_trap();
+    if (attack == ATTACK_dawdle_in_tick) {
+        dawdle();
+        return;
+    }
     // Longer than the time between two.
     for (int i = 0; i < 5000000; i++)
         sink++;
@@ -604,6 +615,7 @@ static int act(void)
     switch (attack) {
     case ATTACK_trap: __builtin_trap();
     case ATTACK_loop: loop(); return CONTINUE;
+    case ATTACK_dawdle: dawdle(); return CONTINUE;
     case ATTACK_recursion: sink = recurse(0); return CONTINUE;
     case ATTACK_memory_hog: memory_hog(); return CONTINUE;
     case ATTACK_memory_creep: memory_creep(); return CONTINUE;

@@ -210,7 +210,9 @@ impl GrantArgs {
         };
         let mut env_files = Vec::new();
         for file in &self.env_file {
-            env_files.push(value::parse_path(file, base()?).context("policy: --env-file")?);
+            env_files.push(
+                value::parse_path(file, base(file.as_os_str())?).context("policy: --env-file")?,
+            );
         }
         Ok(PolicyLayer {
             wall: None,

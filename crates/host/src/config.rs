@@ -283,6 +283,8 @@ pub struct Filter {
     pub body_bytes: usize,
     /// How often it may fail.
     pub faults: FaultBudget,
+    /// Percent of a worker's time that its slow callbacks may take, 1 to 100.
+    pub slow_share: u32,
     /// What it may reach and use. `limits.time` is of one callback, `limits.memory` of one instance.
     pub policy: Policy,
     /// Its lines; `None`: to the server's log.
@@ -356,6 +358,8 @@ pub struct Program {
     /// Connections of this listener are the program's own: it is handed the socket itself, and no byte
     /// passes through the server.
     pub direct: Option<Address>,
+    /// A port that it binds itself, at the loopback of its domain.
+    pub port: Option<u16>,
     /// Ended after so long without a request; `None`: never.
     pub idle_time: Option<Duration>,
     /// How long it may take from its start to its first answer.

@@ -13,11 +13,13 @@
 //! their headers it does once more, and what it had finished stays done.
 
 mod leave;
+mod pace;
 pub(crate) mod reach;
 mod surroundings;
 pub(crate) mod trial;
 
 pub(crate) use leave::{Lease, left};
+pub(crate) use pace::Pace;
 
 use crate::{
     budget::Budget,
@@ -57,6 +59,8 @@ pub(crate) struct Loaded {
     pub(crate) on_failure: OnFailure,
     /// How often it may fail.
     pub(crate) budget: Budget,
+    /// Percent of a worker's time that its slow callbacks may take.
+    pub(crate) slow_share: u32,
     /// Bytes of a body that are held for it at one time.
     pub(crate) body_bytes: usize,
     /// The servers that it may call, by the names that it calls them.
@@ -75,6 +79,7 @@ pub(crate) struct Slot {
     live: RefCell<Option<Rc<Live>>>,
     /// Of instances that requests have for themselves.
     places: Rc<Places>,
+    pub(crate) pace: Rc<Pace>,
     has_started: Cell<bool>,
     notifier: OnceCell<Arc<dyn Notify>>,
     calls: Calls,
@@ -85,7 +90,7 @@ pub(crate) struct Slot {
 pub(crate) enum NoInstance {
     /// The filter can't start, or failed too often.
     Failed,
-    /// All that it may have, or all that the engine has, are in use.
+    /// All that it may have, or all that the engine has, are in use; or it has taken more time than it may.
     Busy,
 }
 
@@ -99,6 +104,7 @@ impl Slot {
             client: Client::new(reach::settings(&loaded.rules, resolver)),
             live: RefCell::default(),
             places: Places::new(loaded.share),
+            pace: Rc::new(Pace::new(loaded.slow_share)),
             has_started: Cell::new(false),
             notifier: OnceCell::new(),
             calls: Calls::default(),
@@ -107,6 +113,10 @@ impl Slot {
 
     /// The instance for a stream that begins. `place`: what was waited for, if there was.
     pub(crate) fn live(self: &Rc<Self>, place: Option<Place>) -> Result<Rc<Live>, NoInstance> {
+        if self.pace.rest().is_some() {
+            self.say_busy(self.pace.why());
+            return Err(NoInstance::Busy);
+        }
         if self.loaded.isolation == Isolation::Fresh {
             if self.loaded.budget.is_at_rest() {
                 return Err(NoInstance::Failed);
@@ -132,6 +142,7 @@ impl Slot {
     pub(crate) fn full_places(&self) -> Option<Rc<Places>> {
         let waits = self.loaded.isolation == Isolation::Fresh
             && !self.places.has_free()
+            && self.pace.rest().is_none()
             && !self.loaded.budget.is_at_rest();
         waits.then(|| Rc::clone(&self.places))
     }
@@ -153,7 +164,10 @@ impl Slot {
             self.figures.restarts.add(1);
         }
         let notify = Some(Arc::clone(notifier));
-        match Instance::start(&self.loaded.filter, surroundings, notify) {
+        let started = self
+            .pace
+            .measure(|| Instance::start(&self.loaded.filter, surroundings, notify));
+        match started {
             Ok(instance) => {
                 self.figures.set_state(State::Ready);
                 Ok(Live::new(self, instance, place, mail))
@@ -200,6 +214,8 @@ pub(crate) struct Live {
     slot: Weak<Slot>,
     /// The slot's.
     figures: Arc<GuestFigures>,
+    /// The slot's.
+    pace: Rc<Pace>,
     instance: RefCell<Instance>,
     /// For as long as it is alive: the request over which it died wants another one.
     place: Cell<Option<Place>>,
@@ -227,6 +243,7 @@ impl Live {
         let live = Rc::new(Self {
             slot: Rc::downgrade(slot),
             figures: Arc::clone(&slot.figures),
+            pace: Rc::clone(&slot.pace),
             instance: RefCell::new(instance),
             place: Cell::new(place),
             is_alive: Cell::new(true),
@@ -259,7 +276,9 @@ impl Live {
         part: Part,
         end_of_stream: bool,
     ) -> Result<Action, Fault> {
-        let result = make_callback(&mut self.instance.borrow_mut(), stream, part, end_of_stream);
+        let result = self.pace.measure(|| {
+            make_callback(&mut self.instance.borrow_mut(), stream, part, end_of_stream)
+        });
         if let Err(fault) = &result {
             self.go_down(fault);
         }
@@ -276,7 +295,7 @@ impl Live {
         if !self.is_alive() || self.instance.borrow().is_done() {
             return;
         }
-        let result = tell(&mut self.instance.borrow_mut());
+        let result = self.pace.measure(|| tell(&mut self.instance.borrow_mut()));
         if let Err(fault) = &result {
             self.go_down(fault);
         }
@@ -332,7 +351,9 @@ impl Live {
 
     /// Ends a stream; gives its exchange back.
     pub(crate) fn close(self: &Rc<Self>, stream: StreamId) -> Option<Box<Exchange>> {
-        let result = self.instance.borrow_mut().close(stream);
+        let result = self
+            .pace
+            .measure(|| self.instance.borrow_mut().close(stream));
         let exchange = result.unwrap_or_else(|fault| {
             self.go_down(&fault);
             self.take(stream)
@@ -435,6 +456,8 @@ impl Live {
         };
         let answer = surroundings::make_call(&slot, asked).await;
         drop(slot);
+        // Given up meanwhile, if it is not wanted any more.
+        self.pace.has_rested().await;
         self.calls.borrow_mut().retain(|call| call.token != token);
         // The callback may look at the exchange that it was made for.
         if let (Some(flow), Some(stream)) = (flow.upgrade(), stream) {
@@ -504,6 +527,10 @@ async fn tick(live: Weak<Live>, period: Duration) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
+        let Some(pace) = live.upgrade().map(|live| Rc::clone(&live.pace)) else {
+            return;
+        };
+        pace.has_rested().await;
         let Some(live) = live.upgrade().filter(|live| live.is_alive()) else {
             return;
         };

@@ -24,6 +24,7 @@ pub mod files;
 mod filters;
 pub mod io;
 pub mod log;
+mod memory;
 pub mod path;
 pub mod program;
 pub mod reload;

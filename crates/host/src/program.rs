@@ -35,6 +35,10 @@
 //! speaks is its own affair; there are no filters and no health checks. A route may lead to it all the same:
 //! workers are clients of that listener then, as any other.
 //!
+//! **`port`.** The program finds no socket. It binds a port of its own, at the loopback of its domain, which has no other
+//! network. Each connection of a worker's is made there with a socket that the domain's init makes and passes
+//! out. Requests come once the port answers; connections are one process's, and end with it.
+//!
 //! | | through the server | `direct` |
 //! |---|---|---|
 //! | filters, limits of connections, TLS, HTTP/2 | yes | no |
@@ -47,6 +51,7 @@ mod direct;
 mod door;
 mod guest;
 mod health;
+mod inside;
 mod life;
 mod service;
 mod shared;
@@ -54,6 +59,7 @@ mod supervisor;
 mod sys;
 
 pub(crate) use door::places as places_of_doors;
+pub(crate) use inside::Inside;
 pub use service::ProgramService;
 pub use shared::{Figures, State};
 pub use supervisor::Supervisor;

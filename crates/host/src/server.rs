@@ -6,6 +6,7 @@ use crate::{
     edge::{Edge, Notice, adopt_inherited},
     figures::Registry,
     log::{Level, Line, Log},
+    memory,
     program::Supervisor,
     reload::{Control, Load, Put, ServeError, Serving, files_of},
     site::{self, Generation, Site, Tools},
@@ -53,6 +54,7 @@ pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
     }
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(ServeError::Signals)?;
+    runtime.spawn(memory::give_back());
     let code = runtime.block_on(async {
         let tools = &server.tools;
         let report = Report::new(

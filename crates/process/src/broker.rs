@@ -30,6 +30,7 @@ mod budget;
 mod call;
 mod guest;
 mod hosts;
+mod inner;
 mod local;
 mod lookups;
 pub(crate) mod maker;
@@ -55,6 +56,7 @@ use crate::{
 };
 use budget::{Budget, Meter};
 use call::{Answer, Brokered};
+use inner::InnerPort;
 use local::Performer;
 use lookups::Asked;
 use maker::Maker;
@@ -131,6 +133,7 @@ struct Shared {
     /// Where the guest finds names below a wildcard.
     proxy: Option<Arc<proxy::Served>>,
     performer: Performer,
+    inner: InnerPort,
     maker: Maker,
     /// Internet sockets may be the host's; else they are those of an empty network.
     has_network: bool,
@@ -241,6 +244,7 @@ impl Prepared {
             observations: self.observations,
             proxy,
             performer: Performer::new(socket.try_clone()?, plan),
+            inner: InnerPort::new(plan.inner_port),
             has_network: plan.has_brokered_network(),
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
             is_observed: plan.is_observed(),

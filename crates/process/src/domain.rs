@@ -6,6 +6,7 @@ use crate::{
     cgroup,
     confine::Kept,
     denials,
+    inside::InnerNetwork,
     keeper::{Keeper, Parked, receive_exactly, receive_record, record_bytes},
     launch::{Followed, NAMES, StartTimes, StartedWords, Successor, held::Held, monotonic_ns},
     layout::Layout,
@@ -256,6 +257,16 @@ impl Domain {
     /// The host uid the guest runs as.
     pub fn host_uid(&self) -> u32 {
         self.parked.host_uid
+    }
+
+    /// Its own network, where it has one.
+    ///
+    /// # Errors
+    ///
+    /// When there are no more descriptors.
+    pub fn inner_network(&self) -> std::io::Result<Option<InnerNetwork>> {
+        let socket = (!self.bare).then(|| self.socket.try_clone()).transpose()?;
+        Ok(socket.map(InnerNetwork::new))
     }
 
     /// Sends the guest's process group a signal.

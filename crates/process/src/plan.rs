@@ -61,6 +61,9 @@ pub struct Surroundings {
     pub terminal: bool,
     /// Sockets that the launch hands over, as the first of [`crate::Streams::passed`].
     pub handed: Vec<HandedListener>,
+    /// A TCP port of the domain's own loopback at which the guest serves whoever starts it:
+    /// [`crate::Domain::inner_network`].
+    pub inner_port: Option<u16>,
 }
 
 /// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
@@ -82,6 +85,7 @@ impl Surroundings {
             file_variables: Vec::new(),
             terminal,
             handed: Vec::new(),
+            inner_port: None,
         }
     }
 }
@@ -112,6 +116,9 @@ pub struct Plan {
     /// Sockets that the launch hands over.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handed: Vec<HandedListener>,
+    /// A TCP port of the domain's own loopback that the guest may listen at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inner_port: Option<u16>,
     /// The program finds more descriptors open than streams and listeners: [`crate::Streams::passed`].
     #[serde(skip)]
     pub passes: bool,
@@ -299,6 +306,9 @@ pub fn make_plan(
     host: &dyn Host,
 ) -> Result<Plan, PlanError> {
     policy.validate()?;
+    if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
+        return Err(PlanError::PortNeedsNamespaces);
+    }
     let policy = &profile::with_grants(policy, surroundings);
     let network = Network::resolve(
         &policy.grants.connect,
@@ -327,7 +337,7 @@ pub fn make_plan(
     let environment = environment::of_guest(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
-    let host_network = host_network(policy, machine, &network, &surroundings.handed);
+    let host_network = host_network(policy, machine, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
     let share = bounds::share(policy, machine, has_sockets)?;
     let guarded = arrangement.guarded.clone();
@@ -351,6 +361,7 @@ pub fn make_plan(
         network,
         inherits_listeners: inherits_listeners(policy),
         handed: surroundings.handed.clone(),
+        inner_port: surroundings.inner_port,
         passes: false,
         rlimits: bounds::rlimits(limits, &share, &machine.quotas),
         affinity: share.affinity,
@@ -729,11 +740,7 @@ fn add_own_files(
         let groups = format!("root:x:0:\nguest:x:{gid}:\nnogroup:x:65534:\n");
         layout.add_file("/etc/passwd", 0o444, users.into_bytes());
         layout.add_file("/etc/group", 0o444, groups.into_bytes());
-        layout.add_file(
-            "/etc/nsswitch.conf",
-            0o444,
-            services.into_bytes(),
-        );
+        layout.add_file("/etc/nsswitch.conf", 0o444, services.into_bytes());
     }
     Ok(())
 }
@@ -916,24 +923,26 @@ fn host_network(
     policy: &Policy,
     machine: &Machine,
     network: &Network,
-    handed: &[HandedListener],
+    surroundings: &Surroundings,
 ) -> Option<HostNetwork> {
     let inherits = inherits_listeners(policy);
-    let is_handed = handed.iter().any(|listener| listener.internet);
+    let serves_inside = surroundings.inner_port.is_some();
+    let is_handed = surroundings.handed.iter().any(|listener| listener.internet);
     let meets_others = meets_others(policy, machine);
-    if network.is_empty() && !inherits && !is_handed && !meets_others {
+    if network.is_empty() && !inherits && !is_handed && !meets_others && !serves_inside {
         return None;
     }
     let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
     let only_ready = network.listen.iter().all(|rule| rule.ready);
     let is_connected = tcp.connect || udp.connect;
-    let brokered = is_connected || !only_ready || meets_others || !machine.is_filtered();
+    let brokered =
+        is_connected || !only_ready || meets_others || serves_inside || !machine.is_filtered();
     let some = |uses: Uses| inherits || uses != Uses::default();
     Some(HostNetwork {
         tcp: is_handed || some(tcp),
         udp: some(udp),
         brokered,
-        listens: inherits || is_handed || tcp.listen || udp.listen,
+        listens: inherits || is_handed || serves_inside || tcp.listen || udp.listen,
         sends: brokered && (udp.connect || !(udp.listen || inherits)),
         messages: brokered && udp.connect,
     })

@@ -82,6 +82,8 @@ pub mod of_thread {
     pub const FOLDER: u64 = 1;
     /// Its memory, to write to, and what is mapped there.
     pub const MEMORY: u64 = 2;
+    /// What is known of one of its descriptors. One more word: the descriptor's number.
+    pub const DESCRIPTOR: u64 = 3;
 }
 
 // Keeper to supervisor.
@@ -143,13 +145,17 @@ pub const PLACE_BACKGROUND: u64 = 2;
 /// `perform::ATTACHED` tells of, and what a message carries.
 pub const DOMAIN_PERFORM: u64 = 35;
 
+/// Make an internet socket in the domain's own network, whose loopback is brought up for it. Words: family, type with
+/// flags, protocol. Descriptor: where to answer, as a [`MADE`] or a [`KEEPER_FAILED`] record.
+pub const DOMAIN_SOCKET: u64 = 37;
+
 /// What the supervisor used of the processors to answer the guest's calls, which counts towards the limit on
 /// processor time. Words: all of it so far, in µs.
 pub const DOMAIN_CPU_USED: u64 = 36;
 
 /// Look whether the guest is about to execute what it can't: a path that it named, which follows the record.
 /// Words: how many bytes that are, [`MOST_PATH_BYTES`] at most. Descriptor: the folder that a relative one begins in.
-pub const DOMAIN_LOOK: u64 = 37;
+pub const DOMAIN_LOOK: u64 = 38;
 
 /// Most bytes of a path that is looked at.
 pub const MOST_PATH_BYTES: usize = 1024;

@@ -200,8 +200,8 @@ fn candidates(gate: &Gate, host: &str, port: u16) -> Vec<IpAddr> {
 mod tests {
     use super::*;
     use crate::host::{Done, Errand, Sending};
-    use palisade_network::{Network, SystemResolver};
-    use palisade_policy::Policy;
+    use palisade_network::{Answer, Network, Resolve, ResolveError, SystemResolver};
+    use palisade_policy::{HostName, Policy};
     use std::{
         cell::RefCell,
         path::Path,
@@ -279,6 +279,60 @@ mod tests {
         }
         let gate = gate("\"tcp://localhost:80\"");
         assert!(ask(&gate, "http://evil.localhost/").is_err());
+    }
+
+    /// A name server that says what it is told to.
+    struct Says(&'static str);
+
+    impl Resolve for Says {
+        fn addresses(&self, _: &HostName) -> Result<Answer, ResolveError> {
+            Ok(Answer {
+                addresses: vec![self.0.parse().unwrap()],
+                ttl: std::time::Duration::ZERO,
+            })
+        }
+
+        fn interface(&self, _: &str) -> Option<u32> {
+            None
+        }
+    }
+
+    /// A granted name leads to public addresses only, whatever it turns to: by what it says at first, and later.
+    #[test]
+    fn a_name_that_turns_to_this_machine_leads_nowhere() {
+        const PUBLIC: &str = "198.51.100.1";
+        let text = "[grants]\nconnect = [\"tcp://turns.example:80\"]";
+        let policy = Policy::from_toml(text, "test", Path::new("/")).unwrap();
+        let gate = |address| {
+            let connect = &policy.grants.connect;
+            Gate::new(Network::resolve(connect, &[], &Says(address)).unwrap())
+        };
+        let turns = "http://turns.example/";
+        for private in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "10.0.0.1",
+            "169.254.169.254",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "2002:7f00:1::1",
+            "fc00::1",
+            "fe80::1",
+        ] {
+            assert!(ask(&gate(private), turns).is_err(), "{private}");
+            let turned = gate(PUBLIC);
+            assert!(ask(&turned, turns).is_ok());
+            let address: IpAddr = private.parse().unwrap();
+            turned.pin(&"turns.example".parse().unwrap(), &[address]);
+            assert!(ask(&turned, turns).is_err(), "{private}");
+        }
+        let gate = gate(PUBLIC);
+        assert!(ask(&gate, "http://turns.example:81/").is_err());
+        assert!(ask(&gate, "http://other.example/").is_err());
+        assert!(ask(&gate, "http://127.0.0.1/").is_err());
     }
 
     /// Sends a request, and gives its answer up at once.

@@ -18,8 +18,9 @@ use std::{
     mem,
     ops::Range,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
+use tokio::time::Sleep;
 
 /// Pieces that are shown to filters before others on this worker get their turn.
 const CALLBACKS_AT_ONCE: usize = 16;
@@ -56,6 +57,8 @@ pub(super) struct FilteredBody {
     broken: Option<Broken>,
     /// All has passed the last place; trailers, if any, go out.
     is_through: bool,
+    /// Until a filter that takes too much time may be asked again.
+    rest: Option<Pin<Box<Sleep>>>,
 }
 
 /// One station's.
@@ -117,6 +120,7 @@ impl FilteredBody {
             all_bytes,
             broken: None,
             is_through: false,
+            rest: None,
         };
         // What is there already is filtered at once, and its length is known then.
         if let Body::Whole(bytes) = &mut body.inner {
@@ -398,6 +402,26 @@ impl FilteredBody {
     }
 }
 
+impl FilteredBody {
+    /// Waits while one of the filters is to be left alone.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(rest) = &mut self.rest {
+                ready!(rest.as_mut().poll(context));
+                self.rest = None;
+            }
+            let flow = self.flow.borrow();
+            let slots = self.places.iter();
+            let slots = slots.map(|place| &flow.stations[place.station].slot);
+            let Some(longest) = slots.filter_map(|slot| slot.pace.rest()).max() else {
+                return Poll::Ready(());
+            };
+            drop(flow);
+            self.rest = Some(Box::pin(tokio::time::sleep(longest)));
+        }
+    }
+}
+
 impl HttpBody for FilteredBody {
     type Data = Bytes;
     type Error = BodyError;
@@ -427,6 +451,9 @@ impl HttpBody for FilteredBody {
                 Ok(true) => continue,
                 Ok(false) if this.has_ended => return Poll::Pending,
                 Ok(false) => {}
+            }
+            if this.poll_rest(context).is_pending() {
+                return Poll::Pending;
             }
             match this.read(context) {
                 Poll::Pending => return Poll::Pending,

@@ -32,6 +32,7 @@ pub(super) const FILTER_KEYS: &[&str] = &[
     "wait-time",
     "body-size",
     "faults",
+    "slow-share",
     "policy",
     "log",
 ];
@@ -47,6 +48,7 @@ pub(super) const COMPONENT_KEYS: &[&str] = &[
 pub(super) const PROGRAM_KEYS: &[&str] = &[
     "program",
     "direct",
+    "port",
     "idle-time",
     "start-time",
     "health",
@@ -67,6 +69,9 @@ pub(super) const UPSTREAM_KEYS: &[&str] = &[
 ];
 pub(super) const HEALTH_KEYS: &[&str] = &["path", "every", "time", "failures"];
 pub(super) const FAULT_KEYS: &[&str] = &["most", "within", "rest"];
+
+/// Percent of a worker's time for slow callbacks of a filter that says nothing about it.
+const SLOW_SHARE: u32 = 50;
 
 const ISOLATIONS: &[(&str, Isolation)] = &[("kept", Isolation::Kept), ("fresh", Isolation::Fresh)];
 const ISOLATION_WORDS: &str =
@@ -94,6 +99,7 @@ pub(super) fn read_filter(
         share: Share::default(),
         body_bytes: 1 << 20,
         faults: FaultBudget::default(),
+        slow_share: SLOW_SHARE,
         policy: Policy::default(),
         log: None,
     };
@@ -135,6 +141,7 @@ pub(super) fn read_filter(
             }
             "body-size" => filter.body_bytes = size(key, value)?,
             "faults" => filter.faults = read_faults(key, value)?,
+            "slow-share" => filter.slow_share = percent(key, value)?,
             "policy" => {
                 filter.policy = read_policy(key, value, name, GuestKind::Filter, reader)?;
             }
@@ -340,18 +347,24 @@ fn read_program(entries: &Entries<'_, '_>, common: &mut Common<'_>) -> Result<Pr
     let mut program = Program {
         command: Vec::new(),
         direct: None,
+        port: None,
         idle_time: Some(Duration::from_secs(600)),
         start_time: Duration::from_secs(10),
         health: None,
         back_off: Duration::from_millis(100),
         back_off_most: Duration::from_secs(30),
     };
+    let mut own_port: Option<&Key> = None;
     for (key, value) in entries {
         match key.get_ref().as_ref() {
             "program" => program.command = read_command(key, value, common.reader)?,
             "direct" => {
                 let parse = |text: &str| value::parse_address(text, common.reader.base_dir);
                 program.direct = Some(value::text(key, value, parse)?);
+            }
+            "port" => {
+                program.port = Some(read_port(key, value)?);
+                own_port = Some(*key);
             }
             "idle-time" => program.idle_time = duration_or_never(key, value)?,
             "start-time" => program.start_time = duration(key, value)?,
@@ -361,8 +374,34 @@ fn read_program(entries: &Entries<'_, '_>, common: &mut Common<'_>) -> Result<Pr
             _ => common.read(key, value, GuestKind::Program, PROGRAM_KEYS)?,
         }
     }
+    if let Some(key) = own_port.filter(|_| program.direct.is_some()) {
+        return Err(direct_has_no_port(key));
+    }
     program.back_off_most = program.back_off_most.max(program.back_off);
     Ok(program)
+}
+
+fn read_port(key: &Key, value: &Value) -> Result<u16, Found> {
+    let text = document::scalar(key, value)?;
+    let port = text.trim().parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| {
+        let problem = ConfigProblem::Value {
+            noun: "port",
+            given: text.into_owned(),
+            reason: "no program can bind it".into(),
+            accepted: "a number from 1 to 65535, as in `8000`".into(),
+        };
+        Found::at(value.span(), problem)
+    })
+}
+
+fn direct_has_no_port(key: &Key) -> Found {
+    let problem = ConfigProblem::Exclusive {
+        first: "`direct`".into(),
+        second: "`port`".into(),
+        advice: "clients connect to a `direct` program themselves, and to a port of its domain's own nobody but the server",
+    };
+    Found::at(key.span(), problem)
 }
 
 /// A program alone, or with its arguments. A path with a slash in it starts at the file's folder; a name
@@ -379,6 +418,21 @@ fn read_command(key: &Key, value: &Value, reader: &Reader<'_>) -> Result<Vec<Str
         *program = whole.to_string_lossy().into_owned();
     }
     Ok(command)
+}
+
+/// A part of a whole, in percent.
+fn percent(key: &Key, value: &Value) -> Result<u32, Found> {
+    let share = count(key, value)?;
+    if share <= 100 {
+        return Ok(share);
+    }
+    let problem = ConfigProblem::Value {
+        noun: "share",
+        given: share.to_string(),
+        reason: "nobody has more than all of it".into(),
+        accepted: "a number from 1 to 100, which is percent".into(),
+    };
+    Err(Found::at(value.span(), problem))
 }
 
 fn duration_or_never(key: &Key, value: &Value) -> Result<Option<Duration>, Found> {

@@ -86,7 +86,7 @@ fn examples_of_the_reference_can_be_served() {
         assert_eq!(file.warnings, Vec::<String>::new(), "{example}");
         count += 1;
     }
-    assert_eq!(count, 2, "an example was not found");
+    assert_eq!(count, 3, "an example was not found");
 }
 
 #[test]

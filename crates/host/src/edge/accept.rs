@@ -4,11 +4,11 @@ use super::{
     Notice,
     connection::{self, Guests},
     io::Stream,
+    tls::Secured,
     watch::Sweep,
 };
 use crate::config::Address;
 use rustix::io::Errno;
-use rustls::ServerConfig;
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
@@ -16,7 +16,7 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     rc::Rc,
-    sync::{Arc, atomic::Ordering},
+    sync::atomic::Ordering,
     task::{Context, Poll},
     time::Duration,
 };
@@ -34,7 +34,7 @@ pub(crate) struct Door {
     /// With the port that it really is.
     pub(crate) address: Address,
     pub(crate) socket: OwnedFd,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Secured>,
 }
 
 /// An address that a worker accepts connections at.
@@ -45,7 +45,7 @@ pub(crate) struct Accepting {
 
 struct AcceptingShared {
     address: Address,
-    tls: RefCell<Option<Arc<ServerConfig>>>,
+    tls: RefCell<Option<Secured>>,
     draining: Cell<bool>,
     drain: Notify,
 }
@@ -65,7 +65,7 @@ impl Accepting {
     }
 
     /// What new connections speak.
-    pub(crate) fn set_tls(&self, tls: Option<Arc<ServerConfig>>) {
+    pub(crate) fn set_tls(&self, tls: Option<Secured>) {
         *self.shared.tls.borrow_mut() = tls;
     }
 

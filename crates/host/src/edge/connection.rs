@@ -6,6 +6,7 @@ use super::{
     form::{Formless, form},
     io::{Socket, Stream, Transport, Wire},
     stream::Streams,
+    tls::{Secured, Tenancy},
     watch::{OpenRequest, Sweep, Verdict, Watch, Watched},
 };
 use crate::{
@@ -23,7 +24,7 @@ use hyper::{
     service::service_fn,
 };
 use palisade_filter::Peer;
-use rustls::{ProtocolVersion, ServerConfig};
+use rustls::ProtocolVersion;
 use std::{
     future::poll_fn,
     net::SocketAddr,
@@ -124,7 +125,7 @@ pub(super) fn begin<G: Guests>(
     stream: Stream,
     client: Option<SocketAddr>,
     listener: &Address,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Secured>,
     guests: &Rc<G>,
 ) {
     let sweep = guests.sweep();
@@ -166,7 +167,7 @@ async fn serve_plain<G: Guests>(mut socket: Socket, watch: &Rc<Watch>, peer: Pee
         return;
     };
     let wire = Wire::new(Transport::Plain(socket), first, is_http2, Rc::clone(watch));
-    serve(wire, is_http2, watch, peer, guests).await;
+    serve(wire, is_http2, watch, (peer, None), guests).await;
 }
 
 /// Reads until it is clear what the client speaks. `None`: nothing.
@@ -190,12 +191,12 @@ async fn read_first(socket: &mut Socket, watch: &Watch) -> Option<(bool, BytesMu
 
 async fn serve_tls<G: Guests>(
     socket: Socket,
-    config: Arc<ServerConfig>,
+    tls: Secured,
     watch: &Rc<Watch>,
     mut peer: Peer,
     guests: Rc<G>,
 ) {
-    let handshake = TlsAcceptor::from(config).accept(socket);
+    let handshake = TlsAcceptor::from(Arc::clone(&tls.config)).accept(socket);
     let Some(Ok(stream)) = watch.unless_ended(handshake).await else {
         guests.sweep().figures.handshakes_failed.add(1);
         return;
@@ -204,9 +205,10 @@ async fn serve_tls<G: Guests>(
     peer.tls_version = session.protocol_version().and_then(tls_version);
     peer.server_name = session.server_name().map(str::to_owned);
     let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let tenancy = Tenancy::of(&tls.certificate, peer.server_name.as_deref());
     let transport = Transport::Tls(Box::new(stream));
     let wire = Wire::new(transport, BytesMut::new(), is_http2, Rc::clone(watch));
-    serve(wire, is_http2, watch, peer, guests).await;
+    serve(wire, is_http2, watch, (peer, tenancy), guests).await;
 }
 
 fn tls_version(version: ProtocolVersion) -> Option<&'static str> {
@@ -221,13 +223,14 @@ async fn serve<G: Guests>(
     wire: Wire,
     is_http2: bool,
     watch: &Rc<Watch>,
-    peer: Peer,
+    (peer, tenancy): (Peer, Option<Tenancy>),
     guests: Rc<G>,
 ) {
     watch.begin(is_http2);
     let protocols = guests.protocols();
     let client = Rc::new(Client {
         peer: Rc::new(peer),
+        tenancy,
         watch: Rc::clone(watch),
         guests,
     });
@@ -279,6 +282,7 @@ async fn drive<C: Future>(
 /// The other end of a connection, for its requests.
 struct Client<G> {
     peer: Rc<Peer>,
+    tenancy: Option<Tenancy>,
     watch: Rc<Watch>,
     guests: Rc<G>,
 }
@@ -304,6 +308,14 @@ async fn answer<G: Guests>(
                 Formless::Repeated => refusal(StatusCode::BAD_REQUEST, true),
             })
         }
+    };
+    let is_misdirected =
+        |tenancy: &Tenancy| host_of(&parts).is_some_and(|host| tenancy.is_misdirected(host));
+    let formed = match &client.tenancy {
+        Some(tenancy) if formed.is_ok() && is_misdirected(tenancy) => {
+            Err(refusal(StatusCode::MISDIRECTED_REQUEST, false))
+        }
+        _ => formed,
     };
     // From here on nobody sees the request in another form: its account neither.
     let mut account = client.guests.open(&client.peer, &parts);
@@ -335,6 +347,13 @@ async fn answer<G: Guests>(
     let is_whole = matches!(response.body(), Body::Empty | Body::Whole(_));
     account.answered(response.status(), is_whole);
     Ok(response.map(|body| Sent::new(body, length, fault, open, account)))
+}
+
+/// The host of a request that has its form.
+fn host_of(parts: &request::Parts) -> Option<&str> {
+    let field = || parts.headers.get(header::HOST)?.to_str().ok();
+    let authority = parts.uri.authority();
+    authority.map(|authority| authority.as_str()).or_else(field)
 }
 
 /// Bytes that the body will have, where it says so or its head has promised it.
@@ -411,6 +430,9 @@ fn refusal(status: StatusCode, close: bool) -> Response<Body> {
 fn text_of(refused: StatusCode) -> &'static str {
     match refused {
         StatusCode::METHOD_NOT_ALLOWED => "this method is not served here\n",
+        StatusCode::MISDIRECTED_REQUEST => {
+            "this host is not served by this connection: make another\n"
+        }
         StatusCode::EXPECTATION_FAILED => {
             "send the body without being told to: ask again without expect\n"
         }

@@ -1,8 +1,9 @@
 //! The addresses that are listened at, and how they become those of another configuration.
 
-use super::{Certificate, Edge, EdgeError, ListenError, Listening, TlsError, accept::Door};
+use super::{
+    Certificate, Edge, EdgeError, ListenError, Listening, TlsError, accept::Door, tls::Secured,
+};
 use crate::config::{Address, Listener, Tls};
-use rustls::ServerConfig;
 use std::sync::Arc;
 
 /// The addresses that are listened at, in the configuration's order.
@@ -13,7 +14,7 @@ pub(crate) struct Doors(Vec<OpenDoor>);
 pub(crate) struct DoorChanges {
     pub(crate) new: Vec<Door>,
     /// Those that stay, and what they speak from now on.
-    pub(crate) kept: Vec<(Address, Option<Arc<ServerConfig>>)>,
+    pub(crate) kept: Vec<(Address, Option<Secured>)>,
     pub(crate) gone: Vec<Address>,
 }
 
@@ -29,8 +30,7 @@ struct OpenDoor {
 #[derive(Clone)]
 struct OpenTls {
     files: Vec<Tls>,
-    certificate: Arc<Certificate>,
-    config: Arc<ServerConfig>,
+    secured: Secured,
 }
 
 impl Doors {
@@ -74,7 +74,7 @@ impl Doors {
         let mut result = Ok(());
         for tls in self.0.iter().filter_map(|door| door.tls.as_ref()) {
             match Certificate::read(&tls.files) {
-                Ok(certificate) => tls.certificate.replace(&certificate),
+                Ok(certificate) => tls.secured.certificate.replace(&certificate),
                 Err(error) => result = result.and(Err(error)),
             }
         }
@@ -179,20 +179,20 @@ impl DoorPlan {
             Ok(Door {
                 address: door.listening.address().clone(),
                 socket: door.listening.socket(worker)?,
-                tls: door.tls.as_ref().map(|tls| Arc::clone(&tls.config)),
+                tls: door.tls.as_ref().map(|tls| tls.secured.clone()),
             })
         })
         .collect()
     }
 
-    fn kept(&self, old: &[OpenDoor]) -> Vec<(Address, Option<Arc<ServerConfig>>)> {
+    fn kept(&self, old: &[OpenDoor]) -> Vec<(Address, Option<Secured>)> {
         let kept = self.steps.iter().filter_map(|step| match step {
             Step::New(_) => None,
             Step::Keep { index, tls, .. } => Some((index, tls)),
         });
         kept.map(|(&index, tls)| {
-            let config = tls.as_ref().map(|tls| Arc::clone(&tls.config));
-            (old[index].listening.address().clone(), config)
+            let secured = tls.as_ref().map(|tls| tls.secured.clone());
+            (old[index].listening.address().clone(), secured)
         })
         .collect()
     }
@@ -216,7 +216,7 @@ impl DoorPlan {
                 let door = old[index].take()?;
                 door.listening.set_mode(mode);
                 if let (Some(tls), Some(read)) = (&tls, read) {
-                    tls.certificate.replace(&read);
+                    tls.secured.certificate.replace(&read);
                 }
                 Some(OpenDoor { tls, ..door })
             }
@@ -238,8 +238,10 @@ impl OpenTls {
         let certificate = Certificate::read(files)?;
         Ok(Some(Self {
             files: files.to_vec(),
-            config: Arc::clone(&certificate).server_config()?,
-            certificate,
+            secured: Secured {
+                config: Arc::clone(&certificate).server_config()?,
+                certificate,
+            },
         }))
     }
 }

@@ -10,7 +10,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem, pem::PemObject};
-use std::{path::PathBuf, sync::Arc};
+use std::{cell::RefCell, path::PathBuf, sync::Arc};
 
 /// Why a listener cannot speak TLS.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,13 @@ pub enum TlsError {
     },
     #[error("this machine cannot make keys for TLS")]
     Provider(#[source] rustls::Error),
+}
+
+/// What connections of a listener speak TLS with.
+#[derive(Clone, Debug)]
+pub(crate) struct Secured {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) certificate: Arc<Certificate>,
 }
 
 /// A listener's certificates, of which a client is shown one, and which can change under it.
@@ -71,17 +78,73 @@ impl Certificate {
     }
 }
 
+/// Whose requests may come by one connection, where its listener has the certificates of several.
+///
+/// A client that was shown one tenant's certificate has checked that it talks to that tenant; what it then asks of
+/// another one would come by a connection that this one's client certificate, cookies or trust had nothing to do with, and
+/// so it is asked to make another (RFC 9110, section 15.5.20).
+#[derive(Debug)]
+pub(super) struct Tenancy {
+    certificate: Arc<Certificate>,
+    /// The name that the client asked for.
+    name: Option<String>,
+    /// The last other name that was right here.
+    known: RefCell<Option<Box<str>>>,
+}
+
+impl Tenancy {
+    /// `None`: the listener has one certificate for all.
+    pub(super) fn of(certificate: &Arc<Certificate>, name: Option<&str>) -> Option<Self> {
+        (certificate.0.load().len() > 1).then(|| Self {
+            certificate: Arc::clone(certificate),
+            name: name.map(str::to_owned),
+            known: RefCell::default(),
+        })
+    }
+
+    /// Whether a request for this host, as it stands in its form, belongs to a connection with another certificate. A host
+    /// that no certificate is of is the routes' to find.
+    pub(super) fn is_misdirected(&self, host: &str) -> bool {
+        let host = without_port(host);
+        let is_asked_for = |name: &str| name.eq_ignore_ascii_case(host);
+        if self.name.as_deref().is_some_and(is_asked_for)
+            || self.known.borrow().as_deref() == Some(host)
+        {
+            return false;
+        }
+        let keys = self.certificate.0.load();
+        let shown = choose(&keys, self.name.as_deref());
+        let is_misdirected = !shown.is_some_and(|shown| is_of(shown, host))
+            && keys.iter().any(|key| is_of(key, host));
+        if !is_misdirected {
+            *self.known.borrow_mut() = Some(host.into());
+        }
+        is_misdirected
+    }
+}
+
+/// A host without its port, and an address of IPv6 without its brackets.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(inner) => inner.split(']').next().unwrap_or(inner),
+        None => host.split(':').next().unwrap_or(host),
+    }
+}
+
 impl ResolvesServerCert for Certificate {
     /// The first that is of the name asked for (RFC 6066, section 3), else the first: whom the client believes is its own
     /// affair.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let keys = self.0.load();
-        let named = match (hello.server_name(), keys.len()) {
-            (Some(name), 2..) => keys.iter().find(|key| is_of(key, name)),
-            _ => None,
-        };
-        named.or(keys.first()).cloned()
+        choose(&self.0.load(), hello.server_name()).cloned()
     }
+}
+
+fn choose<'a>(keys: &'a [Arc<CertifiedKey>], name: Option<&str>) -> Option<&'a Arc<CertifiedKey>> {
+    let named = match (name, keys.len()) {
+        (Some(name), 2..) => keys.iter().find(|key| is_of(key, name)),
+        _ => None,
+    };
+    named.or(keys.first())
 }
 
 fn is_of(key: &CertifiedKey, name: &str) -> bool {

@@ -213,6 +213,10 @@ pub(super) fn notifier(slot: &Rc<Slot>) -> Arc<dyn Notify> {
     let slot: Weak<Slot> = Rc::downgrade(slot);
     tokio::task::spawn_local(async move {
         while let Some(queue) = receiver.recv().await {
+            let Some(pace) = slot.upgrade().map(|slot| Rc::clone(&slot.pace)) else {
+                return;
+            };
+            pace.has_rested().await;
             let Some(slot) = slot.upgrade() else { return };
             slot.queue_ready(queue);
             drop(slot);

@@ -1,6 +1,10 @@
 //! The socket by which workers reach a program, and who is inside.
 
-use crate::{config::Server, upstream::Tally};
+use super::Inside;
+use crate::{
+    config::Server,
+    upstream::{Pool, Tally},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{AtFlags, CWD, Mode, OFlags},
@@ -12,6 +16,7 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
     path::PathBuf,
+    rc::Rc,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU8, Ordering},
@@ -34,6 +39,8 @@ pub(super) struct Door {
     file: Mutex<Option<OwnedFd>>,
     /// Where workers connect to.
     path: PathBuf,
+    /// Where they do instead, if the program has a port of its own.
+    inside: Option<Arc<Inside>>,
     state: AtomicU8,
     /// The process that has the listener has answered: it may do so before the supervisor has opened the door.
     has_answered: AtomicBool,
@@ -85,10 +92,29 @@ impl Door {
             path: PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
             listener: Mutex::new(Some(listener)),
             file: Mutex::new(Some(file)),
+            inside: None,
             state: AtomicU8::new(Access::Closed as u8),
             has_answered: AtomicBool::new(false),
             tallies: Mutex::default(),
         })
+    }
+
+    /// One to a port of a program that runs. It is no other process's later.
+    pub(super) fn to_port(inside: Arc<Inside>) -> Self {
+        Self {
+            path: PathBuf::new(),
+            listener: Mutex::default(),
+            file: Mutex::default(),
+            inside: Some(inside),
+            state: AtomicU8::new(Access::Closed as u8),
+            has_answered: AtomicBool::new(false),
+            tallies: Mutex::default(),
+        }
+    }
+
+    /// Whether the next process of the program can have it.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.inside.is_none() && self.is_sound()
     }
 
     /// What the program accepts connections from.
@@ -105,7 +131,7 @@ impl Door {
 
     /// Whether it can still be listened at: a program may have shut its socket down for good.
     pub(super) fn is_sound(&self) -> bool {
-        lock(&self.listener).as_ref().is_some_and(still_listens)
+        self.inside.is_some() || lock(&self.listener).as_ref().is_some_and(still_listens)
     }
 
     /// Refuses whoever is still on the way in, once the program has ended too.
@@ -127,8 +153,21 @@ impl Door {
         }
     }
 
+    /// One worker's connections through it, `keeps` of them without a request.
+    pub(super) fn pool(
+        &self,
+        name: Arc<str>,
+        keeps: (usize, Duration),
+        tally: Option<Arc<Tally>>,
+    ) -> Rc<Pool> {
+        match &self.inside {
+            Some(inside) => Pool::inside(Arc::clone(inside), name, keeps, tally),
+            None => Pool::new(self.server(), name, keeps, tally),
+        }
+    }
+
     /// Where workers connect to.
-    pub(super) fn server(&self) -> Server {
+    fn server(&self) -> Server {
         Server::Unix(self.path.clone())
     }
 

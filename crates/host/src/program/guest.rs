@@ -1,6 +1,6 @@
 //! One process of a program: its start, its lines, its end.
 
-use super::{Output, ProgramError, Settings, shared::Shared, sys};
+use super::{Inside, Output, ProgramError, Settings, shared::Shared, sys};
 use palisade_policy::{Capability, Policy};
 use palisade_process::{
     Domain, DomainError, Event, Launcher, Machine, Streams,
@@ -59,10 +59,14 @@ impl Recipe {
             command,
             policy: settings.policy.clone(),
             surroundings: Surroundings {
-                handed: vec![HandedListener {
-                    name: LISTENER_NAME.into(),
-                    internet: is_internet,
-                }],
+                handed: match settings.program.port {
+                    Some(_) => Vec::new(),
+                    None => vec![HandedListener {
+                        name: LISTENER_NAME.into(),
+                        internet: is_internet,
+                    }],
+                },
+                inner_port: settings.program.port,
                 ..Surroundings::here(false)
             },
             libexec: settings.libexec.clone(),
@@ -96,12 +100,13 @@ impl Recipe {
     fn launch_by(&self, launcher: &Launcher, ends: &Ends) -> Result<Domain, ProgramError> {
         let plan = self.plan(launcher.machine())?;
         let code = plan.code(launcher.machine(), None)?;
+        let passed: Vec<_> = ends.listener.iter().map(AsFd::as_fd).collect();
         let streams = Streams {
             stdin: ends.null.as_fd(),
             stdout: ends.stdout.as_fd(),
             stderr: ends.stderr.as_fd(),
             terminal: None,
-            passed: &[ends.listener.as_fd()],
+            passed: &passed,
         };
         Ok(plan.launch(code.as_ref(), launcher, streams)?)
     }
@@ -112,7 +117,8 @@ struct Ends {
     null: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    listener: OwnedFd,
+    /// `None`: it makes one itself.
+    listener: Option<OwnedFd>,
 }
 
 /// A running process of a program. Dropping it ends it at once.
@@ -126,14 +132,16 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Starts a process that accepts connections from `listener`.
+    /// Starts a process that accepts connections from `listener`, or from a port of its own.
     pub(super) async fn start(
         shared: &Arc<Shared>,
         launcher: &Arc<Launcher>,
-        listener: OwnedFd,
+        listener: Option<OwnedFd>,
     ) -> Result<Self, ProgramError> {
-        // What an earlier one set stays set: it is the socket's, not the descriptor's.
-        make_blocking(&listener).map_err(ProgramError::Socket)?;
+        if let Some(listener) = &listener {
+            // What an earlier one set stays set: it is the socket's, not the descriptor's.
+            make_blocking(listener).map_err(ProgramError::Socket)?;
+        }
         let (out, stdout) = pipe().map_err(ProgramError::Pipe)?;
         let (err, stderr) = pipe().map_err(ProgramError::Pipe)?;
         let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
@@ -170,6 +178,14 @@ impl Guest {
 
     pub(super) fn pid(&self) -> u32 {
         self.domain.pid()
+    }
+
+    /// Where it listens at a port of its own.
+    pub(super) fn inside(&self, port: u16) -> io::Result<Inside> {
+        let network = self.domain.inner_network()?;
+        // A plan with such a port has namespaces.
+        let network = network.ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Inside::new(network, port))
     }
 
     /// Waits for its end, whatever brings it about.

@@ -19,7 +19,7 @@ pub(super) async fn watch(
     start_time: Duration,
 ) -> String {
     // A connection for each question: whether it takes new ones is what matters.
-    let pool = Pool::new(door.server(), "the program".into(), (0, health.time), None);
+    let pool = door.pool("the program".into(), (0, health.time), None);
     let mut starts_until = Some(Instant::now() + start_time);
     let mut failures = 0;
     loop {

@@ -1,7 +1,7 @@
 //! Starting and ending one program, for as long as anybody needs it.
 
 use super::{
-    Settings,
+    Inside, Settings,
     direct::{self, Listener},
     door::{Access, Door},
     guest::{self, GRACE, Guest},
@@ -216,7 +216,7 @@ impl Life {
         }
     }
 
-    async fn start(&mut self, listener: std::os::fd::OwnedFd) -> Result<Guest, String> {
+    async fn start(&mut self, listener: Option<std::os::fd::OwnedFd>) -> Result<Guest, String> {
         self.shared.set_state(State::Starting);
         let started = Guest::start(&self.shared, &self.launcher, listener).await;
         let guest = started.map_err(|error| error.to_string())?;
@@ -239,7 +239,10 @@ impl Life {
     async fn run_once(&mut self) -> After {
         self.shared.show(View::Starting);
         self.wait_for_endings().await;
-        let kept = self.door.take().filter(|door| door.is_sound());
+        if let Some(port) = self.settings().program.port {
+            return self.run_inside(port).await;
+        }
+        let kept = self.door.take().filter(|door| door.may_be_kept());
         let door = match kept.map_or_else(|| Door::make().map(Arc::new), Ok) {
             Ok(door) => door,
             Err(error) => return After::NotStarted(format!("host: cannot make a socket: {error}")),
@@ -249,7 +252,7 @@ impl Life {
             Err(error) => return After::NotStarted(format!("host: cannot copy a socket: {error}")),
         };
         door.begin();
-        let mut guest = match self.start(listener).await {
+        let guest = match self.start(Some(listener)).await {
             Ok(guest) => guest,
             Err(reason) => {
                 self.door = Some(door);
@@ -257,6 +260,58 @@ impl Life {
             }
         };
         let born = Instant::now();
+        self.serve_by(door, guest, born).await
+    }
+
+    /// The same of one that binds a port of its domain's own: workers come once it answers there.
+    async fn run_inside(&mut self, port: u16) -> After {
+        let mut guest = match self.start(None).await {
+            Ok(guest) => guest,
+            Err(reason) => return After::NotStarted(reason),
+        };
+        let born = Instant::now();
+        let inside = match guest.inside(port) {
+            Ok(inside) => Arc::new(inside),
+            Err(error) => {
+                let pid = guest.pid();
+                self.shared.ended(pid, guest.kill().await.as_ref().ok());
+                return After::NotStarted(format!("host: cannot reach its port: {error}"));
+            }
+        };
+        let mut need = self.need.clone();
+        let start_time = self.settings().program.start_time;
+        let opened = tokio::select! {
+            biased;
+            () = guest.ends() => return self.account_death(born, guest, true).await,
+            () = need.ends() => {
+                self.finish(guest).await;
+                return After::Unneeded;
+            }
+            opened = tokio::time::timeout(start_time, answers(&inside)) => opened.is_ok(),
+        };
+        if !opened {
+            let why = format!("did not listen at port {port} in the time for its start");
+            return self.end_mute(guest, born, &why).await;
+        }
+        let door = Arc::new(Door::to_port(inside));
+        self.serve_by(door, guest, born).await
+    }
+
+    /// It is ended, and has answered nobody.
+    async fn end_mute(&self, guest: Guest, born: Instant, why: &str) -> After {
+        let reason = self.fail(why);
+        let lived = born.elapsed();
+        let pid = guest.pid();
+        self.shared.ended(pid, guest.kill().await.as_ref().ok());
+        After::Died {
+            lived,
+            reason,
+            is_mute: true,
+        }
+    }
+
+    /// Lets workers in by this door for as long as the process behind it lives and is needed.
+    async fn serve_by(&mut self, door: Arc<Door>, mut guest: Guest, born: Instant) -> After {
         door.open();
         self.shared.show(View::Open(Arc::clone(&door)));
         match self.watch(&mut guest, &door).await {
@@ -270,15 +325,8 @@ impl Life {
                 // What waits at the door has not been looked at, and is the next one's.
                 door.close();
                 self.door = Some(door);
-                let reason = self.fail("did not answer in the time for its start");
-                let lived = born.elapsed();
-                let pid = guest.pid();
-                self.shared.ended(pid, guest.kill().await.as_ref().ok());
-                After::Died {
-                    lived,
-                    reason,
-                    is_mute: true,
-                }
+                let why = "did not answer in the time for its start";
+                self.end_mute(guest, born, why).await
             }
             WhyEnded::Unwell(why) => {
                 let reason = self.fail(&why);
@@ -386,7 +434,7 @@ impl Life {
             Ok(socket) => socket,
             Err(error) => return After::NotStarted(error.to_string()),
         };
-        let mut guest = match self.start(socket).await {
+        let mut guest = match self.start(Some(socket)).await {
             Ok(guest) => guest,
             Err(reason) => return After::NotStarted(reason),
         };
@@ -415,6 +463,16 @@ impl Life {
         let report = guest.finish(GRACE).await;
         self.shared.ended(pid, report.as_ref().ok());
         self.shared.left(&guest::tell(&report));
+    }
+}
+
+/// Waits until a program takes a connection at its port.
+async fn answers(inside: &Inside) {
+    const LONGEST_WAIT: Duration = Duration::from_millis(100);
+    let mut wait = Duration::from_millis(2);
+    while inside.connect().await.is_err() {
+        tokio::time::sleep(wait).await;
+        wait = LONGEST_WAIT.min(wait * 2);
     }
 }
 
@@ -547,6 +605,7 @@ mod tests {
         let program = config::Program {
             command: Vec::new(),
             direct: None,
+            port: None,
             idle_time: Some(Duration::ZERO),
             start_time: Duration::from_secs(10),
             health: None,

@@ -240,7 +240,7 @@ impl ProgramService {
         }
         let tally = door.add_tally();
         let counting = Some(Arc::clone(&tally));
-        let pool = Pool::new(door.server(), Arc::clone(&self.name), KEPT, counting);
+        let pool = door.pool(Arc::clone(&self.name), KEPT, counting);
         let made = Rc::new(WayIn {
             door: Arc::clone(door),
             pool,

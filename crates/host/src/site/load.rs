@@ -489,6 +489,7 @@ fn load_filter(
         share: tools.bounded(filter.share, tools.engine.options().instances),
         on_failure: filter.on_failure,
         budget: Budget::new(filter.faults),
+        slow_share: filter.slow_share,
         body_bytes: filter.body_bytes,
         upstreams,
         rules: rules.map_err(|source| LoadError::Network {

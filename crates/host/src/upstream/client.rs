@@ -21,7 +21,7 @@ use super::{
     tls::Roots,
     wire::{MOST_HEAD, SharedWire, Wire},
 };
-use crate::{body::Body, config::Server};
+use crate::{body::Body, config::Server, program::Inside};
 use http::{Request, Response, StatusCode};
 use hyper::{
     body::Incoming,
@@ -32,6 +32,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     future::Future,
+    path::PathBuf,
     pin::Pin,
     rc::{Rc, Weak},
     sync::Arc,
@@ -254,6 +255,8 @@ impl Drop for Attempt<'_> {
 #[derive(Debug)]
 pub(crate) struct Pool {
     server: Server,
+    /// Where the server is, if that is a port of a program's own.
+    inside: Option<Arc<Inside>>,
     /// What it is called in messages.
     name: Arc<str>,
     /// Counts requests from their beginning to the end of their answers.
@@ -291,11 +294,22 @@ impl Pool {
     pub(crate) fn new(
         server: Server,
         name: Arc<str>,
+        keeps: (usize, Duration),
+        tally: Option<Arc<Tally>>,
+    ) -> Rc<Self> {
+        Self::make(server, None, name, keeps, tally)
+    }
+
+    fn make(
+        server: Server,
+        inside: Option<Arc<Inside>>,
+        name: Arc<str>,
         (idle, idle_time): (usize, Duration),
         tally: Option<Arc<Tally>>,
     ) -> Rc<Self> {
         Rc::new(Self {
             server,
+            inside,
             name,
             tally,
             idle: RefCell::default(),
@@ -305,6 +319,17 @@ impl Pool {
             is_swept: Cell::new(false),
             asked: Cell::new(0),
         })
+    }
+
+    /// One for a port of a program's own.
+    pub(crate) fn inside(
+        inside: Arc<Inside>,
+        name: Arc<str>,
+        keeps: (usize, Duration),
+        tally: Option<Arc<Tally>>,
+    ) -> Rc<Self> {
+        let nowhere = Server::Unix(PathBuf::new());
+        Self::make(nowhere, Some(inside), name, keeps, tally)
     }
 
     /// Closes the connections that wait: whoever they lead to is gone.
@@ -396,7 +421,12 @@ impl Pool {
         let Inner {
             names, settings, ..
         } = &*client.0;
-        let connected = Wire::connect(&self.server, &self.name, names, settings);
+        let connected = async {
+            match &self.inside {
+                Some(inside) => Wire::connect_inside(inside, &self.name).await,
+                None => Wire::connect(&self.server, &self.name, names, settings).await,
+            }
+        };
         let wire = tokio::time::timeout(times.connect, connected).await;
         let wire = wire.map_err(|_| UpstreamError::ConnectTime {
             server: Arc::clone(&self.name),

@@ -1,7 +1,7 @@
 //! Connections to other servers: TCP, TLS over TCP, Unix sockets.
 
 use super::{Settings, UpstreamError, names::Names};
-use crate::{config::Server, io::poll_read};
+use crate::{config::Server, io::poll_read, program::Inside};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use palisade_policy::Transport;
 use rustix::{io::Errno, net::RecvFlags};
@@ -81,6 +81,20 @@ impl Wire {
                 Ok(Self::Unix(stream.map_err(refused)?))
             }
         }
+    }
+
+    /// Connects to a port of a program's own.
+    pub(super) async fn connect_inside(
+        inside: &Inside,
+        name: &Arc<str>,
+    ) -> Result<Self, UpstreamError> {
+        let stream = inside.connect().await;
+        let stream = stream.map_err(|source| UpstreamError::Connect {
+            server: Arc::clone(name),
+            source,
+        })?;
+        let _ = stream.set_nodelay(true);
+        Ok(Self::Tcp(stream))
     }
 }
 

@@ -2,6 +2,26 @@
 //!
 //! After each attack others are answered, on the same way and beside it; no byte that the filter made up is on the
 //! wire, nobody was asked whom it may not ask, and the server is not much larger than before.
+//!
+//! Where attacks on the server stand, by who attacks:
+//!
+//! | who | what is tried | where |
+//! |---|---|---|
+//! | client | requests of two meanings, smuggling, paths of two readings, repeated fields | `tests/host/edge/smuggling.rs`, `readers.rs`, `src/path/`, `suites.rs` (h2spec) |
+//! | client | slow heads, bodies and readers; descriptors; floods of connections, streams, resets and PINGs | `tests/host/edge/{limits,http2,accept,abandoned}.rs`, `suites.rs` (slowhttptest) |
+//! | client | memory that stays when it has gone | [`memory_of_clients_comes_back`] |
+//! | client | another tenant's certificate, host or session | `tests/host/edge/tls.rs` |
+//! | client | lines and fields of the log that it makes up | `src/log/tests.rs` |
+//! | filter | each of `guests/filters/hostile.def`: faults, memory, time, framing, calls, logs, shared data | [`attack_ends_well`] |
+//! | filter | time below its limit, again and again | [`slow_callbacks_have_a_share`], [`slow_timers_have_a_share`] |
+//! | filter | names that lead to this machine | [`a_name_leads_to_no_own_service`], `src/filters/reach/tests.rs` |
+//! | component | lies about its answer | [`lies_of_a_component_are_not_passed_on`] |
+//! | component | loops, memory, output, requests that are not granted, names that turn | `crates/service/tests/service.rs`, `crates/service/src/outgoing.rs` |
+//! | program | answers that are no HTTP or have no end, children, logs, its socket | `tests/host/program/attacks.rs` |
+//! | program | more of the network than its socket or port | `tests/host/program/{direct,own_port}.rs` |
+//! | program | paths of the server's that it can write to | `crates/cli/tests/cli/serve.rs`, `tests/host/access.rs` |
+//! | upstream | no HTTP, heads without end, half answers, other protocols, certificates | `tests/host/upstream.rs`, `tests/host/upstream/tls.rs` |
+//! | name server | forged, damaged, circular and boundless answers | `crates/network/src/names/dns/tests.rs` |
 
 use crate::ground::{Ground, Server};
 use crate::raw_http::{Answer, Client, Request, exchange};
@@ -77,13 +97,15 @@ const fn end(attack: FilterAttack) -> End {
         | A::AllocateNothing
         | A::AllocateOutside
         | A::AllocateOverItself
-        | A::AllocateAndCall => End::FaultOrNothing,
+        | A::AllocateAndCall
+        | A::Dawdle => End::FaultOrNothing,
         A::CallAnywhere
         | A::LogEscape
         | A::QueueGuess
         | A::PropertyOverride
         | A::Contexts
         | A::ContinueStorm
+        | A::DawdleInTick
         | A::TickStorm
         | A::TrapInTick => End::Nothing,
         A::AnswerTwice => End::Answered,
@@ -422,6 +444,75 @@ pub(crate) fn neighbours_go_on_during_attacks() {
     }
 }
 
+/// A filter that is slow, and may be: a machine that does much else makes it slower still.
+fn dawdling(attack: FilterAttack, isolation: &str, share: u32) -> Ground {
+    let mut ground = ground(attack.name(), isolation);
+    ground.edit("time = \"200ms\"", "time = \"10s\"");
+    let isolation = format!("isolation = \"{isolation}\"");
+    ground.edit(&isolation, &format!("{isolation}\nslow-share = {share}"));
+    ground
+}
+
+/// A filter whose every callback takes nearly all the time that it may has its share of the worker, and no more.
+pub(crate) fn slow_callbacks_have_a_share() {
+    const ASKED: usize = 60;
+    for isolation in ["fresh", "kept"] {
+        let ground = dawdling(FilterAttack::Dawdle, isolation, 1);
+        let mut server = ground.serve();
+        let statuses: Vec<_> = (0..ASKED).map(|_| server.get("/attack").status).collect();
+        let refused = statuses.iter().filter(|status| **status == 503).count();
+        assert!(refused > 0, "{isolation}: it is never too much");
+        assert!(
+            // A machine that does much else may make it slower than it may be at all.
+            statuses
+                .iter()
+                .all(|status| [200, 500, 503].contains(status)),
+            "{isolation}: {statuses:?}"
+        );
+        assert!(statuses[..4].iter().all(|status| *status != 503));
+        assert_eq!(server.get("/beside").text(), "told");
+        let log = server.log();
+        assert!(log.contains("slow-share"), "{isolation}: {log}");
+        let begin = Instant::now();
+        while server.get("/other").status != 200 {
+            assert!(
+                begin.elapsed() < Duration::from_secs(100),
+                "it rests for ever"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The same of what it does unasked: 90 ms every time that 1 ms is over.
+pub(crate) fn slow_timers_have_a_share() {
+    let ground = dawdling(FilterAttack::DawdleInTick, "kept", 1);
+    let server = ground.serve();
+    assert_eq!(server.get("/other").text(), "told");
+    let cpu_seconds = || {
+        let metrics = server.admin("/metrics");
+        let of_filter = "palisade_cpu_seconds_total{kind=\"filter\",guest=\"hostile\"} ";
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(of_filter));
+        value
+            .and_then(|value| value.parse::<f64>().ok())
+            .expect("its time")
+    };
+    // A second of it is free; what it waits for a processor is not its own.
+    let begin = Instant::now();
+    loop {
+        let (before, window) = (cpu_seconds(), Instant::now());
+        while window.elapsed() < Duration::from_secs(1) {
+            assert_eq!(server.get("/beside").text(), "told");
+        }
+        if cpu_seconds() - before < 0.4 {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "it goes on");
+    }
+}
+
 /// An answer that is not as its fields say breaks off, or is an error; nobody finds another one behind it.
 pub(crate) fn lies_of_a_component_are_not_passed_on() {
     let ground = Ground::new()
@@ -489,6 +580,61 @@ pub(crate) fn resident_kib(server: &Server) -> u64 {
         .trim_end_matches(" kB")
         .parse()
         .expect("a number")
+}
+
+/// Clients that held connections, and some that read nothing of their answers: once they are gone, so is what they took.
+pub(crate) fn memory_of_clients_comes_back() {
+    const IDLE: usize = 1500;
+    const SLOW: usize = 300;
+    let ground = Ground::new()
+        .text("[services.site]\nfiles = \"site\"\n")
+        .route("/", &[], "site");
+    std::fs::create_dir(ground.folder().join("site")).expect("make a folder");
+    ground.put("site/big", vec![b'x'; 8 << 20]);
+    ground.put("site/index.html", "small");
+    let server = ground.serve();
+    assert_eq!(server.get("/").text(), "small");
+    let before = resident_kib(&server);
+    let idle: Vec<_> = (0..IDLE)
+        .map(|_| {
+            let mut client = Client::connect_unix(server.socket()).expect("a connection");
+            let answer = client.ask(&Request::new("GET", "/")).expect("an answer");
+            assert_eq!(answer.text(), "small");
+            client
+        })
+        .collect();
+    let slow: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut stream = UnixStream::connect(server.socket()).expect("a connection");
+            let asked = b"GET /big HTTP/1.1\r\nhost: localhost\r\n\r\n";
+            stream.write_all(asked).expect("ask");
+            let mut begun = [0; 1];
+            stream
+                .read_exact(&mut begun)
+                .expect("an answer that begins");
+            stream
+        })
+        .collect();
+    let most = resident_kib(&server);
+    assert!(
+        most > before + 24 * 1024,
+        "{before} KiB, {most} KiB: it proves nothing"
+    );
+    // One of them stays.
+    let mut others = idle;
+    let mut one = others.pop().expect("a client");
+    drop((others, slow));
+    let begin = Instant::now();
+    while resident_kib(&server) > before + 12 * 1024 {
+        let now = resident_kib(&server);
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "{before} KiB at first, {most} KiB, and {now} KiB after all have gone"
+        );
+        thread::sleep(Duration::from_millis(100));
+    }
+    let answer = one.ask(&Request::new("GET", "/")).expect("an answer");
+    assert_eq!(answer.text(), "small");
 }
 
 /// Requests that do not attack.

@@ -86,6 +86,18 @@ fn main() {
             "hostile/neighbours-go-on".to_owned(),
             hostile::neighbours_go_on_during_attacks as fn(),
         ),
+        (
+            "hostile/slow-callbacks-have-a-share".to_owned(),
+            hostile::slow_callbacks_have_a_share as fn(),
+        ),
+        (
+            "hostile/memory-of-clients-comes-back".to_owned(),
+            hostile::memory_of_clients_comes_back as fn(),
+        ),
+        (
+            "hostile/slow-timers-have-a-share".to_owned(),
+            hostile::slow_timers_have_a_share as fn(),
+        ),
     ];
     let soak = [
         (

@@ -4,6 +4,7 @@ mod attacks;
 mod bodies;
 mod direct;
 mod end;
+mod own_port;
 mod replaced;
 mod whole;
 
@@ -89,6 +90,7 @@ fn settings(habit: &[&str]) -> Settings {
         program: config::Program {
             command: command.map(str::to_owned).collect(),
             direct: None,
+            port: None,
             idle_time: None,
             start_time: Duration::from_secs(30),
             health: None,

@@ -141,6 +141,9 @@ impl Brokered<'_> {
             Address::Inside(bytes) => return self.inside(&socket, perform::BIND, &bytes, 0),
         };
         let transport = transport(&socket)?;
+        if self.shared.inner.is_meant(transport, asked) {
+            return self.bind_inside(&socket, asked);
+        }
         // A socket of version 4 has no such option; the kernel refuses it an address of version 6.
         let one_family = asked.is_ipv4() || sockopt::ipv6_v6only(&socket).unwrap_or(true);
         let verdict = self.shared.gate.bind(transport, asked, one_family);
@@ -169,6 +172,9 @@ impl Brokered<'_> {
     }
 
     fn judge_listening(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        if self.shared.inner.has(socket) {
+            return Ok(());
+        }
         let bound = own_address(socket)?;
         let verdict = self.shared.gate.listen(bound);
         self.granted(Transport::Tcp, bound.unwrap_or(UNBOUND), verdict)

@@ -10,6 +10,7 @@
 
 use super::{Shared, guest, room::Room};
 use crate::{
+    inside,
     keeper::record_bytes,
     layout::Layout,
     plan::Plan,
@@ -19,7 +20,7 @@ use crate::{
 use rustix::{
     fs::MemfdFlags,
     io::Errno,
-    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
+    net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags},
     pipe::PipeFlags,
 };
 use std::{
@@ -27,6 +28,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
+    time::Duration,
 };
 
 /// `AF_UNIX`, as it begins an address.
@@ -147,6 +149,13 @@ impl Performer {
         let parts = [IoSlice::new(&record), IoSlice::new(&message)];
         let folder: Vec<_> = folder.into_iter().collect();
         self.send_parts(&parts, &folder, SendFlags::DONTWAIT)
+    }
+
+    /// A TCP socket of the domain's own network.
+    pub(super) fn make_socket(&self, family: AddressFamily) -> Result<OwnedFd, Errno> {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let asked = inside::ask(self.socket.as_fd(), family, SocketFlags::empty())?;
+        asked.take_within(PATIENCE)
     }
 
     /// A memory file, and what goes with it for as long as anybody has it.

@@ -114,6 +114,13 @@ impl Maker {
         while self.is_in_group && matches!(receive_record(asking.socket.as_fd()), Ok(Some(_))) {}
     }
 
+    /// What is known of a descriptor of a thread's, proc_pid_fdinfo(5).
+    pub(super) fn descriptor_of(&self, thread: u32, number: u32) -> Result<File, Errno> {
+        let words = [thread.into(), wire::of_thread::DESCRIPTOR, number.into()];
+        let made = self.ask(wire::OPEN_OF_THREAD, words)?.pop_front();
+        made.map(File::from).ok_or(Errno::NOMEM)
+    }
+
     fn files_of<const COUNT: usize, F: From<OwnedFd>>(
         &self,
         thread: u32,

@@ -18,6 +18,11 @@ pub enum PlanError {
          leave --connect and --listen out"
     )]
     NetworkNeedsSeccomp,
+    #[error(
+        "host: a port of the domain's own takes namespaces, which this machine does not let palisade make; see \
+         `palisade doctor`, or let the program take a listening socket instead"
+    )]
+    PortNeedsNamespaces,
     #[error("policy: {} does not exist on the host: correct the path or leave the grant out", path.display())]
     Missing { path: PathBuf },
     #[error("policy: {} cannot be looked up on the host: {errno}", path.display())]

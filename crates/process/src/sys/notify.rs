@@ -120,6 +120,31 @@ pub(crate) fn answer_with_descriptor(
     unsafe { request(listener, ADD_FD, (&raw mut addition).cast()) }
 }
 
+/// Puts a copy of this descriptor in the place of the one of this number in the guest's process (dup2(2)). The call goes
+/// on waiting.
+pub(crate) fn replace_descriptor(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    fd: BorrowedFd<'_>,
+    number: u32,
+    close_on_exec: bool,
+) -> Result<(), Errno> {
+    const SET_NUMBER: u32 = 1;
+    let mut addition = AddFd {
+        id,
+        flags: SET_NUMBER,
+        source: fd.as_raw_fd() as u32,
+        target: number,
+        target_flags: if close_on_exec {
+            libc::O_CLOEXEC as u32
+        } else {
+            0
+        },
+    };
+    // SAFETY: the kernel reads a structure of this layout.
+    unsafe { request(listener, ADD_FD, (&raw mut addition).cast()) }
+}
+
 /// Whether the thread still waits for its answer. What was learnt by its number before was then
 /// learnt about it, and not about a later thread of the same number.
 pub(crate) fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {

@@ -45,6 +45,11 @@ fn program(command: &Command, plan: &GuestPlan) -> String {
 
 fn reads(policy: &Policy, plan: &Plan) -> String {
     let mut told = granted(policy, Access::Read);
+    let optional =
+        policy.grants.files.iter().filter(|grant| {
+            grant.access == Access::ReadIfThere && !plan.absent.contains(&grant.host)
+        });
+    told.extend(optional.map(show));
     if policy.grants.system && !policy.grants.files.iter().any(FileGrant::is_root) {
         told.push("the system's programs, libraries and some settings".to_owned());
     }
@@ -59,6 +64,9 @@ fn writes(policy: &Policy, plan: &Plan) -> String {
     let mut told = list(&granted(policy, Access::Write), "nothing of the host's");
     if !protected.is_empty() {
         told = format!("{told}; not {}", list(&protected, ""));
+    }
+    if !plan.kept_for_git.is_empty() {
+        told += "; not what git executes of it";
     }
     if plan.has_private_folder() {
         told += "; and in a /tmp and /dev/shm of its own, which are gone at the end";
@@ -80,6 +88,9 @@ fn reaches(policy: &Policy) -> String {
     let grants = &policy.grants;
     let connects = grants.connect.iter().map(|grant| match grant {
         ConnectGrant::Unix(_) => format!("connects to the socket {grant}"),
+        ConnectGrant::Public { .. } => {
+            format!("connects to {grant}: all that is public, by address and by name")
+        }
         ConnectGrant::Internet { .. } => format!("connects to {grant}"),
     });
     let listens = grants

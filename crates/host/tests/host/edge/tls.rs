@@ -188,6 +188,54 @@ fn a_listener_has_several_certificates() {
     assert!(!is_shown(&two, "two.test"));
 }
 
+/// What comes by a connection is asked of the tenant whose certificate it was made with.
+#[test]
+fn a_connection_asks_no_other_tenant() {
+    let (one, two) = (Files::new("one.test"), Files::new("two.test"));
+    let listener = Listener {
+        tls: vec![one.tls(), two.tls()],
+        ..anywhere()
+    };
+    let server = start(vec![listener], Limits::default());
+    let status = |name: &str, host: &str| {
+        let files = if name == "two.test" { &two } else { &one };
+        let config = Arc::new(files.client_config());
+        let mut client = connect(server.address(), &config, name).expect("a connection");
+        client.send(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
+        client.answer().status
+    };
+    for (name, host, expected) in [
+        ("one.test", "one.test", 200),
+        ("one.test", "ONE.test.:443", 200),
+        ("two.test", "two.test:1", 200),
+        ("one.test", "two.test", 421),
+        ("one.test", "TWO.test:443", 421),
+        ("two.test", "one.test", 421),
+        // Of neither: which route has it is what routes are for.
+        ("one.test", "three.test", 200),
+        ("one.test", "[::1]:443", 200),
+    ] {
+        assert_eq!(status(name, host), expected, "{name}: {host}");
+    }
+    let config = Arc::new(one.client_config());
+    let mut client = connect(server.address(), &config, "one.test").expect("a connection");
+    client.send("GET http://two.test/ HTTP/1.1\r\nhost: one.test\r\n\r\n");
+    assert_eq!(client.answer().status, 421);
+    client.send("GET / HTTP/1.1\r\nhost: one.test\r\n\r\n");
+    assert_eq!(client.answer().status, 200, "the connection goes on");
+}
+
+/// One certificate may be of several: then there is nothing to tell apart.
+#[test]
+fn one_certificate_serves_any_host() {
+    let one = Files::new("one.test");
+    let server = start(vec![one.listener()], Limits::default());
+    let config = Arc::new(one.client_config());
+    let mut client = connect(server.address(), &config, "one.test").expect("a connection");
+    client.send("GET / HTTP/1.1\r\nhost: two.test\r\n\r\n");
+    assert_eq!(client.answer().status, 200);
+}
+
 #[test]
 fn a_session_is_taken_up_again() {
     let files = Files::new("one.test");

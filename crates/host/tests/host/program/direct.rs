@@ -173,3 +173,58 @@ fn what_was_only_loaded_touches_nothing() {
         assert_eq!(host.figures().faults, 0);
     });
 }
+
+/// What holds a listener of the host's has that and nothing else: no other address to listen at, nobody to connect to, and
+/// no way to the server's own sockets, by whatever socket comes out of it.
+#[test]
+fn a_listener_is_all_that_a_program_has() {
+    let outside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = outside.local_addr().unwrap().port();
+    let script = format!(
+        "import ctypes, errno, socket\n\
+         server = socket.socket(fileno=3)\n\
+         libc = ctypes.CDLL(None, use_errno=True)\n\
+         def attempt(act):\n\
+         \x20   try:\n\
+         \x20       act(); return 'done'\n\
+         \x20   except OSError as error:\n\
+         \x20       return errno.errorcode[error.errno]\n\
+         def disconnected(made):\n\
+         \x20   libc.connect(made.fileno(), bytes(16), 16); return made\n\
+         def fresh(kind=socket.SOCK_STREAM):\n\
+         \x20   return socket.socket(socket.AF_INET, kind)\n\
+         def listens(made, place):\n\
+         \x20   made.bind(place); made.listen()\n\
+         first, _ = server.accept()\n\
+         tried = [attempt(act) for act in (\n\
+         \x20   lambda: fresh().connect(('127.0.0.1', {at})),\n\
+         \x20   lambda: disconnected(first).connect(('127.0.0.1', {at})),\n\
+         \x20   lambda: listens(first, ('127.0.0.1', 0)),\n\
+         \x20   lambda: listens(fresh(), ('127.0.0.1', 0)),\n\
+         \x20   lambda: fresh().listen(),\n\
+         \x20   lambda: fresh(socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {at})),\n\
+         \x20   lambda: first.sendto(b'x', 0x20000000, ('127.0.0.1', {at})),\n\
+         \x20   lambda: server.setsockopt(socket.SOL_SOCKET, 25, b'lo'))]\n\
+         while True:\n\
+         \x20   client, _ = server.accept()\n\
+         \x20   client.recv(4096)\n\
+         \x20   client.sendall(('HTTP/1.1 200 OK\\r\\n\\r\\n' + ' '.join(tried) + ' http').encode())\n\
+         \x20   client.close()\n"
+    );
+    let mut settings = direct(any_port(), &[]);
+    settings.program.command = ["/usr/bin/python3", "-c", &script]
+        .map(str::to_owned)
+        .into();
+    let host = Host::start(settings);
+    on_worker(async {
+        let address = address_of(&host);
+        // The first is the one that it tries its luck with.
+        let _first = TcpStream::connect(address).unwrap();
+        let answer = fetch(address, "/").await.unwrap();
+        let (_, tried) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(!tried.contains("done"), "{tried}");
+        assert_eq!(tried.split(' ').count(), 9, "{tried}");
+    });
+    outside.set_nonblocking(true).unwrap();
+    assert!(outside.accept().is_err(), "it reached somebody");
+}

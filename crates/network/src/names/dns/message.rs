@@ -15,6 +15,10 @@ use simple_dns::{
 /// How many aliases of one answer are followed.
 const MAX_CHAIN: usize = 16;
 
+/// How many addresses of one answer are taken: 64 KiB of it have room for four thousand, each of which would be a rule, and
+/// a line of the guest's `/etc/hosts`.
+pub(super) const MOST_ADDRESSES: usize = 256;
+
 /// Which addresses are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
@@ -139,6 +143,7 @@ impl Query {
             let mut alias = None;
             for record in records {
                 match (&record.rdata, self.kind) {
+                    _ if addresses.len() >= MOST_ADDRESSES => break,
                     (RData::A(a), RecordKind::A) => {
                         addresses.push(Ipv4Addr::from_bits(a.address).into());
                     }

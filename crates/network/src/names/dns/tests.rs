@@ -244,6 +244,61 @@ fn what_does_not_fit_is_asked_for_by_tcp() {
     assert_eq!(server.streams.load(Ordering::SeqCst), 2);
 }
 
+/// Whoever answers with as much as fits has no more of it believed than any name has.
+#[test]
+fn an_answer_without_measure_is_cut_off() {
+    let server = Server::start(|asked| match asked.by_stream {
+        false => vec![asked.truncated()],
+        true => {
+            let one =
+                |number: u32| format!("big.example 0 198.51.{}.{}", number >> 8, number & 255);
+            let lines: Vec<String> = (0..4000).map(one).collect();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            vec![asked.answer(&lines)]
+        }
+    });
+    let answer = server.look_up("big.example").unwrap();
+    assert_eq!(answer.addresses.len(), message::MOST_ADDRESSES);
+    assert_eq!(answer.ttl, Duration::ZERO);
+}
+
+/// Names that are compressed to themselves, to one another, forwards, or to where there is nothing (RFC 1035, section
+/// 4.1.4).
+#[test]
+fn names_that_lead_in_circles_are_no_answer() {
+    let query = Query::new("a.example", RecordKind::A).unwrap();
+    let question_end = query.bytes.len() as u16;
+    let pointer = |to: u16| (0xc000 | to).to_be_bytes();
+    let with_owner = |owner: &[u8]| {
+        let mut message = query.bytes.clone();
+        // It is an answer, with one record.
+        message[2] |= 0x80;
+        message[7] = 1;
+        message.extend_from_slice(owner);
+        message.extend_from_slice(&[0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 203, 0, 113, 66]);
+        message
+    };
+    assert!(matches!(
+        query.read_reply(&with_owner(&pointer(12))),
+        Ok(Reply::Addresses { .. })
+    ));
+    let here = question_end;
+    let circles = [
+        pointer(here).to_vec(),
+        [&pointer(here + 2)[..], &pointer(here)].concat(),
+        [&[1, b'a'][..], &pointer(here)].concat(),
+        [&[63][..], &[b'a'; 63], &pointer(here)].concat(),
+        pointer(here + 4).to_vec(),
+        pointer(0x3fff).to_vec(),
+        pointer(0).to_vec(),
+        [&[1, b'a'].repeat(200)[..], &[0]].concat(),
+    ];
+    for owner in circles {
+        let read = query.read_reply(&with_owner(&owner));
+        assert!(!matches!(read, Ok(Reply::Addresses { .. })), "{owner:?}");
+    }
+}
+
 #[test]
 fn forged_answers_are_passed_over() {
     const FORGED: &str = "203.0.113.66";

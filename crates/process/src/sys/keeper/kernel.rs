@@ -1435,6 +1435,26 @@ pub(crate) fn socket(family: u32, kind: u32, protocol: u32) -> Result<Fd> {
     unsafe { call!(number::SOCKET, family, kind, protocol).map(|fd| fd as Fd) }
 }
 
+/// Brings up the loopback of a socket's network, netdevice(7): with it come its addresses.
+pub(crate) fn bring_loopback_up(socket: Fd) -> Result<()> {
+    const SIOCSIFFLAGS: u32 = 0x8914;
+    const IFF_UP: u16 = 1;
+    /// `struct ifreq`: a name of 16 bytes, and a union of 24 that begins with the flags.
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        flags: u16,
+        rest: [u8; 22],
+    }
+    let mut request = Request {
+        name: *b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+        flags: IFF_UP,
+        rest: [0; 22],
+    };
+    // SAFETY: the kernel reads a `struct ifreq`, of this size and layout on 64-bit machines.
+    unsafe { call!(number::IOCTL, socket, SIOCSIFFLAGS, &raw mut request).map(drop) }
+}
+
 /// The number of a socket's network namespace, which no other ever has (`SO_NETNS_COOKIE`, Linux 5.14).
 pub(crate) fn network_cookie(socket: Fd) -> Result<u64> {
     const SO_NETNS_COOKIE: i32 = 71;

@@ -148,13 +148,23 @@ impl Made {
     /// A thread's number, and which of its files.
     fn files(&mut self, words: &[u64]) -> kernel::Result<()> {
         const O_RDONLY: u32 = 0;
-        let [thread, which, ..] = *words else {
+        let [thread, which, descriptor, ..] = *words else {
             return Err(Errno::INVAL);
         };
         let files: &[(&[u8], u32)] = match which {
             of_thread::NAMES => &[(b"/comm\0", O_RDONLY), (b"/status\0", O_RDONLY)],
             of_thread::FOLDER => &[(b"/cwd\0", kernel::O_PATH)],
             of_thread::MEMORY => &[(b"/mem\0", kernel::O_WRONLY), (b"/maps\0", O_RDONLY)],
+            of_thread::DESCRIPTOR => {
+                let mut path = Text::default();
+                path.number(thread)
+                    .text(b"/fdinfo/")
+                    .number(descriptor)
+                    .text(b"\0");
+                let path = CStr::new(path.bytes()).ok_or(Errno::INVAL)?;
+                self.add(kernel::open(PROC, path, O_RDONLY, 0)?);
+                return Ok(());
+            }
             _ => return Err(Errno::INVAL),
         };
         for (name, flags) in files {

@@ -5,9 +5,9 @@
 
 use crate::guest::Running;
 use crate::wire::{self, perform};
-use crate::{confine, kernel, park::Text};
+use crate::{confine, kernel, park::Text, send_record};
 use kernel::{CStr, Errno, Fd, Result, c};
-use wire::RECORD_WORDS;
+use wire::{RECORD_WORDS, Record};
 
 /// `AF_UNIX`, as it begins an address.
 const LOCAL: [u8; 2] = 1u16.to_ne_bytes();
@@ -30,6 +30,33 @@ pub(crate) fn begin(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) 
         }
     }
     for fd in fds.iter().chain(gate.iter().flatten()) {
+        kernel::close(*fd);
+    }
+}
+
+/// Makes a socket in the domain's network, for who is outside. What is bound to the loopback there is reached by nobody
+/// else. Nothing here waits: the other end asked over a socket that nothing was sent on yet.
+pub(crate) fn make_socket(words: &[u64; RECORD_WORDS], fds: &[Fd]) {
+    let [family, kind, protocol] = [0, 1, 2].map(|at| words[at] as u32);
+    let made = kernel::socket(family, kind, protocol).and_then(|socket| {
+        let is_up = kernel::bring_loopback_up(socket);
+        is_up
+            .map(|()| socket)
+            .inspect_err(|_| kernel::close(socket))
+    });
+    let mut answer = Record {
+        kind: wire::MADE,
+        ..Record::default()
+    };
+    if let Err(errno) = &made {
+        answer.kind = wire::KEEPER_FAILED;
+        answer.words[2] = u64::from(errno.0);
+    }
+    let made = made.ok();
+    if let [place, ..] = fds {
+        send_record(*place, &answer, made.as_slice());
+    }
+    for fd in fds.iter().chain(made.as_slice()) {
         kernel::close(*fd);
     }
 }

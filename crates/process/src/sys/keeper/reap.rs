@@ -107,6 +107,10 @@ fn obey(init: &Init, running: &Running, clock: &mut Clock, observer: &mut Observ
             words,
         }) => perform::begin(running, &words, &fds[..fd_count]),
         Some(Record {
+            kind: wire::DOMAIN_SOCKET,
+            words,
+        }) => perform::make_socket(&words, &fds[..fd_count]),
+        Some(Record {
             kind: wire::DOMAIN_CPU_USED,
             words,
         }) => clock.hear(words[0]),

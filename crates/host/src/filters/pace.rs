@@ -1,0 +1,200 @@
+//! How much of a worker's time the slow callbacks of one filter may take.
+//!
+//! `limits.time` ends a callback that takes too long. One that always takes a little less would have the worker nearly
+//! to itself: each request, timer or piece of a body would cost everybody that much. So what slow callbacks take is a
+//! debt of the filter's, which goes down by its share of the time that passes. While the debt is high, new requests do
+//! not reach the filter, and its timers, queues, calls and bodies wait.
+//!
+//! Fast callbacks count for nothing: a filter of 100 µs has as many requests as come. Nor does the time that the worker
+//! waited for a processor: once a callback was slow by the clock, those after it are measured by what they used, until the debt is
+//! paid.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::{cell::Cell, time::Duration};
+
+/// A callback is slow from here on. The coarse clock goes on every 4 ms (`CONFIG_HZ`), and costs next to nothing.
+const SLOW_MS: u64 = 10;
+
+/// What a filter may owe: a few slow callbacks, its start among them, are nobody's trouble.
+const MOST_DEBT_US: u64 = 1_000_000;
+
+/// The time that one filter has taken on one worker.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Percent of the time by which the debt goes down.
+    share: u32,
+    debt_us: Cell<u64>,
+    /// When that was the debt, in ms of the monotonic clock.
+    known_ms: Cell<u64>,
+}
+
+impl Pace {
+    /// Nothing is owed.
+    pub(crate) fn new(share: u32) -> Self {
+        Self {
+            share,
+            debt_us: Cell::new(0),
+            known_ms: Cell::new(0),
+        }
+    }
+
+    /// Calls the filter, and counts the time if it was long.
+    pub(crate) fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
+        let is_suspect = self.debt_us.get() > 0;
+        let clock = if is_suspect { used_ms } else { now_ms };
+        let began_ms = clock();
+        let result = call();
+        let took_ms = clock().saturating_sub(began_ms);
+        if is_suspect || took_ms >= SLOW_MS {
+            self.look(took_ms, now_ms());
+        }
+        result
+    }
+
+    #[cold]
+    fn look(&self, took_ms: u64, now_ms: u64) {
+        if took_ms >= SLOW_MS {
+            self.owe(took_ms, now_ms);
+        } else if self.debt_at(now_ms) == 0 {
+            self.debt_us.set(0);
+        }
+    }
+
+    fn owe(&self, took_ms: u64, now_ms: u64) {
+        // What it may pay back began to count before the call did.
+        let debt_us = self.debt_at(now_ms - took_ms) + took_ms * 1000;
+        self.debt_us.set(debt_us);
+        self.known_ms.set(now_ms - took_ms);
+    }
+
+    fn debt_at(&self, now_ms: u64) -> u64 {
+        let passed_ms = now_ms.saturating_sub(self.known_ms.get());
+        let paid_us = passed_ms.saturating_mul(self.paid_each_ms());
+        self.debt_us.get().saturating_sub(paid_us)
+    }
+
+    fn paid_each_ms(&self) -> u64 {
+        u64::from(self.share) * 10
+    }
+
+    /// How long the filter is to be left alone. One load, as long as it never was slow.
+    pub(crate) fn rest(&self) -> Option<Duration> {
+        if self.debt_us.get() <= MOST_DEBT_US {
+            return None;
+        }
+        self.rest_at(now_ms())
+    }
+
+    fn rest_at(&self, now_ms: u64) -> Option<Duration> {
+        let over_us = self.debt_at(now_ms).checked_sub(MOST_DEBT_US)?;
+        let rest_ms = over_us.div_ceil(self.paid_each_ms().max(1));
+        (rest_ms > 0).then(|| Duration::from_millis(rest_ms))
+    }
+
+    /// Waits until the filter may be called again.
+    pub(crate) async fn has_rested(&self) {
+        while let Some(rest) = self.rest() {
+            tokio::time::sleep(rest).await;
+        }
+    }
+
+    /// Why the filter is not asked.
+    pub(crate) fn why(&self) -> String {
+        format!(
+            "its slow callbacks have taken more than {} % of this worker's time (`slow-share`)",
+            self.share
+        )
+    }
+}
+
+fn now_ms() -> u64 {
+    ms(ClockId::MonotonicCoarse)
+}
+
+/// Of a processor, by this thread. A system call, which every callback would feel.
+fn used_ms() -> u64 {
+    ms(ClockId::ThreadCPUTime)
+}
+
+fn ms(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START_MS: u64 = 1_000_000;
+
+    /// Calls of this length, one right after the other: how many are made in a minute, if each waits for the rest that
+    /// the one before it earned.
+    fn time_taken_in_a_minute(share: u32, took_ms: u64) -> u64 {
+        let pace = Pace::new(share);
+        let (mut now_ms, mut taken_ms) = (START_MS, 0);
+        while now_ms < START_MS + 60_000 {
+            now_ms += took_ms;
+            taken_ms += took_ms;
+            pace.owe(took_ms, now_ms);
+            let rest = pace.rest_at(now_ms).unwrap_or_default();
+            now_ms += rest.as_millis() as u64;
+        }
+        taken_ms
+    }
+
+    #[test]
+    fn a_slow_filter_gets_its_share_and_no_more() {
+        for share in [10, 25, 50, 75] {
+            let taken_ms = time_taken_in_a_minute(share, 90);
+            let due_ms = 600 * u64::from(share);
+            assert!(
+                (due_ms..due_ms + 1300).contains(&taken_ms),
+                "{share}: {taken_ms}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_of_the_time_is_a_share_too() {
+        assert!(time_taken_in_a_minute(100, 90) >= 60_000);
+    }
+
+    #[test]
+    fn a_few_slow_calls_cost_nothing() {
+        let pace = Pace::new(1);
+        for call in 1..=11 {
+            pace.owe(90, START_MS + call * 90);
+        }
+        assert_eq!(pace.rest_at(START_MS + 990), None);
+        pace.owe(90, START_MS + 1080);
+        assert!(pace.rest_at(START_MS + 1080).is_some());
+        assert_eq!(pace.rest_at(START_MS + 3_600_000), None);
+    }
+
+    /// Once it was slow, what it uses is counted and not what it waits.
+    #[test]
+    fn waiting_for_a_processor_is_nobodys_debt() {
+        let pace = Pace::new(1);
+        pace.owe(90, now_ms());
+        let owed_us = pace.debt_us.get();
+        pace.measure(|| std::thread::sleep(Duration::from_millis(30)));
+        assert!(pace.debt_us.get() <= owed_us);
+    }
+
+    #[test]
+    fn a_debt_that_is_paid_is_forgotten() {
+        let pace = Pace::new(100);
+        pace.owe(10, now_ms().saturating_sub(1000));
+        pace.measure(|| {});
+        assert_eq!(pace.debt_us.get(), 0);
+    }
+
+    #[test]
+    fn quick_calls_are_not_counted() {
+        let pace = Pace::new(1);
+        for _ in 0..10_000 {
+            pace.measure(|| {});
+        }
+        assert_eq!(pace.rest(), None);
+    }
+}
