@@ -303,10 +303,8 @@ mod tests {
         const PUBLIC: &str = "198.51.100.1";
         let text = "[grants]\nconnect = [\"tcp://turns.example:80\"]";
         let policy = Policy::from_toml(text, "test", Path::new("/")).unwrap();
-        let gate = |address| {
-            let connect = &policy.grants.connect;
-            Gate::new(Network::resolve(connect, &[], &Says(address)).unwrap())
-        };
+        let network = |says| Network::resolve(&policy.grants.connect, &[], &Says(says));
+        let gate = |address| Gate::new(network(address).unwrap());
         let turns = "http://turns.example/";
         for private in [
             "127.0.0.1",
@@ -322,7 +320,7 @@ mod tests {
             "fc00::1",
             "fe80::1",
         ] {
-            assert!(ask(&gate(private), turns).is_err(), "{private}");
+            assert!(network(private).is_err(), "{private}");
             let turned = gate(PUBLIC);
             assert!(ask(&turned, turns).is_ok());
             let address: IpAddr = private.parse().unwrap();

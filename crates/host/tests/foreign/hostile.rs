@@ -463,10 +463,10 @@ pub(crate) fn slow_callbacks_have_a_share() {
         let refused = statuses.iter().filter(|status| **status == 503).count();
         assert!(refused > 0, "{isolation}: it is never too much");
         assert!(
-            // A machine that does much else may make it slower than it may be at all.
+            // Over one of them it runs out: the body of that one's answer waits.
             statuses
                 .iter()
-                .all(|status| [200, 500, 503].contains(status)),
+                .all(|status| [200, 503, 504].contains(status)),
             "{isolation}: {statuses:?}"
         );
         assert!(statuses[..4].iter().all(|status| *status != 503));
