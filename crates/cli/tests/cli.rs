@@ -33,6 +33,7 @@ mod cli {
     pub(crate) mod serve;
     pub(crate) mod stage;
     pub(crate) mod stream_kinds;
+    pub(crate) mod stories;
     pub(crate) mod streams;
     pub(crate) mod terminal;
     pub(crate) mod tiers;
@@ -78,6 +79,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("roots", cli::roots::CASES),
     ("second_names", cli::second_names::CASES),
     ("serve", cli::serve::CASES),
+    ("stories", cli::stories::CASES),
     ("stream_kinds", cli::stream_kinds::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
