@@ -32,8 +32,8 @@ mod cli {
     pub(crate) mod second_names;
     pub(crate) mod serve;
     pub(crate) mod stage;
-    pub(crate) mod stream_kinds;
     pub(crate) mod stories;
+    pub(crate) mod stream_kinds;
     pub(crate) mod streams;
     pub(crate) mod terminal;
     pub(crate) mod tiers;

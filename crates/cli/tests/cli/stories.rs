@@ -26,10 +26,10 @@ fn succeeds_as_advised(stage: &Stage, flags: &[&str], command: &[&str]) -> Vec<S
 }
 
 fn run(stage: &Stage, flags: &[&str], command: &[&str]) -> Outcome {
-    let words = ["run", "--report", "report.json"];
-    stage
-        .palisade([&words, flags, &["--"], command].concat())
-        .run()
+    let words = ["run", "--report", "../report.json"];
+    let mut call = stage.palisade([&words, flags, &["--"], command].concat());
+    call.command.current_dir(stage.path("checkout"));
+    call.run()
 }
 
 /// Of the notes, and of the report's denials: as words.
@@ -50,22 +50,22 @@ fn advised_flags(stage: &Stage, outcome: &Outcome) -> Vec<String> {
 
 fn a_makefile_runs_what_it_built(stage: &Stage) {
     stage.write(
-        "Makefile",
+        "checkout/Makefile",
         "counted: words\n\t./words <words.c >$@\nwords: words.c\n\tcc -o $@ $<\n",
     );
     let program = "#include <stdio.h>\nint main(void) { puts(\"hello\"); }\n";
-    stage.write("words.c", program);
+    stage.write("checkout/words.c", program);
     let advised = succeeds_as_advised(stage, &["--write", "."], &["make", "counted"]);
-    assert_eq!(advised, ["--exec", &stage.text("")]);
-    assert_eq!(stage.read("counted"), "hello\n");
+    assert_eq!(advised, ["--exec", &stage.text("checkout")]);
+    assert_eq!(stage.read("checkout/counted"), "hello\n");
 }
 
 fn a_script_reads_what_its_arguments_name(stage: &Stage) {
-    stage.write("it's here/notes", "hello\n");
-    stage.write("sum.sh", "wc -l <\"$1\"\n");
+    stage.write("checkout/it's here/notes", "hello\n");
+    stage.write("checkout/sum.sh", "wc -l <\"$1\"\n");
     let command = ["sh", "sum.sh", "it's here/notes"];
     let advised = succeeds_as_advised(stage, &[], &command);
-    assert_eq!(advised, ["--read", "sum.sh", "--read", "it's here/notes"]);
+    assert_eq!(advised, ["--read", "it's here/notes", "--read", "sum.sh"]);
 }
 
 /// The server of this process is the witness.
@@ -76,10 +76,15 @@ fn a_script_asks_a_server(stage: &Stage) {
         "import socket\nwith socket.create_connection(('127.0.0.1', {})) as client:\n    client.sendall(b'hello')\n",
         address.port()
     );
-    stage.write("ask.py", &script);
+    stage.write("checkout/ask.py", &script);
     let served = thread::spawn(move || {
         let mut said = String::new();
-        server.accept().unwrap().0.read_to_string(&mut said).unwrap();
+        server
+            .accept()
+            .unwrap()
+            .0
+            .read_to_string(&mut said)
+            .unwrap();
         said
     });
     let advised = succeeds_as_advised(stage, &["--read", "."], &["python3", "ask.py"]);
