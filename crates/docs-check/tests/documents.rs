@@ -477,9 +477,11 @@ fn problem_of_unit(line: &str, policies: &[String]) -> Option<String> {
 fn units_are_written_as_systemd_reads_them() {
     let documents = all();
     let fences = documents.iter().flat_map(|document| document.fences());
-    let lines = fences
-        .filter(|fence| fence.info == "ini")
-        .flat_map(|fence| &fence.content);
+    // Others are files of variables.
+    let begins_a_unit = |line: &String| line.starts_with('[');
+    let units = fences
+        .filter(|fence| fence.info == "ini" && fence.content.first().is_some_and(begins_a_unit));
+    let lines = units.flat_map(|fence| &fence.content);
     let is_section = |line: &str| ["[Unit]", "[Service]", "[Socket]", "[Install]"].contains(&line);
     let is_setting = |line: &str| {
         let name = line.split_once('=').map_or("", |(name, _)| name);

@@ -51,11 +51,11 @@ fn advised_flags(stage: &Stage, outcome: &Outcome) -> Vec<String> {
 fn a_makefile_runs_what_it_built(stage: &Stage) {
     stage.write(
         "checkout/Makefile",
-        "counted: words\n\t./words <words.c >$@\nwords: words.c\n\tcc -o $@ $<\n",
+        "check: words\n\t./words >counted\nwords: words.c\n\tcc -o $@ $<\n",
     );
     let program = "#include <stdio.h>\nint main(void) { puts(\"hello\"); }\n";
     stage.write("checkout/words.c", program);
-    let advised = succeeds_as_advised(stage, &["--write", "."], &["make", "counted"]);
+    let advised = succeeds_as_advised(stage, &["--write", "."], &["make", "check"]);
     assert_eq!(advised, ["--exec", &stage.text("checkout")]);
     assert_eq!(stage.read("checkout/counted"), "hello\n");
 }
