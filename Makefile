@@ -25,7 +25,7 @@ endef
 RELEASE ?= bookworm
 
 help: ## Print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
 
 demo: ## Set up this machine, build palisade, show what it does
 	@tools/setup demo
