@@ -20,12 +20,12 @@ cargo build --release --locked --package palisade-cli --package palisade-engine 
 	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls --package palisade-lab-load
 endef
 
-.PHONY: help demo test build lint ci vm
+.PHONY: help demo test stories build lint ci vm
 
 RELEASE ?= bookworm
 
 help: ## Print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
 
 demo: ## Set up this machine, build palisade, show what it does
 	@tools/setup demo
@@ -41,6 +41,11 @@ test: ## Set up this machine, run every test
 	@cargo build --locked --workspace --bins --tests
 	@cargo test --locked --workspace --no-fail-fast
 	@cargo test --locked --workspace --doc --features palisade/wasm
+
+stories: ## What people do on their first day: plain commands, then what palisade advises
+	@tools/setup stories || echo "make: some stories will be skipped"
+	@$(build)
+	@tools/stories "$(built)/release/palisade"
 
 build: ## Build palisade for use: its path is printed, and its helpers lie beside it
 	@$(build)

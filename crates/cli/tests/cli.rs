@@ -36,6 +36,7 @@ mod cli {
     pub(crate) mod serve;
     pub(crate) mod stage;
     pub(crate) mod starter;
+    pub(crate) mod stories;
     pub(crate) mod stream_kinds;
     pub(crate) mod streams;
     pub(crate) mod terminal;
@@ -85,8 +86,9 @@ const MODULES: &[(&str, &[Case])] = &[
     ("roots", cli::roots::CASES),
     ("second_names", cli::second_names::CASES),
     ("serve", cli::serve::CASES),
-    ("stream_kinds", cli::stream_kinds::CASES),
     ("starter", cli::starter::CASES),
+    ("stories", cli::stories::CASES),
+    ("stream_kinds", cli::stream_kinds::CASES),
     ("streams", cli::streams::CASES),
     ("terminal", cli::terminal::CASES),
     ("tiers", cli::tiers::CASES),

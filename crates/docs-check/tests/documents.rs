@@ -420,3 +420,76 @@ fn examples_do_as_shown() {
     }
     assert_none(&problems);
 }
+
+/// `palisade explain` takes what a unit has systemd start, with the policy that the same document shows. Folders that
+/// are the service's own are made for it.
+#[test]
+fn units_start_what_palisade_takes() {
+    let mut units = 0;
+    for document in all() {
+        let fences = document.fences().iter();
+        let of_kind = |kind| fences.clone().filter(move |fence| fence.info == kind);
+        let lines = of_kind("ini").flat_map(|fence| &fence.content);
+        let started = lines.filter_map(|line| line.strip_prefix("ExecStart="));
+        let policies: Vec<_> = of_kind("toml")
+            .map(|fence| fence.content.join("\n"))
+            .collect();
+        for line in started {
+            let problem = problem_of_unit(line, &policies);
+            assert_eq!(problem, None, "{}: {line}", document.path.display());
+            units += 1;
+        }
+    }
+    assert!(units > 0, "no unit was found");
+}
+
+fn problem_of_unit(line: &str, policies: &[String]) -> Option<String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let words: Vec<_> = line.split(' ').collect();
+    let ["/usr/local/bin/palisade", "run", words @ ..] = words.as_slice() else {
+        return Some("it is no `palisade run`".to_owned());
+    };
+    let [policy] = policies else {
+        return Some("there is not one policy beside it".to_owned());
+    };
+    let mut policy = policy.clone();
+    for own in ["/srv/greeter", "/var/lib/greeter"] {
+        let made = folder.path().join(&own[1..]);
+        fs::create_dir_all(&made).expect("a folder");
+        policy = policy.replace(&format!("\"{own}\""), &format!("{:?}", made));
+    }
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy).expect("a policy");
+    let words = words
+        .iter()
+        .map(|word| match word.starts_with("/etc/palisade/") {
+            true => file.clone(),
+            false => PathBuf::from(word),
+        });
+    // Who runs this may have no control group.
+    let explain = ["explain", "--allow-degraded", "memory"];
+    let told = Command::new(palisade()).args(explain).args(words).output();
+    let told = told.expect("palisade starts");
+    (!told.status.success()).then(|| String::from_utf8_lossy(&told.stderr).into_owned())
+}
+
+/// Sections, settings and empty lines, and nothing else.
+#[test]
+fn units_are_written_as_systemd_reads_them() {
+    let documents = all();
+    let fences = documents.iter().flat_map(|document| document.fences());
+    // Others are files of variables.
+    let begins_a_unit = |line: &String| line.starts_with('[');
+    let units = fences
+        .filter(|fence| fence.info == "ini" && fence.content.first().is_some_and(begins_a_unit));
+    let lines = units.flat_map(|fence| &fence.content);
+    let is_section = |line: &str| ["[Unit]", "[Service]", "[Socket]", "[Install]"].contains(&line);
+    let is_setting = |line: &str| {
+        let name = line.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    let odd: Vec<_> = lines
+        .filter(|line| !line.is_empty() && !is_section(line) && !is_setting(line))
+        .collect();
+    assert!(odd.is_empty(), "{odd:?}");
+}

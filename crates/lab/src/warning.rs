@@ -242,7 +242,7 @@ pub(crate) fn about_copies((count, took): (u32, Duration), of: Duration) -> Opti
     let each = took.checked_div(count)?;
     let part = took.as_secs_f64() / of.as_secs_f64();
     let dominate = part > COPIES && each > NOTICED;
-    dominate.then(|| Warning::CopiesTakeLong {
+    dominate.then_some(Warning::CopiesTakeLong {
         part,
         each_ms: each.as_secs_f64() * 1e3,
     })

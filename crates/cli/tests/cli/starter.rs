@@ -72,9 +72,9 @@ fn output_beyond_the_limit_on_files(stage: &Stage) {
 }
 
 fn a_report_beyond_the_limit_on_files(stage: &Stage) {
-    let long = "x".repeat(60_000);
+    let long = "x".repeat(120_000);
     let script = format!(
-        "ulimit -f 50; exec PALISADE run --report report.json -- /bin/echo {long} > /dev/null"
+        "ulimit -f 100; exec PALISADE run --report report.json -- /bin/echo {long} > /dev/null"
     );
     let outcome = shell(stage, &script).run();
     assert_eq!(outcome.status.code(), Some(125), "{outcome:?}");

@@ -820,7 +820,7 @@ fn a_guest_with_the_internet_asks_the_machine_s_name_servers() {
     let one = "[grants]\nconnect = ['tcp://example.com:443']";
     assert_eq!(content(one, "/etc/resolv.conf"), None);
     let services = content(one, "/etc/nsswitch.conf").unwrap();
-    assert!(services.contains("hosts: files\n"), "{services}");
+    assert!(services.contains("hosts: files dns files\n"), "{services}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn whatever_a_run_did_is_undone() {
         |pair| fs::remove_dir_all(pair.copy("sub")).unwrap(),
         |pair| fs::write(pair.copy("sub/new"), "").unwrap(),
         |pair| fs::rename(pair.copy("first"), pair.copy("sub/third")).unwrap(),
-        |pair| fs::set_permissions(pair.copy("sub"), Permissions::from_mode(0)).unwrap(),
+        |pair| fs::set_permissions(pair.copy("sub"), Permissions::from_mode(0o0)).unwrap(),
         |pair| fs::set_permissions(pair.copy("first"), Permissions::from_mode(0o400)).unwrap(),
         |pair| {
             fs::remove_dir_all(pair.copy("sub")).unwrap();
