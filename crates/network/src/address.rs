@@ -68,9 +68,23 @@ pub fn is_metadata(address: IpAddr) -> bool {
 /// Whether everybody on the internet means the same machine by `address`, so that a name may stand
 /// for it: neither special nor private, nor the embedding of one that is.
 pub fn is_public(address: IpAddr) -> bool {
-    [SPECIAL, PRIVATE].into_iter().all(|list| {
-        listed_range(list, address).is_none() && embedded_range(list, address).is_none()
-    })
+    is_given_out(address)
+        && [SPECIAL, PRIVATE].into_iter().all(|list| {
+            listed_range(list, address).is_none() && embedded_range(list, address).is_none()
+        })
+}
+
+/// Of version 6 the internet has `2000::/3`, and the translator's well-known prefix, which stands for version 4. All else
+/// is kept by the IANA, or means something at one place alone: translated addresses (`::ffff:0:0:0/96`), segments of a
+/// route (`5f00::/16`), the black hole (`100::/64`).
+fn is_given_out(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => match v6.segments() {
+            [0x64, 0xff9b, 0, 0, 0, 0, ..] => true,
+            [first, ..] => first >> 13 == 1,
+        },
+    }
 }
 
 /// Whether a grant for `network` covers `address`: it lies inside, and if it is of a special range,
@@ -184,6 +198,7 @@ const PRIVATE: &[(&str, IpNetwork)] = &[
     ("shared by a carrier", v4(100, 64, 0, 0, 10)),
     ("of the link's protocols", v4(192, 0, 0, 0, 24)),
     ("for benchmarks", v4(198, 18, 0, 0, 15)),
+    ("for benchmarks", v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48)),
     ("private", v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7)),
     ("site-local", v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10)),
     (

@@ -3,7 +3,8 @@
 use super::{
     cleanup::eventually,
     stage::{
-        Call, Outcome, Stage, cases, ends_soon, finish, init_of, pidfd_of, read_line, signal, wait,
+        Call, Outcome, Stage, User, cases, ends_soon, finish, init_of, pidfd_of, read_line, signal,
+        wait,
     },
 };
 use rustix::{
@@ -27,6 +28,7 @@ cases![
     input_that_is_not_read,
     what_the_guest_leaves_is_for_the_next,
     pipes_are_the_same_pipes,
+    a_pipe_between_two_guests_leads_one_way,
     files_are_the_same_files,
     files_can_be_opened_again_as_they_are,
     input_does_not_become_writable,
@@ -116,6 +118,31 @@ fn pipes_are_the_same_pipes(stage: &Stage) {
     ];
     child.stdin = None;
     finish(child, b"").prints(&inodes.map(|inode| format!("pipe:[{inode}]\n")).concat());
+}
+
+/// Else what the one behind it reads elsewhere could go back. An ordinary user's guests own the pipe.
+fn a_pipe_between_two_guests_leads_one_way(stage: &Stage) {
+    if stage.user != User::Root {
+        return;
+    }
+    let program = stage.program().display().to_string();
+    let before = "echo word; (: </proc/self/fd/1) && echo read >&2; exit 0";
+    let behind = "(: >/proc/self/fd/0) && echo written >&2; cat";
+    let script =
+        format!("{program} run -- /bin/sh -c '{before}' | {program} run -- /bin/sh -c '{behind}'");
+    let child = stage
+        .call("/bin/sh".as_ref(), ["-c", &script])
+        .command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let outcome = finish(child, b"");
+    assert_eq!(outcome.stdout, b"word\n", "{outcome:?}");
+    // Who comes second has a pipe of its own, which it may use as it likes.
+    let is_both_ways = ["read\n", "written\n"].map(|told| outcome.stderr.contains(told));
+    assert_ne!(is_both_ways, [true, true], "{outcome:?}");
 }
 
 fn files_are_the_same_files(stage: &Stage) {

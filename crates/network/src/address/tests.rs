@@ -106,6 +106,14 @@ fn private_addresses_are_not_special_and_not_public() {
         "::10.0.0.1",
         // Teredo, with its client at 10.0.0.1.
         "2001:0:4136:e378::f5ff:fffe",
+        "2001:2::1",
+        // Nothing of the internet's.
+        "::8.8.8.8",
+        "::ffff:0:10.0.0.1",
+        "100::1",
+        "5f00::1",
+        "1fff::1",
+        "4000::1",
     ] {
         assert_eq!(special_range(ip(address)), None, "{address}");
         assert!(!is_public(ip(address)), "{address}");

@@ -13,7 +13,7 @@
 //!
 //! This is no wall around git. A repository that the guest makes in a folder of its own is not held, nor is one that it
 //! puts into the index as a submodule, nor a `.git/commondir` that was not there: git refuses an empty one, so nothing
-//! can keep its place.
+//! can keep its place. Nor is what the settings themselves lead to in the checkout, by `core.hooksPath` or `include.path`.
 
 use super::{Layout, Place, join};
 use crate::host::{Entry, Host, Kind};
