@@ -123,7 +123,10 @@ impl Brokered<'_> {
             rustix::net::connect(&socket, &to)?;
             return DONE;
         }
-        self.shared.announce(to, &socket, self.call.thread)?;
+        // A socket of the domain's own network reaches nobody of the host's, and the proxy least.
+        if !self.shared.inner.has(&socket) {
+            self.shared.announce(to, &socket, self.call.thread)?;
+        }
         let (begun, blocks) = try_connect(&socket, to)?;
         match begun {
             Err(Errno::INPROGRESS | Errno::ALREADY) if blocks => wait_for_connection(socket, to),
