@@ -197,6 +197,6 @@ fn what_is_not_a_report_is_refused() {
     insta::assert_snapshot!(refusal(""), @"usage: x.json is not a report of `palisade run --report`: EOF while parsing a value at line 1 column 0");
     insta::assert_snapshot!(refusal("[]"), @"usage: x.json is not a report of `palisade run --report`: invalid length 0, expected struct Head with 1 element at line 1 column 2");
     insta::assert_snapshot!(refusal("{\"version\": 2, \"and\": \"more\"}"), @"usage: x.json is a report of version 2, and this palisade reads up to 1: use the one that wrote it, or a newer one");
-    insta::assert_snapshot!(refusal("{\"version\": 1}"), @"usage: x.json is not a report of `palisade run --report`: missing field `wall`");
+    insta::assert_snapshot!(refusal("{\"version\": 1}"), @"usage: x.json is not a report of `palisade run --report`: missing field `wall` at line 1 column 14");
     assert!(refusal(&"[".repeat(100_000)).contains("not a report"));
 }
