@@ -40,8 +40,9 @@ fn of(profile: Profile, surroundings: &Surroundings) -> Vec<FileGrant> {
             let cargo =
                 cargo.flat_map(|home| ["bin", "registry", "git"].map(|name| home.join(name)));
             let rustup = rustup_home(surroundings).into_iter();
-            let rustup =
-                rustup.flat_map(|home| ["toolchains", "settings.toml"].map(|name| home.join(name)));
+            let rustup = rustup.flat_map(|home| {
+                ["toolchains", "settings.toml", "update-hashes"].map(|name| home.join(name))
+            });
             cargo.chain(rustup).map(at_its_own_path).collect()
         }
         Profile::Go => go_modules(surroundings)

@@ -183,10 +183,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
             &[Write("{scratch}"), NoGuard],
         ),
         Guest::WriteGuardedSecondName => guarded(
-            &[Write("{scratch}"), WriteAt("{scratch}", "/again")],
-            &["target=/again/.git/hooks/pre-commit"],
-            "{scratch}/.git/hooks/pre-commit",
-            &[Write("{scratch}"), WriteAt("{scratch}", "/again"), NoGuard],
+            &[Write("{case}/bare"), Write("{case}/second")],
+            &["target={case}/second/config"],
+            "{case}/bare/config",
+            &[Write("{case}/bare"), Write("{case}/second"), NoGuard],
         ),
         Guest::WriteGuardedWorktree => guarded(
             &[Write("{case}/linked")],
