@@ -172,7 +172,12 @@ fn named_or_in_home(surroundings: &Surroundings, variable: &str, below: &str) ->
 }
 
 fn in_home(surroundings: &Surroundings, below: &Path) -> Option<PathBuf> {
-    folder_named(surroundings, "HOME").map(|home| home.join(below))
+    home(surroundings).map(|home| home.join(below))
+}
+
+/// The folder of whoever starts palisade.
+pub(super) fn home(surroundings: &Surroundings) -> Option<PathBuf> {
+    folder_named(surroundings, "HOME")
 }
 
 /// A variable that is an absolute path without `..`.
