@@ -75,6 +75,11 @@ impl Builder {
         self.grant(Access::Read, path.as_ref(), None)
     }
 
+    /// The same, and nothing if it does not exist.
+    pub fn read_if_there(self, path: impl AsRef<Path>) -> Self {
+        self.grant(Access::ReadIfThere, path.as_ref(), None)
+    }
+
     /// Lets the guest read and execute `path`, which it sees as `guest`; as `/`, it is the guest's root.
     pub fn read_as(self, path: impl AsRef<Path>, guest: impl Into<PathBuf>) -> Self {
         self.grant(Access::Read, path.as_ref(), Some(guest.into()))

@@ -941,7 +941,8 @@ impl Layout {
             Some(on_host) => {
                 host.find(&on_host).map_err(|errno| match errno {
                     Errno::NOENT => PlanError::NothingToExecute {
-                        path: on_host.clone(),
+                        guest: guest.into(),
+                        host: on_host.clone(),
                     },
                     errno => PlanError::missing(&on_host, errno),
                 })?;

@@ -159,6 +159,9 @@ pub struct Plan {
     /// Paths of grants that may be missing, and are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<PathBuf>,
+    /// The starter's home, where all of it is granted for writing and the policy does not say that this is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writable_home: Option<PathBuf>,
     #[serde(skip)]
     guarded: Vec<PathBuf>,
     #[serde(skip)]
@@ -385,6 +388,7 @@ pub fn make_plan(
             _ => layout.guards().map(Path::to_path_buf).collect(),
         },
         absent: layout.absent().to_vec(),
+        writable_home: writable_home(policy, surroundings, &layout),
         guarded,
         layout: Some(Arc::new(layout)),
     };
@@ -980,6 +984,15 @@ fn working_directory(policy: &Policy, surroundings: &Surroundings, layout: &Layo
         .clone()
         .filter(|cwd| layout.shows(cwd) || layout.leads_to_grant(cwd))
         .unwrap_or_else(|| "/".into())
+}
+
+/// By the letter: it is for a warning.
+fn writable_home(policy: &Policy, surroundings: &Surroundings, layout: &Layout) -> Option<PathBuf> {
+    let home = profile::home(surroundings).filter(|_| policy.grants.guard)?;
+    let is_written = layout
+        .write_grants()
+        .any(|grant| home.starts_with(&grant.found.canonical));
+    is_written.then_some(home)
 }
 
 /// Where a program of this name may lie: itself if it has a slash, else each folder of `PATH`.

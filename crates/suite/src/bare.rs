@@ -120,7 +120,7 @@ const DIFFERENCES: &[(&[&str], Difference)] = &[
         &["write-guarded-second-name"],
         Difference {
             expected: Expected::Refused,
-            control: None,
+            control: Some(GrantedWrite),
             why: "a place of another name takes a mount",
         },
     ),

@@ -70,6 +70,7 @@ const SYMLINKS: &[(&str, &str)] = &[
     ("scratch/link", "{outside}"),
     ("scratch/sub-link", "{outside}"),
     ("scratch/relative-link", "../outside"),
+    ("second", "{case}/bare"),
     ("paths/dotted/link", "{case}/paths/other/deep"),
 ];
 

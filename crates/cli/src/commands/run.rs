@@ -68,6 +68,13 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
             "note: host: {problem}; the module is compiled at every start"
         ));
     }
+    if let Some(home) = &plan.domain().writable_home {
+        say::line(&format!(
+            "note: policy: all of {} is granted for writing: what the guest puts into .bashrc, .ssh and the like is used outside \
+             the wall; grant a folder of it, or say --no-guard if that is meant",
+            home.display()
+        ));
+    }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let may_fall_back = policy.allow_degraded.contains(&Capability::Namespaces);
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)

@@ -22,6 +22,7 @@ cases![
     a_link_for_hooks_is_refused,
     explain_names_what_is_kept,
     a_profile_says_who_commits,
+    a_home_that_is_granted_whole_is_warned_of,
 ];
 
 /// Git as the user, with no wall.
@@ -303,4 +304,23 @@ fn a_profile_says_who_commits(stage: &Stage) {
     if stage.user == User::Root {
         assert_eq!(git(stage, "-C work log -1 --format=%s").text(), "second\n");
     }
+}
+
+fn a_home_that_is_granted_whole_is_warned_of(stage: &Stage) {
+    stage.make_folder("work");
+    let call = |flags: &[&str]| {
+        stage
+            .script(flags, "true")
+            .env("HOME", &stage.text(""))
+            .run()
+    };
+    let warned = call(&["--write", "."]);
+    warned.is(0);
+    let words = ["palisade: note: policy: all of ", ".bashrc", "--no-guard"];
+    assert!(
+        words.iter().all(|word| warned.stderr.contains(word)),
+        "{warned:?}"
+    );
+    call(&["--write", ".", "--no-guard"]).is_silent(0);
+    call(&["--write", "work", "--read", "."]).is_silent(0);
 }

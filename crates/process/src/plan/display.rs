@@ -29,6 +29,15 @@ impl fmt::Display for Plan {
         for step in &self.steps {
             write_line(formatter, format_args!("{step}"))?;
         }
+        if let Some(home) = &self.writable_home {
+            let home = home.display();
+            write_line(
+                formatter,
+                format_args!(
+                    "warning   all of {home} is granted for writing, start-up files and keys too"
+                ),
+            )?;
+        }
         for path in &self.absent {
             let path = path.display();
             write_line(

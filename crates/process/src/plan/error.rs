@@ -105,9 +105,9 @@ pub enum PlanError {
     #[error(
         "policy: --exec {} is not there yet, and a folder that comes into being later cannot be executable: make it first, \
          with mkdir -p {}",
-        path.display(), path.display()
+        guest.display(), host.display()
     )]
-    NothingToExecute { path: PathBuf },
+    NothingToExecute { guest: PathBuf, host: PathBuf },
     #[error(
         "policy: {} is protected, but the guest can write the same files as {}, which another grant, a link or a mount \
          leads to: protect that too, or leave one of the two grants out",

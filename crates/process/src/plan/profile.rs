@@ -40,8 +40,9 @@ fn of(profile: Profile, surroundings: &Surroundings) -> Vec<FileGrant> {
             let cargo =
                 cargo.flat_map(|home| ["bin", "registry", "git"].map(|name| home.join(name)));
             let rustup = rustup_home(surroundings).into_iter();
-            let rustup =
-                rustup.flat_map(|home| ["toolchains", "settings.toml"].map(|name| home.join(name)));
+            let rustup = rustup.flat_map(|home| {
+                ["toolchains", "settings.toml", "update-hashes"].map(|name| home.join(name))
+            });
             cargo.chain(rustup).map(at_its_own_path).collect()
         }
         Profile::Go => go_modules(surroundings)
@@ -171,7 +172,12 @@ fn named_or_in_home(surroundings: &Surroundings, variable: &str, below: &str) ->
 }
 
 fn in_home(surroundings: &Surroundings, below: &Path) -> Option<PathBuf> {
-    folder_named(surroundings, "HOME").map(|home| home.join(below))
+    home(surroundings).map(|home| home.join(below))
+}
+
+/// The folder of whoever starts palisade.
+pub(super) fn home(surroundings: &Surroundings) -> Option<PathBuf> {
+    folder_named(surroundings, "HOME")
 }
 
 /// A variable that is an absolute path without `..`.

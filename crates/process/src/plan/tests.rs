@@ -662,7 +662,7 @@ fn what_is_missing_in_a_writable_folder_is_kept_from_coming_into_being() {
 #[test]
 fn a_folder_to_execute_in_that_is_not_there_is_advised_on() {
     let refused = make_plan(
-        &policy("[grants]\nwrite = ['work']\nexec = ['work/target/debug']"),
+        &policy("[grants]\nwrite = ['work:/w']\nexec = ['/w/target/debug']"),
         &Command::new("x"),
         &user(),
         &surroundings(&[]),
@@ -670,7 +670,8 @@ fn a_folder_to_execute_in_that_is_not_there_is_advised_on() {
     );
     let said = refused.unwrap_err().to_string();
     assert!(
-        said.contains("mkdir -p /home/ada/work/target/debug"),
+        said.contains("--exec /w/target/debug")
+            && said.contains("mkdir -p /home/ada/work/target/debug"),
         "{said}"
     );
 }
@@ -835,4 +836,20 @@ fn explain_says_what_is_kept_for_git() {
                 /home/ada/work/.git/config, /home/ada/work/.git/hooks\n";
     assert!(said.contains(line), "{said}");
     assert!(!with("guard = false\n[grants]\nwrite = ['work']").contains("keep "));
+}
+
+#[test]
+fn a_home_that_is_writable_as_a_whole_is_warned_of() {
+    let home_of = |text: &str| profiled(&home(), &[], text).writable_home;
+    let warned = Some(PathBuf::from(HOME));
+    assert_eq!(home_of("[grants]\nwrite = ['.']"), warned);
+    assert_eq!(home_of("[grants]\nwrite = ['/home:/all']"), warned);
+    assert_eq!(home_of("[grants]\nwrite = ['work']"), None);
+    assert_eq!(home_of("[grants]\nread = ['.']"), None);
+    assert_eq!(home_of("guard = false\n[grants]\nwrite = ['.']"), None);
+    assert_eq!(
+        plan("[grants]\nwrite = ['.']").writable_home,
+        None,
+        "no home is known"
+    );
 }

@@ -183,14 +183,10 @@ pub(super) const fn row(guest: Guest) -> Attack {
             &[Write("{scratch}"), NoGuard],
         ),
         Guest::WriteGuardedSecondName => guarded(
-            &[Write("{case}/bare"), WriteAt("{case}/bare", "/again")],
-            &["target=/again/config"],
+            &[Write("{case}/bare"), Write("{case}/second")],
+            &["target={case}/second/config"],
             "{case}/bare/config",
-            &[
-                Write("{case}/bare"),
-                WriteAt("{case}/bare", "/again"),
-                NoGuard,
-            ],
+            &[Write("{case}/bare"), Write("{case}/second"), NoGuard],
         ),
         Guest::WriteGuardedWorktree => guarded(
             &[Write("{case}/linked")],
