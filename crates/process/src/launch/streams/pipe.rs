@@ -8,14 +8,12 @@
 //! passed on, at its own speed.
 //!
 //! As root a domain has a user of its own, who owns no pipe and could not open `/dev/stdout`. So the same pipes
-//! are passed on there as to an ordinary user, with a mode by which they can be opened, in the direction of the stream
-//! alone: nobody gets to see a pipe but who holds it, or may look into somebody who does. The two ends share one mode. So
-//! where another guest may have the other end (`palisade run A | palisade run B`), who comes second gets a pipe of its
-//! own: else what B reads elsewhere could go back to A.
+//! are passed on there as to an ordinary user, with a mode by which they can be opened: nobody gets to see a pipe
+//! but who holds it, or may look into somebody who does.
 
 use crate::Tier;
 use rustix::{
-    fs::{Mode, OFlags, Stat},
+    fs::{Mode, Stat},
     io::Errno,
 };
 use std::{
@@ -48,7 +46,7 @@ impl Pipe {
             return true;
         }
         match tier {
-            Tier::Privileged => parent.holds(self.identity) || open_one_way(fd).is_err(),
+            Tier::Privileged => parent.holds(self.identity) || open_to_guest(fd).is_err(),
             // The user's own can be opened by the guest; another's can't, whoever holds it.
             Tier::UserNamespace | Tier::Bare => {
                 self.owner == rustix::process::geteuid().as_raw() && parent.holds(self.identity)
@@ -57,27 +55,9 @@ impl Pipe {
     }
 }
 
-/// A pipe of the guest's alone. Any under `/proc/self/fd` is opened by its mode.
+/// Any pipe of the guest's under `/proc/self/fd` is opened by its mode.
 pub(super) fn open_to_guest(pipe: impl AsFd) -> Result<(), Errno> {
     rustix::fs::fchmod(pipe, Mode::from_raw_mode(0o666))
-}
-
-/// A pipe of which others have an end: in the direction of this descriptor, where nobody else was let in by the other
-/// one. The mode is set and not added to, so whoever does the same at the same time lets the pipe be opened in one
-/// direction or in the other, never in both.
-fn open_one_way(pipe: BorrowedFd<'_>) -> Result<(), Errno> {
-    const OF_ITS_OWNER: u32 = 0o600;
-    let flags = rustix::fs::fcntl_getfl(pipe)?;
-    let bit = match flags & OFlags::RWMODE {
-        OFlags::RDONLY => 0o004,
-        OFlags::WRONLY => 0o002,
-        _ => return Err(Errno::ACCESS),
-    };
-    let open = rustix::fs::fstat(pipe)?.st_mode & 0o066;
-    if open & !bit != 0 {
-        return Err(Errno::ACCESS);
-    }
-    rustix::fs::fchmod(pipe, Mode::from_raw_mode(OF_ITS_OWNER | bit))
 }
 
 /// The streams of the process that started this one, looked up once; `None` if it does not let itself be
@@ -105,39 +85,4 @@ fn streams_of_parent() -> Option<Vec<(u64, u64)>> {
         }
     }
     Some(streams)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::pipe;
-
-    fn mode(pipe: impl AsFd) -> u32 {
-        rustix::fs::fstat(pipe).unwrap().st_mode & 0o777
-    }
-
-    #[test]
-    fn a_pipe_is_opened_in_its_direction_alone() {
-        let (from, to) = pipe().unwrap();
-        open_one_way(to.as_fd()).unwrap();
-        assert_eq!(mode(&from), 0o602);
-        // As stdout and as stderr.
-        open_one_way(to.as_fd()).unwrap();
-        assert_eq!(open_one_way(from.as_fd()), Err(Errno::ACCESS));
-        assert_eq!(mode(&from), 0o602);
-
-        let (from, to) = pipe().unwrap();
-        open_one_way(from.as_fd()).unwrap();
-        assert_eq!(open_one_way(to.as_fd()), Err(Errno::ACCESS));
-        assert_eq!(mode(&to), 0o604);
-    }
-
-    #[test]
-    fn a_pipe_that_is_open_to_others_stays_as_it_is() {
-        let (from, to) = pipe().unwrap();
-        open_to_guest(&from).unwrap();
-        for end in [from.as_fd(), to.as_fd()] {
-            assert_eq!(open_one_way(end), Err(Errno::ACCESS));
-        }
-    }
 }
