@@ -386,7 +386,7 @@ sys.stdin.readline()
 served = 0
 for _ in range(30):
     with socket.create_connection(('127.0.0.1', port)) as one:
-        one.sendall(b'CONNECT evil.test:443 HTTP/1.1\\r\\n\\r\\n')
+        one.sendall(b'CONNECT evil.test:443 HTTP/1.0\\r\\n\\r\\n')
         try: served += one.recv(12) == b'HTTP/1.1 403'
         except ConnectionError: pass
 print(served)
