@@ -252,7 +252,8 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
-        let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
+        let (tier, root) = (self.machine.tier, plan.root_is_granted());
+        let ready = streams::Ready::of(streams, tier, root, self.parts)?;
         let files = ready.files;
         let seccomp = self.filter_of(plan, files)?;
         let mut held = self.hold(plan)?;

@@ -67,6 +67,8 @@ pub(crate) const NAMES: [&str; 3] = ["stdin", "stdout", "stderr"];
 #[derive(Debug)]
 pub(super) struct Ready<'a> {
     root_is_granted: bool,
+    /// Whether the pipes are this one guest's, for all that this process does with them.
+    pipes_are_its_own: bool,
     given: [BorrowedFd<'a>; 3],
     /// What the guest gets instead.
     replaced: [Option<OwnedFd>; 3],
@@ -92,15 +94,17 @@ struct Socket {
 
 impl<'a> Ready<'a> {
     /// `root_is_granted` where rules of Landlock's about the root are about a folder of the host's, in which an
-    /// output file may lie.
+    /// output file may lie. `place` tells a program for one guest from one that may pass a pipe to others.
     pub(super) fn of(
         streams: &Streams<'a>,
         tier: Tier,
         root_is_granted: bool,
+        place: Place,
     ) -> Result<Self, LaunchError> {
         let given = [streams.stdin, streams.stdout, streams.stderr];
         let mut ready = Self {
             root_is_granted,
+            pipes_are_its_own: place == Place::Process,
             given,
             replaced: [None, None, None],
             files: StreamFiles::default(),
@@ -129,7 +133,7 @@ impl<'a> Ready<'a> {
         match Kind::of(NAMES[number], fd)? {
             Kind::Passed => Ok(()),
             Kind::Relayed => self.relay(number, fd, tier, false).map_err(bad),
-            Kind::Pipe(pipe) if pipe.is_relayed(fd, tier, &self.parent) => {
+            Kind::Pipe(pipe) if pipe.is_relayed(fd, tier, self.pipes_are_its_own, &self.parent) => {
                 self.relay(number, fd, tier, true).map_err(bad)
             }
             Kind::Pipe(_) => Ok(()),

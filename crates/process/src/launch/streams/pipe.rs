@@ -9,7 +9,8 @@
 //!
 //! As root a domain has a user of its own, who owns no pipe and could not open `/dev/stdout`. So the same pipes
 //! are passed on there as to an ordinary user, with a mode by which they can be opened: nobody gets to see a pipe
-//! but who holds it, or may look into somebody who does.
+//! but who holds it, or may look into somebody who does. A program that embeds palisade may give one pipe to
+//! several guests; root's then open none of it, as ever.
 
 use crate::Tier;
 use rustix::{
@@ -41,11 +42,18 @@ impl Pipe {
 
     /// Whether only its bytes may be passed on. A FIFO has a mode that others rely on, and may be open to
     /// any user.
-    pub(super) fn is_relayed(&self, fd: BorrowedFd<'_>, tier: Tier, parent: &Parent) -> bool {
+    pub(super) fn is_relayed(
+        &self,
+        fd: BorrowedFd<'_>,
+        tier: Tier,
+        is_its_own: bool,
+        parent: &Parent,
+    ) -> bool {
         if self.has_name {
             return true;
         }
         match tier {
+            Tier::Privileged if !is_its_own => false,
             Tier::Privileged => parent.holds(self.identity) || open_to_guest(fd).is_err(),
             // The user's own can be opened by the guest; another's can't, whoever holds it.
             Tier::UserNamespace | Tier::Bare => {
