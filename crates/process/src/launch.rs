@@ -252,8 +252,7 @@ impl Launcher {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
-        let (tier, root) = (self.machine.tier, plan.root_is_granted());
-        let ready = streams::Ready::of(streams, tier, root, self.parts)?;
+        let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
         let files = ready.files;
         let seccomp = self.filter_of(plan, files)?;
         let mut held = self.hold(plan)?;
