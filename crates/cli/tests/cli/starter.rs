@@ -1,6 +1,6 @@
 //! What palisade was started with, and need not be able to change: limits, a working directory, a `/proc`.
 
-use super::stage::{Call, Stage, cases};
+use super::stage::{Call, Stage, User, cases};
 use std::{fs, path::Path};
 
 cases![
@@ -136,6 +136,14 @@ fn outputs_are_opened_by_name(stage: &Stage) {
         format!("{{ {run} 2>&1; true; }} | cat"),
     ] {
         shell(stage, &script).run().prints("one\ntwo\nthree\n");
+    }
+    if stage.user == User::Root {
+        // Only the way round in which the guest holds it, whoever shares it.
+        let turned = "(: < /dev/stdout) 2> /dev/null && echo read; (: > /dev/stdin) 2> /dev/null && echo written";
+        stage.write("turned.sh", turned);
+        let run = "PALISADE run --read turned.sh -- /bin/sh turned.sh";
+        let script = format!("echo | {{ {run}; cat > /dev/null; }} | cat");
+        shell(stage, &script).run().prints("");
     }
     // Counted, each has a pipe of its own.
     let counted = format!("{} | cat", run.replace("--read", "--output 1M --read"));

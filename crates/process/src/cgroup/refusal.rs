@@ -106,8 +106,8 @@ impl fmt::Display for Unmet {
             ),
             Obstacle::NotWritable { dir } => write!(
                 f,
-                "no writable cgroup, {} is not (run as root, or under `systemd-run --user --scope \
-                 -p Delegate=yes`; in Docker mount /sys/fs/cgroup writable with \
+                "no writable cgroup, {} is not (run as root, or as `systemd-run --user --scope \
+                 -p Delegate=yes palisade run …`; in Docker mount /sys/fs/cgroup writable with \
                  --cgroupns=private)",
                 dir.display()
             ),

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) use file::{Followed, Reopened};
 use kind::Kind;
 use pipe::Parent;
-use rustix::{io::Errno, pipe::PipeFlags, termios::Termios};
+use rustix::{fs::Mode, io::Errno, pipe::PipeFlags, termios::Termios};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -129,10 +129,15 @@ impl<'a> Ready<'a> {
         match Kind::of(NAMES[number], fd)? {
             Kind::Passed => Ok(()),
             Kind::Relayed => self.relay(number, fd, tier, false).map_err(bad),
-            Kind::Pipe(pipe) if pipe.is_relayed(fd, tier, &self.parent) => {
+            Kind::Pipe(pipe) if pipe.is_relayed(tier, &self.parent) => {
                 self.relay(number, fd, tier, true).map_err(bad)
             }
-            Kind::Pipe(_) => Ok(()),
+            Kind::Pipe(_) => {
+                if tier == Tier::Privileged {
+                    pipe::let_reopen(fd, number == 0);
+                }
+                Ok(())
+            }
             Kind::Socket { identity } => self.add_socket(number, fd, identity).map_err(bad),
             Kind::File(file) => match file.fate(number, fd, tier) {
                 file::Fate::Input => Ok(()),
@@ -185,7 +190,7 @@ impl<'a> Ready<'a> {
         let given = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
         let (from, to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         if tier == Tier::Privileged {
-            pipe::open_to_guest(&from)?;
+            rustix::fs::fchmod(&from, Mode::from_raw_mode(0o666))?;
         }
         let (guests, lane) = match number {
             0 if is_pipe => (from, Lane::between_pipes(given, to)?),

@@ -105,10 +105,12 @@ impl Share {
     /// The kernel tells nobody that it refused a process for the user namespace's limit; a group counts. So where one
     /// is to be had, a limit that was asked for is the group's too, and the namespace's lies one behind it. On
     /// version 2 a group of the user's own has to be made before the keeper is started, which is done for a limit
-    /// on memory or processors only.
+    /// on memory or processors only. Where sockets count as memory, who makes them is in the group, too, and would
+    /// count as the guest's.
     fn have_refusals_counted(&mut self, limits: &Limits, machine: &Machine) {
         let has_group = machine.tier == Tier::Privileged || !self.need.is_empty();
-        if limits.processes.is_none() || self.need.processes.is_some() || !has_group {
+        let is_theirs_alone = has_group && !self.need.host_sockets;
+        if limits.processes.is_none() || self.need.processes.is_some() || !is_theirs_alone {
             return;
         }
         let counted = Need {

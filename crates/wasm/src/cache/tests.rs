@@ -188,6 +188,26 @@ fn a_cache_that_others_can_use_is_not_used() {
     }
 }
 
+/// Made ahead by another user, in a place that both can write to, with modes that look right.
+#[test]
+fn what_another_user_made_ahead_is_not_used() {
+    const ANOTHER: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let give = |path: &Path| std::os::unix::fs::chown(path, Some(ANOTHER), None).unwrap();
+    for folder in ["palisade", "palisade/code"] {
+        let (base, _) = opened();
+        give(&base.path().join(folder));
+        let error = Cache::open(base.path()).unwrap_err();
+        assert!(matches!(error, CacheError::Untrusted { .. }), "{error}");
+    }
+    let (base, cache) = opened();
+    give(&base.path().join("palisade").join(KEY));
+    assert_ne!(Cache::open(base.path()).unwrap().key, cache.key);
+    is_refused(give);
+}
+
 #[test]
 fn a_cache_behind_a_link_is_not_used() {
     let base = tempfile::tempdir().unwrap();

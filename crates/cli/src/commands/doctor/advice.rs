@@ -89,12 +89,19 @@ pub(super) fn mount_cgroups() -> Advice {
 }
 
 /// systemd gives a scope of a user's own the controllers that it has itself.
-pub(super) fn scope_of_its_own() -> Advice {
-    Advice::new(
-        "start palisade in a cgroup that is yours",
-        "systemd-run --user --scope -p Delegate=yes palisade run …",
-    )
+pub(super) fn scope_of_its_own(has_manager: bool) -> Advice {
+    let purpose = match has_manager {
+        true => "start palisade in a cgroup that is yours",
+        false => {
+            "start palisade in a cgroup that is yours; the systemd that makes it runs once you have logged in, or after \
+             `loginctl enable-linger`"
+        }
+    };
+    Advice::new(purpose, IN_A_SCOPE)
 }
+
+/// How a command gets one.
+pub(super) const IN_A_SCOPE: &str = "systemd-run --user --scope -p Delegate=yes palisade run …";
 
 /// Container runtimes show cgroups read-only.
 pub(super) fn writable_cgroups(container: Container) -> Advice {

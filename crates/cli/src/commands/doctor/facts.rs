@@ -45,6 +45,8 @@ pub(super) struct Facts {
     pub(super) container: Option<Container>,
     /// Mounts on top of parts of `/proc`: the kernel refuses a fresh `/proc` beside them.
     pub(super) covered_proc: Vec<PathBuf>,
+    /// A systemd of the user's own answers, which makes groups for programs.
+    pub(super) user_manager: bool,
     /// The limits that need a cgroup.
     pub(super) limits: Vec<LimitFact>,
 }

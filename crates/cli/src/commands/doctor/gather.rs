@@ -62,6 +62,7 @@ pub(super) fn facts() -> Facts {
         sysctls: sysctls(),
         container: recognise(&traces(&mounts)),
         covered_proc: covered_proc(&mounts),
+        user_manager: has_user_manager(machine.uid),
         limits: limits(),
     }
 }
@@ -133,6 +134,15 @@ fn apparmor_profile() -> Option<String> {
         .filter(|_| enabled)?;
     let name = said.trim_end_matches(['\0', '\n']).split(" (").next()?;
     Some(name.into())
+}
+
+/// By the sockets that it listens at; a session's variable tells where.
+fn has_user_manager(uid: u32) -> bool {
+    let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folder = told.unwrap_or_else(|| format!("/run/user/{uid}").into());
+    ["systemd/private", "bus"]
+        .iter()
+        .any(|socket| folder.join(socket).exists())
 }
 
 fn traces(mounts: &str) -> Traces {

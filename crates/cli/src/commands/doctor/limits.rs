@@ -44,7 +44,7 @@ fn way_to_limit(facts: &Facts, fact: &LimitFact, obstacle: &Obstacle) -> Advice 
         (Obstacle::NotWritable { dir }, _, Some(Version::V1)) => advice::own_group(dir),
         (Obstacle::NotDelegated { .. }, ..) => advice::delegate_to_users(),
         (Obstacle::NotWritable { .. } | Obstacle::Occupied { .. }, ..) => {
-            advice::scope_of_its_own()
+            advice::scope_of_its_own(facts.user_manager)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A diagnosis for people, and for programs.
 
 use super::{
+    advice::IN_A_SCOPE,
     diagnosis::{Diagnosis, Finding, Level},
     facts::Facts,
 };
@@ -16,7 +17,9 @@ pub(super) fn json(diagnosis: &Diagnosis, facts: &Facts) -> serde_json::Result<s
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "tier     {}\n", self.tier.map_or("none", describe_tier))?;
+        let tier = self.tier.map_or("none", describe_tier);
+        let of_memory = self.describe_memory().unwrap_or_default();
+        writeln!(f, "tier     {tier}{of_memory}\n")?;
         for finding in &self.findings {
             writeln!(
                 f,
@@ -40,6 +43,20 @@ impl fmt::Display for Diagnosis {
             (false, Some(_)) => "refuses to start here unless less than the full wall is accepted",
         };
         writeln!(f, "\n`palisade run` {verdict}.")
+    }
+}
+
+impl Diagnosis {
+    /// What `--memory` takes, where domains can be made and it cannot be held as palisade was started.
+    fn describe_memory(&self) -> Option<String> {
+        self.tier?;
+        let mut findings = self.findings.iter();
+        let memory = findings.find(|finding| finding.name == "memory")?;
+        let lines = &memory.advice.first()?.lines;
+        Some(match lines.iter().any(|line| line == IN_A_SCOPE) {
+            true => format!("; --memory takes `{IN_A_SCOPE}`"),
+            false => "; --memory takes a control group of your own, as below".into(),
+        })
     }
 }
 

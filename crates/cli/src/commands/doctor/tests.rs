@@ -55,6 +55,7 @@ fn fine() -> Facts {
         },
         container: None,
         covered_proc: Vec::new(),
+        user_manager: true,
         limits: limits(Version::V2, [None, None]),
     }
 }
@@ -519,6 +520,42 @@ const DOCKER_MOUNTS: &str = "\
     606 601 0:62 / /data rw,relatime - ext4 /dev/sda1 rw\n\
     607 606 0:63 / /data rw,relatime - xfs /dev/sdb1 rw\n\
     608 601 254:1 /docker/ab12/hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw\n";
+
+fn first_line(facts: &Facts) -> String {
+    let shown = diagnose(facts).to_string();
+    shown.lines().next().unwrap().into()
+}
+
+/// What most people ask for first, and do not find further down.
+#[test]
+fn the_first_line_tells_what_a_limit_on_memory_needs() {
+    let line = first_line(&fine());
+    assert!(!line.contains("--memory"), "{line}");
+    let dir = "/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope";
+    let session = Facts {
+        limits: limits(Version::V2, [not_writable(dir), None]),
+        ..fine()
+    };
+    insta::assert_snapshot!(first_line(&session), @"tier     user namespace: all namespaces, under your own user id; --memory takes `systemd-run --user --scope -p Delegate=yes palisade run …`");
+    let without = Facts {
+        user_manager: false,
+        ..session
+    };
+    let shown = diagnose(&without).to_string();
+    assert!(shown.contains("loginctl enable-linger"), "{shown}");
+    let version_1 = Facts {
+        limits: limits(Version::V1, [not_writable(dir), None]),
+        ..fine()
+    };
+    insta::assert_snapshot!(first_line(&version_1), @"tier     user namespace: all namespaces, under your own user id; --memory takes a control group of your own, as below");
+    // Where nothing runs at all, limits are not the matter.
+    let nothing = Facts {
+        trial: failed(Stage::Namespaces, "host: no"),
+        limits: limits(Version::V2, [not_writable(dir), None]),
+        ..fine()
+    };
+    assert_eq!(first_line(&nothing), "tier     none");
+}
 
 #[test]
 fn files_that_a_runtime_writes_are_mounted_on() {

@@ -2,10 +2,12 @@
 //! a call that has none.
 
 use super::{Service, bare, denials, free_ports, guest, in_own_network, place};
-use crate::cli::stage::{Stage, cases};
+use crate::cli::stage::{Stage, cases, read_line, wait};
 use std::{
-    io::Read,
+    io::{BufReader, Read},
     net::{TcpStream, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
 cases![
@@ -25,6 +27,7 @@ cases![
     a_listener_is_inherited,
     a_listener_that_was_not_passed_is_refused,
     wrong_words_about_passed_sockets_are_refused,
+    a_crowd_at_the_proxys_port_keeps_no_guest_away,
     every_denial_names_its_grant,
     a_local_socket_of_the_host_is_reached,
     explain_shows_the_rules,
@@ -429,6 +432,46 @@ fn wrong_words_about_passed_sockets_are_refused(stage: &Stage) {
         run("LISTEN_PID=$$ LISTEN_FDS=1", &with)
             .refuses(&["host: what LISTEN_FDS names is no socket"]);
     }
+}
+
+/// Everybody on the host can connect there: the suite itself does, which is another user than the ordinary one.
+fn a_crowd_at_the_proxys_port_keeps_no_guest_away(stage: &Stage) {
+    const SCRIPT: &str = "
+import os, socket, sys
+port = int(os.environ['HTTPS_PROXY'].rsplit(':', 1)[1].strip('/'))
+print(port)
+sys.stdin.readline()
+served = 0
+for _ in range(30):
+    with socket.create_connection(('127.0.0.1', port)) as one:
+        one.sendall(b'CONNECT evil.test:443 HTTP/1.0\\r\\n\\r\\n')
+        try: served += one.recv(12) == b'HTTP/1.1 403'
+        except ConnectionError: pass
+print(served)
+";
+    let mut call = python(stage, "--connect tcp://*.example.com:443", SCRIPT, "");
+    let mut child = call.spawn();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let port: u16 = read_line(&mut said).trim().parse().unwrap();
+    let over = AtomicBool::new(false);
+    let served = thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let crowd: Vec<_> = (0..50)
+                        .map(|_| TcpStream::connect(("127.0.0.1", port)))
+                        .collect();
+                    drop(crowd);
+                }
+            });
+        }
+        drop(child.stdin.take());
+        let served = read_line(&mut said);
+        over.store(true, Ordering::Relaxed);
+        served
+    });
+    wait(&mut child);
+    assert_eq!(served.trim(), "30");
 }
 
 fn every_denial_names_its_grant(stage: &Stage) {

@@ -7,19 +7,16 @@
 //! did, from the process that started palisade; so a pipe which that one holds is relayed, and any other is
 //! passed on, at its own speed.
 //!
-//! As root a domain has a user of its own, who owns no pipe and could not open `/dev/stdout`. So the same pipes
-//! are passed on there as to an ordinary user, with a mode by which they can be opened: nobody gets to see a pipe
-//! but who holds it, or may look into somebody who does.
+//! As root a domain has a user of its own, who owns no pipe and could not open `/dev/stdout`. So a pipe that is
+//! passed on there gets the one bit of mode by which others can open it the way round in which the guest holds it
+//! anyway, and never both.
 
 use crate::Tier;
 use rustix::{
     fs::{Mode, Stat},
     io::Errno,
 };
-use std::{
-    cell::OnceCell,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::{cell::OnceCell, os::fd::BorrowedFd};
 
 /// A pipe or FIFO.
 #[derive(Debug)]
@@ -41,23 +38,33 @@ impl Pipe {
 
     /// Whether only its bytes may be passed on. A FIFO has a mode that others rely on, and may be open to
     /// any user.
-    pub(super) fn is_relayed(&self, fd: BorrowedFd<'_>, tier: Tier, parent: &Parent) -> bool {
-        if self.has_name {
-            return true;
-        }
-        match tier {
-            Tier::Privileged => parent.holds(self.identity) || open_to_guest(fd).is_err(),
-            // The user's own can be opened by the guest; another's can't, whoever holds it.
-            Tier::UserNamespace | Tier::Bare => {
-                self.owner == rustix::process::geteuid().as_raw() && parent.holds(self.identity)
-            }
-        }
+    pub(super) fn is_relayed(&self, tier: Tier, parent: &Parent) -> bool {
+        self.has_name || (self.is_open_to_guest(tier) && parent.holds(self.identity))
+    }
+
+    /// As root a domain has a user of its own, who owns nothing.
+    fn is_open_to_guest(&self, tier: Tier) -> bool {
+        tier != Tier::Privileged && self.owner == rustix::process::geteuid().as_raw()
     }
 }
 
-/// Any pipe of the guest's under `/proc/self/fd` is opened by its mode.
-pub(super) fn open_to_guest(pipe: impl AsFd) -> Result<(), Errno> {
-    rustix::fs::fchmod(pipe, Mode::from_raw_mode(0o666))
+/// Lets others open a pipe for reading, or for writing, by its name in `/proc`: nobody has that but who may look
+/// into somebody that holds it. Two guests may hold the two ends; who comes second finds the other bit and leaves the
+/// mode as it is, and of two that come at one time neither keeps his. What the kernel refuses stays as it was.
+pub(super) fn let_reopen(pipe: BorrowedFd<'_>, for_reading: bool) {
+    let (own, other) = match for_reading {
+        true => (Mode::ROTH, Mode::WOTH),
+        false => (Mode::WOTH, Mode::ROTH),
+    };
+    let mode = || rustix::fs::fstat(pipe).map_or(other, |stat| Mode::from_raw_mode(stat.st_mode));
+    let before = mode();
+    if before.intersects(own | other) || rustix::fs::fchmod(pipe, before | own).is_err() {
+        return;
+    }
+    let after = mode();
+    if after.contains(other) {
+        let _ = rustix::fs::fchmod(pipe, after - own);
+    }
 }
 
 /// The streams of the process that started this one, looked up once; `None` if it does not let itself be
