@@ -493,11 +493,11 @@ fn words_of_cause(said: &str) -> Option<String> {
         let shown = line.trim().chars().filter(|one| !one.is_control());
         shown.take(MOST).collect::<String>()
     });
-    let lines = lines.filter(|line| !line.is_empty());
+    let mut lines = lines.filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.starts_with("Error"));
     let is_note = |line: &String| line.starts_with("palisade: note: ");
-    let last = lines.clone().filter(|line| !is_note(line)).last();
-    error.or(last).or_else(|| lines.last())
+    let last = lines.clone().rfind(|line| !is_note(line));
+    error.or(last).or_else(|| lines.next_back())
 }
 
 /// A program whose time from start to end is what counts.

@@ -237,7 +237,6 @@ impl Policy {
     fn add(&mut self, placed: &Placed) {
         match placed {
             Placed::NoSystem => self.head += "system = false\n",
-            Placed::NoGuard => self.head += "guard = false\n",
             Placed::Cwd(path) => self.head += &format!("cwd = {path:?}\n"),
             Placed::Limit(name, value) => self.limits += &format!("{name} = {value:?}\n"),
             Placed::Read { host, guest } => self.grant("read", &format!("{host}:{guest}")),
