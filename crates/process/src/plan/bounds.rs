@@ -60,9 +60,6 @@ pub(super) fn share(
         share.without_namespaces(limits, machine);
     }
     if share.need.is_empty() {
-        share.have_refusals_counted(limits, machine);
-    }
-    if share.need.is_empty() {
         return Ok(share);
     }
     let survey = machine.cgroups().map_err(PlanError::Cgroups)?;
@@ -102,14 +99,12 @@ impl Share {
         }
     }
 
-    /// The kernel tells nobody that it refused a process for the user namespace's limit; a group counts. So where one
-    /// is to be had, a limit that was asked for is the group's too, and the namespace's lies one behind it. On
-    /// version 2 a group of the user's own has to be made before the keeper is started, which is done for a limit
-    /// on memory or processors only. Where sockets count as memory, who makes them is in the group, too, and would
-    /// count as the guest's.
+    /// The kernel tells nobody that it refused a process for the user namespace's limit; a group counts. So where
+    /// other limits make one anyway, a limit that was asked for is the group's too, and the namespace's lies one behind
+    /// it. For this alone none is made: a start took 0.9 ms longer. Where sockets count as memory, who makes them is in
+    /// the group, too, and would count as the guest's.
     fn have_refusals_counted(&mut self, limits: &Limits, machine: &Machine) {
-        let has_group = machine.tier == Tier::Privileged || !self.need.is_empty();
-        let is_theirs_alone = has_group && !self.need.host_sockets;
+        let is_theirs_alone = !self.need.is_empty() && !self.need.host_sockets;
         if limits.processes.is_none() || self.need.processes.is_some() || !is_theirs_alone {
             return;
         }
