@@ -54,6 +54,6 @@ pub use grant::{
 pub use layer::PolicyLayer;
 pub use limit::Limits;
 pub use policy::{Capability, Policy, PolicyError, WallKind};
-pub use policy_file::{NotUnicode, Place, TomlError, TomlProblem};
+pub use policy_file::{LIMIT_KEYS, NotUnicode, Place, TomlError, TomlProblem};
 pub use quote::{acts_on_terminal, quote, visible, visible_json, visible_lines, write_line};
 pub use value::ValueError;

@@ -38,8 +38,8 @@ const GRANT_KEYS: &[&str] = &[
     "listen",
 ];
 
-/// Keys of `[limits]`.
-const LIMIT_KEYS: &[&str] = &[
+/// Keys of `[limits]`, and with `--` before them the flags.
+pub const LIMIT_KEYS: &[&str] = &[
     "memory",
     "cpu",
     "processes",

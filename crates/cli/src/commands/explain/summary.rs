@@ -1,7 +1,7 @@
 //! What a plan comes to, in ten lines or fewer, for who has never read one.
 
 use crate::shell;
-use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, write_line};
+use palisade_policy::{Access, ConnectGrant, FileGrant, LIMIT_KEYS, Policy, write_line};
 use palisade_process::{Tier, plan::Plan};
 use palisade_wall::{Command, Level};
 use palisade_wasm::guest::GuestPlan;
@@ -130,7 +130,7 @@ fn limits(plan: &Plan) -> String {
     let held = plan
         .enforcement
         .iter()
-        .filter(|row| is_limit(&row.capability));
+        .filter(|row| LIMIT_KEYS.contains(&row.capability.as_str()));
     let held: Vec<_> = held
         .map(|row| format!("{} {}", row.capability, row.requested))
         .collect();
@@ -138,21 +138,6 @@ fn limits(plan: &Plan) -> String {
         true => "none asked for, but wide ones on processes and its own /tmp".to_owned(),
         false => held.join(", "),
     }
-}
-
-fn is_limit(capability: &str) -> bool {
-    [
-        "memory",
-        "cpu",
-        "processes",
-        "files",
-        "file-size",
-        "tmp-size",
-        "time",
-        "cpu-time",
-        "output",
-    ]
-    .contains(&capability)
 }
 
 /// What is enforced in part, or not at all.

@@ -188,7 +188,7 @@ impl Observer {
 
 /// What a path leads to, without waiting for a file system. Who mounts or renames something meanwhile, anywhere, has the
 /// kernel give up: then once more.
-fn open_known(at: Fd, path: CStr) -> kernel::Result<Fd> {
+pub(crate) fn open_known(at: Fd, path: CStr) -> kernel::Result<Fd> {
     const MORE_TRIES: usize = 7;
     let how = kernel::RESOLVE_CACHED | kernel::RESOLVE_NO_MAGICLINKS;
     let open = || kernel::open_resolved(at, path, kernel::O_PATH, how);

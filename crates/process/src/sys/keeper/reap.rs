@@ -227,8 +227,8 @@ fn finish_for(
 /// What is used up of the domain's own `tmpfs`, which `/tmp` and `/dev/shm` share. In a root that was granted its
 /// folder may be the host's.
 fn used_up(running: &Running) -> u64 {
-    let flags = kernel::O_PATH | kernel::O_DIRECTORY | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
-    let Ok(folder) = kernel::open(kernel::AT_FDCWD, kernel::c!("/tmp"), flags, 0) else {
+    // A granted root may be a file system that a process serves: its end would wait for that.
+    let Ok(folder) = observe::open_known(kernel::AT_FDCWD, kernel::c!("/tmp")) else {
         return 0;
     };
     let device = kernel::statx_fd(folder).map(|about| (about.device_major, about.device_minor));
