@@ -1,8 +1,12 @@
 //! A denial in words. Guests choose names and addresses: all of it is made visible, and a flag is
 //! quoted so that a shell takes it as the one word it is.
 
-use palisade_policy::visible;
+use palisade_network::address::is_metadata;
+use palisade_policy::{ConnectGrant, HostPattern, visible};
 use palisade_wall::Denial;
+
+/// What is to be had at [`is_metadata`]'s addresses: whoever reads a flag types it, and should know.
+pub(crate) const CREDENTIALS: &str = "a cloud may hand out this machine's credentials";
 
 /// `a connection to tcp://192.0.2.1:443 (curl, 3 times): --connect tcp://192.0.2.1:443`
 pub(crate) fn line(denial: &Denial) -> String {
@@ -13,6 +17,7 @@ pub(crate) fn line(denial: &Denial) -> String {
     let around: Vec<_> = name
         .into_iter()
         .chain(times(denial).map(Into::into))
+        .chain(is_of_metadata(denial).then(|| format!("{CREDENTIALS} there").into()))
         .collect();
     let around = match around.as_slice() {
         [] => String::new(),
@@ -21,6 +26,18 @@ pub(crate) fn line(denial: &Denial) -> String {
     let flag = denial.grant.as_deref().map(flag);
     let flag = flag.unwrap_or_else(|| "no flag allows it".to_owned());
     format!("{}{around}: {flag}", visible(&denial.what))
+}
+
+/// Whether it would have reached what hands out a machine's credentials.
+fn is_of_metadata(denial: &Denial) -> bool {
+    let address = denial.address.as_deref();
+    match address.and_then(|address| address.parse().ok()) {
+        Some(ConnectGrant::Internet {
+            host: HostPattern::Network(network),
+            ..
+        }) => is_metadata(network.address),
+        _ => false,
+    }
 }
 
 /// How often, where it was more than once.
@@ -75,6 +92,8 @@ pub(crate) mod tests {
         insta::assert_snapshot!(line(&denial), @"a connection to tcp://192.0.2.1:443 (curl, 3 times): --connect tcp://192.0.2.1:443");
         let denial = refused("connect", "tcp://[2001:db8::1]:443", "--connect");
         insta::assert_snapshot!(line(&denial), @"a connection to tcp://[2001:db8::1]:443 (curl): --connect 'tcp://[2001:db8::1]:443'");
+        let denial = refused("connect", "tcp://169.254.169.254:80", "--connect");
+        insta::assert_snapshot!(line(&denial), @"a connection to tcp://169.254.169.254:80 (curl, a cloud may hand out this machine's credentials there): --connect tcp://169.254.169.254:80");
         let nobody = Denial {
             what: "a socket of AF_ALG".into(),
             ..Denial::default()

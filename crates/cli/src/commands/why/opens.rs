@@ -1,5 +1,6 @@
 //! What a grant opens, in words.
 
+use crate::denial::CREDENTIALS;
 use palisade_network::address::is_metadata;
 use palisade_policy::{
     ConnectGrant, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport, UnixGrant,
@@ -72,7 +73,7 @@ const OF_LOOPBACK: &str =
 fn describe_network(network: &IpNetwork) -> String {
     match network.is_single() {
         true if is_metadata(network.address) => {
-            format!("{network}, where a cloud may hand out this machine's credentials")
+            format!("{network}, where {CREDENTIALS}")
         }
         _ if network.address.is_loopback() => OF_LOOPBACK.to_owned(),
         true => format!("{network} and nothing else"),
