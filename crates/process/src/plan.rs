@@ -441,6 +441,8 @@ pub fn find_changeable(
 pub struct StreamFiles {
     /// One is open for writing: it must not become a program, nor be read.
     pub output: bool,
+    /// The input is one whose pages a process may have to answer for: init reads none of the guest's memory then.
+    pub may_stall: bool,
 }
 
 /// Refuses grants through which a program that opens paths in a guest's name would open its own memory.
@@ -689,6 +691,7 @@ impl Plan {
         let groups = self.seccomp?;
         Some(Groups {
             guard_chmod: groups.guard_chmod || own_files,
+            observed: groups.observed && (self.is_brokered() || !files.may_stall),
             ..groups
         })
     }

@@ -139,30 +139,47 @@ impl<'a> Ready<'a> {
                 Ok(())
             }
             Kind::Socket { identity } => self.add_socket(number, fd, identity).map_err(bad),
-            Kind::File(file) => match file.fate(number, fd, tier) {
-                file::Fate::Input => Ok(()),
-                file::Fate::Output if self.root_is_granted => {
-                    self.relay(number, fd, tier, false).map_err(bad)
-                }
-                file::Fate::Output => {
-                    self.files.output = true;
-                    Ok(())
-                }
-                file::Fate::Reopened(reopened) => {
-                    let original = fd.try_clone_to_owned().map_err(|_| bad(Errno::MFILE))?;
-                    self.followed = Some((original, None, reopened.offset));
-                    self.reopened = Some(reopened);
-                    Ok(())
-                }
-                file::Fate::View { view, offset } => {
-                    let original = fd.try_clone_to_owned().map_err(|_| bad(Errno::MFILE))?;
-                    let copy = view.try_clone().map_err(|_| bad(Errno::MFILE))?;
-                    self.followed = Some((original, Some(copy), offset));
-                    self.replaced[number] = Some(view);
-                    Ok(())
-                }
-                file::Fate::Relayed => self.relay(number, fd, tier, false).map_err(bad),
-            },
+            Kind::File(file) => {
+                self.files.may_stall |= number == 0 && file.may_stall(fd);
+                self.add_file(number, fd, tier, file)
+            }
+        }
+    }
+
+    fn add_file(
+        &mut self,
+        number: usize,
+        fd: BorrowedFd<'_>,
+        tier: Tier,
+        file: file::File,
+    ) -> Result<(), LaunchError> {
+        let bad = |errno| LaunchError::BadStream {
+            stream: NAMES[number],
+            errno,
+        };
+        match file.fate(number, fd, tier) {
+            file::Fate::Input => Ok(()),
+            file::Fate::Output if self.root_is_granted => {
+                self.relay(number, fd, tier, false).map_err(bad)
+            }
+            file::Fate::Output => {
+                self.files.output = true;
+                Ok(())
+            }
+            file::Fate::Reopened(reopened) => {
+                let original = fd.try_clone_to_owned().map_err(|_| bad(Errno::MFILE))?;
+                self.followed = Some((original, None, reopened.offset));
+                self.reopened = Some(reopened);
+                Ok(())
+            }
+            file::Fate::View { view, offset } => {
+                let original = fd.try_clone_to_owned().map_err(|_| bad(Errno::MFILE))?;
+                let copy = view.try_clone().map_err(|_| bad(Errno::MFILE))?;
+                self.followed = Some((original, Some(copy), offset));
+                self.replaced[number] = Some(view);
+                Ok(())
+            }
+            file::Fate::Relayed => self.relay(number, fd, tier, false).map_err(bad),
         }
     }
 

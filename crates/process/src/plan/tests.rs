@@ -458,7 +458,23 @@ fn an_output_file_gives_nothing_more_when_opened_anew() {
     assert_eq!(handled(OUTPUT), EXECUTE | READ | REFER);
 }
 
-const OUTPUT: StreamFiles = StreamFiles { output: true };
+#[test]
+fn init_looks_at_nothing_where_the_input_may_stall_it() {
+    let served = StreamFiles {
+        may_stall: true,
+        ..StreamFiles::default()
+    };
+    let looks = |text: &str, files| plan(text).seccomp_groups(files).unwrap().observed;
+    assert!(looks("", StreamFiles::default()));
+    assert!(!looks("", served));
+    // A broker has a thread of its own for that.
+    assert!(looks("grants.connect = ['tcp://192.0.2.1:80']", served));
+}
+
+const OUTPUT: StreamFiles = StreamFiles {
+    output: true,
+    may_stall: false,
+};
 
 #[test]
 fn nothing_but_the_one_program_is_executed_whatever_is_granted() {

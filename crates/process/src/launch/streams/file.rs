@@ -55,6 +55,19 @@ impl File {
         }
     }
 
+    /// Whether somebody else than the kernel may answer for what is in it, now or never: it lies on no block device, and on
+    /// none of the kernel's own file systems (statfs(2)).
+    pub(super) fn may_stall(&self, fd: BorrowedFd<'_>) -> bool {
+        const TMPFS: u32 = 0x0102_1994;
+        const RAMFS: u32 = 0x8584_58f6;
+        const BTRFS: u32 = 0x9123_683e;
+        const OVERLAY: u32 = 0x794c_7630;
+        let is_kernels = |about: rustix::fs::StatFs| {
+            [TMPFS, RAMFS, BTRFS, OVERLAY].contains(&(about.f_type as u32))
+        };
+        self.identity.device_major == 0 && !rustix::fs::fstatfs(fd).is_ok_and(is_kernels)
+    }
+
     /// A file that no path leads to (deleted, or in memory) may be one that Landlock does not look at
     /// (`is_nouser_or_private` in security/landlock/fs.c), and can't be mounted without privilege. One
     /// that is open both ways gives more than an output or input needs: it could be mapped as a program.
