@@ -12,6 +12,7 @@ use std::{
 cases![
     hooks_and_settings_are_not_the_guest_s,
     a_file_opens_them_as_the_flag_does,
+    git_that_would_change_them_is_told_the_flag,
     git_works_in_a_guarded_checkout,
     settings_that_are_replaced_outside_end_the_guest_and_the_flag_is_named,
     hooks_that_are_missing_are_held_and_gone_at_the_end,
@@ -43,6 +44,34 @@ fn check_out(stage: &Stage) {
     git(stage, "-C work commit -qm first");
     git(stage, "clone -q --bare work origin");
     git(stage, "-C work remote add origin ../origin");
+}
+
+fn git_that_would_change_them_is_told_the_flag(stage: &Stage) {
+    check_out(stage);
+    let set = [
+        "--",
+        "/usr/bin/git",
+        "-C",
+        "work",
+        "config",
+        "core.editor",
+        "vi",
+    ];
+    let run = |flags: &[&str]| {
+        let words = [&["run", "--write", "work"], flags, &set].concat();
+        stage.palisade(words).run()
+    };
+    let refused = run(&[]);
+    assert_ne!(refused.code(), 0, "{refused:?}");
+    assert!(
+        refused.stderr.contains("note: git's hooks and settings"),
+        "{refused:?}"
+    );
+    assert!(
+        refused.stderr.contains("--no-guard leaves them"),
+        "{refused:?}"
+    );
+    run(&["--no-guard"]).is_silent(0);
 }
 
 /// Tries to write each, and says which it could.

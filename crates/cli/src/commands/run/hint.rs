@@ -64,8 +64,19 @@ fn find(
     notes.extend(describe_hidden(words, plan.domain(), surroundings));
     if failure.is_none() {
         notes.extend(describe_sockets(plan.domain()));
+        notes.extend(describe_guard(&command.program, plan.domain()).map(str::to_owned));
     }
     notes
+}
+
+/// Git says that its settings are busy, and not why.
+fn describe_guard(program: &OsStr, plan: &Plan) -> Option<&'static str> {
+    let is_git = Path::new(program).file_name() == Some(OsStr::new("git"));
+    let is_guarded = is_git && !plan.kept_for_git.is_empty();
+    is_guarded.then_some(
+        "git's hooks and settings in a writable checkout stay as they are, for they are executed outside later: \
+         --no-guard leaves them to the guest",
+    )
 }
 
 /// Words that name what is on the host and not inside; one note a path.
