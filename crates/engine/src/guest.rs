@@ -60,7 +60,7 @@ pub use instance::{Calls, Instance};
 pub use linked::{Guest, Linked};
 pub use program::Program;
 pub use sys::{Compiled, Values};
-pub use ticker::{Running, Timer};
+pub use ticker::{Running, Timer, ticked_ns};
 pub use wasmtime::{Error as HostError, WasmRet, WasmTy};
 
 use std::time::Duration;

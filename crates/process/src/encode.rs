@@ -259,13 +259,15 @@ fn write_step(writer: &mut Writer, step: &Step, attached: Option<u32>, is_kept: 
             source,
             identity,
             attributes,
+            is_own_place,
             target,
             ..
         } => match attached {
             Some(index) => drop(writer.u32(op::ATTACH).u32(index).path(target)),
             None => {
                 writer.u32(op::BIND).path(source).identity(*identity);
-                writer.u32(attributes.bits()).path(target);
+                writer.u32(attributes.bits());
+                writer.u32((*is_own_place).into()).path(target);
             }
         },
         Step::Remount { target, set, clear } => {

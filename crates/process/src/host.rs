@@ -106,6 +106,15 @@ pub trait Host {
     /// The kernel's answer, `NOENT` above all; `NOSYS` where the path is there, and no `/proc` to tell its name.
     fn find(&self, path: &Path) -> rustix::io::Result<Found>;
 
+    /// The same for a path of whose folders none is a link: by one call, if it is no link itself.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer.
+    fn find_unlinked(&self, path: &Path) -> rustix::io::Result<Found> {
+        self.find(path)
+    }
+
     /// What lies at a path that is no link, and its permission bits: less than [`Host::find`] tells, by one call.
     ///
     /// # Errors
@@ -147,6 +156,20 @@ pub trait Host {
     fn mounts(&self) -> rustix::io::Result<Vec<Mount>>;
 }
 
+impl Found {
+    fn of(canonical: PathBuf, stat: &Stat) -> rustix::io::Result<Self> {
+        Ok(Self {
+            canonical,
+            kind: kind_of(stat.st_mode)?,
+            identity: Identity::of(stat),
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mode: stat.st_mode & 0o7777,
+            size_bytes: stat.st_size.try_into().unwrap_or(0),
+        })
+    }
+}
+
 /// A line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -185,15 +208,15 @@ impl Host for ThisHost {
         let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
         let canonical = name_of(&file)?;
-        Ok(Found {
-            canonical: path_from(&canonical),
-            kind: kind_of(stat.st_mode)?,
-            identity: Identity::of(&stat),
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            mode: stat.st_mode & 0o7777,
-            size_bytes: stat.st_size.try_into().unwrap_or(0),
-        })
+        Found::of(path_from(&canonical), &stat)
+    }
+
+    fn find_unlinked(&self, path: &Path) -> rustix::io::Result<Found> {
+        let stat = rustix::fs::lstat(path)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => self.find(path),
+            _ => Found::of(path.into(), &stat),
+        }
     }
 
     fn kind_and_mode(&self, path: &Path) -> rustix::io::Result<(Kind, u32)> {

@@ -193,11 +193,12 @@ impl Layout {
             .iter()
             .filter(|device| !device.is_pts())
             .map(|device| device.path.as_path());
+        let dev = view::Lookup::new(host, Path::new("/dev"));
         for path in view::DEVICES.iter().map(Path::new).chain(granted) {
             if is_name_of_the_domains(path) {
                 return Err(PlanError::OwnName { path: path.into() });
             }
-            let found = host
+            let found = dev
                 .find(path)
                 .map_err(|errno| PlanError::missing(path, errno))?;
             if found.kind != Kind::Device {
@@ -780,7 +781,9 @@ impl Layout {
         guest: &Path,
         source: &HostPath,
     ) -> Result<(), PlanError> {
-        match guest.parent().map(|parent| self.host_path(parent)) {
+        let around = guest.parent().map(|parent| self.host_path(parent));
+        let is_own_place = around == Some(None);
+        match around {
             None => arrangement.make_folder(Path::new(ROOT_PLACE), 0o755),
             Some(Some(_)) => {
                 self.check_mount_point(arrangement, host, guest, source)?;
@@ -796,6 +799,7 @@ impl Layout {
             owner: owner_to_map(host, source),
             open_to_all: is_open_to_all(&source.found, source.writable),
             attributes: self.attributes(guest, source),
+            is_own_place,
             target: guest.into(),
         });
         Ok(())

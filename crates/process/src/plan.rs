@@ -215,6 +215,9 @@ pub enum Step {
         open_to_all: bool,
         /// What can't be done through the mount.
         attributes: Attributes,
+        /// All that leads there is the domain's own, and no link.
+        #[serde(skip)]
+        is_own_place: bool,
         /// Where it appears.
         target: PathBuf,
     },
@@ -800,6 +803,7 @@ fn masks(host: &dyn Host) -> Vec<Step> {
             source: null.canonical.clone(),
             identity: null.identity,
             owner: None,
+            is_own_place: false,
             open_to_all: true,
             attributes: Attributes::RDONLY | Attributes::NOSUID | Attributes::NOEXEC,
             target: path.into(),

@@ -87,13 +87,13 @@ const LINKS_ALONE: &str = "/etc/alternatives";
 /// Here Maven finds the passwords of servers that a host's administrators gave to all. Where there are none it is
 /// shown, for it also says which repositories are blocked.
 const OF_MAVEN: &str = "/etc/maven/settings.xml";
-/// What stands around a password there, and who has one.
-const PASSWORDS: [&str; 5] = [
-    "<server>",
-    "<password",
-    "<passphrase",
-    "<privateKey",
-    "<httpHeaders",
+/// What begins with `<` around a password there, and around who has one.
+const PASSWORDS: [&[u8]; 5] = [
+    b"server>",
+    b"password",
+    b"passphrase",
+    b"privateKey",
+    b"httpHeaders",
 ];
 /// Its size if nobody has put much into it.
 const OF_MAVEN_BYTES: u64 = 64 * 1024;
@@ -119,6 +119,32 @@ pub(crate) const DEVICES: [&str; 5] = [
 /// Settings up to this size are copied: cheaper than a mount, and a mount costs at the end too.
 const COPIED_BYTES: u64 = 16 * 1024;
 
+/// Looks at what lies in one folder, cheaply if that is where it says it is.
+pub(crate) struct Lookup<'a> {
+    host: &'a dyn Host,
+    folder: &'a Path,
+    is_link: bool,
+}
+
+impl<'a> Lookup<'a> {
+    /// A folder right below the root, or the root.
+    pub(crate) fn new(host: &'a dyn Host, folder: &'a Path) -> Self {
+        let is_link = folder != Path::new("/") && host.link(folder).is_some();
+        Self {
+            host,
+            folder,
+            is_link,
+        }
+    }
+
+    pub(crate) fn find(&self, path: &Path) -> rustix::io::Result<Found> {
+        match path.parent() == Some(self.folder) && !self.is_link {
+            true => self.host.find_unlinked(path),
+            false => self.host.find(path),
+        }
+    }
+}
+
 /// One piece of the system view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -141,23 +167,25 @@ pub(crate) enum Check {
 
 /// The pieces of the system view that this host has.
 pub(crate) fn system_view(host: &dyn Host, check: Check) -> Vec<Piece> {
+    let root = Lookup::new(host, Path::new("/"));
     let programs = PROGRAM_FOLDERS
         .iter()
-        .filter_map(|path| program_folder(host, Path::new(path)));
+        .filter_map(|path| program_folder(&root, Path::new(path)));
+    let etc = Lookup::new(host, Path::new("/etc"));
     let settings = settings(host)
         .into_iter()
-        .flat_map(|(path, kind)| setting(host, path, kind, check));
+        .flat_map(|(path, kind)| setting(&etc, path, kind, check));
     programs.chain(settings).collect()
 }
 
-fn program_folder(host: &dyn Host, path: &Path) -> Option<Piece> {
-    if let Some(target) = host.link(path) {
+fn program_folder(root: &Lookup, path: &Path) -> Option<Piece> {
+    if let Some(target) = root.host.link(path) {
         return Some(Piece::Symlink {
             path: path.into(),
             target,
         });
     }
-    let found = host
+    let found = root
         .find(path)
         .ok()
         .filter(|found| found.kind == Kind::Folder)?;
@@ -225,7 +253,8 @@ fn is_version_of(name: &str, runtime: &str) -> bool {
 }
 
 /// The pieces that a setting comes to: those of them that everybody on the host may read.
-fn setting(host: &dyn Host, path: PathBuf, kind: EntryKind, check: Check) -> Vec<Piece> {
+fn setting(etc: &Lookup, path: PathBuf, kind: EntryKind, check: Check) -> Vec<Piece> {
+    let host = etc.host;
     if kind == EntryKind::Link
         && let Some(target) = host.link(&path)
     {
@@ -244,7 +273,7 @@ fn setting(host: &dyn Host, path: PathBuf, kind: EntryKind, check: Check) -> Vec
         Kind::Folder => found.mode & 0o5 == 0o5,
         Kind::Device | Kind::Socket | Kind::Fifo => false,
     };
-    let Some(found) = host.find(&path).ok().filter(is_shown) else {
+    let Some(found) = etc.find(&path).ok().filter(is_shown) else {
         return Vec::new();
     };
     let is_looked_into = check == Check::Contents && path != Path::new(LINKS_ALONE);
@@ -253,7 +282,7 @@ fn setting(host: &dyn Host, path: PathBuf, kind: EntryKind, check: Check) -> Vec
             && (!is_looked_into || host.is_open_to_all(&found.canonical))
     };
     match found.kind == Kind::Folder && !is_open() {
-        true => in_pieces(host, &path),
+        true => in_pieces(etc, &path),
         false => vec![Piece::Mount { path, found }],
     }
 }
@@ -264,26 +293,28 @@ fn has_passwords_of_maven(host: &dyn Host, folder: &Path) -> bool {
     settings.parent() == Some(folder)
         && host
             .content(settings, OF_MAVEN_BYTES)
-            .is_none_or(|content| {
-                let written = without_comments(&String::from_utf8_lossy(&content));
-                PASSWORDS.iter().any(|word| written.contains(word))
-            })
+            .is_none_or(|content| has_password(&content))
 }
 
-/// XML without its comments. One without an end stays.
-fn without_comments(text: &str) -> String {
-    let (mut kept, mut rest) = (String::new(), text);
-    while let Some((before, comment)) = rest.split_once("<!--")
-        && let Some((_, after)) = comment.split_once("-->")
-    {
-        kept.push_str(before);
-        rest = after;
+/// Whether XML has a password outside its comments. A comment without an end is none.
+fn has_password(mut rest: &[u8]) -> bool {
+    while let Some(at) = rest.iter().position(|byte| *byte == b'<') {
+        rest = &rest[at + 1..];
+        if PASSWORDS.iter().any(|word| rest.starts_with(word)) {
+            return true;
+        }
+        if let Some(comment) = rest.strip_prefix(b"!--")
+            && let Some(length) = comment.windows(3).position(|end| end == b"-->")
+        {
+            rest = &comment[length..];
+        }
     }
-    kept + rest
+    false
 }
 
 /// A folder that holds something not for everybody: all but that.
-fn in_pieces(host: &dyn Host, folder: &Path) -> Vec<Piece> {
+fn in_pieces(etc: &Lookup, folder: &Path) -> Vec<Piece> {
+    let host = etc.host;
     let entries = host.entries(folder).into_iter();
     let pieces = entries.flat_map(|Entry { name, kind }| {
         let path = folder.join(name);
@@ -292,7 +323,7 @@ fn in_pieces(host: &dyn Host, folder: &Path) -> Vec<Piece> {
         }
         match host.link(&path).filter(|_| kind == EntryKind::Link) {
             Some(target) => vec![Piece::Symlink { path, target }],
-            None => setting(host, path, kind, Check::Contents),
+            None => setting(etc, path, kind, Check::Contents),
         }
     });
     pieces.collect()

@@ -12,7 +12,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::{cell::Cell, time::Duration};
 
-/// A callback is slow from here on. The coarse clock goes on every 4 ms (`CONFIG_HZ`), and costs next to nothing.
+/// A callback is slow from here on: longer than the ticks of guests' time are apart, which it is measured by.
 const SLOW_MS: u64 = 10;
 
 /// What a filter may owe: a few slow callbacks, its start among them, are nobody's trouble.
@@ -24,7 +24,7 @@ pub(crate) struct Pace {
     /// Percent of the time by which the debt goes down.
     share: u32,
     debt_us: Cell<u64>,
-    /// When that was the debt, in ms of the monotonic clock.
+    /// When that was the debt, in ms as [`now_ms`] gives them.
     known_ms: Cell<u64>,
 }
 
@@ -107,18 +107,15 @@ impl Pace {
     }
 }
 
+/// Of the monotonic clock, as of the last tick: no look at a clock, which every callback would feel.
 fn now_ms() -> u64 {
-    ms(ClockId::MonotonicCoarse)
+    palisade_engine::guest::ticked_ns() / 1_000_000
 }
 
-/// Of a processor, by this thread. A system call, which every callback would feel.
+/// Of a processor, by this thread. A system call.
 fn used_ms() -> u64 {
-    ms(ClockId::ThreadCPUTime)
-}
-
-fn ms(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * 1000 + used.tv_nsec as u64 / 1_000_000
 }
 
 #[cfg(test)]

@@ -195,6 +195,7 @@ pub(crate) fn mount_program(
         identity: source.found.identity,
         owner,
         attributes: Attributes::RDONLY | Attributes::NOSUID | Attributes::NODEV,
+        is_own_place: false,
         target: inside.into(),
     };
     Ok([mount_point, mount])

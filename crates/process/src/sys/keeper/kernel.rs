@@ -111,6 +111,7 @@ mod number {
     pub(super) const LANDLOCK_CREATE_RULESET: usize = 444;
     pub(super) const LANDLOCK_ADD_RULE: usize = 445;
     pub(super) const LANDLOCK_RESTRICT_SELF: usize = 446;
+    pub(super) const OPEN_TREE_ATTR: usize = 467;
 }
 
 pub(crate) const AT_FDCWD: Fd = -100;
@@ -795,8 +796,25 @@ pub(crate) fn ioctl_number(fd: Fd, request: u32, argument: usize) -> Result<usiz
     unsafe { call!(number::IOCTL, fd, request, argument) }
 }
 
+const OPEN_TREE_CLONE_CLOEXEC: u32 = 0o2_000_001;
+
+/// [`open_tree`] and [`set_mount_attributes`] in one, of Linux 6.15.
+pub(crate) fn open_tree_with(fd: Fd, flags: u32, attributes: &MountAttr) -> Result<Fd> {
+    // SAFETY: the kernel reads 32 bytes, the size of `MountAttr`; the path is an empty literal.
+    unsafe {
+        call!(
+            number::OPEN_TREE_ATTR,
+            fd,
+            c!("").pointer(),
+            OPEN_TREE_CLONE_CLOEXEC | AT_EMPTY_PATH | flags,
+            &raw const *attributes,
+            size_of::<MountAttr>()
+        )
+        .map(|fd| fd as Fd)
+    }
+}
+
 pub(crate) fn open_tree(fd: Fd, flags: u32) -> Result<Fd> {
-    const OPEN_TREE_CLONE_CLOEXEC: u32 = 0o2_000_001;
     // SAFETY: the path is an empty literal.
     unsafe {
         call!(
@@ -811,18 +829,26 @@ pub(crate) fn open_tree(fd: Fd, flags: u32) -> Result<Fd> {
 
 /// Attaches the detached mount `mount` at the place `target`.
 pub(crate) fn move_mount(mount: Fd, target: Fd) -> Result<()> {
-    const F_EMPTY_PATH: usize = 0x04;
     const T_EMPTY_PATH: usize = 0x40;
-    let empty = c!("").pointer();
-    // SAFETY: both paths are an empty literal.
+    move_mount_to(mount, target, c!(""), T_EMPTY_PATH)
+}
+
+/// Attaches it at a path below a folder. Its last part may not be a link.
+pub(crate) fn move_mount_below(mount: Fd, folder: Fd, path: CStr) -> Result<()> {
+    move_mount_to(mount, folder, path, 0)
+}
+
+fn move_mount_to(mount: Fd, folder: Fd, path: CStr, flags: usize) -> Result<()> {
+    const F_EMPTY_PATH: usize = 0x04;
+    // SAFETY: both paths end with a NUL and are borrowed for the call.
     unsafe {
         call!(
             number::MOVE_MOUNT,
             mount,
-            empty,
-            target,
-            empty,
-            F_EMPTY_PATH | T_EMPTY_PATH
+            c!("").pointer(),
+            folder,
+            path.pointer(),
+            F_EMPTY_PATH | flags
         )
         .map(drop)
     }

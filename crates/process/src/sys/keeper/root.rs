@@ -136,15 +136,40 @@ pub(crate) fn bind(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(), 
     );
     let inode = reader.u64().during(Step::DecodeLaunch, item)?;
     let attributes = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
+    let is_own_place = reader.u32().during(Step::DecodeLaunch, item)? != 0;
     let target = reader.text().during(Step::DecodeLaunch, item)?;
     let file = kernel::open_resolved(kernel::AT_FDCWD, source, kernel::O_PATH, RESOLVE_HOST)
         .during(Step::OpenSource, item)?;
     if !is_file(file, device, inode).during(Step::OpenSource, item)? {
         return Err(Errno::ACCESS).during(Step::SourceChanged, item);
     }
-    let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
+    let mount = clone_mount(file, (attributes, 0), item)?;
     kernel::close(file);
-    place(setup, mount, attributes, target, item)
+    if is_own_place {
+        kernel::move_mount_below(mount, root_of(setup, item)?, relative(target))
+            .during(Step::AttachMount, item)?;
+    } else {
+        put(setup, mount, target, item)?;
+    }
+    kernel::close(mount);
+    Ok(())
+}
+
+/// A mount of its own of an open file or folder, with these attributes set and those cleared.
+fn clone_mount(file: Fd, (set, clear): (u64, u64), item: u32) -> Result<Fd, Failure> {
+    let wanted = MountAttr {
+        attr_set: set,
+        attr_clr: clear,
+        propagation: kernel::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    let flags = kernel::AT_RECURSIVE;
+    if let Ok(mount) = kernel::open_tree_with(file, flags, &wanted) {
+        return Ok(mount);
+    }
+    let mount = kernel::open_tree(file, flags).during(Step::CloneMount, item)?;
+    kernel::set_mount_attributes(mount, flags, &wanted).during(Step::SetMountAttributes, item)?;
+    Ok(mount)
 }
 
 /// Whether this is the file that the message means.
@@ -163,26 +188,6 @@ pub(crate) fn attach(reader: &mut Reader, setup: &Setup, item: u32) -> Result<()
         .ok_or(Errno::INVAL)
         .during(Step::DecodeLaunch, item)?;
     put(setup, mount, target, item)
-}
-
-fn place(
-    setup: &Setup,
-    mount: Fd,
-    attributes: u64,
-    target: CStr,
-    item: u32,
-) -> Result<(), Failure> {
-    let wanted = MountAttr {
-        attr_set: attributes,
-        attr_clr: 0,
-        propagation: kernel::MS_PRIVATE,
-        userns_fd: 0,
-    };
-    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted)
-        .during(Step::SetMountAttributes, item)?;
-    put(setup, mount, target, item)?;
-    kernel::close(mount);
-    Ok(())
 }
 
 fn put(setup: &Setup, mount: Fd, target: CStr, item: u32) -> Result<(), Failure> {
@@ -204,15 +209,7 @@ pub(crate) fn remount(reader: &mut Reader, setup: &Setup, item: u32) -> Result<(
     let clear = u64::from(reader.u32().during(Step::DecodeLaunch, item)?);
     let target = reader.text().during(Step::DecodeLaunch, item)?;
     let file = open_target(setup, target, item)?;
-    let mount = kernel::open_tree(file, kernel::AT_RECURSIVE).during(Step::CloneMount, item)?;
-    let wanted = MountAttr {
-        attr_set: set,
-        attr_clr: clear,
-        propagation: kernel::MS_PRIVATE,
-        userns_fd: 0,
-    };
-    kernel::set_mount_attributes(mount, kernel::AT_RECURSIVE, &wanted)
-        .during(Step::SetMountAttributes, item)?;
+    let mount = clone_mount(file, (set, clear), item)?;
     kernel::move_mount(mount, file).during(Step::AttachMount, item)?;
     kernel::close(mount);
     kernel::close(file);
