@@ -99,11 +99,19 @@ pub(crate) fn encode_pairs(masks: impl Iterator<Item = u32>) -> Vec<u8> {
     writer.bytes
 }
 
-/// Encodes what the guest's process does to itself: Landlock, seccomp, limits.
-pub(crate) fn encode_confinement(plan: &Plan, seccomp: &[u8], files: StreamFiles) -> Vec<u8> {
+/// Encodes what the guest's process does to itself: Landlock, seccomp, limits. Without a file system of its own
+/// it may have a temporary folder of the host's.
+pub(crate) fn encode_confinement(
+    plan: &Plan,
+    seccomp: &[u8],
+    files: StreamFiles,
+    temporary: Option<&Path>,
+) -> Vec<u8> {
     let mut writer = Writer::default();
     match &plan.landlock {
-        Some(landlock) if plan.tier == Tier::Bare => write_landlock(&mut writer, landlock),
+        Some(landlock) if plan.tier == Tier::Bare => {
+            write_landlock(&mut writer, &landlock.clone().with_temporary(temporary));
+        }
         Some(landlock) => write_landlock(&mut writer, &landlock.clone().with_streams(files)),
         None => {}
     }

@@ -7,6 +7,7 @@ mod mounts;
 mod placeholder;
 mod prelude;
 mod streams;
+mod temporary;
 
 pub use error::LaunchError;
 pub(crate) use streams::{Followed, NAMES, Reopened};
@@ -311,14 +312,17 @@ impl Launcher {
                 counter,
                 streams.terminal.as_ref(),
             ));
-            body.extend(encode::encode_confinement(plan, &seccomp, files));
+            body.extend(encode::encode_confinement(
+                plan,
+                &seccomp,
+                files,
+                held.temporary(),
+            ));
         }
         let (count, others) = (listeners.count(), listeners.others().len());
         body.extend(encode::encode_passed(listeners_from, count, others));
-        let mut variables = network
-            .iter()
-            .flat_map(|network| network.environment())
-            .collect();
+        let mut variables = held.variables();
+        variables.extend(network.iter().flat_map(|network| network.environment()));
         // The last, as its receiver expects.
         listeners.add_variables(&mut variables);
         body.extend(encode::encode_program(plan, &variables));

@@ -156,6 +156,9 @@ pub struct Plan {
     /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_for_git: Vec<PathBuf>,
+    /// Where on the host a temporary folder is made for the guest, and removed with what it left there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temporary: Option<PathBuf>,
     /// Paths of grants that may be missing, and are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<PathBuf>,
@@ -390,6 +393,10 @@ pub fn make_plan(
             Tier::Bare => Vec::new(),
             _ => layout.guards().map(Path::to_path_buf).collect(),
         },
+        temporary: match machine.tier {
+            Tier::Bare => temporary(policy, &layout, host),
+            _ => None,
+        },
         absent: layout.absent().to_vec(),
         writable_home: writable_home(policy, surroundings, &layout),
         guarded,
@@ -408,6 +415,16 @@ pub fn make_plan(
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
+}
+
+/// Where a guest that sees the host's file system gets a temporary folder, unless the policy says where it has one,
+/// or how much it may hold: nothing bounds a folder of the host's.
+fn temporary(policy: &Policy, layout: &Layout, host: &dyn Host) -> Option<PathBuf> {
+    let folder = Path::new("/tmp");
+    let is_said = policy.grants.env.iter().any(|grant| grant.name == "TMPDIR");
+    let found = host.find(folder).ok()?;
+    let is_needed = !is_said && policy.limits.tmp_size_bytes.is_none() && layout.is_private(folder);
+    (is_needed && found.kind == crate::host::Kind::Folder).then_some(found.canonical)
 }
 
 /// Refuses grants by which the guest could change what is read or executed outside the wall while it runs, and those

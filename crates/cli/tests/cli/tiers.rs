@@ -12,6 +12,9 @@ cases![
     without_namespaces_processor_time_is_of_each_process,
     without_namespaces_nothing_is_left_running,
     without_namespaces_some_grants_are_refused,
+    without_namespaces_there_is_a_temporary_folder,
+    without_namespaces_what_is_temporary_does_not_run,
+    without_namespaces_a_policy_says_what_is_temporary,
     a_limit_that_cannot_be_held_is_refused,
     a_palisade_inside_without_namespaces,
 ];
@@ -104,6 +107,44 @@ fn without_namespaces_metadata_stays_as_it_is(stage: &Stage) {
     run_without_namespaces(stage, &flags, script).run().is(0);
     assert_eq!(about(), before);
     assert!(stage.exists("out/new"));
+}
+
+/// It is the guest's alone, and goes with all that is in it.
+fn without_namespaces_there_is_a_temporary_folder(stage: &Stage) {
+    let script = "[ \"$HOME\" = \"$TMPDIR\" ] && mkdir -p $TMPDIR/a/b/c && f=$(mktemp -p $TMPDIR/a/b) && \
+                  ln -s /etc $TMPDIR/a/etc && mkdir -m 0 $TMPDIR/closed && echo kept > $f && cat $f && \
+                  stat -c %a $TMPDIR && echo $TMPDIR";
+    let outcome = run_without_namespaces(stage, &ACCEPTED, script).run();
+    let text = outcome.text();
+    let [kept, mode, folder] = text.lines().collect::<Vec<_>>()[..] else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!((kept, mode), ("kept", "700"));
+    assert!(Path::new(folder).starts_with("/tmp"), "{folder}");
+    assert!(!Path::new(folder).exists(), "{folder}");
+}
+
+fn without_namespaces_what_is_temporary_does_not_run(stage: &Stage) {
+    let script = "cp /bin/echo $TMPDIR/echo && $TMPDIR/echo ran";
+    let outcome = run_without_namespaces(stage, &ACCEPTED, script).run();
+    outcome.is(126);
+    assert_eq!(outcome.text(), "");
+}
+
+/// Nothing bounds a folder of the host's, and who names one has one.
+fn without_namespaces_a_policy_says_what_is_temporary(stage: &Stage) {
+    let script = "echo ${TMPDIR-none}";
+    let said = [
+        (&["--tmp-size", "1M"][..], "none\n"),
+        (&["--env", "TMPDIR=/elsewhere"], "/elsewhere\n"),
+        (&["--write", "/tmp"], "none\n"),
+    ];
+    for (flags, expected) in said {
+        let flags = [&ACCEPTED[..], flags].concat();
+        run_without_namespaces(stage, &flags, script)
+            .run()
+            .prints(expected);
+    }
 }
 
 fn without_namespaces_processor_time_is_of_each_process(stage: &Stage) {

@@ -90,6 +90,16 @@ pub enum LaunchError {
         "wall: the domain's init ended before the guest was started; it may have been killed from outside"
     )]
     InitGone,
+    #[error(
+        "host: cannot make a temporary folder for the guest in {}: {errno}; --env TMPDIR=PATH together with --write PATH \
+         gives it one of yours",
+        folder.display()
+    )]
+    MakeTemporary {
+        folder: PathBuf,
+        #[source]
+        errno: Errno,
+    },
     #[error("host: cannot keep {} from coming into being: {errno}; --protect needs to create an empty placeholder there", path.display())]
     HoldPath {
         path: PathBuf,

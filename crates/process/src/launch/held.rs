@@ -1,6 +1,10 @@
 //! What a domain holds on the host while it lives: placeholders and control groups.
 
-use super::{LaunchError, placeholder::Placeholders};
+use super::{
+    LaunchError,
+    placeholder::Placeholders,
+    temporary::{self, Temporary},
+};
 use crate::{
     cgroup::{self, Controller, CpuCounter, Leaf, LeafName, Owner, Usage},
     confine::{Kept, Target, Use},
@@ -9,7 +13,7 @@ use crate::{
     seccomp, wire,
 };
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -25,6 +29,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     placeholders: Placeholders,
+    temporary: Option<Temporary>,
     leaf: Option<Leaf>,
     /// What the leaf is called; there whenever something is held.
     name: Option<LeafName>,
@@ -34,7 +39,7 @@ pub(crate) struct Held {
 
 /// Whether the plan needs anything on the host.
 pub(super) fn is_needed(plan: &Plan) -> bool {
-    !plan.placeholders.is_empty() || !plan.cgroup.placements.is_empty()
+    !plan.placeholders.is_empty() || !plan.cgroup.placements.is_empty() || plan.temporary.is_some()
 }
 
 /// Where control groups are delegated (version 2), palisade must be the only process of its group
@@ -58,6 +63,7 @@ impl Held {
             .next_name();
         let mut held = Self::default();
         held.placeholders = Placeholders::open(&plan.placeholders)?;
+        held.temporary = plan.temporary.as_deref().map(Temporary::make).transpose()?;
         if let Some(keeper) = keeper {
             held.remind(plan, &name, keeper)?;
         }
@@ -91,7 +97,13 @@ impl Held {
             let name: &OsStr = name.as_ref();
             (wire::CLEAN_RMDIR, parent.as_fd(), name)
         });
-        let all: Vec<_> = self.placeholders.to_clean().chain(leaves).collect();
+        // The keeper removes it if the guest left nothing there.
+        let temporary = self.temporary.iter().map(|temporary| {
+            let (around, name) = temporary.place();
+            (wire::CLEAN_RMDIR, around, OsStr::new(name))
+        });
+        let placeholders = self.placeholders.to_clean();
+        let all: Vec<_> = placeholders.chain(leaves).chain(temporary).collect();
         for part in all.chunks(wire::MAX_FDS) {
             let folders: Vec<_> = part.iter().map(|(_, folder, _)| *folder).collect();
             keeper.remember(list, &folders, &names_of(part))?;
@@ -133,6 +145,17 @@ impl Held {
         Ok(part.transpose()?.unwrap_or_default())
     }
 
+    /// The guest's temporary folder, where it needs one of the host's.
+    pub(super) fn temporary(&self) -> Option<&Path> {
+        self.temporary.as_ref().map(Temporary::path)
+    }
+
+    /// Variables that lead to it.
+    pub(super) fn variables(&self) -> Vec<OsString> {
+        let variables = self.temporary().map(temporary::variables);
+        variables.into_iter().flatten().collect()
+    }
+
     /// Where a group counts the domain's processor time, for init to look.
     pub(super) fn cpu_counter(&self) -> Result<Option<CpuCounter>, LaunchError> {
         let counter = self.leaf.as_ref().map(Leaf::open_cpu_counter).transpose()?;
@@ -165,8 +188,16 @@ impl Held {
             // Whether somebody filled it is looked for before.
             [Use::Read, Use::Remove].map(|uses| (Target::Open(folder), uses))
         });
+        let temporary = self.temporary.iter().flat_map(|temporary| {
+            let (around, _) = temporary.place();
+            [
+                (Target::Open(around), Use::Remove),
+                (Target::Open(temporary.folder()), Use::Read),
+            ]
+        });
+        let files = reads.chain(removes).chain(folders).chain(temporary);
         Kept {
-            files: reads.chain(removes).chain(folders).collect(),
+            files: files.collect(),
             connects: false,
             calls: seccomp::supervisor(),
         }
@@ -180,6 +211,10 @@ impl Held {
     /// Removes all of it. The domain must be gone.
     pub(crate) fn remove(&mut self) {
         self.placeholders.remove();
+        if let Some(temporary) = self.temporary.take() {
+            // What cannot be removed is in the guest's own folder, where everybody's temporary files are.
+            let _ = temporary.remove();
+        }
         if let Some(leaf) = self.leaf.take() {
             // A group that stays busy is swept by a later launch; there is nobody to tell.
             let _ = leaf.remove();

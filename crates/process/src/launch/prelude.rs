@@ -42,7 +42,7 @@ impl Prelude {
             && plan.cgroup.placements.is_empty()
             && files == StreamFiles::default();
         if has_guest {
-            bytes.extend(encode_confinement(plan, seccomp, files));
+            bytes.extend(encode_confinement(plan, seccomp, files, None));
             bytes.extend(encode_guest_ahead());
         }
         if bytes.len() > Self::MOST_BYTES {

@@ -45,6 +45,13 @@ impl fmt::Display for Plan {
                 format_args!("absent    {path} is not there: nothing is granted"),
             )?;
         }
+        if let Some(folder) = &self.temporary {
+            let folder = folder.display();
+            write_line(
+                formatter,
+                format_args!("temporary a folder in {folder}, removed at the end"),
+            )?;
+        }
         if !self.kept_for_git.is_empty() {
             let paths = self.kept_for_git.iter().map(|path| path.to_string_lossy());
             let paths: Vec<_> = paths.collect();

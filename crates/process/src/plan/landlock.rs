@@ -190,6 +190,16 @@ impl Landlock {
         });
         self
     }
+
+    /// The same with a folder in which the guest may do what it may in one granted for writing.
+    #[must_use]
+    pub fn with_temporary(mut self, folder: Option<&Path>) -> Self {
+        self.rules.extend(folder.map(|folder| LandlockRule {
+            path: folder.into(),
+            rights: WRITE,
+        }));
+        self
+    }
 }
 
 fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
