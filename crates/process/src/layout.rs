@@ -943,13 +943,13 @@ impl Layout {
     ) -> Result<(), PlanError> {
         match self.host_path(guest) {
             Some(on_host) => {
-                host.find(&on_host).map_err(|errno| match errno {
-                    Errno::NOENT => PlanError::NothingToExecute {
-                        guest: guest.into(),
-                        host: on_host.clone(),
-                    },
-                    errno => PlanError::missing(&on_host, errno),
-                })?;
+                match host.find(&on_host) {
+                    Ok(_) => {}
+                    Err(Errno::NOENT) if self.is_inside(guest, true) => {
+                        arrangement.make_on_host(host, guest, on_host)?;
+                    }
+                    Err(errno) => return Err(nothing_to_execute(guest, on_host, errno)),
+                }
                 self.pin_parents(arrangement, guest);
             }
             None => arrangement.make_folder(guest, 0o1777),
@@ -974,6 +974,29 @@ impl Arrangement {
         self.guarded.push(path.into());
     }
 
+    /// A folder of the guest's that is to be there from the beginning.
+    fn make_on_host(
+        &mut self,
+        host: &dyn Host,
+        guest: &Path,
+        on_host: PathBuf,
+    ) -> Result<(), PlanError> {
+        let parent = on_host.parent().unwrap_or(&on_host);
+        match host.find(parent) {
+            Ok(found) if found.kind == Kind::Folder && found.canonical == parent => {
+                self.placeholders.push(Placeholder {
+                    parent: found.identity,
+                    path: on_host,
+                    folder: true,
+                    to_fill: true,
+                });
+                Ok(())
+            }
+            Ok(_) => Err(nothing_to_execute(guest, on_host, Errno::NOENT)),
+            Err(errno) => Err(nothing_to_execute(guest, on_host, errno)),
+        }
+    }
+
     /// A placeholder keeps what does not exist from coming into being.
     fn hold(
         &mut self,
@@ -990,6 +1013,7 @@ impl Arrangement {
             parent: found.identity,
             path: on_host,
             folder,
+            to_fill: false,
         });
         self.protect(path);
         Ok(())
@@ -1056,6 +1080,16 @@ impl Arrangement {
             mode: 0o444,
             content: Arc::default(),
         });
+    }
+}
+
+fn nothing_to_execute(guest: &Path, host: PathBuf, errno: Errno) -> PlanError {
+    match errno {
+        Errno::NOENT => PlanError::NothingToExecute {
+            guest: guest.into(),
+            host,
+        },
+        errno => PlanError::missing(&host, errno),
     }
 }
 

@@ -288,6 +288,9 @@ pub struct Placeholder {
     pub parent: Identity,
     /// A folder rather than a file.
     pub folder: bool,
+    /// It is for the guest to fill, and stays if that is done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub to_fill: bool,
 }
 
 /// One resource limit of setrlimit(2).

@@ -41,6 +41,7 @@ cases![
     private_tmp_is_private,
     written_programs_do_not_run,
     granted_exec,
+    granted_exec_of_a_folder_to_come,
     memory_files_do_not_run,
     setuid_cannot_be_made,
     special_files,
@@ -853,6 +854,27 @@ fn written_programs_do_not_run(stage: &Stage) {
     let as_interpreter =
         "cp /bin/cat /tmp/cat; printf '#!/tmp/cat\\n' > /tmp/s; chmod +x /tmp/s; exec /tmp/s";
     assert_ne!(stage.script(&[], as_interpreter).run().code(), 0);
+}
+
+/// It is made, and stays if it was filled.
+fn granted_exec_of_a_folder_to_come(stage: &Stage) {
+    stage.make_folder("work");
+    let flags = ["--write", "work", "--exec", "work/bin"];
+    stage.script(&flags, "[ -d work/bin ]").run().is(0);
+    assert!(!stage.exists("work/bin"));
+    let run = "cp /bin/echo work/bin/echo && exec work/bin/echo ran";
+    stage.script(&flags, run).run().prints("ran\n");
+    assert!(stage.exists("work/bin/echo"));
+    // Not what a link leads to, and no more than one.
+    stage.make_folder("elsewhere");
+    std::os::unix::fs::symlink(stage.path("elsewhere"), stage.path("work/link")).unwrap();
+    for missing in ["work/link/new", "work/new/bin"] {
+        stage
+            .script(&["--write", "work", "--exec", missing], "true")
+            .run()
+            .refuses(&["--exec", "mkdir -p"]);
+    }
+    assert!(!stage.exists("elsewhere/new") && !stage.exists("work/new"));
 }
 
 fn granted_exec(stage: &Stage) {

@@ -9,6 +9,9 @@
 //! take it from under each other: removing the file under a mount point would remove the mount. Others can
 //! lock it too, so nobody waits for a lock without an end.
 //!
+//! So are folders that are executable in a folder that is written to: they have to be there before a mount can make
+//! them so. Such a one is an ordinary folder of the starter's, and stays if the guest filled it.
+//!
 //! Whose supervisor and keeper are killed at one time leaves placeholders behind. Their mode says what they
 //! are: the next domain that protects the same path holds them, and removes them when it ends.
 
@@ -48,6 +51,7 @@ struct Place {
     name: OsString,
     path: PathBuf,
     is_folder: bool,
+    is_to_fill: bool,
 }
 
 impl Placeholders {
@@ -63,9 +67,10 @@ impl Placeholders {
     /// For whoever shall remove what this process cannot: the kind, the folder, the name.
     pub(super) fn to_clean(&self) -> impl Iterator<Item = (u8, BorrowedFd<'_>, &OsStr)> {
         self.places.iter().map(|place| {
-            let kind = match place.is_folder {
-                true => wire::CLEAN_PLACEHOLDER_FOLDER,
-                false => wire::CLEAN_PLACEHOLDER,
+            let kind = match (place.is_folder, place.is_to_fill) {
+                (true, true) => wire::CLEAN_RMDIR,
+                (true, false) => wire::CLEAN_PLACEHOLDER_FOLDER,
+                (false, _) => wire::CLEAN_PLACEHOLDER,
             };
             (kind, place.folder.as_fd(), place.name.as_os_str())
         })
@@ -96,6 +101,7 @@ impl Place {
             name: path.file_name().unwrap_or_default().into(),
             path: path.clone(),
             is_folder: placeholder.folder,
+            is_to_fill: placeholder.to_fill,
         })
     }
 
@@ -134,7 +140,10 @@ impl Place {
     /// Makes it, unless something is there; says which.
     fn create(&self) -> rustix::io::Result<bool> {
         let created = if self.is_folder {
-            let mode = Mode::from(PLACEHOLDER_FOLDER_MODE);
+            let mode = match self.is_to_fill {
+                true => Mode::RWXU | Mode::RWXG | Mode::RWXO,
+                false => Mode::from(PLACEHOLDER_FOLDER_MODE),
+            };
             rustix::fs::mkdirat(&self.folder, &self.name, mode)
         } else {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -161,6 +170,8 @@ impl Place {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let mode = stat.st_mode & 0o7777;
         match self.is_folder {
+            // Another launcher made it meanwhile, for the same.
+            true if self.is_to_fill => kind.is_dir(),
             true => kind.is_dir() && mode == PLACEHOLDER_FOLDER_MODE,
             false => kind.is_file() && mode == PLACEHOLDER_FILE_MODE && stat.st_size == 0,
         }

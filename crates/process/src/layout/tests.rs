@@ -179,7 +179,8 @@ fn protected_paths_pin_their_parents() {
         [Placeholder {
             path: "/home/ada/work/a/x".into(),
             parent: identity_of("/home/ada/work/a"),
-            folder: false
+            folder: false,
+            to_fill: false
         }]
     );
 }
@@ -192,7 +193,8 @@ fn the_first_missing_part_is_held() {
         [Placeholder {
             path: "/home/ada/work/a/new".into(),
             parent: identity_of("/home/ada/work/a"),
-            folder: true
+            folder: true,
+            to_fill: false
         }]
     );
     assert_eq!(
@@ -284,7 +286,8 @@ fn two_protected_paths_below_one_missing_folder() {
         [Placeholder {
             path: "/home/ada/work/.git".into(),
             parent: identity_of("/home/ada/work"),
-            folder: false
+            folder: false,
+            to_fill: false
         }]
     );
 }

@@ -17,14 +17,15 @@ impl fmt::Display for Plan {
         )?;
         write_line(formatter, format_args!("in        {}", self.cwd.display()))?;
         for placeholder in &self.placeholders {
+            let path = placeholder.path.display();
             let kind = if placeholder.folder { "folder" } else { "file" };
-            write_line(
-                formatter,
-                format_args!(
-                    "hold      {} on the host by an empty {kind}",
-                    placeholder.path.display()
-                ),
-            )?;
+            let line = match placeholder.to_fill {
+                true => {
+                    format!("make      the folder {path} on the host, which stays if it is filled")
+                }
+                false => format!("hold      {path} on the host by an empty {kind}"),
+            };
+            write_line(formatter, format_args!("{line}"))?;
         }
         for step in &self.steps {
             write_line(formatter, format_args!("{step}"))?;

@@ -692,6 +692,25 @@ fn a_folder_to_execute_in_that_is_not_there_is_advised_on() {
     );
 }
 
+#[test]
+fn a_folder_to_execute_in_is_made_where_the_guest_may_write() {
+    let made = |text: &str| {
+        let policy = policy(text);
+        let command = Command::new("x");
+        let plan = make_plan(&policy, &command, &user(), &surroundings(&[]), &home());
+        plan.map(|plan| plan.placeholders)
+    };
+    let placeholders = made("[grants]\nwrite = ['work:/w']\nexec = ['/w/target']").unwrap();
+    let [made_folder] = &placeholders[..] else {
+        panic!("{placeholders:?}");
+    };
+    assert_eq!(made_folder.path, Path::new("/home/ada/work/target"));
+    assert!(made_folder.folder && made_folder.to_fill);
+    let below_what_is_read =
+        "[grants]\nwrite = ['work:/w']\nread = ['work/a:/w/a']\nexec = ['/w/a/target']";
+    assert!(made(below_what_is_read).is_err());
+}
+
 fn profiled(host: &Table, environment: &[(&str, &str)], text: &str) -> Plan {
     let mut environment = environment.to_vec();
     environment.push(("HOME", HOME));
