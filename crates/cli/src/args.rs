@@ -78,7 +78,7 @@ pub(crate) enum Command {
     /// docs/serve.md explains it.
     #[command(after_help = help::SERVE_EXAMPLES)]
     Serve(ServeArgs),
-    /// Have a server read its configuration anew, and say whether it serves it
+    /// Reload a running server, and say whether it serves the new configuration
     ///
     /// Nothing is lost: requests under way are finished with the old configuration. What cannot be
     /// served leaves the old configuration serving, and is shown; the exit code is 1.

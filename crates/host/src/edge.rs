@@ -74,7 +74,7 @@ pub enum EdgeError {
     Thread(#[source] std::io::Error),
     #[error(transparent)]
     Confine(#[from] palisade_process::ConfineError),
-    #[error("a thread that serves has ended: the server must be started anew")]
+    #[error("a worker thread died; restart the server")]
     WorkerGone,
 }
 

@@ -81,7 +81,7 @@ fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCod
     }
     let files = files_of(&options.file, &file);
     server.loader()(file.config, files).map_err(ServeError::Load)?;
-    say(&format!("{shown}: everything in it can be served"));
+    say(&format!("{shown}: configuration is valid"));
     Ok(ExitCode::SUCCESS)
 }
 

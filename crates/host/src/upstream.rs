@@ -16,7 +16,7 @@
 //! says. One that took too long is never.
 //!
 //! **What a client gets** ([`UpstreamError::status`]): 502 when the server could not be reached, broke off or
-//! answered what is no HTTP; 504 when it took too long; 503 when there is nothing to ask yet; 501 for
+//! sent an invalid HTTP response; 504 when it took too long; 503 when there is nothing to ask yet; 501 for
 //! `CONNECT` and for upgrades of the connection (WebSocket), which are not passed through.
 
 mod client;
@@ -84,7 +84,7 @@ pub enum UpstreamError {
         server: Arc<str>,
         source: Option<hyper::Error>,
     },
-    #[error("host: {server} answered what is no HTTP: {source}")]
+    #[error("host: {server} sent an invalid HTTP response: {source}")]
     Malformed {
         server: Arc<str>,
         source: hyper::Error,

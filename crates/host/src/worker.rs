@@ -106,7 +106,7 @@ impl<S: Serve> Workers<S> {
     ///
     /// # Errors
     ///
-    /// If an address cannot be listened at, a certificate is of no use, or a thread cannot be started.
+    /// If it is impossible to listen on an address, a certificate is of no use, or a thread cannot be started.
     pub fn start(
         generation: Arc<S::Generation>,
         edge: &Edge,

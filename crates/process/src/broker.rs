@@ -409,7 +409,7 @@ impl Answers {
             Answer::Socket(socket, close_on_exec) => self.hand_over(call, &socket, close_on_exec),
             Answer::Later(wait) => self.pending.push(call, wait),
             // It fails only if nobody waits any more.
-            Answer::GoOn => drop(notify::go_on(listener, call.id)),
+            Answer::Continue => drop(notify::let_continue(listener, call.id)),
         }
     }
 

@@ -48,12 +48,12 @@ pub enum DomainError {
 }
 
 /// What a wall built on this one makes of a report.
-pub struct Epilogue(Box<MakeOfReport>);
+pub struct ReportHook(Box<MakeOfReport>);
 
 /// Of the report, and of when the domain was ordered, in ns of the monotonic clock.
 type MakeOfReport = dyn FnOnce(Report, u64) -> Result<Report, DomainError> + Send + Sync;
 
-impl Epilogue {
+impl ReportHook {
     /// Calls `make` with the report, and with when the domain was ordered, in ns of the monotonic clock.
     pub fn new(
         make: impl FnOnce(Report, u64) -> Result<Report, DomainError> + Send + Sync + 'static,
@@ -62,9 +62,9 @@ impl Epilogue {
     }
 }
 
-impl fmt::Debug for Epilogue {
+impl fmt::Debug for ReportHook {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Epilogue")
+        formatter.write_str("ReportHook")
     }
 }
 
@@ -73,7 +73,7 @@ impl fmt::Debug for Epilogue {
 pub enum Event {
     /// The guest was stopped by this signal and waits for SIGCONT.
     Stopped(i32),
-    /// The guest was continued, as asked by [`Domain::go_on`]. Stops told of since then have been taken
+    /// The guest was continued, as asked by [`Domain::resume`]. Stops told of since then have been taken
     /// back, and so is one by a key that reached its terminal earlier.
     Continued,
     /// The guest has ended; [`Domain::wait`] gives the report at once, or says why there is none.
@@ -120,7 +120,7 @@ pub struct Domain {
     relay: Option<Relay>,
     /// The relay that nobody waits for any more.
     left: Option<Relay>,
-    epilogue: Option<Epilogue>,
+    report_hook: Option<ReportHook>,
     /// Nobody needs the keeper after this domain.
     is_last: bool,
     gone: bool,
@@ -159,7 +159,7 @@ impl Domain {
             followed: None,
             relay: None,
             left: None,
-            epilogue: None,
+            report_hook: None,
             is_last: false,
             gone: false,
             patience_ends: None,
@@ -209,10 +209,10 @@ impl Domain {
         self
     }
 
-    /// The same domain, whose report will pass through `epilogue`.
+    /// The same domain, whose report will pass through `hook`.
     #[must_use]
-    pub fn with_epilogue(mut self, epilogue: Epilogue) -> Self {
-        self.epilogue = Some(epilogue);
+    pub fn with_report_hook(mut self, hook: ReportHook) -> Self {
+        self.report_hook = Some(hook);
         self
     }
 
@@ -284,7 +284,7 @@ impl Domain {
     /// # Errors
     ///
     /// When the domain has ended.
-    pub fn go_on(&self, place: Place) -> Result<(), DomainError> {
+    pub fn resume(&self, place: Place) -> Result<(), DomainError> {
         self.send(wire::DOMAIN_CONTINUE, place as u64)
     }
 
@@ -453,8 +453,8 @@ impl Domain {
             None if self.ran_out_of_memory() => self.report(&killed_words()),
             None => return Err(DomainError::InitGone),
         };
-        match self.epilogue.take() {
-            Some(Epilogue(make)) => make(report, self.start.ordered_ns),
+        match self.report_hook.take() {
+            Some(ReportHook(make)) => make(report, self.start.ordered_ns),
             None => Ok(report),
         }
     }

@@ -18,8 +18,8 @@
 //! It does not stop side channels of the processor, nor a bug of the kernel that is reachable by
 //! the calls it allows. `docs/walls/process.md` tells the whole story.
 //!
-//! The crates `landlock`, `seccompiler` and `caps` are not used: the calls are made by [`keeper`'s
-//! keeper's program, which has neither `std` nor an allocator.
+//! The crates `landlock`, `seccompiler` and `caps` are not used: the calls are made by the keeper's
+//! program, which has neither `std` nor an allocator.
 //!
 //! # The keeper
 //!
@@ -57,7 +57,7 @@ mod wire;
 #[doc(hidden)]
 pub use broker::boundary;
 pub use confine::{ConfineError, Confinement};
-pub use domain::{Domain, DomainError, Epilogue, Event, Place};
+pub use domain::{Domain, DomainError, Event, Place, ReportHook};
 pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, Mount, ThisHost};
 pub use inside::{InnerNetwork, InnerSocket};
 pub use keeper::KeeperError;

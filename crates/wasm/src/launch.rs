@@ -10,7 +10,7 @@ use crate::{
     status::{self, Status},
 };
 use palisade_policy::visible;
-use palisade_process::{Domain, DomainError, Epilogue, LaunchError, Launcher, Machine, Streams};
+use palisade_process::{Domain, DomainError, LaunchError, Launcher, Machine, ReportHook, Streams};
 use palisade_wall::{Exit, Phase, Report};
 use rustix::{io::Errno, pipe::PipeFlags};
 use std::{
@@ -156,7 +156,7 @@ impl Plan {
         let domain = launcher.launch(&self.worker, &streams)?;
         let program = self.worker.command.first().cloned().unwrap_or_default();
         Ok(
-            domain.with_epilogue(Epilogue::new(move |report, ordered_ns| {
+            domain.with_report_hook(ReportHook::new(move |report, ordered_ns| {
                 let told = status::read(&read_status(status));
                 complete(report, &program, ordered_ns, told)
             })),

@@ -34,7 +34,7 @@ fn programs(parts: &Parts) -> impl Iterator<Item = (&Range<usize>, &Program)> {
         })
 }
 
-/// Whether both can't be listened at.
+/// Whether it is impossible to listen on both.
 fn clash(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (Address::Internet(one), Address::Internet(other)) => internet_clash(*one, *other),

@@ -78,7 +78,7 @@ pub enum ConfigProblem {
     /// The file itself can't be read.
     #[error("the file cannot be read: {0}")]
     File(String),
-    /// Not TOML, or a key that is there twice.
+    /// Not TOML, or a key that is defined twice.
     #[error("this is not valid TOML: {0}")]
     Syntax(String),
     /// A key that means nothing at this place.
@@ -137,7 +137,7 @@ pub enum ConfigProblem {
         known: Vec<String>,
     },
     /// The same twice, where there can be one.
-    #[error("{what} is there twice")]
+    #[error("{what} is defined twice")]
     Twice {
         /// What.
         what: String,

@@ -1,4 +1,4 @@
-//! The addresses that are listened at, and how they become those of another configuration.
+//! The addresses that are listened on, and how they become those of another configuration.
 
 use super::{
     Certificate, Edge, EdgeError, ListenError, Listening, TlsError, accept::Door, tls::Secured,
@@ -6,7 +6,7 @@ use super::{
 use crate::config::{Address, Listener, Tls};
 use std::sync::Arc;
 
-/// The addresses that are listened at, in the configuration's order.
+/// The addresses that are listened on, in the configuration's order.
 #[derive(Default)]
 pub(crate) struct Doors(Vec<OpenDoor>);
 
@@ -18,7 +18,7 @@ pub(crate) struct DoorChanges {
     pub(crate) gone: Vec<Address>,
 }
 
-/// An address that is listened at, as this thread knows it.
+/// An address that is listened on, as this thread knows it.
 struct OpenDoor {
     /// As the configuration has it: port 0 stays 0.
     asked: Address,

@@ -28,15 +28,13 @@ const BACKLOG: i32 = 4096;
 /// Permissions of a Unix socket's file, where none are asked for: its owner's alone.
 const DEFAULT_MODE: u32 = 0o600;
 
-/// Why an address cannot be listened at.
+/// Why it is impossible to listen on an address.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum ListenError {
     #[error("{0} is in use by another program: end it, or take another address")]
     InUse(Name),
-    #[error(
-        "{address} cannot be listened at by this user: take a port from 1024 on, or start as root"
-    )]
+    #[error("permission denied to listen on {address}: use a port from 1024 up, or start as root")]
     Privileged { address: Name, source: Errno },
     #[error("cannot listen at {address}: take an address of this machine")]
     Listen { address: Name, source: Errno },
@@ -73,7 +71,7 @@ pub fn adopt_inherited() {
     inherited::adopt();
 }
 
-/// An address that is listened at. Dropping it removes the file of a Unix socket.
+/// An address that is listened on. Dropping it removes the file of a Unix socket.
 #[derive(Debug)]
 pub struct Listening {
     address: Address,

@@ -69,7 +69,7 @@ impl Listener {
         &self.address
     }
 
-    /// Whether it can still be listened at: a program may have shut its socket down for good.
+    /// Whether it still accepts connections: a program may have shut its socket down for good.
     pub(super) fn is_sound(&self) -> bool {
         still_listens(&self.socket)
     }

@@ -129,7 +129,7 @@ impl Door {
         }
     }
 
-    /// Whether it can still be listened at: a program may have shut its socket down for good.
+    /// Whether it still accepts connections: a program may have shut its socket down for good.
     pub(super) fn is_sound(&self) -> bool {
         self.inside.is_some() || lock(&self.listener).as_ref().is_some_and(still_listens)
     }

@@ -233,7 +233,7 @@ impl Guest {
             let _ = self.domain.signal(Signal::TERM.as_raw());
         }
         let _ = self.domain.signal(Signal::CONT.as_raw());
-        let _ = self.domain.go_on(palisade_process::Place::Same);
+        let _ = self.domain.resume(palisade_process::Place::Same);
     }
 
     /// Asks it to end, and ends it when it does not.

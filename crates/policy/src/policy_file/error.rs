@@ -69,7 +69,7 @@ impl fmt::Display for TomlError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TomlProblem {
-    /// Not TOML, or a key that is there twice.
+    /// Not TOML, or a key that is defined twice.
     #[error("the policy is not valid TOML: {0}")]
     Syntax(String),
     /// A key that means nothing at this place.

@@ -32,7 +32,7 @@ pub(super) enum Answer {
     /// It waits.
     Later(Wait),
     /// It goes on, as if nobody had been told: only what the filter would allow otherwise.
-    GoOn,
+    Continue,
 }
 
 impl From<Result<Answer, Errno>> for Answer {

@@ -25,7 +25,7 @@ impl Brokered<'_> {
     /// `execve(path, …)` and `execveat(folder, path, …)`: the path is looked at inside, for nothing here follows one.
     pub(super) fn execution(&self) -> Outcome {
         self.tell_of_execution();
-        Ok(Answer::GoOn)
+        Ok(Answer::Continue)
     }
 
     /// Nobody misses one that cannot be read, or for which init has no time.
@@ -94,10 +94,10 @@ impl Brokered<'_> {
     /// `sendto` with an address, where the network is empty.
     pub(super) fn observe_datagram(&self) -> Outcome {
         let Ok(message) = self.copy_arguments() else {
-            return Ok(Answer::GoOn);
+            return Ok(Answer::Continue);
         };
         let Some(Address::Internet(to)) = message.name else {
-            return Ok(Answer::GoOn);
+            return Ok(Answer::Continue);
         };
         match Asked::read(&message.data).filter(|_| to.port() == NAME_SERVERS) {
             Some(asked) => self.tell_of_question(asked),
@@ -108,7 +108,7 @@ impl Brokered<'_> {
                     .for_each(|refusal| self.refuse(Transport::Udp, to, refusal));
             }
         }
-        Ok(Answer::GoOn)
+        Ok(Answer::Continue)
     }
 
     /// `sendmmsg(fd, messages, count, flags)`: the C library's questions for a name, of which the first has the name.
@@ -119,7 +119,7 @@ impl Brokered<'_> {
         {
             self.refuse_question(&socket, None, &question)?;
         }
-        Ok(Answer::GoOn)
+        Ok(Answer::Continue)
     }
 
     /// What may be one: a `struct msghdr` without an address, whose first part is short.

@@ -82,7 +82,7 @@ pub(crate) fn answer(
 }
 
 /// Lets the call go on: the kernel reads all it points to once more, and decides.
-pub(crate) fn go_on(listener: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
+pub(crate) fn let_continue(listener: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
     let response = Response {
         id,
         value: 0,

@@ -205,7 +205,7 @@ impl Relay<'_> {
         for signal in self.signals.pending() {
             match signal {
                 SIGWINCH => self.resize(),
-                SIGCONT => self.go_on(),
+                SIGCONT => self.resume(),
                 SIGTSTP => {
                     self.signal(SIGTSTP);
                     self.want_stop(Some(Stop::Palisade));
@@ -277,7 +277,7 @@ impl Relay<'_> {
     /// The guest, in the background, was stopped because it read or set its terminal.
     fn ask_for_terminal(&mut self, signal: i32) {
         if self.console.as_ref().is_some_and(Console::is_ours) {
-            self.go_on();
+            self.resume();
         } else if job::is_watched() {
             let signal = if signal == SIGTTIN {
                 Signal::TTIN
@@ -324,7 +324,7 @@ impl Relay<'_> {
     }
 
     /// Palisade was continued, in the foreground or in the background.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.stop_wanted = None;
         self.resize();
         let is_stopped = self.is_stopped;
@@ -344,7 +344,7 @@ impl Relay<'_> {
     /// taken back.
     fn continue_guest(&mut self, place: Place) {
         self.is_stopped = false;
-        if self.domain.go_on(place).is_ok() {
+        if self.domain.resume(place).is_ok() {
             self.awaited += 1;
         }
     }

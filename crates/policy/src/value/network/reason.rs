@@ -113,8 +113,8 @@ pub enum NetworkReason {
     /// Something else after a comma.
     #[error("{} is not an option of it", quote(.0))]
     UnknownOption(String),
-    /// An option that is there twice.
-    #[error("the option {} is there twice", quote(.0))]
+    /// An option that is given twice.
+    #[error("the option {} is given twice", quote(.0))]
     OptionTwice(String),
     /// A socket name without a file.
     #[error(

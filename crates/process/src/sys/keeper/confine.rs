@@ -73,7 +73,7 @@ fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel:
     match leaves_to {
         notifies::INIT => {
             let flags = kernel::NEW_LISTENER | kernel::WAIT_KILLABLE;
-            kernel::seccomp(program, flags).or_else(|_| let_go_on(program))
+            kernel::seccomp(program, flags).or_else(|_| let_continue(program))
         }
         notifies::SUPERVISOR => kernel::seccomp(program, kernel::NEW_LISTENER),
         _ => kernel::seccomp(program, 0),
@@ -81,7 +81,7 @@ fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel:
 }
 
 /// An older kernel, or one that has a listener already: of what somebody would only have looked at, nothing is looked at.
-fn let_go_on(program: &[u8]) -> kernel::Result<Option<kernel::Fd>> {
+fn let_continue(program: &[u8]) -> kernel::Result<Option<kernel::Fd>> {
     /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, and with `SECCOMP_RET_ALLOW`.
     const LOOK: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xc0, 0x7f];
     const ALLOW: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xff, 0x7f];

@@ -1012,7 +1012,7 @@ pub(crate) mod looked_at {
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
     /// It goes on, and the kernel decides.
-    GoOn,
+    Continue,
     /// It returns 0, and nothing was done.
     Done,
     /// It fails.
@@ -1039,7 +1039,7 @@ pub(crate) fn answer_notified(listener: Fd, id: u64, answer: Answer) {
     const SEND: u32 = 0xc018_2101;
     const CONTINUE: u64 = 1;
     let (error, flags) = match answer {
-        Answer::GoOn => (0, CONTINUE),
+        Answer::Continue => (0, CONTINUE),
         Answer::Done => (0, 0),
         Answer::Failed(errno) => (-(errno.0 as i32), 0),
     };

@@ -88,7 +88,7 @@ impl Observer {
             looked_at::SENDMMSG => return self.datagrams(running, call),
             _ => {}
         }
-        Answer::GoOn
+        Answer::Continue
     }
 
     fn execution(&mut self, running: &Running, thread: i32, folder: Fd, address: u64) {
@@ -132,7 +132,7 @@ impl Observer {
     fn connection(&mut self, running: &Running, call: &Notified) -> Answer {
         let [fd, address, length, ..] = call.arguments;
         let Some(to) = Internet::read(call.thread, address, length) else {
-            return Answer::GoOn;
+            return Answer::Continue;
         };
         const SOCK_DGRAM: u32 = 2;
         let name = Name::of(running, call.thread);
@@ -146,7 +146,7 @@ impl Observer {
             false => seen::STREAM,
         };
         self.list.add(kind, name.bytes(), to.bytes());
-        Answer::GoOn
+        Answer::Continue
     }
 
     /// `sendto(fd, data, length, flags, address, address length)`.
@@ -169,15 +169,15 @@ impl Observer {
         let mut header = [[0; 8]; 4];
         let mut part = [[0; 8]; 2];
         if !read_all(call.thread, call.arguments[1], header.as_flattened_mut()) {
-            return Answer::GoOn;
+            return Answer::Continue;
         }
         let [address, _, parts, count] = header.map(u64::from_ne_bytes);
         if address != 0 || count == 0 || !read_all(call.thread, parts, part.as_flattened_mut()) {
-            return Answer::GoOn;
+            return Answer::Continue;
         }
         let [data, length] = part.map(u64::from_ne_bytes);
         let Some(question) = Question::read(call.thread, data, length) else {
-            return Answer::GoOn;
+            return Answer::Continue;
         };
         let name = Name::of(running, call.thread);
         self.list
