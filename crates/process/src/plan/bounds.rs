@@ -62,7 +62,7 @@ pub(super) fn share(
     if share.need.is_empty() {
         return Ok(share);
     }
-    let survey = machine.cgroups().map_err(PlanError::Cgroups)?;
+    let survey = machine.cgroups().map_err(not_surveyed)?;
     if let Err(refusal) = cgroup::plan(&share.need, survey) {
         for unmet in &refusal.unmet {
             let is_asked_for = unmet.limit() != Limit::Processes || limits.processes.is_some();
@@ -151,6 +151,14 @@ impl Share {
 /// its namespaces, shall not run out for the starter's other programs.
 fn at_most_half(most: u64, of_starter: Option<u64>) -> u64 {
     of_starter.map_or(most, |all| most.min(all / 2))
+}
+
+/// Which groups there are is said in `/proc`.
+fn not_surveyed(error: std::io::Error) -> PlanError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => PlanError::NoProc,
+        _ => PlanError::Cgroups(error),
+    }
 }
 
 /// Limits of each process, setrlimit(2). `RLIMIT_DATA` counts memory that can be written and was
