@@ -10,7 +10,7 @@ mod enforcement;
 mod environment;
 mod error;
 mod landlock;
-mod profile;
+pub(crate) mod profile;
 mod program;
 
 pub use crate::reach::Relied;
@@ -18,6 +18,7 @@ pub use attributes::Attributes;
 pub use environment::Environment;
 pub use error::PlanError;
 pub use landlock::{Landlock, LandlockRule};
+pub use profile::ChromiumFlags;
 
 use crate::{
     cgroup,
@@ -162,6 +163,9 @@ pub struct Plan {
     /// The starter's home, where all of it is granted for writing and the policy does not say that this is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writable_home: Option<PathBuf>,
+    /// Whether Chromium is told to do without its own sandbox, where the policy asks for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chromium_flags: Option<ChromiumFlags>,
     #[serde(skip)]
     guarded: Vec<PathBuf>,
     #[serde(skip)]
@@ -327,8 +331,11 @@ pub fn make_plan(
     };
     let mut layout = Layout::resolve(policy, host, check)?;
     let (uid, gid) = inside_ids(machine);
+    let has_profile = policy.grants.profiles.contains(&Profile::Chromium);
+    let mut chromium_flags = has_profile.then_some(ChromiumFlags::NoPlace);
     if machine.tier != Tier::Bare {
         add_own_files(&mut layout, policy, &network, (uid, gid))?;
+        chromium_flags = profile::set_chromium_flags(&mut layout, policy, host);
     }
     let terminals =
         surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
@@ -392,6 +399,7 @@ pub fn make_plan(
         },
         absent: layout.absent().to_vec(),
         writable_home: writable_home(policy, surroundings, &layout),
+        chromium_flags,
         guarded,
         layout: Some(Arc::new(layout)),
     };

@@ -27,6 +27,7 @@ cases![
     names_are_quoted_for_the_shell,
     a_path_is_told_once,
     sockets_below_a_write_grant_in_tmp,
+    chromium_and_its_own_sandbox,
     script_that_is_not_granted,
     program_that_is_not_granted,
     absolute_path,
@@ -470,6 +471,28 @@ fn a_path_is_told_once(stage: &Stage) {
         .palisade(words.chain(names.iter().map(String::as_str)))
         .run();
     assert!((2..=5).contains(&notes(&outcome).len()), "{outcome:?}");
+}
+
+/// Not Chromium itself: what is advised depends on what is installed.
+fn chromium_and_its_own_sandbox(stage: &Stage) {
+    stage.write_program("chromium", "#!/bin/sh\nexit \"$1\"\n");
+    let run = |flags: &[&str], words: &[&str]| {
+        let words = [&["run", "--read", "."], flags, &["--", "./chromium"], words].concat();
+        stage.palisade(words).run()
+    };
+    let has_scripts = Path::new("/etc/chromium.d").is_dir();
+    let advice = match has_scripts {
+        true => ": --profile chromium",
+        false => ": tell it --no-sandbox",
+    };
+    let outcome = run(&[], &["1"]);
+    outcome.is(1);
+    assert!(notes(&outcome)[0].contains(advice), "{outcome:?}");
+    run(&["--no-system"], &["1"]).is(127);
+    run(&[], &["0"]).is_silent(0);
+    assert_eq!(notes(&run(&[], &["1", "--no-sandbox"])), [""; 0]);
+    let profiled = run(&["--profile", "chromium"], &["1"]);
+    assert_eq!(notes(&profiled).is_empty(), has_scripts, "{profiled:?}");
 }
 
 fn sockets_below_a_write_grant_in_tmp(stage: &Stage) {

@@ -13,7 +13,7 @@ use crate::{say, shell};
 use palisade_policy::visible;
 use palisade_process::{
     Host, LaunchError, ThisHost,
-    plan::{Plan, Surroundings},
+    plan::{ChromiumFlags, Plan, Surroundings},
 };
 use palisade_wall::Command;
 use palisade_wasm::guest::GuestPlan;
@@ -65,6 +65,7 @@ fn find(
     if failure.is_none() {
         notes.extend(describe_sockets(plan.domain()));
         notes.extend(describe_guard(&command.program, plan.domain()).map(str::to_owned));
+        notes.extend(describe_chromium(command, plan.domain()));
     }
     notes
 }
@@ -77,6 +78,24 @@ fn describe_guard(program: &OsStr, plan: &Plan) -> Option<&'static str> {
         "git's hooks and settings in a writable checkout stay as they are, for they are executed outside later: \
          --no-guard leaves them to the guest",
     )
+}
+
+/// Chromium ends where it cannot confine its own parts, and advises what is no use inside.
+fn describe_chromium(command: &Command, plan: &Plan) -> Option<String> {
+    let is_chromium = Path::new(&command.program).file_name() == Some(OsStr::new("chromium"));
+    let is_told = command.arguments.iter().any(|word| word == "--no-sandbox")
+        || plan.chromium_flags == Some(ChromiumFlags::Set);
+    if !is_chromium || is_told {
+        return None;
+    }
+    let has_profile = plan.chromium_flags.is_some();
+    let advice = match !has_profile && plan.shows(Path::new("/etc/chromium.d")) {
+        true => "--profile chromium runs it without",
+        false => "tell it --no-sandbox",
+    };
+    Some(format!(
+        "chromium's own sandbox needs user namespaces, which no guest makes: {advice}, for the wall is around all of it"
+    ))
 }
 
 /// Words that name what is on the host and not inside; one note a path.
