@@ -22,7 +22,7 @@ pub use profile::ChromiumFlags;
 
 use crate::{
     cgroup,
-    host::{Host, Identity, ThisHost},
+    host::{Host, Identity, Kind, ThisHost},
     keeper,
     layout::{self, Arrangement, Layout, OwnPlaces, ROOT_PLACE, in_root_place},
     machine::{Machine, Tier},
@@ -300,6 +300,15 @@ pub struct Rlimit {
     pub name: &'static str,
     /// Soft and hard limit alike.
     pub value: u64,
+}
+
+/// A folder of the host's that a guest can write to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteGrant {
+    /// Where the guest finds it.
+    pub guest: PathBuf,
+    /// Where it lies, without links.
+    pub host: PathBuf,
 }
 
 /// Makes a plan.
@@ -665,6 +674,26 @@ impl Plan {
             let place = layout.exec_grant(&program)?;
             layout.is_program(&program, &ThisHost).then(|| place.into())
         })
+    }
+
+    /// What `--exec` takes, so that the guest may execute and map what lies at a path inside: the place around it that it
+    /// can write to. `None` where it may already, as without mounts: Landlock does not ask what is mapped.
+    pub fn exec_place(&self, path: &Path) -> Option<&Path> {
+        let layout = self.layout.as_ref().filter(|_| self.tier != Tier::Bare)?;
+        layout.exec_grant(path)
+    }
+
+    /// The host's folders that the guest can write to, and from which it can execute and load nothing.
+    pub fn write_grants_without_exec(&self) -> Vec<WriteGrant> {
+        let layout = self.layout.iter();
+        let grants = layout.flat_map(|layout| layout.write_grants());
+        let folders = grants.filter(|grant| grant.found.kind == Kind::Folder);
+        let closed = folders.filter(|grant| self.exec_place(grant.guest) == Some(grant.guest));
+        let told = closed.map(|grant| WriteGrant {
+            guest: grant.guest.into(),
+            host: grant.found.canonical.clone(),
+        });
+        told.collect()
     }
 
     /// Init keeps the time and reads the guest's memory to look at its calls: nothing may be mapped there that somebody has

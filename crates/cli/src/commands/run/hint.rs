@@ -1,13 +1,15 @@
 //! Notes for a guest that failed: what it may have missed, and the flags that would grant it.
 //!
 //! A flag is advised only where it opens no more than what is missing ([`places`]), and as a shell reads it. It is
-//! looked at what lies where, and nothing is opened: the guest may have run.
+//! looked at what lies where, and no file is opened: the guest may have run.
 
 mod interpreter;
+mod libraries;
 mod places;
 mod program;
 
 pub(super) use interpreter::name_interpreter;
+pub(super) use libraries::Folders;
 
 use crate::{say, shell};
 use palisade_policy::visible;
@@ -15,7 +17,7 @@ use palisade_process::{
     Host, LaunchError, ThisHost,
     plan::{ChromiumFlags, Plan, Surroundings},
 };
-use palisade_wall::Command;
+use palisade_wall::{Command, Report};
 use palisade_wasm::guest::GuestPlan;
 use places::Advice;
 use std::{
@@ -28,15 +30,15 @@ use std::{
 /// As many as a person reads.
 const MOST_NOTES: usize = 4;
 
-/// Prints what may help. `failure` is why there was no guest, where there was none.
+/// Prints what may help. `outcome` is how the guest ended, or why there was none.
 pub(super) fn print(
     command: &Command,
     plan: &GuestPlan,
     surroundings: &Surroundings,
-    failure: Option<&anyhow::Error>,
+    outcome: Result<(&Report, &Folders), &anyhow::Error>,
 ) {
-    let failure = failure.and_then(|error| error.downcast_ref::<LaunchError>());
-    let notes = find(command, plan, surroundings, failure);
+    let outcome = outcome.map_err(|error| error.downcast_ref::<LaunchError>());
+    let notes = find(command, plan, surroundings, outcome);
     for note in notes.iter().take(MOST_NOTES) {
         say::line(&format!("note: {note}"));
     }
@@ -46,11 +48,11 @@ fn find(
     command: &Command,
     plan: &GuestPlan,
     surroundings: &Surroundings,
-    failure: Option<&LaunchError>,
+    outcome: Result<(&Report, &Folders), Option<&LaunchError>>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let is_native = matches!(plan, GuestPlan::Process(_));
-    if let Some(LaunchError::NotFound { .. }) = failure {
+    if let Err(Some(LaunchError::NotFound { .. })) = outcome {
         notes.extend(program::describe(
             &command.program,
             plan.domain(),
@@ -62,7 +64,8 @@ fn find(
         Some(&command.program).filter(|word| is_native && word.as_encoded_bytes().contains(&b'/'));
     let words = program.into_iter().chain(&command.arguments);
     notes.extend(describe_hidden(words, plan.domain(), surroundings));
-    if failure.is_none() {
+    if let Ok((report, folders)) = outcome {
+        notes.extend(libraries::describe(plan.domain(), report, folders));
         notes.extend(describe_sockets(plan.domain()));
         notes.extend(describe_guard(&command.program, plan.domain()).map(str::to_owned));
         notes.extend(describe_chromium(command, plan.domain()));
