@@ -103,7 +103,7 @@ pub(crate) struct GrantArgs {
     /// Leave git's hooks and settings in writable checkouts to the guest
     #[arg(long, help_heading = "Grants")]
     no_guard: bool,
-    /// Add what a runtime needs: java, python, node, rust, go, maven, git, palisade
+    /// Add what a runtime needs: java, python, node, rust, go, maven, git, chromium, palisade
     #[arg(long, value_name = "NAME", help_heading = "Grants")]
     profile: Vec<Profile>,
 }

@@ -46,6 +46,13 @@ pub(crate) fn read_flag(typed: &OsStr, base: &Path) -> Option<String> {
     is_meant.then(|| format!("--read {}", quote(&value)))
 }
 
+/// `--exec VALUE` for a path inside; `None` where no value means it.
+pub(crate) fn exec_flag(inside: &Path) -> Option<String> {
+    let value = grant_value(inside.as_os_str());
+    let grant = FileGrant::parse(Access::Exec, &value, Path::new("/")).ok()?;
+    (grant.guest_path() == inside).then(|| format!("--exec {}", quote(&value)))
+}
+
 /// A path as grants of files are written: a colon would begin the guest's path, a tilde is a shell's.
 fn grant_value(path: &OsStr) -> OsString {
     let mut value = Vec::with_capacity(path.len());
@@ -109,6 +116,17 @@ mod tests {
             let printed = Command::new("bash").args(["-c", &script]).output().unwrap();
             assert_eq!(printed.stdout, word.as_bytes(), "{quoted}");
         }
+    }
+
+    #[test]
+    fn a_flag_lets_the_place_be_executed() {
+        for word in words().iter().filter(|word| !word.is_empty()) {
+            let place = Path::new("/base").join(word);
+            let flag = exec_flag(&place).unwrap();
+            let quoted = flag.strip_prefix("--exec ").unwrap();
+            assert_eq!(quoted, quote(grant_value(place.as_os_str())));
+        }
+        assert_eq!(exec_flag(Path::new("/a/../b")), None);
     }
 
     #[test]

@@ -170,6 +170,8 @@ pub enum Profile {
     Maven,
     /// Git.
     Git,
+    /// Chromium without its own sandbox.
+    Chromium,
     /// Palisade itself, to run guests inside a domain.
     Palisade,
 }
@@ -182,5 +184,6 @@ words!(Profile, ValueKind::Profile, {
     Go => "go",
     Maven => "maven",
     Git => "git",
+    Chromium => "chromium",
     Palisade => "palisade",
 });

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn unknown_word_names_the_known_ones() {
         let error = "Java".parse::<Profile>().unwrap_err();
-        insta::assert_snapshot!(error, @"`Java` is not a valid profile: there is no such name; did you mean `java`? (known: java, python, node, rust, go, maven, git, palisade)");
+        insta::assert_snapshot!(error, @"`Java` is not a valid profile: there is no such name; did you mean `java`? (known: java, python, node, rust, go, maven, git, chromium, palisade)");
         let error = "cpu_time".parse::<Capability>().unwrap_err();
         insta::assert_snapshot!(error, @"`cpu_time` is not a valid capability: there is no such name; did you mean `cpu-time`? (known: namespaces, network, landlock, seccomp, uid, memory, cpu, processes, cpu-time)");
         let error = "vm".parse::<WallKind>().unwrap_err();

@@ -6,7 +6,7 @@
 //!
 //! - seccomp: no program, no process, no socket, nothing written by name;
 //! - Landlock: of the host's files those of its control groups and of `/proc` are read, and what was made is
-//!   removed.
+//!   removed. Names below folders that the guest may write to can be listed, as the guest can.
 //!
 //! What reads a guest's or a stranger's bytes is a process of its own, with rules and a filter of its own: who
 //! looks names up, tunnels and relays (`sys/fork.rs`).
@@ -84,6 +84,8 @@ pub(crate) enum Target<'a> {
 pub(crate) enum Use {
     /// Read and listed.
     Read,
+    /// Folders alone, listed.
+    List,
     /// Read and executed.
     Execute,
     /// Written to as they are.
@@ -102,6 +104,7 @@ impl Use {
         const REMOVE: u64 = 1 << 4 | 1 << 5;
         match self {
             Self::Read => READ,
+            Self::List => READ_DIR,
             Self::Execute => READ | EXECUTE,
             Self::Write => WRITE_FILE | 1 << 2,
             Self::Remove => REMOVE,
@@ -116,7 +119,15 @@ pub(crate) struct Walls {
     filter: Vec<Instruction>,
 }
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    /// The same, and names below these folders.
+    pub(crate) fn and_list(mut self, folders: impl IntoIterator<Item = BorrowedFd<'a>>) -> Self {
+        let folders = folders.into_iter();
+        let listed = folders.map(|folder| (Target::Open(folder), Use::List));
+        self.files.extend(listed);
+        self
+    }
+
     /// Makes them. Without Landlock the filter is all there is.
     pub(crate) fn walls(&self, landlock_abi: Option<u32>) -> Result<Walls, ConfineError> {
         Ok(Walls {

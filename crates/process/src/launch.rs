@@ -212,13 +212,19 @@ impl Launcher {
 
     /// Takes from the keeper, and from the calling thread and all that it starts, what seeing this domain to
     /// its end does not need: programs, processes, sockets, and files but those that are open. It can't be
-    /// undone, and this launcher starts no further domain.
+    /// undone, and this launcher starts no further domain. `listed` are folders, which may be open by `O_PATH`: what
+    /// lies below them can still be listed, and not read.
     ///
     /// # Errors
     ///
     /// When the kernel refuses. The thread may have lost something by then.
-    pub fn confine_to(&self, domain: &Domain) -> Result<(), ConfineError> {
-        let walls = domain.kept().walls(self.machine.landlock_abi)?;
+    pub fn confine_to<'a>(
+        &self,
+        domain: &'a Domain,
+        listed: impl IntoIterator<Item = BorrowedFd<'a>>,
+    ) -> Result<(), ConfineError> {
+        let walls = domain.kept().and_list(listed);
+        let walls = walls.walls(self.machine.landlock_abi)?;
         walls.around_keeper(domain.keeper())?;
         walls.around_this_thread()
     }

@@ -6,7 +6,7 @@
 
 use crate::{
     host::{Found, Host, Kind, Mount},
-    plan::{Attributes, Placeholder, PlanError, Step},
+    plan::{Attributes, Placeholder, PlanError, Step, profile},
     view::{self, Check, Piece, normalized},
     wire::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
@@ -130,7 +130,7 @@ impl Layout {
         if policy.grants.files.iter().any(FileGrant::is_root) {
             layout.places.insert(root::DEVICES.into(), Place::Own);
         } else if policy.grants.system {
-            layout.add_system_view(host, check);
+            layout.add_system_view(host, check, &profile::filled_folders(policy));
         }
         layout.add_devices(policy, host)?;
         // Those that refine what others bring come last.
@@ -161,13 +161,18 @@ impl Layout {
         }
     }
 
+    /// Whether files made for the domain can lie in this folder: nothing is mounted over it, nor leads elsewhere.
+    pub(crate) fn can_fill(&self, folder: &Path) -> bool {
+        !self.has_root() && self.host_path(folder).is_none() && self.follow(folder).is_none()
+    }
+
     /// A symlink made for the domain.
     pub(crate) fn add_symlink(&mut self, path: &str, target: &str) {
         self.symlinks.insert(path.into(), target.into());
     }
 
-    fn add_system_view(&mut self, host: &dyn Host, check: Check) {
-        for piece in view::system_view(host, check) {
+    fn add_system_view(&mut self, host: &dyn Host, check: Check, filled: &[&Path]) {
+        for piece in view::system_view(host, check, filled) {
             match piece {
                 Piece::Symlink { path, target } => drop(self.symlinks.insert(path, target)),
                 Piece::Copy { path, content } => {

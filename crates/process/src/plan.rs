@@ -10,7 +10,7 @@ mod enforcement;
 mod environment;
 mod error;
 mod landlock;
-mod profile;
+pub(crate) mod profile;
 mod program;
 
 pub use crate::reach::Relied;
@@ -18,10 +18,11 @@ pub use attributes::Attributes;
 pub use environment::Environment;
 pub use error::PlanError;
 pub use landlock::{Landlock, LandlockRule};
+pub use profile::ChromiumFlags;
 
 use crate::{
     cgroup,
-    host::{Host, Identity, ThisHost},
+    host::{Host, Identity, Kind, ThisHost},
     keeper,
     layout::{self, Arrangement, Layout, OwnPlaces, ROOT_PLACE, in_root_place},
     machine::{Machine, Tier},
@@ -165,6 +166,9 @@ pub struct Plan {
     /// The starter's home, where all of it is granted for writing and the policy does not say that this is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writable_home: Option<PathBuf>,
+    /// Whether Chromium is told to do without its own sandbox, where the policy asks for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chromium_flags: Option<ChromiumFlags>,
     #[serde(skip)]
     guarded: Vec<PathBuf>,
     #[serde(skip)]
@@ -304,6 +308,15 @@ pub struct Rlimit {
     pub value: u64,
 }
 
+/// A folder of the host's that a guest can write to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteGrant {
+    /// Where the guest finds it.
+    pub guest: PathBuf,
+    /// Where it lies, without links.
+    pub host: PathBuf,
+}
+
 /// Makes a plan.
 ///
 /// # Errors
@@ -333,8 +346,11 @@ pub fn make_plan(
     };
     let mut layout = Layout::resolve(policy, host, check)?;
     let (uid, gid) = inside_ids(machine);
+    let has_profile = policy.grants.profiles.contains(&Profile::Chromium);
+    let mut chromium_flags = has_profile.then_some(ChromiumFlags::NoPlace);
     if machine.tier != Tier::Bare {
         add_own_files(&mut layout, policy, &network, (uid, gid))?;
+        chromium_flags = profile::set_chromium_flags(&mut layout, policy, host);
     }
     let terminals =
         surroundings.terminal || policy.grants.devices.iter().any(|device| device.is_pts());
@@ -402,6 +418,7 @@ pub fn make_plan(
         },
         absent: layout.absent().to_vec(),
         writable_home: writable_home(policy, surroundings, &layout),
+        chromium_flags,
         guarded,
         layout: Some(Arc::new(layout)),
     };
@@ -677,6 +694,26 @@ impl Plan {
             let place = layout.exec_grant(&program)?;
             layout.is_program(&program, &ThisHost).then(|| place.into())
         })
+    }
+
+    /// What `--exec` takes, so that the guest may execute and map what lies at a path inside: the place around it that it
+    /// can write to. `None` where it may already, as without mounts: Landlock does not ask what is mapped.
+    pub fn exec_place(&self, path: &Path) -> Option<&Path> {
+        let layout = self.layout.as_ref().filter(|_| self.tier != Tier::Bare)?;
+        layout.exec_grant(path)
+    }
+
+    /// The host's folders that the guest can write to, and from which it can execute and load nothing.
+    pub fn write_grants_without_exec(&self) -> Vec<WriteGrant> {
+        let layout = self.layout.iter();
+        let grants = layout.flat_map(|layout| layout.write_grants());
+        let folders = grants.filter(|grant| grant.found.kind == Kind::Folder);
+        let closed = folders.filter(|grant| self.exec_place(grant.guest) == Some(grant.guest));
+        let told = closed.map(|grant| WriteGrant {
+            guest: grant.guest.into(),
+            host: grant.found.canonical.clone(),
+        });
+        told.collect()
     }
 
     /// Init keeps the time and reads the guest's memory to look at its calls: nothing may be mapped there that somebody has

@@ -165,8 +165,9 @@ pub(crate) enum Check {
     Contents,
 }
 
-/// The pieces of the system view that this host has.
-pub(crate) fn system_view(host: &dyn Host, check: Check) -> Vec<Piece> {
+/// The pieces of the system view that this host has. Those of `opened` are folders that files of the domain's own
+/// lie in, beside what the host has there.
+pub(crate) fn system_view(host: &dyn Host, check: Check, opened: &[&Path]) -> Vec<Piece> {
     let root = Lookup::new(host, Path::new("/"));
     let programs = PROGRAM_FOLDERS
         .iter()
@@ -174,7 +175,8 @@ pub(crate) fn system_view(host: &dyn Host, check: Check) -> Vec<Piece> {
     let etc = Lookup::new(host, Path::new("/etc"));
     let settings = settings(host)
         .into_iter()
-        .flat_map(|(path, kind)| setting(&etc, path, kind, check));
+        .flat_map(|(path, kind)| setting(&etc, path, kind, check))
+        .flat_map(|piece| open_up(&etc, piece, opened));
     programs.chain(settings).collect()
 }
 
@@ -312,7 +314,19 @@ fn has_password(mut rest: &[u8]) -> bool {
     false
 }
 
-/// A folder that holds something not for everybody: all but that.
+/// A mount would cover what the domain puts into the folder itself.
+fn open_up(etc: &Lookup, piece: Piece, opened: &[&Path]) -> Vec<Piece> {
+    match piece {
+        Piece::Mount { path, found }
+            if found.kind == Kind::Folder && opened.contains(&path.as_path()) =>
+        {
+            in_pieces(etc, &path)
+        }
+        piece => vec![piece],
+    }
+}
+
+/// What lies in a folder, piece by piece, and nothing that is not for everybody.
 fn in_pieces(etc: &Lookup, folder: &Path) -> Vec<Piece> {
     let host = etc.host;
     let entries = host.entries(folder).into_iter();

@@ -79,12 +79,15 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let may_fall_back = policy.allow_degraded.contains(&Capability::Namespaces);
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
         .context("host: cannot catch signals")?;
-    let mut outcome = guard(&launcher, (&plan, code.as_ref()), outer, &mut signals);
+    let mut folders = hint::Folders::default();
+    let guest = (&plan, code.as_ref());
+    let mut outcome = guard(&launcher, guest, outer, &mut signals, &mut folders);
     if may_fall_back && lacks_namespaces(&outcome) {
         let bare = launcher.without_namespaces();
         plan = plan_on(bare.machine())?;
         let guest = (&plan, code.as_ref());
-        outcome = guard(&bare, guest, find_terminal()?, &mut signals);
+        let outer = find_terminal()?;
+        outcome = guard(&bare, guest, outer, &mut signals, &mut folders);
     }
     let outcome = outcome.map_err(|error| hint::name_interpreter(error, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
@@ -94,14 +97,14 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
             say::ending(report);
             say::limits(report);
             if report.exit_code != 0 {
-                hint::print(&command, &plan, &surroundings, None);
+                hint::print(&command, &plan, &surroundings, Ok((report, &folders)));
             }
             denials::print(report, args.report.is_some());
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }
         }
-        Err(error) => hint::print(&command, &plan, &surroundings, Some(error)),
+        Err(error) => hint::print(&command, &plan, &surroundings, Err(error)),
     }
     Ok(outcome?.exit_code)
 }
@@ -128,6 +131,7 @@ fn guard(
     (plan, code): (&GuestPlan, Option<&Code>),
     outer: Option<terminal::Outer>,
     signals: &mut signals::Signals,
+    folders: &mut hint::Folders,
 ) -> anyhow::Result<Report> {
     let mut output = output::Counted::for_plan(plan.domain(), outer.as_ref())
         .context("host: cannot make a pipe")?;
@@ -146,7 +150,8 @@ fn guard(
     };
     output.let_go_of_guest_ends();
     // The guest runs, and nothing waits for this.
-    launcher.confine_to(&domain)?;
+    *folders = hint::Folders::open(plan);
+    launcher.confine_to(&domain, folders.iter())?;
     relay::relay(domain, outer, output, signals)
 }
 

@@ -74,7 +74,7 @@ fn unknown_words(stage: &Stage) {
         &["--profile", "cobol"],
         &[
             "policy: --profile: ",
-            "java, python, node, rust, go, maven, git, palisade",
+            "java, python, node, rust, go, maven, git, chromium, palisade",
         ],
     );
     refused(

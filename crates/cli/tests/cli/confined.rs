@@ -22,6 +22,7 @@ cases![
     each_order_is_carried_out_by_a_process_that_nothing_holds,
     names_are_looked_up_by_somebody_who_does_nothing_else,
     nothing_is_done_for_a_guest,
+    nothing_is_done_for_a_guest_where_it_may_write,
     nothing_is_done_for_a_guest_with_placeholders,
     nothing_is_done_for_a_guest_in_a_control_group,
     streams_are_relayed_by_somebody_who_does_nothing_else,
@@ -93,6 +94,11 @@ fn each_order_is_carried_out_by_a_process_that_nothing_holds(stage: &Stage) {
 
 fn nothing_is_done_for_a_guest(stage: &Stage) {
     holds_supervisor_and_keeper(stage, &[]);
+}
+
+/// There palisade may list names, and read or change nothing.
+fn nothing_is_done_for_a_guest_where_it_may_write(stage: &Stage) {
+    holds_supervisor_and_keeper(stage, &["--write", "."]);
 }
 
 fn nothing_is_done_for_a_guest_with_placeholders(stage: &Stage) {

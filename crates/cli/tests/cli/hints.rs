@@ -9,6 +9,7 @@ use std::{
         fs::{PermissionsExt, chown, symlink},
     },
     path::Path,
+    process::Command,
 };
 
 cases![
@@ -27,6 +28,11 @@ cases![
     names_are_quoted_for_the_shell,
     a_path_is_told_once,
     sockets_below_a_write_grant_in_tmp,
+    chromium_and_its_own_sandbox,
+    library_in_a_writable_folder,
+    library_that_is_no_reason,
+    library_with_a_name_that_acts_on_a_terminal,
+    libraries_are_looked_for_within_bounds,
     script_that_is_not_granted,
     program_that_is_not_granted,
     absolute_path,
@@ -470,6 +476,152 @@ fn a_path_is_told_once(stage: &Stage) {
         .palisade(words.chain(names.iter().map(String::as_str)))
         .run();
     assert!((2..=5).contains(&notes(&outcome).len()), "{outcome:?}");
+}
+
+/// Not Chromium itself: what is advised depends on what is installed.
+fn chromium_and_its_own_sandbox(stage: &Stage) {
+    stage.write_program("chromium", "#!/bin/sh\nexit \"$1\"\n");
+    let run = |flags: &[&str], words: &[&str]| {
+        let words = [&["run", "--read", "."], flags, &["--", "./chromium"], words].concat();
+        stage.palisade(words).run()
+    };
+    let has_scripts = Path::new("/etc/chromium.d").is_dir();
+    let advice = match has_scripts {
+        true => ": --profile chromium",
+        false => ": tell it --no-sandbox",
+    };
+    let outcome = run(&[], &["1"]);
+    outcome.is(1);
+    assert!(notes(&outcome)[0].contains(advice), "{outcome:?}");
+    run(&["--no-system"], &["1"]).is(127);
+    run(&[], &["0"]).is_silent(0);
+    assert_eq!(notes(&run(&[], &["1", "--no-sandbox"])), [""; 0]);
+    let profiled = run(&["--profile", "chromium"], &["1"]);
+    assert_eq!(notes(&profiled).is_empty(), has_scripts, "{profiled:?}");
+}
+
+const LOAD: &str = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('loaded')";
+
+/// Puts a library there: a module of Python's.
+fn write_library(stage: &Stage, name: impl AsRef<Path>) {
+    let script = "import _ctypes; print(_ctypes.__file__, end='')";
+    let python = Command::new("/usr/bin/python3")
+        .args(["-c", script])
+        .output()
+        .unwrap();
+    let path = stage.path("").join(name);
+    fs::copy(String::from_utf8(python.stdout).unwrap(), &path).unwrap();
+    own(stage, &path);
+}
+
+/// Runs Python, which loads the library at a path.
+fn load(stage: &Stage, flags: &[&str], library: impl Into<OsString>) -> Outcome {
+    let words = [&["run"], flags, &["--", "/usr/bin/python3", "-c", LOAD]].concat();
+    let words = words.into_iter().map(OsString::from);
+    stage.palisade(words.chain([library.into()])).run()
+}
+
+fn library_in_a_writable_folder(stage: &Stage) {
+    stage.make_folder("work/lib");
+    write_library(stage, "work/lib/x.so.1");
+    let outcome = load(stage, &["--write", "work"], "work/lib/x.so.1");
+    outcome.is(1);
+    let work = stage.text("work");
+    assert_eq!(
+        notes(&outcome),
+        [format!(
+            "palisade: note: no library is loaded from where the guest can write (\"failed to map segment\"), and \
+             'x.so.1' lies there: --exec {work}"
+        )]
+    );
+    let flags = ["--write", "work", "--exec", &work];
+    load(stage, &flags, "work/lib/x.so.1").prints("loaded\n");
+    // By the path that the guest knows.
+    let outcome = load(stage, &["--write", "work:/inside"], "/inside/lib/x.so.1");
+    outcome.is(1);
+    assert_eq!(advised(&outcome), "--exec /inside");
+}
+
+/// What was loaded before is told of where it may be why, and nowhere else.
+fn library_that_is_no_reason(stage: &Stage) {
+    stage.make_folder("work");
+    stage.write_program("work/program", "#!/bin/sh\n");
+    write_library(stage, "work/x.so");
+    load(stage, &["--write", "work"], "work/x.so").is(1);
+    let notes_of = |flags: &[&str], script: &str| {
+        let words = [&["run"], flags, &["--", "/bin/sh", "-c", script]].concat();
+        let outcome = stage.palisade(words).run();
+        notes(&outcome).len()
+    };
+    assert_eq!(notes_of(&["--write", "work"], "exit 1"), 1);
+    assert_eq!(notes_of(&["--write", "work"], "exit 0"), 0);
+    assert_eq!(notes_of(&["--write", "work"], "kill -9 $$"), 0);
+    assert_eq!(
+        notes_of(&["--write", "work", "--exec", "work"], "exit 1"),
+        0
+    );
+    assert_eq!(
+        notes_of(&["--write", "work", "--exec", "work/x.so"], "exit 1"),
+        0
+    );
+    assert_eq!(
+        notes_of(&["--write", "work", "--read", "work/x.so"], "exit 1"),
+        0
+    );
+    assert_eq!(notes_of(&["--read", "work"], "exit 1"), 0);
+    assert_eq!(notes_of(&[], "exit 1"), 0);
+}
+
+/// Of the library and of the folder. A link and a FIFO are no libraries, and nobody waits for one.
+fn library_with_a_name_that_acts_on_a_terminal(stage: &Stage) {
+    let folder = OsString::from_vec(b"wo\nrk\x1b[2J'".to_vec());
+    let folder = Path::new(&folder);
+    let path = stage.path("").join(folder);
+    fs::create_dir(&path).unwrap();
+    own(stage, &path);
+    let name = OsString::from_vec(b"\xff\n\x1b[2J$(touch pwned)'.so".to_vec());
+    stage.make_fifo("fifo");
+    fs::rename(stage.path("fifo"), path.join("fifo.so")).unwrap();
+    symlink("/usr/bin/env", path.join("link.so")).unwrap();
+    symlink("/usr/lib", path.join("lib")).unwrap();
+    let library = path.join(&name);
+    let run = |flags: Vec<OsString>| {
+        let words = ["run".into(), "--write".into(), folder.into()];
+        let guest = ["--", "/usr/bin/python3", "-c", LOAD].map(OsString::from);
+        let words = words.into_iter().chain(flags).chain(guest);
+        stage.palisade(words.chain([library.clone().into()])).run()
+    };
+    let outcome = run(Vec::new());
+    assert_eq!(notes(&outcome), [""; 0], "{outcome:?}");
+    write_library(stage, &library);
+    let outcome = run(Vec::new());
+    let flag = advised(&outcome);
+    let is_plain = |c: char| !c.is_control();
+    assert!(notes(&outcome)[0].chars().all(is_plain), "{outcome:?}");
+    let printed = Command::new("bash")
+        .args(["-c", &format!("printf '%s\\0' {flag}")])
+        .output();
+    let words = printed.unwrap().stdout;
+    let words = words
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let words = words.map(|word| OsString::from_vec(word.to_vec()));
+    run(words.collect()).prints("loaded\n");
+    assert!(!stage.exists("pwned"));
+}
+
+/// What lies behind thousands of files is not found, and nothing is said of it.
+fn libraries_are_looked_for_within_bounds(stage: &Stage) {
+    stage.make_folder("work/below");
+    write_library(stage, "work/below/x.so");
+    let run = || load(stage, &["--write", "work"], "work/below/x.so");
+    assert_eq!(notes(&run()).len(), 1);
+    for number in 0..2000 {
+        fs::write(stage.path(&format!("work/{number}")), "").unwrap();
+    }
+    let outcome = run();
+    outcome.is(1);
+    assert_eq!(notes(&outcome), [""; 0], "{outcome:?}");
 }
 
 fn sockets_below_a_write_grant_in_tmp(stage: &Stage) {

@@ -273,7 +273,7 @@ fn wrong_values_are_shown_with_their_line() {
     1 | profiles = ['jave']
       |             ^^^^^^ there is no such name
       |
-      = help: did you mean `java`? (known: java, python, node, rust, go, maven, git, palisade)
+      = help: did you mean `java`? (known: java, python, node, rust, go, maven, git, chromium, palisade)
     ");
     insta::assert_snapshot!(message("[limits]\nprocesses = 1.5"), @r"
     `1.5` is not a valid count

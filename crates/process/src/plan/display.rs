@@ -1,6 +1,6 @@
 //! The plan for people: a line a step. A path with a line break in it makes no second one.
 
-use super::{Plan, Step};
+use super::{ChromiumFlags, Plan, Step, profile::CHROMIUM_SCRIPT};
 use palisade_policy::{visible, write_line};
 use palisade_wall::Level;
 use std::fmt;
@@ -64,6 +64,9 @@ impl fmt::Display for Plan {
                 ),
             )?;
         }
+        if let Some(flags) = self.chromium_flags {
+            self.write_chromium(formatter, flags)?;
+        }
         for rule in self.network.to_string().lines() {
             write_line(formatter, format_args!("network   {rule}"))?;
         }
@@ -100,6 +103,28 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    fn write_chromium(
+        &self,
+        formatter: &mut fmt::Formatter<'_>,
+        flags: ChromiumFlags,
+    ) -> fmt::Result {
+        match flags {
+            ChromiumFlags::Set => write_line(
+                formatter,
+                format_args!(
+                    "chromium  {CHROMIUM_SCRIPT} sets --no-sandbox: its own sandbox needs user namespaces, which no guest \
+                     makes; this wall is around all of it"
+                ),
+            ),
+            ChromiumFlags::NoPlace => write_line(
+                formatter,
+                format_args!(
+                    "chromium  no flag is set, for the domain has no place in /etc/chromium.d: give --no-sandbox yourself"
+                ),
+            ),
+        }
+    }
+
     fn write_confinement(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for limit in &self.rlimits {
             write_line(

@@ -6,8 +6,12 @@
 //! cache, and no file of settings (`credentials.toml`, `settings.xml`, `.gitconfig`).
 
 use super::Surroundings;
-use crate::host::Host;
+use crate::{
+    host::{Host, Kind},
+    layout::Layout,
+};
 use palisade_policy::{Access, FileGrant, Policy, Profile};
+use serde::Serialize;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -17,6 +21,26 @@ use std::{
 const HOME_INSIDE: &str = "/tmp";
 /// A file of git's settings up to this size is read.
 const SETTINGS_BYTES: u64 = 64 * 1024;
+
+/// Scripts that Debian's `/usr/bin/chromium` runs before it starts the browser.
+const CHROMIUM_FLAGS: &str = "/etc/chromium.d";
+/// The one that is made for the domain.
+pub(super) const CHROMIUM_SCRIPT: &str = "/etc/chromium.d/palisade";
+const CHROMIUM_SETS: &str = "\
+# Made by palisade for this domain (--profile chromium). Chromium's own sandbox needs user namespaces, which no
+# guest makes. The wall is around all of it.
+export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox\"
+";
+
+/// What the profile of Chromium came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChromiumFlags {
+    /// Its start script tells it to do without its own sandbox.
+    Set,
+    /// The domain has no scripts in which it could be told.
+    NoPlace,
+}
 
 /// The policy with the grants of its profiles. Where it shows something itself, that stays.
 pub(super) fn with_grants(policy: &Policy, surroundings: &Surroundings) -> Policy {
@@ -58,10 +82,40 @@ fn of(profile: Profile, surroundings: &Surroundings) -> Vec<FileGrant> {
             });
             grant.into_iter().collect()
         }
-        Profile::Git | Profile::Java | Profile::Python | Profile::Node | Profile::Palisade => {
-            Vec::new()
-        }
+        Profile::Git
+        | Profile::Chromium
+        | Profile::Java
+        | Profile::Python
+        | Profile::Node
+        | Profile::Palisade => Vec::new(),
     }
+}
+
+/// Folders of the system view that files of a profile lie in.
+pub(crate) fn filled_folders(policy: &Policy) -> Vec<&'static Path> {
+    let is_chromium = policy.grants.profiles.contains(&Profile::Chromium);
+    let folder = is_chromium.then(|| Path::new(CHROMIUM_FLAGS));
+    folder.into_iter().collect()
+}
+
+/// Tells Chromium to do without its own sandbox, where it can be told; `None` where the policy does not ask for that.
+///
+/// Debian's Chromium forgets the variable `CHROMIUM_FLAGS`, and reads it from shell scripts.
+pub(super) fn set_chromium_flags(
+    layout: &mut Layout,
+    policy: &Policy,
+    host: &dyn Host,
+) -> Option<ChromiumFlags> {
+    let folder = *filled_folders(policy).first()?;
+    let is_there = || {
+        let found = host.find(folder);
+        found.is_ok_and(|found| found.kind == Kind::Folder)
+    };
+    if !policy.grants.system || !layout.can_fill(folder) || !is_there() {
+        return Some(ChromiumFlags::NoPlace);
+    }
+    layout.add_file(CHROMIUM_SCRIPT, 0o444, CHROMIUM_SETS.into());
+    Some(ChromiumFlags::Set)
 }
 
 fn at_its_own_path(host: PathBuf) -> FileGrant {

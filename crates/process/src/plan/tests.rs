@@ -873,6 +873,67 @@ fn explain_says_what_is_kept_for_git() {
     assert!(!with("guard = false\n[grants]\nwrite = ['work']").contains("keep "));
 }
 
+fn with_chromium() -> Table {
+    home()
+        .folder("/etc/chromium.d")
+        .file("/etc/chromium.d/default-flags", "export CHROMIUM_FLAGS=--x")
+}
+
+/// The files of its own that the domain has in Chromium's folder.
+fn chromium_scripts(plan: &Plan) -> Vec<(&Path, String)> {
+    let files = plan.steps.iter().filter_map(|step| match step {
+        Step::WriteFile { path, content, .. } if path.starts_with("/etc/chromium.d") => {
+            let name = path.file_name().unwrap();
+            Some((Path::new(name), String::from_utf8_lossy(content).into()))
+        }
+        _ => None,
+    });
+    files.collect()
+}
+
+#[test]
+fn chromium_is_told_to_do_without_its_own_sandbox() {
+    let plan = profiled(&with_chromium(), &[], "profiles = ['chromium']");
+    assert_eq!(plan.chromium_flags, Some(ChromiumFlags::Set));
+    let scripts = chromium_scripts(&plan);
+    let names: Vec<_> = scripts.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, [Path::new("default-flags"), Path::new("palisade")]);
+    let export = "export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox\"\n";
+    assert!(scripts[1].1.ends_with(export), "{scripts:?}");
+    let said = plan.to_string();
+    let line = "chromium  /etc/chromium.d/palisade sets --no-sandbox: its own sandbox needs user namespaces";
+    assert!(said.contains(line), "{said}");
+
+    let plan = profiled(&with_chromium(), &[], "");
+    assert_eq!(plan.chromium_flags, None);
+    assert_eq!(chromium_scripts(&plan), []);
+    let is_mounted = |step: &Step| matches!(step, Step::Mount { target, .. } if target == Path::new("/etc/chromium.d"));
+    assert!(plan.steps.iter().any(is_mounted));
+    assert!(!plan.to_string().contains("chromium  "));
+}
+
+#[test]
+fn where_chromium_cannot_be_told_that_is_said() {
+    let profile = "profiles = ['chromium']";
+    let is_link = home()
+        .folder("/usr/chromium.d")
+        .link("/etc/chromium.d", "/usr/chromium.d");
+    let shown = format!("{profile}\n[grants]\nread = ['/etc/chromium.d']");
+    let without_system = format!("system = false\n{profile}");
+    for (host, text) in [
+        (home(), profile),
+        (is_link, profile),
+        (with_chromium(), &shown),
+        (with_chromium(), &without_system),
+    ] {
+        let plan = profiled(&host, &[], text);
+        assert_eq!(plan.chromium_flags, Some(ChromiumFlags::NoPlace), "{text}");
+        let is_ours = |(name, _): &(&Path, String)| *name == Path::new("palisade");
+        assert!(!chromium_scripts(&plan).iter().any(is_ours), "{text}");
+        assert!(plan.to_string().contains("give --no-sandbox yourself"));
+    }
+}
+
 #[test]
 fn a_home_that_is_writable_as_a_whole_is_warned_of() {
     let home_of = |text: &str| profiled(&home(), &[], text).writable_home;

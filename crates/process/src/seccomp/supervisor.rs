@@ -41,8 +41,8 @@ const ALLOWED_OLD: &[c_long] = &[];
 /// What [`supervisor`] allows beside that.
 #[rustfmt::skip]
 const FOR_THE_END: &[c_long] = &[
-    // What lies at a path, and that it goes.
-    SYS_newfstatat, SYS_statx, SYS_readlinkat, SYS_getcwd, SYS_getdents64, SYS_unlinkat,
+    // What lies at a path and in which file system, and that it goes.
+    SYS_fstatfs, SYS_newfstatat, SYS_statx, SYS_readlinkat, SYS_getcwd, SYS_getdents64, SYS_unlinkat,
     // Processes of its own.
     SYS_kill, SYS_pidfd_send_signal, SYS_wait4, SYS_waitid,
 ];

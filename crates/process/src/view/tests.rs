@@ -5,7 +5,11 @@ use crate::host::table::Table;
 
 /// `PATH`, with what it comes to.
 fn shown(host: &Table, check: Check, below: &str) -> Vec<String> {
-    let pieces = system_view(host, check).into_iter();
+    shown_with(host, check, &[], below)
+}
+
+fn shown_with(host: &Table, check: Check, opened: &[&Path], below: &str) -> Vec<String> {
+    let pieces = system_view(host, check, opened).into_iter();
     let words = pieces.map(|piece| match piece {
         Piece::Symlink { path, .. } => format!("link {}", path.display()),
         Piece::Copy { path, .. } => format!("copy {}", path.display()),
@@ -163,6 +167,36 @@ fn what_restrains_a_program_is_there() {
         }
         assert_eq!(shown(&host, check, "enrollment"), [""; 0]);
     }
+}
+
+#[test]
+fn a_folder_with_files_of_the_domain_s_own_comes_in_pieces() {
+    let host = host()
+        .folder("/etc/chromium.d")
+        .file("/etc/chromium.d/flags", "")
+        .file("/etc/chromium.d/large", &large())
+        .link("/etc/chromium.d/link", "flags")
+        .file("/etc/chromium.d/secret", "")
+        .with_mode("/etc/chromium.d/secret", 0o640)
+        .folder("/etc/chromium.d/below");
+    let opened = [Path::new("/etc/chromium.d")];
+    for check in [Check::Modes, Check::Contents] {
+        let expected = ["mount below", "copy flags", "mount large", "link link"];
+        let expected = expected.map(|word| word.replace(' ', " /etc/chromium.d/"));
+        assert_eq!(
+            shown_with(&host, check, &opened, "/etc/chromium.d"),
+            expected
+        );
+        assert_eq!(
+            shown_with(&host, check, &opened, "certs"),
+            shown(&host, check, "certs")
+        );
+    }
+    let closed = host.with_mode("/etc/chromium.d", 0o700);
+    assert_eq!(
+        shown_with(&closed, Check::Modes, &opened, "/etc/chromium.d"),
+        [""; 0]
+    );
 }
 
 #[test]

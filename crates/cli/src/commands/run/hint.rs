@@ -1,21 +1,23 @@
 //! Notes for a guest that failed: what it may have missed, and the flags that would grant it.
 //!
 //! A flag is advised only where it opens no more than what is missing ([`places`]), and as a shell reads it. It is
-//! looked at what lies where, and nothing is opened: the guest may have run.
+//! looked at what lies where, and no file is opened: the guest may have run.
 
 mod interpreter;
+mod libraries;
 mod places;
 mod program;
 
 pub(super) use interpreter::name_interpreter;
+pub(super) use libraries::Folders;
 
 use crate::{say, shell};
 use palisade_policy::visible;
 use palisade_process::{
     Host, LaunchError, ThisHost,
-    plan::{Plan, Surroundings},
+    plan::{ChromiumFlags, Plan, Surroundings},
 };
-use palisade_wall::Command;
+use palisade_wall::{Command, Report};
 use palisade_wasm::guest::GuestPlan;
 use places::Advice;
 use std::{
@@ -28,15 +30,15 @@ use std::{
 /// As many as a person reads.
 const MOST_NOTES: usize = 4;
 
-/// Prints what may help. `failure` is why there was no guest, where there was none.
+/// Prints what may help. `outcome` is how the guest ended, or why there was none.
 pub(super) fn print(
     command: &Command,
     plan: &GuestPlan,
     surroundings: &Surroundings,
-    failure: Option<&anyhow::Error>,
+    outcome: Result<(&Report, &Folders), &anyhow::Error>,
 ) {
-    let failure = failure.and_then(|error| error.downcast_ref::<LaunchError>());
-    let notes = find(command, plan, surroundings, failure);
+    let outcome = outcome.map_err(|error| error.downcast_ref::<LaunchError>());
+    let notes = find(command, plan, surroundings, outcome);
     for note in notes.iter().take(MOST_NOTES) {
         say::line(&format!("note: {note}"));
     }
@@ -46,11 +48,11 @@ fn find(
     command: &Command,
     plan: &GuestPlan,
     surroundings: &Surroundings,
-    failure: Option<&LaunchError>,
+    outcome: Result<(&Report, &Folders), Option<&LaunchError>>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let is_native = matches!(plan, GuestPlan::Process(_));
-    if let Some(LaunchError::NotFound { .. }) = failure {
+    if let Err(Some(LaunchError::NotFound { .. })) = outcome {
         notes.extend(program::describe(
             &command.program,
             plan.domain(),
@@ -62,9 +64,11 @@ fn find(
         Some(&command.program).filter(|word| is_native && word.as_encoded_bytes().contains(&b'/'));
     let words = program.into_iter().chain(&command.arguments);
     notes.extend(describe_hidden(words, plan.domain(), surroundings));
-    if failure.is_none() {
+    if let Ok((report, folders)) = outcome {
+        notes.extend(libraries::describe(plan.domain(), report, folders));
         notes.extend(describe_sockets(plan.domain()));
         notes.extend(describe_guard(&command.program, plan.domain()).map(str::to_owned));
+        notes.extend(describe_chromium(command, plan.domain()));
     }
     notes
 }
@@ -77,6 +81,24 @@ fn describe_guard(program: &OsStr, plan: &Plan) -> Option<&'static str> {
         "git's hooks and settings in a writable checkout stay as they are, for they are executed outside later: \
          --no-guard leaves them to the guest",
     )
+}
+
+/// Chromium ends where it cannot confine its own parts, and advises what is no use inside.
+fn describe_chromium(command: &Command, plan: &Plan) -> Option<String> {
+    let is_chromium = Path::new(&command.program).file_name() == Some(OsStr::new("chromium"));
+    let is_told = command.arguments.iter().any(|word| word == "--no-sandbox")
+        || plan.chromium_flags == Some(ChromiumFlags::Set);
+    if !is_chromium || is_told {
+        return None;
+    }
+    let has_profile = plan.chromium_flags.is_some();
+    let advice = match !has_profile && plan.shows(Path::new("/etc/chromium.d")) {
+        true => "--profile chromium runs it without",
+        false => "tell it --no-sandbox",
+    };
+    Some(format!(
+        "chromium's own sandbox needs user namespaces, which no guest makes: {advice}, for the wall is around all of it"
+    ))
 }
 
 /// Words that name what is on the host and not inside; one note a path.
