@@ -444,7 +444,7 @@ fn temporary(policy: &Policy, layout: &Layout, host: &dyn Host) -> Option<PathBu
     let is_said = policy.grants.env.iter().any(|grant| grant.name == "TMPDIR");
     let found = host.find(folder).ok()?;
     let is_needed = !is_said && policy.limits.tmp_size_bytes.is_none() && layout.is_private(folder);
-    (is_needed && found.kind == crate::host::Kind::Folder).then_some(found.canonical)
+    (is_needed && found.kind == Kind::Folder).then_some(found.canonical)
 }
 
 /// Refuses grants by which the guest could change what is read or executed outside the wall while it runs, and those
