@@ -1,5 +1,11 @@
 //! What can be typed.
 
+mod bench;
+mod cost;
+
+pub(crate) use bench::BenchArgs;
+pub(crate) use cost::CostArgs;
+
 use crate::{help, policy_args::PolicyArgs};
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
@@ -86,7 +92,7 @@ pub(crate) enum Command {
     /// Say how a server and its guests are
     Status(StatusArgs),
     /// Measure what the wall costs on this machine
-    Bench(crate::commands::bench::BenchArgs),
+    Bench(BenchArgs),
     /// Measure what the wall costs a command of yours
     ///
     /// Runs the command with no wall, behind palisade's and under other tools that are installed, in
@@ -97,7 +103,7 @@ pub(crate) enum Command {
         after_help = help::COST_MORE,
         after_long_help = help::COST_DETAILS
     )]
-    Cost(crate::commands::cost::CostArgs),
+    Cost(CostArgs),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_PLACES)]
     Completions(CompletionsArgs),

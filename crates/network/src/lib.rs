@@ -22,17 +22,19 @@ mod network;
 mod observation;
 pub mod proxy;
 mod question;
+mod refresh;
 mod refusal;
 mod sys;
 mod wait;
 
 pub use gate::Gate;
-pub use names::{Answer, Refresh, Resolve, ResolveError, SystemResolver, service};
+pub use names::{Answer, Resolve, ResolveError, SystemResolver, service};
 pub use network::{
     AddressRule, ListenPlace, ListenRule, NameRule, Network, NetworkError, Pins, PublicRule,
     ReadyListener, Uses, WildcardRule,
 };
 pub use observation::{Call, Observation, Observations, Process, Target};
-pub use proxy::{Listening, Proxy, ProxyRefusal};
+pub use proxy::{Listening, Proxy};
 pub use question::Asked;
-pub use refusal::{Reason, Refusal};
+pub use refresh::Refresh;
+pub use refusal::{HelloFault, ProxyRefusal, Reason, Refusal, RequestFault};

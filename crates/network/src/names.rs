@@ -15,11 +15,8 @@ mod dns;
 mod getent;
 mod hosts;
 mod name_services;
-mod refresh;
 mod resolv_conf;
 pub mod service;
-
-pub use refresh::Refresh;
 
 use std::{
     fs,

@@ -37,34 +37,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
-
-use crate::{Gate, Observations, Process, Resolve, datagrams::receive_now, wait::until_ready};
+use crate::{
+    Gate, HelloFault, Observations, Process, ProxyRefusal, RequestFault, Resolve,
+    datagrams::receive_now, wait::until_ready,
+};
 use admission::Admission;
 use apart::News;
-use hello::HelloFault;
-use request::RequestFault;
 use rustix::event::{PollFd, PollFlags};
 use tunnel::Idle;
-
-/// Why the proxy refused.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProxyRefusal {
-    /// The request is none that it takes.
-    Request(RequestFault),
-    /// What the tunnel starts with is not TLS to the host that was asked for.
-    Hello(HelloFault),
-}
-
-impl fmt::Display for ProxyRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(fault) => write!(f, "the proxy refuses the request: {fault}"),
-            Self::Hello(fault) => write!(f, "the proxy refuses the tunnel: {fault}"),
-        }
-    }
-}
 
 /// How long each step may take, and how many connections there may be.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,13 @@
 //! Why the guest was refused, and what would have allowed it.
 
+mod proxy;
+
+pub use proxy::{HelloFault, ProxyRefusal, RequestFault};
+
 use std::fmt;
 
 use palisade_policy::{HostName, Transport};
 use serde::Serialize;
-
-use crate::proxy::ProxyRefusal;
 
 /// A call that no grant covers.
 ///

@@ -1,6 +1,10 @@
 //! A running guest.
 
-use crate::{Builder, Error, Report};
+mod builder;
+
+pub use builder::{Builder, Prepared};
+
+use crate::{Error, Report};
 use rustix::event::{PollFd, PollFlags};
 use std::{
     ffi::OsStr,

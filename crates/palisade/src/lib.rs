@@ -32,15 +32,13 @@
 
 #![forbid(unsafe_code)]
 
-mod builder;
 mod domain;
 mod error;
 mod stdio;
 #[cfg(feature = "wasm")]
 pub mod wasm;
 
-pub use builder::{Builder, Prepared};
-pub use domain::{Domain, Output};
+pub use domain::{Builder, Domain, Output, Prepared};
 pub use error::Error;
 pub use palisade_policy::{Capability, ConnectGrant, ListenGrant, Policy, Profile};
 pub use palisade_process::{Launcher, Machine};

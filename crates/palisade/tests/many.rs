@@ -1,7 +1,7 @@
 //! A host program that starts guests for as long as it lives. Alone in its file: what is counted is the process's.
 
 use palisade::{Domain, Exit, Stdio};
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread, time::Duration};
 
 /// Enough to see what one start leaves behind, few enough to wait for.
 const STARTS: usize = 1000;
@@ -53,11 +53,48 @@ fn start(number: usize) {
     assert_eq!(output.stdout, format!("{number}\n").into_bytes());
 }
 
+/// Threads that start guests, end them, wait for a while or let them go, all at once.
+fn storm() {
+    const THREADS: usize = 8;
+    const EACH: usize = 25;
+    let act = |thread: usize| {
+        for number in 0..EACH {
+            let end = (thread + number) % 5;
+            let script = if end == 4 { "exit 4" } else { "exec sleep 60" };
+            let builder = Domain::builder("/bin/sh").args(["-c", script]);
+            let mut guest = builder.stdin(Stdio::piped()).spawn().unwrap();
+            match end {
+                0 => drop(guest),
+                1 => {
+                    guest.kill().unwrap();
+                    assert_eq!(guest.wait().unwrap().exit, Exit::Signal(9));
+                }
+                2 => {
+                    let early = guest.wait_timeout(Duration::from_millis(1)).unwrap();
+                    assert!(early.is_none(), "it sleeps");
+                }
+                3 => assert!(guest.try_wait().unwrap().is_none()),
+                _ => {
+                    let output = guest.wait_with_output().unwrap();
+                    assert_eq!(output.report.exit, Exit::Code(4));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || act(thread));
+        }
+    });
+}
+
 #[test]
-fn a_thousand_starts_leave_nothing() {
+fn a_thousand_starts_and_a_storm_leave_nothing() {
     (0..FIRST).for_each(start);
+    storm();
     let before = Holdings::now();
     (FIRST..STARTS).for_each(start);
+    storm();
     let after = Holdings::now();
     let seen = format!("{before:?}, then {after:?}");
     assert_eq!(before.descriptors, after.descriptors, "{seen}");

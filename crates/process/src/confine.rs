@@ -92,6 +92,8 @@ pub(crate) enum Use {
     Write,
     /// Removed from their folder.
     Remove,
+    /// The same for folders alone.
+    RemoveFolders,
 }
 
 impl Use {
@@ -101,13 +103,15 @@ impl Use {
         const WRITE_FILE: u64 = 1 << 1;
         const READ: u64 = 1 << 2 | READ_DIR;
         const READ_DIR: u64 = 1 << 3;
-        const REMOVE: u64 = 1 << 4 | 1 << 5;
+        const REMOVE: u64 = REMOVE_DIR | 1 << 5;
+        const REMOVE_DIR: u64 = 1 << 4;
         match self {
             Self::Read => READ,
             Self::List => READ_DIR,
             Self::Execute => READ | EXECUTE,
             Self::Write => WRITE_FILE | 1 << 2,
             Self::Remove => REMOVE,
+            Self::RemoveFolders => REMOVE_DIR,
         }
     }
 }

@@ -155,10 +155,14 @@ impl Layout {
     }
 
     /// A small file made for the domain, unless the policy puts something in its place.
-    pub(crate) fn add_file(&mut self, path: &str, mode: u32, content: Vec<u8>) {
-        if !self.places.contains_key(Path::new(path)) {
+    /// Says whether nothing is.
+    pub(crate) fn add_file(&mut self, path: &str, mode: u32, content: Vec<u8>) -> bool {
+        let at = Path::new(path);
+        let is_free = !self.places.contains_key(at) && !self.symlinks.contains_key(at);
+        if is_free {
             self.files.insert(path.into(), (mode, content.into()));
         }
+        is_free
     }
 
     /// Whether files made for the domain can lie in this folder: nothing is mounted over it, nor leads elsewhere.
@@ -923,6 +927,10 @@ impl Layout {
                         link: path.into(),
                     });
                 }
+                // It comes into being for the guest to fill: what is protected there has to be there before.
+                Err(Errno::NOENT) if arrangement.makes(&on_host) => {
+                    return Err(nothing_to_execute(path, on_host, Errno::NOENT));
+                }
                 // Held for another path already: nothing comes into being below it either.
                 Err(Errno::NOENT) if arrangement.holds(&on_host) => return Ok(()),
                 Err(Errno::NOENT) => {
@@ -1051,9 +1059,14 @@ impl Arrangement {
     }
 
     fn holds(&self, on_host: &Path) -> bool {
-        self.placeholders
-            .iter()
-            .any(|placeholder| placeholder.path == on_host)
+        let mut held = self.placeholders.iter().filter(|held| !held.to_fill);
+        held.any(|held| held.path == on_host)
+    }
+
+    /// Whether a folder is made there for the guest to fill.
+    fn makes(&self, on_host: &Path) -> bool {
+        let mut made = self.placeholders.iter().filter(|made| made.to_fill);
+        made.any(|made| made.path == on_host)
     }
 
     fn make_parents(&mut self, path: &Path) {

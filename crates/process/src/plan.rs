@@ -22,7 +22,7 @@ pub use profile::ChromiumFlags;
 
 use crate::{
     cgroup,
-    host::{Host, Identity, Kind, ThisHost},
+    host::{Host, Identity, Kind, Mounts, ThisHost},
     keeper,
     layout::{self, Arrangement, Layout, OwnPlaces, ROOT_PLACE, in_root_place},
     machine::{Machine, Tier},
@@ -292,7 +292,7 @@ pub struct Placeholder {
     pub parent: Identity,
     /// A folder rather than a file.
     pub folder: bool,
-    /// It is for the guest to fill, and stays if that is done.
+    /// It is for the guest to fill, and stays.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub to_fill: bool,
 }
@@ -442,9 +442,24 @@ pub fn make_plan(
 fn temporary(policy: &Policy, layout: &Layout, host: &dyn Host) -> Option<PathBuf> {
     let folder = Path::new("/tmp");
     let is_said = policy.grants.env.iter().any(|grant| grant.name == "TMPDIR");
-    let found = host.find(folder).ok()?;
     let is_needed = !is_said && policy.limits.tmp_size_bytes.is_none() && layout.is_private(folder);
-    (is_needed && found.kind == Kind::Folder).then_some(found.canonical)
+    let found = host.find(folder).ok().filter(|_| is_needed)?;
+    let is_folder = found.kind == Kind::Folder && found.canonical == folder;
+    (is_folder && !is_shown(folder, layout, host)).then(|| folder.into())
+}
+
+/// Whether what lies in a folder of the host's is shown to the guest, by whatever name: the rights of both would hold there,
+/// and what is granted for reading may be executed. Where nobody can tell, it may be.
+fn is_shown(folder: &Path, layout: &Layout, host: &dyn Host) -> bool {
+    let Ok(mounts) = host.mounts() else {
+        return true;
+    };
+    let others = Mounts::new(mounts).other_paths(folder);
+    let mut names = others.iter().map(PathBuf::as_path).chain([folder]);
+    names.any(|name| {
+        let mut shown = layout.host_mounts();
+        shown.any(|shown| name.starts_with(&shown.found.canonical))
+    })
 }
 
 /// Refuses grants by which the guest could change what is read or executed outside the wall while it runs, and those

@@ -87,14 +87,8 @@ const LINKS_ALONE: &str = "/etc/alternatives";
 /// Here Maven finds the passwords of servers that a host's administrators gave to all. Where there are none it is
 /// shown, for it also says which repositories are blocked.
 const OF_MAVEN: &str = "/etc/maven/settings.xml";
-/// What begins with `<` around a password there, and around who has one.
-const PASSWORDS: [&[u8]; 5] = [
-    b"server>",
-    b"password",
-    b"passphrase",
-    b"privateKey",
-    b"httpHeaders",
-];
+/// What begins with `<` around a password there.
+const PASSWORDS: [&[u8]; 4] = [b"password", b"passphrase", b"privateKey", b"httpHeaders"];
 /// Its size if nobody has put much into it.
 const OF_MAVEN_BYTES: u64 = 64 * 1024;
 
@@ -300,9 +294,15 @@ fn has_passwords_of_maven(host: &dyn Host, folder: &Path) -> bool {
 
 /// Whether XML has a password outside its comments. A comment without an end is none.
 fn has_password(mut rest: &[u8]) -> bool {
+    // Not in UTF-8: it is not read.
+    if rest.contains(&0) {
+        return true;
+    }
     while let Some(at) = rest.iter().position(|byte| *byte == b'<') {
         rest = &rest[at + 1..];
-        if PASSWORDS.iter().any(|word| rest.starts_with(word)) {
+        // One of all that `servers` has.
+        let is_server = rest.starts_with(b"server") && !rest.starts_with(b"servers");
+        if is_server || PASSWORDS.iter().any(|word| rest.starts_with(word)) {
             return true;
         }
         if let Some(comment) = rest.strip_prefix(b"!--")

@@ -3,7 +3,7 @@
 use crate::{
     cache::{self, Cache, CacheError, EntryName},
     compile::{self, Purpose},
-    launch::StartError,
+    error::StartError,
     module::Module,
 };
 use palisade_policy::Capability;

@@ -4,7 +4,7 @@
 //! sees no file but its own, and what it may use is bounded. Module and code pass in memory files, so
 //! nobody waits for anybody, and `RLIMIT_FSIZE` bounds what comes out.
 
-use crate::{launch::not_run, module::read_at_most};
+use crate::{module::read_at_most, status::not_run};
 use palisade_policy::{Access, Capability, FileGrant, Policy};
 use palisade_process::{
     DomainError, LaunchError, Launcher, Machine, Streams, ThisHost,

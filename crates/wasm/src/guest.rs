@@ -2,7 +2,7 @@
 
 use crate::{
     code::Code,
-    launch::StartError,
+    error::StartError,
     module::{self, ModuleError},
     plan::{self, WasmPlanError},
     programs::{NotInstalled, Programs},

@@ -3,25 +3,24 @@
 use crate::{
     cache::Cache,
     code::{self, Compiler},
-    compile::{CompileError, Purpose},
-    module::ModuleError,
+    compile::Purpose,
     plan::Plan,
     programs::{ProgramInReach, Programs},
-    status::{self, Status},
+    status::{self, Status, not_run},
 };
 use palisade_policy::visible;
-use palisade_process::{Domain, DomainError, LaunchError, Launcher, Machine, ReportHook, Streams};
+use palisade_process::{Domain, DomainError, Launcher, Machine, ReportHook, Streams};
 use palisade_wall::{Exit, Phase, Report};
-use rustix::{io::Errno, pipe::PipeFlags};
+use rustix::pipe::PipeFlags;
 use std::{
     fs::File,
     io::Read,
     os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
-pub use crate::code::Code;
+pub use crate::{code::Code, error::StartError};
 
 /// Nothing that a worker says is longer.
 const STATUS_BYTES: u64 = 64 * 1024;
@@ -29,41 +28,6 @@ const STATUS_BYTES: u64 = 64 * 1024;
 const MOST_PHASES: usize = 32;
 /// The exit code of a worker that could not run its guest.
 const NOT_RUN: Exit = Exit::Code(125);
-
-/// A guest was not started.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "each variant's message is its documentation")]
-pub enum StartError {
-    #[error(transparent)]
-    Module(#[from] ModuleError),
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    #[error(
-        "policy: the guest could write {}, where palisade keeps code that it runs later: keep it out of what is \
-         granted, or add --protect {}", path.display(), path.display()
-    )]
-    CacheInReach { path: PathBuf },
-    #[error(transparent)]
-    ProgramInReach(#[from] ProgramInReach),
-    #[error("host: cannot look at {}: {source}", path.display())]
-    Compiler {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("host: cannot hand code to the worker: {0}")]
-    Code(#[source] std::io::Error),
-    #[error("host: cannot make a pipe for the worker: {0}")]
-    Pipe(#[source] Errno),
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-}
-
-impl StartError {
-    /// Whether the host refused namespaces, without which the user may have chosen to go on.
-    pub fn is_for_lack_of_namespaces(&self) -> bool {
-        matches!(self, Self::Launch(error) if error.is_for_lack_of_namespaces())
-    }
-}
 
 impl Plan {
     /// The guest's code: from the cache, or made anew and kept there. The cache lies in the folder
@@ -209,21 +173,6 @@ fn complete(
         .phases
         .sort_by(|one, other| one.done_us.total_cmp(&other.done_us));
     Ok(report)
-}
-
-/// Whose fault it is comes first, in every message. Who could not run the guest may have said so.
-pub(crate) fn not_run(program: &Path, why: &str) -> String {
-    const FAULTS: [&str; 4] = ["guest", "policy", "host", "wall"];
-    let named = why
-        .split_once(": ")
-        .filter(|(fault, _)| FAULTS.contains(fault));
-    let (fault, reason) = named.unwrap_or(("guest", why));
-    let program = program.to_string_lossy();
-    format!(
-        "{fault}: {} cannot be run: {}",
-        visible(&program),
-        visible(reason)
-    )
 }
 
 /// The only process of the domain is the worker, and what it does is the guest's doing.

@@ -18,6 +18,7 @@ pub mod cache;
 pub mod code;
 pub mod compare;
 pub mod compile;
+pub mod error;
 pub mod guest;
 pub mod launch;
 pub mod module;

@@ -3,7 +3,8 @@
 //! A worker whose engine was broken could write anything here: it is shown to the user as the guest's own
 //! words are, and decides nothing.
 
-use std::fmt;
+use palisade_policy::visible;
+use std::{fmt, path::Path};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,21 @@ fn read_line(line: &str) -> Option<Status> {
         "stale" => Some(Status::Stale(rest.into())),
         _ => None,
     }
+}
+
+/// Whose fault it is comes first, in every message. Who could not run the guest may have said so.
+pub(crate) fn not_run(program: &Path, why: &str) -> String {
+    const FAULTS: [&str; 4] = ["guest", "policy", "host", "wall"];
+    let named = why
+        .split_once(": ")
+        .filter(|(fault, _)| FAULTS.contains(fault));
+    let (fault, reason) = named.unwrap_or(("guest", why));
+    let program = program.to_string_lossy();
+    format!(
+        "{fault}: {} cannot be run: {}",
+        visible(&program),
+        visible(reason)
+    )
 }
 
 #[cfg(test)]

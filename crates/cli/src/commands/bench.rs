@@ -1,8 +1,7 @@
 //! `palisade bench`: what the wall costs on this machine.
 
-use crate::{peer_args::PeerArgs, progress};
+use crate::{args::BenchArgs, progress};
 use anyhow::Context;
-use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use palisade_lab::{
     KeptRun, Options, Outcome, Outcomes, bench as bench_rows,
     compare::compare,
@@ -11,7 +10,6 @@ use palisade_lab::{
     rows::{Extent, Row, is_long, row, rows},
     subjects::{PEERS, Peer, find_peers},
 };
-use palisade_policy::value;
 use std::{
     fs::{self, OpenOptions},
     path::{Path, PathBuf},
@@ -19,55 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
-
-// `palisade bench`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// What to measure; without a name, every row that takes no longer than 90 s
-    #[arg(value_name = "ROW", value_parser = PossibleValuesParser::new(rows().map(Row::name)), hide_possible_values = true)]
-    rows: Vec<String>,
-    /// Measure every row, also those that take minutes
-    #[arg(long, conflicts_with = "rows")]
-    all: bool,
-    /// Take a first look, at a tenth of the time; without a name, at every row
-    #[arg(long)]
-    quick: bool,
-    /// Print what can be measured, how long it takes at most and what it can be compared with, and stop
-    #[arg(long)]
-    list: bool,
-    /// Take about this long for each row, as 30s
-    #[arg(long, value_name = "TIME", value_parser = value::parse_duration)]
-    time: Option<Duration>,
-    #[command(flatten)]
-    peers: PeerArgs,
-    /// Print figures, machine and warnings as JSON
-    #[arg(long, help_heading = "Output")]
-    json: bool,
-    /// Print the tables as Markdown
-    #[arg(long, help_heading = "Output", conflicts_with = "json")]
-    markdown: bool,
-    /// Keep samples and figures in a new folder below this one
-    #[arg(long, value_name = "DIR", default_value = "runs", value_hint = ValueHint::DirPath, help_heading = "Output")]
-    out: PathBuf,
-    /// Write a page with charts of it all to FILE, for a browser
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    html: Option<PathBuf>,
-    /// Show a run that was kept in DIR, instead of measuring
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Kept runs",
-        conflicts_with_all = ["rows", "all", "quick", "time", "out", "palisade"])]
-    from: Option<PathBuf>,
-    /// Say what got faster or slower from one kept run, or row of one, to another; the exit code is 1
-    /// if something of palisade's got slower
-    #[arg(long, num_args = 2, value_names = ["RUN_A", "RUN_B"], value_hint = ValueHint::DirPath,
-        help_heading = "Kept runs", conflicts_with_all = ["from", "html", "markdown", "rows", "all", "quick", "time",
-        "out", "palisade", "peers"])]
-    compare: Vec<PathBuf>,
-    /// Measure this palisade rather than the one that is running
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    palisade: Option<PathBuf>,
-}
 
 /// Exit code where a row could not be measured.
 const ROW_FAILED: u8 = 1;

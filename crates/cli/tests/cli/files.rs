@@ -856,12 +856,12 @@ fn written_programs_do_not_run(stage: &Stage) {
     assert_ne!(stage.script(&[], as_interpreter).run().code(), 0);
 }
 
-/// It is made, and stays if it was filled.
+/// It is made, and stays.
 fn granted_exec_of_a_folder_to_come(stage: &Stage) {
     stage.make_folder("work");
     let flags = ["--write", "work", "--exec", "work/bin"];
     stage.script(&flags, "[ -d work/bin ]").run().is(0);
-    assert!(!stage.exists("work/bin"));
+    assert!(stage.exists("work/bin"));
     let run = "cp /bin/echo work/bin/echo && exec work/bin/echo ran";
     stage.script(&flags, run).run().prints("ran\n");
     assert!(stage.exists("work/bin/echo"));
@@ -875,6 +875,19 @@ fn granted_exec_of_a_folder_to_come(stage: &Stage) {
             .refuses(&["--exec", "mkdir -p"]);
     }
     assert!(!stage.exists("elsewhere/new") && !stage.exists("work/new"));
+    // What is protected in it would come into being with it, in the guest's hands.
+    for kept in [
+        ["--protect", "work/new/kept"],
+        ["--read-if-there", "work/new/a/kept"],
+    ] {
+        let flags = [&["--write", "work", "--exec", "work/new"][..], &kept].concat();
+        let act = "mkdir -p work/new/a; echo evil > work/new/kept; echo evil > work/new/a/kept";
+        stage
+            .script(&flags, act)
+            .run()
+            .refuses(&["--exec", "mkdir -p"]);
+        assert!(!stage.exists("work/new"));
+    }
 }
 
 fn granted_exec(stage: &Stage) {

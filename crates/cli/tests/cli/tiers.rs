@@ -15,6 +15,7 @@ cases![
     without_namespaces_there_is_a_temporary_folder,
     without_namespaces_what_is_temporary_does_not_run,
     without_namespaces_a_policy_says_what_is_temporary,
+    without_namespaces_nothing_temporary_lies_in_what_is_shown,
     a_limit_that_cannot_be_held_is_refused,
     a_palisade_inside_without_namespaces,
 ];
@@ -145,6 +146,25 @@ fn without_namespaces_a_policy_says_what_is_temporary(stage: &Stage) {
             .run()
             .prints(expected);
     }
+}
+
+/// What is granted for reading may be executed: a temporary folder there would be by two rules what neither gives.
+fn without_namespaces_nothing_temporary_lies_in_what_is_shown(stage: &Stage) {
+    const ELSEWHERE: &str = "mkdir -p real && mount --bind real /tmp && \
+                             echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
+    stage.make_folder("real");
+    let program = stage.program().to_str().unwrap();
+    let words = ["-Urm", "/bin/sh", "-c", ELSEWHERE, "sh", program, "run"];
+    let act = "[ $TMPDIR ] && cp /bin/echo $TMPDIR/echo && $TMPDIR/echo ran; echo ${TMPDIR-none}";
+    let call = |flags: &[&str]| {
+        let guest = ["--", "/bin/sh", "-c", act];
+        let words = words.iter().chain(&ACCEPTED).chain(flags).chain(&guest);
+        stage
+            .call(Path::new("/usr/bin/unshare"), words.copied())
+            .run()
+    };
+    call(&["--read", "real"]).prints("none\n");
+    assert!(call(&[]).text().starts_with("/tmp/palisade-"));
 }
 
 fn without_namespaces_processor_time_is_of_each_process(stage: &Stage) {

@@ -417,6 +417,46 @@ fn a_program_that_dies_over_its_answer_is_to_blame() {
     );
 }
 
+/// Nothing that a client says begins a line, looks like another's, or acts on the terminal that the log is read in.
+#[test]
+fn what_a_client_says_is_one_line_of_the_log() {
+    let (_stage, _backend, server) = start("");
+    let forged = "%0a%7b%22message%22:%22request%22,%22status%22:299%7d";
+    let requests = [
+        format!("GET /up/chunked{forged} HTTP/1.1\r\nhost: a\r\n"),
+        "GET /none%1b%5b2J%0d%0a HTTP/1.1\r\nhost: a\r\n".into(),
+        "GET /none\",\"status\":299,\"x\":\" HTTP/1.1\r\nhost: a\r\n".into(),
+        "GET /none HTTP/1.1\r\nhost: a\r\nuser-agent: \"}\u{9b}2J\u{2028}{\"status\":299\r\n".into(),
+        "GET /none HTTP/1.1\r\nhost: a\r\nreferer: \\\",\"status\":299\r\nx-forwarded-for: 9.9.9.9\r\n".into(),
+        "LOOK\"x /none HTTP/1.1\r\nhost: a\r\n".into(),
+        "GET /none HTTP/1.1\r\nhost: a\r\nx: a\x1b[2J\r\n".into(),
+    ];
+    let mut told = 0;
+    for (number, request) in requests.iter().enumerate() {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let request = format!("{request}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // One that is refused may find the connection reset.
+        let _ = stream.read_to_end(&mut answer);
+        // A request of the test's own, which ends what there is to see of this one.
+        let marker = format!("/marker-{number}");
+        Client::connect(server.address()).get(&marker);
+        loop {
+            let text = server.wait_for(r#""message":"request""#);
+            assert!(!text.chars().any(char::is_control), "{text:?}");
+            let line: Value = serde_json::from_str(&text).unwrap();
+            assert_ne!(line["status"], 299, "{text}");
+            assert_eq!(line["client"], "127.0.0.1", "{text}");
+            if line["path"] == marker.as_str() {
+                break;
+            }
+            told += 1;
+        }
+    }
+    assert!((4..=requests.len()).contains(&told), "{told} lines");
+}
+
 #[test]
 fn an_answer_that_never_comes_is_the_services_error() {
     let (_stage, _backend, server) = start("[limits]\nanswer-time = '300ms'\n");

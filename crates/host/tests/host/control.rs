@@ -471,7 +471,7 @@ fn a_check_serves_nothing() {
     };
     let (code, said) = check();
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("can be served"), "{said}");
+    assert!(said.contains("configuration is valid"), "{said}");
     assert!(!Path::new(&stage.path("admin.sock")).exists());
     stage.serve("one", "[services.old]\nfiles = 'two'");
     assert!(check().1.contains("no route leads to service `old`"));

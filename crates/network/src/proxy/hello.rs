@@ -5,8 +5,8 @@
 //! those that also speak TLS bring cryptography. Nothing is decrypted, nothing is changed: the
 //! bytes go on as they came.
 
+pub use crate::HelloFault;
 use palisade_policy::HostName;
-use serde::Serialize;
 
 /// The longest ClientHello, with the headers of its records. Those of today, with their
 /// post-quantum keys, have two thousand bytes. What a client sends byte by byte is read anew with
@@ -23,31 +23,6 @@ const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 /// `encrypted_client_hello`, RFC 9849, and the draft before it, `encrypted_server_name`.
 const ENCRYPTED: [u16; 2] = [0xfe0d, 0xffce];
-
-/// What is wrong with the first bytes of a tunnel.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, thiserror::Error)]
-#[serde(rename_all = "kebab-case")]
-pub enum HelloFault {
-    /// Something else than TLS.
-    #[error("what is sent is not TLS")]
-    NotTls,
-    /// TLS that contradicts itself.
-    #[error("the TLS in it is malformed")]
-    Malformed,
-    /// No name: nobody can tell which host is meant.
-    #[error("the TLS in it names no host (SNI)")]
-    NoName,
-    /// Another name than the request's; at most 255 characters of it.
-    #[error("the TLS in it names the host {0:?}")]
-    OtherName(String),
-    /// The name that counts is encrypted. Clients that only pretend look the same: they are meant
-    /// to.
-    #[error("the TLS in it encrypts the host's name (ECH)")]
-    Encrypted,
-    /// More than [`MAX_HELLO_BYTES`].
-    #[error("the TLS in it starts with a message that is too long")]
-    TooLong,
-}
 
 /// Reads the name in the ClientHello that `bytes` start with; `None` if they are only the beginning
 /// of one. It may lie in several records.

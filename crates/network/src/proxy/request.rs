@@ -3,10 +3,8 @@
 //! httparse reads the syntax. What it takes beyond the letter of RFC 9112 is refused here: a reader
 //! further on might read it otherwise, and that is what smuggling lives on.
 
-use std::net::SocketAddr;
-
+pub use crate::RequestFault;
 use palisade_policy::HostName;
-use serde::Serialize;
 
 /// The longest request, in bytes. Clients send a few hundred.
 pub const MAX_REQUEST_BYTES: usize = 8 << 10;
@@ -22,39 +20,6 @@ pub struct ConnectRequest {
     pub port: u16,
     /// How many bytes the request has; what follows belongs to the tunnel.
     pub length: usize,
-}
-
-/// What is wrong with a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, thiserror::Error)]
-#[serde(rename_all = "kebab-case")]
-pub enum RequestFault {
-    /// Not HTTP.
-    #[error("it is not a well-formed HTTP request")]
-    Syntax,
-    /// Another method. What a proxy for plain HTTP does is not done here.
-    #[error("its method is not CONNECT: only HTTPS goes through this proxy")]
-    Method,
-    /// An HTTP version that is neither 1.0 nor 1.1.
-    #[error("it is neither HTTP/1.0 nor HTTP/1.1")]
-    Version,
-    /// Not `name:port`.
-    #[error("it does not ask for `name:port`")]
-    Authority,
-    /// An address in place of a name; which one, where it is written as every program reads it.
-    #[error("it asks for an address, which goes straight to its host where it is granted")]
-    Address(Option<SocketAddr>),
-    /// No `Host`, where HTTP/1.1 has one, or several.
-    #[error("it does not have one `Host`")]
-    Host,
-    /// `Host` names another host or port.
-    #[error("its `Host` is not the host that it asks for")]
-    OtherHost,
-    /// A body, or a header that announces something else than a tunnel.
-    #[error("it has a header that does not belong to CONNECT")]
-    Header,
-    /// More than [`MAX_REQUEST_BYTES`] or 32 headers.
-    #[error("it is too long")]
-    TooLong,
 }
 
 /// Reads the request that `bytes` start with; `None` if they are only the beginning of one.

@@ -91,6 +91,11 @@ pub enum LaunchError {
     )]
     InitGone,
     #[error(
+        "host: cannot make {} for --exec: the folder around it is another user's: make it first, with mkdir -p",
+        path.display()
+    )]
+    OfAnotherUser { path: PathBuf },
+    #[error(
         "host: cannot make a temporary folder for the guest in {}: {errno}; --env TMPDIR=PATH together with --write PATH \
          gives it one of yours",
         folder.display()

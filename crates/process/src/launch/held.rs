@@ -191,8 +191,9 @@ impl Held {
         let temporary = self.temporary.iter().flat_map(|temporary| {
             let (around, _) = temporary.place();
             [
-                (Target::Open(around), Use::Remove),
+                (Target::Open(around), Use::RemoveFolders),
                 (Target::Open(temporary.folder()), Use::Read),
+                (Target::Open(temporary.folder()), Use::Remove),
             ]
         });
         let files = reads.chain(removes).chain(folders).chain(temporary);

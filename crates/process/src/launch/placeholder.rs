@@ -10,7 +10,7 @@
 //! lock it too, so nobody waits for a lock without an end.
 //!
 //! So are folders that are executable in a folder that is written to: they have to be there before a mount can make
-//! them so. Such a one is an ordinary folder of the starter's, and stays if the guest filled it.
+//! them so. Such a one is an ordinary folder of the starter's and stays: another guest may use it by now.
 //!
 //! Whose supervisor and keeper are killed at one time leaves placeholders behind. Their mode says what they
 //! are: the next domain that protects the same path holds them, and removes them when it ends.
@@ -66,11 +66,11 @@ impl Placeholders {
 
     /// For whoever shall remove what this process cannot: the kind, the folder, the name.
     pub(super) fn to_clean(&self) -> impl Iterator<Item = (u8, BorrowedFd<'_>, &OsStr)> {
-        self.places.iter().map(|place| {
-            let kind = match (place.is_folder, place.is_to_fill) {
-                (true, true) => wire::CLEAN_RMDIR,
-                (true, false) => wire::CLEAN_PLACEHOLDER_FOLDER,
-                (false, _) => wire::CLEAN_PLACEHOLDER,
+        let places = self.places.iter().filter(|place| !place.is_to_fill);
+        places.map(|place| {
+            let kind = match place.is_folder {
+                true => wire::CLEAN_PLACEHOLDER_FOLDER,
+                false => wire::CLEAN_PLACEHOLDER,
             };
             (kind, place.folder.as_fd(), place.name.as_os_str())
         })
@@ -86,7 +86,8 @@ impl Placeholders {
 
     /// Removes what nobody else holds and nobody has filled.
     pub(super) fn remove(&mut self) {
-        for (place, file) in self.places.iter().zip(self.files.drain(..)) {
+        let places = self.places.iter().zip(self.files.drain(..));
+        for (place, file) in places.filter(|(place, _)| !place.is_to_fill) {
             place.remove(&file);
         }
     }
@@ -111,6 +112,11 @@ impl Place {
             errno,
         };
         let until = Instant::now() + LOCK_PATIENCE;
+        if self.is_to_fill && !self.is_around_own().map_err(error)? {
+            return Err(LaunchError::OfAnotherUser {
+                path: self.path.clone(),
+            });
+        }
         loop {
             let is_new = self.create().map_err(error)?;
             let file = match self.open_file() {
@@ -135,6 +141,12 @@ impl Place {
         LaunchError::SourceChanged {
             path: self.path.clone(),
         }
+    }
+
+    /// A guest of root's could not write in a folder of root's that lies in somebody else's.
+    fn is_around_own(&self) -> rustix::io::Result<bool> {
+        let around = rustix::fs::fstat(&self.folder)?;
+        Ok(around.st_uid == rustix::process::geteuid().as_raw())
     }
 
     /// Makes it, unless something is there; says which.

@@ -17,11 +17,12 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    ffi::{CString, OsString},
+    ffi::{CStr, CString, OsString},
     fmt::Write,
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// What no link leads to.
@@ -30,6 +31,9 @@ const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::CLOEXEC);
 /// What is asked for of a folder's entries at once.
 const ENTRIES_BYTES: usize = 16 << 10;
+
+/// How long it may take to empty one: the starter waits.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One guest's folder. It goes by [`Temporary::remove`].
 #[derive(Debug)]
@@ -52,6 +56,10 @@ impl Temporary {
         let around = rustix::fs::open(around, FOLDER, Mode::empty()).map_err(error)?;
         rustix::fs::mkdirat(&around, &name, Mode::RWXU).map_err(error)?;
         let folder = rustix::fs::openat(&around, &name, FOLDER, Mode::empty()).map_err(error)?;
+        // Who may rename in the folder around it could have put another in its place.
+        if !is_as_made(&folder).map_err(error)? {
+            return Err(error(Errno::EXIST));
+        }
         Ok(Self {
             around,
             folder,
@@ -73,9 +81,9 @@ impl Temporary {
         self.folder.as_fd()
     }
 
-    /// Removes it and what is in it. Nobody may be left who writes there.
+    /// Removes it and what is in it, for a limited time. What the guest made so that nobody lists it stays.
     pub(super) fn remove(self) -> rustix::io::Result<()> {
-        empty(self.folder)?;
+        empty(self.folder, Instant::now() + PATIENCE)?;
         rustix::fs::unlinkat(&self.around, &self.name, AtFlags::REMOVEDIR)
     }
 }
@@ -99,12 +107,31 @@ fn random_name() -> rustix::io::Result<String> {
     Ok(name)
 }
 
+/// Whether this is a folder of one's own, for nobody else, with nothing in it.
+fn is_as_made(folder: &OwnedFd) -> rustix::io::Result<bool> {
+    rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
+    let stat = rustix::fs::fstat(folder)?;
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
+    let mut buffer = [MaybeUninit::uninit(); ENTRIES_BYTES];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    while let Some(entry) = entries.next() {
+        if !is_itself(entry?.file_name()) {
+            return Ok(false);
+        }
+    }
+    Ok(is_own && stat.st_mode & 0o7777 == 0o700)
+}
+
+fn is_itself(name: &CStr) -> bool {
+    [c".", c".."].contains(&name)
+}
+
 /// Removes what a folder holds, however deep.
-fn empty(folder: OwnedFd) -> rustix::io::Result<()> {
+fn empty(folder: OwnedFd, until: Instant) -> rustix::io::Result<()> {
     let mut here = folder;
     let mut above = Vec::new();
     loop {
-        let next = match (remove_entries(&here)?, above.last()) {
+        let next = match (remove_entries(&here, until)?, above.last()) {
             (Some(name), _) => {
                 above.push(Identity::of(&rustix::fs::fstat(&here)?));
                 rustix::fs::openat(&here, name, FOLDER, Mode::empty())?
@@ -129,18 +156,40 @@ fn go_up(folder: &OwnedFd, from: Identity) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Removes a folder's entries up to the first folder with something in it, and gives its name.
-fn remove_entries(folder: &OwnedFd) -> rustix::io::Result<Option<CString>> {
+/// Removes a folder's entries, and those of the folders in it, up to the first folder with a filled one in it: gives
+/// its name.
+fn remove_entries(folder: &OwnedFd, until: Instant) -> rustix::io::Result<Option<CString>> {
+    remove_each(folder, until, |name| {
+        let below = rustix::fs::openat(folder, name, FOLDER, Mode::empty())?;
+        remove_each(&below, until, |_| Err(Errno::NOTEMPTY))?;
+        rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)
+    })
+}
+
+/// Removes a folder's entries; what is done with a filled folder may fail for what it is filled with, and its name is
+/// given then.
+fn remove_each(
+    folder: &OwnedFd,
+    until: Instant,
+    remove_filled: impl Fn(&CStr) -> rustix::io::Result<()>,
+) -> rustix::io::Result<Option<CString>> {
     rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
     let mut buffer = [MaybeUninit::uninit(); ENTRIES_BYTES];
     let mut entries = RawDir::new(folder, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
-        if [c".", c".."].contains(&name) {
+        if is_itself(name) {
             continue;
         }
-        match remove_entry(folder, name) {
+        if Instant::now() >= until {
+            return Err(Errno::TIME);
+        }
+        let removed = match remove_entry(folder, name) {
+            Err(Errno::NOTEMPTY) => remove_filled(name),
+            removed => removed,
+        };
+        match removed {
             Err(Errno::NOTEMPTY) => return Ok(Some(name.into())),
             removed => removed?,
         }
@@ -148,7 +197,7 @@ fn remove_entries(folder: &OwnedFd) -> rustix::io::Result<Option<CString>> {
     Ok(None)
 }
 
-fn remove_entry(folder: &OwnedFd, name: &std::ffi::CStr) -> rustix::io::Result<()> {
+fn remove_entry(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
         // As Linux and POSIX have it.
         Err(Errno::ISDIR | Errno::PERM) => rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR),
@@ -209,12 +258,29 @@ mod tests {
         assert!(is_empty(around.path()));
     }
 
-    /// Deeper than a path can say, than descriptors reach, and than a stack would.
+    #[test]
+    fn another_folder_in_its_place_is_not_taken() {
+        let (_around, temporary) = made();
+        assert!(is_as_made(&temporary.folder).unwrap());
+        fs::write(temporary.path().join("file"), "").unwrap();
+        assert!(!is_as_made(&temporary.folder).unwrap());
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (_around, temporary) = made();
+        fs::write(temporary.path().join("file"), "").unwrap();
+        let folder = temporary.folder().try_clone_to_owned().unwrap();
+        assert_eq!(empty(folder, Instant::now()), Err(Errno::TIME));
+        temporary.remove().unwrap();
+    }
+
+    /// Deeper than a path can say, and than descriptors reach.
     #[test]
     fn a_tree_deeper_than_any_path_goes() {
         let (around, temporary) = made();
         let mut here = temporary.folder().try_clone_to_owned().unwrap();
-        for _ in 0..20_000 {
+        for _ in 0..5_000 {
             rustix::fs::mkdirat(&here, c"a", Mode::RWXU).unwrap();
             here = rustix::fs::openat(&here, c"a", FOLDER, Mode::empty()).unwrap();
         }

@@ -21,7 +21,7 @@ impl fmt::Display for Plan {
             let kind = if placeholder.folder { "folder" } else { "file" };
             let line = match placeholder.to_fill {
                 true => {
-                    format!("make      the folder {path} on the host, which stays if it is filled")
+                    format!("make      the folder {path} on the host")
                 }
                 false => format!("hold      {path} on the host by an empty {kind}"),
             };

@@ -103,8 +103,8 @@ pub enum PlanError {
     )]
     GuardOpenByAnotherName { guest: PathBuf, other: PathBuf },
     #[error(
-        "policy: --exec {} is not there, and palisade makes only a folder right in one that is there and granted for writing: \
-         make it first, with mkdir -p {}",
+        "policy: --exec {} is not there, and palisade makes only a folder right in one that is there and granted for writing, \
+         with nothing protected in it: make it first, with mkdir -p {}",
         guest.display(), host.display()
     )]
     NothingToExecute { guest: PathBuf, host: PathBuf },

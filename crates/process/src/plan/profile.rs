@@ -114,8 +114,11 @@ pub(super) fn set_chromium_flags(
     if !policy.grants.system || !layout.can_fill(folder) || !is_there() {
         return Some(ChromiumFlags::NoPlace);
     }
-    layout.add_file(CHROMIUM_SCRIPT, 0o444, CHROMIUM_SETS.into());
-    Some(ChromiumFlags::Set)
+    let is_made = layout.add_file(CHROMIUM_SCRIPT, 0o444, CHROMIUM_SETS.into());
+    Some(match is_made {
+        true => ChromiumFlags::Set,
+        false => ChromiumFlags::NoPlace,
+    })
 }
 
 fn at_its_own_path(host: PathBuf) -> FileGrant {

@@ -216,6 +216,8 @@ fn maven_s_settings_are_shown_unless_they_hold_a_password() {
     let large = large().repeat(8);
     for secret in [
         "<servers><server><id>x</id></server></servers>",
+        "<servers><server ><id>x</id></server ></servers>",
+        "<settings>\0</settings>",
         "<!-- a --><proxy><password>x</password></proxy><!-- b -->",
         "<!-- no end <password>x</password>",
         large.as_str(),

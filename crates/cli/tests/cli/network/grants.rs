@@ -15,6 +15,7 @@ cases![
     a_port_is_published_under_another,
     a_name_of_the_hosts_file_is_found_and_reached,
     a_name_does_not_grant_the_host_itself,
+    a_name_that_moves_is_followed,
     the_internet_is_found_by_name_and_reached,
     the_internet_at_one_port,
     what_names_are_looked_up_with_is_not_granted,
@@ -125,7 +126,8 @@ fn with_servers(stage: &Stage) -> String {
     stage.make_fifo("ready");
     let ready = stage.text("ready");
     format!(
-        "ip address add 203.0.113.7/32 dev lo; ip address add 10.9.9.9/32 dev lo; \
+        "ip address add 203.0.113.7/32 dev lo; ip address add 203.0.113.9/32 dev lo; \
+         ip address add 10.9.9.9/32 dev lo; \
          mount --bind {resolver} /etc/resolv.conf; \
          python3 {servers} {ready} >/dev/null 2>&1 </dev/null & read _ < {ready}"
     )
@@ -147,6 +149,31 @@ print(reached('public.test', socket.SOCK_DGRAM), reached('10.9.9.9'), reached('1
 print(socket.getaddrinfo('public.test', 8000, type=socket.SOCK_STREAM)[0][4])
 print(reached('127.0.0.53', port=8000), reached('203.0.113.7', port=8001))
 ";
+
+/// Who moves is found at the new address, in the guest's own file of names too. The old one is out of reach from the answer
+/// after that on: a program may just have looked it up.
+fn a_name_that_moves_is_followed(stage: &Stage) {
+    const FOLLOW: &str = "
+import errno, socket, time
+def reached(host):
+    try:
+        with socket.create_connection((host, 8000), 30) as one: return one.recv(10)
+    except OSError as error: return errno.errorcode[error.errno]
+print(socket.gethostbyname('moving.test'), reached('moving.test'), reached('203.0.113.9'))
+until = time.monotonic() + 60
+def wait_for(is_so):
+    while not is_so() and time.monotonic() < until: time.sleep(0.1)
+wait_for(lambda: socket.gethostbyname('moving.test') == '203.0.113.9')
+print(socket.gethostbyname('moving.test'), reached('moving.test'))
+wait_for(lambda: reached('203.0.113.7') == 'EACCES')
+print(reached('moving.test'), reached('203.0.113.7'))
+";
+    let prepare = with_servers(stage);
+    let call = python(stage, "--connect tcp://moving.test:8000", FOLLOW, "");
+    in_own_network(stage, &prepare, &call)
+        .run()
+        .shows("203.0.113.7 b'tcp' EACCES\n203.0.113.9 b'tcp'\nb'tcp' EACCES\n");
+}
 
 fn the_internet_is_found_by_name_and_reached(stage: &Stage) {
     reaches_what_is_public(stage, "internet", "ECONNREFUSED");

@@ -7,7 +7,6 @@
 
 use super::Plan;
 use crate::shell;
-use palisade_policy::visible;
 use palisade_process::{Host, Mount, ThisHost, plan::WriteGrant};
 use palisade_wall::{Ending, Exit, Report};
 use palisade_wasm::guest::GuestPlan;
@@ -45,12 +44,20 @@ const HEADER_BYTES: i64 = 64;
 pub(crate) struct Folders(Vec<(WriteGrant, OwnedFd)>);
 
 impl Folders {
-    /// By `O_PATH`, which waits for no file system. What cannot be opened is not looked at.
+    /// By `O_PATH`, and none that a server or a process answers for. What cannot be opened is not looked at.
     pub(crate) fn open(plan: &GuestPlan) -> Self {
         let GuestPlan::Process(plan) = plan else {
             return Self::default();
         };
-        let grants = plan.write_grants_without_exec().into_iter();
+        let grants = plan.write_grants_without_exec();
+        let mounts = match grants.is_empty() {
+            true => Vec::new(),
+            false => ThisHost.mounts().unwrap_or_default(),
+        };
+        let is_local = |grant: &WriteGrant| {
+            kind_around(&mounts, &grant.host).is_some_and(|kind| LOCAL.contains(&kind))
+        };
+        let grants = grants.into_iter().filter(is_local);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let open = |grant: WriteGrant| {
@@ -76,13 +83,23 @@ pub(super) fn describe(plan: &Plan, report: &Report, folders: &Folders) -> Optio
     folders.0.iter().find_map(|(grant, folder)| {
         let search = Search::new(plan, grant, folder, &mounts, read_after)?;
         let library = search.find(&mut bounds)?;
-        let name = library.file_name()?.to_string_lossy();
+        let name = shown(library.file_name()?);
         let flag = shell::exec_flag(&grant.guest)?;
         Some(format!(
-            "no library is loaded from where the guest can write (\"failed to map segment\"), and '{}' lies there: {flag}",
-            visible(&name)
+            "no library is loaded from where the guest can write (\"failed to map segment\"), and {name} lies there: {flag}"
         ))
     })
+}
+
+/// A name as libraries have them. Of another the guest might have made a sentence.
+fn shown(name: &OsStr) -> String {
+    const MOST_CHARS: usize = 64;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    let plain = name.to_str().filter(|name| name.len() <= MOST_CHARS);
+    match plain.filter(|name| name.chars().all(is_plain)) {
+        Some(name) => format!("'{name}'"),
+        None => "one".into(),
+    }
 }
 
 /// Whether the guest itself gave up, and nothing that it was to execute was denied: that has been told then.
@@ -134,6 +151,7 @@ struct Search<'a> {
     grant: &'a WriteGrant,
     folder: OwnedFd,
     device: u64,
+    mounts: &'a [Mount],
     /// Where times of access are kept, the one that a library's must not be older than.
     read_after: Option<i64>,
 }
@@ -144,7 +162,7 @@ impl<'a> Search<'a> {
         plan: &'a Plan,
         grant: &'a WriteGrant,
         folder: &OwnedFd,
-        mounts: &[Mount],
+        mounts: &'a [Mount],
         read_after: i64,
     ) -> Option<Self> {
         let kind = kind_around(mounts, &grant.host)?;
@@ -164,6 +182,7 @@ impl<'a> Search<'a> {
             grant,
             folder,
             device,
+            mounts,
             read_after: keeps_times.then_some(read_after),
         })
     }
@@ -198,6 +217,10 @@ impl<'a> Search<'a> {
         {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let path = below.join(name);
+            // Who looks at a place where something is mounted asks that file system.
+            if self.is_mounted(&path) {
+                continue;
+            }
             let is_folder = entry.file_type() == FileType::Directory;
             if is_folder && is_searched(name) && self.is_same_mount(&folder, name) {
                 folders.push_back(path);
@@ -213,6 +236,11 @@ impl<'a> Search<'a> {
         let top = open_folder(&self.folder, Path::new("."))?;
         let mut names = below.iter().map(Path::new);
         names.try_fold(top, |folder, name| open_folder(&folder, name))
+    }
+
+    fn is_mounted(&self, below: &Path) -> bool {
+        let place = self.grant.host.join(below);
+        self.mounts.iter().any(|mount| mount.point == place)
     }
 
     /// By a look that mounts nothing (autofs(5)), before it is opened.

@@ -10,8 +10,7 @@ use std::{
 
 use palisade_policy::HostName;
 
-use super::Resolve;
-use crate::Gate;
+use crate::{Gate, Resolve};
 
 /// How often names are asked for.
 #[derive(Clone, Copy, Debug)]
