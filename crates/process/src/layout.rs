@@ -958,7 +958,10 @@ impl Layout {
             Some(on_host) => {
                 match host.find(&on_host) {
                     Ok(_) => {}
-                    Err(Errno::NOENT) if self.is_inside(guest, true) => {
+                    // A link that leads nowhere is there, and nothing is made behind one.
+                    Err(Errno::NOENT)
+                        if self.is_inside(guest, true) && host.link(&on_host).is_none() =>
+                    {
                         arrangement.make_on_host(host, guest, on_host)?;
                     }
                     Err(errno) => return Err(nothing_to_execute(guest, on_host, errno)),

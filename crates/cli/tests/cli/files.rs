@@ -868,13 +868,15 @@ fn granted_exec_of_a_folder_to_come(stage: &Stage) {
     // Not what a link leads to, and no more than one.
     stage.make_folder("elsewhere");
     std::os::unix::fs::symlink(stage.path("elsewhere"), stage.path("work/link")).unwrap();
-    for missing in ["work/link/new", "work/new/bin"] {
+    std::os::unix::fs::symlink("nowhere", stage.path("work/dangling")).unwrap();
+    for missing in ["work/link/new", "work/new/bin", "work/dangling"] {
         stage
             .script(&["--write", "work", "--exec", missing], "true")
             .run()
             .refuses(&["--exec", "mkdir -p"]);
     }
     assert!(!stage.exists("elsewhere/new") && !stage.exists("work/new"));
+    assert!(!stage.exists("work/nowhere"));
     // What is protected in it would come into being with it, in the guest's hands.
     for kept in [
         ["--protect", "work/new/kept"],

@@ -95,6 +95,12 @@ pub enum LaunchError {
         path.display()
     )]
     OfAnotherUser { path: PathBuf },
+    #[error("host: cannot make {} for --exec: {errno}; make it first, with mkdir -p", path.display())]
+    MakeFolder {
+        path: PathBuf,
+        #[source]
+        errno: Errno,
+    },
     #[error(
         "host: cannot make a temporary folder for the guest in {}: {errno}; --env TMPDIR=PATH together with --write PATH \
          gives it one of yours",

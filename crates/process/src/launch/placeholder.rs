@@ -79,7 +79,11 @@ impl Placeholders {
     /// Creates what does not exist and locks all of it.
     pub(super) fn hold(&mut self) -> Result<(), LaunchError> {
         for place in &self.places {
-            self.files.push(place.create_and_lock()?);
+            let file = match place.is_to_fill {
+                true => place.make()?,
+                false => place.create_and_lock()?,
+            };
+            self.files.push(file);
         }
         Ok(())
     }
@@ -106,17 +110,27 @@ impl Place {
         })
     }
 
+    /// A folder for the guest. Another launcher may make it meanwhile, for the same; nobody removes it.
+    fn make(&self) -> Result<OwnedFd, LaunchError> {
+        let error = |errno| LaunchError::MakeFolder {
+            path: self.path.clone(),
+            errno,
+        };
+        if !self.is_around_own().map_err(error)? {
+            return Err(LaunchError::OfAnotherUser {
+                path: self.path.clone(),
+            });
+        }
+        self.create().map_err(error)?;
+        self.open_file().map_err(error)
+    }
+
     fn create_and_lock(&self) -> Result<OwnedFd, LaunchError> {
         let error = |errno| LaunchError::HoldPath {
             path: self.path.clone(),
             errno,
         };
         let until = Instant::now() + LOCK_PATIENCE;
-        if self.is_to_fill && !self.is_around_own().map_err(error)? {
-            return Err(LaunchError::OfAnotherUser {
-                path: self.path.clone(),
-            });
-        }
         loop {
             let is_new = self.create().map_err(error)?;
             let file = match self.open_file() {
@@ -182,8 +196,6 @@ impl Place {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let mode = stat.st_mode & 0o7777;
         match self.is_folder {
-            // Another launcher made it meanwhile, for the same.
-            true if self.is_to_fill => kind.is_dir(),
             true => kind.is_dir() && mode == PLACEHOLDER_FOLDER_MODE,
             false => kind.is_file() && mode == PLACEHOLDER_FILE_MODE && stat.st_size == 0,
         }
