@@ -16,6 +16,7 @@ cases![
     without_namespaces_what_is_temporary_does_not_run,
     without_namespaces_a_policy_says_what_is_temporary,
     without_namespaces_nothing_temporary_lies_in_what_is_shown,
+    without_namespaces_a_file_is_moved_within_its_folder_alone,
     a_limit_that_cannot_be_held_is_refused,
     a_palisade_inside_without_namespaces,
 ];
@@ -165,6 +166,24 @@ fn without_namespaces_nothing_temporary_lies_in_what_is_shown(stage: &Stage) {
     };
     call(&["--read", "real"]).prints("none\n");
     assert!(call(&[]).text().starts_with("/tmp/palisade-"));
+}
+
+/// Palisade empties the temporary folder with its own rights, which root's are more than a guest's: what another user
+/// keeps in a granted folder must not come to lie there.
+fn without_namespaces_a_file_is_moved_within_its_folder_alone(stage: &Stage) {
+    stage.write("out/a/file", "x");
+    stage.make_folder("out/b");
+    let script = "python3 -c \"
+import errno, os, sys
+def act(call, to):
+    try: call('out/a/file', to)
+    except OSError as error: return errno.errorcode[error.errno]
+for call in os.link, os.rename: print(*[act(call, to) for to in ('out/b/file', os.environ['TMPDIR'] + '/file', 'out/a/' + call.__name__)])
+\"";
+    let flags = [&ACCEPTED[..], &["--write", "out"]].concat();
+    run_without_namespaces(stage, &flags, script)
+        .run()
+        .prints("EXDEV EXDEV None\nEXDEV EXDEV None\n");
 }
 
 fn without_namespaces_processor_time_is_of_each_process(stage: &Stage) {
