@@ -3,7 +3,7 @@
 use crate::read;
 use anyhow::{Context, bail};
 use palisade_policy::{EnvGrant, Policy, value};
-use palisade_process::plan::Plan;
+use palisade_wall::View;
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
@@ -51,8 +51,8 @@ impl EnvFiles {
     }
 
     /// A guest that can write such a file chooses the variables of the next.
-    pub(crate) fn refuse_in_reach(&self, plan: &Plan) -> anyhow::Result<()> {
-        if let Some(path) = plan.find_changeable(self.paths.iter().cloned()) {
+    pub(crate) fn refuse_in_reach(&self, view: &dyn View) -> anyhow::Result<()> {
+        if let Some(path) = view.find_changeable(&mut self.paths.iter().cloned()) {
             bail!(
                 "policy: the guest could rewrite the file of variables {}: keep it outside the granted folder",
                 path.display()

@@ -8,9 +8,7 @@ use crate::denial;
 use anyhow::Context;
 use palisade_lab::cost::CommandError;
 use palisade_policy::{PolicyError, TomlError, visible, visible_json, visible_lines};
-use palisade_process::LaunchError;
-use palisade_wall::{Ending, Exit, Report};
-use palisade_wasm::{compile::CompileError, launch::StartError};
+use palisade_wall::{Cause, Ending, Error, Exit, Report};
 use serde::Serialize;
 use std::io::Write;
 
@@ -73,17 +71,12 @@ pub(crate) fn error(error: &anyhow::Error) {
 /// 126 and 127 are the guest's program that can't be executed or found, as in every shell; 124 is the limit
 /// on time, which compiling may have used up.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    let launched = error.downcast_ref::<LaunchError>();
+    let cause = error.downcast_ref::<Error>().map(Error::cause);
     let looked_up = error.downcast_ref::<CommandError>();
-    let started = error.downcast_ref::<StartError>();
-    if let Some(StartError::Compile(CompileError::TimeLimit { .. })) = started {
-        return Ending::TimeLimit.shell_code(Exit::Code(0));
-    }
-    match (launched, looked_up) {
-        (Some(LaunchError::NotFound { .. } | LaunchError::NoInterpreter { .. }), _)
-        | (_, Some(CommandError::NotFound { .. })) => 127,
-        (Some(LaunchError::CannotExecute { .. } | LaunchError::IsWritable { .. }), _)
-        | (_, Some(CommandError::CannotExecute { .. })) => 126,
+    match (cause, looked_up) {
+        (Some(Cause::TimeLimit), _) => Ending::TimeLimit.shell_code(Exit::Code(0)),
+        (Some(Cause::NotFound), _) | (_, Some(CommandError::NotFound { .. })) => 127,
+        (Some(Cause::CannotExecute), _) | (_, Some(CommandError::CannotExecute { .. })) => 126,
         _ => crate::FAILED,
     }
 }

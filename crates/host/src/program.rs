@@ -70,10 +70,7 @@ use crate::{
 };
 use palisade_policy::Policy;
 use palisade_process::Machine;
-use palisade_wasm::{
-    guest::{GuestPlan, GuestPlanError},
-    launch::StartError,
-};
+use palisade_walls::Plan;
 use shared::Shared;
 use std::{
     io,
@@ -119,9 +116,7 @@ pub enum ProgramError {
     )]
     Missing(String),
     #[error(transparent)]
-    Plan(#[from] GuestPlanError),
-    #[error(transparent)]
-    Start(#[from] StartError),
+    Wall(#[from] palisade_wall::Error),
     #[error("host: cannot make a socket for the program: {0}")]
     Socket(#[source] io::Error),
     #[error("host: cannot listen at {address}: {source}; see who has it")]
@@ -135,7 +130,7 @@ pub enum ProgramError {
 /// Files, and which they were.
 type Files = Vec<(PathBuf, Option<Stamp>)>;
 
-fn files(plan: &GuestPlan) -> Files {
+fn files(plan: &Plan) -> Files {
     let stamped = |path: PathBuf| {
         let stamp = Stamp::of(&path);
         (path, stamp)

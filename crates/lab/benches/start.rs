@@ -10,10 +10,10 @@ use palisade_lab::{
 use palisade_policy::{Access, FileGrant, Grants, Policy};
 use palisade_process::{
     Machine, ThisHost,
-    plan::{Surroundings, make_plan},
+    plan::{Options, make_plan},
     seccomp::{Groups, allow_list, compile},
 };
-use palisade_wall::Command;
+use palisade_wall::{Command, Spec, Surroundings};
 use std::hint::black_box;
 
 /// Grants one folder and nothing else.
@@ -44,14 +44,8 @@ fn plans(criterion: &mut Criterion) {
     for (name, policy) in policies {
         criterion.bench_function(name, |bencher| {
             bencher.iter(|| {
-                make_plan(
-                    black_box(&policy),
-                    &command,
-                    &machine,
-                    &surroundings,
-                    &ThisHost,
-                )
-                .expect("a plan")
+                let spec = Spec::new(black_box(&policy), &command, &machine, &surroundings);
+                make_plan(&spec, &ThisHost, &Options::default()).expect("a plan")
             });
         });
     }

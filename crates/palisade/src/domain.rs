@@ -16,7 +16,7 @@ use std::{
 /// A guest behind a wall. Dropping it ends the guest and everything the guest started.
 #[derive(Debug)]
 pub struct Domain {
-    pub(crate) inner: palisade_process::Domain,
+    pub(crate) inner: Box<dyn palisade_wall::Domain>,
     /// The guest's standard input, if it was piped. Drop it to give the guest an end of file.
     pub stdin: Option<PipeWriter>,
     /// The guest's standard output, if it was piped.
@@ -54,7 +54,7 @@ impl Domain {
     ///
     /// When the guest has ended.
     pub fn signal(&self, number: i32) -> Result<(), Error> {
-        Ok(self.inner.signal(number)?)
+        self.inner.signal(number).map_err(Error::Domain)
     }
 
     /// Ends the guest and everything it started.
@@ -63,7 +63,7 @@ impl Domain {
     ///
     /// When the guest has ended.
     pub fn kill(&self) -> Result<(), Error> {
-        Ok(self.inner.kill()?)
+        self.inner.kill().map_err(Error::Domain)
     }
 
     /// Waits until the guest has ended and nothing of the domain is left. Standard input is closed
@@ -74,7 +74,7 @@ impl Domain {
     /// When the wall itself failed while the guest ran.
     pub fn wait(mut self) -> Result<Report, Error> {
         drop(self.stdin.take());
-        Ok(self.inner.wait()?)
+        self.inner.wait().map_err(Error::Domain)
     }
 
     /// The report, if the guest has ended and nothing of the domain is left; `None` while it runs. Never waits for
@@ -98,7 +98,9 @@ impl Domain {
     ///
     /// When the wall itself failed while the guest ran.
     pub fn try_wait(&mut self) -> Result<Option<Report>, Error> {
-        Ok(self.inner.try_wait()?)
+        self.inner
+            .wait_timeout(Duration::ZERO)
+            .map_err(Error::Domain)
     }
 
     /// Waits as [`Domain::wait`] does, no longer than `most`; `None` if the guest runs still. Standard input is
@@ -124,7 +126,7 @@ impl Domain {
     /// When the wall itself failed while the guest ran.
     pub fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
         drop(self.stdin.take());
-        Ok(self.inner.wait_timeout(most)?)
+        self.inner.wait_timeout(most).map_err(Error::Domain)
     }
 
     /// Reads the piped streams to their end, then waits. The limit on output is held here.
@@ -145,7 +147,7 @@ impl Domain {
                 break;
             }
         }
-        let mut report = self.inner.wait()?;
+        let mut report = self.inner.wait().map_err(Error::Domain)?;
         report.usage.output_bytes = Some((stdout.len() + stderr.len()) as u64);
         Ok(Output {
             report,

@@ -42,6 +42,8 @@ pub use domain::{Builder, Domain, Output, Prepared};
 pub use error::Error;
 pub use palisade_policy::{Capability, ConnectGrant, ListenGrant, Policy, Profile};
 pub use palisade_process::{Launcher, Machine};
-pub use palisade_wall::{Denial, Ending, Enforcement, Exit, Level, Phase, Process, Report, Usage};
-pub use palisade_wasm::guest::GuestPlan;
+pub use palisade_wall::{
+    Cause, Denial, Ending, Enforcement, Error as WallError, Exit, Level, Phase, Plan, Process,
+    Report, Usage, View,
+};
 pub use stdio::Stdio;

@@ -1,6 +1,6 @@
 //! The library as a host program uses it.
 
-use palisade::{ConnectGrant, Domain, Ending, Error, Exit, GuestPlan, Launcher, Machine, Stdio};
+use palisade::{ConnectGrant, Domain, Ending, Error, Exit, Launcher, Machine, Stdio};
 use palisade_policy::UnixGrant;
 use std::{
     fs,
@@ -488,7 +488,7 @@ fn module(folder: &tempfile::TempDir, bytes: &[u8]) -> palisade::Builder {
 fn webassembly_runs_like_any_program() {
     let folder = tempfile::tempdir().unwrap();
     let guest = module(&folder, ENDS_WITH_7).time(Duration::from_secs(60));
-    assert!(matches!(guest.plan().unwrap(), GuestPlan::Wasm(_)));
+    assert_eq!(guest.plan().unwrap().wall(), "wasm");
     let report = guest.spawn().unwrap().wait().unwrap();
     assert_eq!((report.wall.as_str(), report.exit), ("wasm", Exit::Code(7)));
 }
@@ -512,13 +512,13 @@ fn webassembly_that_cannot_run_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |guest: palisade::Builder| guest.spawn().and_then(Domain::wait).unwrap_err();
     let error = refused(module(&folder, &ENDS_WITH_7[..60]));
-    assert!(matches!(error, Error::WasmStart(_)), "{error}");
+    assert!(matches!(error, Error::Launch(_)), "{error}");
     assert!(error.to_string().starts_with("guest: "), "{error}");
     let error = refused(module(&folder, b"\0asm\x01\0\0\0"));
     assert!(matches!(error, Error::Domain(_)), "{error}");
     assert!(error.to_string().contains("_start"), "{error}");
     let error = refused(module(&folder, ENDS_WITH_7).libexec("/nowhere"));
-    assert!(matches!(error, Error::WasmPlan(_)), "{error}");
+    assert!(matches!(error, Error::Plan(_)), "{error}");
     let within_reach = module(&folder, ENDS_WITH_7).write(folder.path());
     let error = refused(within_reach);
     assert!(error.to_string().starts_with("policy: "), "{error}");

@@ -4,7 +4,7 @@ use crate::{
     Tier,
     broker::{Broker, Observed},
     cgroup,
-    confine::Kept,
+    confine::ConfineError,
     denials,
     inside::InnerNetwork,
     keeper::{Keeper, Parked, receive_exactly, receive_record, record_bytes},
@@ -15,7 +15,9 @@ use crate::{
     seen::Seen,
     wire::{self, Record, ended},
 };
-use palisade_wall::{Ending, Enforcement, Exit, Phase, REPORT_VERSION, Report, Usage};
+use palisade_wall::{
+    Ending, Enforcement, Event, Exit, Phase, REPORT_VERSION, Report, TerminalPosition, Usage,
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
@@ -68,30 +70,6 @@ impl fmt::Debug for ReportHook {
     }
 }
 
-/// Something that happened in a domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The guest was stopped by this signal and waits for SIGCONT.
-    Stopped(i32),
-    /// The guest was continued, as asked by [`Domain::resume`]. Stops told of since then have been taken
-    /// back, and so is one by a key that reached its terminal earlier.
-    Continued,
-    /// The guest has ended; [`Domain::wait`] gives the report at once, or says why there is none.
-    Ended,
-}
-
-/// Where the guest's process group is on its terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Place {
-    /// Where it was.
-    Same = wire::PLACE_SAME,
-    /// In front: the terminal's keys are its own.
-    Front = wire::PLACE_FRONT,
-    /// In the background, where it is stopped by SIGTTIN or SIGTTOU when it reads or sets the terminal.
-    Background = wire::PLACE_BACKGROUND,
-}
-
 /// A running guest. Dropping it ends the guest and everything the guest started.
 #[derive(Debug)]
 pub struct Domain {
@@ -112,6 +90,7 @@ pub struct Domain {
     output_limit_reached: bool,
     counted: cgroup::Usage,
     bare: bool,
+    landlock_abi: Option<u32>,
     successor: Option<Successor>,
     broker: Option<Broker>,
     observed: Observed,
@@ -136,6 +115,7 @@ impl Domain {
         (socket, parked): (OwnedFd, Parked),
         plan: &Plan,
         held: Held,
+        landlock_abi: Option<u32>,
     ) -> Self {
         Self {
             keeper,
@@ -153,6 +133,7 @@ impl Domain {
             output_limit_reached: false,
             counted: cgroup::Usage::default(),
             bare: plan.tier == Tier::Bare,
+            landlock_abi,
             successor: None,
             broker: None,
             observed: Observed::default(),
@@ -216,13 +197,19 @@ impl Domain {
         self
     }
 
-    pub(crate) fn keeper(&self) -> &Keeper {
-        &self.keeper
-    }
-
-    /// What it takes to see this domain to its end.
-    pub(crate) fn kept(&self) -> Kept<'_> {
-        self.held.kept()
+    /// Takes from the keeper, and from the calling thread and all that it starts, what seeing this domain to
+    /// its end does not need: programs, processes, sockets, and files but those that are open. It can't be
+    /// undone, and its launcher starts no further domain. `listed` are folders, which may be open by `O_PATH`: what
+    /// lies below them can still be listed, and not read.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses. The thread may have lost something by then.
+    pub fn confine_supervisor_to(&self, listed: &[BorrowedFd<'_>]) -> Result<(), ConfineError> {
+        let kept = self.held.kept().and_list(listed.iter().copied());
+        let walls = kept.walls(self.landlock_abi)?;
+        walls.around_keeper(&self.keeper)?;
+        walls.around_this_thread()
     }
 
     /// The master end of the guest's terminal, once.
@@ -230,7 +217,7 @@ impl Domain {
         self.terminal.take()
     }
 
-    /// Hangs up once all that the guest wrote to relayed streams ([`crate::Streams`]) has reached the outside,
+    /// Hangs up once all that the guest wrote to relayed streams ([`palisade_wall::Streams`]) has reached the outside,
     /// after [`Event::Ended`]; `None` where nothing is relayed. [`Domain::wait`] waits for it as well, but for
     /// a few seconds only: whoever is to read it may not.
     pub fn relayed(&self) -> Option<BorrowedFd<'_>> {
@@ -278,14 +265,19 @@ impl Domain {
         self.send(wire::DOMAIN_SIGNAL, number as u64)
     }
 
-    /// Continues the guest's process group, at this place on its terminal from then on.
+    /// Continues the guest's process group, at this position on its terminal from then on.
     /// [`Event::Continued`] answers.
     ///
     /// # Errors
     ///
     /// When the domain has ended.
-    pub fn resume(&self, place: Place) -> Result<(), DomainError> {
-        self.send(wire::DOMAIN_CONTINUE, place as u64)
+    pub fn resume(&self, position: TerminalPosition) -> Result<(), DomainError> {
+        let place = match position {
+            TerminalPosition::Same => wire::PLACE_SAME,
+            TerminalPosition::Foreground => wire::PLACE_FRONT,
+            TerminalPosition::Background => wire::PLACE_BACKGROUND,
+        };
+        self.send(wire::DOMAIN_CONTINUE, place)
     }
 
     /// Ends the guest and everything it started.
@@ -493,7 +485,7 @@ impl Domain {
         let ending = self.ending(words);
         Report {
             version: REPORT_VERSION,
-            wall: "process".into(),
+            wall: crate::wall::NAME.into(),
             trap: None,
             lost: self.lost(words),
             command: self.command.clone(),

@@ -3,10 +3,11 @@
 use crate::{
     Tier,
     host::Identity,
-    launch::{Reopened, Terminal},
+    launch::Reopened,
     plan::{Landlock, Plan, Step, StreamFiles},
     wire::{self, notifies, op},
 };
+use palisade_wall::Terminal;
 use rustix::termios::{SpecialCodeIndex, Termios};
 use std::{
     ffi::{OsStr, OsString},

@@ -20,7 +20,7 @@ use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
     net::IpAddr,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -115,9 +115,15 @@ impl InnerSocket {
     }
 }
 
-impl AsRawFd for InnerSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+impl From<OwnedFd> for InnerSocket {
+    fn from(asked: OwnedFd) -> Self {
+        Self(asked)
+    }
+}
+
+impl From<InnerSocket> for OwnedFd {
+    fn from(asked: InnerSocket) -> Self {
+        asked.0
     }
 }
 

@@ -11,10 +11,9 @@ mod temporary;
 
 pub use error::LaunchError;
 pub(crate) use streams::{Followed, NAMES, Reopened};
-pub use streams::{Streams, Terminal};
 
 use crate::{
-    ConfineError, Tier,
+    Tier,
     broker::{self, Place, maker::Maker},
     domain::Domain,
     encode,
@@ -26,6 +25,7 @@ use crate::{
 };
 use held::Held;
 use listeners::Listeners;
+use palisade_wall::Streams;
 use prelude::Prelude;
 use rustix::{
     io::Errno,
@@ -210,25 +210,6 @@ impl Launcher {
         }
     }
 
-    /// Takes from the keeper, and from the calling thread and all that it starts, what seeing this domain to
-    /// its end does not need: programs, processes, sockets, and files but those that are open. It can't be
-    /// undone, and this launcher starts no further domain. `listed` are folders, which may be open by `O_PATH`: what
-    /// lies below them can still be listed, and not read.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses. The thread may have lost something by then.
-    pub fn confine_to<'a>(
-        &self,
-        domain: &'a Domain,
-        listed: impl IntoIterator<Item = BorrowedFd<'a>>,
-    ) -> Result<(), ConfineError> {
-        let walls = domain.kept().and_list(listed);
-        let walls = walls.walls(self.machine.landlock_abi)?;
-        walls.around_keeper(domain.keeper())?;
-        walls.around_this_thread()
-    }
-
     /// Waits until a domain that was parked is ready, so that the next launch need not.
     ///
     /// # Errors
@@ -342,7 +323,13 @@ impl Launcher {
         let ordered_ns = domain.ordered_ns;
         keeper.confirm()?;
         // What fails from here on ends it, and waits until nothing of it is left.
-        let mut domain = Domain::new(Arc::clone(&keeper), domain.into_parts()?, plan, held);
+        let mut domain = Domain::new(
+            Arc::clone(&keeper),
+            domain.into_parts()?,
+            plan,
+            held,
+            self.machine.landlock_abi,
+        );
         // While init works, and before there is a guest that could take away what this needs.
         if let Some(network) = &mut network {
             network.serve(self.parts).map_err(LaunchError::Broker)?;

@@ -57,11 +57,11 @@ mod wire;
 #[doc(hidden)]
 pub use broker::boundary;
 pub use confine::{ConfineError, Confinement};
-pub use domain::{Domain, DomainError, Event, Place, ReportHook};
+pub use domain::{Domain, DomainError, ReportHook};
 pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, Mount, ThisHost};
 pub use inside::{InnerNetwork, InnerSocket};
 pub use keeper::KeeperError;
-pub use launch::{LaunchError, Launcher, Streams, Terminal};
+pub use launch::{LaunchError, Launcher};
 pub use machine::{Machine, Quotas, Tier};
-pub use wall::{ProcessError, ProcessWall};
+pub use wall::ProcessWall;
 pub use wire::Step as LaunchStep;

@@ -10,6 +10,7 @@ mod enforcement;
 mod environment;
 mod error;
 mod landlock;
+mod options;
 pub(crate) mod profile;
 mod program;
 
@@ -18,7 +19,7 @@ pub use attributes::Attributes;
 pub use environment::Environment;
 pub use error::PlanError;
 pub use landlock::{Landlock, LandlockRule};
-pub use profile::ChromiumFlags;
+pub use options::{Instructions, Options, Runner};
 
 use crate::{
     cgroup,
@@ -35,7 +36,7 @@ use palisade_network::{Network, Uses};
 use palisade_policy::{
     Access, Capability, ConnectGrant, Limits, ListenGrant, Policy, Profile, Transport,
 };
-use palisade_wall::{Command, Enforcement};
+use palisade_wall::{ChromiumFlags, Enforcement, HandedListener, Spec, Surroundings, WriteGrant};
 use serde::Serialize;
 use std::{
     ffi::{OsStr, OsString},
@@ -48,48 +49,6 @@ use std::{
 const DEFAULT_TMP_BYTES: u64 = 1 << 30;
 /// The guest's uid and gid inside a domain of root's.
 const GUEST_ID: u32 = 1000;
-
-/// Where and as what palisade itself was started, as far as a plan depends on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
-    /// The working directory, if it can be told.
-    pub cwd: Option<PathBuf>,
-    /// The environment.
-    pub environment: Vec<(OsString, OsString)>,
-    /// What files of variables say ([`palisade_policy::Grants::env_files`]). Values are not printed.
-    pub file_variables: Vec<(OsString, OsString)>,
-    /// The guest gets a terminal of its own.
-    pub terminal: bool,
-    /// Sockets that the launch hands over, as the first of [`crate::Streams::passed`].
-    pub handed: Vec<HandedListener>,
-    /// A TCP port of the domain's own loopback at which the guest serves whoever starts it:
-    /// [`crate::Domain::inner_network`].
-    pub inner_port: Option<u16>,
-}
-
-/// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
-/// needed: sd_listen_fds(3). Such sockets come before those of the policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HandedListener {
-    /// What it is called in `LISTEN_FDNAMES`.
-    pub name: String,
-    /// A TCP socket rather than a local one.
-    pub internet: bool,
-}
-
-impl Surroundings {
-    /// Those of this process.
-    pub fn here(terminal: bool) -> Self {
-        Self {
-            cwd: std::env::current_dir().ok(),
-            environment: std::env::vars_os().collect(),
-            file_variables: Vec::new(),
-            terminal,
-            handed: Vec::new(),
-            inner_port: None,
-        }
-    }
-}
 
 /// Every step of one launch.
 #[derive(Clone, Debug, Serialize)]
@@ -120,7 +79,7 @@ pub struct Plan {
     /// A TCP port of the domain's own loopback that the guest may listen at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner_port: Option<u16>,
-    /// The program finds more descriptors open than streams and listeners: [`crate::Streams::passed`].
+    /// The program finds more descriptors open than streams and listeners: [`palisade_wall::Streams::passed`].
     #[serde(skip)]
     pub passes: bool,
     /// Resource limits of each process.
@@ -308,15 +267,6 @@ pub struct Rlimit {
     pub value: u64,
 }
 
-/// A folder of the host's that a guest can write to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteGrant {
-    /// Where the guest finds it.
-    pub guest: PathBuf,
-    /// Where it lies, without links.
-    pub host: PathBuf,
-}
-
 /// Makes a plan.
 ///
 /// # Errors
@@ -324,12 +274,40 @@ pub struct WriteGrant {
 /// When the policy names a path that is not there or can't be mounted where it says, or asks for
 /// what this machine can't enforce and the user did not accept less.
 pub fn make_plan(
-    policy: &Policy,
-    command: &Command,
-    machine: &Machine,
-    surroundings: &Surroundings,
+    spec: &Spec<'_, Machine>,
     host: &dyn Host,
+    options: &Options<'_>,
 ) -> Result<Plan, PlanError> {
+    let mut plan = match &options.runner {
+        None => plan_domain(spec, host, environment::of_guest)?,
+        Some(runner) => {
+            let tier = spec.machine.tier;
+            let own = Spec {
+                policy: &runner.policy(spec.policy, tier),
+                command: &runner.command(tier),
+                ..*spec
+            };
+            // Only what was granted is there, none of the variables that every program gets.
+            plan_domain(&own, host, environment::only_granted)?
+        }
+    };
+    plan.command = spec.command.words();
+    plan.apply(options, host)?;
+    Ok(plan)
+}
+
+fn plan_domain(
+    spec: &Spec<'_, Machine>,
+    host: &dyn Host,
+    variables: impl FnOnce(&Policy, &Surroundings, &dyn Host) -> Environment,
+) -> Result<Plan, PlanError> {
+    let Spec {
+        policy,
+        command,
+        machine,
+        surroundings,
+        ..
+    } = *spec;
     policy.validate()?;
     if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
         return Err(PlanError::PortNeedsNamespaces);
@@ -362,7 +340,7 @@ pub fn make_plan(
         _ => layout.arrange(host)?,
     };
     refuse_reach(&Reach::new(&layout, host), &network, host)?;
-    let environment = environment::of_guest(policy, surroundings, host);
+    let environment = variables(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
     let host_network = host_network(policy, machine, &network, surroundings);
@@ -580,112 +558,10 @@ impl Plan {
         self.handed.len() + self.network.ready_listeners().len() + inherited.unwrap_or(0)
     }
 
-    /// Leaves the variables out that every program gets, so that only granted ones are there.
-    pub fn keep_granted_variables(&mut self, policy: &Policy, surroundings: &Surroundings) {
-        self.environment = environment::only_granted(policy, surroundings, &ThisHost);
-    }
-
-    /// Takes `/proc` out of the domain: for a program that opens paths in somebody else's name, and
-    /// must not open its own memory there. Init keeps one to add up processor times.
-    pub fn leave_proc_out(&mut self) {
-        let in_granted_root = in_root_place(Path::new("/proc"));
-        let is_inside =
-            |path: &Path| path.starts_with("/proc") || path.starts_with(&in_granted_root);
-        self.steps.retain_mut(|step| match step {
-            Step::MountProc { .. } => {
-                *step = Step::OpenProc;
-                true
-            }
-            Step::MakeFolder { path, .. } => !is_inside(path),
-            Step::Mount { target, .. } => !is_inside(target),
-            Step::MakeSymlink { target, .. } => !is_inside(target),
-            _ => true,
-        });
-    }
-
     /// Whether a granted folder is the root.
     pub(crate) fn root_is_granted(&self) -> bool {
         let is_granted = |step: &Step| matches!(step, Step::LeaveHost { root: Some(_) });
         self.steps.iter().any(is_granted)
-    }
-
-    /// Keeps a granted root, if there is one, where it is mounted, and the domain's own `tmpfs` for the root: for
-    /// a program that opens paths in a guest's name, and lies at none of them itself. Gives that place.
-    pub fn keep_root_apart(&mut self) -> Option<PathBuf> {
-        let place = self.steps.iter_mut().find_map(|step| match step {
-            Step::LeaveHost { root } => root.take(),
-            _ => None,
-        })?;
-        let rules = self
-            .landlock
-            .iter_mut()
-            .flat_map(|landlock| &mut landlock.rules);
-        for rule in rules.filter(|rule| rule.path != Path::new("/")) {
-            rule.path = in_root_place(&rule.path);
-        }
-        let guarded = self.steps.iter_mut().find_map(|step| match step {
-            Step::Guard { targets } => Some(targets),
-            _ => None,
-        });
-        for target in guarded.into_iter().flatten() {
-            *target = in_root_place(target);
-        }
-        for place in &mut self.meeting_places {
-            *place = in_root_place(place);
-        }
-        self.cwd = "/".into();
-        Some(place)
-    }
-
-    /// Mounts a program of the host's beside a granted root.
-    ///
-    /// # Errors
-    ///
-    /// When the host has no such file.
-    pub fn add_program(
-        &mut self,
-        host: &dyn Host,
-        path: &Path,
-        inside: &Path,
-    ) -> Result<(), PlanError> {
-        let steps = layout::mount_program(host, path, inside)?;
-        let end = self
-            .steps
-            .iter()
-            .position(|step| matches!(step, Step::LeaveHost { .. }));
-        let end = end.unwrap_or(self.steps.len());
-        self.steps.splice(end..end, steps);
-        Ok(())
-    }
-
-    /// Lets the domain execute nothing but `program`, a path inside: for a program that runs its guest
-    /// itself. Such a one may use openat2(2) where modes are guarded ([`crate::seccomp::open_how`]).
-    ///
-    /// Mounts hold it, and for streams, which lie outside of them, Landlock. Without mounts all stays as
-    /// it is.
-    pub fn execute_only(&mut self, program: &Path) {
-        if self.tier == Tier::Bare {
-            return;
-        }
-        for step in &mut self.steps {
-            match step {
-                Step::Mount {
-                    target, attributes, ..
-                } if target != program => *attributes = *attributes | Attributes::NOEXEC,
-                Step::Remount { set, clear, .. } => {
-                    *set = *set | Attributes::NOEXEC;
-                    *clear = clear.without(Attributes::NOEXEC);
-                }
-                Step::Show { set, .. } => *set = *set | Attributes::NOEXEC,
-                _ => {}
-            }
-        }
-        let landlock = self.landlock.as_mut();
-        let is_held = landlock.is_some_and(|landlock| landlock.execute_only(program));
-        if let Some(groups) = &mut self.seccomp {
-            groups.constant_open_how = is_held && groups.guard_setuid;
-            groups.observed = false;
-        }
     }
 
     /// Whether the supervisor answers calls of the guest's.

@@ -1,82 +1,238 @@
 //! The process wall as one of many walls.
 
 use crate::{
-    Domain, DomainError, LaunchError, Launcher, Machine, Streams, ThisHost,
-    plan::{Plan, PlanError, Surroundings, make_plan},
+    Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
+    plan::{Options, Plan, PlanError, make_plan},
 };
-use palisade_policy::Policy;
-use palisade_wall::{Command, Report, Wall};
-use std::{io, os::fd::AsFd};
+use palisade_wall::{
+    Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Report, Spec, Streams,
+    TerminalPosition, View, Wall, WriteGrant,
+};
+use rustix::io::Errno;
+use std::{
+    ffi::OsString,
+    io,
+    net::IpAddr,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-/// The process wall with a launcher of its own.
-#[derive(Debug)]
-pub struct ProcessWall {
-    launcher: Launcher,
-}
+/// The wall around native programs. It takes every command.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessWall;
 
-/// Anything that goes wrong behind this wall and is not the guest's end.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "named after the operation that fails")]
-pub enum ProcessError {
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    #[error(transparent)]
-    Domain(#[from] DomainError),
-}
-
-impl ProcessWall {
-    /// The wall on this machine.
-    pub fn new() -> Self {
-        Self {
-            launcher: Launcher::new(Machine::probe()),
-        }
-    }
-}
-
-impl Default for ProcessWall {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// What reports call it.
+pub(crate) const NAME: &str = "process";
 
 impl Wall for ProcessWall {
-    type Plan = Plan;
-    type Domain = Domain;
-    type Error = ProcessError;
+    type Machine = Machine;
+    type Launcher = Launcher;
 
-    fn plan(&self, policy: &Policy, command: &Command) -> Result<Plan, ProcessError> {
-        Ok(make_plan(
-            policy,
-            command,
-            self.launcher.machine(),
-            &Surroundings::here(false),
-            &ThisHost,
-        )?)
+    fn name(&self) -> &'static str {
+        NAME
     }
 
-    fn launch(&self, plan: &Plan) -> Result<Domain, ProcessError> {
-        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-        let streams = Streams {
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            terminal: None,
-            passed: &[],
-        };
-        Ok(self.launcher.launch(plan, &streams)?)
+    fn plan(&self, spec: &Spec<'_, Machine>) -> PlanResult<Launcher> {
+        let plan = make_plan(spec, &ThisHost, &Options::default())?;
+        Ok(Some(Box::new(plan)))
+    }
+}
+
+impl palisade_wall::Plan for Plan {
+    type Launcher = Launcher;
+
+    fn wall(&self) -> &'static str {
+        NAME
+    }
+
+    fn view(&self) -> &dyn View {
+        self
+    }
+
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    fn fixed_files(&self) -> Vec<PathBuf> {
+        match self.find_program() {
+            Some(_) => Self::fixed_files(self),
+            None => Vec::new(),
+        }
+    }
+
+    fn prepare(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
+        Ok(Prepared::default())
+    }
+
+    fn prepare_in_time(&mut self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
+        Ok(Prepared::default())
+    }
+
+    fn launch(
+        &self,
+        _: &Prepared,
+        launcher: &Launcher,
+        streams: &Streams<'_>,
+    ) -> Result<Box<dyn palisade_wall::Domain>, Error> {
+        Ok(Box::new(launcher.launch(self, streams)?))
+    }
+}
+
+impl View for Plan {
+    fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    fn candidates(&self) -> &[OsString] {
+        &self.candidates
+    }
+
+    fn environment(&self) -> &[OsString] {
+        &self.environment
+    }
+
+    fn enforcement(&self) -> &[Enforcement] {
+        &self.enforcement
+    }
+
+    fn output_bytes(&self) -> Option<u64> {
+        self.output_bytes
+    }
+
+    fn absent(&self) -> &[PathBuf] {
+        &self.absent
+    }
+
+    fn kept_for_git(&self) -> &[PathBuf] {
+        &self.kept_for_git
+    }
+
+    fn writable_home(&self) -> Option<&Path> {
+        self.writable_home.as_deref()
+    }
+
+    fn chromium_flags(&self) -> Option<ChromiumFlags> {
+        self.chromium_flags
+    }
+
+    fn is_of_host(&self) -> bool {
+        self.tier == crate::Tier::Bare
+    }
+
+    fn shows(&self, path: &Path) -> bool {
+        Self::shows(self, path)
+    }
+
+    fn has_private_folder(&self) -> bool {
+        Self::has_private_folder(self)
+    }
+
+    fn find_changeable(&self, paths: &mut dyn Iterator<Item = PathBuf>) -> Option<PathBuf> {
+        Self::find_changeable(self, paths)
+    }
+
+    fn find_program_at(&self, path: &Path) -> Option<PathBuf> {
+        Self::find_program_at(self, path)
+    }
+
+    fn exec_place(&self, path: &Path) -> Option<&Path> {
+        Self::exec_place(self, path)
+    }
+
+    fn write_grants_without_exec(&self) -> Vec<WriteGrant> {
+        Self::write_grants_without_exec(self)
+    }
+
+    fn refuses_sockets_in(&self, folder: &Path) -> Option<bool> {
+        Self::refuses_sockets_in(self, folder)
     }
 }
 
 impl palisade_wall::Domain for Domain {
-    type Error = ProcessError;
-
-    fn wait(self) -> Result<Report, ProcessError> {
-        Ok(Self::wait(self)?)
+    fn pid(&self) -> u32 {
+        Self::pid(self)
     }
 
-    fn signal(&self, number: i32) -> Result<(), ProcessError> {
+    fn take_terminal(&mut self) -> Option<OwnedFd> {
+        Self::take_terminal(self)
+    }
+
+    fn inner_network(&self) -> io::Result<Option<Box<dyn palisade_wall::InnerNetwork>>> {
+        let network = Self::inner_network(self)?;
+        Ok(network.map(|network| Box::new(network) as _))
+    }
+
+    fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let confined = self.confine_supervisor_to(listed);
+        confined.map_err(|error| Error::new(Cause::Other, error))
+    }
+
+    fn signal(&self, number: i32) -> Result<(), Error> {
         Ok(Self::signal(self, number)?)
+    }
+
+    fn resume(&self, position: TerminalPosition) -> Result<(), Error> {
+        Ok(Self::resume(self, position)?)
+    }
+
+    fn kill(&self) -> Result<(), Error> {
+        Ok(Self::kill(self)?)
+    }
+
+    fn end_for_output(&mut self) {
+        Self::end_for_output(self);
+    }
+
+    fn next_event(&mut self) -> Result<Event, Error> {
+        Ok(Self::next_event(self)?)
+    }
+
+    fn relayed(&self) -> Option<BorrowedFd<'_>> {
+        Self::relayed(self)
+    }
+
+    fn leave_relayed(&mut self) {
+        Self::leave_relayed(self);
+    }
+
+    fn relay_failure(&self) -> Option<(&'static str, Errno)> {
+        Self::relay_failure(self)
+    }
+
+    fn wait(self: Box<Self>) -> Result<Report, Error> {
+        Ok(Self::wait(*self)?)
+    }
+
+    fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
+        Ok(Self::wait_timeout(self, most)?)
+    }
+}
+
+impl palisade_wall::InnerNetwork for InnerNetwork {
+    fn ask(&self, family_of: IpAddr) -> io::Result<OwnedFd> {
+        Ok(Self::ask(self, family_of)?.into())
+    }
+
+    fn take(&self, asked: OwnedFd) -> io::Result<OwnedFd> {
+        crate::inside::InnerSocket::from(asked).take()
+    }
+}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Self {
+        Self::new(Cause::Other, error)
+    }
+}
+
+impl From<LaunchError> for Error {
+    fn from(error: LaunchError) -> Self {
+        Self::new(error.cause(), error)
+    }
+}
+
+impl From<DomainError> for Error {
+    fn from(error: DomainError) -> Self {
+        Self::new(Cause::Other, error)
     }
 }

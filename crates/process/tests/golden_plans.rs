@@ -6,9 +6,9 @@ use palisade_policy::{Limits, Policy, PolicyLayer};
 use palisade_process::{
     Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
     cgroup::{Base, Controller, Ground, Occupants, Survey, Version},
-    plan::{Plan, PlanError, Step, Surroundings, make_plan},
+    plan::{Options, Plan, PlanError, Step, make_plan},
 };
-use palisade_wall::Command;
+use palisade_wall::{Command, Spec, Surroundings};
 use std::{path::Path, sync::OnceLock};
 
 #[path = "../src/host/table.rs"]
@@ -71,7 +71,11 @@ fn plan_on(host: &Table, machine: &Machine, text: &str) -> Result<Plan, PlanErro
         program: "python3".into(),
         arguments: vec!["script.py".into()],
     };
-    make_plan(&policy(text), &command, machine, &surroundings(), host)
+    make_plan(
+        &Spec::new(&policy(text), &command, machine, &surroundings()),
+        host,
+        &Options::default(),
+    )
 }
 
 /// The file system alone, for who grants files.

@@ -2,10 +2,10 @@
 
 use palisade_policy::Policy;
 use palisade_process::{
-    Domain, InnerNetwork, Launcher, Machine, Streams, ThisHost,
-    plan::{PlanError, Surroundings, make_plan},
+    Domain, InnerNetwork, Launcher, Machine, ThisHost,
+    plan::{Options, PlanError, make_plan},
 };
-use palisade_wall::Command;
+use palisade_wall::{Command, Spec, Streams, Surroundings};
 use rustix::{event::PollFd, event::PollFlags, io::Errno};
 use std::{
     fs::File,
@@ -45,11 +45,9 @@ fn start(script: &str) -> Domain {
     command.arguments = vec!["-c".into(), script.into()];
     let policy = Policy::default();
     let plan = make_plan(
-        &policy,
-        &command,
-        launcher.machine(),
-        &surroundings,
+        &Spec::new(&policy, &command, launcher.machine(), &surroundings),
         &ThisHost,
+        &Options::default(),
     );
     let plan = plan.expect("a plan");
     let null = File::options().read(true).write(true).open("/dev/null");
@@ -151,11 +149,14 @@ fn without_namespaces_there_is_none() {
     };
     let command = Command::new("/bin/true");
     let plan = make_plan(
-        &Policy::default(),
-        &command,
-        launcher.machine(),
-        &surroundings,
+        &Spec::new(
+            &Policy::default(),
+            &command,
+            launcher.machine(),
+            &surroundings,
+        ),
         &ThisHost,
+        &Options::default(),
     );
     assert!(matches!(plan, Err(PlanError::PortNeedsNamespaces)));
 }

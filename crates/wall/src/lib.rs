@@ -1,23 +1,36 @@
 //! What every wall has in common.
 //!
-//! A [`Wall`] turns a policy and a command into a plan (pure data, printable) and a plan into a
-//! [`Domain`] (a running guest). However a guest ends, the domain gives a [`Report`]: a guest's end
-//! is never an error of palisade's.
+//! ```text
+//!  Spec ──Wall::plan──▶ Plan ──prepare, launch──▶ Domain ──wait──▶ Report
+//!   policy, command,     │ pure data                │ events, signals
+//!   surroundings         └ View: what the guest     └ a guest's end is never an error
+//!                          sees and can change
+//! ```
 //!
-//! This crate knows no mechanism. [`mock`] is a wall of plain data for tests of whatever drives walls.
+//! A front end makes a policy and a command; a [`Wall`] says whether the command is for it and makes the [`Plan`];
+//! whoever drives them knows neither which wall it was nor how it works. This crate knows no mechanism: [`mock`] is a
+//! wall of plain data for tests of whatever drives walls.
 
+mod domain;
+mod error;
 mod exit;
 pub mod mock;
+mod plan;
 mod report;
+mod streams;
+mod surroundings;
 
+pub use domain::{Domain, Event, InnerNetwork, TerminalPosition};
+pub use error::{Cause, Error};
 pub use exit::{Ending, Exit};
+pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Spec, View, Wall, WriteGrant};
 pub use report::{
     Denial, Enforcement, Level, Phase, Process, REPORT_VERSION, Report, Usage, report_schema,
 };
+pub use streams::{Streams, Terminal};
+pub use surroundings::{HandedListener, Surroundings};
 
-use palisade_policy::Policy;
-use serde::Serialize;
-use std::{ffi::OsString, fmt::Display};
+use std::ffi::OsString;
 
 /// A program and its arguments, as the user wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,48 +57,4 @@ impl Command {
             .map(|word| word.to_string_lossy().into_owned())
             .collect()
     }
-}
-
-/// A mechanism around guests.
-pub trait Wall {
-    /// What this wall would do: pure data, for people by `Display` and for programs by `Serialize`.
-    type Plan: Display + Serialize;
-    /// A running guest.
-    type Domain: Domain<Error = Self::Error>;
-    /// What can go wrong that is not the guest's end.
-    type Error: std::error::Error;
-
-    /// Works out every step that this policy means on this machine. Changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// When the policy names what does not exist, or asks for what can't be enforced here.
-    fn plan(&self, policy: &Policy, command: &Command) -> Result<Self::Plan, Self::Error>;
-
-    /// Carries a plan out, with this process's standard streams for the guest.
-    ///
-    /// # Errors
-    ///
-    /// When a step fails; nothing of the domain is left behind then.
-    fn launch(&self, plan: &Self::Plan) -> Result<Self::Domain, Self::Error>;
-}
-
-/// A guest behind a wall.
-pub trait Domain {
-    /// See [`Wall::Error`].
-    type Error;
-
-    /// Waits for the guest's end.
-    ///
-    /// # Errors
-    ///
-    /// When the wall itself failed while the guest ran; the guest is ended then.
-    fn wait(self) -> Result<Report, Self::Error>;
-
-    /// Sends the guest's process group a signal, by its number.
-    ///
-    /// # Errors
-    ///
-    /// When the domain can't be reached any more.
-    fn signal(&self, number: i32) -> Result<(), Self::Error>;
 }

@@ -7,10 +7,10 @@
 use crate::{module::read_at_most, status::not_run};
 use palisade_policy::{Access, Capability, FileGrant, Policy};
 use palisade_process::{
-    DomainError, LaunchError, Launcher, Machine, Streams, ThisHost,
-    plan::{Plan, PlanError, Rlimit, Surroundings, make_plan},
+    DomainError, LaunchError, Launcher, Machine, ThisHost, Tier,
+    plan::{Options, Plan, PlanError, Rlimit, make_plan},
 };
-use palisade_wall::{Command, Ending, Exit, Report};
+use palisade_wall::{Command, Ending, Exit, Report, Spec, Streams, Surroundings};
 use rustix::{
     fs::{MemfdFlags, Mode, OFlags},
     io::Errno,
@@ -101,7 +101,7 @@ pub enum CompileError {
     Domain(#[from] DomainError),
 }
 
-/// The domain of the compiler: nothing but the compiler.
+/// The domain of the compiler: nothing but the compiler, for this long at most.
 ///
 /// # Errors
 ///
@@ -111,8 +111,9 @@ pub fn plan(
     purpose: Purpose,
     machine: &Machine,
     allow_degraded: &BTreeSet<Capability>,
+    time: Option<Duration>,
 ) -> Result<Plan, PlanError> {
-    let is_bare = machine.tier == palisade_process::Tier::Bare;
+    let is_bare = machine.tier == Tier::Bare;
     let inside = if is_bare { compiler } else { Path::new(INSIDE) };
     let mut policy = Policy::nothing();
     policy.grants.files.push(FileGrant {
@@ -121,32 +122,41 @@ pub fn plan(
         guest: Some(inside.into()),
     });
     policy.grants.cwd = Some("/".into());
-    policy.limits.time = Some(TIME);
+    policy.limits.time = Some(time.unwrap_or(TIME));
     policy.limits.file_size_bytes = Some(CODE_BYTES);
     policy.limits.processes = (!is_bare).then_some(THREADS);
     policy.allow_degraded = allow_degraded.clone();
-    let mut plan = make_plan(
-        &policy,
-        &command(inside, purpose),
-        machine,
-        &Surroundings::default(),
+    let command = command(inside, purpose);
+    let surroundings = Surroundings::default();
+    let options = Options {
+        without_proc: true,
+        rlimits: own_limits(),
+        runner: None,
+    };
+    make_plan(
+        &Spec::new(&policy, &command, machine, &surroundings),
         &ThisHost,
-    )?;
-    // One process: what bounds it bounds the domain. A control group could not be had at any time.
-    plan.rlimits.push(Rlimit {
-        resource: RLIMIT_DATA,
-        name: "DATA",
-        value: MEMORY_BYTES,
-    });
-    plan.rlimits.push(Rlimit {
-        resource: RLIMIT_CPU,
-        name: "CPU",
-        value: TIME.as_secs(),
-    });
-    if !is_bare {
-        plan.leave_proc_out();
-    }
-    Ok(plan)
+        &options,
+    )
+}
+
+/// One process: what bounds it bounds the domain. A control group could not be had at any time.
+fn own_limits() -> Vec<Rlimit> {
+    /// setrlimit(2).
+    const RLIMIT_CPU: u32 = 0;
+    const RLIMIT_DATA: u32 = 2;
+    vec![
+        Rlimit {
+            resource: RLIMIT_DATA,
+            name: "DATA",
+            value: MEMORY_BYTES,
+        },
+        Rlimit {
+            resource: RLIMIT_CPU,
+            name: "CPU",
+            value: TIME.as_secs(),
+        },
+    ]
 }
 
 fn command(compiler: &Path, purpose: Purpose) -> Command {
@@ -155,10 +165,6 @@ fn command(compiler: &Path, purpose: Purpose) -> Command {
         ..Command::new(compiler)
     }
 }
-
-/// setrlimit(2).
-const RLIMIT_CPU: u32 = 0;
-const RLIMIT_DATA: u32 = 2;
 
 /// Compiles `module`, the file at `path`, `within` this time if that is less than any compiler has.
 ///
@@ -190,11 +196,7 @@ pub fn compile(
         terminal: None,
         passed: &[],
     };
-    let plan_on = |machine: &Machine| {
-        let mut plan = plan(compiler, purpose, machine, allow_degraded)?;
-        plan.time = within.or(plan.time);
-        Ok(plan)
-    };
+    let plan_on = |machine: &Machine| plan(compiler, purpose, machine, allow_degraded, within);
     let may_fall_back = allow_degraded.contains(&Capability::Namespaces);
     let report = run(&streams, machine, may_fall_back, plan_on)?;
     let words = || read_at_most(&again(&words)?, REASON_BYTES);

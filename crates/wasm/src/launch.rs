@@ -9,8 +9,8 @@ use crate::{
     status::{self, Status, not_run},
 };
 use palisade_policy::visible;
-use palisade_process::{Domain, DomainError, Launcher, Machine, ReportHook, Streams};
-use palisade_wall::{Exit, Phase, Report};
+use palisade_process::{Domain, DomainError, Launcher, Machine, ReportHook};
+use palisade_wall::{Exit, Phase, Report, Streams};
 use rustix::pipe::PipeFlags;
 use std::{
     fs::File,
@@ -106,7 +106,7 @@ impl Plan {
         &self,
         code: &Code,
         launcher: &Launcher,
-        streams: Streams<'_>,
+        streams: &Streams<'_>,
     ) -> Result<Domain, StartError> {
         let code = code.open()?;
         let (status, status_of_worker) =
@@ -115,7 +115,8 @@ impl Plan {
         let passed: Vec<_> = streams.passed.iter().copied().chain(own).collect();
         let streams = Streams {
             passed: &passed,
-            ..streams
+            terminal: streams.terminal.clone(),
+            ..*streams
         };
         let domain = launcher.launch(&self.worker, &streams)?;
         let program = self.worker.command.first().cloned().unwrap_or_default();
@@ -145,7 +146,7 @@ fn complete(
     ordered_ns: u64,
     told: Vec<Status>,
 ) -> Result<Report, DomainError> {
-    report.wall = "wasm".into();
+    report.wall = crate::wall::NAME.into();
     name_processes(&mut report, program);
     for status in told {
         match status {

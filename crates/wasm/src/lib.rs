@@ -16,16 +16,17 @@
 
 pub mod cache;
 pub mod code;
-pub mod compare;
 pub mod compile;
 pub mod error;
-pub mod guest;
 pub mod launch;
 pub mod module;
 pub mod order;
 pub mod plan;
 pub mod programs;
 pub mod status;
+mod wall;
+
+pub use wall::WasmWall;
 
 /// Where the worker has its constants for openat2(2), and why.
 pub use palisade_process::seccomp::open_how;

@@ -1,7 +1,7 @@
 //! Which program a user means, and whether it is WebAssembly.
 
 use palisade_policy::{Policy, WallKind};
-use palisade_process::plan::Surroundings;
+use palisade_wall::Surroundings;
 use rustix::{
     fs::{FileType, Mode, OFlags},
     io::Errno,

@@ -11,11 +11,12 @@ use palisade_policy::{
 };
 use palisade_process::{
     EntryKind, Host, Kind as FileKind, Machine, Tier,
-    plan::{self as process, PlanError, Step, Surroundings},
+    plan::{self as process, Instructions, Options, PlanError, Runner, Step},
 };
-use palisade_wall::{Command, Enforcement, Level};
+use palisade_wall::{Enforcement, Level, Spec};
 use serde::Serialize;
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     fmt,
     path::{Path, PathBuf},
@@ -27,6 +28,11 @@ const WORKER_INSIDE: &str = "/.palisade-worker";
 const OWN_FILES: u64 = 32;
 /// Threads that the worker may need beside the guest's one.
 const OWN_THREADS: u64 = 16;
+/// What of a policy the worker holds itself.
+const HOLDS: [(&str, &str); 2] = [
+    ("processes", "WASI starts none"),
+    ("files", "the worker counts the guest's"),
+];
 /// The kernel's, never the guest's.
 const KERNEL_FOLDERS: [&str; 2] = ["/proc", "/sys"];
 
@@ -79,64 +85,47 @@ pub enum WasmPlanError {
 /// have.
 pub fn make_plan(
     module: Module,
-    policy: &Policy,
-    command: &Command,
-    machine: &Machine,
-    (surroundings, host): (&Surroundings, &dyn Host),
+    spec: &Spec<'_, Machine>,
+    host: &dyn Host,
     programs: &Programs,
 ) -> Result<Plan, WasmPlanError> {
+    let policy = spec.policy;
     refuse(policy)?;
     policy.validate().map_err(PlanError::from)?;
     process::refuse_proc(policy, host)?;
-    let mut worker = plan_worker(policy, machine, surroundings, host, &programs.worker)?;
-    worker.command = command.words();
     let root = granted_root(policy);
+    let told = OnceCell::new();
+    let instruct = |worker: &process::Plan, place: Option<&Path>| {
+        let order = told.get_or_init(|| Order {
+            root: place.map(Path::to_path_buf),
+            ..order(worker, root, spec, host)
+        });
+        instructions(order)
+    };
+    let runner = Runner {
+        file: &programs.worker,
+        inside: Path::new(WORKER_INSIDE),
+        threads: OWN_THREADS,
+        holds: &HOLDS,
+        enforcement: &enforcement(),
+        instruct: &instruct,
+    };
+    let options = Options {
+        without_proc: true,
+        runner: Some(runner),
+        ..Options::default()
+    };
+    let worker = process::make_plan(spec, host, &options);
+    let worker = worker.map_err(|error| name_worker(error, &programs.worker))?;
     refuse_files_in_root(&worker, root)?;
-    let mut order = order(&worker, root, policy, command, host);
-    order.root = confine_worker(&mut worker, root, host, &programs.worker)?;
-    worker.arguments = std::iter::once(WORKER.into())
-        .chain(order.to_arguments())
-        .collect();
-    bound_worker(&mut worker, &order);
-    tell_enforcement(&mut worker);
     Ok(Plan {
         notes: notes(policy, module.kind),
         module,
-        order,
+        order: told.into_inner().unwrap_or_default(),
         worker,
         programs: programs.clone(),
         allow_degraded: policy.allow_degraded.clone(),
     })
-}
-
-/// The process wall's plan for the worker: the policy's, and the worker's own file.
-fn plan_worker(
-    policy: &Policy,
-    machine: &Machine,
-    surroundings: &Surroundings,
-    host: &dyn Host,
-    worker: &Path,
-) -> Result<process::Plan, WasmPlanError> {
-    let is_bare = machine.tier == Tier::Bare;
-    let inside = if is_bare {
-        worker
-    } else {
-        Path::new(WORKER_INSIDE)
-    };
-    let mut policy = policy.clone();
-    if granted_root(&policy).is_none() {
-        policy.grants.files.push(FileGrant {
-            access: Access::Read,
-            host: worker.into(),
-            guest: Some(inside.into()),
-        });
-    }
-    let command = Command::new(inside);
-    let plan = process::make_plan(&policy, &command, machine, surroundings, host);
-    let mut plan = plan.map_err(|error| name_worker(error, worker))?;
-    plan.passes = true;
-    plan.keep_granted_variables(&policy, surroundings);
-    Ok(plan)
 }
 
 /// The grant of the worker's own file is not the user's to change.
@@ -155,29 +144,20 @@ fn granted_root(policy: &Policy) -> Option<&FileGrant> {
     policy.grants.files.iter().find(|grant| grant.is_root())
 }
 
-/// Takes from the worker's domain what a program has that opens paths in a guest's name. Gives the place of the
-/// guest's root: the worker lies outside of it, for nothing is made in somebody's folder to mount it on.
-fn confine_worker(
-    worker: &mut process::Plan,
-    root: Option<&FileGrant>,
-    host: &dyn Host,
-    program: &Path,
-) -> Result<Option<PathBuf>, PlanError> {
-    if worker.tier == Tier::Bare {
-        return Ok(None);
+fn instructions(order: &Order) -> Instructions {
+    let name = std::iter::once(WORKER.into());
+    Instructions {
+        arguments: name.chain(order.to_arguments()).collect(),
+        files: order.folders().count() as u64 + OWN_FILES,
     }
-    let inside = Path::new(WORKER_INSIDE);
-    worker.leave_proc_out();
-    let place = worker.keep_root_apart();
-    if root.is_some() {
-        worker.add_program(host, program, inside)?;
-    }
-    worker.execute_only(inside);
-    Ok(place)
 }
 
-/// What the guest would rely on and could not get.
-pub(crate) fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
+/// Refuses what the guest would rely on and could not get.
+///
+/// # Errors
+///
+/// When the policy grants such a thing.
+pub fn refuse(policy: &Policy) -> Result<(), WasmPlanError> {
     let not_offered = |what, why| Err(WasmPlanError::NotOffered { what, why });
     if policy.grants.profiles.contains(&Profile::Palisade) {
         return not_offered(
@@ -220,8 +200,7 @@ fn refuse_files_in_root(
 fn order(
     worker: &process::Plan,
     root: Option<&FileGrant>,
-    policy: &Policy,
-    command: &Command,
+    spec: &Spec<'_, Machine>,
     host: &dyn Host,
 ) -> Order {
     const STANDARD_STREAMS: usize = 3;
@@ -237,14 +216,14 @@ fn order(
         // The process wall holds it, for the domain as a whole.
         memory_bytes: None,
         files: None,
-        arguments: std::iter::once(&command.program)
-            .chain(&command.arguments)
+        arguments: std::iter::once(&spec.command.program)
+            .chain(&spec.command.arguments)
             .cloned()
             .collect(),
     };
     // A native program has none of these, and the limit is about what it opens.
     let opened_for_it = order.folders().count() as u64;
-    let files = policy.limits.files;
+    let files = spec.policy.limits.files;
     order.files = files.map(|files| files.saturating_add(opened_for_it));
     order
 }
@@ -336,33 +315,8 @@ fn folders_in_root(worker: &process::Plan) -> BTreeMap<PathBuf, Option<&Path>> {
     folders
 }
 
-/// The worker needs some of what the policy bounds for itself. The guest's share is held by the worker.
-fn bound_worker(worker: &mut process::Plan, order: &Order) {
-    let own = order.folders().count() as u64 + OWN_FILES;
-    for limit in &mut worker.rlimits {
-        match limit.name {
-            "NOFILE" => limit.value = limit.value.saturating_add(own),
-            "NPROC" => limit.value = limit.value.saturating_add(OWN_THREADS),
-            _ => {}
-        }
-    }
-}
-
-/// What of the process wall's the worker holds for the guest, and what the engine adds.
-fn tell_enforcement(worker: &mut process::Plan) {
-    for row in &mut worker.enforcement {
-        let first = match row.capability.as_str() {
-            "processes" => "WASI starts none",
-            "files" => "the worker counts the guest's",
-            _ => continue,
-        };
-        row.mechanism = format!("{first}; {} around the worker", row.mechanism);
-    }
-    worker.enforcement.extend(enforcement());
-}
-
 /// What the engine adds to the process wall.
-pub(crate) fn enforcement() -> [Enforcement; 2] {
+pub fn enforcement() -> [Enforcement; 2] {
     let row = |capability: &str, requested: &str, mechanism: &str| Enforcement {
         capability: capability.into(),
         requested: requested.into(),

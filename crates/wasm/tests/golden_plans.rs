@@ -4,10 +4,10 @@
 
 use palisade_policy::{Policy, PolicyLayer};
 use palisade_process::{
-    Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
-    plan::Surroundings, seccomp::Groups,
+    Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier, plan::Options,
+    seccomp::Groups,
 };
-use palisade_wall::Command;
+use palisade_wall::{Command, Spec, Surroundings};
 use palisade_wasm::{
     module::Module,
     plan::{Plan, WasmPlanError, make_plan},
@@ -77,12 +77,11 @@ fn plan_of(head: &[u8], machine: &Machine, text: &str) -> Result<Plan, WasmPlanE
         worker: "/opt/palisade/palisade-worker".into(),
         compiler: "/opt/palisade/palisade-compiler".into(),
     };
+    let policy = Policy::from_layers([layer]);
     make_plan(
         module(head),
-        &Policy::from_layers([layer]),
-        &command,
-        machine,
-        (&surroundings, &home()),
+        &Spec::new(&policy, &command, machine, &surroundings),
+        &home(),
         &programs,
     )
 }
@@ -112,14 +111,14 @@ fn a_whole_plan() {
 #[test]
 fn the_worker_is_behind_the_whole_process_wall() {
     let plan = plan_of(MODULE, &user(), "").unwrap();
-    let native = palisade_process::plan::make_plan(
-        &Policy::default(),
-        &Command::new("true"),
-        &user(),
-        &Surroundings::default(),
-        &home(),
-    )
-    .unwrap();
+    let spec = Spec {
+        policy: &Policy::default(),
+        command: &Command::new("true"),
+        machine: &user(),
+        surroundings: &Surroundings::default(),
+        libexec: None,
+    };
+    let native = palisade_process::plan::make_plan(&spec, &home(), &Options::default()).unwrap();
     // A worker executes nothing and asks for no names: nobody looks.
     let observed = |groups: Groups| Groups {
         observed: false,

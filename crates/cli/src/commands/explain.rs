@@ -4,19 +4,16 @@ mod summary;
 
 use crate::{args::ExplainArgs, env_files::EnvFiles, say};
 use palisade_policy::Policy;
-use palisade_process::{Machine, plan::Surroundings};
-use palisade_wall::Command;
-use palisade_wasm::{
-    compare::{Comparison, compare},
-    guest::{GuestPlan, make_plan},
-};
+use palisade_process::Machine;
+use palisade_wall::{Command, Spec, Surroundings};
+use palisade_walls::{Comparison, Plan, compare, make_plan};
 use serde::Serialize;
 
 /// All that there is to say about a run.
 #[derive(Serialize)]
 struct Explanation {
     #[serde(flatten)]
-    plan: GuestPlan,
+    plan: Plan,
     wall: &'static str,
     walls: Comparison,
 }
@@ -31,18 +28,19 @@ pub(crate) fn explain(args: ExplainArgs) -> anyhow::Result<u8> {
         ..Surroundings::here(super::run::wants_terminal())
     };
     let command: Command = args.guest.into();
-    let plan = make_plan(&policy, &command, &Machine::probe(), &surroundings, None)?;
-    env_files.refuse_in_reach(plan.domain())?;
+    let machine = Machine::probe();
+    let plan = make_plan(&Spec::new(&policy, &command, &machine, &surroundings))?;
+    env_files.refuse_in_reach(plan.view())?;
     let explanation = Explanation {
-        walls: compare(&plan, &policy),
-        wall: plan.wall().name(),
+        walls: compare(plan.view(), &policy),
+        wall: plan.wall(),
         plan,
     };
     if args.json {
         return say::print_json(&explanation, "the plan");
     }
     let Explanation { plan, wall, walls } = explanation;
-    let summary = summary::describe(&policy, &command, &plan);
+    let summary = summary::describe(&policy, &command, &*plan);
     say::print(
         &format!("{summary}\n{plan}wall      {wall}\n{walls}"),
         "the plan",

@@ -14,15 +14,9 @@ mod terminal;
 use crate::{args::RunArgs, env_files::EnvFiles, say};
 use anyhow::{Context, bail};
 use palisade_policy::Capability;
-use palisade_process::{
-    LaunchError, Launcher, Machine, Streams,
-    plan::{Plan, Surroundings},
-};
-use palisade_wall::{Command, Report};
-use palisade_wasm::{
-    guest::{GuestPlan, make_plan},
-    launch::{Code, StartError},
-};
+use palisade_process::{Launcher, Machine};
+use palisade_wall::{Cause, Command, Error, Prepared, Report, Spec, Streams, Surroundings, View};
+use palisade_walls::{Plan, make_plan};
 use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
@@ -47,28 +41,28 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         file_variables: env_files.variables(),
         ..Surroundings::here(outer.is_some())
     };
-    let plan_on = |machine| make_plan(&policy, &command, machine, &surroundings, None);
+    let plan_on = |machine| make_plan(&Spec::new(&policy, &command, machine, &surroundings));
     let mut plan = plan_on(launcher.machine())?;
     if let Some(file) = &args.policy.grants.policy {
-        refuse_writable_policy(plan.domain(), file)?;
+        refuse_writable_policy(plan.view(), file)?;
     }
-    env_files.refuse_in_reach(plan.domain())?;
+    env_files.refuse_in_reach(plan.view())?;
     // Opened before the guest runs: later it could have put a link in its place.
     if let Some(path) = args
         .report
         .as_deref()
         .filter(|path| *path != Path::new("-"))
     {
-        refuse_report_in_reach(plan.domain(), path)?;
+        refuse_report_in_reach(plan.view(), path)?;
     }
     // Before signals are caught: until then they end palisade, however long the compiler takes.
-    let code = plan.code_in_time(launcher.machine(), None)?;
-    if let Some(problem) = code.as_ref().and_then(|code| code.not_kept.as_ref()) {
+    let prepared = plan.prepare_in_time(&launcher, None)?;
+    if let Some(problem) = &prepared.not_kept {
         say::line(&format!(
             "note: host: {problem}; the module is compiled at every start"
         ));
     }
-    if let Some(home) = &plan.domain().writable_home {
+    if let Some(home) = plan.view().writable_home() {
         say::line(&format!(
             "note: policy: all of {} is granted for writing: what the guest puts into .bashrc, .ssh and the like is used outside \
              the wall; grant a folder of it, or say --no-guard if that is meant",
@@ -80,16 +74,16 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
         .context("host: cannot catch signals")?;
     let mut folders = hint::Folders::default();
-    let guest = (&plan, code.as_ref());
+    let guest = (&plan, &prepared);
     let mut outcome = guard(&launcher, guest, outer, &mut signals, &mut folders);
     if may_fall_back && lacks_namespaces(&outcome) {
         let bare = launcher.without_namespaces();
         plan = plan_on(bare.machine())?;
-        let guest = (&plan, code.as_ref());
+        let guest = (&plan, &prepared);
         let outer = find_terminal()?;
         outcome = guard(&bare, guest, outer, &mut signals, &mut folders);
     }
-    let outcome = outcome.map_err(|error| hint::name_interpreter(error, &plan));
+    let outcome = outcome.map_err(|error| hint::name_interpreter(error, &command, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
     match &outcome {
@@ -119,21 +113,19 @@ fn find_terminal() -> anyhow::Result<Option<terminal::Outer>> {
 }
 
 fn lacks_namespaces(outcome: &anyhow::Result<Report>) -> bool {
-    let error = outcome
-        .as_ref()
-        .err()
-        .and_then(|error| error.downcast_ref::<LaunchError>());
-    error.is_some_and(LaunchError::is_for_lack_of_namespaces)
+    let error = outcome.as_ref().err();
+    let error = error.and_then(|error| error.downcast_ref::<Error>());
+    error.is_some_and(|error| error.cause() == Cause::NoNamespaces)
 }
 
 fn guard(
     launcher: &Launcher,
-    (plan, code): (&GuestPlan, Option<&Code>),
+    (plan, prepared): (&Plan, &Prepared),
     outer: Option<terminal::Outer>,
     signals: &mut signals::Signals,
     folders: &mut hint::Folders,
 ) -> anyhow::Result<Report> {
-    let mut output = output::Counted::for_plan(plan.domain(), outer.as_ref())
+    let mut output = output::Counted::under(plan.view().output_bytes(), outer.as_ref())
         .context("host: cannot make a pipe")?;
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let streams = Streams {
@@ -143,22 +135,18 @@ fn guard(
         terminal: outer.as_ref().map(terminal::Outer::order),
         passed: &[],
     };
-    let domain = match plan.launch(code, launcher, streams) {
-        // The exit code goes by it.
-        Err(StartError::Launch(error)) => return Err(error.into()),
-        launched => launched?,
-    };
+    let domain = plan.launch(prepared, launcher, &streams)?;
     output.let_go_of_guest_ends();
     // The guest runs, and nothing waits for this.
-    *folders = hint::Folders::open(plan);
-    launcher.confine_to(&domain, folders.iter())?;
+    *folders = hint::Folders::open(plan.view());
+    domain.confine_supervisor(&folders.iter().collect::<Vec<_>>())?;
     relay::relay(domain, outer, output, signals)
 }
 
 /// A guest that can write its own policy has none the next time.
-fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
+fn refuse_writable_policy(view: &dyn View, file: &Path) -> anyhow::Result<()> {
     let absolute = std::path::absolute(file).context("host: cannot tell the working directory")?;
-    if plan.can_change(&absolute) {
+    if view.can_change(&absolute) {
         let canonical = std::fs::canonicalize(file).unwrap_or(absolute);
         bail!(
             "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
@@ -170,9 +158,9 @@ fn refuse_writable_policy(plan: &Plan, file: &Path) -> anyhow::Result<()> {
 }
 
 /// In a folder that the guest can write to, any part of the path may be a link by now or soon.
-fn refuse_report_in_reach(plan: &Plan, path: &Path) -> anyhow::Result<()> {
+fn refuse_report_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
     let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
-    if plan.can_change(&absolute) {
+    if view.can_change(&absolute) {
         bail!(
             "policy: the report {} lies where the guest can write: put it outside the granted folder",
             path.display()

@@ -2,12 +2,12 @@
 
 use super::{Inside, Output, ProgramError, Settings, shared::Shared, sys};
 use palisade_policy::{Capability, Policy};
-use palisade_process::{
-    Domain, DomainError, Event, Launcher, Machine, Streams,
-    plan::{HandedListener, Surroundings},
+use palisade_process::{Launcher, Machine};
+use palisade_wall::{
+    Cause, Command, Domain, Ending, Error, Event, HandedListener, Report, Spec, Streams,
+    Surroundings, TerminalPosition,
 };
-use palisade_wall::{Command, Ending, Report};
-use palisade_wasm::guest::{GuestPlan, GuestPlanError, make_plan};
+use palisade_walls::{Plan, make_plan};
 use rustix::{
     fs::{Mode, OFlags},
     io::FdFlags,
@@ -74,32 +74,31 @@ impl Recipe {
     }
 
     /// Every step of a start on this machine.
-    pub(super) fn plan(&self, machine: &Machine) -> Result<GuestPlan, GuestPlanError> {
-        let libexec = self.libexec.as_deref();
-        make_plan(
-            &self.policy,
-            &self.command,
+    pub(super) fn plan(&self, machine: &Machine) -> Result<Plan, Error> {
+        make_plan(&Spec {
+            policy: &self.policy,
+            command: &self.command,
             machine,
-            &self.surroundings,
-            libexec,
-        )
+            surroundings: &self.surroundings,
+            libexec: self.libexec.as_deref(),
+        })
     }
 
     /// Starts it. Blocks, for a millisecond or for as long as a compiler takes.
-    fn launch(&self, launcher: &Launcher, streams: &Ends) -> Result<Domain, ProgramError> {
+    fn launch(&self, launcher: &Launcher, streams: &Ends) -> Result<Box<dyn Domain>, ProgramError> {
         let launched = self.launch_by(launcher, streams);
         let may_lack = self.policy.allow_degraded.contains(&Capability::Namespaces);
         match launched {
-            Err(ProgramError::Start(error)) if may_lack && error.is_for_lack_of_namespaces() => {
+            Err(ProgramError::Wall(error)) if may_lack && error.cause() == Cause::NoNamespaces => {
                 self.launch_by(&launcher.without_namespaces(), streams)
             }
             launched => launched,
         }
     }
 
-    fn launch_by(&self, launcher: &Launcher, ends: &Ends) -> Result<Domain, ProgramError> {
+    fn launch_by(&self, launcher: &Launcher, ends: &Ends) -> Result<Box<dyn Domain>, ProgramError> {
         let plan = self.plan(launcher.machine())?;
-        let code = plan.code(launcher.machine(), None)?;
+        let prepared = plan.prepare(launcher, None)?;
         let passed: Vec<_> = ends.listener.iter().map(AsFd::as_fd).collect();
         let streams = Streams {
             stdin: ends.null.as_fd(),
@@ -108,7 +107,7 @@ impl Recipe {
             terminal: None,
             passed: &passed,
         };
-        Ok(plan.launch(code.as_ref(), launcher, streams)?)
+        Ok(plan.launch(&prepared, launcher, &streams)?)
     }
 }
 
@@ -124,7 +123,7 @@ struct Ends {
 /// A running process of a program. Dropping it ends it at once.
 #[derive(Debug)]
 pub(super) struct Guest {
-    domain: Domain,
+    domain: Box<dyn Domain>,
     /// Readable when the domain has something to tell.
     news: AsyncFd<OwnedFd>,
     lines: Vec<JoinHandle<()>>,
@@ -200,7 +199,7 @@ impl Guest {
         tokio::pin!(is_spent);
         loop {
             tokio::select! {
-                event = next_event(&self.news, &mut self.domain) => {
+                event = next_event(&self.news, &mut *self.domain) => {
                     if !matches!(event, Ok(Event::Stopped(_) | Event::Continued)) {
                         return;
                     }
@@ -219,7 +218,7 @@ impl Guest {
         if self.domain.signal(Signal::STOP.as_raw()).is_err() {
             return false;
         }
-        let stopped = next_event(&self.news, &mut self.domain);
+        let stopped = next_event(&self.news, &mut *self.domain);
         matches!(
             tokio::time::timeout(PATIENCE, stopped).await,
             Ok(Ok(Event::Stopped(_)))
@@ -233,11 +232,11 @@ impl Guest {
             let _ = self.domain.signal(Signal::TERM.as_raw());
         }
         let _ = self.domain.signal(Signal::CONT.as_raw());
-        let _ = self.domain.resume(palisade_process::Place::Same);
+        let _ = self.domain.resume(TerminalPosition::Same);
     }
 
     /// Asks it to end, and ends it when it does not.
-    pub(super) async fn finish(mut self, grace: Duration) -> Result<Report, DomainError> {
+    pub(super) async fn finish(mut self, grace: Duration) -> Result<Report, Error> {
         let _ = self.domain.signal(Signal::TERM.as_raw());
         if tokio::time::timeout(grace, self.ends()).await.is_err() {
             let _ = self.domain.kill();
@@ -246,14 +245,14 @@ impl Guest {
     }
 
     /// Ends it at once.
-    pub(super) async fn kill(self) -> Result<Report, DomainError> {
+    pub(super) async fn kill(self) -> Result<Report, Error> {
         // It may have ended by itself in the meantime.
         let _ = self.domain.kill();
         self.report().await
     }
 
     /// Waits until nothing of it is left.
-    pub(super) async fn report(self) -> Result<Report, DomainError> {
+    pub(super) async fn report(self) -> Result<Report, Error> {
         let Self {
             domain,
             news,
@@ -263,7 +262,7 @@ impl Guest {
         drop(news);
         let report = tokio::task::spawn_blocking(move || domain.wait()).await;
         last_lines(lines).await;
-        report.unwrap_or(Err(DomainError::InitGone))
+        report.unwrap_or_else(|_| Err(stopped()))
     }
 }
 
@@ -280,18 +279,18 @@ async fn last_lines(mut lines: Vec<JoinHandle<()>>) {
     }
 }
 
-async fn next_event(news: &AsyncFd<OwnedFd>, domain: &mut Domain) -> Result<Event, DomainError> {
+async fn next_event(news: &AsyncFd<OwnedFd>, domain: &mut dyn Domain) -> Result<Event, Error> {
     // Looked at first: what has come already makes no edge any more.
     while !is_readable(domain) {
-        let mut told = news.readable().await.map_err(|_| DomainError::InitGone)?;
+        let mut told = news.readable().await.map_err(|_| stopped())?;
         told.clear_ready();
     }
     domain.next_event()
 }
 
-fn is_readable(domain: &Domain) -> bool {
+fn is_readable(domain: &dyn Domain) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec};
-    let mut fds = [PollFd::new(domain, PollFlags::IN)];
+    let mut fds = [PollFd::from_borrowed_fd(domain.as_fd(), PollFlags::IN)];
     let at_once = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -299,8 +298,13 @@ fn is_readable(domain: &Domain) -> bool {
     rustix::event::poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
+/// The runtime stops, and nobody waits for the domain any more.
+fn stopped() -> Error {
+    Error::new(Cause::Other, "host: the supervisor stops")
+}
+
 /// How an end is told of.
-pub(super) fn tell(report: &Result<Report, DomainError>) -> String {
+pub(super) fn tell(report: &Result<Report, Error>) -> String {
     match report {
         Ok(report) => match report.ending {
             Ending::Guest => format!("ended with {}", report.exit),

@@ -4,7 +4,7 @@
 //! out: nothing listens on the host, and no other guest gets in.
 
 use super::sys;
-use palisade_process::{InnerNetwork, InnerSocket};
+use palisade_wall::InnerNetwork;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream as StdStream},
@@ -20,14 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The port.
 #[derive(Debug)]
 pub(crate) struct Inside {
-    network: InnerNetwork,
+    network: Box<dyn InnerNetwork>,
     port: u16,
     /// The program listens at `::1` alone.
     is_v6: AtomicBool,
 }
 
 impl Inside {
-    pub(super) fn new(network: InnerNetwork, port: u16) -> Self {
+    pub(super) fn new(network: Box<dyn InnerNetwork>, port: u16) -> Self {
         Self {
             network,
             port,
@@ -55,14 +55,15 @@ impl Inside {
             true => Ipv6Addr::LOCALHOST.into(),
             false => Ipv4Addr::LOCALHOST.into(),
         };
-        let socket = tokio::time::timeout(PATIENCE, made(self.network.ask(ip)?)).await??;
+        let asked = self.network.ask(ip)?;
+        let socket = tokio::time::timeout(PATIENCE, self.made(asked)).await??;
         let socket = TcpSocket::from_std_stream(StdStream::from(socket));
         socket.connect(SocketAddr::new(ip, self.port)).await
     }
-}
 
-async fn made(asked: InnerSocket) -> io::Result<OwnedFd> {
-    let asked = sys::watch_asked(asked)?;
-    let _ = asked.readable().await?;
-    asked.into_inner().take()
+    async fn made(&self, asked: OwnedFd) -> io::Result<OwnedFd> {
+        let asked = sys::watch_readable(asked)?;
+        let _ = asked.readable().await?;
+        self.network.take(asked.into_inner())
+    }
 }

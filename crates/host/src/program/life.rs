@@ -9,8 +9,8 @@ use super::{
     shared::{Shared, State, View},
 };
 use crate::{config, upstream::Client};
-use palisade_process::{DomainError, Launcher};
-use palisade_wall::Report;
+use palisade_process::Launcher;
+use palisade_wall::{Error, Report};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -583,7 +583,7 @@ async fn drain(
     door: &Door,
     most: Duration,
     mut server: watch::Receiver<()>,
-) -> Result<Report, DomainError> {
+) -> Result<Report, Error> {
     tokio::select! {
         // A guest that ends here takes those inside with it.
         () = guest.ends() => {}

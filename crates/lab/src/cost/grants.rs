@@ -2,9 +2,8 @@
 
 use super::{Options, folder::Workplace};
 use crate::subjects::{is_wasm, limit_flags, policy_flags};
-use palisade::Domain;
+use palisade::{Domain, Launcher, Plan, View};
 use palisade_policy::{Access, EnvGrant, FileGrant, Policy};
-use palisade_process::plan::Plan;
 use palisade_wall::Command;
 use std::{
     ffi::{OsStr, OsString},
@@ -61,9 +60,9 @@ impl Task {
         let mut recommended = options.policy.clone();
         recommended.grants.files.push(grant(Access::Write, &source));
         let plan = plan_of(&recommended, &options.command)?;
-        let program = find_program(&options.command.program, &source, &plan)?;
+        let program = find_program(&options.command.program, &source, plan.view())?;
 
-        let mut words = Words::new(workplace, &plan);
+        let mut words = Words::new(workplace, plan.view());
         let program_word = words.program(&program);
         let arguments = options.command.arguments.iter();
         let arguments = arguments.map(|word| words.argument(word)).collect();
@@ -82,7 +81,7 @@ impl Task {
         ours.grants.files.push(grant(Access::Read, ending));
         let plan = plan_of(&ours, &command)?;
         let mut theirs = ours.clone();
-        theirs.grants.env = environment(&plan);
+        theirs.grants.env = environment(plan.view());
         let cwd = ours.grants.cwd.clone();
         theirs.grants.cwd = Some(cwd.unwrap_or_else(|| workplace.inside()));
         Ok(Self {
@@ -145,10 +144,12 @@ impl Task {
     }
 }
 
-fn plan_of(policy: &Policy, command: &Command) -> anyhow::Result<Plan> {
+fn plan_of(
+    policy: &Policy,
+    command: &Command,
+) -> anyhow::Result<Box<dyn Plan<Launcher = Launcher>>> {
     let builder = Domain::builder(&command.program).args(&command.arguments);
-    let plan = builder.policy(policy.clone()).plan()?;
-    Ok(plan.domain().clone())
+    Ok(builder.policy(policy.clone()).plan()?)
 }
 
 fn grant(access: Access, path: &Path) -> FileGrant {
@@ -160,7 +161,7 @@ fn grant(access: Access, path: &Path) -> FileGrant {
 }
 
 /// The file that `palisade run` would execute, too.
-fn find_program(typed: &OsStr, source: &Path, plan: &Plan) -> Result<PathBuf, CommandError> {
+fn find_program(typed: &OsStr, source: &Path, view: &dyn View) -> Result<PathBuf, CommandError> {
     let name = typed.to_string_lossy().into_owned();
     if typed.as_bytes().contains(&b'/') {
         let path = source.join(typed);
@@ -173,7 +174,7 @@ fn find_program(typed: &OsStr, source: &Path, plan: &Plan) -> Result<PathBuf, Co
             Some(Refusal::Unfit(reason)) => Err(CommandError::CannotExecute { name, reason }),
         };
     }
-    let candidates = plan.candidates.iter().map(PathBuf::from);
+    let candidates = view.candidates().iter().map(PathBuf::from);
     let candidates = candidates.map(|path| source.join(path));
     let mut fit = candidates.filter(|path| why_not(path).is_none());
     fit.next().ok_or_else(|| CommandError::NotFound {
@@ -217,17 +218,17 @@ fn why_not(path: &Path) -> Option<Refusal> {
 /// The command's words, and what they make necessary.
 struct Words<'a> {
     workplace: &'a Workplace,
-    plan: &'a Plan,
+    view: &'a dyn View,
     grants: Vec<FileGrant>,
     /// Arguments that are written another way, for they are run in another folder.
     pointed: Vec<(String, String)>,
 }
 
 impl<'a> Words<'a> {
-    fn new(workplace: &'a Workplace, plan: &'a Plan) -> Self {
+    fn new(workplace: &'a Workplace, view: &'a dyn View) -> Self {
         Self {
             workplace,
-            plan,
+            view,
             grants: Vec::new(),
             pointed: Vec::new(),
         }
@@ -292,7 +293,7 @@ impl<'a> Words<'a> {
         // Palisade has these of its own, and `/` is nobody's to grant.
         const NEVER: [&str; 3] = ["/dev", "/proc", "/sys"];
         let is_special = path == Path::new("/") || NEVER.iter().any(|top| path.starts_with(top));
-        if !is_special && !self.plan.shows(path) {
+        if !is_special && !self.view.shows(path) {
             self.grants.push(grant(Access::Read, path));
         }
     }
@@ -322,8 +323,8 @@ fn move_grants(policy: &mut Policy, workplace: &Workplace) {
 }
 
 /// The variables that palisade gives a guest.
-fn environment(plan: &Plan) -> Vec<EnvGrant> {
-    let texts = plan.environment.iter().filter_map(|pair| pair.to_str());
+fn environment(view: &dyn View) -> Vec<EnvGrant> {
+    let texts = view.environment().iter().filter_map(|pair| pair.to_str());
     let pairs = texts.filter_map(|pair| pair.split_once('='));
     let grants = pairs.map(|(name, value)| EnvGrant {
         name: name.to_owned(),

@@ -632,8 +632,8 @@ fn degraded_parts(policy: &Policy, command: &Command) -> anyhow::Result<Option<W
     let builder = Domain::builder(&command.program).policy(policy.clone());
     let plan = builder.plan()?;
     let parts = plan
-        .domain()
-        .enforcement
+        .view()
+        .enforcement()
         .iter()
         .filter(|part| part.actual != Level::Full);
     let mechanisms: Vec<_> = parts

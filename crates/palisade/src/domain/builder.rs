@@ -4,12 +4,8 @@ use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
-use palisade_process::{Streams, plan::Surroundings};
-use palisade_wall::Command;
-use palisade_wasm::{
-    guest::{GuestPlan, make_plan},
-    launch::Code,
-};
+use palisade_wall::{Cause, Command, Plan, Prepared as Ready, Spec, Streams, Surroundings};
+use palisade_walls::make_plan;
 use std::{
     ffi::{OsStr, OsString},
     os::fd::AsFd,
@@ -303,21 +299,16 @@ impl Builder {
         self
     }
 
-    fn code(&self, plan: &GuestPlan) -> Result<Option<Code>, Error> {
-        let machine = self.chosen_launcher().machine();
-        Ok(plan.code(machine, self.caches.as_deref())?)
-    }
-
     /// Every step that [`Builder::spawn`] would take, without taking any.
     ///
     /// # Errors
     ///
     /// When the policy names what does not exist or asks for what can't be enforced here.
-    pub fn plan(&self) -> Result<GuestPlan, Error> {
+    pub fn plan(&self) -> Result<Box<dyn Plan<Launcher = Launcher>>, Error> {
         self.plan_on(self.chosen_launcher().machine())
     }
 
-    fn plan_on(&self, machine: &Machine) -> Result<GuestPlan, Error> {
+    fn plan_on(&self, machine: &Machine) -> Result<Box<dyn Plan<Launcher = Launcher>>, Error> {
         let mut policy = self.policy.clone();
         let files = policy.grants.files.iter_mut().map(|grant| &mut grant.host);
         let sockets = policy.grants.connect.iter_mut();
@@ -328,13 +319,14 @@ impl Builder {
         for path in files.chain(sockets) {
             *path = std::path::absolute(&path)?;
         }
-        Ok(make_plan(
-            &policy,
-            &self.command,
+        let planned = make_plan(&Spec {
+            policy: &policy,
+            command: &self.command,
             machine,
-            &Surroundings::here(false),
-            self.libexec.as_deref(),
-        )?)
+            surroundings: &Surroundings::here(false),
+            libexec: self.libexec.as_deref(),
+        });
+        planned.map_err(Error::Plan)
     }
 
     /// Starts the guest.
@@ -344,9 +336,8 @@ impl Builder {
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
         let mut plan = self.plan()?;
-        let machine = self.chosen_launcher().machine();
-        let code = plan.code_in_time(machine, self.caches.as_deref())?;
-        self.spawn_planned(&plan, code.as_ref())
+        let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
+        self.spawn_planned(&*plan, &ready.map_err(Error::Launch)?)
     }
 
     /// Plans once for many starts of the same guest: the policy is checked, its grants are looked up and
@@ -357,40 +348,46 @@ impl Builder {
     /// As those of [`Builder::plan`].
     pub fn prepare(self) -> Result<Prepared, Error> {
         let plan = self.plan()?;
-        let code = self.code(&plan)?;
+        let ready = plan.prepare(self.chosen_launcher(), self.caches.as_deref());
+        let ready = ready.map_err(Error::Launch)?;
         Ok(Prepared {
             builder: self,
             plan,
-            code,
+            ready,
         })
     }
 
-    fn spawn_planned(&self, plan: &GuestPlan, code: Option<&Code>) -> Result<Domain, Error> {
+    fn spawn_planned(
+        &self,
+        plan: &dyn Plan<Launcher = Launcher>,
+        ready: &Ready,
+    ) -> Result<Domain, Error> {
         let launcher = self.chosen_launcher();
         let (stdin, stdin_pipe) = self.stdin.for_reading()?;
         let (stdout, stdout_pipe) = self.stdout.for_writing(std::io::stdout().as_fd())?;
         let (stderr, stderr_pipe) = self.stderr.for_writing(std::io::stderr().as_fd())?;
-        let streams = || Streams {
+        let streams = Streams {
             stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             terminal: None,
             passed: &[],
         };
-        let inner = match plan.launch(code, launcher, streams()) {
-            Err(error) if error.is_for_lack_of_namespaces() && self.may_lack_namespaces() => {
+        let may_lack = self.may_lack_namespaces();
+        let launched = match plan.launch(ready, launcher, &streams) {
+            Err(error) if error.cause() == Cause::NoNamespaces && may_lack => {
                 let bare = launcher.without_namespaces();
-                self.plan_on(bare.machine())?
-                    .launch(code, &bare, streams())?
+                self.plan_on(bare.machine())?.launch(ready, &bare, &streams)
             }
-            launched => launched?,
+            launched => launched,
         };
+        let inner = launched.map_err(Error::Launch)?;
         Ok(Domain {
             inner,
             stdin: stdin_pipe,
             stdout: stdout_pipe,
             stderr: stderr_pipe,
-            output_bytes: plan.domain().output_bytes,
+            output_bytes: plan.view().output_bytes(),
         })
     }
 
@@ -429,8 +426,8 @@ impl Builder {
 #[must_use = "nothing runs until it is spawned"]
 pub struct Prepared {
     builder: Builder,
-    plan: GuestPlan,
-    code: Option<Code>,
+    plan: Box<dyn Plan<Launcher = Launcher>>,
+    ready: Ready,
 }
 
 impl Prepared {
@@ -440,6 +437,6 @@ impl Prepared {
     ///
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        self.builder.spawn_planned(&self.plan, self.code.as_ref())
+        self.builder.spawn_planned(&*self.plan, &self.ready)
     }
 }

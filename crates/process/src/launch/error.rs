@@ -8,6 +8,7 @@ use crate::{
     wire::Step,
 };
 use palisade_policy::Transport;
+use palisade_wall::Cause;
 use rustix::io::Errno;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -203,15 +204,6 @@ pub enum LaunchError {
     },
     #[error("guest: '{program}' was not found inside the domain")]
     NotFound { program: String },
-    #[error(
-        "guest: '{program}' is there, but not what runs it: it asks for '{interpreter}', which was not found inside \
-         the domain{advice}"
-    )]
-    NoInterpreter {
-        program: String,
-        interpreter: String,
-        advice: String,
-    },
     #[error("guest: '{program}' cannot be executed: {errno}")]
     CannotExecute {
         program: String,
@@ -237,6 +229,16 @@ impl LaunchError {
             Self::BuildRoot { errno, .. } => matches!(*errno, Errno::PERM | Errno::ACCESS),
             Self::BoundQuotas { .. } => true,
             _ => false,
+        }
+    }
+
+    /// What of it concerns every front end.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::NotFound { .. } => Cause::NotFound,
+            Self::CannotExecute { .. } | Self::IsWritable { .. } => Cause::CannotExecute,
+            _ if self.is_for_lack_of_namespaces() => Cause::NoNamespaces,
+            _ => Cause::Other,
         }
     }
 

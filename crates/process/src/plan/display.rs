@@ -1,7 +1,8 @@
 //! The plan for people: a line a step. A path with a line break in it makes no second one.
 
-use super::{ChromiumFlags, Plan, Step, profile::CHROMIUM_SCRIPT};
+use super::{Plan, Step, profile::CHROMIUM_SCRIPT};
 use palisade_policy::{visible, write_line};
+use palisade_wall::ChromiumFlags;
 use palisade_wall::Level;
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! The guest's environment: a short list, and what was granted.
 
-use super::{Surroundings, profile};
+use super::profile;
 use crate::host::Host;
 use palisade_policy::{Policy, Profile};
+use palisade_wall::Surroundings;
 use serde::{Serialize, Serializer};
 use std::{
     collections::{BTreeMap, BTreeSet},

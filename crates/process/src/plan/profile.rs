@@ -5,13 +5,12 @@
 //! guest that could write there would choose what. And nothing is shown that holds tokens: not the folder around a
 //! cache, and no file of settings (`credentials.toml`, `settings.xml`, `.gitconfig`).
 
-use super::Surroundings;
 use crate::{
     host::{Host, Kind},
     layout::Layout,
 };
 use palisade_policy::{Access, FileGrant, Policy, Profile};
-use serde::Serialize;
+use palisade_wall::{ChromiumFlags, Surroundings};
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -31,16 +30,6 @@ const CHROMIUM_SETS: &str = "\
 # guest makes. The wall is around all of it.
 export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox\"
 ";
-
-/// What the profile of Chromium came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChromiumFlags {
-    /// Its start script tells it to do without its own sandbox.
-    Set,
-    /// The domain has no scripts in which it could be told.
-    NoPlace,
-}
 
 /// The policy with the grants of its profiles. Where it shows something itself, that stays.
 pub(super) fn with_grants(policy: &Policy, surroundings: &Surroundings) -> Policy {

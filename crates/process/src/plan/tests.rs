@@ -2,7 +2,20 @@
 
 use super::*;
 use crate::host::table::{HOME, Table};
+use palisade_wall::Command;
 use std::sync::OnceLock;
+
+/// Of a native program.
+fn make_plan(
+    policy: &Policy,
+    command: &Command,
+    machine: &Machine,
+    surroundings: &Surroundings,
+    host: &dyn Host,
+) -> Result<Plan, PlanError> {
+    let spec = Spec::new(policy, command, machine, surroundings);
+    super::make_plan(&spec, host, &Options::default())
+}
 
 fn home() -> Table {
     Table::with_home()

@@ -6,12 +6,9 @@ use palisade_policy::{
     Access, Capability, ConnectGrant, FileGrant, HostPattern, IpNetwork, Policy, Ports, Transport,
     WallKind,
 };
-use palisade_process::{
-    KeeperError, LaunchError, LaunchStep, Launcher, Machine, Streams, ThisHost, Tier,
-    plan::{Surroundings, make_plan},
-};
-use palisade_wall::{Command, Ending, Report};
-use palisade_wasm::guest;
+use palisade_process::{KeeperError, LaunchError, LaunchStep, Launcher, Machine, Tier};
+use palisade_wall::{Cause, Command, Ending, Error, Prepared, Report, Spec, Streams, Surroundings};
+use palisade_walls::make_plan;
 use rustix::fs::MemfdFlags;
 use std::{
     fs::File,
@@ -86,18 +83,12 @@ fn run_module(machine: &Machine) -> anyhow::Result<()> {
         wall: Some(WallKind::Wasm),
         ..Policy::default()
     };
-    let plan = guest::make_plan(
-        &within_patience(policy),
-        &Command::new(path),
-        machine,
-        &at_root(),
-        None,
-    )?;
-    // There are no folders below it: nothing is kept.
-    let code = plan.code(machine, Some(Path::new("/dev/null")))?;
-    let null = null()?;
+    let (policy, command) = (within_patience(policy), Command::new(path));
+    let plan = make_plan(&Spec::new(&policy, &command, machine, &at_root()))?;
     let launcher = Launcher::new(machine.clone());
-    let domain = plan.launch(code.as_ref(), &launcher, streams(&null))?;
+    // There are no folders below it: nothing is kept.
+    let prepared = plan.prepare(&launcher, Some(Path::new("/dev/null")))?;
+    let domain = plan.launch(&prepared, &launcher, &streams(&null()?))?;
     ended_by_itself(&domain.wait()?)
 }
 
@@ -143,18 +134,12 @@ pub(super) fn try_folder(
 }
 
 fn run_trial(machine: &Machine, policy: Policy) -> anyhow::Result<()> {
-    let null = null()?;
     let launcher = Launcher::new(machine.clone());
-    let plan = make_plan(
-        &within_patience(policy),
-        &Command::new("true"),
-        machine,
-        &at_root(),
-        &ThisHost,
-    )?;
-    let domain = match launcher.launch(&plan, &streams(&null)) {
+    let (policy, command) = (within_patience(policy), Command::new("true"));
+    let plan = make_plan(&Spec::new(&policy, &command, machine, &at_root()))?;
+    let domain = match plan.launch(&Prepared::default(), &launcher, &streams(&null()?)) {
         // A system without `true`; the wall stood when it was looked for.
-        Err(LaunchError::NotFound { .. }) => return Ok(()),
+        Err(error) if error.cause() == Cause::NotFound => return Ok(()),
         launched => launched?,
     };
     ended_by_itself(&domain.wait()?)
@@ -196,7 +181,8 @@ fn ended_by_itself(report: &Report) -> anyhow::Result<()> {
 }
 
 fn stage_of(error: &anyhow::Error) -> Stage {
-    match error.downcast_ref::<LaunchError>() {
+    let error = error.downcast_ref::<Error>();
+    match error.and_then(Error::downcast_ref::<LaunchError>) {
         Some(LaunchError::Keeper(KeeperError::Park { .. } | KeeperError::MapIds(_))) => {
             Stage::Namespaces
         }

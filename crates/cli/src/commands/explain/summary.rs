@@ -2,27 +2,30 @@
 
 use crate::shell;
 use palisade_policy::{Access, ConnectGrant, FileGrant, LIMIT_KEYS, Policy, write_line};
-use palisade_process::{Tier, plan::Plan};
-use palisade_wall::{Command, Level};
-use palisade_wasm::guest::GuestPlan;
+use palisade_process::Launcher;
+use palisade_wall::{Command, Level, Plan, View};
 use std::fmt::Display;
 
 /// Of each kind; the steps below name all.
 const MOST_NAMED: usize = 4;
 
 /// The lines, each with what it is about before it.
-pub(super) fn describe(policy: &Policy, command: &Command, plan: &GuestPlan) -> String {
-    let domain = plan.domain();
+pub(super) fn describe(
+    policy: &Policy,
+    command: &Command,
+    plan: &dyn Plan<Launcher = Launcher>,
+) -> String {
+    let view = plan.view();
     let lines = [
         ("program", program(command, plan)),
-        ("reads", reads(policy, domain)),
-        ("writes", writes(policy, domain)),
+        ("reads", reads(policy, view)),
+        ("writes", writes(policy, view)),
         ("executes", executes(policy, plan)),
         ("reaches", reaches(policy)),
         ("devices", devices(policy)),
-        ("variables", variables(domain)),
-        ("limits", limits(domain)),
-        ("weaker", weaker(domain)),
+        ("variables", variables(view)),
+        ("limits", limits(view)),
+        ("weaker", weaker(view)),
     ];
     let mut text = String::new();
     for (about, told) in lines {
@@ -32,50 +35,49 @@ pub(super) fn describe(policy: &Policy, command: &Command, plan: &GuestPlan) -> 
     text
 }
 
-fn program(command: &Command, plan: &GuestPlan) -> String {
+fn program(command: &Command, plan: &dyn Plan<Launcher = Launcher>) -> String {
     let words = std::iter::once(&command.program).chain(&command.arguments);
     let words: Vec<_> = words.map(shell::quote).collect();
     format!(
         "{}, behind the {} wall, in {}",
         words.join(" "),
-        plan.wall().name(),
-        plan.domain().cwd.display()
+        plan.wall(),
+        plan.view().cwd().display()
     )
 }
 
-fn reads(policy: &Policy, plan: &Plan) -> String {
+fn reads(policy: &Policy, view: &dyn View) -> String {
     let mut told = granted(policy, Access::Read);
-    let optional =
-        policy.grants.files.iter().filter(|grant| {
-            grant.access == Access::ReadIfThere && !plan.absent.contains(&grant.host)
-        });
+    let optional = policy.grants.files.iter().filter(|grant| {
+        grant.access == Access::ReadIfThere && !view.absent().contains(&grant.host)
+    });
     told.extend(optional.map(show));
     if policy.grants.system && !policy.grants.files.iter().any(FileGrant::is_root) {
         told.push("the system's programs, libraries and some settings".to_owned());
     }
-    if plan.tier == Tier::Bare {
+    if view.is_of_host() {
         told.push("some of /proc".to_owned());
     }
     list(&told, "nothing of the host's")
 }
 
-fn writes(policy: &Policy, plan: &Plan) -> String {
+fn writes(policy: &Policy, view: &dyn View) -> String {
     let protected = granted(policy, Access::Protect);
     let mut told = list(&granted(policy, Access::Write), "nothing of the host's");
     if !protected.is_empty() {
         told = format!("{told}; not {}", list(&protected, ""));
     }
-    if !plan.kept_for_git.is_empty() {
+    if !view.kept_for_git().is_empty() {
         told += "; not what git executes of it";
     }
-    if plan.has_private_folder() {
+    if view.has_private_folder() {
         told += "; and in a /tmp and /dev/shm of its own, which are gone at the end";
     }
     told
 }
 
-fn executes(policy: &Policy, plan: &GuestPlan) -> String {
-    if let GuestPlan::Wasm(_) = plan {
+fn executes(policy: &Policy, plan: &dyn Plan<Launcher = Launcher>) -> String {
+    if !plan.is_native() {
         return "no program but the worker that runs its module".to_owned();
     }
     match &granted(policy, Access::Exec)[..] {
@@ -112,8 +114,8 @@ fn devices(policy: &Policy) -> String {
 }
 
 /// Names alone: values stand below, but for those that may be secrets.
-fn variables(plan: &Plan) -> String {
-    let names = plan.environment.iter().map(|variable| {
+fn variables(view: &dyn View) -> String {
+    let names = view.environment().iter().map(|variable| {
         let text = variable.to_string_lossy();
         let name = text.split('=').next().unwrap_or_default();
         name.to_owned()
@@ -126,9 +128,9 @@ fn variables(plan: &Plan) -> String {
 }
 
 /// Those that were asked for, as far as they are held.
-fn limits(plan: &Plan) -> String {
-    let held = plan
-        .enforcement
+fn limits(view: &dyn View) -> String {
+    let held = view
+        .enforcement()
         .iter()
         .filter(|row| LIMIT_KEYS.contains(&row.capability.as_str()));
     let held: Vec<_> = held
@@ -141,9 +143,9 @@ fn limits(plan: &Plan) -> String {
 }
 
 /// What is enforced in part, or not at all.
-fn weaker(plan: &Plan) -> String {
-    let weak = plan
-        .enforcement
+fn weaker(view: &dyn View) -> String {
+    let weak = view
+        .enforcement()
         .iter()
         .filter(|row| row.actual != Level::Full);
     let weak: Vec<_> = weak

@@ -43,15 +43,10 @@ fn is_news(denial: &Denial) -> bool {
 mod tests {
     use super::*;
     use crate::denial::tests::refused;
-    use palisade_policy::Policy;
-    use palisade_wall::{Command, Domain, Exit, Wall, mock::MockWall};
+    use palisade_wall::{Command, Exit, mock::MockWall};
 
     fn report(denials: Vec<Denial>) -> Report {
-        let wall = MockWall::new(Exit::Code(7));
-        let plan = wall
-            .plan(&Policy::nothing(), &Command::new("guest"))
-            .unwrap();
-        let report = wall.launch(&plan).unwrap().wait().unwrap();
+        let report = MockWall::new(Exit::Code(7)).report(&Command::new("guest"));
         Report { denials, ..report }
     }
 

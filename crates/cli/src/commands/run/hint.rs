@@ -13,12 +13,9 @@ pub(super) use libraries::Folders;
 
 use crate::{say, shell};
 use palisade_policy::visible;
-use palisade_process::{
-    Host, LaunchError, ThisHost,
-    plan::{ChromiumFlags, Plan, Surroundings},
-};
-use palisade_wall::{Command, Report};
-use palisade_wasm::guest::GuestPlan;
+use palisade_process::{Host, ThisHost};
+use palisade_wall::{Cause, ChromiumFlags, Command, Error, Report, Surroundings, View};
+use palisade_walls::Plan;
 use places::Advice;
 use std::{
     collections::BTreeSet,
@@ -33,11 +30,11 @@ const MOST_NOTES: usize = 4;
 /// Prints what may help. `outcome` is how the guest ended, or why there was none.
 pub(super) fn print(
     command: &Command,
-    plan: &GuestPlan,
+    plan: &Plan,
     surroundings: &Surroundings,
     outcome: Result<(&Report, &Folders), &anyhow::Error>,
 ) {
-    let outcome = outcome.map_err(|error| error.downcast_ref::<LaunchError>());
+    let outcome = outcome.map_err(|error| error.downcast_ref::<Error>().map(Error::cause));
     let notes = find(command, plan, surroundings, outcome);
     for note in notes.iter().take(MOST_NOTES) {
         say::line(&format!("note: {note}"));
@@ -46,37 +43,33 @@ pub(super) fn print(
 
 fn find(
     command: &Command,
-    plan: &GuestPlan,
+    plan: &Plan,
     surroundings: &Surroundings,
-    outcome: Result<(&Report, &Folders), Option<&LaunchError>>,
+    outcome: Result<(&Report, &Folders), Option<Cause>>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let is_native = matches!(plan, GuestPlan::Process(_));
-    if let Err(Some(LaunchError::NotFound { .. })) = outcome {
-        notes.extend(program::describe(
-            &command.program,
-            plan.domain(),
-            surroundings,
-        ));
+    let view = plan.view();
+    if let Err(Some(Cause::NotFound)) = outcome {
+        notes.extend(program::describe(&command.program, view, surroundings));
     }
     // A module is read for the guest, which need not see it; a name without a slash is no path.
-    let program =
-        Some(&command.program).filter(|word| is_native && word.as_encoded_bytes().contains(&b'/'));
+    let is_path = |word: &OsStr| word.as_encoded_bytes().contains(&b'/');
+    let program = Some(&command.program).filter(|word| plan.is_native() && is_path(word));
     let words = program.into_iter().chain(&command.arguments);
-    notes.extend(describe_hidden(words, plan.domain(), surroundings));
+    notes.extend(describe_hidden(words, view, surroundings));
     if let Ok((report, folders)) = outcome {
-        notes.extend(libraries::describe(plan.domain(), report, folders));
-        notes.extend(describe_sockets(plan.domain()));
-        notes.extend(describe_guard(&command.program, plan.domain()).map(str::to_owned));
-        notes.extend(describe_chromium(command, plan.domain()));
+        notes.extend(libraries::describe(view, report, folders));
+        notes.extend(describe_sockets(view));
+        notes.extend(describe_guard(&command.program, view).map(str::to_owned));
+        notes.extend(describe_chromium(command, view));
     }
     notes
 }
 
 /// Git says that its settings are busy, and not why.
-fn describe_guard(program: &OsStr, plan: &Plan) -> Option<&'static str> {
+fn describe_guard(program: &OsStr, view: &dyn View) -> Option<&'static str> {
     let is_git = Path::new(program).file_name() == Some(OsStr::new("git"));
-    let is_guarded = is_git && !plan.kept_for_git.is_empty();
+    let is_guarded = is_git && !view.kept_for_git().is_empty();
     is_guarded.then_some(
         "git's hooks and settings in a writable checkout stay as they are, for they are executed outside later: \
          --no-guard leaves them to the guest",
@@ -84,15 +77,15 @@ fn describe_guard(program: &OsStr, plan: &Plan) -> Option<&'static str> {
 }
 
 /// Chromium ends where it cannot confine its own parts, and advises what is no use inside.
-fn describe_chromium(command: &Command, plan: &Plan) -> Option<String> {
+fn describe_chromium(command: &Command, view: &dyn View) -> Option<String> {
     let is_chromium = Path::new(&command.program).file_name() == Some(OsStr::new("chromium"));
     let is_told = command.arguments.iter().any(|word| word == "--no-sandbox")
-        || plan.chromium_flags == Some(ChromiumFlags::Set);
+        || view.chromium_flags() == Some(ChromiumFlags::Set);
     if !is_chromium || is_told {
         return None;
     }
-    let has_profile = plan.chromium_flags.is_some();
-    let advice = match !has_profile && plan.shows(Path::new("/etc/chromium.d")) {
+    let has_profile = view.chromium_flags().is_some();
+    let advice = match !has_profile && view.shows(Path::new("/etc/chromium.d")) {
         true => "--profile chromium runs it without",
         false => "tell it --no-sandbox",
     };
@@ -104,7 +97,7 @@ fn describe_chromium(command: &Command, plan: &Plan) -> Option<String> {
 /// Words that name what is on the host and not inside; one note a path.
 fn describe_hidden<'a>(
     words: impl Iterator<Item = &'a std::ffi::OsString>,
-    plan: &Plan,
+    view: &dyn View,
     surroundings: &Surroundings,
 ) -> Vec<String> {
     let Some(cwd) = &surroundings.cwd else {
@@ -113,7 +106,7 @@ fn describe_hidden<'a>(
     let home = home(surroundings);
     let mut told: BTreeSet<PathBuf> = BTreeSet::new();
     let notes = words.filter_map(|word| {
-        let found = find_hidden(word, cwd, plan)?;
+        let found = find_hidden(word, cwd, view)?;
         if !told.insert(found.canonical.clone()) {
             return None;
         }
@@ -132,18 +125,18 @@ fn describe_hidden<'a>(
     notes.take(MOST_NOTES).collect()
 }
 
-fn find_hidden(word: &OsStr, cwd: &Path, plan: &Plan) -> Option<palisade_process::Found> {
+fn find_hidden(word: &OsStr, cwd: &Path, view: &dyn View) -> Option<palisade_process::Found> {
     let looks_like_a_path = !word.is_empty() && !word.as_bytes().starts_with(b"-");
     let path = cwd.join(word);
-    if !looks_like_a_path || is_visible(&path, cwd, plan) {
+    if !looks_like_a_path || is_visible(&path, cwd, view) {
         return None;
     }
     ThisHost.find(&path).ok()
 }
 
 /// A path is found inside if it is shown there, and a relative one only from the same folder.
-fn is_visible(path: &Path, cwd: &Path, plan: &Plan) -> bool {
-    plan.shows(path) && (plan.cwd == cwd || !path.starts_with(cwd))
+fn is_visible(path: &Path, cwd: &Path, view: &dyn View) -> bool {
+    view.shows(path) && (view.cwd() == cwd || !path.starts_with(cwd))
 }
 
 fn variable<'a>(surroundings: &'a Surroundings, name: &str) -> Option<&'a OsStr> {
@@ -161,10 +154,10 @@ fn home(surroundings: &Surroundings) -> Option<PathBuf> {
 
 /// A rule that lets sockets be made in /tmp would let them be made below it as well, where others find them: with a
 /// write grant there, none may be.
-fn describe_sockets(plan: &Plan) -> Option<String> {
-    let is_refused = |folder: &str| plan.refuses_sockets_in(Path::new(folder));
-    let has_place = plan
-        .environment
+fn describe_sockets(view: &dyn View) -> Option<String> {
+    let is_refused = |folder: &str| view.refuses_sockets_in(Path::new(folder));
+    let has_place = view
+        .environment()
         .iter()
         .any(|variable| variable.as_bytes().starts_with(b"TMPDIR="));
     if has_place || is_refused("/tmp") != Some(true) {

@@ -2,7 +2,6 @@
 //! where palisade would have.
 
 use super::terminal::Outer;
-use palisade_process::plan::Plan;
 use rustix::{
     event::PollFlags,
     io::Errno,
@@ -44,10 +43,13 @@ pub(super) enum Moved {
 }
 
 impl Counted {
-    /// Pipes for the streams that are not terminals, if the plan limits output.
-    pub(super) fn for_plan(plan: &Plan, outer: Option<&Outer>) -> rustix::io::Result<Self> {
+    /// Pipes for the streams that are not terminals, if output is limited.
+    pub(super) fn under(
+        limit_bytes: Option<u64>,
+        outer: Option<&Outer>,
+    ) -> rustix::io::Result<Self> {
         let mut streams = Vec::new();
-        if plan.output_bytes.is_some() {
+        if limit_bytes.is_some() {
             let replaced = outer.map_or([false; 3], Outer::replaces);
             for number in [1u32, 2]
                 .into_iter()
@@ -58,7 +60,7 @@ impl Counted {
         }
         Ok(Self {
             streams,
-            limit_bytes: plan.output_bytes,
+            limit_bytes,
             passed_bytes: 0,
             failure: None,
         })

@@ -8,8 +8,7 @@ use super::{
     terminal::Outer,
 };
 use anyhow::bail;
-use palisade_process::{Domain, Event, Place};
-use palisade_wall::Report;
+use palisade_wall::{Domain, Event, Report, TerminalPosition};
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
@@ -20,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Everything that is relayed.
 struct Relay<'a> {
-    domain: Domain,
+    domain: Box<dyn Domain>,
     console: Option<Console>,
     output: Counted,
     signals: &'a mut Signals,
@@ -36,7 +35,7 @@ struct Relay<'a> {
 
 /// Relays until the guest has ended and its output has been passed on.
 pub(super) fn relay(
-    mut domain: Domain,
+    mut domain: Box<dyn Domain>,
     outer: Option<Outer>,
     output: Counted,
     signals: &mut Signals,
@@ -230,7 +229,7 @@ impl Relay<'_> {
     /// group that is left behind stopped (setpgid(2)).
     fn pass_hangup_on(&mut self) {
         self.signal(SIGHUP);
-        self.continue_guest(Place::Same);
+        self.continue_guest(TerminalPosition::Same);
     }
 
     fn resize(&self) {
@@ -270,7 +269,7 @@ impl Relay<'_> {
             self.stop_too(Stop::Group);
         } else if signal != SIGSTOP && !job::is_watched() {
             // Outside the kernel would have ignored it.
-            self.continue_guest(Place::Same);
+            self.continue_guest(TerminalPosition::Same);
         }
     }
 
@@ -309,7 +308,7 @@ impl Relay<'_> {
     /// such shell, nobody could ever continue either.
     fn stop_too(&mut self, stop: Stop) {
         if !job::is_watched() {
-            return self.continue_guest(Place::Same);
+            return self.continue_guest(TerminalPosition::Same);
         }
         self.show_before_stop();
         if let Some(console) = &mut self.console {
@@ -328,23 +327,26 @@ impl Relay<'_> {
         self.stop_wanted = None;
         self.resize();
         let is_stopped = self.is_stopped;
-        let place = self.console.as_mut().map_or(Place::Same, |console| {
-            let was_in_front = console.is_in_front();
-            let is_in_front = console.look_around();
-            match is_in_front {
-                _ if was_in_front == is_in_front && !is_stopped => Place::Same,
-                true => Place::Front,
-                false => Place::Background,
-            }
-        });
-        self.continue_guest(place);
+        let position = self
+            .console
+            .as_mut()
+            .map_or(TerminalPosition::Same, |console| {
+                let was_in_front = console.is_in_front();
+                let is_in_front = console.look_around();
+                match is_in_front {
+                    _ if was_in_front == is_in_front && !is_stopped => TerminalPosition::Same,
+                    true => TerminalPosition::Foreground,
+                    false => TerminalPosition::Background,
+                }
+            });
+        self.continue_guest(position);
     }
 
     /// Keys wait until it has happened: earlier they would be another group's, and a stop would be
     /// taken back.
-    fn continue_guest(&mut self, place: Place) {
+    fn continue_guest(&mut self, position: TerminalPosition) {
         self.is_stopped = false;
-        if self.domain.resume(place).is_ok() {
+        if self.domain.resume(position).is_ok() {
             self.awaited += 1;
         }
     }

@@ -1,7 +1,7 @@
 //! The terminal palisade was started from, and the guest's own in its place.
 
 use super::job;
-use palisade_process::Terminal;
+use palisade_wall::Terminal;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},

@@ -1,14 +1,11 @@
 use super::{sentences::explain, *};
 use crate::denial::tests::refused;
-use palisade_policy::Policy;
-use palisade_wall::{Command, Denial, Domain, Ending, Exit, Process, Wall, mock::MockWall};
+use palisade_wall::{Command, Denial, Ending, Exit, Process, mock::MockWall};
 
 fn report(exit: Exit, denials: Vec<Denial>) -> Report {
-    let wall = MockWall::new(exit);
     let mut command = Command::new("curl");
     command.arguments = ["-s".into(), "http://a b/".into()].into();
-    let plan = wall.plan(&Policy::nothing(), &command).unwrap();
-    let report = wall.launch(&plan).unwrap().wait().unwrap();
+    let report = MockWall::new(exit).report(&command);
     Report { denials, ..report }
 }
 

@@ -4,11 +4,12 @@
 //! a launch that failed, so no guest of this domain ran; and by a path without a link in it, so that no other guest
 //! that can write there leads to another file.
 
-use palisade_process::{LaunchError, plan::Plan};
-use palisade_wasm::guest::GuestPlan;
+use palisade_wall::{Cause, Command, Error, View};
+use palisade_walls::Plan;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::{
     ffi::OsStr,
+    fmt,
     fs::File,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
@@ -19,34 +20,60 @@ const MOST_LINKS: usize = 5;
 /// As much of a script's first line as the kernel reads (`BINPRM_BUF_SIZE`).
 const HEAD_BYTES: usize = 256;
 
+/// A program is there, and what runs it is not.
+#[derive(Debug)]
+struct NoInterpreter {
+    program: String,
+    interpreter: String,
+    advice: String,
+}
+
+impl fmt::Display for NoInterpreter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            program,
+            interpreter,
+            advice,
+        } = self;
+        write!(
+            formatter,
+            "guest: '{program}' is there, but not what runs it: it asks for '{interpreter}', which was not found inside \
+             the domain{advice}"
+        )
+    }
+}
+
+impl std::error::Error for NoInterpreter {}
+
 /// Says of a program that was "not found" what it was that was not found.
-pub(crate) fn name_interpreter(error: anyhow::Error, plan: &GuestPlan) -> anyhow::Error {
-    let GuestPlan::Process(plan) = plan else {
+pub(crate) fn name_interpreter(
+    error: anyhow::Error,
+    command: &Command,
+    plan: &Plan,
+) -> anyhow::Error {
+    let cause = error.downcast_ref::<Error>().map(Error::cause);
+    if !plan.is_native() || cause != Some(Cause::NotFound) {
+        return error;
+    }
+    let Some(interpreter) = find_missing(plan.view()) else {
         return error;
     };
-    let program = match error.downcast_ref() {
-        Some(LaunchError::NotFound { program }) => program.clone(),
-        _ => return error,
-    };
-    let Some(interpreter) = find_missing(plan) else {
-        return error;
-    };
-    let named = LaunchError::NoInterpreter {
-        program,
-        advice: advise(plan, &interpreter),
+    let named = NoInterpreter {
+        program: command.program.to_string_lossy().into_owned(),
+        advice: advise(plan.view(), &interpreter),
         interpreter: interpreter.to_string_lossy().into_owned(),
     };
-    named.into()
+    Error::new(Cause::NotFound, named).into()
 }
 
 /// The interpreter that the guest does not find, of the first program that it does find.
-fn find_missing(plan: &Plan) -> Option<PathBuf> {
-    let candidates = plan.candidates.iter();
-    let mut inside = candidates.map(|path| plan.cwd.join(path));
-    let mut file = inside.find_map(|path| plan.find_program_at(&path))?;
+fn find_missing(view: &dyn View) -> Option<PathBuf> {
+    let candidates = view.candidates().iter();
+    let mut inside = candidates.map(|path| view.cwd().join(path));
+    let mut file = inside.find_map(|path| view.find_program_at(&path))?;
     for _ in 0..MOST_LINKS {
         let interpreter = read_interpreter(&file)?;
-        match plan.find_program_at(&plan.cwd.join(&interpreter)) {
+        match view.find_program_at(&view.cwd().join(&interpreter)) {
             Some(next) => file = next,
             None => return Some(interpreter),
         }
@@ -54,7 +81,7 @@ fn find_missing(plan: &Plan) -> Option<PathBuf> {
     None
 }
 
-fn advise(plan: &Plan, interpreter: &Path) -> String {
+fn advise(view: &dyn View, interpreter: &Path) -> String {
     if interpreter.as_os_str().as_bytes().ends_with(b"\r") {
         return ": the first line ends with a carriage return, as on Windows; take it out"
             .to_owned();
@@ -70,7 +97,7 @@ fn advise(plan: &Plan, interpreter: &Path) -> String {
     .any(|folder| interpreter.starts_with(folder));
     match (
         is_on_host,
-        is_of_system && !plan.shows(Path::new("/usr/bin")),
+        is_of_system && !view.shows(Path::new("/usr/bin")),
     ) {
         (true, true) => ", nor any of the system's programs and libraries".to_owned(),
         (true, false) => "; it is on the host, and not granted".to_owned(),

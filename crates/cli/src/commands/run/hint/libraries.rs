@@ -5,11 +5,9 @@
 //! have been read. What lies there is the guest's: names alone are looked at, a bounded number of them for a bounded
 //! time, no link is followed, and no other file system is entered.
 
-use super::Plan;
 use crate::shell;
-use palisade_process::{Host, Mount, ThisHost, plan::WriteGrant};
-use palisade_wall::{Ending, Exit, Report};
-use palisade_wasm::guest::GuestPlan;
+use palisade_process::{Host, Mount, ThisHost};
+use palisade_wall::{Ending, Exit, Report, View, WriteGrant};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, StatVfsMountFlags, openat2,
 };
@@ -45,11 +43,8 @@ pub(crate) struct Folders(Vec<(WriteGrant, OwnedFd)>);
 
 impl Folders {
     /// By `O_PATH`, and none that a server or a process answers for. What cannot be opened is not looked at.
-    pub(crate) fn open(plan: &GuestPlan) -> Self {
-        let GuestPlan::Process(plan) = plan else {
-            return Self::default();
-        };
-        let grants = plan.write_grants_without_exec();
+    pub(crate) fn open(view: &dyn View) -> Self {
+        let grants = view.write_grants_without_exec();
         let mounts = match grants.is_empty() {
             true => Vec::new(),
             false => ThisHost.mounts().unwrap_or_default(),
@@ -73,7 +68,7 @@ impl Folders {
 }
 
 /// Names a library that the guest may have tried to load in vain.
-pub(super) fn describe(plan: &Plan, report: &Report, folders: &Folders) -> Option<String> {
+pub(super) fn describe(view: &dyn View, report: &Report, folders: &Folders) -> Option<String> {
     if folders.0.is_empty() || !may_be_why(report) {
         return None;
     }
@@ -81,7 +76,7 @@ pub(super) fn describe(plan: &Plan, report: &Report, folders: &Folders) -> Optio
     let read_after = oldest_read(report)?;
     let mut bounds = Bounds::new(MOST_ENTRIES, MOST_TIME);
     folders.0.iter().find_map(|(grant, folder)| {
-        let search = Search::new(plan, grant, folder, &mounts, read_after)?;
+        let search = Search::new(view, grant, folder, &mounts, read_after)?;
         let library = search.find(&mut bounds)?;
         let name = shown(library.file_name()?);
         let flag = shell::exec_flag(&grant.guest)?;
@@ -147,7 +142,7 @@ impl Bounds {
 
 /// One granted folder, which is open.
 struct Search<'a> {
-    plan: &'a Plan,
+    view: &'a dyn View,
     grant: &'a WriteGrant,
     folder: OwnedFd,
     device: u64,
@@ -159,7 +154,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// `None` where a look could wait, or nothing can be executed whatever is granted.
     fn new(
-        plan: &'a Plan,
+        view: &'a dyn View,
         grant: &'a WriteGrant,
         folder: &OwnedFd,
         mounts: &'a [Mount],
@@ -178,7 +173,7 @@ impl<'a> Search<'a> {
         // A file that overlayfs has in a lower layer keeps its time.
         let keeps_times = !flags.contains(StatVfsMountFlags::NOATIME) && kind != "overlay";
         Some(Self {
-            plan,
+            view,
             grant,
             folder,
             device,
@@ -250,7 +245,7 @@ impl<'a> Search<'a> {
 
     /// Whether this is a library that the guest has read, as far as can be told, and could not map.
     fn may_have_failed(&self, folder: &OwnedFd, name: &OsStr, below: &Path) -> bool {
-        let place = self.plan.exec_place(&self.grant.guest.join(below));
+        let place = self.view.exec_place(&self.grant.guest.join(below));
         place == Some(&self.grant.guest)
             && look(folder, name).is_ok_and(|stat| may_have_been_read(&stat, self.read_after))
     }

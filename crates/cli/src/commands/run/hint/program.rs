@@ -3,10 +3,8 @@
 use super::{home, places, variable};
 use crate::{read, shell};
 use palisade_policy::visible;
-use palisade_process::{
-    Host, ThisHost,
-    plan::{Plan, Surroundings},
-};
+use palisade_process::{Host, ThisHost};
+use palisade_wall::{Surroundings, View};
 use places::Advice;
 use std::{
     ffi::OsStr,
@@ -15,17 +13,21 @@ use std::{
 };
 
 /// Where the host finds a program of this name, and which flags let the guest find it too.
-pub(super) fn describe(name: &OsStr, plan: &Plan, surroundings: &Surroundings) -> Option<String> {
+pub(super) fn describe(
+    name: &OsStr,
+    view: &dyn View,
+    surroundings: &Surroundings,
+) -> Option<String> {
     if name.as_bytes().contains(&b'/') {
         return None;
     }
     let Some(program) = find_in_path(name, surroundings) else {
-        return describe_in_cwd(name, plan, surroundings);
+        return describe_in_cwd(name, view, surroundings);
     };
-    let Some(toolchain) = find_toolchain_program(&program, plan, surroundings) else {
-        return describe_program(name, &program, None, plan, surroundings);
+    let Some(toolchain) = find_toolchain_program(&program, view, surroundings) else {
+        return describe_program(name, &program, None, view, surroundings);
     };
-    describe_program(name, &program, Some(&toolchain), plan, surroundings)
+    describe_program(name, &program, Some(&toolchain), view, surroundings)
 }
 
 /// A program of the host's.
@@ -54,13 +56,13 @@ fn find_in_path(name: &OsStr, surroundings: &Surroundings) -> Option<Program> {
 }
 
 /// A shell does not look into the present folder, and neither does palisade.
-fn describe_in_cwd(name: &OsStr, plan: &Plan, surroundings: &Surroundings) -> Option<String> {
+fn describe_in_cwd(name: &OsStr, view: &dyn View, surroundings: &Surroundings) -> Option<String> {
     let cwd = surroundings.cwd.as_deref()?;
     let program = Program::at(cwd.join(name))?;
     let mut word = std::ffi::OsString::from("./");
     word.push(name);
     let shown = shell::quote(&word);
-    let is_seen = plan.shows(&program.path) && plan.cwd == cwd;
+    let is_seen = view.shows(&program.path) && view.cwd() == cwd;
     let flag = match is_seen {
         true => String::new(),
         false => format!(", and add {}", shell::read_flag(&word, cwd)?),
@@ -75,11 +77,11 @@ fn describe_program(
     name: &OsStr,
     program: &Program,
     toolchain: Option<&Program>,
-    plan: &Plan,
+    view: &dyn View,
     surroundings: &Surroundings,
 ) -> Option<String> {
     let lies = toolchain.unwrap_or(program);
-    let roots = match find_roots(lies, plan, surroundings) {
+    let roots = match find_roots(lies, view, surroundings) {
         Ok(roots) => roots,
         Err(why) => {
             return Some(format!(
@@ -93,8 +95,8 @@ fn describe_program(
         .iter()
         .map(|root| shell::read_flag(root.as_os_str(), Path::new("/")))
         .collect::<Option<Vec<_>>>()?;
-    let is_tried = plan
-        .candidates
+    let is_tried = view
+        .candidates()
         .iter()
         .any(|path| lies.path == Path::new(path));
     let path_flag = match (is_tried, toolchain) {
@@ -132,7 +134,7 @@ fn prepend_to_path(folder: &Path) -> String {
 /// file. Nothing, where it sees that already.
 fn find_roots(
     program: &Program,
-    plan: &Plan,
+    view: &dyn View,
     surroundings: &Surroundings,
 ) -> Result<Vec<PathBuf>, &'static str> {
     let home = home(surroundings);
@@ -140,7 +142,7 @@ fn find_roots(
         let found = ThisHost.find(path);
         found.is_ok_and(|found| places::judge(&found, home.as_deref()) == Advice::Grant)
     };
-    let is_seen = |path: &Path| plan.shows(path);
+    let is_seen = |path: &Path| view.shows(path);
     let root_of = |path: &Path| {
         root_of(path)
             .filter(|root| is_safe(root))
@@ -175,7 +177,7 @@ fn root_of(program: &Path) -> Option<&Path> {
 /// the program that it would start.
 fn find_toolchain_program(
     program: &Program,
-    plan: &Plan,
+    view: &dyn View,
     surroundings: &Surroundings,
 ) -> Option<Program> {
     const MOST_SETTINGS_BYTES: u64 = 64 << 10;
@@ -189,7 +191,7 @@ fn find_toolchain_program(
         None => home(surroundings)?.join(".rustup"),
     };
     let settings = || {
-        if plan.can_change(&rustup_home) {
+        if view.can_change(&rustup_home) {
             return None;
         }
         let bytes =

@@ -1,7 +1,8 @@
 //! What each wall does with one policy, side by side.
 
-use crate::{guest::GuestPlan, plan};
 use palisade_policy::{Access, Policy};
+use palisade_wall::View;
+use palisade_wasm::plan;
 use serde::Serialize;
 use std::fmt;
 
@@ -34,11 +35,11 @@ fn row(capability: &str, process: &str, wasm: &str) -> Row {
     }
 }
 
-/// Compares the walls for a policy, whichever of them `plan` is for.
-pub fn compare(plan: &GuestPlan, policy: &Policy) -> Comparison {
+/// Compares the walls for a policy, whichever of them the plan is of which this is the view.
+pub fn compare(view: &dyn View, policy: &Policy) -> Comparison {
     let engine = plan::enforcement();
     let is_engines = |capability: &str| engine.iter().any(|row| row.capability == capability);
-    let held = plan.domain().enforcement.iter();
+    let held = view.enforcement().iter();
     let held = held.filter(|held| !is_engines(&held.capability));
     let mut rows: Vec<_> = held
         .map(|held| of_capability(&held.capability, &held.mechanism))

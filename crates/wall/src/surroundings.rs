@@ -1,0 +1,46 @@
+//! The circumstances of a launch.
+
+use serde::Serialize;
+use std::{ffi::OsString, path::PathBuf};
+
+/// Where and as what palisade itself was started, as far as a plan depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The working directory, if it can be told.
+    pub cwd: Option<PathBuf>,
+    /// The environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What files of variables say ([`palisade_policy::Grants::env_files`]). Values are not printed.
+    pub file_variables: Vec<(OsString, OsString)>,
+    /// The guest gets a terminal of its own.
+    pub terminal: bool,
+    /// Sockets that the launch hands over, as the first of [`crate::Streams::passed`].
+    pub handed: Vec<HandedListener>,
+    /// A TCP port of the domain's own loopback at which the guest serves whoever starts it:
+    /// [`crate::Domain::inner_network`].
+    pub inner_port: Option<u16>,
+}
+
+/// A listening socket that a guest finds open because whoever starts it hands it over, and no grant is
+/// needed: sd_listen_fds(3). Such sockets come before those of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HandedListener {
+    /// What it is called in `LISTEN_FDNAMES`.
+    pub name: String,
+    /// A TCP socket rather than a local one.
+    pub internet: bool,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn here(terminal: bool) -> Self {
+        Self {
+            cwd: std::env::current_dir().ok(),
+            environment: std::env::vars_os().collect(),
+            file_variables: Vec::new(),
+            terminal,
+            handed: Vec::new(),
+            inner_port: None,
+        }
+    }
+}

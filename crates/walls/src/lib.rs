@@ -1,0 +1,36 @@
+//! Chooses the wall for a policy and a command.
+//!
+//! A front end (flags, a file, the builder) makes both and goes through here; from then on it has a
+//! [`palisade_wall::Plan`] and a [`palisade_wall::Domain`], whichever wall they are of. A new wall is a crate of its own
+//! and a line of [`WALLS`].
+
+mod compare;
+
+pub use compare::{Comparison, Row, compare};
+
+use palisade_process::{Launcher, Machine, ProcessWall};
+use palisade_wall::{Cause, Error, Spec, Wall};
+use palisade_wasm::WasmWall;
+
+/// A plan of any wall.
+pub type Plan = Box<dyn palisade_wall::Plan<Launcher = Launcher>>;
+
+/// In the order in which they are asked. The last takes what is left.
+const WALLS: [&dyn Wall<Machine = Machine, Launcher = Launcher>; 2] = [&WasmWall, &ProcessWall];
+
+/// Makes the plan of the first wall that takes the command.
+///
+/// # Errors
+///
+/// When the policy names what does not exist or asks for what can't be enforced here.
+pub fn make_plan(spec: &Spec<'_, Machine>) -> Result<Plan, Error> {
+    for wall in WALLS {
+        if let Some(plan) = wall.plan(spec)? {
+            return Ok(plan);
+        }
+    }
+    Err(Error::new(
+        Cause::Other,
+        "policy: no wall takes this command",
+    ))
+}
