@@ -16,7 +16,12 @@ use palisade_wasm::WasmWall;
 pub type Plan = Box<dyn palisade_wall::Plan<Launcher = Launcher>>;
 
 /// In the order in which they are asked. The last takes what is left.
-const WALLS: [&dyn Wall<Machine = Machine, Launcher = Launcher>; 2] = [&WasmWall, &ProcessWall];
+const WALLS: &[&dyn Wall<Machine = Machine, Launcher = Launcher>] = &[
+    &WasmWall,
+    #[cfg(feature = "stub")]
+    &palisade_wall_stub::StubWall,
+    &ProcessWall,
+];
 
 /// Makes the plan of the first wall that takes the command.
 ///
@@ -33,4 +38,23 @@ pub fn make_plan(spec: &Spec<'_, Machine>) -> Result<Plan, Error> {
         Cause::Other,
         "policy: no wall takes this command",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_policy::Policy;
+    use palisade_wall::{Command, Surroundings};
+
+    #[test]
+    fn the_first_wall_that_takes_a_command_plans_it() {
+        let (policy, command) = (Policy::default(), Command::new("true"));
+        let (machine, surroundings) = (Machine::probe(), Surroundings::here(false));
+        let plan = make_plan(&Spec::new(&policy, &command, &machine, &surroundings));
+        let first = match cfg!(feature = "stub") {
+            true => "stub",
+            false => "process",
+        };
+        assert_eq!(plan.unwrap().wall(), first);
+    }
 }
