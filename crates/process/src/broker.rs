@@ -44,9 +44,9 @@ mod room;
 
 use crate::{
     confine::Kept,
-    keeper::record_bytes,
     machine::Machine,
     plan::Plan,
+    record::record_bytes,
     seccomp::HostNetwork,
     sys::{
         notify::{self, Notification},
@@ -428,7 +428,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::receive_record;
+    use crate::record::receive_record;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn kind_that_init_hears(run: impl FnOnce() + Send + 'static) -> Option<u64> {

@@ -16,11 +16,13 @@ pub use streams::{Streams, Terminal};
 use crate::{
     ConfineError, Tier,
     broker::{self, Place, maker::Maker},
+    clock::monotonic_ns,
     domain::Domain,
     encode,
-    keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
+    keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked},
     machine::Machine,
     plan::{Plan, StreamFiles},
+    record::receive_record,
     seccomp::Groups,
     wire::{self, Step, started},
 };
@@ -547,9 +549,4 @@ impl StartTimes {
             exec_ns: words[started::EXEC],
         }
     }
-}
-
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -29,6 +29,7 @@
 
 mod broker;
 pub mod cgroup;
+mod clock;
 mod confine;
 mod denials;
 mod domain;
@@ -41,6 +42,7 @@ mod layout;
 mod machine;
 pub mod plan;
 mod reach;
+mod record;
 mod relay;
 pub mod seccomp;
 mod seen;

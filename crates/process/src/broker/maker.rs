@@ -1,7 +1,7 @@
 //! The supervisor's end of the process that makes descriptors for a broker: see `sys/keeper/maker.rs`.
 
 use crate::{
-    keeper::{receive_record, record_bytes},
+    record::{receive_record, record_bytes},
     seccomp::{self, Instruction},
     wire,
 };
