@@ -43,8 +43,11 @@ fn stem(path: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// The files of a module: its own, and all below its folder.
+/// The files of a module: its own, and all below its folder but for those of a program, which is a crate of its own.
 fn sources(path: &Path) -> Vec<PathBuf> {
+    if path.join("main.rs").is_file() {
+        return Vec::new();
+    }
     if path.is_dir() {
         return entries(path)
             .iter()

@@ -111,6 +111,12 @@ pub fn compile(filter: &Filter) -> Result<Vec<Instruction>, CompileError> {
     }
 }
 
+/// The same, as seccomp(2) takes it: eight bytes an instruction.
+pub(crate) fn program(filter: &Filter) -> Result<Vec<u8>, CompileError> {
+    let instructions = compile(filter)?.into_iter();
+    Ok(instructions.flat_map(Instruction::to_bytes).collect())
+}
+
 fn validate(filter: &Filter) -> Result<(), CompileError> {
     if filter.rules().next().is_none() {
         return Err(CompileError::Empty);
