@@ -24,7 +24,6 @@
 //!   calls at once (`pending`), and a call that a signal took back is not done twice (`repeated`).
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
-mod address;
 pub mod boundary;
 mod budget;
 mod call;

@@ -27,6 +27,7 @@
 //! ahead of need, is the parent of each domain's first process, and cleans up when the process that
 //! uses this crate dies.
 
+mod address;
 mod broker;
 pub mod cgroup;
 mod clock;

@@ -2,8 +2,7 @@
 
 use crate::{
     record::{receive_record, record_bytes},
-    seccomp,
-    wire,
+    seccomp, wire,
 };
 use rustix::{io::Errno, net::SendFlags, net::sockopt};
 use std::{

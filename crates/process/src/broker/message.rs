@@ -5,7 +5,6 @@
 
 use super::{
     Shared,
-    address::{self, Address},
     call::{Answer, Brokered, Outcome, own_address, refuse_internet, send_deadline, transport},
     guest,
     local::Request,
@@ -13,6 +12,7 @@ use super::{
     request::{MOST_DATA, Message, Source, controls},
 };
 use crate::{
+    address::{self, Address},
     sys::{
         message::{self, RawMessage},
         notify::{self, Notification},
