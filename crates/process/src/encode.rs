@@ -4,7 +4,8 @@ use crate::{
     Tier,
     host::Identity,
     launch::{Reopened, Terminal},
-    plan::{Landlock, Plan, Step, StreamFiles},
+    plan::{Landlock, Plan, StreamFiles},
+    steps::Step,
     wire::{self, notifies, op},
 };
 use rustix::termios::{SpecialCodeIndex, Termios};

@@ -6,8 +6,10 @@
 
 use crate::{
     host::{Found, Host, Kind, Mount},
-    plan::{Attributes, Placeholder, PlanError, Step, profile},
-    view::{self, Check, Piece, normalized},
+    paths::{join, normalized},
+    plan_error::PlanError,
+    steps::{Attributes, Placeholder, Step},
+    view::{self, Check, Piece},
     wire::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
 use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, UnixGrant};
@@ -130,7 +132,7 @@ impl Layout {
         if policy.grants.files.iter().any(FileGrant::is_root) {
             layout.places.insert(root::DEVICES.into(), Place::Own);
         } else if policy.grants.system {
-            layout.add_system_view(host, check, &profile::filled_folders(policy));
+            layout.add_system_view(host, check, &view::filled_folders(policy));
         }
         layout.add_devices(policy, host)?;
         // Those that refine what others bring come last.
@@ -1133,15 +1135,6 @@ fn check_place(host: &dyn Host, guest: &Path, point: &Path, kind: Kind) -> Resul
         ));
     }
     Ok(())
-}
-
-/// `join` without the trailing slash that joining an empty path leaves.
-pub(crate) fn join(base: &Path, rest: &Path) -> PathBuf {
-    if rest.as_os_str().is_empty() {
-        base.into()
-    } else {
-        base.join(rest)
-    }
 }
 
 /// Whose files the guest shall own. A single file that anybody may read, in folders that anybody may

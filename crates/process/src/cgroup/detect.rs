@@ -205,14 +205,6 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// `Path::join`, without the trailing slash that joining an empty path leaves.
-fn join(top: &Path, below: &Path) -> PathBuf {
-    match below.as_os_str().is_empty() {
-        true => top.to_owned(),
-        false => top.join(below),
-    }
-}
-
 /// Undoes the octal escapes that mountinfo has for space, tab, newline and backslash.
 fn unescape(field: &str) -> PathBuf {
     let mut parts = field.split('\\');

@@ -5,13 +5,7 @@
 //! guest's, and what the guest writes there belongs to that owner on disk.
 
 use super::LaunchError;
-use crate::{
-    Tier,
-    host::Identity,
-    keeper::Keeper,
-    plan::{Plan, Step},
-    sys,
-};
+use crate::{Tier, host::Identity, keeper::Keeper, plan::Plan, steps::Step, sys};
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags},
     io::Errno,

@@ -17,7 +17,7 @@
 
 use super::{LaunchError, mounts::open_same};
 use crate::{
-    plan::Placeholder,
+    steps::Placeholder,
     wire::{self, PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
 use rustix::{

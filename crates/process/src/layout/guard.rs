@@ -15,8 +15,11 @@
 //! puts into the index as a submodule, nor a `.git/commondir` that was not there: git refuses an empty one, so nothing
 //! can keep its place. Nor is what the settings themselves lead to in the checkout, by `core.hooksPath` or `include.path`.
 
-use super::{Layout, Place, join};
-use crate::host::{Entry, Host, Kind};
+use super::{Layout, Place};
+use crate::{
+    host::{Entry, Host, Kind},
+    paths::join,
+};
 use palisade_policy::Policy;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,9 @@
 use super::{Arrangement, HostPath, Layout, Place};
 use crate::{
     host::{Host, Kind},
-    plan::{Attributes, PlanError, Step},
+    paths::join,
+    plan_error::PlanError,
+    steps::{Attributes, Step},
 };
 use palisade_policy::Policy;
 use std::{
@@ -75,7 +77,7 @@ impl Root {
 /// The path under which the guest's `path` lies while the folder is not the root yet.
 pub(crate) fn in_root_place(path: &Path) -> PathBuf {
     let below = path.strip_prefix("/").unwrap_or(path);
-    super::join(Path::new(ROOT_PLACE), below)
+    join(Path::new(ROOT_PLACE), below)
 }
 
 /// Whether the folder has something of that kind at the path, and no link on the way.

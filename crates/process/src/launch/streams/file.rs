@@ -5,7 +5,7 @@
 //! read-only mount. An output keeps its descriptor, because writers share its offset; Landlock keeps it
 //! from being read or executed.
 
-use crate::{Tier, host::Identity, launch::mounts::open_if_same, plan::Attributes, sys};
+use crate::{Tier, host::Identity, launch::mounts::open_if_same, steps::Attributes, sys};
 use rustix::{
     fs::{Mode, OFlags, SeekFrom, Stat},
     mount::OpenTreeFlags,
