@@ -1,5 +1,9 @@
 //! A running guest, and the report of its end.
 
+mod start;
+
+pub(crate) use start::{StartTimes, StartedWords, Successor};
+
 use crate::{
     Tier,
     broker::{Broker, Observed},
@@ -7,13 +11,14 @@ use crate::{
     clock::monotonic_ns,
     confine::Kept,
     denials,
+    followed::Followed,
+    held::Held,
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
-    launch::{Followed, NAMES, StartTimes, StartedWords, Successor, held::Held},
     layout::Layout,
     plan::Plan,
     record::{receive_exactly, receive_record, record_bytes},
-    relay::Relay,
+    relay::{NAMES, Relay},
     seen::Seen,
     wire::{self, Record, ended},
 };

@@ -40,6 +40,9 @@ use std::{
     time::Duration,
 };
 
+/// What the standard streams are called, by their numbers.
+pub(crate) const NAMES: [&str; 3] = ["stdin", "stdout", "stderr"];
+
 /// What could not be passed on: of which stream, and why.
 pub(crate) type Failure = (usize, Errno);
 

@@ -2,9 +2,9 @@
 //!
 //! Pure parsing of `/proc/self/cgroup` and `/proc/self/mountinfo` (cgroups(7), proc(5)).
 
-use std::path::{Path, PathBuf};
-
+use crate::paths::join;
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// The controllers that limits are made of. Others are not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

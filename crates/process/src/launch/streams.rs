@@ -4,15 +4,16 @@ mod file;
 mod kind;
 mod pipe;
 
-use super::LaunchError;
 use crate::{
     Tier,
     broker::Place,
+    followed::Followed,
+    launch_error::LaunchError,
     plan::StreamFiles,
-    relay::{Lane, Relay},
+    relay::{Lane, NAMES, Relay},
     wire,
 };
-pub(crate) use file::{Followed, Reopened};
+pub(super) use file::Reopened;
 use kind::Kind;
 use pipe::Parent;
 use rustix::{fs::Mode, io::Errno, pipe::PipeFlags, termios::Termios};
@@ -60,8 +61,6 @@ pub struct Terminal {
     /// reads or sets the terminal, and told so by [`crate::Event::Stopped`].
     pub in_front: bool,
 }
-
-pub(crate) const NAMES: [&str; 3] = ["stdin", "stdout", "stderr"];
 
 /// What the guest's streams are, decided and made ready before there is a guest.
 #[derive(Debug)]

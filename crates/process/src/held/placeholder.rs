@@ -15,8 +15,9 @@
 //! Whose supervisor and keeper are killed at one time leaves placeholders behind. Their mode says what they
 //! are: the next domain that protects the same path holds them, and removes them when it ends.
 
-use super::{LaunchError, mounts::open_same};
 use crate::{
+    launch_error::LaunchError,
+    reopen::open_same,
     steps::Placeholder,
     wire::{self, PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
