@@ -2,7 +2,8 @@
 //! one that is untied and still listed.
 //!
 //! A module is what lies right below a crate's root; it needs another that its code names by `crate::`, or of which it names
-//! there what the root passes on. Parents and children are one module here, and tests do not count.
+//! there what the root passes on. Parents and children are one module here, and tests do not count. A program below a
+//! crate's sources (a folder with a `main.rs`) is a crate of its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,7 +43,18 @@ fn stem(path: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// The files of a module: its own, and all below its folder but for those of a program, which is a crate of its own.
+/// The folders of the programs below a crate's sources.
+fn programs(folder: &Path) -> Vec<PathBuf> {
+    let below = entries(folder);
+    let folders = below.iter().filter(|path| path.is_dir());
+    let found = folders.flat_map(|path| match path.join("main.rs").is_file() {
+        true => vec![path.clone()],
+        false => programs(path),
+    });
+    found.collect()
+}
+
+/// The files of a module: its own, and all below its folder but for those of programs.
 fn sources(path: &Path) -> Vec<PathBuf> {
     if path.join("main.rs").is_file() {
         return Vec::new();
@@ -176,9 +188,15 @@ fn knots(needs: &Needs) -> BTreeSet<String> {
 fn no_crate_has_a_knot_that_is_not_listed() {
     let mut found = BTreeSet::new();
     for path in entries(&crates()) {
-        let name = stem(&path);
-        let knots = knots(&needs(&path.join("src")));
-        found.extend(knots.into_iter().map(|knot| (name.clone(), knot)));
+        let sources = path.join("src");
+        let own = [(stem(&path), sources.clone())];
+        let programs = programs(&sources).into_iter();
+        let programs =
+            programs.map(|program| (format!("{}/{}", stem(&path), stem(&program)), program));
+        for (name, sources) in own.into_iter().chain(programs) {
+            let knots = knots(&needs(&sources));
+            found.extend(knots.into_iter().map(|knot| (name.clone(), knot)));
+        }
     }
     let listed = KNOTS.map(|(name, knot)| (name.to_owned(), knot.to_owned()));
     let listed = BTreeSet::from(listed);

@@ -2,10 +2,9 @@
 //! be. Known by their mounts, which are looked up once, before there is a guest: a path may lead elsewhere by
 //! the time that it is used.
 
-use crate::wire::Step;
-use crate::{During, Failure, kernel, launch};
+use super::launch::Setup;
+use crate::{During, Failure, kernel, message::Reader, wire::Step};
 use kernel::Errno;
-use launch::{Reader, Setup};
 
 /// Far more than a policy has.
 const MOST: usize = 64;
