@@ -12,7 +12,10 @@
 //!         └─ tmp, made ─────────────┴─▶ tmp
 //! ```
 
-use super::{Arrangement, HostPath, Layout, Place};
+use super::{
+    Arrangement, HostPath, Layout, Place,
+    arrange::{check_place, is_open_to_all, owner_to_map},
+};
 use crate::{
     host::{Host, Kind},
     paths::join,
@@ -83,7 +86,7 @@ pub(crate) fn in_root_place(path: &Path) -> PathBuf {
 /// Whether the folder has something of that kind at the path, and no link on the way.
 fn has_place(host: &dyn Host, root: &HostPath, path: &Path, kind: Kind) -> Result<(), PlanError> {
     let below = path.strip_prefix("/").unwrap_or(path);
-    super::check_place(host, path, &root.found.canonical.join(below), kind)
+    check_place(host, path, &root.found.canonical.join(below), kind)
 }
 
 impl Layout {
@@ -185,14 +188,14 @@ pub(crate) fn mount_program(
         granted: true,
         moved: true,
     };
-    let owner = super::owner_to_map(host, &source);
+    let owner = owner_to_map(host, &source);
     let mount_point = Step::WriteFile {
         path: inside.into(),
         mode: 0o444,
         content: Arc::default(),
     };
     let mount = Step::Mount {
-        open_to_all: super::is_open_to_all(&source.found, false),
+        open_to_all: is_open_to_all(&source.found, false),
         source: source.found.canonical,
         identity: source.found.identity,
         owner,

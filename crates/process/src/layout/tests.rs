@@ -1,10 +1,16 @@
 //! Rules of the layout, on a host that is a table.
 
-use super::*;
+use super::{arrange::is_open_to_all, *};
 use crate::host::{
     Identity,
     table::{HOME, Table},
 };
+use crate::{
+    plan_error::PlanError,
+    steps::{Placeholder, Step},
+    view::Check,
+};
+use palisade_policy::Policy;
 use palisade_policy::PolicyLayer;
 
 fn policy(grants: &str) -> Policy {
