@@ -43,15 +43,6 @@ pub(crate) fn is_needed(plan: &Plan) -> bool {
     !plan.placeholders.is_empty() || !plan.cgroup.placements.is_empty() || plan.temporary.is_some()
 }
 
-/// Where control groups are delegated (version 2), palisade must be the only process of its group
-/// when it makes the first leaf: the keeper can only be told afterwards.
-pub(crate) fn must_come_before_keeper(plan: &Plan) -> bool {
-    plan.cgroup
-        .placements
-        .iter()
-        .any(|placement| placement.move_self.is_some())
-}
-
 impl Held {
     pub(crate) fn is_empty(&self) -> bool {
         self.leaf.is_none() && self.reminder.is_none()

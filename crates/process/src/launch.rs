@@ -187,7 +187,7 @@ impl Launcher {
         if !held::is_needed(plan) {
             return Ok(Held::default());
         }
-        if held::must_come_before_keeper(plan) {
+        if plan.precedes_keeper() {
             return Held::hold(plan, None);
         }
         Held::hold(plan, Some(&self.keeper()?))

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod display;
+mod early;
 mod enforcement;
 mod environment;
 mod landlock;
@@ -16,6 +17,7 @@ pub use crate::{
     reach::Relied,
     steps::{Attributes, Placeholder, Step},
 };
+pub use early::{forbids_early_start, may_start_early};
 pub use environment::Environment;
 pub use landlock::{Landlock, LandlockRule};
 pub use profile::ChromiumFlags;

@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use palisade_policy::Capability;
 use palisade_process::{
     LaunchError, Launcher, Machine, Streams,
-    plan::{Plan, Surroundings},
+    plan::{Plan, Surroundings, may_start_early},
 };
 use palisade_wall::{Command, Report};
 use palisade_wasm::{
@@ -36,10 +36,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let mut policy = args.policy.resolve()?;
     let env_files = EnvFiles::take(&mut policy)?;
     let command: Command = args.guest.into();
-    // A control group that is to hand a limit on must have no process besides this one (version 2).
-    let limited = policy.limits.memory_bytes.is_some() || policy.limits.cpu_cores.is_some();
     let launcher = early
-        .filter(|_| !limited)
+        .filter(|_| may_start_early(&policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
     let outer = find_terminal()?;
