@@ -11,13 +11,14 @@ pub use streams::{Streams, Terminal};
 
 use crate::{
     ConfineError, Tier,
-    broker::{self, Place, maker::Maker},
+    broker::{self, maker::Maker},
     clock::monotonic_ns,
     domain::{Domain, StartedWords, Successor},
     held::{self, Held},
     keeper::{Keeper, KeeperError, Ordered, ParkOrder},
     launch_error::LaunchError,
     machine::Machine,
+    parts::Parts,
     plan::{Plan, StreamFiles},
     record::receive_record,
     seccomp::Groups,
@@ -50,7 +51,7 @@ pub struct Launcher {
     /// One guest is all that it will ever start.
     is_for_one: bool,
     /// Where the parts are that serve its guests.
-    parts: Place,
+    parts: Parts,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
 }
@@ -65,7 +66,7 @@ impl Launcher {
             ordered: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
-            parts: Place::default(),
+            parts: Parts::default(),
             filter: Mutex::default(),
         }
     }
@@ -83,7 +84,7 @@ impl Launcher {
     /// that.
     #[must_use]
     pub fn serve_apart(mut self) -> Self {
-        self.parts = Place::Process;
+        self.parts = Parts::Processes;
         self
     }
 

@@ -24,7 +24,7 @@ mod root;
 pub(crate) use {
     arrangement::Arrangement,
     resolve::refuse_proc,
-    root::{OwnPlaces, ROOT_PLACE, in_root_place, mount_program},
+    root::{OwnMounts, ROOT_PLACE, in_root_place, mount_program},
 };
 
 /// Folders of the domain's own `tmpfs` that the guest may write to.
@@ -32,7 +32,7 @@ pub(crate) const PRIVATE_FOLDERS: [&str; 2] = ["/tmp", "/dev/shm"];
 
 /// One place of the domain's file system that is not just a folder of its root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum MountPoint {
     /// A host path, mounted.
     Host(HostPath),
     /// A writable folder of the domain's `tmpfs`.
@@ -66,7 +66,7 @@ pub(crate) struct Shown<'a> {
 /// The file system of one domain, before it is steps.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    places: BTreeMap<PathBuf, Place>,
+    mount_points: BTreeMap<PathBuf, MountPoint>,
     symlinks: BTreeMap<PathBuf, PathBuf>,
     files: BTreeMap<PathBuf, (u32, Arc<[u8]>)>,
     executable: Vec<PathBuf>,
@@ -101,8 +101,9 @@ impl Layout {
 
     /// Whether something granted appears below `path`, which is then a folder inside.
     pub(crate) fn leads_to_grant(&self, path: &Path) -> bool {
-        let is_granted = |place: &Place| matches!(place, Place::Host(host) if host.granted);
-        self.places
+        let is_granted =
+            |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.granted);
+        self.mount_points
             .iter()
             .any(|(guest, place)| guest != path && guest.starts_with(path) && is_granted(place))
     }
@@ -111,8 +112,8 @@ impl Layout {
         // A grant through a link shows the target under the link's own path.
         let host = path
             .ancestors()
-            .find_map(|ancestor| match self.places.get(ancestor) {
-                Some(Place::Host(host)) => Some(host),
+            .find_map(|ancestor| match self.mount_points.get(ancestor) {
+                Some(MountPoint::Host(host)) => Some(host),
                 _ => None,
             });
         host.is_some_and(|host| !host.moved)
@@ -121,7 +122,11 @@ impl Layout {
     /// Whether the guest could change its own path, which lies where it can write. Of a folder only its name counts
     /// here, and a mount point keeps that, as does what leads to one.
     pub(crate) fn is_open(&self, inside: &Path, is_last: bool) -> bool {
-        let is_held = || self.places.keys().any(|place| place.starts_with(inside));
+        let is_held = || {
+            self.mount_points
+                .keys()
+                .any(|place| place.starts_with(inside))
+        };
         !self.is_read_only(inside) && (is_last || !is_held())
     }
 
@@ -135,23 +140,23 @@ impl Layout {
 
     pub(crate) fn is_read_only(&self, guest: &Path) -> bool {
         match self.nearest(guest.ancestors()) {
-            Some((_, Place::Host(host))) => !host.writable,
-            Some((_, Place::Protected)) => true,
+            Some((_, MountPoint::Host(host))) => !host.writable,
+            Some((_, MountPoint::Protected)) => true,
             _ => false,
         }
     }
 
     /// Whether anything of the host's disk is writable for the guest.
     pub(crate) fn writes_to_host(&self) -> bool {
-        self.places
+        self.mount_points
             .values()
-            .any(|place| matches!(place, Place::Host(host) if host.writable && host.granted))
+            .any(|place| matches!(place, MountPoint::Host(host) if host.writable && host.granted))
     }
 
     /// Whether a folder of the host's was granted.
     pub(crate) fn shows_granted_folders(&self) -> bool {
-        let is_granted_folder = |place: &Place| matches!(place, Place::Host(host) if host.granted && host.found.kind == Kind::Folder);
-        self.places.values().any(is_granted_folder)
+        let is_granted_folder = |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.granted && host.found.kind == Kind::Folder);
+        self.mount_points.values().any(is_granted_folder)
     }
 
     /// Whether a path inside lies where programs are executed, by its words: where the guest can't write, or may execute
@@ -160,9 +165,9 @@ impl Layout {
         let is_plain = path
             .components()
             .all(|part| !matches!(part, Component::ParentDir));
-        let is_read_only = |path: &Path| match self.places.get(path) {
-            Some(Place::Host(host)) => Some(!host.writable),
-            Some(Place::Executable) => Some(true),
+        let is_read_only = |path: &Path| match self.mount_points.get(path) {
+            Some(MountPoint::Host(host)) => Some(!host.writable),
+            Some(MountPoint::Executable) => Some(true),
             Some(_) => Some(false),
             None => self.symlinks.contains_key(path).then_some(true),
         };
@@ -180,8 +185,8 @@ impl Layout {
     /// the system view lies as well.
     pub(crate) fn may_stall(&self) -> bool {
         let hosts = || {
-            self.places.values().filter_map(|place| match place {
-                Place::Host(host) if host.found.kind != Kind::Device => Some(host),
+            self.mount_points.values().filter_map(|place| match place {
+                MountPoint::Host(host) if host.found.kind != Kind::Device => Some(host),
                 _ => None,
             })
         };
@@ -202,14 +207,15 @@ impl Layout {
         if self.executable.iter().any(|place| path.starts_with(place)) {
             return None;
         }
-        let is_refined = |place: &Place| matches!(place, Place::Executable | Place::Protected);
+        let is_refined =
+            |place: &MountPoint| matches!(place, MountPoint::Executable | MountPoint::Protected);
         let around = path.ancestors().find_map(|path| {
-            let place = self.places.get_key_value(path);
+            let place = self.mount_points.get_key_value(path);
             place.filter(|(_, place)| !is_refined(place))
         });
         match around? {
-            (path, Place::Private) => Some(path),
-            (path, Place::Host(host)) if host.writable && host.granted => Some(path),
+            (path, MountPoint::Private) => Some(path),
+            (path, MountPoint::Host(host)) if host.writable && host.granted => Some(path),
             _ => None,
         }
     }
@@ -217,17 +223,17 @@ impl Layout {
     fn nearest<'a>(
         &'a self,
         mut paths: impl Iterator<Item = &'a Path>,
-    ) -> Option<(&'a Path, &'a Place)> {
+    ) -> Option<(&'a Path, &'a MountPoint)> {
         paths.find_map(|path| {
-            self.places
+            self.mount_points
                 .get_key_value(path)
-                .filter(|(_, place)| **place != Place::Executable)
+                .filter(|(_, place)| **place != MountPoint::Executable)
                 .map(|(path, place)| (path.as_path(), place))
         })
     }
 
     /// The place around `path`, not `path` itself.
-    fn around<'a>(&'a self, path: &'a Path) -> Option<(&'a Path, &'a Place)> {
+    fn around<'a>(&'a self, path: &'a Path) -> Option<(&'a Path, &'a MountPoint)> {
         self.nearest(path.ancestors().skip(1))
     }
 
@@ -244,19 +250,19 @@ impl Layout {
     /// Where on the host the guest's `path` lies, if it lies there.
     pub(crate) fn host_path(&self, path: &Path) -> Option<PathBuf> {
         path.ancestors()
-            .find_map(|ancestor| match self.places.get(ancestor) {
-                Some(Place::Host(host)) => {
+            .find_map(|ancestor| match self.mount_points.get(ancestor) {
+                Some(MountPoint::Host(host)) => {
                     let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
                     Some(Some(join(&host.found.canonical, rest)))
                 }
-                Some(Place::Private | Place::Own) => Some(None),
+                Some(MountPoint::Private | MountPoint::Own) => Some(None),
                 _ => None,
             })?
     }
 
     /// Whether this is a folder of the domain's own that the guest may write to.
     pub(crate) fn is_private(&self, path: &Path) -> bool {
-        self.places.get(path) == Some(&Place::Private)
+        self.mount_points.get(path) == Some(&MountPoint::Private)
             && self.root.as_ref().is_none_or(|root| root.shows(path))
     }
 
@@ -267,7 +273,7 @@ impl Layout {
     }
 
     fn is_inside(&self, guest: &Path, writable: bool) -> bool {
-        matches!(self.around(guest), Some((_, Place::Host(host))) if host.writable == writable)
+        matches!(self.around(guest), Some((_, MountPoint::Host(host))) if host.writable == writable)
     }
 
     /// Private folders in which the guest may make sockets and FIFOs: those with nothing of the
@@ -278,8 +284,9 @@ impl Layout {
             folders.filter(|folder| self.root.as_ref().is_none_or(|root| root.shows(folder)));
         shown.filter(|folder| {
             let inside = |guest: &PathBuf| guest.starts_with(folder);
-            !self.places.iter().any(|(guest, place)| {
-                inside(guest) && matches!(place, Place::Host(host) if host.writable && host.granted)
+            !self.mount_points.iter().any(|(guest, place)| {
+                inside(guest)
+                    && matches!(place, MountPoint::Host(host) if host.writable && host.granted)
             })
         })
     }
@@ -300,8 +307,8 @@ impl Layout {
     }
 
     fn shown(&self, is_it: fn(&HostPath) -> bool) -> impl Iterator<Item = Shown<'_>> {
-        self.places.iter().filter_map(move |(guest, place)| {
-            let Place::Host(host) = place else {
+        self.mount_points.iter().filter_map(move |(guest, place)| {
+            let MountPoint::Host(host) = place else {
                 return None;
             };
             let shown = Shown {
@@ -331,8 +338,8 @@ impl Layout {
     }
 
     fn all_protected(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
-        let protected = self.places.iter();
-        let protected = protected.filter(|(_, place)| **place == Place::Protected);
+        let protected = self.mount_points.iter();
+        let protected = protected.filter(|(_, place)| **place == MountPoint::Protected);
         protected.filter_map(|(guest, _)| Some((guest.as_path(), self.host_path(guest)?)))
     }
 
@@ -349,9 +356,11 @@ impl Layout {
 
     /// What of the host's may be connected to: granted sockets, and below mounts that are folders for them.
     pub(crate) fn meeting_places(&self) -> Vec<PathBuf> {
-        let is_socket =
-            |place: &Place| matches!(place, Place::Host(host) if host.found.kind == Kind::Socket);
-        let sockets = self.places.iter().filter(|(_, place)| is_socket(place));
+        let is_socket = |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.found.kind == Kind::Socket);
+        let sockets = self
+            .mount_points
+            .iter()
+            .filter(|(_, place)| is_socket(place));
         let sockets = sockets.map(|(path, _)| path.clone());
         let folders = self.ipc_on_host().map(|(guest, _)| guest.to_path_buf());
         sockets.chain(folders).collect()

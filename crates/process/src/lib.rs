@@ -43,6 +43,7 @@ mod launch;
 mod launch_error;
 mod layout;
 mod machine;
+mod parts;
 mod paths;
 pub mod plan;
 mod plan_error;

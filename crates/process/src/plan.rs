@@ -26,7 +26,7 @@ use crate::{
     cgroup,
     host::{Host, Kind, Mounts, ThisHost},
     keeper,
-    layout::{self, Arrangement, Layout, OwnPlaces, ROOT_PLACE, in_root_place},
+    layout::{self, Arrangement, Layout, OwnMounts, ROOT_PLACE, in_root_place},
     machine::{Machine, Tier},
     paths::normalized,
     reach::Reach,
@@ -784,7 +784,7 @@ fn frame(
     let Arrangement {
         steps: inner,
         guarded,
-        own_places,
+        own_mounts,
         ..
     } = arrangement;
     let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES) + own_bytes(&inner);
@@ -808,7 +808,7 @@ fn frame(
             target: "/dev/pts".into(),
         });
     }
-    match own_places {
+    match own_mounts {
         Some(own) => end_in_granted_root(&mut steps, own, masks),
         None => end_in_own_root(&mut steps, masks),
     }
@@ -830,7 +830,7 @@ fn end_in_own_root(steps: &mut Vec<Step>, masks: Vec<Step>) {
 }
 
 /// Init has a `/proc` of its own: what lies at that path is for whoever may write to the folder to exchange.
-fn end_in_granted_root(steps: &mut Vec<Step>, own: OwnPlaces, masks: Vec<Step>) {
+fn end_in_granted_root(steps: &mut Vec<Step>, own: OwnMounts, masks: Vec<Step>) {
     steps.extend(own.steps);
     if own.has_proc {
         steps.push(Step::MountProc {

@@ -74,7 +74,7 @@ pub(super) fn encode_steps(
             write_step(&mut writer, step, attached(index), plan.keeps(step));
         }
         if !plan.meeting_places.is_empty() {
-            writer.u32(op::PLACES);
+            writer.u32(op::MEETING_PLACES);
             writer.texts(plan.meeting_places.iter().map(|place| place.as_os_str()));
         }
     }

@@ -6,9 +6,9 @@ mod pipe;
 
 use crate::{
     Tier,
-    broker::Place,
     followed::Followed,
     launch_error::LaunchError,
+    parts::Parts,
     plan::StreamFiles,
     relay::{Lane, NAMES, Relay},
     wire,
@@ -269,7 +269,7 @@ impl<'a> Ready<'a> {
         self,
         input: Option<OwnedFd>,
         pairs: Vec<(OwnedFd, OwnedFd)>,
-        place: Place,
+        parts: Parts,
         landlock_abi: Option<u32>,
     ) -> io::Result<(Option<Followed>, Option<Relay>)> {
         let followed = self.followed.and_then(|(original, view, offset)| {
@@ -284,7 +284,7 @@ impl<'a> Ready<'a> {
         // The guest's ends are closed here: those of pipes end with the guest.
         drop(self.replaced);
         let relay = (!lanes.is_empty())
-            .then(|| Relay::start(lanes, place, landlock_abi))
+            .then(|| Relay::start(lanes, parts, landlock_abi))
             .transpose()?;
         Ok((followed, relay))
     }

@@ -1,7 +1,7 @@
 //! From a layout to steps: mounts, mount points for them, and what keeps protected paths.
 
 use super::{
-    Arrangement, HostPath, Layout, Place, arrangement::nothing_to_execute, root::ROOT_PLACE,
+    Arrangement, HostPath, Layout, MountPoint, arrangement::nothing_to_execute, root::ROOT_PLACE,
 };
 use crate::{
     host::{Found, Host, Kind},
@@ -39,8 +39,8 @@ impl Layout {
             };
             arrangement.steps.push(step);
         }
-        for (guest, place) in &self.places {
-            self.arrange_place(&mut arrangement, host, guest, place)?;
+        for (guest, place) in &self.mount_points {
+            self.arrange_mount_point(&mut arrangement, host, guest, place)?;
         }
         self.mount_meeting_places(&mut arrangement);
         arrangement.guard();
@@ -52,7 +52,7 @@ impl Layout {
     /// (rename(2), `EXDEV`), and one that is in it is told by its mount.
     fn mount_meeting_places(&self, arrangement: &mut Arrangement) {
         for path in &self.ipc {
-            if self.host_path(path).is_some() && !self.places.contains_key(path) {
+            if self.host_path(path).is_some() && !self.mount_points.contains_key(path) {
                 self.pin_parents(arrangement, path);
                 if arrangement.pinned.insert(path.clone()) {
                     arrangement.remount(path, Attributes::NONE, Attributes::NONE);
@@ -61,27 +61,27 @@ impl Layout {
         }
     }
 
-    fn arrange_place(
+    fn arrange_mount_point(
         &self,
         arrangement: &mut Arrangement,
         host: &dyn Host,
         guest: &Path,
-        place: &Place,
+        place: &MountPoint,
     ) -> Result<(), PlanError> {
         self.refuse_links(guest)?;
         match place {
-            Place::Host(source) => self.mount(arrangement, host, guest, source),
-            Place::Private => {
+            MountPoint::Host(source) => self.mount(arrangement, host, guest, source),
+            MountPoint::Private => {
                 arrangement.make_folder(guest, 0o1777);
                 arrangement.remount(guest, self.private_attributes(guest), Attributes::NONE);
                 Ok(())
             }
-            Place::Own => {
+            MountPoint::Own => {
                 arrangement.make_folder(guest, 0o755);
                 Ok(())
             }
-            Place::Protected => self.protect(arrangement, host, guest),
-            Place::Executable => self.make_executable(arrangement, host, guest),
+            MountPoint::Protected => self.protect(arrangement, host, guest),
+            MountPoint::Executable => self.make_executable(arrangement, host, guest),
         }
     }
 
@@ -154,7 +154,8 @@ impl Layout {
     /// Whether the guest could do more there if the mount were lost. A socket's server may make it anew
     /// at any time, and who could connect to the one may connect to the other.
     fn is_stricter_than_around(&self, guest: &Path, source: &HostPath) -> bool {
-        let Some((outer, Place::Host(HostPath { writable: true, .. }))) = self.around(guest) else {
+        let Some((outer, MountPoint::Host(HostPath { writable: true, .. }))) = self.around(guest)
+        else {
             return false;
         };
         let is_less_executable = self.is_executable(outer) && !self.is_executable(guest);
@@ -181,7 +182,8 @@ impl Layout {
     /// A folder that holds a mount point can be renamed, the mount going with it; then the guest
     /// could make a new one in its place. A mount point can't, so every parent becomes one.
     fn pin_parents(&self, arrangement: &mut Arrangement, guest: &Path) {
-        let Some((outer, Place::Host(HostPath { writable: true, .. }))) = self.around(guest) else {
+        let Some((outer, MountPoint::Host(HostPath { writable: true, .. }))) = self.around(guest)
+        else {
             return;
         };
         let mut parents: Vec<_> = guest
@@ -204,7 +206,7 @@ impl Layout {
         guest: &Path,
     ) -> Result<(), PlanError> {
         match self.around(guest) {
-            Some((outer, Place::Host(source))) if source.writable => {
+            Some((outer, MountPoint::Host(source))) if source.writable => {
                 let outer = outer.to_path_buf();
                 let protected = self.protect_on_host(arrangement, host, guest, &outer);
                 protected.map_err(|error| match error {
@@ -216,7 +218,7 @@ impl Layout {
                     error => error,
                 })
             }
-            Some((_, Place::Private)) => {
+            Some((_, MountPoint::Private)) => {
                 arrangement.make_mount_point(guest, Kind::File);
                 arrangement.remount(guest, Attributes::RDONLY, Attributes::NONE);
                 Ok(())

@@ -1,6 +1,6 @@
 //! What a layout comes to: steps, placeholders and what is guarded.
 
-use super::OwnPlaces;
+use super::OwnMounts;
 use crate::{
     host::{Host, Kind},
     plan_error::PlanError,
@@ -21,7 +21,7 @@ pub(crate) struct Arrangement {
     /// Where mounts keep the guest from writing to the host, and the parents that lead there.
     pub(crate) guarded: Vec<PathBuf>,
     /// Where a granted folder is the root: what of the domain's own appears in it.
-    pub(crate) own_places: Option<OwnPlaces>,
+    pub(crate) own_mounts: Option<OwnMounts>,
     pub(super) made: BTreeSet<PathBuf>,
     pub(super) pinned: BTreeSet<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! A layout without mounts.
 
-use super::{Layout, Place};
+use super::{Layout, MountPoint};
 use crate::{host::Kind, plan_error::PlanError};
 use std::path::PathBuf;
 
@@ -24,30 +24,30 @@ impl Layout {
             executable: false,
         });
         let mut open: Vec<_> = copies.collect();
-        for (guest, place) in &self.places {
+        for (guest, place) in &self.mount_points {
             let needs_mounts = |why| PlanError::NeedsMounts {
                 path: guest.clone(),
                 why,
             };
             match place {
-                Place::Private | Place::Own => {}
-                Place::Executable => open.extend(self.can_write(guest).then(|| OpenPath {
+                MountPoint::Private | MountPoint::Own => {}
+                MountPoint::Executable => open.extend(self.can_write(guest).then(|| OpenPath {
                     path: guest.clone(),
                     is_folder: false,
                     writable: false,
                     executable: true,
                 })),
-                Place::Protected if self.implied.contains(guest) => {}
-                Place::Protected => {
+                MountPoint::Protected if self.implied.contains(guest) => {}
+                MountPoint::Protected => {
                     return Err(needs_mounts("it is protected inside a writable folder"));
                 }
-                Place::Host(host) if host.found.canonical != *guest => {
+                MountPoint::Host(host) if host.found.canonical != *guest => {
                     return Err(needs_mounts("it has another path inside"));
                 }
-                Place::Host(host) if !host.writable && self.is_inside(guest, true) => {
+                MountPoint::Host(host) if !host.writable && self.is_inside(guest, true) => {
                     return Err(needs_mounts("it is read-only inside a writable folder"));
                 }
-                Place::Host(host)
+                MountPoint::Host(host)
                     if host.writable
                         && host.found.kind != Kind::Device
                         && self.is_inside(guest, false)
@@ -57,7 +57,7 @@ impl Layout {
                         "what is written there must not run, and the folder around it is executable",
                     ));
                 }
-                Place::Host(host) => open.push(OpenPath {
+                MountPoint::Host(host) => open.push(OpenPath {
                     path: guest.clone(),
                     is_folder: host.found.kind == Kind::Folder,
                     writable: host.writable,

@@ -1,6 +1,6 @@
 //! From a policy's grants to what lies where: paths are looked up on the host, and refused where they cannot be granted.
 
-use super::{HostPath, Layout, PRIVATE_FOLDERS, Place, root};
+use super::{HostPath, Layout, MountPoint, PRIVATE_FOLDERS, root};
 use crate::{
     host::{Found, Host, Kind, Mount},
     plan_error::PlanError,
@@ -21,7 +21,7 @@ impl Layout {
         check: Check,
     ) -> Result<Self, PlanError> {
         let mut layout = Self {
-            places: BTreeMap::new(),
+            mount_points: BTreeMap::new(),
             symlinks: BTreeMap::new(),
             files: BTreeMap::new(),
             executable: Vec::new(),
@@ -31,10 +31,14 @@ impl Layout {
             root: None,
         };
         for folder in PRIVATE_FOLDERS {
-            layout.places.insert(folder.into(), Place::Private);
+            layout
+                .mount_points
+                .insert(folder.into(), MountPoint::Private);
         }
         if policy.grants.files.iter().any(FileGrant::is_root) {
-            layout.places.insert(root::DEVICES.into(), Place::Own);
+            layout
+                .mount_points
+                .insert(root::DEVICES.into(), MountPoint::Own);
         } else if policy.grants.system {
             layout.add_system_view(host, check, &view::filled_folders(policy));
         }
@@ -64,7 +68,7 @@ impl Layout {
     /// Says whether nothing is.
     pub(crate) fn add_file(&mut self, path: &str, mode: u32, content: Vec<u8>) -> bool {
         let at = Path::new(path);
-        let is_free = !self.places.contains_key(at) && !self.symlinks.contains_key(at);
+        let is_free = !self.mount_points.contains_key(at) && !self.symlinks.contains_key(at);
         if is_free {
             self.files.insert(path.into(), (mode, content.into()));
         }
@@ -95,7 +99,7 @@ impl Layout {
                         granted: false,
                         moved: false,
                     };
-                    self.places.insert(path, Place::Host(place));
+                    self.mount_points.insert(path, MountPoint::Host(place));
                 }
             }
         }
@@ -119,7 +123,7 @@ impl Layout {
             if found.kind != Kind::Device {
                 return Err(PlanError::NotADevice { path: path.into() });
             }
-            self.places.insert(path.into(), device(found));
+            self.mount_points.insert(path.into(), device(found));
         }
         Ok(())
     }
@@ -131,7 +135,9 @@ impl Layout {
         if let Ok(found) = host.find(path)
             && found.kind == Kind::Device
         {
-            self.places.entry(path.into()).or_insert(device(found));
+            self.mount_points
+                .entry(path.into())
+                .or_insert(device(found));
         }
     }
 
@@ -165,9 +171,9 @@ impl Layout {
                     });
                 }
                 let writable = grant.access == Access::Write;
-                self.places.insert(
+                self.mount_points.insert(
                     guest,
-                    Place::Host(HostPath {
+                    MountPoint::Host(HostPath {
                         found,
                         writable,
                         granted: true,
@@ -178,11 +184,11 @@ impl Layout {
                     }),
                 );
             }
-            Access::Protect => drop(self.places.insert(guest, Place::Protected)),
+            Access::Protect => drop(self.mount_points.insert(guest, MountPoint::Protected)),
             Access::Exec => {
-                self.places
+                self.mount_points
                     .entry(guest.clone())
-                    .or_insert(Place::Executable);
+                    .or_insert(MountPoint::Executable);
                 self.executable.push(guest);
             }
             Access::Ipc => {
@@ -208,10 +214,12 @@ impl Layout {
             let guest = grant.guest_path();
             let is_in_writable = matches!(
                 self.around(guest),
-                Some((_, Place::Host(HostPath { writable: true, .. })))
+                Some((_, MountPoint::Host(HostPath { writable: true, .. })))
             );
             if is_in_writable {
-                self.places.entry(guest.into()).or_insert(Place::Protected);
+                self.mount_points
+                    .entry(guest.into())
+                    .or_insert(MountPoint::Protected);
             }
         }
     }
@@ -232,30 +240,31 @@ impl Layout {
             granted: true,
             moved: grant.guest_path() != path,
         };
-        self.places
-            .insert(grant.guest_path().into(), Place::Host(place));
+        self.mount_points
+            .insert(grant.guest_path().into(), MountPoint::Host(place));
         Ok(())
     }
 
     /// A grant of a path inside the system view takes the place of what the view has there and below.
     fn yield_to_grants(&mut self) {
-        let is_granted = |place: &Place| matches!(place, Place::Host(host) if host.granted);
-        let is_view = |place: &Place| matches!(place, Place::Host(host) if !host.granted && host.found.kind != Kind::Device);
-        let all = self.places.iter();
+        let is_granted =
+            |place: &MountPoint| matches!(place, MountPoint::Host(host) if host.granted);
+        let is_view = |place: &MountPoint| matches!(place, MountPoint::Host(host) if !host.granted && host.found.kind != Kind::Device);
+        let all = self.mount_points.iter();
         let granted = all.filter(|(_, place)| is_granted(place));
         let granted: Vec<PathBuf> = granted.map(|(path, _)| path.clone()).collect();
         let is_below = |path: &Path| granted.iter().any(|grant| path.starts_with(grant));
-        self.places
+        self.mount_points
             .retain(|path, place| !(is_view(place) && is_below(path)));
-        let places = &self.places;
+        let places = &self.mount_points;
         self.files.retain(|path, _| !places.contains_key(path));
         self.symlinks.retain(|path, _| !places.contains_key(path));
     }
 }
 
 /// A device node of the host's under its own name.
-fn device(found: Found) -> Place {
-    Place::Host(HostPath {
+fn device(found: Found) -> MountPoint {
+    MountPoint::Host(HostPath {
         found,
         writable: true,
         granted: false,

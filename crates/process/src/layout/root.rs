@@ -13,7 +13,7 @@
 //! ```
 
 use super::{
-    Arrangement, HostPath, Layout, Place,
+    Arrangement, HostPath, Layout, MountPoint,
     arrange::{check_place, is_open_to_all, owner_to_map},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub(super) struct Root {
 
 /// What of the domain's own appears in a granted root.
 #[derive(Debug, Default)]
-pub(crate) struct OwnPlaces {
+pub(crate) struct OwnMounts {
     /// The mounts of it.
     pub(crate) steps: Vec<Step>,
     /// There is a folder for `/proc`.
@@ -98,8 +98,8 @@ impl Layout {
     }
 
     fn root_source(&self) -> Option<&HostPath> {
-        match self.places.get(Path::new("/")) {
-            Some(Place::Host(source)) => Some(source),
+        match self.mount_points.get(Path::new("/")) {
+            Some(MountPoint::Host(source)) => Some(source),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ impl Layout {
                 *target = in_root_place(target);
             }
         }
-        let mut own = OwnPlaces {
+        let mut own = OwnMounts {
             steps: Vec::new(),
             has_proc: root.folders.contains(PROCESSES),
         };
@@ -145,25 +145,28 @@ impl Layout {
             has_place(host, source, path, Kind::File)?;
             own.show(path, Attributes::RDONLY);
         }
-        arrangement.own_places = Some(own);
+        arrangement.own_mounts = Some(own);
         Ok(())
     }
 
     /// Whether the path lies in the domain's own `tmpfs` rather than in the folder.
     fn is_own(&self, path: &Path) -> bool {
-        let is_of_tmpfs = |place: &Place| matches!(place, Place::Private | Place::Own);
-        let mut places = path.ancestors().filter_map(|path| self.places.get(path));
+        let is_of_tmpfs =
+            |place: &MountPoint| matches!(place, MountPoint::Private | MountPoint::Own);
+        let mut places = path
+            .ancestors()
+            .filter_map(|path| self.mount_points.get(path));
         places.any(is_of_tmpfs) || self.files.contains_key(path)
     }
 
     /// Something of the policy's that would be in one of the domain's own folders.
     fn needed_below(&self, folder: &Path) -> Option<&Path> {
-        let is_asked_for = |place: &Place| match place {
-            Place::Host(source) => source.granted,
-            Place::Protected | Place::Executable => true,
-            Place::Private | Place::Own => false,
+        let is_asked_for = |place: &MountPoint| match place {
+            MountPoint::Host(source) => source.granted,
+            MountPoint::Protected | MountPoint::Executable => true,
+            MountPoint::Private | MountPoint::Own => false,
         };
-        let mut below = self.places.iter().filter(|(path, place)| {
+        let mut below = self.mount_points.iter().filter(|(path, place)| {
             *path != folder && path.starts_with(folder) && is_asked_for(place)
         });
         let needs_devices = self.root.as_ref().is_some_and(|root| root.needs_devices);
@@ -218,7 +221,7 @@ fn name(error: PlanError, path: &Path) -> PlanError {
     }
 }
 
-impl OwnPlaces {
+impl OwnMounts {
     fn show(&mut self, path: &Path, set: Attributes) {
         self.steps.push(Step::Show {
             source: path.into(),

@@ -314,7 +314,9 @@ fn writable_again_below_a_protected_path() {
 fn protected_in_a_private_folder() {
     let policy = policy("write = ['work']");
     let mut layout = Layout::resolve(&policy, &Table::with_work(), Check::Contents).unwrap();
-    layout.places.insert("/tmp/kept".into(), Place::Protected);
+    layout
+        .mount_points
+        .insert("/tmp/kept".into(), MountPoint::Protected);
     let arrangement = layout.arrange(&Table::with_work()).unwrap();
     assert_eq!(
         steps_below(&arrangement, "/tmp/kept"),

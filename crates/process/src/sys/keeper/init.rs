@@ -5,9 +5,9 @@ mod confine;
 mod guard;
 mod guest;
 mod launch;
+mod meeting_places;
 mod observe;
 mod perform;
-mod places;
 mod reap;
 mod root;
 mod streams;
@@ -163,7 +163,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         own_device: setup.own_device,
         landlock: setup.landlock,
         guard: setup.guard,
-        meeting_places: setup.places,
+        meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),
     })
 }

@@ -3,7 +3,8 @@
 use super::{
     Init, confine, guard,
     launch::{self, Program, Setup},
-    places, tell_ready, terminal,
+    meeting_places::MeetingPlaces,
+    tell_ready, terminal,
 };
 use crate::{
     During, Failure, kernel, privileges,
@@ -35,7 +36,7 @@ pub(crate) struct Running {
     pub(crate) landlock: Option<Fd>,
     pub(crate) guard: Option<guard::Guard>,
     /// Sockets of the host's that it may connect to.
-    pub(crate) meeting_places: places::Places,
+    pub(crate) meeting_places: MeetingPlaces,
     /// Where its calls arrive that init looks at.
     pub(crate) listener: Option<Fd>,
 }

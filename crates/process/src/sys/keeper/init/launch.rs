@@ -1,6 +1,10 @@
 //! The launch message: its arrival and the walk through its instructions.
 
-use super::{confine, guard, guest, places, root, streams, terminal};
+use super::{
+    confine, guard, guest,
+    meeting_places::{self, MeetingPlaces},
+    root, streams, terminal,
+};
 use crate::{
     During, Failure, kernel,
     message::{Reader, read_exactly},
@@ -36,7 +40,7 @@ pub(crate) struct Setup {
     /// Where inotify(7) tells that what a mount stands on has been moved.
     pub(crate) moves: Option<Fd>,
     pub(crate) guard: Option<guard::Guard>,
-    pub(crate) places: places::Places,
+    pub(crate) meeting_places: MeetingPlaces,
     /// Where the supervisor learns of them, once the filter is loaded.
     pub(crate) listener: Option<Fd>,
     pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
@@ -98,7 +102,7 @@ impl Default for Setup {
             kept_file: None,
             moves: None,
             guard: None,
-            places: places::Places::default(),
+            meeting_places: MeetingPlaces::default(),
             listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
             rlimit_count: 0,
@@ -221,7 +225,7 @@ fn perform_one(
         op::DEVPTS => root::mount_devpts(reader, setup, item),
         op::SHOW => root::show(reader, setup, item),
         op::PIVOT => root::pivot(reader, setup, item),
-        op::PLACES => places::look_up(reader, setup, item),
+        op::MEETING_PLACES => meeting_places::look_up(reader, setup, item),
         op::WATCH => guard::watch(reader, setup, item),
         op::GUARD => guard::begin(reader, setup, item),
         op::HOST_NAME => {

@@ -11,12 +11,12 @@ const MOST: usize = 64;
 
 /// Numbers of mounts.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct MeetingPlaces {
     mounts: [u64; MOST],
     count: usize,
 }
 
-impl Default for Places {
+impl Default for MeetingPlaces {
     fn default() -> Self {
         Self {
             mounts: [0; MOST],
@@ -25,7 +25,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl MeetingPlaces {
     /// No mount has number 0, which a kernel before Linux 5.8 leaves there.
     pub(crate) fn has(&self, mount: u64) -> bool {
         mount != 0 && self.mounts[..self.count].contains(&mount)
@@ -56,7 +56,7 @@ pub(crate) fn look_up(reader: &mut Reader, setup: &mut Setup, item: u32) -> Resu
             return Err(Errno::INVAL).during(Step::OpenTarget, item);
         }
         setup
-            .places
+            .meeting_places
             .add(about.mount)
             .during(Step::OpenTarget, item)?;
     }
