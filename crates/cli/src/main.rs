@@ -18,8 +18,9 @@ mod shell;
 mod usage;
 
 use clap::error::ErrorKind;
-use palisade_process::Launcher;
-use std::{ffi::OsString, process::ExitCode};
+use palisade_policy::Capability;
+use palisade_process::{Launcher, plan::forbids_early_start};
+use std::{ffi::OsStr, process::ExitCode};
 
 /// Exit code for everything that is palisade's refusal or failure, not the guest's end.
 const FAILED: u8 = 125;
@@ -42,18 +43,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether it does, and with a domain that can be made ahead: one with a limit on memory or processors
-/// is born in its control group.
+/// Whether it does, and no flag forbids that it begins before all of them are read.
 fn starts_a_guest() -> bool {
     let mut words = std::env::args_os().skip(1);
-    let is_limit = |word: &OsString| {
-        let flag = word.as_encoded_bytes().split(|byte| *byte == b'=').next();
-        flag.is_some_and(|flag| flag == b"--memory" || flag == b"--cpu")
-    };
     words.next().is_some_and(|verb| verb == "run")
         && !words
             .take_while(|word| word != "--")
-            .any(|word| is_limit(&word))
+            .any(|word| limit_of(&word).is_some_and(forbids_early_start))
+}
+
+/// What a flag that has the name of a limit bounds.
+fn limit_of(word: &OsStr) -> Option<Capability> {
+    let flag = word.as_encoded_bytes().strip_prefix(b"--")?;
+    let name = flag.split(|byte| *byte == b'=').next()?;
+    let mut all = Capability::ALL.iter().copied();
+    all.find(|capability| capability.name().as_bytes() == name)
 }
 
 /// Help goes to stdout and is a success; anything else is palisade's refusal.

@@ -24,7 +24,6 @@
 //!   calls at once (`pending`), and a call that a signal took back is not done twice (`repeated`).
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
-mod address;
 pub mod boundary;
 mod budget;
 mod call;
@@ -44,9 +43,10 @@ mod room;
 
 use crate::{
     confine::Kept,
-    keeper::record_bytes,
     machine::Machine,
+    parts::Parts,
     plan::Plan,
+    record::record_bytes,
     seccomp::HostNetwork,
     sys::{
         notify::{self, Notification},
@@ -89,16 +89,6 @@ use std::{
 /// How long the end of a domain waits for the end of its broker. It does not take long, but closing what
 /// was a guest's may (a file of a server that does not answer), and then nobody shall wait for it.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Where the parts of palisade are that serve one guest and need not share memory with the rest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In threads of this process.
-    #[default]
-    Thread,
-    /// Each in a process, where this one has a single thread when it starts a guest.
-    Process,
-}
 
 /// What a domain's network needs before there is a guest.
 #[derive(Debug)]
@@ -189,15 +179,15 @@ impl Prepared {
     /// # Errors
     ///
     /// When there can be no more threads or processes.
-    pub(crate) fn serve(&mut self, place: Place) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, parts: Parts) -> io::Result<()> {
         let Some((asker, asked)) = &mut self.names else {
             return Ok(());
         };
         // The proxy first: names may have a thread.
-        if let (Place::Process, Some(proxy)) = (place, &mut self.proxy) {
+        if let (Parts::Processes, Some(proxy)) = (parts, &mut self.proxy) {
             proxy.serve_apart(&self.gate, asker, self.landlock_abi)?;
         }
-        asked.serve(place, self.landlock_abi)
+        asked.serve(parts, self.landlock_abi)
     }
 
     /// Variables that tell the guest's programs of the proxy.
@@ -428,7 +418,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::receive_record;
+    use crate::record::receive_record;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn kind_that_init_hears(run: impl FnOnce() + Send + 'static) -> Option<u64> {

@@ -19,7 +19,7 @@
 use crate::{
     KeeperError,
     keeper::Keeper,
-    seccomp::{self, CompileError, Filter, Instruction},
+    seccomp::{self, CompileError, Filter},
     sys::{
         confine::{self, Handled},
         landlock_abi, with_signals_blocked,
@@ -120,7 +120,8 @@ impl Use {
 #[derive(Debug)]
 pub(crate) struct Walls {
     rules: Option<OwnedFd>,
-    filter: Vec<Instruction>,
+    /// As seccomp(2) takes it.
+    filter: Vec<u8>,
 }
 
 impl<'a> Kept<'a> {
@@ -136,7 +137,7 @@ impl<'a> Kept<'a> {
     pub(crate) fn walls(&self, landlock_abi: Option<u32>) -> Result<Walls, ConfineError> {
         Ok(Walls {
             rules: landlock_abi.map(|abi| self.rules(abi)).transpose()?,
-            filter: seccomp::compile(&self.calls)?,
+            filter: seccomp::program(&self.calls)?,
         })
     }
 
@@ -255,8 +256,7 @@ const OF_FILES: u64 = 0b111 | 1 << 14 | 1 << 15;
 
 impl Walls {
     pub(crate) fn around_keeper(&self, keeper: &Keeper) -> Result<(), ConfineError> {
-        let program: Vec<u8> = self.filter.iter().flat_map(|one| one.to_bytes()).collect();
-        Ok(keeper.confine(self.rules.as_ref().map(AsFd::as_fd), &program)?)
+        Ok(keeper.confine(self.rules.as_ref().map(AsFd::as_fd), &self.filter)?)
     }
 
     /// Of the rules, for who is forked and goes behind them.

@@ -1,17 +1,24 @@
 //! A running guest, and the report of its end.
 
+mod start;
+
+pub(crate) use start::{StartTimes, StartedWords, Successor};
+
 use crate::{
     Tier,
     broker::{Broker, Observed},
     cgroup,
+    clock::monotonic_ns,
     confine::ConfineError,
     denials,
+    followed::Followed,
+    held::Held,
     inside::InnerNetwork,
-    keeper::{Keeper, Parked, receive_exactly, receive_record, record_bytes},
-    launch::{Followed, NAMES, StartTimes, StartedWords, Successor, held::Held, monotonic_ns},
+    keeper::{Keeper, Parked},
     layout::Layout,
     plan::Plan,
-    relay::Relay,
+    record::{receive_exactly, receive_record, record_bytes},
+    relay::{NAMES, Relay},
     seen::Seen,
     wire::{self, Record, ended},
 };

@@ -5,7 +5,7 @@
 //! that, and nobody else has a way in.
 
 use crate::{
-    keeper::{receive_record, record_bytes},
+    record::{receive_record, record_bytes},
     wire,
 };
 use rustix::{

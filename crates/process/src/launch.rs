@@ -1,29 +1,28 @@
 //! Carrying a plan out: from a parked domain to a running guest.
 
-mod error;
-pub(crate) mod held;
-pub(crate) mod listeners;
+pub(crate) mod encode;
+mod listeners;
 mod mounts;
-mod placeholder;
 mod prelude;
 mod streams;
-mod temporary;
 
-pub use error::LaunchError;
-pub(crate) use streams::{Followed, NAMES, Reopened};
+use streams::Reopened;
 
 use crate::{
     Tier,
-    broker::{self, Place, maker::Maker},
-    domain::Domain,
-    encode,
-    keeper::{Keeper, KeeperError, Ordered, ParkOrder, Parked, receive_record},
+    broker::{self, maker::Maker},
+    clock::monotonic_ns,
+    domain::{Domain, StartedWords, Successor},
+    held::{self, Held},
+    keeper::{Keeper, KeeperError, Ordered, ParkOrder},
+    launch_error::LaunchError,
     machine::Machine,
+    parts::Parts,
     plan::{Plan, StreamFiles},
+    record::receive_record,
     seccomp::Groups,
     wire::{self, Step, started},
 };
-use held::Held;
 use listeners::Listeners;
 use palisade_wall::Streams;
 use prelude::Prelude;
@@ -52,7 +51,7 @@ pub struct Launcher {
     /// One guest is all that it will ever start.
     is_for_one: bool,
     /// Where the parts are that serve its guests.
-    parts: Place,
+    parts: Parts,
     /// The filter compiled last: domains of one kind have the same.
     filter: Mutex<Option<(Groups, Arc<[u8]>)>>,
 }
@@ -67,7 +66,7 @@ impl Launcher {
             ordered: Arc::default(),
             parks_ahead: false,
             is_for_one: false,
-            parts: Place::default(),
+            parts: Parts::default(),
             filter: Mutex::default(),
         }
     }
@@ -85,7 +84,7 @@ impl Launcher {
     /// that.
     #[must_use]
     pub fn serve_apart(mut self) -> Self {
-        self.parts = Place::Process;
+        self.parts = Parts::Processes;
         self
     }
 
@@ -189,7 +188,7 @@ impl Launcher {
         if !held::is_needed(plan) {
             return Ok(Held::default());
         }
-        if held::must_come_before_keeper(plan) {
+        if plan.precedes_keeper() {
             return Held::hold(plan, None);
         }
         Held::hold(plan, Some(&self.keeper()?))
@@ -357,10 +356,9 @@ impl Launcher {
             .transpose()
             .map_err(LaunchError::Broker)?;
         domain.held().sweep(plan);
-        let successor = self.parks_ahead.then(|| Successor {
-            ordered: Arc::clone(&self.ordered),
-            order: self.park_order(),
-            prelude: wanted.clone(),
+        let successor = self.parks_ahead.then(|| {
+            let ordered = Arc::clone(&self.ordered);
+            successor(ordered, self.park_order(), wanted.clone())
         });
         let domain = domain.followed_by(successor).with_broker(broker);
         let domain = domain.with_streams(flow);
@@ -395,23 +393,19 @@ impl Ahead {
     }
 }
 
-/// The domain to make when this one is gone.
-#[derive(Debug)]
-pub(crate) struct Successor {
+/// Orders a domain for the launch after this one, unless one waits already.
+fn successor(
     ordered: Arc<Mutex<VecDeque<Ahead>>>,
     order: ParkOrder,
     prelude: Prelude,
-}
-
-impl Successor {
-    /// Orders it, unless one waits already.
-    pub(crate) fn order(self, keeper: &Keeper) {
-        let mut ordered = lock(&self.ordered);
+) -> Successor {
+    Successor::new(move |keeper| {
+        let mut ordered = lock(&ordered);
         if ordered.is_empty() {
             // A keeper that is gone says so at the next launch.
-            ordered.extend(Ahead::order(keeper, &self.order, self.prelude).ok());
+            ordered.extend(Ahead::order(keeper, &order, prelude).ok());
         }
-    }
+    })
 }
 
 /// Who opens what the broker must not; and makes the guest's sockets of the host's network, where their memory
@@ -450,8 +444,6 @@ fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix:
     }
     Ok(())
 }
-
-pub(crate) type StartedWords = [u64; wire::RECORD_WORDS];
 
 /// What init says when the guest's program runs.
 struct Started {
@@ -502,41 +494,4 @@ fn await_start(socket: &OwnedFd, plan: &Plan) -> Result<Started, LaunchError> {
         }
         _ => Err(LaunchError::InitGone),
     }
-}
-
-/// Moments of a start, in ns of the monotonic clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StartTimes {
-    pub(crate) ordered_ns: u64,
-    pub(crate) park_began_ns: u64,
-    pub(crate) park_done_ns: u64,
-    pub(crate) sent_ns: u64,
-    pub(crate) received_ns: u64,
-    pub(crate) root_ns: u64,
-    pub(crate) pivot_ns: u64,
-    pub(crate) exec_ns: u64,
-}
-
-impl StartTimes {
-    pub(crate) fn new(
-        parked: &Parked,
-        (ordered_ns, sent_ns): (u64, u64),
-        words: StartedWords,
-    ) -> Self {
-        Self {
-            ordered_ns,
-            park_began_ns: parked.made_ns.0,
-            park_done_ns: parked.made_ns.1,
-            sent_ns,
-            received_ns: words[started::RECEIVED],
-            root_ns: words[started::ROOT],
-            pivot_ns: words[started::PIVOT],
-            exec_ns: words[started::EXEC],
-        }
-    }
-}
-
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -27,23 +27,33 @@
 //! ahead of need, is the parent of each domain's first process, and cleans up when the process that
 //! uses this crate dies.
 
+mod address;
 mod broker;
 pub mod cgroup;
+mod clock;
 mod confine;
 mod denials;
 mod domain;
-mod encode;
+mod followed;
+mod held;
 mod host;
 mod inside;
 mod keeper;
 mod launch;
+mod launch_error;
 mod layout;
 mod machine;
+mod parts;
+mod paths;
 pub mod plan;
+mod plan_error;
 mod reach;
+mod record;
 mod relay;
+mod reopen;
 pub mod seccomp;
 mod seen;
+mod steps;
 mod sys;
 mod view;
 mod wall;
@@ -61,7 +71,8 @@ pub use domain::{Domain, DomainError, ReportHook};
 pub use host::{Entry, EntryKind, Found, Host, Identity, Kind, Mount, ThisHost};
 pub use inside::{InnerNetwork, InnerSocket};
 pub use keeper::KeeperError;
-pub use launch::{LaunchError, Launcher};
+pub use launch::Launcher;
+pub use launch_error::LaunchError;
 pub use machine::{Machine, Quotas, Tier};
 pub use wall::ProcessWall;
 pub use wire::Step as LaunchStep;

@@ -3,34 +3,37 @@
 //! A plan is made without changing anything and without privilege; `palisade explain` prints it and
 //! golden tests compare it. [`crate::Launcher`] carries it out.
 
-mod attributes;
 mod bounds;
 mod display;
+mod early;
 mod enforcement;
 mod environment;
-mod error;
 mod landlock;
 mod options;
 pub(crate) mod profile;
 mod program;
 
-pub use crate::reach::Relied;
-pub use attributes::Attributes;
+pub use crate::{
+    plan_error::PlanError,
+    reach::Relied,
+    steps::{Attributes, Placeholder, Step},
+};
+pub use early::{forbids_early_start, may_start_early};
 pub use environment::Environment;
-pub use error::PlanError;
 pub use landlock::{Landlock, LandlockRule};
 pub use options::{Instructions, Options, Runner};
 
 use crate::{
     cgroup,
-    host::{Host, Identity, Kind, Mounts, ThisHost},
+    host::{Host, Kind, Mounts, ThisHost},
     keeper,
-    layout::{self, Arrangement, Layout, OwnPlaces, ROOT_PLACE, in_root_place},
+    layout::{self, Arrangement, Layout, OwnMounts, ROOT_PLACE, in_root_place},
     machine::{Machine, Tier},
+    paths::normalized,
     reach::Reach,
     seccomp::{Groups, HostNetwork},
     sys,
-    view::{Check, normalized},
+    view::Check,
 };
 use palisade_network::{Network, Uses};
 use palisade_policy::{
@@ -132,128 +135,6 @@ pub struct Plan {
     guarded: Vec<PathBuf>,
     #[serde(skip)]
     layout: Option<Arc<Layout>>,
-}
-
-/// One step of building the domain's file system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "step", rename_all = "kebab-case")]
-pub enum Step {
-    /// A `tmpfs` as the domain's root.
-    MakeRoot {
-        /// Its size in bytes.
-        size_bytes: u64,
-        /// How many files it can hold.
-        inodes: u64,
-    },
-    /// A folder of the root.
-    MakeFolder {
-        /// Where.
-        path: PathBuf,
-        /// Permission bits.
-        mode: u32,
-    },
-    /// A symlink of the root.
-    MakeSymlink {
-        /// Where.
-        path: PathBuf,
-        /// What it says.
-        target: PathBuf,
-    },
-    /// A small file of the root.
-    WriteFile {
-        /// Where.
-        path: PathBuf,
-        /// Permission bits.
-        mode: u32,
-        /// What is in it.
-        #[serde(serialize_with = "lossy")]
-        content: Arc<[u8]>,
-    },
-    /// A host path, mounted with all below it.
-    Mount {
-        /// The path on the host, without links.
-        source: PathBuf,
-        /// The file it must still be.
-        identity: Identity,
-        /// Whose files the guest shall own inside, where palisade runs as root.
-        owner: Option<(u32, u32)>,
-        /// Its permission bits let anybody use it.
-        open_to_all: bool,
-        /// What can't be done through the mount.
-        attributes: Attributes,
-        /// All that leads there is the domain's own, and no link.
-        #[serde(skip)]
-        is_own_place: bool,
-        /// Where it appears.
-        target: PathBuf,
-    },
-    /// A path mounted on itself, to change what can be done there or to hold it in place.
-    Remount {
-        /// The path.
-        target: PathBuf,
-        /// Attributes to add.
-        set: Attributes,
-        /// Attributes to take away.
-        clear: Attributes,
-    },
-    /// From now on it is noticed when somebody outside moves what lies at a path, which the next mount is
-    /// to stand on.
-    Watch {
-        /// The path.
-        target: PathBuf,
-    },
-    /// The domain ends when one of these is no mount any more.
-    Guard {
-        /// The paths.
-        targets: Vec<PathBuf>,
-    },
-    /// Something of the domain's own `tmpfs`, mounted into the folder that becomes the root.
-    Show {
-        /// Where it lies.
-        source: PathBuf,
-        /// Attributes to add, not to what is mounted below.
-        set: Attributes,
-        /// Where it appears.
-        target: PathBuf,
-    },
-    /// `/proc` of the domain's own processes, read-only.
-    MountProc {
-        /// Where.
-        target: PathBuf,
-    },
-    /// The same for init alone: no path leads there.
-    OpenProc,
-    /// Terminals of the domain's own.
-    MountTerminals {
-        /// Where.
-        target: PathBuf,
-    },
-    /// The host's file system becomes unreachable. The root is the domain's `tmpfs`, read-only, or else a granted
-    /// folder, as it was mounted.
-    LeaveHost {
-        /// Where that folder is mounted.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        root: Option<PathBuf>,
-    },
-    /// The domain's host name.
-    NameHost {
-        /// The name.
-        name: String,
-    },
-}
-
-/// An empty file or folder that palisade makes on the host and takes away at the end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Placeholder {
-    /// Where, on the host.
-    pub path: PathBuf,
-    /// The folder it lies in: the launch makes it nowhere else.
-    pub parent: Identity,
-    /// A folder rather than a file.
-    pub folder: bool,
-    /// It is for the guest to fill, and stays.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub to_fill: bool,
 }
 
 /// One resource limit of setrlimit(2).
@@ -779,7 +660,7 @@ fn frame(
     let Arrangement {
         steps: inner,
         guarded,
-        own_places,
+        own_mounts,
         ..
     } = arrangement;
     let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES) + own_bytes(&inner);
@@ -803,7 +684,7 @@ fn frame(
             target: "/dev/pts".into(),
         });
     }
-    match own_places {
+    match own_mounts {
         Some(own) => end_in_granted_root(&mut steps, own, masks),
         None => end_in_own_root(&mut steps, masks),
     }
@@ -825,7 +706,7 @@ fn end_in_own_root(steps: &mut Vec<Step>, masks: Vec<Step>) {
 }
 
 /// Init has a `/proc` of its own: what lies at that path is for whoever may write to the folder to exchange.
-fn end_in_granted_root(steps: &mut Vec<Step>, own: OwnPlaces, masks: Vec<Step>) {
+fn end_in_granted_root(steps: &mut Vec<Step>, own: OwnMounts, masks: Vec<Step>) {
     steps.extend(own.steps);
     if own.has_proc {
         steps.push(Step::MountProc {
@@ -977,10 +858,6 @@ fn seccomp_available() -> bool {
 
 fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(words.iter().map(|word| word.to_string_lossy()))
-}
-
-fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&String::from_utf8_lossy(bytes))
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ mod twice;
 
 use crate::{
     host::{Host, Identity, Mounts},
-    layout::{Layout, Shown, join},
+    layout::{Layout, Shown},
+    paths::join,
 };
 use std::{
     cell::{OnceCell, RefCell},

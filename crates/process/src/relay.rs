@@ -23,8 +23,8 @@ mod lane;
 pub(crate) use lane::Lane;
 
 use crate::{
-    broker::Place,
     confine::{Kept, Walls},
+    parts::Parts,
     sys::{Forked, fork, with_signals_blocked},
 };
 use rustix::{
@@ -39,6 +39,9 @@ use std::{
     thread,
     time::Duration,
 };
+
+/// What the standard streams are called, by their numbers.
+pub(crate) const NAMES: [&str; 3] = ["stdin", "stdout", "stderr"];
 
 /// What could not be passed on: of which stream, and why.
 pub(crate) type Failure = (usize, Errno);
@@ -61,7 +64,7 @@ impl Relay {
     /// When no thread or process can be made, or it can't be confined.
     pub(crate) fn start(
         lanes: Vec<Lane>,
-        place: Place,
+        parts: Parts,
         landlock_abi: Option<u32>,
     ) -> io::Result<Self> {
         let walls = Kept::of_relay().walls(landlock_abi);
@@ -75,7 +78,7 @@ impl Relay {
             running,
         };
         let mut process = None;
-        if place == Place::Process && !relaying.lanes.iter().any(Lane::has_terminal) {
+        if parts == Parts::Processes && !relaying.lanes.iter().any(Lane::has_terminal) {
             let kept: Vec<RawFd> = relaying.descriptors().chain(walls.descriptor()).collect();
             match fork(c"palisade-relay", &kept, || {
                 with_signals_blocked(|| relaying.run_within(&walls));
@@ -271,7 +274,7 @@ mod tests {
 
     /// Within its filter and rules.
     fn relay(lanes: Vec<Lane>) -> Relay {
-        Relay::start(lanes, Place::Thread, crate::sys::landlock_abi()).unwrap()
+        Relay::start(lanes, Parts::Threads, crate::sys::landlock_abi()).unwrap()
     }
 
     fn pipe() -> (OwnedFd, OwnedFd) {

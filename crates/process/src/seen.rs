@@ -1,6 +1,6 @@
 //! What init saw a guest try in vain, as it tells of it at the domain's end: see [`crate::wire::seen`].
 
-use crate::{broker::boundary, wire::seen};
+use crate::{address::Address, wire::seen};
 use palisade_network::{Asked, Call, Network, Observation, Process, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -89,7 +89,9 @@ fn describe(kind: u64, bytes: &[u8]) -> Option<(Call, Target, Refusal)> {
         seen::LOOKUP => return Some(lookup(None)),
         _ => return None,
     };
-    let address = boundary::address(bytes).ok().flatten()?;
+    let Ok(Address::Internet(address)) = Address::parse(bytes) else {
+        return None;
+    };
     let refusal = Network::default().connect(transport, address).err()?;
     let address = palisade_network::address::canonical(address);
     Some((call, Target::Address(transport, address), refusal))

@@ -8,8 +8,9 @@
 
 use crate::{
     host::{Entry, EntryKind, Found, Host, Kind},
-    layout,
+    paths::{join, normalized},
 };
+use palisade_policy::{Policy, Profile};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -101,6 +102,9 @@ const VERSIONED_SETTINGS: [(&str, &[&str]); 4] = [
     ("python", &[""]),
 ];
 
+/// Scripts that Debian's `/usr/bin/chromium` runs before it starts the browser.
+const CHROMIUM_FLAGS: &str = "/etc/chromium.d";
+
 /// The device nodes that give nothing away and take nothing.
 pub(crate) const DEVICES: [&str; 5] = [
     "/dev/null",
@@ -137,6 +141,13 @@ impl<'a> Lookup<'a> {
             false => self.host.find(path),
         }
     }
+}
+
+/// Folders of the system view that files of a profile lie in.
+pub(crate) fn filled_folders(policy: &Policy) -> Vec<&'static Path> {
+    let is_chromium = policy.grants.profiles.contains(&Profile::Chromium);
+    let folder = is_chromium.then(|| Path::new(CHROMIUM_FLAGS));
+    folder.into_iter().collect()
 }
 
 /// One piece of the system view.
@@ -207,7 +218,7 @@ fn settings(host: &dyn Host) -> Vec<(PathBuf, EntryKind)> {
         let folder = etc.join(&entry.name);
         shown
             .iter()
-            .map(|below| layout::join(&folder, Path::new(below)))
+            .map(|below| join(&folder, Path::new(below)))
             .collect::<Vec<_>>()
     };
     let versioned: Vec<_> = listed.entries(etc).iter().flat_map(of_version).collect();
@@ -345,17 +356,3 @@ fn in_pieces(etc: &Lookup, folder: &Path) -> Vec<Piece> {
 
 #[cfg(test)]
 mod tests;
-
-/// The path with `.` and `..` taken out by the letter.
-pub(crate) fn normalized(path: &Path) -> PathBuf {
-    use std::path::Component;
-    path.components()
-        .fold(PathBuf::new(), |mut clean, component| {
-            match component {
-                Component::ParentDir => drop(clean.pop()),
-                Component::CurDir => {}
-                other => clean.push(other),
-            }
-            clean
-        })
-}

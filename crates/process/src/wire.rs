@@ -367,7 +367,7 @@ pub mod op {
     pub const SHOW: u32 = 33;
     /// Where the guest meets others: paths of mounts, each a string behind their number. Not a step of the
     /// plan.
-    pub const PLACES: u32 = 34;
+    pub const MEETING_PLACES: u32 = 34;
     /// Leave the host's file system, for a folder that is mounted in the new root: its path. With none, for
     /// the new root itself, which becomes read-only.
     pub const PIVOT: u32 = 10;

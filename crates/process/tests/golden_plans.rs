@@ -5,7 +5,7 @@
 use palisade_policy::{Limits, Policy, PolicyLayer};
 use palisade_process::{
     Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
-    cgroup::{Base, Controller, Ground, Occupants, Survey, Version},
+    cgroup::{Base, Controller, Occupants, Survey, UsableHierarchy, Version},
     plan::{Options, Plan, PlanError, Step, make_plan},
 };
 use palisade_wall::{Command, Spec, Surroundings};
@@ -295,7 +295,7 @@ fn survey(version: Version, writable: bool) -> Survey {
         occupants: Occupants::NoMatter,
     };
     Survey {
-        grounds: vec![Ground {
+        hierarchies: vec![UsableHierarchy {
             version,
             controllers,
             bases: vec![base],

@@ -14,7 +14,7 @@ mod terminal;
 use crate::{args::RunArgs, env_files::EnvFiles, say};
 use anyhow::{Context, bail};
 use palisade_policy::Capability;
-use palisade_process::{Launcher, Machine};
+use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Command, Error, Prepared, Report, Spec, Streams, Surroundings, View};
 use palisade_walls::{Plan, make_plan};
 use rustix::fs::OFlags;
@@ -30,10 +30,8 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     let mut policy = args.policy.resolve()?;
     let env_files = EnvFiles::take(&mut policy)?;
     let command: Command = args.guest.into();
-    // A control group that is to hand a limit on must have no process besides this one (version 2).
-    let limited = policy.limits.memory_bytes.is_some() || policy.limits.cpu_cores.is_some();
     let launcher = early
-        .filter(|_| !limited)
+        .filter(|_| may_start_early(&policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
     let outer = find_terminal()?;

@@ -1,9 +1,7 @@
 //! The guest's bytes as the broker reads them, for fuzz targets and their companion tests.
 
-use super::{
-    address::{Address, MOST_BYTES},
-    request::{self, MOST_DATA, Message, Source},
-};
+use super::request::{self, MOST_DATA, Message, Source};
+use crate::address::{Address, MOST_BYTES};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 

@@ -4,7 +4,7 @@
 //! answer costs. Under `--cpu` answering is held to the same share, in a bucket of its own. Under
 //! `--cpu-time` init, which holds that limit, is told what was used here, and adds it to what the domain used.
 
-use crate::{keeper::record_bytes, wire};
+use crate::{record::record_bytes, wire};
 use rustix::{
     net::SendFlags,
     time::{ClockId, clock_gettime},
@@ -161,7 +161,7 @@ fn thread_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::receive_record;
+    use crate::record::receive_record;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::AsFd;
 

@@ -2,13 +2,17 @@
 
 use super::{
     Shared,
-    address::{self, Address},
     guest::{self, Threads},
     local::{self, Request},
     pending::Wait,
     request::Source,
 };
-use crate::{seen, sys::notify::Notification, wire::perform};
+use crate::{
+    address::{self, Address},
+    seen,
+    sys::notify::Notification,
+    wire::perform,
+};
 use palisade_network::{Call, Refusal, Target, address::canonical};
 use palisade_policy::Transport;
 use rustix::{

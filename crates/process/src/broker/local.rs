@@ -11,9 +11,9 @@
 use super::{Shared, guest, room::Room};
 use crate::{
     inside,
-    keeper::record_bytes,
     layout::Layout,
     plan::Plan,
+    record::record_bytes,
     sys::notify::{self, Notification},
     wire::{self, perform},
 };

@@ -4,9 +4,10 @@
 //! In a process of its own where palisade has one thread only, as `palisade run` has; else in a thread, whose
 //! rules hold what goes astray.
 
-use super::{Place, small_thread};
+use super::small_thread;
 use crate::{
     confine::{ConfineError, Kept, Target, Use},
+    parts::Parts,
     seccomp::{self, Groups},
     sys::{Forked, fork},
 };
@@ -48,11 +49,11 @@ impl Asked {
     /// # Errors
     ///
     /// When there can be no more threads or processes.
-    pub(super) fn serve(&mut self, place: Place, landlock_abi: Option<u32>) -> io::Result<()> {
+    pub(super) fn serve(&mut self, parts: Parts, landlock_abi: Option<u32>) -> io::Result<()> {
         let Self::Waiting(asked) = std::mem::replace(self, Self::Thread) else {
             return Ok(());
         };
-        if place == Place::Process {
+        if parts == Parts::Processes {
             // A lookup that hangs has left a thread behind.
             match fork(c"palisade-names", &[asked.as_raw_fd()], || {
                 answer(&asked, landlock_abi);

@@ -1,9 +1,8 @@
 //! The supervisor's end of the process that makes descriptors for a broker: see `sys/keeper/maker.rs`.
 
 use crate::{
-    keeper::{receive_record, record_bytes},
-    seccomp::{self, Instruction},
-    wire,
+    record::{receive_record, record_bytes},
+    seccomp, wire,
 };
 use rustix::{io::Errno, net::SendFlags, net::sockopt};
 use std::{
@@ -71,8 +70,7 @@ impl Maker {
 
     /// Has it confine itself, and waits for that.
     pub(super) fn begin(&self) -> io::Result<()> {
-        let filter = seccomp::compile(&seccomp::maker()).map_err(io::Error::other)?;
-        let filter: Vec<u8> = filter.into_iter().flat_map(Instruction::to_bytes).collect();
+        let filter = seccomp::program(&seccomp::maker()).map_err(io::Error::other)?;
         let begin = [&record_bytes(wire::MAKER_BEGIN, &[])[..], &filter].concat();
         let asking = self.asking();
         rustix::net::send(&asking.socket, &begin, SendFlags::NOSIGNAL)?;

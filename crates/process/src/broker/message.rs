@@ -5,7 +5,6 @@
 
 use super::{
     Shared,
-    address::{self, Address},
     call::{Answer, Brokered, Outcome, own_address, refuse_internet, send_deadline, transport},
     guest,
     local::Request,
@@ -13,6 +12,7 @@ use super::{
     request::{MOST_DATA, Message, Source, controls},
 };
 use crate::{
+    address::{self, Address},
     sys::{
         message::{self, RawMessage},
         notify::{self, Notification},
@@ -43,11 +43,11 @@ const FLAGS: i32 = libc::MSG_CONFIRM
 
 /// Where a call says what is sent.
 #[derive(Clone, Copy)]
-enum Place {
+enum Given {
     /// In its arguments, as `sendto`.
-    Arguments,
+    InArguments,
     /// In a `struct msghdr` at this place of the guest's memory, with these flags.
-    Header(u64, i32),
+    InHeader(u64, i32),
 }
 
 /// A message that may go.
@@ -61,18 +61,18 @@ struct Granted {
 impl Brokered<'_> {
     /// `sendto(fd, data, length, flags, address, address length)`.
     pub(super) fn sendto(&mut self) -> Outcome {
-        let message = self.copy(Place::Arguments)?;
+        let message = self.copy(Given::InArguments)?;
         let socket = self.descriptor()?;
-        self.send(socket, message, Place::Arguments, None)
+        self.send(socket, message, Given::InArguments, None)
     }
 
     /// `sendmsg(fd, message, flags)`.
     pub(super) fn sendmsg(&mut self) -> Outcome {
         let [_, at, flags, ..] = self.call.arguments;
-        let place = Place::Header(at, flags as i32);
-        let message = self.copy(place)?;
+        let given = Given::InHeader(at, flags as i32);
+        let message = self.copy(given)?;
         let socket = self.descriptor()?;
-        self.send(socket, message, place, None)
+        self.send(socket, message, given, None)
     }
 
     /// `sendmmsg(fd, messages, count, flags)`: as many as go without waiting, or the first.
@@ -87,11 +87,11 @@ impl Brokered<'_> {
         let mut sent = 0;
         for index in 0..u64::from(count as u32).min(MOST) {
             let at = list.wrapping_add(index * ENTRY_BYTES);
-            let place = Place::Header(at, flags as i32);
-            let outcome = self.copy(place).and_then(|message| {
+            let given = Given::InHeader(at, flags as i32);
+            let outcome = self.copy(given).and_then(|message| {
                 let socket = self.descriptor()?;
                 let length_at = at.wrapping_add(LENGTH_AT);
-                self.send(socket, message, place, Some((memory.clone(), length_at)))
+                self.send(socket, message, given, Some((memory.clone(), length_at)))
             });
             match outcome {
                 Ok(Answer::Result(Ok(_))) => sent += 1,
@@ -103,10 +103,10 @@ impl Brokered<'_> {
         Ok(Answer::Result(Ok(sent)))
     }
 
-    fn copy(&self, place: Place) -> Result<Message, Errno> {
-        match place {
-            Place::Header(at, flags) => Message::copy(self.call, at, flags),
-            Place::Arguments => self.copy_arguments(),
+    fn copy(&self, given: Given) -> Result<Message, Errno> {
+        match given {
+            Given::InHeader(at, flags) => Message::copy(self.call, at, flags),
+            Given::InArguments => self.copy_arguments(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Brokered<'_> {
         &mut self,
         socket: OwnedFd,
         message: Message,
-        place: Place,
+        given: Given,
         keep_length: Option<(guest::Memory, u64)>,
     ) -> Outcome {
         let done = move |sent: i64| match &keep_length {
@@ -156,7 +156,7 @@ impl Brokered<'_> {
                 until: PollFlags::OUT,
                 is_begun: false,
                 again: Box::new(move |shared, socket| {
-                    match send_anew(shared, &call, place, transport, socket) {
+                    match send_anew(shared, &call, given, transport, socket) {
                         // Or it was taken back: that is found by who asks whether it waits.
                         Err(Errno::AGAIN | Errno::SRCH) => None,
                         sent => Some(sent.and_then(&done)),
@@ -314,7 +314,7 @@ impl Granted {
 fn send_anew(
     shared: &Shared,
     call: &Notification,
-    place: Place,
+    given: Given,
     transport: Transport,
     socket: &OwnedFd,
 ) -> Result<i64, Errno> {
@@ -323,7 +323,7 @@ fn send_anew(
         threads: &mut guest::Threads::default(),
         call,
     };
-    let message = brokered.copy(place)?;
+    let message = brokered.copy(given)?;
     // Whose memory that was is known by its number only.
     if !notify::is_waiting(shared.listener.as_fd(), call.id) {
         return Err(Errno::SRCH);

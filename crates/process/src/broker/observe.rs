@@ -3,13 +3,12 @@
 //! change. The exception is a lookup, whose question is answered here, for nobody else would.
 
 use super::{
-    address::Address,
     call::{Answer, Brokered, DONE, Outcome, transport},
     guest,
     local::Performer,
     request::Source,
 };
-use crate::{seen, sys::notify, wire};
+use crate::{address::Address, seen, sys::notify, wire};
 use palisade_network::{Asked, Call, Refusal, Target};
 use palisade_policy::{HostName, Transport};
 use rustix::io::Errno;

@@ -3,7 +3,7 @@
 //! Everything here is the guest's choice: each length is bounded before it is used, and nothing is read
 //! twice.
 
-use super::address::{self, Address};
+use crate::address::{self, Address};
 use rustix::io::Errno;
 use std::ops::Range;
 

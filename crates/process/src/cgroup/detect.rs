@@ -2,9 +2,9 @@
 //!
 //! Pure parsing of `/proc/self/cgroup` and `/proc/self/mountinfo` (cgroups(7), proc(5)).
 
-use std::path::{Path, PathBuf};
-
+use crate::paths::join;
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// The controllers that limits are made of. Others are not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -202,14 +202,6 @@ impl<'a> Mount<'a> {
         let below = path.strip_prefix(&self.root).ok()?;
         let outside = path.starts_with("/..") || path.to_string_lossy().ends_with(" (deleted)");
         (!outside).then(|| join(&self.point, below))
-    }
-}
-
-/// `Path::join`, without the trailing slash that joining an empty path leaves.
-fn join(top: &Path, below: &Path) -> PathBuf {
-    match below.as_os_str().is_empty() {
-        true => top.to_owned(),
-        false => top.join(below),
     }
 }
 

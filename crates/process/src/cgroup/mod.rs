@@ -41,6 +41,6 @@ pub use name::{LeafName, Owner};
 pub use plan::{Enable, Need, Placement, Plan, plan};
 pub use refusal::{Limit, Obstacle, Refusal, Unmet};
 pub use settings::Setting;
-pub use survey::{Base, Ground, Occupants, Survey};
+pub use survey::{Base, Occupants, Survey, UsableHierarchy};
 pub use sweep::{Sweep, sweep};
 pub use usage::Usage;

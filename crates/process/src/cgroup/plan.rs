@@ -9,7 +9,7 @@ use super::{
     name::LeafName,
     refusal::{Obstacle, Refusal, Unmet},
     settings::{Setting, settings},
-    survey::{Base, Ground, Occupants, SUPERVISOR, Survey},
+    survey::{Base, Occupants, SUPERVISOR, Survey, UsableHierarchy},
 };
 
 /// The group at the top of a hierarchy that leaves are collected in.
@@ -112,17 +112,17 @@ pub fn plan(need: &Need, survey: &Survey) -> Result<Plan, Refusal> {
     let mut plan = Plan::default();
     let counts = |controller: &Controller| *controller == Controller::Cpuacct;
     // A leaf that is there for a bound counts processor time on the side.
-    for ground in &survey.grounds {
-        let wanted = open.offered_by(ground);
+    for hierarchy in &survey.hierarchies {
+        let wanted = open.offered_by(hierarchy);
         if !wanted.iter().all(counts) {
-            plan.add(ground.place(&wanted, &mut open), need);
+            plan.add(hierarchy.place(&wanted, &mut open), need);
         }
     }
     // Only if there is none, one is made for counting alone. Version 1 comes first: a domain that waits
     // already joins by itself, but for a leaf of version 2 to be born in another one is made.
-    for ground in survey.grounds.iter().rev() {
-        if open.offered_by(ground).iter().any(counts) {
-            plan.add(ground.place(&[Controller::Cpuacct], &mut open), need);
+    for hierarchy in survey.hierarchies.iter().rev() {
+        if open.offered_by(hierarchy).iter().any(counts) {
+            plan.add(hierarchy.place(&[Controller::Cpuacct], &mut open), need);
         }
     }
     open.into_result(plan)
@@ -147,9 +147,9 @@ impl Open {
         Self(need.controllers().map(unmet).collect())
     }
 
-    fn offered_by(&self, ground: &Ground) -> Vec<Controller> {
+    fn offered_by(&self, hierarchy: &UsableHierarchy) -> Vec<Controller> {
         let open = self.0.iter().map(|unmet| unmet.controller);
-        open.filter(|open| ground.controllers.contains(open))
+        open.filter(|open| hierarchy.controllers.contains(open))
             .collect()
     }
 
@@ -174,7 +174,7 @@ impl Open {
     }
 }
 
-impl Ground {
+impl UsableHierarchy {
     /// A leaf for as many of the controllers as one group can give.
     fn place(&self, wanted: &[Controller], open: &mut Open) -> Option<Placement> {
         let lacking = |base: &&Base| {

@@ -21,12 +21,12 @@ pub(super) const SUPERVISOR: &str = "palisade-supervisor";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Survey {
     /// Hierarchies that could hold leaves: version 2 first.
-    pub grounds: Vec<Ground>,
+    pub hierarchies: Vec<UsableHierarchy>,
 }
 
 /// One hierarchy as far as it can be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ground {
+pub struct UsableHierarchy {
     /// Which rules it follows.
     pub version: Version,
     /// Controllers that some group in it can have.
@@ -81,15 +81,15 @@ impl Survey {
         let unified = hierarchies.unified.iter();
         let legacy = hierarchies.legacy.iter();
         Self {
-            grounds: unified
-                .map(|unified| Ground::unified(unified, tree))
-                .chain(legacy.map(|legacy| Ground::legacy(legacy, tree)))
+            hierarchies: unified
+                .map(|unified| UsableHierarchy::unified(unified, tree))
+                .chain(legacy.map(|legacy| UsableHierarchy::legacy(legacy, tree)))
                 .collect(),
         }
     }
 }
 
-impl Ground {
+impl UsableHierarchy {
     fn unified(unified: &Hierarchy, tree: &impl Tree) -> Self {
         let bases = unified_bases(unified, tree);
         let mut controllers: Vec<Controller> =

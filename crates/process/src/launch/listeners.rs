@@ -3,8 +3,7 @@
 //! They are its descriptors from 3 on, first those that whoever launches hands over, then those that
 //! palisade opens itself (`--listen …,ready`), then those it was started with (`--listen inherited`).
 
-use super::LaunchError;
-use crate::{plan::Plan, sys};
+use crate::{launch_error::LaunchError, plan::Plan, sys};
 use palisade_network::ReadyListener;
 use palisade_policy::Transport;
 use rustix::{
@@ -18,7 +17,7 @@ use std::{
 };
 
 /// The variables that tell a guest about them.
-pub(crate) const VARIABLES: [&str; 3] = ["LISTEN_FDS=", "LISTEN_FDNAMES=", "LISTEN_PID="];
+const VARIABLES: [&str; 3] = ["LISTEN_FDS=", "LISTEN_FDNAMES=", "LISTEN_PID="];
 
 /// Open sockets and their names.
 #[derive(Debug)]

@@ -4,19 +4,11 @@
 //! (mount_setattr(2), `MOUNT_ATTR_IDMAP`) shows the files of the granted path's owner as the
 //! guest's, and what the guest writes there belongs to that owner on disk.
 
-use super::LaunchError;
 use crate::{
-    Tier,
-    host::Identity,
-    keeper::Keeper,
-    plan::{Plan, Step},
-    sys,
+    Tier, host::Identity, keeper::Keeper, launch_error::LaunchError, plan::Plan, reopen::open_same,
+    steps::Step, sys,
 };
-use rustix::{
-    fs::{Mode, OFlags, ResolveFlags},
-    io::Errno,
-    mount::OpenTreeFlags,
-};
+use rustix::{io::Errno, mount::OpenTreeFlags};
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -81,32 +73,6 @@ pub(super) fn prepare(
         prepared.mounts.push((index, mount));
     }
     Ok(prepared)
-}
-
-/// Opens what the plan found at a path of the host's, without following links, and nothing else in its
-/// place.
-pub(super) fn open_same(path: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {
-    match open_if_same(path, OFlags::PATH, identity) {
-        Ok(Some(file)) => Ok(file),
-        Ok(None) => Err(LaunchError::SourceChanged { path: path.into() }),
-        Err(errno) => Err(LaunchError::OpenSource {
-            path: path.into(),
-            errno,
-        }),
-    }
-}
-
-/// The same; `None` where something else lies there by now.
-pub(super) fn open_if_same(
-    path: &Path,
-    flags: OFlags,
-    identity: Identity,
-) -> rustix::io::Result<Option<OwnedFd>> {
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)?;
-    let is_same = Identity::of(&rustix::fs::fstat(&file)?) == identity;
-    Ok(is_same.then_some(file))
 }
 
 fn clone_mount(source: &Path, identity: Identity) -> Result<OwnedFd, LaunchError> {

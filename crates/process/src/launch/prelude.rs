@@ -1,9 +1,11 @@
 //! What a domain can have done before it knows its guest.
 
-use super::mounts;
+use super::{
+    encode::{encode_confinement, encode_guest_ahead, encode_steps},
+    mounts,
+};
 use crate::{
     Tier,
-    encode::{encode_confinement, encode_guest_ahead, encode_steps},
     plan::{Plan, StreamFiles},
 };
 

@@ -4,15 +4,16 @@ mod file;
 mod kind;
 mod pipe;
 
-use super::LaunchError;
 use crate::{
     Tier,
-    broker::Place,
+    followed::Followed,
+    launch_error::LaunchError,
+    parts::Parts,
     plan::StreamFiles,
-    relay::{Lane, Relay},
+    relay::{Lane, NAMES, Relay},
     wire,
 };
-pub(crate) use file::{Followed, Reopened};
+pub(super) use file::Reopened;
 use kind::Kind;
 use palisade_wall::Streams;
 use pipe::Parent;
@@ -21,8 +22,6 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
-
-pub(crate) const NAMES: [&str; 3] = ["stdin", "stdout", "stderr"];
 
 /// What the guest's streams are, decided and made ready before there is a guest.
 #[derive(Debug)]
@@ -231,7 +230,7 @@ impl<'a> Ready<'a> {
         self,
         input: Option<OwnedFd>,
         pairs: Vec<(OwnedFd, OwnedFd)>,
-        place: Place,
+        parts: Parts,
         landlock_abi: Option<u32>,
     ) -> io::Result<(Option<Followed>, Option<Relay>)> {
         let followed = self.followed.and_then(|(original, view, offset)| {
@@ -246,7 +245,7 @@ impl<'a> Ready<'a> {
         // The guest's ends are closed here: those of pipes end with the guest.
         drop(self.replaced);
         let relay = (!lanes.is_empty())
-            .then(|| Relay::start(lanes, place, landlock_abi))
+            .then(|| Relay::start(lanes, parts, landlock_abi))
             .transpose()?;
         Ok((followed, relay))
     }

@@ -15,8 +15,11 @@
 //! puts into the index as a submodule, nor a `.git/commondir` that was not there: git refuses an empty one, so nothing
 //! can keep its place. Nor is what the settings themselves lead to in the checkout, by `core.hooksPath` or `include.path`.
 
-use super::{Layout, Place, join};
-use crate::host::{Entry, Host, Kind};
+use super::{Layout, MountPoint};
+use crate::{
+    host::{Entry, Host, Kind},
+    paths::join,
+};
 use palisade_policy::Policy;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -55,10 +58,10 @@ impl Layout {
     }
 
     fn add_guard(&mut self, guest: PathBuf) {
-        let is_settled = self.places.contains_key(&guest) || self.ipc.contains(&guest);
+        let is_settled = self.mount_points.contains_key(&guest) || self.ipc.contains(&guest);
         if !is_settled && !self.is_read_only(&guest) {
             self.implied.insert(guest.clone());
-            self.places.insert(guest, Place::Protected);
+            self.mount_points.insert(guest, MountPoint::Protected);
         }
     }
 

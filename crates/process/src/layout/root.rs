@@ -12,10 +12,15 @@
 //!         └─ tmp, made ─────────────┴─▶ tmp
 //! ```
 
-use super::{Arrangement, HostPath, Layout, Place};
+use super::{
+    Arrangement, HostPath, Layout, MountPoint,
+    arrange::{check_place, is_open_to_all, owner_to_map},
+};
 use crate::{
     host::{Host, Kind},
-    plan::{Attributes, PlanError, Step},
+    paths::join,
+    plan_error::PlanError,
+    steps::{Attributes, Step},
 };
 use palisade_policy::Policy;
 use std::{
@@ -42,7 +47,7 @@ pub(super) struct Root {
 
 /// What of the domain's own appears in a granted root.
 #[derive(Debug, Default)]
-pub(crate) struct OwnPlaces {
+pub(crate) struct OwnMounts {
     /// The mounts of it.
     pub(crate) steps: Vec<Step>,
     /// There is a folder for `/proc`.
@@ -75,13 +80,13 @@ impl Root {
 /// The path under which the guest's `path` lies while the folder is not the root yet.
 pub(crate) fn in_root_place(path: &Path) -> PathBuf {
     let below = path.strip_prefix("/").unwrap_or(path);
-    super::join(Path::new(ROOT_PLACE), below)
+    join(Path::new(ROOT_PLACE), below)
 }
 
 /// Whether the folder has something of that kind at the path, and no link on the way.
 fn has_place(host: &dyn Host, root: &HostPath, path: &Path, kind: Kind) -> Result<(), PlanError> {
     let below = path.strip_prefix("/").unwrap_or(path);
-    super::check_place(host, path, &root.found.canonical.join(below), kind)
+    check_place(host, path, &root.found.canonical.join(below), kind)
 }
 
 impl Layout {
@@ -93,8 +98,8 @@ impl Layout {
     }
 
     fn root_source(&self) -> Option<&HostPath> {
-        match self.places.get(Path::new("/")) {
-            Some(Place::Host(source)) => Some(source),
+        match self.mount_points.get(Path::new("/")) {
+            Some(MountPoint::Host(source)) => Some(source),
             _ => None,
         }
     }
@@ -122,7 +127,7 @@ impl Layout {
                 *target = in_root_place(target);
             }
         }
-        let mut own = OwnPlaces {
+        let mut own = OwnMounts {
             steps: Vec::new(),
             has_proc: root.folders.contains(PROCESSES),
         };
@@ -140,25 +145,28 @@ impl Layout {
             has_place(host, source, path, Kind::File)?;
             own.show(path, Attributes::RDONLY);
         }
-        arrangement.own_places = Some(own);
+        arrangement.own_mounts = Some(own);
         Ok(())
     }
 
     /// Whether the path lies in the domain's own `tmpfs` rather than in the folder.
     fn is_own(&self, path: &Path) -> bool {
-        let is_of_tmpfs = |place: &Place| matches!(place, Place::Private | Place::Own);
-        let mut places = path.ancestors().filter_map(|path| self.places.get(path));
+        let is_of_tmpfs =
+            |place: &MountPoint| matches!(place, MountPoint::Private | MountPoint::Own);
+        let mut places = path
+            .ancestors()
+            .filter_map(|path| self.mount_points.get(path));
         places.any(is_of_tmpfs) || self.files.contains_key(path)
     }
 
     /// Something of the policy's that would be in one of the domain's own folders.
     fn needed_below(&self, folder: &Path) -> Option<&Path> {
-        let is_asked_for = |place: &Place| match place {
-            Place::Host(source) => source.granted,
-            Place::Protected | Place::Executable => true,
-            Place::Private | Place::Own => false,
+        let is_asked_for = |place: &MountPoint| match place {
+            MountPoint::Host(source) => source.granted,
+            MountPoint::Protected | MountPoint::Executable => true,
+            MountPoint::Private | MountPoint::Own => false,
         };
-        let mut below = self.places.iter().filter(|(path, place)| {
+        let mut below = self.mount_points.iter().filter(|(path, place)| {
             *path != folder && path.starts_with(folder) && is_asked_for(place)
         });
         let needs_devices = self.root.as_ref().is_some_and(|root| root.needs_devices);
@@ -183,14 +191,14 @@ pub(crate) fn mount_program(
         granted: true,
         moved: true,
     };
-    let owner = super::owner_to_map(host, &source);
+    let owner = owner_to_map(host, &source);
     let mount_point = Step::WriteFile {
         path: inside.into(),
         mode: 0o444,
         content: Arc::default(),
     };
     let mount = Step::Mount {
-        open_to_all: super::is_open_to_all(&source.found, false),
+        open_to_all: is_open_to_all(&source.found, false),
         source: source.found.canonical,
         identity: source.found.identity,
         owner,
@@ -213,7 +221,7 @@ fn name(error: PlanError, path: &Path) -> PlanError {
     }
 }
 
-impl OwnPlaces {
+impl OwnMounts {
     fn show(&mut self, path: &Path, set: Attributes) {
         self.steps.push(Step::Show {
             source: path.into(),

@@ -1,10 +1,16 @@
 //! Rules of the layout, on a host that is a table.
 
-use super::*;
+use super::{arrange::is_open_to_all, *};
 use crate::host::{
     Identity,
     table::{HOME, Table},
 };
+use crate::{
+    plan_error::PlanError,
+    steps::{Placeholder, Step},
+    view::Check,
+};
+use palisade_policy::Policy;
 use palisade_policy::PolicyLayer;
 
 fn policy(grants: &str) -> Policy {
@@ -308,7 +314,9 @@ fn writable_again_below_a_protected_path() {
 fn protected_in_a_private_folder() {
     let policy = policy("write = ['work']");
     let mut layout = Layout::resolve(&policy, &Table::with_work(), Check::Contents).unwrap();
-    layout.places.insert("/tmp/kept".into(), Place::Protected);
+    layout
+        .mount_points
+        .insert("/tmp/kept".into(), MountPoint::Protected);
     let arrangement = layout.arrange(&Table::with_work()).unwrap();
     assert_eq!(
         steps_below(&arrangement, "/tmp/kept"),

@@ -8,6 +8,7 @@
 use crate::{
     host::{Host, Kind},
     layout::Layout,
+    view::filled_folders,
 };
 use palisade_policy::{Access, FileGrant, Policy, Profile};
 use palisade_wall::{ChromiumFlags, Surroundings};
@@ -21,9 +22,7 @@ const HOME_INSIDE: &str = "/tmp";
 /// A file of git's settings up to this size is read.
 const SETTINGS_BYTES: u64 = 64 * 1024;
 
-/// Scripts that Debian's `/usr/bin/chromium` runs before it starts the browser.
-const CHROMIUM_FLAGS: &str = "/etc/chromium.d";
-/// The one that is made for the domain.
+/// The script that is made for the domain, one of those that Debian's `/usr/bin/chromium` runs before it starts the browser.
 pub(super) const CHROMIUM_SCRIPT: &str = "/etc/chromium.d/palisade";
 const CHROMIUM_SETS: &str = "\
 # Made by palisade for this domain (--profile chromium). Chromium's own sandbox needs user namespaces, which no
@@ -78,13 +77,6 @@ fn of(profile: Profile, surroundings: &Surroundings) -> Vec<FileGrant> {
         | Profile::Node
         | Profile::Palisade => Vec::new(),
     }
-}
-
-/// Folders of the system view that files of a profile lie in.
-pub(crate) fn filled_folders(policy: &Policy) -> Vec<&'static Path> {
-    let is_chromium = policy.grants.profiles.contains(&Profile::Chromium);
-    let folder = is_chromium.then(|| Path::new(CHROMIUM_FLAGS));
-    folder.into_iter().collect()
 }
 
 /// Tells Chromium to do without its own sandbox, where it can be told; `None` where the policy does not ask for that.

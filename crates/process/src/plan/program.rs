@@ -4,7 +4,7 @@ use super::Plan;
 use crate::{
     host::{Host, Kind, ThisHost},
     layout::Layout,
-    view::normalized,
+    paths::normalized,
 };
 use std::{
     ffi::OsStr,

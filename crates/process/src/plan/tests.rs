@@ -531,7 +531,7 @@ fn an_old_kernel_is_sent_no_empty_ruleset() {
             &home(),
         )
         .unwrap();
-        crate::encode::encode_confinement(&plan, &[], StreamFiles::default(), None).len()
+        crate::launch::encode::encode_confinement(&plan, &[], StreamFiles::default(), None).len()
     };
     let without_ruleset = made_on(2, "");
     assert!(made_on(6, "") > without_ruleset, "scopes");

@@ -3,11 +3,7 @@
 //! The policy has compared names; here is compared what they stand for.
 
 use super::Reach;
-use crate::{
-    host::Mounts,
-    layout::{Shown, join},
-    plan::PlanError,
-};
+use crate::{host::Mounts, layout::Shown, paths::join, plan_error::PlanError};
 use std::path::{Path, PathBuf};
 
 /// What a mount of the guest's shows: its own file or folder, or what the host has mounted below that.

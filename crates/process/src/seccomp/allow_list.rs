@@ -86,11 +86,7 @@ pub struct Groups {
 impl Groups {
     /// The filter's program, as seccomp(2) takes it.
     pub(crate) fn program(&self) -> Result<Vec<u8>, super::CompileError> {
-        let program = super::compile(&allow_list(self))?;
-        Ok(program
-            .into_iter()
-            .flat_map(super::Instruction::to_bytes)
-            .collect())
+        super::program(&allow_list(self))
     }
 }
 

@@ -111,6 +111,12 @@ pub fn compile(filter: &Filter) -> Result<Vec<Instruction>, CompileError> {
     }
 }
 
+/// The same, as seccomp(2) takes it: eight bytes an instruction.
+pub(crate) fn program(filter: &Filter) -> Result<Vec<u8>, CompileError> {
+    let instructions = compile(filter)?.into_iter();
+    Ok(instructions.flat_map(Instruction::to_bytes).collect())
+}
+
 fn validate(filter: &Filter) -> Result<(), CompileError> {
     if filter.rules().next().is_none() {
         return Err(CompileError::Empty);
@@ -208,7 +214,7 @@ fn extend<'a>(runs: &mut Vec<Run<'a>>, first: u32, ending: Ending<'a>) {
 }
 
 /// A place in the program: how many instructions there are from it to the end.
-type Place = usize;
+type Distance = usize;
 
 /// A program under construction, last instruction first.
 #[derive(Default)]
@@ -216,7 +222,7 @@ struct Backward {
     code: Vec<Instruction>,
     /// The returns so far. Runs and checks share them, because the kernel's own compiler spends
     /// three times as long on a return as on a test, at every start.
-    returns: Vec<(Action, Place)>,
+    returns: Vec<(Action, Distance)>,
 }
 
 impl Backward {
@@ -233,7 +239,7 @@ impl Backward {
     }
 
     /// Finds the run that the number in A belongs to, and ends as it says.
-    fn search(&mut self, runs: &[Run<'_>]) -> Place {
+    fn search(&mut self, runs: &[Run<'_>]) -> Distance {
         match runs {
             [run] => self.end(run.ending),
             _ => {
@@ -245,14 +251,14 @@ impl Backward {
         }
     }
 
-    fn end(&mut self, ending: Ending<'_>) -> Place {
+    fn end(&mut self, ending: Ending<'_>) -> Distance {
         match ending {
             Ending::Return(action) => self.ret(action),
             Ending::Check(check) => self.check(check),
         }
     }
 
-    fn check(&mut self, check: &Check) -> Place {
+    fn check(&mut self, check: &Check) -> Distance {
         let mut next_case = self.ret(check.otherwise);
         for case in check.cases.iter().rev() {
             let applies = self.ret(case.action);
@@ -263,7 +269,7 @@ impl Backward {
     }
 
     /// Goes on at `holds` when the argument meets the test, else at `fails`.
-    fn test(&mut self, test: &Test, holds: Place, fails: Place) -> Place {
+    fn test(&mut self, test: &Test, holds: Distance, fails: Distance) -> Distance {
         match &test.expect {
             Expect::Equal(value) => self.matches(test, u64::MAX, *value, holds, fails),
             Expect::OneOf(values) => values.iter().rev().fold(fails, |next, value| {
@@ -275,7 +281,14 @@ impl Backward {
     }
 
     /// Both halves must match where both count.
-    fn matches(&mut self, on: &Test, mask: u64, value: u64, holds: Place, fails: Place) -> Place {
+    fn matches(
+        &mut self,
+        on: &Test,
+        mask: u64,
+        value: u64,
+        holds: Distance,
+        fails: Distance,
+    ) -> Distance {
         let low = offset::low(on.argument);
         let low = self.word_matches(low, mask as u32, value as u32, holds, fails);
         match on.width {
@@ -287,7 +300,14 @@ impl Backward {
         }
     }
 
-    fn word_matches(&mut self, at: u32, mask: u32, value: u32, yes: Place, no: Place) -> Place {
+    fn word_matches(
+        &mut self,
+        at: u32,
+        mask: u32,
+        value: u32,
+        yes: Distance,
+        no: Distance,
+    ) -> Distance {
         self.branch(opcode::IF_EQUAL, value, yes, no);
         if mask != u32::MAX {
             self.put(opcode::AND, mask);
@@ -296,7 +316,7 @@ impl Backward {
     }
 
     /// One bit in either half is enough where both count.
-    fn any_bit(&mut self, on: &Test, mask: u64, holds: Place, fails: Place) -> Place {
+    fn any_bit(&mut self, on: &Test, mask: u64, holds: Distance, fails: Distance) -> Distance {
         self.branch(opcode::IF_ANY_BIT, mask as u32, holds, fails);
         let low = self.put(opcode::LOAD, offset::low(on.argument));
         match on.width {
@@ -309,9 +329,9 @@ impl Backward {
     }
 
     /// A return near enough to be shared, or else a new one.
-    fn ret(&mut self, action: Action) -> Place {
+    fn ret(&mut self, action: Action) -> Distance {
         let here = self.code.len();
-        let shared = |known: &&(Action, Place)| known.0 == action && here - known.1 < NEAR;
+        let shared = |known: &&(Action, Distance)| known.0 == action && here - known.1 < NEAR;
         if let Some((_, place)) = self.returns.iter().find(shared) {
             return *place;
         }
@@ -321,7 +341,7 @@ impl Backward {
     }
 
     /// A test of A that goes on at one of two places behind it.
-    fn branch(&mut self, code: u16, k: u32, holds: Place, fails: Place) -> Place {
+    fn branch(&mut self, code: u16, k: u32, holds: Distance, fails: Distance) -> Distance {
         // The detour for `fails` may come to stand between the branch and `holds`; one
         // instruction is kept free for it.
         let holds = self.within_reach(holds, 1);
@@ -336,7 +356,7 @@ impl Backward {
     }
 
     /// `place`, or a detour to it when it is too far for the eight bits of a branch.
-    fn within_reach(&mut self, place: Place, reserve: usize) -> Place {
+    fn within_reach(&mut self, place: Distance, reserve: usize) -> Distance {
         let distance = self.code.len() - place;
         if distance + reserve <= usize::from(u8::MAX) {
             return place;
@@ -344,7 +364,7 @@ impl Backward {
         self.put(opcode::JUMP, distance as u32)
     }
 
-    fn put(&mut self, code: u16, k: u32) -> Place {
+    fn put(&mut self, code: u16, k: u32) -> Distance {
         self.code.push(Instruction::statement(code, k));
         self.code.len()
     }

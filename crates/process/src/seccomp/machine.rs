@@ -16,7 +16,7 @@ pub(super) struct Call {
 
 /// What a program did with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Outcome {
     pub(super) action: Action,
     /// Whether the kernel's `seccomp_is_const_allow` would have given up on the way: at a load of
     /// anything but the number and the architecture.
@@ -55,7 +55,7 @@ pub(super) fn check(program: &[Instruction]) {
 }
 
 /// Runs a program.
-pub(super) fn run(program: &[Instruction], call: &Call) -> Verdict {
+pub(super) fn run(program: &[Instruction], call: &Call) -> Outcome {
     let mut accumulator = 0;
     let mut argument_read = false;
     let mut at = 0;
@@ -75,7 +75,7 @@ pub(super) fn run(program: &[Instruction], call: &Call) -> Verdict {
             opcode::IF_ANY_BIT => at += branch(accumulator & k != 0),
             opcode::RETURN => {
                 let action = action(k);
-                return Verdict {
+                return Outcome {
                     action,
                     argument_read,
                 };

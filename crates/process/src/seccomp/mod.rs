@@ -40,6 +40,7 @@ mod tests;
 
 pub use allow_list::{Groups, allow_list};
 pub(crate) use apart::{proxy, relay};
+pub(crate) use compile::program;
 pub use compile::{CompileError, compile};
 pub use describe::Description;
 pub use filter::{Action, Argument, Case, Check, Expect, Filter, Rule, Test, Width, int, long};

@@ -3,7 +3,6 @@
 //! The crates `landlock` and `seccompiler` would bring rights and compilers that this crate has already.
 
 use super::last_errno;
-use crate::seccomp::Instruction;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -93,15 +92,18 @@ pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Puts the calling thread under a system-call filter. It must have `no_new_privs`.
-pub(crate) fn load_filter(program: &[Instruction]) -> Result<(), Errno> {
-    const _: () = assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>());
-    const _: () = assert!(align_of::<Instruction>() >= align_of::<libc::sock_filter>());
+/// Puts the calling thread under a system-call filter, whose program is instructions of eight bytes
+/// (`struct sock_filter`). It must have `no_new_privs`.
+pub(crate) fn load_filter(program: &[u8]) -> Result<(), Errno> {
+    let (instructions, rest) = program.as_chunks::<{ size_of::<libc::sock_filter>() }>();
+    if !rest.is_empty() {
+        return Err(Errno::INVAL);
+    }
     let program = libc::sock_fprog {
-        len: program.len().try_into().map_err(|_| Errno::INVAL)?,
-        filter: program.as_ptr().cast_mut().cast(),
+        len: instructions.len().try_into().map_err(|_| Errno::INVAL)?,
+        filter: instructions.as_ptr().cast_mut().cast(),
     };
-    // SAFETY: the kernel copies `len` instructions; `Instruction` has their layout.
+    // SAFETY: the kernel copies `len` instructions of eight bytes, which are all there, from wherever they lie.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,

@@ -214,15 +214,15 @@ fn limits() -> Vec<LimitFact> {
         ),
     ]
     .map(|(limit, controller, need)| {
-        let ground = survey
-            .grounds
+        let hierarchy = survey
+            .hierarchies
             .iter()
-            .find(|ground| ground.controllers.contains(&controller));
+            .find(|hierarchy| hierarchy.controllers.contains(&controller));
         let refusal = cgroup::plan(&need, &survey).err();
         let obstacle = refusal.and_then(|refusal| refusal.unmet.into_iter().next());
         LimitFact {
             limit,
-            version: ground.map(|ground| ground.version),
+            version: hierarchy.map(|hierarchy| hierarchy.version),
             obstacle: obstacle.map(|unmet| unmet.obstacle),
         }
     })

@@ -5,7 +5,7 @@
 //! read-only mount. An output keeps its descriptor, because writers share its offset; Landlock keeps it
 //! from being read or executed.
 
-use crate::{Tier, host::Identity, launch::mounts::open_if_same, plan::Attributes, sys};
+use crate::{Tier, host::Identity, reopen::open_if_same, steps::Attributes, sys};
 use rustix::{
     fs::{Mode, OFlags, SeekFrom, Stat},
     mount::OpenTreeFlags,
@@ -133,33 +133,4 @@ fn read_only_view(fd: BorrowedFd<'_>, offset: u64) -> Option<OwnedFd> {
     let view = rustix::fs::open(link_to(mount.as_fd()), flags, Mode::empty()).ok()?;
     rustix::fs::seek(&view, SeekFrom::Start(offset)).ok()?;
     Some(view)
-}
-
-/// An input file of which the guest reads a view of its own.
-#[derive(Debug)]
-pub(crate) struct Followed {
-    original: OwnedFd,
-    view: OwnedFd,
-    began: u64,
-}
-
-impl Followed {
-    pub(super) fn new(original: OwnedFd, view: OwnedFd, began: u64) -> Self {
-        Self {
-            original,
-            view,
-            began,
-        }
-    }
-
-    /// Once the guest has ended: who reads the file next goes on where the guest stopped.
-    pub(crate) fn catch_up(&self) {
-        match rustix::fs::tell(&self.view) {
-            Ok(read) if read != self.began => {
-                // It was sought in before.
-                let _ = rustix::fs::seek(&self.original, SeekFrom::Start(read));
-            }
-            _ => {}
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Every kind of descriptor that can be a standard stream, and what is done about it.
 
 use super::{file::File, pipe::Pipe};
-use crate::launch::LaunchError;
+use crate::launch_error::LaunchError;
 use rustix::{
     fs::{FileType, OFlags, Stat},
     io::Errno,

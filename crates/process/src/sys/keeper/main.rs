@@ -25,22 +25,15 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the process wall speaks the x86-64 Linux system call ABI only");
 
-mod confine;
-mod domain;
-mod guard;
-mod guest;
+mod clean;
+mod init;
 mod kernel;
-mod launch;
 mod maker;
-mod observe;
+mod message;
 mod park;
-mod perform;
-mod places;
+mod privileges;
 mod quotas;
-mod reap;
-mod root;
-mod streams;
-mod terminal;
+mod text;
 #[allow(
     dead_code,
     unreachable_pub,

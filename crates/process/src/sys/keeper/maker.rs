@@ -9,8 +9,9 @@
 //! path, an address or the guest's memory; as root no path leads out of `/proc` but through a process there. It
 //! ends with its supervisor's end of the socket.
 
-use crate::park::Text;
-use crate::{During, Failure, confine, domain, failed, kernel, record_from, send_record, wire};
+use crate::{
+    During, Failure, failed, kernel, privileges, record_from, send_record, text::Text, wire,
+};
 use kernel::{CStr, Errno, Fd, c};
 use wire::{Record, Step, of_thread};
 
@@ -58,7 +59,7 @@ fn run(socket: Fd, tasks: &[Fd]) -> ! {
 }
 
 fn settle(socket: Fd, tasks: &[Fd]) -> Result<(), Failure> {
-    kernel::prctl(domain::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)
+    kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)
         .during(Step::Clone, 4)?;
     for tasks in tasks {
         kernel::write(*tasks, b"0").during(Step::JoinCgroup, 0)?;
@@ -92,7 +93,7 @@ fn confine() -> Result<(), Failure> {
     let begin = record_from(&buffer[..length]).filter(|record| record.kind == wire::MAKER_BEGIN);
     let filter = begin.and_then(|_| buffer.get(wire::RECORD_BYTES..length));
     let filter = filter.ok_or(Errno::INVAL).during(Step::Seccomp, 1)?;
-    confine::give_up(None, filter).during(Step::Seccomp, 1)
+    privileges::give_up(None, filter).during(Step::Seccomp, 1)
 }
 
 /// Makes what one request asks for; leaves with the supervisor.

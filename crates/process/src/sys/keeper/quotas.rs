@@ -5,10 +5,11 @@
 //! bound of its own until somebody writes one into its `/proc/sys/user`. The limits there that are
 //! not named here are of things that the system-call filter refuses.
 
-use crate::park::Text;
-use crate::reap::number;
-use crate::wire::Step;
-use crate::{During, Failure, kernel};
+use crate::{
+    During, Failure, kernel,
+    text::{Text, number},
+    wire::Step,
+};
 use kernel::{CStr, c};
 
 /// inotify(7): a user has 128 instances by default, and programs of the host's need some.

@@ -1,17 +1,17 @@
 //! What a domain holds on the host while it lives: placeholders and control groups.
 
-use super::{
-    LaunchError,
-    placeholder::Placeholders,
-    temporary::{self, Temporary},
-};
+mod placeholder;
+mod temporary;
+
 use crate::{
     cgroup::{self, Controller, CpuCounter, Leaf, LeafName, Owner, Usage},
     confine::{Kept, Target, Use},
     keeper::Keeper,
+    launch_error::LaunchError,
     plan::Plan,
     seccomp, wire,
 };
+use placeholder::Placeholders;
 use std::{
     ffi::{OsStr, OsString},
     os::{
@@ -24,6 +24,7 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
 };
+use temporary::Temporary;
 
 /// Everything that must be gone when the domain is. Dropping it removes it.
 #[derive(Debug, Default)]
@@ -38,17 +39,8 @@ pub(crate) struct Held {
 }
 
 /// Whether the plan needs anything on the host.
-pub(super) fn is_needed(plan: &Plan) -> bool {
+pub(crate) fn is_needed(plan: &Plan) -> bool {
     !plan.placeholders.is_empty() || !plan.cgroup.placements.is_empty() || plan.temporary.is_some()
-}
-
-/// Where control groups are delegated (version 2), palisade must be the only process of its group
-/// when it makes the first leaf: the keeper can only be told afterwards.
-pub(super) fn must_come_before_keeper(plan: &Plan) -> bool {
-    plan.cgroup
-        .placements
-        .iter()
-        .any(|placement| placement.move_self.is_some())
 }
 
 impl Held {
@@ -57,7 +49,7 @@ impl Held {
     }
 
     /// Makes what the plan needs on the host, after the keeper has been told where it will be.
-    pub(super) fn hold(plan: &Plan, keeper: Option<&Arc<Keeper>>) -> Result<Self, LaunchError> {
+    pub(crate) fn hold(plan: &Plan, keeper: Option<&Arc<Keeper>>) -> Result<Self, LaunchError> {
         let name = Owner::this_process()
             .map_err(LaunchError::NameLeaf)?
             .next_name();
@@ -76,7 +68,7 @@ impl Held {
     }
 
     /// Tells the keeper now, if what is held had to come before it.
-    pub(super) fn tell(&mut self, plan: &Plan, keeper: &Arc<Keeper>) -> Result<(), LaunchError> {
+    pub(crate) fn tell(&mut self, plan: &Plan, keeper: &Arc<Keeper>) -> Result<(), LaunchError> {
         match (&self.reminder, self.name) {
             (None, Some(name)) => self.remind(plan, &name, keeper),
             _ => Ok(()),
@@ -112,7 +104,7 @@ impl Held {
     }
 
     /// The group of version 2 for init to be born in.
-    pub(super) fn cgroup_to_be_born_in(&self) -> Result<Option<OwnedFd>, LaunchError> {
+    pub(crate) fn cgroup_to_be_born_in(&self) -> Result<Option<OwnedFd>, LaunchError> {
         Ok(self
             .leaf
             .as_ref()
@@ -122,7 +114,7 @@ impl Held {
     }
 
     /// The groups of version 1 for init to move itself into.
-    pub(super) fn cgroups_to_join(&self) -> Result<Vec<OwnedFd>, LaunchError> {
+    pub(crate) fn cgroups_to_join(&self) -> Result<Vec<OwnedFd>, LaunchError> {
         Ok(self
             .leaf
             .as_ref()
@@ -133,7 +125,7 @@ impl Held {
 
     /// The groups for a process of ours whose processor time is the domain's, and whose memory is if it
     /// `holds_memory`: of version 2 to be born in, and the `tasks` files of those of version 1.
-    pub(super) fn groups_of_ours(
+    pub(crate) fn groups_of_ours(
         &self,
         holds_memory: bool,
     ) -> Result<(Option<OwnedFd>, Vec<OwnedFd>), LaunchError> {
@@ -146,25 +138,25 @@ impl Held {
     }
 
     /// The guest's temporary folder, where it needs one of the host's.
-    pub(super) fn temporary(&self) -> Option<&Path> {
+    pub(crate) fn temporary(&self) -> Option<&Path> {
         self.temporary.as_ref().map(Temporary::path)
     }
 
     /// Variables that lead to it.
-    pub(super) fn variables(&self) -> Vec<OsString> {
+    pub(crate) fn variables(&self) -> Vec<OsString> {
         let variables = self.temporary().map(temporary::variables);
         variables.into_iter().flatten().collect()
     }
 
     /// Where a group counts the domain's processor time, for init to look.
-    pub(super) fn cpu_counter(&self) -> Result<Option<CpuCounter>, LaunchError> {
+    pub(crate) fn cpu_counter(&self) -> Result<Option<CpuCounter>, LaunchError> {
         let counter = self.leaf.as_ref().map(Leaf::open_cpu_counter).transpose()?;
         Ok(counter.flatten())
     }
 
     /// Removes what supervisors left that were killed together with their keepers, once in a process and only
     /// where groups are made: nobody waits for it, for the guest runs.
-    pub(super) fn sweep(&self, plan: &Plan) {
+    pub(crate) fn sweep(&self, plan: &Plan) {
         static SWEPT: Once = Once::new();
         if self.leaf.is_some() {
             SWEPT.call_once(|| {

@@ -15,9 +15,10 @@
 //! Whose supervisor and keeper are killed at one time leaves placeholders behind. Their mode says what they
 //! are: the next domain that protects the same path holds them, and removes them when it ends.
 
-use super::{LaunchError, mounts::open_same};
 use crate::{
-    plan::Placeholder,
+    launch_error::LaunchError,
+    reopen::open_same,
+    steps::Placeholder,
     wire::{self, PLACEHOLDER_FILE_MODE, PLACEHOLDER_FOLDER_MODE},
 };
 use rustix::{
@@ -39,14 +40,14 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Placeholders of one domain: all of them named in open folders, the first of them made.
 #[derive(Debug, Default)]
 pub(super) struct Placeholders {
-    places: Vec<Place>,
+    entries: Vec<FolderEntry>,
     /// Those that were made, open and locked.
     files: Vec<OwnedFd>,
 }
 
 /// A name in an open folder.
 #[derive(Debug)]
-struct Place {
+struct FolderEntry {
     folder: OwnedFd,
     name: OsString,
     path: PathBuf,
@@ -57,31 +58,31 @@ struct Place {
 impl Placeholders {
     /// Opens the folders, if they are still those of the plan.
     pub(super) fn open(placeholders: &[Placeholder]) -> Result<Self, LaunchError> {
-        let places = placeholders.iter().map(Place::open);
+        let entries = placeholders.iter().map(FolderEntry::open);
         Ok(Self {
-            places: places.collect::<Result<_, _>>()?,
+            entries: entries.collect::<Result<_, _>>()?,
             files: Vec::new(),
         })
     }
 
     /// For whoever shall remove what this process cannot: the kind, the folder, the name.
     pub(super) fn to_clean(&self) -> impl Iterator<Item = (u8, BorrowedFd<'_>, &OsStr)> {
-        let places = self.places.iter().filter(|place| !place.is_to_fill);
-        places.map(|place| {
-            let kind = match place.is_folder {
+        let entries = self.entries.iter().filter(|entry| !entry.is_to_fill);
+        entries.map(|entry| {
+            let kind = match entry.is_folder {
                 true => wire::CLEAN_PLACEHOLDER_FOLDER,
                 false => wire::CLEAN_PLACEHOLDER,
             };
-            (kind, place.folder.as_fd(), place.name.as_os_str())
+            (kind, entry.folder.as_fd(), entry.name.as_os_str())
         })
     }
 
     /// Creates what does not exist and locks all of it.
     pub(super) fn hold(&mut self) -> Result<(), LaunchError> {
-        for place in &self.places {
-            let file = match place.is_to_fill {
-                true => place.make()?,
-                false => place.create_and_lock()?,
+        for entry in &self.entries {
+            let file = match entry.is_to_fill {
+                true => entry.make()?,
+                false => entry.create_and_lock()?,
             };
             self.files.push(file);
         }
@@ -90,14 +91,14 @@ impl Placeholders {
 
     /// Removes what nobody else holds and nobody has filled.
     pub(super) fn remove(&mut self) {
-        let places = self.places.iter().zip(self.files.drain(..));
-        for (place, file) in places.filter(|(place, _)| !place.is_to_fill) {
-            place.remove(&file);
+        let entries = self.entries.iter().zip(self.files.drain(..));
+        for (entry, file) in entries.filter(|(entry, _)| !entry.is_to_fill) {
+            entry.remove(&file);
         }
     }
 }
 
-impl Place {
+impl FolderEntry {
     fn open(placeholder: &Placeholder) -> Result<Self, LaunchError> {
         let path = &placeholder.path;
         let parent = path.parent().unwrap_or(path);

@@ -2,22 +2,21 @@
 //! be. Known by their mounts, which are looked up once, before there is a guest: a path may lead elsewhere by
 //! the time that it is used.
 
-use crate::wire::Step;
-use crate::{During, Failure, kernel, launch};
+use super::launch::Setup;
+use crate::{During, Failure, kernel, message::Reader, wire::Step};
 use kernel::Errno;
-use launch::{Reader, Setup};
 
 /// Far more than a policy has.
 const MOST: usize = 64;
 
 /// Numbers of mounts.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct MeetingPlaces {
     mounts: [u64; MOST],
     count: usize,
 }
 
-impl Default for Places {
+impl Default for MeetingPlaces {
     fn default() -> Self {
         Self {
             mounts: [0; MOST],
@@ -26,7 +25,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl MeetingPlaces {
     /// No mount has number 0, which a kernel before Linux 5.8 leaves there.
     pub(crate) fn has(&self, mount: u64) -> bool {
         mount != 0 && self.mounts[..self.count].contains(&mount)
@@ -57,7 +56,7 @@ pub(crate) fn look_up(reader: &mut Reader, setup: &mut Setup, item: u32) -> Resu
             return Err(Errno::INVAL).during(Step::OpenTarget, item);
         }
         setup
-            .places
+            .meeting_places
             .add(about.mount)
             .during(Step::OpenTarget, item)?;
     }

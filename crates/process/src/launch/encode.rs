@@ -1,10 +1,11 @@
 //! A plan as the launch message that init reads: see [`crate::wire::op`].
 
+use super::Reopened;
 use crate::{
     Tier,
     host::Identity,
-    launch::Reopened,
-    plan::{Landlock, Plan, Step, StreamFiles},
+    plan::{Landlock, Plan, StreamFiles},
+    steps::Step,
     wire::{self, notifies, op},
 };
 use palisade_wall::Terminal;
@@ -60,7 +61,7 @@ impl Writer {
 
 /// Encodes the plan's file system. `attached` tells which mounts come as descriptors: their index
 /// in the message. An input file is opened anew as long as the host's paths are there.
-pub(crate) fn encode_steps(
+pub(super) fn encode_steps(
     plan: &Plan,
     reopened: Option<&Reopened>,
     attached: impl Fn(usize) -> Option<u32>,
@@ -74,7 +75,7 @@ pub(crate) fn encode_steps(
             write_step(&mut writer, step, attached(index), plan.keeps(step));
         }
         if !plan.meeting_places.is_empty() {
-            writer.u32(op::PLACES);
+            writer.u32(op::MEETING_PLACES);
             writer.texts(plan.meeting_places.iter().map(|place| place.as_os_str()));
         }
     }
@@ -92,7 +93,7 @@ fn write_reopened(writer: &mut Writer, reopened: &Reopened) {
 }
 
 /// Encodes the sockets of the domain's own that are its streams, each with the mask of those.
-pub(crate) fn encode_pairs(masks: impl Iterator<Item = u32>) -> Vec<u8> {
+pub(super) fn encode_pairs(masks: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut writer = Writer::default();
     for mask in masks {
         writer.u32(op::PAIR).u32(mask);
@@ -121,13 +122,13 @@ pub(crate) fn encode_confinement(
 }
 
 /// Has the guest's process made before its launch message comes.
-pub(crate) fn encode_guest_ahead() -> [u8; 4] {
+pub(super) fn encode_guest_ahead() -> [u8; 4] {
     op::GUEST_AHEAD.to_ne_bytes()
 }
 
 /// Encodes the guest's control groups, by the position of their descriptors, and its terminal. A counter
 /// comes with the ns in its unit.
-pub(crate) fn encode_surroundings(
+pub(super) fn encode_surroundings(
     tasks: std::ops::Range<u32>,
     counter: Option<(u32, u32)>,
     terminal: Option<&Terminal>,
@@ -201,7 +202,7 @@ fn kernel_termios(settings: &Termios) -> [u8; wire::TERMIOS_BYTES] {
 
 /// Encodes which of the message's descriptors the guest finds open from 3 on: listeners, of which the
 /// environment tells, then others.
-pub(crate) fn encode_passed(from: u32, listeners: usize, others: usize) -> Vec<u8> {
+pub(super) fn encode_passed(from: u32, listeners: usize, others: usize) -> Vec<u8> {
     let mut writer = Writer::default();
     let count = (listeners + others) as u32;
     if count > 0 {
@@ -212,7 +213,7 @@ pub(crate) fn encode_passed(from: u32, listeners: usize, others: usize) -> Vec<u
 }
 
 /// Encodes what to execute, and where. Variables that the launch adds take the place of the plan's.
-pub(crate) fn encode_program(plan: &Plan, added: &[OsString]) -> Vec<u8> {
+pub(super) fn encode_program(plan: &Plan, added: &[OsString]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.u32(op::CWD).path(&plan.cwd);
     writer.u32(op::EXEC);
@@ -237,7 +238,7 @@ fn name_of(variable: &OsStr) -> &[u8] {
 }
 
 /// What goes before a body of this length.
-pub(crate) fn header(body_length: usize, fds: usize) -> [u8; 12] {
+pub(super) fn header(body_length: usize, fds: usize) -> [u8; 12] {
     let mut header = [0; 12];
     let words = [wire::LAUNCH_MAGIC, body_length as u32, fds as u32];
     for (to, word) in header.chunks_exact_mut(4).zip(words) {

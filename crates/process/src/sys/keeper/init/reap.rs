@@ -1,11 +1,17 @@
 //! Init with a running guest: reaps, forwards, keeps time, and accounts for everything at the end.
 
-use crate::domain::Init;
-use crate::guest::Running;
-use crate::launch::CpuCounter;
-use crate::observe::{self, Observer};
-use crate::park::Text;
-use crate::{kernel, perform, record_bytes, record_from, send_record, terminal, wire};
+use super::{
+    Init,
+    guest::Running,
+    launch::CpuCounter,
+    observe::{self, Observer},
+    perform, terminal,
+};
+use crate::{
+    kernel, record_bytes, record_from, send_record,
+    text::{Text, number},
+    wire,
+};
 use kernel::{CStr, Fd, POLLIN, PollFd};
 use wire::{RECORD_WORDS, Record, ended};
 
@@ -271,20 +277,10 @@ fn end_all(mut status: u32, reason: u64) -> (u32, u64) {
 }
 
 /// Signals everything there is to end, at one time, so that nobody flees by forking: as PID 1 that
-/// is its namespace (kill(2)), without one it is what `domain::scope_signals` leaves in reach.
+/// is its namespace (kill(2)), without one it is what `init::scope_signals` leaves in reach.
 fn kill_others() {
     // ESRCH: nobody is left.
     let _ = kernel::kill(-1, kernel::SIGKILL);
-}
-
-pub(crate) fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(u64::from(digit))
-    })
 }
 
 /// The two limits that are kept by looking at a clock.

@@ -13,10 +13,9 @@
 //! an event of inotify(7), a moment after. Init then looks whether every guarded path is still the root of a
 //! mount, and ends the domain if one is not.
 
-use crate::wire::Step;
-use crate::{During, Failure, kernel, launch, park::Text};
+use super::{launch::Setup, root};
+use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, POLLIN, POLLPRI, PollFd, c};
-use launch::{Reader, Setup};
 
 /// `IN_ATTRIB`, for its count of links, `IN_DELETE_SELF` and `IN_MOVE_SELF`.
 const WATCHED: u32 = 0x4 | 0x400 | 0x800;
@@ -57,7 +56,7 @@ fn watch_one(
     events: u32,
     item: u32,
 ) -> Result<kernel::Result<()>, Failure> {
-    let file = crate::root::open_target(setup, path, item)?;
+    let file = root::open_target(setup, path, item)?;
     let mut name = Text::default();
     name.text(b"/proc/self/fd/").number(file as u64).text(b"\0");
     let watched = CStr::new(name.bytes())

@@ -10,8 +10,7 @@
 //! where something is left and up by `..`. Where a process of the guest's is left after all, it may move the folder that is
 //! stood in to where the guest may write: `..` counts only if it is the folder that was come from.
 
-use super::LaunchError;
-use crate::host::Identity;
+use crate::{host::Identity, launch_error::LaunchError};
 use rustix::{
     fs::{AtFlags, Mode, OFlags, RawDir},
     io::Errno,

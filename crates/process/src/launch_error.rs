@@ -3,8 +3,9 @@
 use crate::{
     cgroup::{CreateError, EnterError},
     keeper::KeeperError,
-    plan::{self, Plan},
+    plan::Plan,
     seccomp::CompileError,
+    steps,
     wire::Step,
 };
 use palisade_policy::Transport;
@@ -243,7 +244,7 @@ impl LaunchError {
     }
 
     /// Names the failure of a step that init reports.
-    pub(super) fn of_step(step: Step, item: usize, errno: Errno, plan: &Plan) -> Self {
+    pub(crate) fn of_step(step: Step, item: usize, errno: Errno, plan: &Plan) -> Self {
         let program = || plan.command.first().cloned().unwrap_or_default();
         match step {
             Step::Execute if errno == Errno::NOENT => Self::NotFound { program: program() },
@@ -317,7 +318,7 @@ impl LaunchError {
 
 fn watched(plan: &Plan, item: usize) -> PathBuf {
     match plan.steps.get(item) {
-        Some(plan::Step::Watch { target }) => target.clone(),
+        Some(steps::Step::Watch { target }) => target.clone(),
         _ => PathBuf::new(),
     }
 }
@@ -350,7 +351,7 @@ fn listen_advice(errno: Errno) -> &'static str {
 
 fn of_source(step: Step, item: usize, errno: Errno, plan: &Plan) -> LaunchError {
     let path = match plan.steps.get(item) {
-        Some(plan::Step::Mount { source, .. }) => source.clone(),
+        Some(steps::Step::Mount { source, .. }) => source.clone(),
         _ => PathBuf::new(),
     };
     match step {

@@ -1,15 +1,13 @@
 //! What a guest's process does to itself before it executes the guest's program.
 
-use crate::wire::{Step, notifies};
-use crate::{During, Failure, guest, kernel, launch};
+use super::{guest, launch::Setup};
+use crate::{
+    During, Failure, kernel,
+    message::Reader,
+    privileges,
+    wire::{Step, notifies},
+};
 use kernel::Errno;
-use launch::{Reader, Setup};
-
-pub(crate) const SET_NO_NEW_PRIVS: u32 = 38;
-const SET_SECUREBITS: u32 = 28;
-const CAPBSET_DROP: u32 = 24;
-/// NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, each with its lock (securebits.h).
-const SECUREBITS: u64 = 0b1100_1111 & !0b11_0000;
 
 /// Creates the Landlock ruleset; its rules name paths inside the new root.
 pub(crate) fn prepare_landlock(
@@ -58,7 +56,7 @@ pub(crate) fn confine(setup: &mut Setup) -> Result<(), Failure> {
         join_keyring().during(Step::Keyring, 0)?;
     }
     limit(setup)?;
-    drop_privileges()?;
+    privileges::drop_all()?;
     if let Some(ruleset) = setup.landlock {
         kernel::landlock_restrict_self(ruleset).during(Step::LandlockRestrict, 0)?;
     }
@@ -93,16 +91,6 @@ fn let_continue(program: &[u8]) -> kernel::Result<Option<kernel::Fd>> {
         *instruction = ALLOW;
     }
     kernel::seccomp(copy, 0)
-}
-
-/// What somebody of palisade's does to itself who will need nothing else any more. Capabilities stay: the
-/// keeper has to end processes and remove files of others.
-pub(crate) fn give_up(rules: Option<kernel::Fd>, program: &[u8]) -> kernel::Result<()> {
-    kernel::prctl(SET_NO_NEW_PRIVS, 1)?;
-    if let Some(rules) = rules {
-        kernel::landlock_restrict_self(rules)?;
-    }
-    kernel::seccomp(program, 0).map(drop)
 }
 
 /// A kernel without keyrings has none to leave, and inside another domain the filter around keeps
@@ -148,16 +136,4 @@ fn limit(setup: &Setup) -> Result<(), Failure> {
         kernel::set_affinity(mask).during(Step::Affinity, 0)?;
     }
     Ok(())
-}
-
-pub(crate) fn drop_privileges() -> Result<(), Failure> {
-    kernel::prctl(SET_NO_NEW_PRIVS, 1).during(Step::NoNewPrivileges, 0)?;
-    // Both need CAP_SETPCAP, which a process without a user namespace of its own may lack; with no
-    // capabilities and no_new_privs they are a second line only.
-    let _ = kernel::prctl(SET_SECUREBITS, SECUREBITS);
-    let mut capability = 0;
-    while kernel::prctl(CAPBSET_DROP, capability).is_ok() {
-        capability += 1;
-    }
-    kernel::drop_capabilities().during(Step::DropCapabilities, 0)
 }

@@ -12,10 +12,13 @@
 //! A lookup is let into a trap: a socket that is connected to a name server's port seems connected, so that the C
 //! library sends its question, and that fails at once.
 
-use crate::guest::Running;
-use crate::park::Text;
-use crate::wire::{self, seen};
-use crate::{kernel, launch};
+use super::guest::Running;
+use crate::{
+    kernel,
+    message::read_exactly,
+    text::Text,
+    wire::{self, seen},
+};
 use kernel::{Answer, CStr, Errno, Fd, Notified, POLLIN, PollFd, looked_at};
 
 /// A question with the longest name takes 271 bytes.
@@ -504,7 +507,7 @@ impl Lines {
 /// For a path that the broker passes on: the message behind its record.
 pub(crate) fn receive_path(socket: Fd, length: u64, buffer: &mut [u8]) -> Option<CStr<'_>> {
     let room = buffer.get_mut(..usize::try_from(length).ok()?)?;
-    launch::read_exactly(socket, room).ok()?;
+    read_exactly(socket, room).ok()?;
     CStr::new(room).filter(|path| !path.is_empty())
 }
 

@@ -5,10 +5,9 @@
 //! domain starts (CVE-2021-30465) fails instead of mounting something else. A target is resolved
 //! inside the new root, also without links.
 
-use crate::wire::Step;
-use crate::{During, Failure, kernel, launch, park::Text};
+use super::launch::Setup;
+use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
 use kernel::{CStr, Errno, Fd, MountAttr, c};
-use launch::{Reader, Setup};
 
 pub(crate) const RESOLVE_HOST: u64 = kernel::RESOLVE_NO_SYMLINKS | kernel::RESOLVE_NO_MAGICLINKS;
 const RESOLVE_ROOT: u64 = RESOLVE_HOST | kernel::RESOLVE_IN_ROOT;

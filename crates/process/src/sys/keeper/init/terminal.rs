@@ -3,10 +3,13 @@
 //! The guest never holds the terminal that palisade was started from: keystrokes pushed with
 //! TIOCSTI (CVE-2017-5226) or pasted with TIOCLINUX end up in its own input.
 
-use crate::wire::Step;
-use crate::{During, Failure, kernel, launch, wire};
+use super::launch::Setup;
+use crate::{
+    During, Failure, kernel,
+    message::Reader,
+    wire::{self, Step},
+};
 use kernel::{Errno, Fd, c};
-use launch::{Reader, Setup};
 
 const TIOCSPTLCK: u32 = 0x4004_5431;
 const TIOCGPTPEER: u32 = 0x5441;

@@ -3,9 +3,12 @@
 //! The socket is the guest's, shared; user, namespaces and Landlock rules are too. A child, because
 //! such a call can wait as long as it likes.
 
-use crate::guest::Running;
-use crate::wire::{self, perform};
-use crate::{confine, kernel, park::Text, send_record};
+use super::guest::Running;
+use crate::{
+    kernel, privileges, send_record,
+    text::Text,
+    wire::{self, perform},
+};
 use kernel::{CStr, Errno, Fd, Result, c};
 use wire::{RECORD_WORDS, Record};
 
@@ -85,7 +88,7 @@ fn carry_out(running: &Running, words: &[u64; RECORD_WORDS], fds: &[Fd]) -> Resu
     let (folder, data) = (take(perform::ATTACHED_FOLDER), take(perform::ATTACHED_DATA));
     let mut bytes = [0; perform::MOST_ADDRESS];
     let address = address(words, &mut bytes)?;
-    confine::drop_privileges().map_err(|failure| failure.errno)?;
+    privileges::drop_all().map_err(|failure| failure.errno)?;
     if let Some(ruleset) = running.landlock.filter(|_| names_path(address)) {
         kernel::landlock_restrict_self(ruleset)?;
     }

@@ -1,11 +1,17 @@
 //! The guest's process, from its creation to its program.
 
-use crate::wire::{self, Step};
-use crate::{During, Failure, confine, domain, guard, kernel, launch, park, places, terminal};
-use domain::Init;
+use super::{
+    Init, confine, guard,
+    launch::{self, Program, Setup},
+    meeting_places::MeetingPlaces,
+    tell_ready, terminal,
+};
+use crate::{
+    During, Failure, kernel, privileges,
+    text::Text,
+    wire::{self, Step},
+};
 use kernel::{CStr, Errno, Fd, c};
-use launch::{Program, Setup};
-use park::Text;
 
 /// Stack of the guest's process until its program has one of its own.
 const STACK_BYTES: usize = 32 * 1024;
@@ -30,7 +36,7 @@ pub(crate) struct Running {
     pub(crate) landlock: Option<Fd>,
     pub(crate) guard: Option<guard::Guard>,
     /// Sockets of the host's that it may connect to.
-    pub(crate) meeting_places: places::Places,
+    pub(crate) meeting_places: MeetingPlaces,
     /// Where its calls arrive that init looks at.
     pub(crate) listener: Option<Fd>,
 }
@@ -66,7 +72,7 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
 
 extern "C" fn become_guest(birth: &mut Birth) -> ! {
     if birth.init.bare {
-        let _ = kernel::prctl(domain::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64);
+        let _ = kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64);
     }
     birth.failure = prepare_and_execute(birth.init, birth.setup).err();
     crate::exit(127)
@@ -119,7 +125,7 @@ fn await_launch(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
     for stream in 0..STANDARD_STREAMS {
         kernel::close(stream as Fd);
     }
-    domain::tell_ready(socket);
+    tell_ready(socket);
     launch::obey(socket, setup)?;
     // They are this process's: init, which shares the list, has others of these numbers.
     let streams = setup.take_fds();

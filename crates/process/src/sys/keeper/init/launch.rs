@@ -1,7 +1,14 @@
 //! The launch message: its arrival and the walk through its instructions.
 
+use super::{
+    confine, guard, guest,
+    meeting_places::{self, MeetingPlaces},
+    root, streams, terminal,
+};
 use crate::{
-    During, Failure, confine, guard, guest, kernel, places, root, streams, terminal, wire,
+    During, Failure, kernel,
+    message::{Reader, read_exactly},
+    wire,
 };
 use kernel::{CStr, Errno, Fd};
 use wire::{Step, op};
@@ -33,7 +40,7 @@ pub(crate) struct Setup {
     /// Where inotify(7) tells that what a mount stands on has been moved.
     pub(crate) moves: Option<Fd>,
     pub(crate) guard: Option<guard::Guard>,
-    pub(crate) places: places::Places,
+    pub(crate) meeting_places: MeetingPlaces,
     /// Where the supervisor learns of them, once the filter is loaded.
     pub(crate) listener: Option<Fd>,
     pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
@@ -95,7 +102,7 @@ impl Default for Setup {
             kept_file: None,
             moves: None,
             guard: None,
-            places: places::Places::default(),
+            meeting_places: MeetingPlaces::default(),
             listener: None,
             rlimits: [(0, 0, 0); MAX_RLIMITS],
             rlimit_count: 0,
@@ -145,50 +152,6 @@ impl Setup {
     }
 }
 
-/// A cursor over a message. Reading past the end is a failure, never a panic.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader {
-    rest: &'static [u8],
-}
-
-impl Reader {
-    pub(crate) fn new(rest: &'static [u8]) -> Self {
-        Self { rest }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    pub(crate) fn u32(&mut self) -> kernel::Result<u32> {
-        let (bytes, rest) = self.rest.split_first_chunk::<4>().ok_or(Errno::INVAL)?;
-        self.rest = rest;
-        Ok(u32::from_ne_bytes(*bytes))
-    }
-
-    pub(crate) fn u64(&mut self) -> kernel::Result<u64> {
-        let low = self.u32()?;
-        Ok(u64::from(self.u32()?) << 32 | u64::from(low))
-    }
-
-    /// Bytes behind their length; a NUL follows them in the message and is not part of them.
-    pub(crate) fn bytes(&mut self) -> kernel::Result<&'static [u8]> {
-        let with_nul = self.bytes_with_nul()?;
-        Ok(&with_nul[..with_nul.len() - 1])
-    }
-
-    pub(crate) fn text(&mut self) -> kernel::Result<CStr<'static>> {
-        CStr::new(self.bytes_with_nul()?).ok_or(Errno::INVAL)
-    }
-
-    fn bytes_with_nul(&mut self) -> kernel::Result<&'static [u8]> {
-        let length = (self.u32()? as usize).checked_add(1).ok_or(Errno::INVAL)?;
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Errno::INVAL)?;
-        self.rest = rest;
-        Ok(bytes)
-    }
-}
-
 /// Waits for the one launch message of this domain, keeps the descriptors that come with it and
 /// carries it out.
 pub(crate) fn obey(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
@@ -227,17 +190,6 @@ fn header_word(header: &[u8; 12], at: usize) -> u32 {
     u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
-pub(crate) fn read_exactly(socket: Fd, mut buffer: &mut [u8]) -> kernel::Result<()> {
-    while !buffer.is_empty() {
-        let length = kernel::read(socket, buffer)?;
-        if length == 0 {
-            return Err(Errno::INVAL);
-        }
-        buffer = &mut buffer[length..];
-    }
-    Ok(())
-}
-
 /// Carries out every instruction, in the order of the message.
 pub(crate) fn perform(mut reader: Reader, setup: &mut Setup) -> Result<(), Failure> {
     // Modes in the message are meant as written.
@@ -273,7 +225,7 @@ fn perform_one(
         op::DEVPTS => root::mount_devpts(reader, setup, item),
         op::SHOW => root::show(reader, setup, item),
         op::PIVOT => root::pivot(reader, setup, item),
-        op::PLACES => places::look_up(reader, setup, item),
+        op::MEETING_PLACES => meeting_places::look_up(reader, setup, item),
         op::WATCH => guard::watch(reader, setup, item),
         op::GUARD => guard::begin(reader, setup, item),
         op::HOST_NAME => {
@@ -362,7 +314,7 @@ fn program(reader: &mut Reader) -> kernel::Result<Program> {
 fn pointers(reader: &mut Reader, spare: usize) -> kernel::Result<&'static mut [*const u8]> {
     let count = reader.u32()? as usize;
     // Each string takes at least five bytes of the message, so this bounds the allocation.
-    if count > reader.rest.len() {
+    if count > reader.remaining() {
         return Err(Errno::INVAL);
     }
     let length = spare + count + 1;

@@ -1,16 +1,25 @@
-//! Init's life: wait for the launch message, build the domain, start the guest, stay with it.
+//! Init, the first process of a domain: waits for the launch message, builds the domain, starts the guest, stays
+//! with it.
 
-use crate::quotas::Quotas;
+mod confine;
+mod guard;
+mod guest;
+mod launch;
+mod meeting_places;
+mod observe;
+mod perform;
+mod reap;
+mod root;
+mod streams;
+mod terminal;
+
 use crate::{
-    During, Failure, SUPERVISOR, confine, failed, guest, kernel, launch, reap, record_bytes,
-    send_record, wire,
+    During, Failure, SUPERVISOR, failed, kernel, message::Reader, privileges, quotas::Quotas,
+    record_bytes, send_record, wire,
 };
 use kernel::{Errno, Fd};
-use launch::Reader;
 use wire::{Record, Step};
 
-/// `PR_SET_PDEATHSIG` of prctl(2).
-pub(crate) const SET_PARENT_DEATH_SIGNAL: u32 = 1;
 /// `PR_SET_DUMPABLE`.
 const SET_DUMPABLE: u32 = 4;
 /// `PR_SET_CHILD_SUBREAPER`.
@@ -77,7 +86,7 @@ fn settle(init: &Init, socket: Fd, gate: [Fd; 2], (uid, gid): (u32, u32)) -> ker
     // After the change of ids, which resets both (commit_creds in kernel/cred.c). Without a pid
     // namespace nothing ends with init: it lives to see its supervisor die and ends the rest then.
     if !init.bare {
-        kernel::prctl(SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)?;
+        kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)?;
     }
     kernel::prctl(SET_DUMPABLE, 0)?;
     kernel::set_session()
@@ -88,7 +97,7 @@ fn settle(init: &Init, socket: Fd, gate: [Fd; 2], (uid, gid): (u32, u32)) -> ker
 /// init without: as root's it would end the machine.
 fn scope_signals() -> kernel::Result<()> {
     const SCOPE_SIGNAL: u64 = 1 << 1;
-    kernel::prctl(confine::SET_NO_NEW_PRIVS, 1)?;
+    kernel::prctl(privileges::SET_NO_NEW_PRIVS, 1)?;
     let ruleset = kernel::landlock_create_ruleset(&[0, 0, SCOPE_SIGNAL])?;
     let outcome = kernel::landlock_restrict_self(ruleset);
     kernel::close(ruleset);
@@ -154,7 +163,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         own_device: setup.own_device,
         landlock: setup.landlock,
         guard: setup.guard,
-        meeting_places: setup.places,
+        meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),
     })
 }

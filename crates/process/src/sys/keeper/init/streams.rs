@@ -1,9 +1,8 @@
 //! Standard streams of which the guest must not get what the supervisor holds.
 
-use crate::wire::Step;
-use crate::{During, Failure, guest, kernel, launch, root};
+use super::{guest, launch::Setup, root};
+use crate::{During, Failure, kernel, message::Reader, wire::Step};
 use kernel::{Errno, MountAttr};
-use launch::{Reader, Setup};
 
 /// Opens the file of a stream anew, through a mount of its own that nothing can be changed or executed
 /// on: as its owner the guest could otherwise set mode, times, attributes and flags by the descriptor

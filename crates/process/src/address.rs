@@ -4,11 +4,11 @@ use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// `sizeof(struct sockaddr_storage)`: the kernel reads no more of any address.
-pub(super) const MOST_BYTES: usize = 128;
+pub(crate) const MOST_BYTES: usize = 128;
 
 /// An address, copied out of the guest once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Address {
+pub(crate) enum Address {
     /// `AF_INET`, `AF_INET6`.
     Internet(SocketAddr),
     /// `AF_UNSPEC`: for connect(2), none any more.
@@ -23,7 +23,7 @@ impl Address {
     /// # Errors
     ///
     /// `EINVAL` when they are too few for their family.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Errno> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Errno> {
         let family = u16::from_ne_bytes(*bytes.first_chunk().ok_or(Errno::INVAL)?);
         match i32::from(family) {
             libc::AF_INET => Ok(Self::Internet(parse_v4(bytes)?.into())),
@@ -57,7 +57,7 @@ fn parse_v6(bytes: &[u8]) -> Result<SocketAddrV6, Errno> {
 
 /// The same place in the family that the guest's socket speaks: an address of version 4 goes to a
 /// socket of version 6 in its mapped form.
-pub(super) fn in_family_of(asked: SocketAddr, decided: SocketAddr) -> SocketAddr {
+pub(crate) fn in_family_of(asked: SocketAddr, decided: SocketAddr) -> SocketAddr {
     match (asked, decided.ip()) {
         (SocketAddr::V6(_), IpAddr::V4(address)) => {
             SocketAddr::new(address.to_ipv6_mapped().into(), decided.port())

@@ -1,0 +1,181 @@
+//! What a process is and may: identity, groups, signals, limits, children.
+
+use super::{CStr, Fd, Result, call6, number};
+
+pub(crate) const SIGKILL: i32 = 9;
+pub(crate) const SIGPIPE: i32 = 13;
+pub(crate) const SIGCHLD: i32 = 17;
+pub(crate) const SIGCONT: i32 = 18;
+
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Rusage {
+    pub(crate) user: [i64; 2],
+    pub(crate) system: [i64; 2],
+    pub(crate) max_rss_kib: i64,
+    unmaintained: [i64; 3],
+    pub(crate) minor_faults: i64,
+    pub(crate) major_faults: i64,
+    swaps: i64,
+    pub(crate) blocks_in: i64,
+    pub(crate) blocks_out: i64,
+    messages: [i64; 3],
+    pub(crate) voluntary_switches: i64,
+    pub(crate) involuntary_switches: i64,
+}
+
+pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
+    const SIG_SETMASK: usize = 2;
+    // SAFETY: the kernel reads the eight bytes of the mask during the call.
+    unsafe { call!(number::RT_SIGPROCMASK, SIG_SETMASK, &raw const mask, 0, 8).map(drop) }
+}
+
+/// Gives a signal its default action. SIGKILL and SIGSTOP have no other, and say so.
+pub(crate) fn set_default_action(signal: i32) {
+    // `struct sigaction` of the kernel: handler, flags, restorer, mask; SIG_DFL is zero.
+    let default = [0u64; 4];
+    // SAFETY: the kernel reads 32 bytes; no old action is asked for; the mask has eight bytes.
+    let _ = unsafe { call!(number::RT_SIGACTION, signal, default.as_ptr(), 0, 8) };
+}
+
+/// A descriptor that becomes readable when a signal of `mask` is pending.
+pub(crate) fn signalfd(mask: u64) -> Result<Fd> {
+    const SFD_CLOEXEC_NONBLOCK: usize = 0o2_004_000;
+    // SAFETY: the kernel reads the eight bytes of the mask during the call.
+    unsafe {
+        call!(
+            number::SIGNALFD4,
+            -1isize,
+            &raw const mask,
+            8,
+            SFD_CLOEXEC_NONBLOCK
+        )
+        .map(|fd| fd as Fd)
+    }
+}
+
+pub(crate) fn set_session() -> Result<()> {
+    // SAFETY: no pointer.
+    unsafe { call!(number::SETSID).map(drop) }
+}
+
+/// Makes the calling process the leader of a group of its own.
+pub(crate) fn set_own_group() -> Result<()> {
+    // SAFETY: no pointer.
+    unsafe { call!(number::SETPGID, 0, 0).map(drop) }
+}
+
+pub(crate) fn prctl(option: u32, argument: u64) -> Result<()> {
+    // SAFETY: the options used here (`PR_SET_*` of `main.rs`) take numbers, not pointers.
+    unsafe { call!(number::PRCTL, option, argument, 0, 0, 0).map(drop) }
+}
+
+pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<()> {
+    // SAFETY: setgroups with a count of zero reads no memory; the others take no pointer.
+    unsafe {
+        // Denied once `setgroups` is "deny", as it is for an unprivileged user: there is nothing to drop then.
+        let _ = call!(number::SETGROUPS, 0, 0);
+        call!(number::SETRESGID, gid, gid, gid)?;
+        call!(number::SETRESUID, uid, uid, uid).map(drop)
+    }
+}
+
+pub(crate) fn drop_capabilities() -> Result<()> {
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none = [0u32; 6];
+    // SAFETY: version 3 of capset reads a header of 8 bytes and two sets of 12 bytes.
+    unsafe { call!(number::CAPSET, header.as_ptr(), none.as_ptr()).map(drop) }
+}
+
+pub(crate) fn process_id() -> i32 {
+    // SAFETY: no pointer; getpid can't fail.
+    unsafe { call!(number::GETPID) }.unwrap_or(0) as i32
+}
+
+pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
+    // SAFETY: no pointer.
+    unsafe { call!(number::KILL, pid, signal).map(drop) }
+}
+
+pub(crate) fn pidfd_kill(pidfd: Fd) {
+    // SAFETY: a null siginfo is allowed and means the default.
+    let _ = unsafe { call!(number::PIDFD_SEND_SIGNAL, pidfd, SIGKILL, 0, 0) };
+}
+
+/// Reaps one child if one has changed; `None` if none has.
+pub(crate) fn wait_any(options: u32) -> Result<Option<(i32, u32)>> {
+    let mut status = 0u32;
+    // SAFETY: the kernel writes four bytes of status; no rusage is asked for.
+    let pid = unsafe { call!(number::WAIT4, -1isize, &raw mut status, options, 0)? };
+    Ok((pid != 0).then_some((pid as i32, status)))
+}
+
+/// Usage of all children that were reaped.
+pub(crate) fn children_usage() -> Rusage {
+    const RUSAGE_CHILDREN: isize = -1;
+    usage(RUSAGE_CHILDREN)
+}
+
+/// Usage of this process.
+pub(crate) fn own_usage() -> Rusage {
+    const RUSAGE_SELF: isize = 0;
+    usage(RUSAGE_SELF)
+}
+
+fn usage(whose: isize) -> Rusage {
+    let mut usage = Rusage::default();
+    // SAFETY: the kernel writes one `struct rusage`, whose layout `Rusage` has.
+    let _ = unsafe { call!(number::GETRUSAGE, whose, &raw mut usage) };
+    usage
+}
+
+pub(crate) fn change_directory(path: CStr) -> Result<()> {
+    // SAFETY: the path is NUL-terminated and borrowed for the call.
+    unsafe { call!(number::CHDIR, path.pointer()).map(drop) }
+}
+
+pub(crate) fn change_directory_fd(fd: Fd) -> Result<()> {
+    // SAFETY: no pointer.
+    unsafe { call!(number::FCHDIR, fd).map(drop) }
+}
+
+pub(crate) fn clear_umask() {
+    // SAFETY: no pointer; umask can't fail.
+    let _ = unsafe { call!(number::UMASK, 0) };
+}
+
+pub(crate) fn set_umask(mask: u32) {
+    // SAFETY: no pointer; umask can't fail.
+    let _ = unsafe { call!(number::UMASK, mask) };
+}
+
+pub(crate) fn set_host_name(name: &[u8]) -> Result<()> {
+    // SAFETY: the kernel reads `len` bytes of a borrowed slice.
+    unsafe { call!(number::SETHOSTNAME, name.as_ptr(), name.len()).map(drop) }
+}
+
+pub(crate) fn set_affinity(mask: &[u8]) -> Result<()> {
+    // SAFETY: the kernel reads `len` bytes of a borrowed slice.
+    unsafe { call!(number::SCHED_SETAFFINITY, 0, mask.len(), mask.as_ptr()).map(drop) }
+}
+
+pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+    let limit = [soft, hard];
+    // SAFETY: the kernel reads one `struct rlimit64` of 16 bytes; no old value is asked for.
+    unsafe { call!(number::PRLIMIT64, 0, resource, limit.as_ptr(), 0).map(drop) }
+}
+
+/// The most that this process may set its limit to: setrlimit(2).
+pub(crate) fn hard_limit(resource: u32) -> Result<u64> {
+    let mut limit = [0u64; 2];
+    // SAFETY: the kernel writes one `struct rlimit64` of 16 bytes; no new value is given.
+    unsafe { call!(number::PRLIMIT64, 0, resource, 0, limit.as_mut_ptr()) }?;
+    Ok(limit[1])
+}
+
+/// An anonymous session keyring instead of the one the starter has.
+pub(crate) fn join_new_keyring() -> Result<()> {
+    const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
+    // SAFETY: a null name is allowed and means an anonymous keyring.
+    unsafe { call!(number::KEYCTL, KEYCTL_JOIN_SESSION_KEYRING, 0).map(drop) }
+}
