@@ -9,6 +9,7 @@ fn main() {
     let source = Path::new("src/sys/keeper/main.rs");
     println!("cargo::rerun-if-changed=src/sys/keeper");
     println!("cargo::rerun-if-changed=src/wire.rs");
+    println!("cargo::rerun-if-changed=src/wire");
     let target = variable("TARGET");
     let output = Path::new(&variable("OUT_DIR")).join("keeper");
     let status = Command::new(variable("RUSTC"))

@@ -26,6 +26,24 @@
 //! A static program of a few tens of KiB, embedded in this crate (`sys/keeper`). It makes domains
 //! ahead of need, is the parent of each domain's first process, and cleans up when the process that
 //! uses this crate dies.
+//!
+//! # Modules
+//!
+//! Each needs only what stands below its line.
+//!
+//! | module | what |
+//! |---|---|
+//! | `wall` | the [`palisade_wall::Wall`] |
+//! | `launch` | carries a plan out: from a parked domain to a running guest |
+//! | `domain` | a running guest and its report |
+//! | `held` | what a domain has on the host while it lives |
+//! | `broker`, `denials`, `launch_error`, `reopen` | the guest's calls on the network; what it tried in vain; why it did not start |
+//! | [`plan`] | from a policy to a plan: data, which nobody needs to carry out |
+//! | `reach`, `relay` | by which paths a guest reaches what; streams that it must not hold |
+//! | `layout`, `confine` | what lies where in a domain; what palisade's own parts keep of their rights |
+//! | `keeper`, `inside`, [`seccomp`], `machine`, `plan_error` | the keeper's other end; a domain's own network; filters; what this machine offers |
+//! | `view`, `steps`, [`cgroup`], `seen`, `record`, `sys` | the system view; steps as data; control groups; `unsafe` |
+//! | `host`, `address`, `clock`, `followed`, `parts`, `paths`, `wire` | what needs nothing of this crate |
 
 mod address;
 mod broker;

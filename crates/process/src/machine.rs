@@ -40,6 +40,8 @@ pub struct Machine {
     /// This process is under somebody's system-call filter with which it can answer no calls itself; looked
     /// at only when that matters.
     pub filtered: OnceLock<bool>,
+    /// This kernel has system-call filters; looked at only when a policy could do without.
+    pub seccomp: OnceLock<bool>,
 }
 
 /// Limits of a process whose counts all processes of its user share: getrlimit(2). `None` is no limit.
@@ -88,6 +90,7 @@ impl Machine {
                 .map_or(1, |set| set.count() as usize),
             cgroups: OnceLock::new(),
             filtered: OnceLock::new(),
+            seccomp: OnceLock::new(),
         }
     }
 
@@ -98,6 +101,12 @@ impl Machine {
             let mode = secure_computing_mode();
             mode.is_ok_and(|mode| mode == SecureComputingMode::Filter) && !sys::may_have_listener()
         })
+    }
+
+    /// Whether this kernel has system-call filters.
+    pub fn has_seccomp(&self) -> bool {
+        let look = || Path::new("/proc/sys/kernel/seccomp/actions_avail").exists();
+        *self.seccomp.get_or_init(look)
     }
 
     /// Which control groups can hold a limit here.

@@ -239,7 +239,7 @@ fn plan_domain(
         } else {
             frame(limits, arrangement, terminals, masks(host))
         },
-        landlock: landlock::domain(policy, machine, &layout)?,
+        landlock: landlock::domain(policy, machine, &layout, host)?,
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
             host_network,
@@ -281,7 +281,7 @@ fn plan_domain(
         guarded,
         layout: Some(Arc::new(layout)),
     };
-    if policy.allow_degraded.contains(&Capability::Seccomp) && !seccomp_available() {
+    if policy.allow_degraded.contains(&Capability::Seccomp) && !machine.has_seccomp() {
         if plan.has_brokered_network() {
             return Err(PlanError::NetworkNeedsSeccomp);
         }
@@ -850,10 +850,6 @@ fn strip_prefix(variable: &OsStr, prefix: &str) -> Option<OsString> {
         .as_bytes()
         .strip_prefix(prefix.as_bytes())
         .map(|rest| OsStr::from_bytes(rest).into())
-}
-
-fn seccomp_available() -> bool {
-    Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
 }
 
 fn texts<S: serde::Serializer>(words: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {

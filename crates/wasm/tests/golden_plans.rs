@@ -48,6 +48,7 @@ fn user() -> Machine {
         processors: 4,
         cgroups: OnceLock::new(),
         filtered: false.into(),
+        seccomp: true.into(),
     }
 }
 

@@ -40,7 +40,7 @@ mod tests {
         assert!(may_start_early(&limits));
         let with_memory = Limits {
             memory_bytes: Some(1 << 20),
-            ..limits.clone()
+            ..limits
         };
         assert!(!may_start_early(&with_memory));
         let with_processes = Limits {

@@ -13,6 +13,7 @@
 
 use super::{PlanError, StreamFiles};
 use crate::{
+    host::Host,
     layout::Layout,
     machine::{Machine, Tier},
 };
@@ -85,6 +86,7 @@ pub(super) fn domain(
     policy: &Policy,
     machine: &Machine,
     layout: &Layout,
+    host: &dyn Host,
 ) -> Result<Option<Landlock>, PlanError> {
     let Some(abi) = machine.landlock_abi else {
         let accepted =
@@ -97,7 +99,7 @@ pub(super) fn domain(
     };
     let (files, rules) = match machine.tier {
         Tier::Bare if abi < SCOPES_ABI => return Err(PlanError::LandlockTooOld { abi }),
-        Tier::Bare => (right::ALL, rules_of_files(policy, layout)?),
+        Tier::Bare => (right::ALL, rules_of_files(policy, layout, host)?),
         _ => rules_beside_mounts(policy, layout, abi),
     };
     Ok(Some(Landlock {
@@ -202,7 +204,11 @@ impl Landlock {
     }
 }
 
-fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>, PlanError> {
+fn rules_of_files(
+    policy: &Policy,
+    layout: &Layout,
+    host: &dyn Host,
+) -> Result<Vec<LandlockRule>, PlanError> {
     refuse_devices(policy)?;
     let granted = layout.without_mounts()?.into_iter().map(|open| {
         let rights = if open.writable { WRITE } else { READ };
@@ -217,7 +223,9 @@ fn rules_of_files(policy: &Policy, layout: &Layout) -> Result<Vec<LandlockRule>,
             rights: (rights | executable) & mask,
         }
     });
-    let machine = MACHINE_FILES.iter().filter(|path| Path::new(path).exists());
+    let machine = MACHINE_FILES
+        .iter()
+        .filter(|path| host.identify(Path::new(path)).is_ok());
     let machine = machine.map(|path| LandlockRule {
         path: path.into(),
         rights: right::READ_FILE,

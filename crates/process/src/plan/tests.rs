@@ -34,6 +34,7 @@ fn machine(tier: Tier, uid: u32, gid: u32) -> Machine {
         processors: 2,
         cgroups: OnceLock::new(),
         filtered: false.into(),
+        seccomp: true.into(),
     }
 }
 
@@ -961,4 +962,22 @@ fn a_home_that_is_writable_as_a_whole_is_warned_of() {
         None,
         "no home is known"
     );
+}
+
+#[test]
+fn a_kernel_without_filters_is_accepted_where_the_policy_says_so() {
+    let machine = Machine {
+        seccomp: false.into(),
+        ..user()
+    };
+    let plan_of = |text: &str| {
+        let (policy, command) = (policy(text), Command::new("program"));
+        make_plan(&policy, &command, &machine, &surroundings(&[]), &home())
+    };
+    let accepted = "allow-degraded = ['seccomp']\n";
+    assert_eq!(plan_of(accepted).unwrap().seccomp, None);
+    assert!(plan_of("").unwrap().seccomp.is_some(), "refused later");
+    let network = format!("{accepted}[grants]\nconnect = ['tcp://192.0.2.1:80']");
+    let refused = plan_of(&network);
+    assert!(matches!(refused, Err(PlanError::NetworkNeedsSeccomp)));
 }

@@ -25,7 +25,7 @@ use std::{
 /// All facts about this machine and this process.
 pub(super) fn facts() -> Facts {
     let machine = Machine::probe();
-    let seccomp = seccomp();
+    let seccomp = seccomp(&machine);
     let mounts = text("/proc/self/mountinfo");
     let trial = trial::try_domain(&machine, seccomp.available);
     let lacks_namespaces = trial != Trial::Stood;
@@ -108,10 +108,10 @@ fn pidfd_getfd() -> Call {
 }
 
 /// `Seccomp:` in proc_pid_status(5) is 2 under a filter.
-fn seccomp() -> Seccomp {
+fn seccomp(machine: &Machine) -> Seccomp {
     let mode = |line: &str| line.strip_prefix("Seccomp:").map(|mode| mode.trim() == "2");
     Seccomp {
-        available: Path::new("/proc/sys/kernel/seccomp/actions_avail").exists(),
+        available: machine.has_seccomp(),
         already_filtered: text("/proc/self/status")
             .lines()
             .find_map(mode)

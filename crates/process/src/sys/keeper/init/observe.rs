@@ -12,6 +12,9 @@
 //! A lookup is let into a trap: a socket that is connected to a name server's port seems connected, so that the C
 //! library sends its question, and that fails at once.
 
+mod list;
+mod mounts;
+
 use super::guest::Running;
 use crate::{
     kernel,
@@ -20,6 +23,8 @@ use crate::{
     wire::{self, seen},
 };
 use kernel::{Answer, CStr, Errno, Fd, Notified, POLLIN, PollFd, looked_at};
+use list::List;
+use mounts::Mounts;
 
 /// A question with the longest name takes 271 bytes.
 const MOST_QUESTION_BYTES: usize = 300;
@@ -334,173 +339,6 @@ impl Question {
 
     fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
-    }
-}
-
-/// Entries of [`wire::seen`], in memory that is taken for the first one.
-#[derive(Default)]
-pub(crate) struct List {
-    memory: Option<&'static mut [u8]>,
-    count: usize,
-    more: u64,
-}
-
-impl List {
-    const MOST_BYTES: usize = seen::ENTRY_BYTES - seen::BYTES;
-
-    /// The entries, and how many tries there were beside them.
-    pub(crate) fn entries(&self) -> (&[u8], u64) {
-        let memory = self.memory.as_deref().unwrap_or_default();
-        let entries = memory.get(..self.count * seen::ENTRY_BYTES);
-        (entries.unwrap_or_default(), self.more)
-    }
-
-    fn add(&mut self, kind: u64, name: &[u8], bytes: &[u8]) {
-        if self.memory.is_none() {
-            self.memory = kernel::allocate(seen::MOST * seen::ENTRY_BYTES).ok();
-        }
-        let entry = entry(kind, name, bytes);
-        let memory = self.memory.as_deref_mut().unwrap_or_default();
-        let (entries, _) = memory.as_chunks_mut::<{ seen::ENTRY_BYTES }>();
-        let known = &mut entries[..self.count];
-        if let Some(same) = known.iter_mut().find(|known| is_same(known, &entry)) {
-            let count = word(same, seen::COUNT).saturating_add(1);
-            put(same, seen::COUNT, &count.to_ne_bytes());
-        } else if let Some(place) = entries.get_mut(self.count) {
-            *place = entry;
-            self.count += 1;
-        } else {
-            self.more = self.more.saturating_add(1);
-        }
-    }
-}
-
-type Entry = [u8; seen::ENTRY_BYTES];
-
-fn entry(kind: u64, name: &[u8], bytes: &[u8]) -> Entry {
-    let mut entry = [0; seen::ENTRY_BYTES];
-    put(&mut entry, seen::KIND, &kind.to_ne_bytes());
-    put(&mut entry, seen::COUNT, &1u64.to_ne_bytes());
-    put(&mut entry, seen::NAME, name);
-    put(
-        &mut entry,
-        seen::LENGTH,
-        &(bytes.len() as u64).to_ne_bytes(),
-    );
-    put(&mut entry, seen::BYTES, bytes);
-    entry
-}
-
-/// But for the count. The same question has another number each time, at the beginning.
-fn is_same(one: &Entry, other: &Entry) -> bool {
-    const NUMBER_BYTES: usize = 2;
-    let from = match word(one, seen::KIND) {
-        seen::QUESTION => seen::BYTES + NUMBER_BYTES,
-        _ => seen::BYTES,
-    };
-    one[..seen::COUNT] == other[..seen::COUNT]
-        && one[seen::NAME..seen::BYTES] == other[seen::NAME..seen::BYTES]
-        && one[from..] == other[from..]
-}
-
-fn put(entry: &mut Entry, at: usize, bytes: &[u8]) {
-    if let Some(place) = entry.get_mut(at..at + bytes.len()) {
-        place.copy_from_slice(bytes);
-    }
-}
-
-fn word(entry: &Entry, at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&entry[at..at + 8]);
-    u64::from_ne_bytes(bytes)
-}
-
-/// Which mounts refuse to execute, as far as it was asked. A domain's mounts do not change, and to ask a file system
-/// (statfs(2)) might have to wait for it.
-#[derive(Default)]
-struct Mounts {
-    known: [(u64, bool); Self::MOST],
-    count: usize,
-}
-
-impl Mounts {
-    const MOST: usize = 32;
-
-    fn refuse(&mut self, running: &Running, file: Fd) -> bool {
-        let Ok(about) = kernel::statx_known(file) else {
-            return false;
-        };
-        let known = &self.known[..self.count];
-        if let Some((_, refuses)) = known.iter().find(|(mount, _)| *mount == about.mount) {
-            return *refuses;
-        }
-        let refuses = is_noexec(running, about.mount).unwrap_or(false);
-        if let Some(place) = self.known.get_mut(self.count) {
-            *place = (about.mount, refuses);
-            self.count += 1;
-        }
-        refuses
-    }
-}
-
-fn is_noexec(running: &Running, mount: u64) -> Option<bool> {
-    let mut name = Text::default();
-    name.text(b"self/mountinfo\0");
-    let file = open_proc(running, &name, kernel::O_RDONLY).ok()?;
-    let mut lines = Lines::new(mount);
-    let mut buffer = [0; 2048];
-    let mut found = None;
-    while let (None, Ok(length @ 1..)) = (found, kernel::read(file, &mut buffer)) {
-        found = buffer[..length].iter().find_map(|byte| lines.take(*byte));
-    }
-    kernel::close(file);
-    found
-}
-
-/// Walks through proc_pid_mountinfo(5): a line begins with the mount's number and has its options as sixth field.
-struct Lines {
-    mount: u64,
-    field: usize,
-    number: u64,
-    option: Text,
-}
-
-impl Lines {
-    const OPTIONS: usize = 5;
-
-    fn new(mount: u64) -> Self {
-        Self {
-            mount,
-            field: 0,
-            number: 0,
-            option: Text::default(),
-        }
-    }
-
-    /// Tells whether the mount refuses to execute, once that is known.
-    fn take(&mut self, byte: u8) -> Option<bool> {
-        match (byte, self.field) {
-            (b'\n', _) => *self = Self::new(self.mount),
-            (b'0'..=b'9', 0) => {
-                self.number = self
-                    .number
-                    .wrapping_mul(10)
-                    .wrapping_add(u64::from(byte - b'0'));
-            }
-            (b' ' | b',', Self::OPTIONS) if self.number == self.mount => {
-                if self.option.bytes() == b"noexec" {
-                    return Some(true);
-                }
-                if byte == b' ' {
-                    return Some(false);
-                }
-                self.option = Text::default();
-            }
-            (b' ', _) => self.field += 1,
-            (_, Self::OPTIONS) => drop(self.option.text(&[byte])),
-            _ => {}
-        }
-        None
     }
 }
 
