@@ -2,6 +2,7 @@
 
 pub(crate) mod encode;
 mod listeners;
+mod message;
 mod mounts;
 mod prelude;
 mod streams;
@@ -11,7 +12,7 @@ use streams::Reopened;
 use crate::{
     Tier,
     broker::{self, maker::Maker},
-    clock::monotonic_ns,
+    cgroup::CpuCounter,
     domain::{Domain, StartedWords, Successor},
     held::{self, Held},
     keeper::{Keeper, KeeperError, Ordered, ParkOrder},
@@ -24,17 +25,14 @@ use crate::{
     wire::{self, Step, started},
 };
 use listeners::Listeners;
+use message::{Contents, Message};
 use palisade_wall::Streams;
 use prelude::Prelude;
-use rustix::{
-    io::Errno,
-    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
-};
+use rustix::io::Errno;
 use std::{
     cell::LazyCell,
     collections::VecDeque,
-    io::IoSlice,
-    mem::MaybeUninit,
+    ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -240,91 +238,38 @@ impl Launcher {
     /// When a step of the plan fails. Nothing of the domain is left then.
     pub fn launch(&self, plan: &Plan, streams: &Streams<'_>) -> Result<Domain, LaunchError> {
         let ready = streams::Ready::of(streams, self.machine.tier, plan.root_is_granted())?;
-        let files = ready.files;
-        let seccomp = self.filter_of(plan, files)?;
+        let seccomp = self.filter_of(plan, ready.files)?;
         let mut held = self.hold(plan)?;
-        let needs_init = ready.needs_init();
-        let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, files, needs_init));
-        let ahead = match held.cgroup_to_be_born_in()? {
+        let wanted = LazyCell::new(|| Prelude::of(plan, &seccomp, ready.files, ready.needs_init()));
+        let mut ahead = match held.cgroup_to_be_born_in()? {
             Some(cgroup) => self.order_in(cgroup.as_fd())?,
             // A domain that has only its namespaces suits every launch.
             None => self.take_ahead(|done| done.is_empty() || *done == *wanted)?,
         };
-        let Ahead {
-            mut domain,
-            prelude: done,
-        } = ahead;
         let keeper = self.keeper()?;
         held.tell(plan, &keeper)?;
-        let mounts = if mounts::are_needed(plan) {
-            keeper.confirm()?;
-            mounts::prepare(&keeper, plan, domain.parked()?.host_uid)?
-        } else {
-            mounts::Prepared::default()
-        };
-        // The keeper has time now, and nobody waits for it.
-        let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, &held, &keeper)?),
-            false => None,
-        };
-        let tasks = held.cgroups_to_join()?;
-        let counter = held.cpu_counter()?;
+        let gathered = Gathered::new(plan, &keeper, &held, &mut ahead.domain)?;
         let listeners = Listeners::of(plan, streams.passed)?;
         let mut network = broker::Prepared::of(plan, &self.machine).map_err(LaunchError::Broker)?;
-        let mut fds = ready.fds().to_vec();
-        let mounts_from = fds.len() as u32;
-        fds.extend(mounts.fds());
-        let tasks_from = fds.len() as u32;
-        fds.extend(tasks.iter().map(AsFd::as_fd));
-        let tasks = tasks_from..fds.len() as u32;
-        let counter_at = fds.len() as u32;
-        fds.extend(counter.iter().map(|counter| counter.file.as_fd()));
-        let counter = counter
-            .as_ref()
-            .map(|counter| (counter_at, counter.unit_ns));
-        let listeners_from = fds.len() as u32;
-        fds.extend(listeners.fds());
-        fds.extend(listeners.others());
-
-        let mut body = Vec::new();
-        if done.is_empty() {
-            let attached = |index| mounts.position(index).map(|place| place + mounts_from);
-            body = encode::encode_steps(plan, ready.reopened.as_ref(), attached);
-        }
-        if !done.has_guest {
-            body.extend(encode::encode_pairs(ready.pairs()));
-            body.extend(encode::encode_surroundings(
-                tasks,
-                counter,
-                streams.terminal.as_ref(),
-            ));
-            body.extend(encode::encode_confinement(
-                plan,
-                &seccomp,
-                files,
-                held.temporary(),
-            ));
-        }
-        let (count, others) = (listeners.count(), listeners.others().len());
-        body.extend(encode::encode_passed(listeners_from, count, others));
-        let mut variables = held.variables();
-        variables.extend(network.iter().flat_map(|network| network.environment()));
-        // The last, as its receiver expects.
-        listeners.add_variables(&mut variables);
-        body.extend(encode::encode_program(plan, &variables));
-        // The domain need not exist yet: its socket keeps the message.
-        match send_launch(&domain.socket, &body, &fds) {
-            // Whatever failed before has left its reason in the socket.
-            Err(Errno::PIPE | Errno::CONNRESET) => {}
-            sent => sent.map_err(LaunchError::Send)?,
-        }
-        let sent_ns = monotonic_ns();
-        let ordered_ns = domain.ordered_ns;
+        let message = Message::of(&Contents {
+            plan,
+            done: &ahead.prelude,
+            seccomp: &seccomp,
+            streams: &ready,
+            terminal: streams.terminal.as_ref(),
+            mounts: &gathered.mounts,
+            tasks: &gathered.tasks,
+            counter: gathered.counter.as_ref(),
+            listeners: &listeners,
+            temporary: held.temporary(),
+            variables: variables(&held, network.as_ref(), &listeners),
+        });
+        let times = (ahead.domain.ordered_ns, message.send(&ahead.domain.socket)?);
         keeper.confirm()?;
         // What fails from here on ends it, and waits until nothing of it is left.
         let mut domain = Domain::new(
             Arc::clone(&keeper),
-            domain.into_parts()?,
+            ahead.domain.into_parts()?,
             plan,
             held,
             self.machine.landlock_abi,
@@ -333,17 +278,34 @@ impl Launcher {
         if let Some(network) = &mut network {
             network.serve(self.parts).map_err(LaunchError::Broker)?;
         }
+        let mut started = await_start(domain.socket(), plan)?;
+        domain.has_started(started.terminal.take(), times, started.words);
+        let wanted = self.parks_ahead.then(|| wanted.clone());
+        let domain = self.attend(domain, plan, ready, started, (network, gathered.maker))?;
+        let order = |prelude| successor(Arc::clone(&self.ordered), self.park_order(), prelude);
+        let domain = domain.followed_by(wanted.map(order));
+        Ok(match self.is_for_one {
+            true => domain.last_of_keeper(),
+            false => domain,
+        })
+    }
+
+    /// Begins what serves a running guest: the relays of its streams, and the broker of its network.
+    fn attend(
+        &self,
+        domain: Domain,
+        plan: &Plan,
+        ready: streams::Ready<'_>,
+        started: Started,
+        (network, maker): (Option<broker::Prepared>, Option<Maker>),
+    ) -> Result<Domain, LaunchError> {
         let Started {
-            words,
-            terminal,
             listener,
             hosts_file,
             input,
             pairs,
-        } = await_start(domain.socket(), plan)?;
-        domain.has_started(terminal, (ordered_ns, sent_ns), words);
-        // Its copies of the guest's ends must go before anybody waits for their end.
-        drop(fds);
+            ..
+        } = started;
         // Before there are threads.
         let flow = ready
             .begin(input, pairs, self.parts, self.machine.landlock_abi)
@@ -356,18 +318,57 @@ impl Launcher {
             .transpose()
             .map_err(LaunchError::Broker)?;
         domain.held().sweep(plan);
-        let successor = self.parks_ahead.then(|| {
-            let ordered = Arc::clone(&self.ordered);
-            successor(ordered, self.park_order(), wanted.clone())
-        });
-        let domain = domain.followed_by(successor).with_broker(broker);
-        let domain = domain.with_streams(flow);
-        Ok(if self.is_for_one {
-            domain.last_of_keeper()
+        Ok(domain.with_broker(broker).with_streams(flow))
+    }
+}
+
+/// What of the host's a launch passes on or uses.
+struct Gathered {
+    mounts: mounts::Prepared,
+    maker: Option<Maker>,
+    /// Of the control groups to join.
+    tasks: Vec<OwnedFd>,
+    counter: Option<CpuCounter>,
+}
+
+impl Gathered {
+    fn new(
+        plan: &Plan,
+        keeper: &Keeper,
+        held: &Held,
+        domain: &mut Ordered,
+    ) -> Result<Self, LaunchError> {
+        let mounts = if mounts::are_needed(plan) {
+            keeper.confirm()?;
+            mounts::prepare(keeper, plan, domain.parked()?.host_uid)?
         } else {
-            domain
+            mounts::Prepared::default()
+        };
+        // The keeper has time now, and nobody waits for it.
+        let maker = match plan.is_brokered() {
+            true => Some(maker_of(plan, held, keeper)?),
+            false => None,
+        };
+        Ok(Self {
+            mounts,
+            maker,
+            tasks: held.cgroups_to_join()?,
+            counter: held.cpu_counter()?,
         })
     }
+}
+
+/// Those that the plan does not know of.
+fn variables(
+    held: &Held,
+    network: Option<&broker::Prepared>,
+    listeners: &Listeners<'_>,
+) -> Vec<OsString> {
+    let mut variables = held.variables();
+    variables.extend(network.into_iter().flat_map(broker::Prepared::environment));
+    // The last, as its receiver expects.
+    listeners.add_variables(&mut variables);
+    variables
 }
 
 /// A domain made ahead of its launch.
@@ -424,25 +425,6 @@ fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchEr
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic elsewhere leaves the queue whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn send_launch(socket: &OwnedFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(wire::MAX_FDS))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(Errno::TOOBIG);
-    }
-    let header = encode::header(body.len(), fds.len());
-    // At once: a message in two parts wakes the other end twice.
-    let parts = [IoSlice::new(&header), IoSlice::new(body)];
-    let sent = rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
-    let mut rest = body.get(sent.saturating_sub(header.len())..).unwrap_or(&[]);
-    while !rest.is_empty() {
-        let sent =
-            rustix::io::retry_on_intr(|| rustix::net::send(socket, rest, SendFlags::NOSIGNAL))?;
-        rest = &rest[sent..];
-    }
-    Ok(())
 }
 
 /// What init says when the guest's program runs.

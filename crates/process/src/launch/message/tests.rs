@@ -1,0 +1,106 @@
+use super::*;
+use crate::{
+    host::table::{HOME, Table},
+    launch::streams::Ready,
+    machine::{Machine, Tier},
+    plan::{Options, make_plan},
+};
+use palisade_policy::Policy;
+use palisade_wall::{Command, HandedListener, Spec, Streams, Surroundings};
+use std::fs::File;
+
+const FILTER: &[u8] = b"a filter, eight bytes an instruction....";
+
+fn plan(handed: Vec<HandedListener>) -> Plan {
+    let machine = Machine {
+        tier: Tier::UserNamespace,
+        uid: 1001,
+        gid: 1001,
+        landlock_abi: Some(6),
+        ..Machine::probe()
+    };
+    let surroundings = Surroundings {
+        cwd: Some(HOME.into()),
+        handed,
+        ..Surroundings::default()
+    };
+    let (policy, command) = (Policy::nothing(), Command::new("/bin/job"));
+    let spec = Spec::new(&policy, &command, &machine, &surroundings);
+    make_plan(&spec, &Table::with_home(), &Options::default()).unwrap()
+}
+
+/// The message for a domain that has done this, and how many descriptors go with it.
+fn message(plan: &Plan, done: &Prelude, tasks: usize) -> (Vec<u8>, usize) {
+    let null = || {
+        File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .unwrap()
+    };
+    let (stream, listener) = (null(), null());
+    let passed = vec![listener.as_fd(); plan.handed.len() + 2];
+    let streams = Streams {
+        stdin: stream.as_fd(),
+        stdout: stream.as_fd(),
+        stderr: stream.as_fd(),
+        terminal: None,
+        passed: &passed,
+    };
+    let tasks: Vec<_> = (0..tasks).map(|_| null().into()).collect();
+    let ready = Ready::of(&streams, plan.tier, false).unwrap();
+    let listeners = Listeners::of(plan, streams.passed).unwrap();
+    let mounts = mounts::Prepared::default();
+    let message = Message::of(&Contents {
+        plan,
+        done,
+        seccomp: FILTER,
+        streams: &ready,
+        terminal: None,
+        mounts: &mounts,
+        tasks: &tasks,
+        counter: None,
+        listeners: &listeners,
+        temporary: None,
+        variables: vec!["TOLD=yes".into()],
+    });
+    (message.body.clone(), message.fds.len())
+}
+
+fn contains(all: &[u8], part: &[u8]) -> bool {
+    all.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn a_domain_is_told_what_it_has_not_done() {
+    let plan = plan(Vec::new());
+    let ahead = Prelude::of(&plan, FILTER, Default::default(), false);
+    assert!(ahead.has_guest);
+    let root_alone = Prelude {
+        bytes: encode::encode_steps(&plan, None, |_| None),
+        has_guest: false,
+    };
+    let (whole, _) = message(&plan, &Prelude::default(), 0);
+    let (guest, _) = message(&plan, &root_alone, 0);
+    let (program, _) = message(&plan, &ahead, 0);
+    assert_eq!(whole, [root_alone.bytes, guest.clone()].concat());
+    assert!(guest.ends_with(&program) && guest.len() > program.len());
+    assert!(contains(&guest, FILTER) && !contains(&program, FILTER));
+    assert!(contains(&program, b"/bin/job\0") && contains(&program, b"TOLD=yes\0"));
+}
+
+#[test]
+fn listeners_come_after_streams_and_control_groups() {
+    const STREAMS: u32 = 3;
+    let handed = HandedListener {
+        name: "http".into(),
+        internet: false,
+    };
+    let plan = plan(vec![handed]);
+    for tasks in [0, 2] {
+        let (body, fds) = message(&plan, &Prelude::default(), tasks);
+        assert_eq!(fds, 3 + tasks + 1 + 2);
+        let passed = encode::encode_passed(STREAMS + tasks as u32, 1, 2);
+        assert!(contains(&body, &passed), "{tasks}");
+    }
+}
