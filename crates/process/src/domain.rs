@@ -39,6 +39,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// What policies and reports call the wall.
+pub(crate) const NAME: &str = "process";
+
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -492,7 +495,7 @@ impl Domain {
         let ending = self.ending(words);
         Report {
             version: REPORT_VERSION,
-            wall: crate::wall::NAME.into(),
+            wall: NAME.into(),
             trap: None,
             lost: self.lost(words),
             command: self.command.clone(),

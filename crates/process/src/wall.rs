@@ -22,9 +22,6 @@ use std::{
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessWall;
 
-/// What reports call it.
-pub(crate) const NAME: &str = "process";
-
 impl Wall for ProcessWall {
     type Machine = Machine;
     type Launcher = Launcher;
