@@ -12,8 +12,7 @@ use std::{
 
 /// What is still to untie.
 #[rustfmt::skip]
-const KNOTS: [(&str, &str); 8] = [
-    ("engine", "component folders p1 worker"),
+const KNOTS: [(&str, &str); 7] = [
     ("filter", "callbacks fields filter host imports instance phase properties shared state"),
     ("host", "account answers budget chain component config edge figures files filters log program request route site upstream worker"),
     ("lab", "network subjects trial warning wasi workloads"),

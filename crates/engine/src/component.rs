@@ -22,10 +22,12 @@
 //! | memory | `memory_bytes` of the order; the process wall behind it |
 
 use crate::{
+    ended::Ended,
     folders::Root,
     http::{self, Client},
+    limits::GuestLimits,
+    status_pipe::StatusPipe,
     stream::{Input, Output},
-    worker::{Ended, GuestLimits, StatusPipe},
 };
 use palisade_wasm::order::Order;
 use rustix::process::fchdir;
@@ -39,10 +41,10 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 /// What a guest can make the host allocate in one call, in bytes. The largest honest message is a list of
 /// datagrams, at most 64 KiB each.
-pub const HOST_CALL_BYTES: usize = 16 << 20;
+const HOST_CALL_BYTES: usize = 16 << 20;
 
 /// Open files, sockets, streams, pollables and the like that the host holds for a guest.
-pub const HANDLES: usize = 16_384;
+const HANDLES: usize = 16_384;
 
 /// The most random bytes that one call gives.
 const RANDOM_BYTES: u64 = 16 << 20;
@@ -105,7 +107,12 @@ impl WasiView for Host {
 }
 
 /// Runs a component's `wasi:cli/run` to its end, with this process's environment and standard streams.
-pub fn run(engine: &Engine, component: Component, order: &Order, status: &mut StatusPipe) -> Ended {
+pub(crate) fn run(
+    engine: &Engine,
+    component: Component,
+    order: &Order,
+    status: &mut StatusPipe,
+) -> Ended {
     let Some(world) = World::of(engine, &component) else {
         return Ended::Refused(
             "guest: it is a component that exports no `wasi:cli/run` of version 0.2 or 0.3: not a program"

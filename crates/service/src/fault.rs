@@ -2,7 +2,7 @@
 
 use crate::limits::{OverMemory, TimeUp};
 use http::StatusCode;
-use palisade_engine::{places::NoPlace, worker::describe};
+use palisade_engine::{ended::describe, places::NoPlace};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::{p2, p3};

@@ -11,14 +11,14 @@ const PARTS: usize = 64;
 /// Counts the bytes of all memories and tables together. Beyond its limit a guest's `memory.grow` fails, as
 /// malloc(3) does in a native program.
 #[derive(Clone, Debug)]
-pub struct GuestLimits {
+pub(crate) struct GuestLimits {
     growth: Growth,
     elements: usize,
 }
 
 impl GuestLimits {
     /// At most so many bytes; `None` for what WebAssembly's own types allow.
-    pub fn new(most_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(most_bytes: Option<u64>) -> Self {
         let most = most_bytes.and_then(|bytes| usize::try_from(bytes).ok());
         Self {
             growth: Growth::new(most.unwrap_or(usize::MAX)),

@@ -7,15 +7,15 @@ fn a_path_splits_before_its_last_component() {
     let parts = |path: &'static str| {
         let (parent, name) = split(path.as_bytes())?;
         let text = |bytes| str::from_utf8(bytes).unwrap();
-        Ok::<_, Errno>((text(parent), text(name)))
+        Ok::<_, Unresolved>((text(parent), text(name)))
     };
     assert_eq!(parts("a"), Ok(("", "a")));
     assert_eq!(parts("a/b"), Ok(("a/", "b")));
     assert_eq!(parts("a//b//"), Ok(("a//", "b//")));
     assert_eq!(parts("a/.."), Ok(("a/", "..")));
-    assert_eq!(parts(""), Err(Errno::NO_ENTRY));
-    assert_eq!(parts("/"), Err(Errno::NOT_CAPABLE));
-    assert_eq!(parts("/etc/passwd"), Err(Errno::NOT_CAPABLE));
+    assert_eq!(parts(""), Err(Unresolved::Kernel(Kernel::NOENT)));
+    assert_eq!(parts("/"), Err(Unresolved::Outside));
+    assert_eq!(parts("/etc/passwd"), Err(Unresolved::Outside));
 }
 
 #[test]
@@ -80,7 +80,12 @@ fn paths(most: usize) -> Vec<String> {
 }
 
 /// Which file was opened, or why none was.
-fn opened(resolver: &Resolver, folder: &OwnedFd, path: &str, flags: OFlags) -> Result<u64, Errno> {
+fn opened(
+    resolver: &Resolver,
+    folder: &OwnedFd,
+    path: &str,
+    flags: OFlags,
+) -> Result<u64, Unresolved> {
     let file = resolver.open(folder.as_fd(), path.as_bytes(), flags)?;
     Ok(fstat(file).unwrap().st_ino)
 }
@@ -161,10 +166,10 @@ fn a_walk_never_begins_elsewhere() {
     resolver.has_openat2.set(false);
     assert_eq!(
         opened(&resolver, &folder, "/etc/passwd", OFlags::RDONLY),
-        Err(Errno::NOT_CAPABLE)
+        Err(Unresolved::Outside)
     );
     assert_eq!(
         opened(&resolver, &folder, "", OFlags::RDONLY),
-        Err(Errno::NO_ENTRY)
+        Err(Unresolved::Kernel(Kernel::NOENT))
     );
 }
