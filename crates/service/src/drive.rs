@@ -2,13 +2,12 @@
 
 use crate::{
     Fault,
-    body::{AnswerBody, Streaming},
     component::Pre,
     host::Done,
     limits::TimeUp,
     request_body::Wait,
-    state::State,
-    worker::Shared,
+    shared::Shared,
+    state::{State, take_apart},
 };
 use http::Response;
 use palisade_engine::places::Place;
@@ -19,7 +18,9 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::oneshot, time::Sleep};
+use tokio::time::Sleep;
+use wasmtime::Store;
+use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::WasiBody;
 
 /// The head of an answer, with its body to come.
@@ -39,6 +40,22 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// Of a guest that ran in this store.
+    pub(crate) fn of(result: wasmtime::Result<()>, store: Store<State>) -> Self {
+        let exit = match &result {
+            Ok(()) => None,
+            Err(error) => match error.downcast_ref() {
+                Some(I32Exit(code)) => Some(*code),
+                None => return Self::failed(error),
+            },
+        };
+        Self {
+            exit,
+            left: Some(take_apart(store)),
+            fault: None,
+        }
+    }
+
     pub(crate) fn failed(error: &wasmtime::Error) -> Self {
         Self {
             fault: Some(Fault::of(error)),
@@ -207,41 +224,14 @@ impl Drive {
         self.end.is_some()
     }
 
+    /// The code that it ended itself with, if it did.
+    pub(crate) fn exit(&self) -> Option<i32> {
+        self.end.as_ref()?.exit
+    }
+
     /// Why it failed, if it did.
     pub(crate) fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
-    }
-
-    /// Drives the guest until it has set its answer's head, and to its end if that is near.
-    pub(crate) async fn answer(
-        mut self,
-        mut head: oneshot::Receiver<Head>,
-    ) -> Result<Response<AnswerBody>, Fault> {
-        let head = poll_fn(|context| {
-            let has_ended = self.poll(context).is_ready();
-            match head.try_recv() {
-                Ok(head) => Poll::Ready(Some(head)),
-                Err(_) if has_ended => Poll::Ready(None),
-                Err(_) => Poll::Pending,
-            }
-        })
-        .await;
-        let fault = match head {
-            Some(Ok(head)) => {
-                let (head, body) = head.into_parts();
-                let mut streaming = Streaming::new(self, body, &head.headers);
-                poll_fn(|context| Poll::Ready(streaming.begin(context))).await?;
-                return Ok(Response::from_parts(head, streaming.begun()));
-            }
-            Some(Err(fault)) => fault,
-            None => {
-                let exit = self.end.as_ref().and_then(|end| end.exit);
-                exit.map_or(Fault::NoAnswer, Fault::Exit)
-            }
-        };
-        let fault = self.fail(fault).clone();
-        self.rest();
-        Err(fault)
     }
 
     /// Nobody waits for the guest any more, and it may go on: within its time and [`ERRAND_TIME`], by a task of

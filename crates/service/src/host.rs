@@ -4,8 +4,11 @@ use crate::Fault;
 use bytes::Bytes;
 use std::{pin::Pin, time::Duration};
 
+/// Why a body broke off.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A body of any kind, which stays on its thread.
-pub type AnyBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = crate::BodyError>>>;
+pub type AnyBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError>>>;
 
 /// A request under way.
 pub type Sending = Pin<Box<dyn Future<Output = Result<http::Response<AnyBody>, SendError>>>>;

@@ -41,28 +41,29 @@
 //!
 //! The instance is gone then; the next request gets another.
 
-mod answer;
 mod body;
+mod call;
 mod component;
 mod context;
 mod drive;
 mod fault;
 mod host;
-mod idle;
 mod journal;
 mod limits;
 mod open;
 mod outgoing;
 mod reach;
 mod request_body;
+mod response;
 mod sends;
+mod shared;
 mod state;
 mod sys;
 mod worker;
 
-pub use body::{AnswerBody, BodyError};
 pub use component::{Component, Isolation, LoadError, World};
 pub use fault::Fault;
-pub use host::{AnyBody, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
+pub use host::{AnyBody, BodyError, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
 pub use reach::{Reach, ReachError};
+pub use response::AnswerBody;
 pub use worker::Worker;

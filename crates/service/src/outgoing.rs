@@ -1,9 +1,9 @@
 //! Requests that a guest sends: a verdict on each, then the server's own client.
 
 use crate::{
-    body::BodyError,
-    host::{AnyBody, Host, SendError, Stream, Target, Times},
-    sends::{self, Counted, Sends, Sent},
+    body::Guarded,
+    host::{AnyBody, BodyError, Host, SendError, Stream, Target, Times},
+    sends::{self, Sends, Sent},
     sys::OnThread,
 };
 use http::{HeaderName, Request, Response, Uri};
@@ -29,17 +29,28 @@ type Answered = Result<(Response<WasiBody>, Io), Error>;
 
 /// Where a guest's requests go.
 pub(crate) struct Outgoing {
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) host: OnThread<Rc<dyn Host>>,
+    gate: Arc<Gate>,
+    host: OnThread<Rc<dyn Host>>,
     /// Of all instances of the worker.
-    pub(crate) sends: OnThread<Sends>,
+    sends: OnThread<Sends>,
     /// Of this one, once it has sent one.
-    pub(crate) own_sends: Option<OnThread<Sends>>,
+    own_sends: Option<OnThread<Sends>>,
     /// The log knows that it sends too many.
-    pub(crate) has_told: bool,
+    has_told: bool,
 }
 
 impl Outgoing {
+    /// Of one instance. `sends` counts those of all instances of the worker.
+    pub(crate) fn new(gate: Arc<Gate>, host: Rc<dyn Host>, sends: Sends) -> Self {
+        Self {
+            gate,
+            host: OnThread::new(host),
+            sends: OnThread::new(sends),
+            own_sends: None,
+            has_told: false,
+        }
+    }
+
     /// Room for one more request.
     fn begin(&mut self) -> Option<Rc<[Sent; 2]>> {
         let own = self
@@ -115,16 +126,16 @@ impl WasiHttpHooks for Outgoing {
         let counted = Rc::clone(&sent);
         let body = |body: WasiBody| -> AnyBody {
             let body = body.map_err(|error| BodyError::from(error.to_string()));
-            Box::pin(Counted {
+            Box::pin(Guarded {
                 body,
-                _sent: counted,
+                _guard: counted,
             })
         };
         let sending = self.host.get().send(request.map(body), target, times);
         Box::new(OnThread::new(async move {
             let response = sending.await.map_err(Error::from)?;
             let io: Io = Box::new(std::future::ready(Ok(())));
-            let counted = |body| guests_body(Counted { body, _sent: sent });
+            let counted = |body| guests_body(Guarded { body, _guard: sent });
             Ok((response.map(counted), io))
         }))
     }
@@ -352,13 +363,8 @@ mod tests {
     fn a_request_counts_until_its_own_body_is_done_with() {
         let server = Rc::new(Early::default());
         let host: Rc<dyn Host> = Rc::clone(&server) as _;
-        let mut outgoing = Outgoing {
-            gate: Arc::new(gate("\"tcp://127.0.0.1:8080\"")),
-            host: OnThread::new(host),
-            sends: OnThread::new(Sends::default()),
-            own_sends: None,
-            has_told: false,
-        };
+        let gate = Arc::new(gate("\"tcp://127.0.0.1:8080\""));
+        let mut outgoing = Outgoing::new(gate, host, Sends::default());
         for _ in 0..sends::INSTANCE {
             send_and_forget(&mut outgoing).unwrap();
         }

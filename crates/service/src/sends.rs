@@ -2,14 +2,7 @@
 //!
 //! Each takes a task, buffers and a connection of the server's.
 
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
-use std::{
-    cell::Cell,
-    pin::Pin,
-    rc::Rc,
-    task::{Context, Poll},
-};
+use std::{cell::Cell, rc::Rc};
 
 /// Of one instance, at one time.
 pub(crate) const INSTANCE: usize = 32;
@@ -37,31 +30,5 @@ impl Sends {
 impl Drop for Sent {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
-    }
-}
-
-/// The body of a request or of its answer: the request counts as long as either is there.
-pub(crate) struct Counted<B> {
-    pub(crate) body: B,
-    pub(crate) _sent: Rc<[Sent; 2]>,
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Body for Counted<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
