@@ -12,8 +12,7 @@ use std::{
 
 /// What is still to untie.
 #[rustfmt::skip]
-const KNOTS: [(&str, &str); 6] = [
-    ("filter", "callbacks fields filter host imports instance phase properties shared state"),
+const KNOTS: [(&str, &str); 5] = [
     ("host", "account answers budget chain component config edge figures files filters log program request route site upstream worker"),
     ("lab", "network subjects trial warning wasi workloads"),
     ("policy", "contradiction document grant layer policy policy_file value word"),

@@ -17,6 +17,7 @@ pub mod growth;
 pub mod guest;
 mod http;
 mod limits;
+pub mod lock;
 pub mod p1;
 pub mod places;
 mod resolve;

@@ -73,6 +73,10 @@ impl Message {
     }
 }
 
+/// An exchange within an instance. That of an exchange that was closed means nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamId(pub(crate) u32);
+
 /// The two ways that parts of an exchange go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

@@ -3,7 +3,8 @@
 use super::memory::{check_allocator, check_numbers, give, put, slice};
 use crate::{
     abi::{Answer, Status},
-    shared::{Cell, Kind, SetError},
+    metrics::{Cell, Kind},
+    space::SetError,
     state::State,
 };
 use palisade_engine::guest::Caller;

@@ -1,8 +1,8 @@
 //! Queues: first in, first out; whoever registered one last is told when there is something.
 
-use super::{SharedBounds, lock};
-use crate::Notify;
+use crate::{Notify, settings::SharedBounds};
 use bytes::Bytes;
+use palisade_engine::lock::lock;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex},
