@@ -35,7 +35,7 @@ impl ResourceLimiter for GuestLimits {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let within = maximum.is_none_or(|maximum| desired <= maximum);
-        Ok(within && self.growth.grow(desired.saturating_sub(current)))
+        Ok(within && self.growth.grow_memory(current, desired).is_some())
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
@@ -52,11 +52,11 @@ impl ResourceLimiter for GuestLimits {
         let more = desired.saturating_sub(current);
         let within = maximum.is_none_or(|maximum| desired <= maximum)
             && self.elements.saturating_add(more) <= ELEMENTS;
-        let taken = within && self.growth.grow(more.saturating_mul(ELEMENT_BYTES));
-        if taken {
-            self.elements += more;
+        if !within || self.growth.grow_table(current, desired).is_none() {
+            return Ok(false);
         }
-        Ok(taken)
+        self.elements += more;
+        Ok(true)
     }
 
     fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {

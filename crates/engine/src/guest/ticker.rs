@@ -12,6 +12,7 @@
 //! A call costs two atomic operations on a counter of its thread's own and a look at a clock, and makes a system call
 //! only where the thread has to be woken.
 
+use crate::lock::lock;
 use rustix::time::{ClockId, clock_getres, clock_gettime};
 use std::{
     cell::RefCell,
@@ -248,7 +249,7 @@ struct State {
 
 impl Ticker {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn add(&self, clock: Arc<Clock>) {

@@ -12,12 +12,13 @@
 
 use super::Shared;
 use crate::state::State;
+use palisade_engine::lock::lock;
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     rc::{Rc, Weak},
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak as SharedWeak,
+        Arc, LazyLock, Mutex, MutexGuard, Weak as SharedWeak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -62,7 +63,7 @@ pub(crate) struct Idle {
 }
 
 fn everybody() -> MutexGuard<'static, Vec<SharedWeak<Waiting>>> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&WAITING)
 }
 
 impl Idle {
