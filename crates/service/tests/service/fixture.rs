@@ -81,7 +81,7 @@ impl Host for Server {
 }
 
 /// One worker, on this thread.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     worker: Worker,
     server: Rc<Server>,
     runtime: Runtime,
@@ -107,7 +107,7 @@ pub(crate) fn policy(text: &str) -> Policy {
     Policy::from_toml(text, "test", Path::new("/")).expect("a policy")
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) fn new(component: &wasmtime::component::Component, text: &str) -> Self {
         Self::isolated(component, text, Isolation::Fresh)
     }
