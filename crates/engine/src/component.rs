@@ -239,18 +239,18 @@ fn make_context(order: &Order) -> wasmtime::Result<WasiCtx> {
 fn preopen(context: &mut WasiCtxBuilder, order: &Order) -> wasmtime::Result<()> {
     let root = Root::open(order)?;
     for name in order.folders() {
-        let place = order.place(name);
+        let path = order.place(name);
         let opened = match root {
-            Root::Own => place,
+            Root::Own => path,
             // The only way to say which folder, without a path for it: to be there.
             Root::Granted(..) => {
-                fchdir(root.open_folder(place)?)?;
+                fchdir(root.open_folder(path)?)?;
                 Path::new(".")
             }
         };
         context
             .preopened_dir(opened, text(name.into())?, FsPerms::ReadWrite)
-            .map_err(|error| error.context(format!("opening {}", place.display())))?;
+            .map_err(|error| error.context(format!("opening {}", path.display())))?;
     }
     Ok(())
 }

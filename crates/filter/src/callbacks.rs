@@ -11,7 +11,7 @@ enum Version {
     /// 0.2.0 and 0.2.1.
     V0_2,
     /// 0.2.100, Higress's: 0.2 with functions more, of which none is here, and a head that is held while its body
-    /// is looked at.
+    /// is inspected.
     V0_2_100,
 }
 

@@ -11,9 +11,9 @@ use std::{collections::BTreeMap, net::SocketAddr, rc::Rc, time::SystemTime};
 pub struct Exchange {
     /// Method, target and header fields. `:method`, `:path`, `:authority` and `:scheme` of the ABI are these.
     pub request: request::Parts,
-    /// A filter has changed the head since the server last looked at it.
+    /// A filter has changed the head since the server last inspected it.
     pub is_request_changed: bool,
-    /// What of the request's body is held for filters to look at, and its trailers.
+    /// What of the request's body is held for filters to inspect, and its trailers.
     pub request_rest: Message,
     /// Status and header fields, once there are any. `:status` of the ABI is this.
     pub response: Option<response::Parts>,
@@ -21,7 +21,7 @@ pub struct Exchange {
     pub response_rest: Message,
     /// The connection that it came by.
     pub peer: Rc<Peer>,
-    /// The route's place in the configuration, for the property `route_name`.
+    /// Where the route stands in the configuration, for the property `route_name`.
     pub route: Rc<str>,
     /// The service's name, for the property `cluster_name`.
     pub service: Rc<str>,

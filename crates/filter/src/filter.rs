@@ -45,7 +45,7 @@ impl Filter {
         &self.loaded.settings
     }
 
-    /// Whether it looks at this part. One that it does not look at need not be held for it.
+    /// Whether it inspects this part. One that it does not inspect need not be held for it.
     pub fn has(&self, part: Part) -> bool {
         self.loaded.callbacks.on_part(part).is_some()
     }
@@ -65,7 +65,7 @@ impl Filter {
         self.loaded.callbacks.hears_of_ends()
     }
 
-    /// Whether it looks at exchanges that are over. For one that does, the answer's head is kept.
+    /// Whether it inspects exchanges that are over. For one that does, the answer's head is kept.
     pub fn has_log(&self) -> bool {
         self.loaded.callbacks.on_log.is_some()
     }

@@ -11,7 +11,7 @@ pub trait Host {
     /// Takes a line of the filter's log, without its line end. It is the guest's: any bytes.
     fn log(&self, level: LogLevel, line: &[u8]);
 
-    /// The least level that is looked at: guests spare themselves what is below.
+    /// The least level that is wanted: guests spare themselves what is below.
     fn log_level(&self) -> LogLevel {
         LogLevel::Info
     }

@@ -140,7 +140,7 @@ impl Instance {
         self.on_part(id, Part::RequestHeaders, end_of_stream)
     }
 
-    /// Bytes of the request's body are there: all that is in [`crate::Message::body`] can be looked at and
+    /// Bytes of the request's body are there: all that is in [`crate::Message::body`] can be inspected and
     /// changed. [`Action::Continue`]: pass them on and take them out. [`Action::Pause`]: leave them in, and put
     /// what comes behind them.
     ///

@@ -17,7 +17,7 @@ pub struct Settings {
     pub configuration: Bytes,
     /// What `proxy_on_vm_start` may read.
     pub vm_configuration: Bytes,
-    /// Environment variables, for modules that look at some.
+    /// Environment variables, for modules that read some.
     pub env: Vec<(String, String)>,
     /// Bounds of each instance, and the time of each of its phases: callbacks that follow one another
     /// without anything of the server's in between.

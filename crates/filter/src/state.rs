@@ -220,7 +220,7 @@ impl State {
         self.stops |= self.effective == self.current;
     }
 
-    /// Writes a log line, if somebody looks at its level and the phase has not written its share.
+    /// Writes a log line, if its level is wanted and the phase has not written its share.
     pub(crate) fn log(&mut self, level: LogLevel, line: &[u8]) {
         if level < self.host.log_level() {
             return;

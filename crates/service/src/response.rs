@@ -17,8 +17,8 @@ use std::{
 use tokio::sync::oneshot;
 use wasmtime_wasi_http::{Error, WasiBody};
 
-/// Parts that are looked at before the head goes out, to know how long a short body is.
-const LOOKED_AT: usize = 2;
+/// Parts that are taken before the head goes out, to know how long a short body is.
+const TAKEN_FIRST: usize = 2;
 
 /// Drives a guest until it has set its response's head, and to its end if that is near.
 pub(crate) async fn respond(
@@ -96,7 +96,7 @@ impl Streaming {
     ///
     /// When it breaks off already: nothing of the answer has gone out.
     fn begin(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
-        while self.ready.len() < LOOKED_AT {
+        while self.ready.len() < TAKEN_FIRST {
             match self.poll_next(context) {
                 Poll::Ready(Some(Ok(frame))) => self.ready.push_back(frame),
                 Poll::Ready(Some(Err(fault))) => return Err(fault),

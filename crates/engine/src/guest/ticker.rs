@@ -374,8 +374,8 @@ impl State {
 
     /// One tick of each engine, however many guests it has.
     fn tick(&self) {
-        for (place, clock) in self.clocks.iter().enumerate() {
-            let is_first = !self.clocks[..place]
+        for (index, clock) in self.clocks.iter().enumerate() {
+            let is_first = !self.clocks[..index]
                 .iter()
                 .any(|other| Engine::same(&other.engine, &clock.engine));
             if is_first {

@@ -26,7 +26,7 @@ fn a_plain_name_has_one_component_and_stays() {
     }
 }
 
-/// Names that each folder of the stage may have, and some that none has.
+/// Names that each folder of the fixture may have, and some that none has.
 const NAMES: [&str; 14] = [
     "d", "e", "f", "to-d", "to-f", "up", "out", "absolute", "round", "winding", "dangling", ".",
     "..", "none",
@@ -35,10 +35,10 @@ const NAMES: [&str; 14] = [
 /// Files that opening may make.
 const MADE: [&str; 4] = ["none", "d/none", "d/e/none", "nothing"];
 
-fn lay(stage: &Path) {
-    let at = |path: &str| stage.join("inside").join(path);
+fn lay(fixture: &Path) {
+    let at = |path: &str| fixture.join("inside").join(path);
     fs::create_dir_all(at("d/e")).unwrap();
-    fs::create_dir(stage.join("outside")).unwrap();
+    fs::create_dir(fixture.join("outside")).unwrap();
     for file in ["f", "d/f", "d/e/f", "../outside/f"] {
         fs::write(at(file), "").unwrap();
     }
@@ -91,9 +91,9 @@ fn opened(
 }
 
 fn check_equal(most: usize, flags: &[OFlags]) {
-    let stage = tempfile::tempdir().unwrap();
-    lay(stage.path());
-    let inside = stage.path().join("inside");
+    let fixture = tempfile::tempdir().unwrap();
+    lay(fixture.path());
+    let inside = fixture.path().join("inside");
     let folder = open_path(&inside, OFlags::DIRECTORY, Mode::empty()).unwrap();
     let (by_kernel, by_walk) = (Resolver::new(), Resolver::new());
     by_walk.has_openat2.set(false);
@@ -123,12 +123,14 @@ fn check_equal(most: usize, flags: &[OFlags]) {
         "{reached} reached, {refused} refused"
     );
     assert_eq!(
-        fs::read_dir(stage.path().join("outside")).unwrap().count(),
+        fs::read_dir(fixture.path().join("outside"))
+            .unwrap()
+            .count(),
         1
     );
 }
 
-/// Walking says the same as the kernel does, for every path of three names on a stage of links.
+/// Walking says the same as the kernel does, for every path of three names in a folder of links.
 #[test]
 fn a_walk_ends_where_the_kernel_does() {
     check_equal(

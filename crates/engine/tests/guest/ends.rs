@@ -131,30 +131,6 @@ fn limits_that_cannot_be_are_refused_when_the_guest_is_loaded() {
 }
 
 #[test]
-fn the_host_survives_ten_thousand_traps_without_growing() {
-    let mut guest = guest(Options::default());
-    let function: Function<(), ()> = guest.function("unreachable").unwrap();
-    let mut trap = |times: usize| {
-        for _ in 0..times {
-            end(guest.call(&function, ()));
-        }
-        resident_bytes()
-    };
-    let before = trap(1000);
-    let after = trap(10_000);
-    assert!(
-        after < before + (4 << 20),
-        "from {before} to {after} bytes of memory"
-    );
-}
-
-fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
-}
-
-#[test]
 fn a_shallow_thread_is_told_so() {
     let mut guest = guest(Options::default());
     let function: Function<(), ()> = guest.function("recurse").unwrap();

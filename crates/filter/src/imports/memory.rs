@@ -30,8 +30,11 @@ pub(super) fn put<const N: usize>(
 }
 
 /// That numbers of 32 bits can be written there: asked before anything is done that can't be undone.
-pub(super) fn check_numbers<const N: usize>(memory: &[u8], places: [u32; N]) -> Result<(), Status> {
-    places
+pub(super) fn check_numbers<const N: usize>(
+    memory: &[u8],
+    numbers: [u32; N],
+) -> Result<(), Status> {
+    numbers
         .into_iter()
         .try_for_each(|at| slice(memory, at, 4).map(drop))
 }
@@ -45,8 +48,8 @@ pub(super) fn check_allocator(state: &State) -> Result<(), Status> {
     }
 }
 
-/// Gives the guest bytes in memory of its own allocator's: where they are and how many go to the places that
-/// it said. None are no memory: a null pointer.
+/// Gives the guest bytes in memory of its own allocator's: where they are and how many go where it
+/// said. None are no memory: a null pointer.
 pub(super) fn give(
     caller: &mut Caller<'_, State>,
     bytes: &[u8],

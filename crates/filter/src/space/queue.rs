@@ -17,7 +17,7 @@ pub(crate) struct Queues {
     name_bytes: usize,
 }
 
-/// A queue's number is its place and one: 0 is none.
+/// A queue's number is its index and one: 0 is none.
 #[derive(Default)]
 struct ByNumber {
     numbers: HashMap<Box<[u8]>, u32>,
@@ -47,8 +47,8 @@ pub(crate) struct Full;
 
 impl ByNumber {
     fn queue(&mut self, number: u32) -> Option<&mut Queue> {
-        let place = (number as usize).checked_sub(1)?;
-        self.queues.get_mut(place)
+        let index = (number as usize).checked_sub(1)?;
+        self.queues.get_mut(index)
     }
 }
 

@@ -128,7 +128,7 @@ impl Stream {
         Poll::Pending
     }
 
-    /// Answers in place of the service; nothing of the exchange is to be looked at any more.
+    /// Answers in place of the service; nothing of the exchange is inspected any more.
     pub(crate) fn respond(&mut self, response: LocalResponse) {
         let response = Box::new(response);
         match &mut self.exchange {

@@ -27,9 +27,9 @@ fn get(callback: usize, map: u32, key: &str) -> (u32, Vec<String>) {
         LENGTH
     );
     script.show(callback);
-    let mut bed = script.start();
-    bed.pass();
-    (bed.statuses()[0], bed.lines())
+    let mut fixture = script.start();
+    fixture.pass();
+    (fixture.statuses()[0], fixture.lines())
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn a_map_is_read_as_a_whole() {
         DATA,
         LENGTH
     );
-    let mut bed = script.start();
-    bed.pass();
-    assert_eq!(bed.statuses(), [OK, OK, BAD_ARGUMENT]);
+    let mut fixture = script.start();
+    fixture.pass();
+    assert_eq!(fixture.statuses(), [OK, OK, BAD_ARGUMENT]);
     let map = [
         (":authority", "example.com:8080"),
         (":path", "/path/file?query=1"),
@@ -113,7 +113,7 @@ fn a_map_is_read_as_a_whole() {
     let expected = String::from_utf8_lossy(&crate::guest::pairs(&map)).into_owned();
     let bytes: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
     assert_eq!(
-        bed.lines(),
+        fixture.lines(),
         [format!("{}\0\0\0", bytes as u8 as char), expected]
     );
 }
@@ -272,16 +272,16 @@ fn a_field_is_removed_among_few_and_among_many() {
             let name = "proxy_remove_header_map_value";
             call!(script, REQUEST_HEADERS, name, REQUEST, key);
         }
-        let mut bed = script.start();
+        let mut fixture = script.start();
         let mut exchange = crate::guest::exchange();
         let names = (0..count).map(|number| format!("x-{number}").try_into().unwrap());
         exchange.request.headers = names
             .map(|name: HeaderName| (name, HeaderValue::from_static("1")))
             .collect();
-        let id = bed.instance.open(exchange);
-        let _ = bed.instance.on_request_headers(id, true).unwrap();
-        let headers = bed.instance.take(id).unwrap().request.headers;
-        assert_eq!(bed.statuses(), [OK, OK]);
+        let id = fixture.instance.open(exchange);
+        let _ = fixture.instance.on_request_headers(id, true).unwrap();
+        let headers = fixture.instance.take(id).unwrap().request.headers;
+        assert_eq!(fixture.statuses(), [OK, OK]);
         assert_eq!(headers.len(), count - 1);
         assert!(!headers.contains_key("x-0"));
     }
@@ -337,14 +337,14 @@ fn what_waits_can_be_changed_until_it_goes_on() {
         );
         call!(script, TICK, "proxy_continue_stream", 0);
     }
-    let mut bed = script.start();
-    let id = bed.open();
-    let _ = bed.instance.on_request_headers(id, true).unwrap();
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.statuses(), [OK, OK, OK, OK, BAD_ARGUMENT, OK]);
+    let mut fixture = script.start();
+    let id = fixture.open();
+    let _ = fixture.instance.on_request_headers(id, true).unwrap();
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.statuses(), [OK, OK, OK, OK, BAD_ARGUMENT, OK]);
     let waker = std::task::Waker::noop();
     let mut context = std::task::Context::from_waker(waker);
-    let resumed = bed
+    let resumed = fixture
         .instance
         .poll_resumed(id, Direction::Request, &mut context);
     assert!(resumed.is_ready());

@@ -22,10 +22,10 @@ fn set_in_full_map(bounds: Bounds) -> Vec<u32> {
     ] {
         call!(script, RESPONSE_HEADERS, name, RESPONSE, key, value);
     }
-    let mut bed = script.start_bounded(bounds);
-    let exchange = bed.pass();
+    let mut fixture = script.start_bounded(bounds);
+    let exchange = fixture.pass();
     assert_eq!(exchange.response.unwrap().headers["server"], "anything");
-    bed.statuses()
+    fixture.statuses()
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn fields_are_bounded_in_number_and_bytes() {
         RESPONSE,
         map
     );
-    let mut bed = script.start_bounded(bounds);
-    let exchange = bed.pass();
+    let mut fixture = script.start_bounded(bounds);
+    let exchange = fixture.pass();
     let failed = INTERNAL_FAILURE;
     assert_eq!(
-        bed.statuses(),
+        fixture.statuses(),
         [OK, OK, failed, OK, OK, OK, OK, OK, failed, failed, failed]
     );
     assert_eq!(exchange.request.headers.len(), 8);
@@ -149,7 +149,7 @@ fn fields_that_stay_count_after_a_replacement_that_failed() {
         ] {
             call!(script, RESPONSE_HEADERS, function, RESPONSE, key, value);
         }
-        let mut bed = script.start_bounded(Bounds {
+        let mut fixture = script.start_bounded(Bounds {
             header_bytes: 200,
             ..Bounds::default()
         });
@@ -159,8 +159,8 @@ fn fields_that_stay_count_after_a_replacement_that_failed() {
             "connection",
             HeaderValue::from_str(&"c".repeat(60)).unwrap(),
         );
-        let id = bed.instance.open(exchange);
-        bed.pass_parts(id);
-        assert_eq!(bed.statuses().last(), Some(&INTERNAL_FAILURE));
+        let id = fixture.instance.open(exchange);
+        fixture.pass_parts(id);
+        assert_eq!(fixture.statuses().last(), Some(&INTERNAL_FAILURE));
     }
 }

@@ -52,12 +52,12 @@ fn an_authority_is_said_the_same_wherever_it_is_said() {
         key,
         value
     );
-    let mut bed = script.start();
+    let mut fixture = script.start();
     let mut exchange = crate::guest::exchange();
     exchange.request.uri = "https://example.com:8080/path".parse().unwrap();
-    let id = bed.instance.open(exchange);
-    let _ = bed.instance.on_request_headers(id, true).unwrap();
-    let exchange = bed.instance.take(id).unwrap();
+    let id = fixture.instance.open(exchange);
+    let _ = fixture.instance.on_request_headers(id, true).unwrap();
+    let exchange = fixture.instance.take(id).unwrap();
     assert_eq!(exchange.request.uri, "https://other.example:81/path");
     let hosts: Vec<_> = exchange.request.headers.get_all("host").iter().collect();
     assert_eq!(hosts, ["other.example:81"]);

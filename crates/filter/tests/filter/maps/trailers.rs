@@ -41,16 +41,16 @@ impl Trailers {
 
     /// What the exchange has once its body has ended, and the guest was called at its period.
     fn made(self) -> (Vec<u32>, Option<HeaderMap>) {
-        let mut bed = self.script.start();
-        let id = bed.instance.open(without_trailers());
-        let _ = bed.instance.on_part(id, self.part, true).unwrap();
-        bed.instance.on_tick().unwrap();
-        let exchange = bed.instance.take(id).unwrap();
+        let mut fixture = self.script.start();
+        let id = fixture.instance.open(without_trailers());
+        let _ = fixture.instance.on_part(id, self.part, true).unwrap();
+        fixture.instance.on_tick().unwrap();
+        let exchange = fixture.instance.take(id).unwrap();
         let rest = match self.part.direction() {
             Direction::Request => exchange.request_rest,
             Direction::Response => exchange.response_rest,
         };
-        (bed.statuses(), rest.trailers.map(|trailers| *trailers))
+        (fixture.statuses(), rest.trailers.map(|trailers| *trailers))
     }
 }
 
@@ -123,8 +123,8 @@ fn trailers_that_are_not_there_are_empty() {
         DATA,
         LENGTH
     );
-    let mut bed = script.start();
-    let id = bed.instance.open(without_trailers());
-    let _ = bed.instance.on_request_headers(id, true).unwrap();
-    assert_eq!(bed.statuses(), [OK, NOT_FOUND]);
+    let mut fixture = script.start();
+    let id = fixture.instance.open(without_trailers());
+    let _ = fixture.instance.on_request_headers(id, true).unwrap();
+    assert_eq!(fixture.statuses(), [OK, NOT_FOUND]);
 }
