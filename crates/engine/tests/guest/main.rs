@@ -9,6 +9,7 @@ use palisade_engine::guest::{
 };
 use palisade_wall::{Ending, Exit};
 use std::{
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -228,9 +229,25 @@ fn what_is_linked_goes_from_thread_to_thread_whatever_its_instances_hold() {
     });
 }
 
-/// Of the process, so that tests beside it count too: by its name it is one of the last.
+/// In a process of its own: tests beside it take memory too.
 #[test]
 fn the_host_survives_ten_thousand_traps_without_growing() {
+    const ALONE: &str = "PALISADE_TRAPS_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return trap_ten_thousand_times();
+    }
+    let run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture"])
+        .arg("the_host_survives_ten_thousand_traps_without_growing")
+        .env(ALONE, "")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{told}");
+    assert!(told.contains("1 passed"), "{told}");
+}
+
+fn trap_ten_thousand_times() {
     let mut guest = guest(Options::default());
     let function: Function<(), ()> = guest.function("unreachable").unwrap();
     let mut trap = |times: usize| {

@@ -9,7 +9,7 @@ use http::StatusCode;
 use palisade_engine::places::Share;
 use palisade_service::Stream;
 
-pub(super) fn a_short_answer_is_whole_and_its_length_known(component: &Loaded) {
+pub(crate) fn a_short_answer_is_whole_and_its_length_known(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let answer = fixture.get("/hello");
     assert_eq!(answer.status, StatusCode::OK);
@@ -21,7 +21,7 @@ pub(super) fn a_short_answer_is_whole_and_its_length_known(component: &Loaded) {
     assert!(figures.lines.is_empty(), "{:?}", figures.lines);
 }
 
-pub(super) fn a_guest_sees_its_request(component: &Loaded) {
+pub(crate) fn a_guest_sees_its_request(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let request = http::Request::put("/request?a=b")
         .header("host", "example.com:8080")
@@ -38,7 +38,7 @@ pub(super) fn a_guest_sees_its_request(component: &Loaded) {
     );
 }
 
-pub(super) fn bodies_stream_both_ways_with_trailers(component: &Loaded) {
+pub(crate) fn bodies_stream_both_ways_with_trailers(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         let (parts, body) = fixture::channel();
@@ -62,7 +62,7 @@ pub(super) fn bodies_stream_both_ways_with_trailers(component: &Loaded) {
 }
 
 /// The client sends a head, and nothing for a while.
-pub(super) fn a_head_alone_holds_no_instance(component: &Loaded) {
+pub(crate) fn a_head_alone_holds_no_instance(component: &Loaded) {
     let share = Share {
         instances: 1,
         wait_time: LONG,
@@ -80,7 +80,7 @@ pub(super) fn a_head_alone_holds_no_instance(component: &Loaded) {
     });
 }
 
-pub(super) fn a_body_that_breaks_off_starts_no_guest(component: &Loaded) {
+pub(crate) fn a_body_that_breaks_off_starts_no_guest(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         let fault = fixture
@@ -93,7 +93,7 @@ pub(super) fn a_body_that_breaks_off_starts_no_guest(component: &Loaded) {
     assert_eq!(fixture.figures().done, 0);
 }
 
-pub(super) fn an_answer_may_have_no_body(component: &Loaded) {
+pub(crate) fn an_answer_may_have_no_body(component: &Loaded) {
     let answer = Fixture::new(component, "").get("/empty");
     assert_eq!(
         (answer.text().as_str(), answer.announced_bytes),
@@ -101,14 +101,14 @@ pub(super) fn an_answer_may_have_no_body(component: &Loaded) {
     );
 }
 
-pub(super) fn a_status_is_the_guests(component: &Loaded) {
+pub(crate) fn a_status_is_the_guests(component: &Loaded) {
     assert_eq!(
         Fixture::new(component, "").get("/elsewhere").status,
         StatusCode::NOT_FOUND
     );
 }
 
-pub(super) fn a_body_need_not_be_read(component: &Loaded) {
+pub(crate) fn a_body_need_not_be_read(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let request = http::Request::post("/hello").header("host", "h");
     let answer = fixture.ask(request.body(fixture::never()).unwrap());
@@ -116,7 +116,7 @@ pub(super) fn a_body_need_not_be_read(component: &Loaded) {
 }
 
 /// Of a gigabyte the host holds what a few writes have.
-pub(super) fn a_guest_waits_for_its_reader(component: &Loaded) {
+pub(crate) fn a_guest_waits_for_its_reader(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         let asked = fixture.ask_async(fixture::request("/big?1000000000", fixture::whole("")));
@@ -131,13 +131,13 @@ pub(super) fn a_guest_waits_for_its_reader(component: &Loaded) {
     assert_eq!((figures.done, figures.faults), (1, 0));
 }
 
-pub(super) fn a_large_answer_comes_whole(component: &Loaded) {
+pub(crate) fn a_large_answer_comes_whole(component: &Loaded) {
     let answer = Fixture::new(component, "").get("/big");
     assert_eq!(answer.body.len(), 1 << 20);
     assert!(answer.body.iter().all(|byte| *byte == b'x'));
 }
 
-pub(super) fn a_client_that_goes_ends_the_guest(component: &Loaded) {
+pub(crate) fn a_client_that_goes_ends_the_guest(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         // Before the head, and after it.
@@ -151,7 +151,7 @@ pub(super) fn a_client_that_goes_ends_the_guest(component: &Loaded) {
     assert_eq!(figures.memory_bytes, 0);
 }
 
-pub(super) fn a_guest_may_go_on_when_it_has_answered(component: &Loaded) {
+pub(crate) fn a_guest_may_go_on_when_it_has_answered(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let answer = fixture.get("/after");
     assert_eq!(answer.text(), "answered\n");

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use palisade_service::{Fault, Stream};
 use std::time::Duration;
 
-pub(super) fn a_trap_is_an_error_with_its_backtrace(component: &Loaded) {
+pub(crate) fn a_trap_is_an_error_with_its_backtrace(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let fault = fixture.fail("/trap");
     assert!(matches!(fault, Fault::Trap(_)), "{fault}");
@@ -25,7 +25,7 @@ pub(super) fn a_trap_is_an_error_with_its_backtrace(component: &Loaded) {
     assert_eq!(fixture.get("/hello").status, StatusCode::OK, "the next one");
 }
 
-pub(super) fn a_body_breaks_off_with_its_guest(component: &Loaded) {
+pub(crate) fn a_body_breaks_off_with_its_guest(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let answer = fixture.get("/late-trap");
     // Nothing had gone out.
@@ -33,7 +33,7 @@ pub(super) fn a_body_breaks_off_with_its_guest(component: &Loaded) {
     assert_eq!(fixture.figures().faults, 1);
 }
 
-pub(super) fn a_loop_is_ended_in_time(component: &Loaded) {
+pub(crate) fn a_loop_is_ended_in_time(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     for path in ["/loop", "/late-loop"] {
         let fault = fixture.fail(path);
@@ -44,7 +44,7 @@ pub(super) fn a_loop_is_ended_in_time(component: &Loaded) {
 }
 
 /// On the same thread.
-pub(super) fn a_loop_gives_others_their_turn(component: &Loaded) {
+pub(crate) fn a_loop_gives_others_their_turn(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"10s\"");
     fixture.run(async {
         let looping = fixture.ask_async(fixture::request("/loop", fixture::whole("")));
@@ -53,13 +53,13 @@ pub(super) fn a_loop_gives_others_their_turn(component: &Loaded) {
     });
 }
 
-pub(super) fn processor_time_has_its_limit(component: &Loaded) {
+pub(crate) fn processor_time_has_its_limit(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ncpu-time = \"50ms\"");
     let fault = fixture.fail("/loop");
     assert!(matches!(fault, Fault::CpuTime(_)), "{fault}");
 }
 
-pub(super) fn a_wait_is_ended_in_time(component: &Loaded) {
+pub(crate) fn a_wait_is_ended_in_time(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     let fault = fixture.fail("/sleep");
     assert!(matches!(fault, Fault::Time(_)), "{fault}");
@@ -67,7 +67,7 @@ pub(super) fn a_wait_is_ended_in_time(component: &Loaded) {
 }
 
 /// It begins its request's body, and sends no more of it.
-pub(super) fn a_slow_client_is_not_its_guests_fault(component: &Loaded) {
+pub(crate) fn a_slow_client_is_not_its_guests_fault(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     let fault = fixture.fail_with("/echo", fixture::never());
     assert_eq!(fault, Fault::Client);
@@ -77,7 +77,7 @@ pub(super) fn a_slow_client_is_not_its_guests_fault(component: &Loaded) {
 }
 
 /// It takes a part of the answer, and asks for the next one when time is up.
-pub(super) fn a_slow_reader_is_not_its_guests_fault(component: &Loaded) {
+pub(crate) fn a_slow_reader_is_not_its_guests_fault(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     fixture.run(async {
         let asked = fixture.ask_async(fixture::request("/big?1000000000", fixture::whole("")));
@@ -95,7 +95,7 @@ pub(super) fn a_slow_reader_is_not_its_guests_fault(component: &Loaded) {
 }
 
 /// Neither a request that goes on and on, nor one that waits for its guest, is its fault.
-pub(super) fn a_slow_guest_is_at_fault_whatever_its_client_does(component: &Loaded) {
+pub(crate) fn a_slow_guest_is_at_fault_whatever_its_client_does(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     for path in ["/sleep", "/loop", "/read-and-sleep"] {
         let fault = fixture.fail_with(path, fixture::never());
@@ -104,7 +104,7 @@ pub(super) fn a_slow_guest_is_at_fault_whatever_its_client_does(component: &Load
     }
 }
 
-pub(super) fn memory_has_its_limit(component: &Loaded) {
+pub(crate) fn memory_has_its_limit(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\nmemory = \"32MiB\"");
     let fault = fixture.fail("/grow");
     assert!(matches!(fault, Fault::Memory(_)), "{fault}");
@@ -112,29 +112,29 @@ pub(super) fn memory_has_its_limit(component: &Loaded) {
     assert_eq!(fixture.figures().memory_bytes, 0);
 }
 
-pub(super) fn a_guest_must_answer(component: &Loaded) {
+pub(crate) fn a_guest_must_answer(component: &Loaded) {
     assert_eq!(Fixture::new(component, "").fail("/none"), Fault::NoAnswer);
 }
 
-pub(super) fn a_guest_that_exits_has_not_answered(component: &Loaded) {
+pub(crate) fn a_guest_that_exits_has_not_answered(component: &Loaded) {
     assert_eq!(Fixture::new(component, "").fail("/exit"), Fault::Exit(1));
 }
 
-pub(super) fn an_error_code_has_a_status(component: &Loaded) {
+pub(crate) fn an_error_code_has_a_status(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let fault = fixture.fail("/error");
     assert_eq!(fault.status(), StatusCode::BAD_GATEWAY);
     assert!(!fault.is_breakdown());
 }
 
-pub(super) fn an_unfinished_body_breaks_off(component: &Loaded) {
+pub(crate) fn an_unfinished_body_breaks_off(component: &Loaded) {
     for fixture in [Fixture::new(component, ""), Fixture::kept(component, "")] {
         assert_eq!(fixture.fail("/unfinished"), Fault::Unfinished);
         assert!(matches!(fixture.fail("/given-up"), Fault::Broken(_)));
     }
 }
 
-pub(super) fn a_body_is_as_long_as_announced(component: &Loaded) {
+pub(crate) fn a_body_is_as_long_as_announced(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     assert_eq!(fixture.get("/announced?10").body.len(), 10);
     assert!(matches!(fixture.fail("/announced?5"), Fault::Broken(_)));

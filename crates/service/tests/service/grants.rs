@@ -9,7 +9,7 @@ use palisade_engine::places::Share;
 use palisade_service::{Component, Isolation, LoadError, Stream, World};
 use std::time::Duration;
 
-pub(super) fn words_go_to_the_log_by_lines(component: &Loaded) {
+pub(crate) fn words_go_to_the_log_by_lines(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     assert_eq!(fixture.get("/words").text(), "said\n");
     let line = |stream, text: &str| (stream, text.to_owned());
@@ -24,7 +24,7 @@ pub(super) fn words_go_to_the_log_by_lines(component: &Loaded) {
     );
 }
 
-pub(super) fn output_has_its_limit(component: &Loaded) {
+pub(crate) fn output_has_its_limit(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\noutput = \"10KiB\"");
     for requests in 1..=2 {
         assert_eq!(fixture.get("/flood").text(), "said\n");
@@ -39,13 +39,13 @@ pub(super) fn output_has_its_limit(component: &Loaded) {
     }
 }
 
-pub(super) fn variables_are_those_granted(component: &Loaded) {
+pub(crate) fn variables_are_those_granted(component: &Loaded) {
     assert_eq!(Fixture::new(component, "").get("/env").text(), "[]");
     let fixture = Fixture::new(component, "[grants]\nenv = [\"GREETING=hello\"]");
     assert_eq!(fixture.get("/env").text(), "[(\"GREETING\", \"hello\")]");
 }
 
-pub(super) fn files_are_those_granted(component: &Loaded) {
+pub(crate) fn files_are_those_granted(component: &Loaded) {
     let outside = tempfile::tempdir().unwrap();
     let folder = outside.path().join("site");
     std::fs::create_dir(&folder).unwrap();
@@ -91,7 +91,7 @@ fn folder_with_fifo() -> (tempfile::TempDir, String) {
 }
 
 /// Each open of a FIFO would hold a thread for ever, also at the end.
-pub(super) fn what_is_no_file_is_not_opened(component: &Loaded) {
+pub(crate) fn what_is_no_file_is_not_opened(component: &Loaded) {
     let (folder, policy) = folder_with_fifo();
     let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
     let fixture = Fixture::new(component, &policy);
@@ -107,7 +107,7 @@ pub(super) fn what_is_no_file_is_not_opened(component: &Loaded) {
     assert_eq!(fixture.figures().faults, 0);
 }
 
-pub(super) fn what_is_no_file_is_not_opened_by_a_task(component: &Loaded) {
+pub(crate) fn what_is_no_file_is_not_opened_by_a_task(component: &Loaded) {
     let (_folder, policy) = folder_with_fifo();
     let fixture = Fixture::new(component, &policy);
     for path in ["fifo", "link"].repeat(16) {
@@ -120,7 +120,7 @@ pub(super) fn what_is_no_file_is_not_opened_by_a_task(component: &Loaded) {
     assert!(text.ends_with("NotPermitted"), "{text}");
 }
 
-pub(super) fn there_are_no_sockets(component: &Loaded) {
+pub(crate) fn there_are_no_sockets(component: &Loaded) {
     // Also where requests may be sent.
     let fixture = Fixture::new(component, "[grants]\nconnect = [\"tcp://127.0.0.1:80\"]");
     let text = fixture.get("/socket").text();
@@ -130,7 +130,7 @@ pub(super) fn there_are_no_sockets(component: &Loaded) {
     );
 }
 
-pub(super) fn a_request_is_sent_only_where_granted(component: &Loaded) {
+pub(crate) fn a_request_is_sent_only_where_granted(component: &Loaded) {
     let fixture = Fixture::new(component, "[grants]\nconnect = [\"tcp://127.0.0.1:8080\"]");
     for target in ["127.0.0.1:8081/x", "127.0.0.2:8080/x", "example.com/x"] {
         let text = fixture.get(&format!("/send?{target}")).text();
@@ -146,7 +146,7 @@ pub(super) fn a_request_is_sent_only_where_granted(component: &Loaded) {
     );
 }
 
-pub(super) fn a_request_is_sent_where_granted(component: &Loaded) {
+pub(crate) fn a_request_is_sent_where_granted(component: &Loaded) {
     let fixture = Fixture::new(component, "[grants]\nconnect = [\"tcp://127.0.0.1:8080\"]");
     assert_eq!(fixture.get("/send?127.0.0.1:8080/x").text(), "200 sent /x");
     let figures = fixture.figures();
@@ -157,7 +157,7 @@ pub(super) fn a_request_is_sent_where_granted(component: &Loaded) {
 }
 
 /// Each guest sends a hundred requests, and keeps the answers as long as its client goes on.
-pub(super) fn requests_under_way_have_their_limits(component: &Loaded) {
+pub(crate) fn requests_under_way_have_their_limits(component: &Loaded) {
     let fixture = Fixture::new(component, "[grants]\nconnect = [\"tcp://127.0.0.1:8080\"]");
     fixture.run(async {
         let ask = || async {
@@ -188,7 +188,7 @@ pub(super) fn requests_under_way_have_their_limits(component: &Loaded) {
     assert_eq!(figures.lines.len(), 10, "each is told once");
 }
 
-pub(super) fn memory_that_is_held_is_told(component: &Loaded) {
+pub(crate) fn memory_that_is_held_is_told(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         let (parts, body) = fixture::channel();
@@ -208,7 +208,7 @@ pub(super) fn memory_that_is_held_is_told(component: &Loaded) {
     assert_eq!(fixture.figures().memory_bytes, 0);
 }
 
-pub(super) fn what_cannot_be_held_is_refused_when_loaded(component: &Loaded) {
+pub(crate) fn what_cannot_be_held_is_refused_when_loaded(component: &Loaded) {
     let load = |text| {
         Component::new(
             &guests::engine(),

@@ -14,14 +14,14 @@ use palisade_engine::{
 use palisade_service::{Component, Fault, Isolation, LoadError, World};
 use std::time::Duration;
 
-pub(super) fn nothing_of_one_request_is_left_for_another(component: &Loaded) {
+pub(crate) fn nothing_of_one_request_is_left_for_another(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     for _ in 0..3 {
         assert_eq!(fixture.get("/count").text(), "1");
     }
 }
 
-pub(super) fn an_instance_is_kept_until_it_fails(component: &Loaded) {
+pub(crate) fn an_instance_is_kept_until_it_fails(component: &Loaded) {
     let fixture = Fixture::kept(component, "");
     for count in ["1", "2", "3"] {
         assert_eq!(fixture.get("/count").text(), count);
@@ -36,7 +36,7 @@ pub(super) fn an_instance_is_kept_until_it_fails(component: &Loaded) {
     assert_eq!(fixture.get("/count").text(), "1", "another one");
 }
 
-pub(super) fn requests_at_one_time_have_instances_of_their_own(component: &Loaded) {
+pub(crate) fn requests_at_one_time_have_instances_of_their_own(component: &Loaded) {
     for fixture in [Fixture::new(component, ""), Fixture::kept(component, "")] {
         fixture.run(async {
             let (first, one) = fixture::channel();
@@ -75,7 +75,7 @@ fn pool_of(instances: u32) -> (Engine, Loaded) {
 }
 
 /// A hundred slow requests, in a pool of eight.
-pub(super) fn one_service_leaves_instances_to_others(_: &Loaded) {
+pub(crate) fn one_service_leaves_instances_to_others(_: &Loaded) {
     let (engine, component) = pool_of(8);
     let share = Share {
         instances: 4,
@@ -124,7 +124,7 @@ pub(super) fn one_service_leaves_instances_to_others(_: &Loaded) {
     assert_eq!((figures.done, figures.faults), (100, 0));
 }
 
-pub(super) fn requests_wait_for_an_instance_in_order(component: &Loaded) {
+pub(crate) fn requests_wait_for_an_instance_in_order(component: &Loaded) {
     let share = Share {
         instances: 1,
         wait_time: LONG,
@@ -172,7 +172,7 @@ fn kept_in(engine: &Engine, component: &Loaded) -> Fixture {
 }
 
 /// A pool is not its first guest's for good: fresh and kept ones of others find room.
-pub(super) fn instances_that_wait_give_way(_: &Loaded) {
+pub(crate) fn instances_that_wait_give_way(_: &Loaded) {
     let (engine, component) = pool_of(4);
     let first = kept_in(&engine, &component);
     let second = kept_in(&engine, &component);
@@ -194,7 +194,7 @@ pub(super) fn instances_that_wait_give_way(_: &Loaded) {
     assert_eq!((figures.faults, figures.restarted), (0, 0));
 }
 
-pub(super) fn instances_of_another_thread_give_way(_: &Loaded) {
+pub(crate) fn instances_of_another_thread_give_way(_: &Loaded) {
     let (engine, component) = pool_of(4);
     let (filled, is_filled) = tokio::sync::oneshot::channel();
     let (end, is_over) = tokio::sync::oneshot::channel::<()>();
@@ -219,7 +219,7 @@ pub(super) fn instances_of_another_thread_give_way(_: &Loaded) {
     assert_eq!(here.figures().faults, 0);
 }
 
-pub(super) fn who_waits_too_long_is_told_to_come_again(component: &Loaded) {
+pub(crate) fn who_waits_too_long_is_told_to_come_again(component: &Loaded) {
     let share = Share {
         instances: 1,
         wait_time: Duration::from_millis(1),
@@ -248,7 +248,7 @@ pub(super) fn who_waits_too_long_is_told_to_come_again(component: &Loaded) {
     );
 }
 
-pub(super) fn a_pool_that_is_full_is_no_fault_of_guests(_: &Loaded) {
+pub(crate) fn a_pool_that_is_full_is_no_fault_of_guests(_: &Loaded) {
     let (engine, component) = pool_of(1);
     let one = Fixture::sharing(&engine, &component, Share::default());
     let other = Fixture::sharing(&engine, &component, Share::default());
@@ -269,7 +269,7 @@ pub(super) fn a_pool_that_is_full_is_no_fault_of_guests(_: &Loaded) {
     assert_eq!(other.figures().lines.len(), 1, "told once");
 }
 
-pub(super) fn a_new_component_is_not_kept(component: &Loaded) {
+pub(crate) fn a_new_component_is_not_kept(component: &Loaded) {
     let load = |isolation| {
         let share = Share::default();
         Component::new(&guests::engine(), component, &policy(""), isolation, share)

@@ -7,7 +7,7 @@ use crate::{
 use http::StatusCode;
 use palisade_service::Fault;
 
-pub(super) fn a_new_body_streams_both_ways(component: &Loaded) {
+pub(crate) fn a_new_body_streams_both_ways(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         let (parts, body) = fixture::channel();
@@ -28,7 +28,7 @@ pub(super) fn a_new_body_streams_both_ways(component: &Loaded) {
     assert_eq!(fixture.figures().faults, 0);
 }
 
-pub(super) fn a_new_guest_sees_its_request(component: &Loaded) {
+pub(crate) fn a_new_guest_sees_its_request(component: &Loaded) {
     let text = Fixture::new(component, "").get("/request").text();
     assert!(
         text.starts_with("Method::Get Some(Scheme::Http) Some(\"test\")"),
@@ -36,7 +36,7 @@ pub(super) fn a_new_guest_sees_its_request(component: &Loaded) {
     );
 }
 
-pub(super) fn new_faults_are_told(component: &Loaded) {
+pub(crate) fn new_faults_are_told(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"100ms\"");
     assert!(matches!(fixture.fail("/trap"), Fault::Trap(_)));
     assert!(matches!(fixture.fail("/loop"), Fault::Time(_)));
