@@ -19,7 +19,7 @@ mod http;
 mod limits;
 pub mod lock;
 pub mod p1;
-pub mod places;
+pub mod permits;
 mod resolve;
 pub mod service;
 pub mod settings;

@@ -23,7 +23,7 @@ pub(crate) enum OnPart {
     Three(Function<(u32, u32, u32), u32>),
 }
 
-/// It takes the context, the call's token, and how many fields, bytes and trailers the answer has.
+/// It takes the context, the call's token, and how many fields, bytes and trailers the response has.
 pub(crate) type OnCallResponse = Function<(u32, u32, u32, u32, u32), ()>;
 
 /// What a module exports of the ABI. What is `None` is not called.

@@ -14,7 +14,7 @@ pub(crate) use change::{Change, Mode};
 pub(crate) use collected::Collected;
 pub(crate) use first_line::final_status;
 
-use crate::{Exchange, HttpCallAnswer};
+use crate::{Exchange, HttpCallResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, header, request};
 
 /// A message's fields, to be read.
@@ -35,8 +35,8 @@ impl<'a> View<'a> {
         Self::Request(&exchange.request, scheme)
     }
 
-    pub(crate) fn of_answer(answer: &'a HttpCallAnswer) -> Self {
-        Self::Response(answer.response.status(), answer.response.headers())
+    pub(crate) fn of_call(call: &'a HttpCallResponse) -> Self {
+        Self::Response(call.response.status(), call.response.headers())
     }
 
     fn headers(self) -> Option<&'a HeaderMap> {

@@ -46,7 +46,7 @@ impl Filter {
     }
 
     /// Whether it inspects this part. One that it does not inspect need not be held for it.
-    pub fn has(&self, part: Part) -> bool {
+    pub fn inspects(&self, part: Part) -> bool {
         self.loaded.callbacks.on_part(part).is_some()
     }
 
@@ -65,8 +65,8 @@ impl Filter {
         self.loaded.callbacks.hears_of_ends()
     }
 
-    /// Whether it inspects exchanges that are over. For one that does, the answer's head is kept.
-    pub fn has_log(&self) -> bool {
+    /// Whether it inspects exchanges that are over. For one that does, the response's head is kept.
+    pub fn inspects_ends(&self) -> bool {
         self.loaded.callbacks.on_log.is_some()
     }
 }

@@ -16,7 +16,7 @@ pub trait Host {
         LogLevel::Info
     }
 
-    /// Starts an HTTP call; [`Instance::on_http_call_response`](crate::Instance::on_http_call_response) brings the answer, and a failure, later.
+    /// Starts an HTTP call; [`Instance::on_http_call_response`](crate::Instance::on_http_call_response) brings the response, and a failure, later.
     ///
     /// # Errors
     ///
@@ -85,9 +85,9 @@ pub struct HttpCall {
     pub timeout: Duration,
 }
 
-/// The answer to an [`HttpCall`].
+/// The response to an [`HttpCall`].
 #[derive(Debug)]
-pub struct HttpCallAnswer {
+pub struct HttpCallResponse {
     /// Status, header fields and body. Its size is for the caller to bound.
     pub response: Response<Bytes>,
     /// Trailers.

@@ -4,11 +4,11 @@ mod part;
 mod start;
 
 use crate::{
-    Action, Direction, Exchange, Fault, FaultKind, Filter, Host, HttpCallAnswer, Notify, Part,
+    Action, Direction, Exchange, Fault, FaultKind, Filter, Host, HttpCallResponse, Notify, Part,
     StreamId,
     fields::View,
     phase::Phase,
-    state::{At, CallAnswer, Life, ROOT, State, Stream},
+    state::{At, CallResponse, Life, ROOT, State, Stream},
 };
 use palisade_engine::guest;
 use std::{
@@ -31,7 +31,7 @@ pub struct Instance {
 
 /// What an instance has done so far, and has now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct InstanceMetrics {
     /// Calls into the guest, and out of it to host functions.
     pub crossings: u64,
     /// Time in the guest and in the host functions that it called, in ns. The first 64 phases, its start with them, are
@@ -160,7 +160,7 @@ impl Instance {
         self.on_part(id, Part::RequestTrailers, true)
     }
 
-    /// The answer's head is there.
+    /// The response's head is there.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Instance {
         self.on_part(id, Part::ResponseHeaders, end_of_stream)
     }
 
-    /// Bytes of the answer's body are there: as [`Instance::on_request_body`].
+    /// Bytes of the response's body are there: as [`Instance::on_request_body`].
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Instance {
         self.on_part(id, Part::ResponseBody, end_of_stream)
     }
 
-    /// The answer's trailers are there.
+    /// The response's trailers are there.
     ///
     /// # Errors
     ///
@@ -241,12 +241,12 @@ impl Instance {
     }
 
     /// Whether the guest has sent a local response that is not taken yet, or wants the stream reset.
-    pub fn has_answered(&self, id: StreamId) -> bool {
+    pub fn has_responded(&self, id: StreamId) -> bool {
         let stream = self.guest.state().stream(id);
-        stream.is_some_and(Stream::has_answered)
+        stream.is_some_and(Stream::has_responded)
     }
 
-    /// Whether the guest wants the stream reset: no answer, the connection or HTTP/2 stream is broken off.
+    /// Whether the guest wants the stream reset: no response, the connection or HTTP/2 stream is broken off.
     pub fn is_closed(&self, id: StreamId) -> bool {
         let stream = self.guest.state().stream(id);
         stream.is_some_and(|stream| stream.is_closed)
@@ -279,7 +279,7 @@ impl Instance {
         self.guest.state().stream(id).is_some()
     }
 
-    /// Brings the answer to an HTTP call; `None`: there is none, it failed or took too long. A token of
+    /// Brings the response to an HTTP call; `None`: there is none, it failed or took too long. A token of
     /// which nothing is known is left alone.
     ///
     /// # Errors
@@ -288,7 +288,7 @@ impl Instance {
     pub fn on_http_call_response(
         &mut self,
         token: u32,
-        answer: Option<HttpCallAnswer>,
+        response: Option<HttpCallResponse>,
     ) -> Result<(), Fault> {
         if !self.guest.state_mut().calls.remove(&token) {
             return Ok(());
@@ -297,28 +297,28 @@ impl Instance {
         else {
             return Ok(());
         };
-        let (headers, body, trailers) = match &answer {
-            Some(answer) => (
-                View::of_answer(answer).len(),
-                answer.response.body().len() as u32,
-                answer.trailers.len() as u32,
+        let (headers, body, trailers) = match &response {
+            Some(call) => (
+                View::of_call(call).len(),
+                call.response.body().len() as u32,
+                call.trailers.len() as u32,
             ),
             None => (0, 0, 0),
         };
         self.phase(|phase| {
-            phase.state().answer = match answer {
-                Some(answer) => CallAnswer::Here(answer),
-                None => CallAnswer::Failed,
+            phase.state().response = match response {
+                Some(call) => CallResponse::Here(call),
+                None => CallResponse::Failed,
             };
             let parameters = (ROOT, token, headers, body, trailers);
             let name = "proxy_on_http_call_response";
             let result = phase.call(At::Root, name, &callback, parameters);
-            phase.state().answer = CallAnswer::None;
+            phase.state().response = CallResponse::None;
             result
         })
     }
 
-    /// An HTTP call was given up: no answer will be brought.
+    /// An HTTP call was given up: no response will be brought.
     pub fn forget_call(&mut self, token: u32) {
         self.guest.state_mut().calls.remove(&token);
     }
@@ -390,10 +390,10 @@ impl Instance {
     }
 
     /// What it has done so far.
-    pub fn figures(&mut self) -> Figures {
+    pub fn metrics(&mut self) -> InstanceMetrics {
         let memory_bytes = self.guest.memory().map_or(0, |memory| memory.len());
         let state = self.guest.state();
-        Figures {
+        InstanceMetrics {
             crossings: state.crossings,
             cpu_ns: state.cpu_ns,
             memory_bytes: memory_bytes as u64,

@@ -175,7 +175,7 @@ fn time(out: &mut Vec<u8>, time: SystemTime) -> Option<()> {
     number(out, since.as_nanos() as u64)
 }
 
-/// Of an exchange that is over, as Envoy has it: it has an answer.
+/// Of an exchange that is over, as Envoy has it: it has a response.
 fn duration(out: &mut Vec<u8>, exchange: &Exchange) -> Option<()> {
     let elapsed = exchange.started?.elapsed().ok()?;
     number(out, elapsed.as_nanos() as u64)

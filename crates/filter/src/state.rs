@@ -9,7 +9,7 @@ pub(crate) use loaded::Loaded;
 pub(crate) use stream::{Life, Parts, Stream};
 
 use crate::{
-    Direction, Exchange, Host, HttpCallAnswer, LogLevel, Notify, StreamId, abi::Status,
+    Direction, Exchange, Host, HttpCallResponse, LogLevel, Notify, StreamId, abi::Status,
     metrics::Cell, space::Registrant,
 };
 use std::{
@@ -52,8 +52,8 @@ pub(crate) struct State {
     /// Tokens of HTTP calls that are under way.
     pub(crate) calls: HashSet<u32>,
     last_token: u32,
-    /// The answer to the call whose callback is under way.
-    pub(crate) answer: CallAnswer,
+    /// The response to the call whose callback is under way.
+    pub(crate) response: CallResponse,
     pub(crate) tick_period: Option<Duration>,
     pub(crate) metrics: Vec<Arc<Cell>>,
     pub(crate) metric_numbers: HashMap<Box<str>, u32>,
@@ -78,11 +78,11 @@ pub(crate) struct State {
     reason = "each instance has one, and none is moved about"
 )]
 #[derive(Debug)]
-pub(crate) enum CallAnswer {
+pub(crate) enum CallResponse {
     /// No callback of a call is under way.
     None,
     Failed,
-    Here(HttpCallAnswer),
+    Here(HttpCallResponse),
 }
 
 impl State {
@@ -106,7 +106,7 @@ impl State {
             is_allocating: false,
             calls: HashSet::new(),
             last_token: 0,
-            answer: CallAnswer::None,
+            response: CallResponse::None,
             tick_period: None,
             metrics: Vec::new(),
             metric_numbers: HashMap::new(),
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// Counts the time of this phase, for itself and for those before it that were not measured. What was counted stays:
-    /// figures only grow.
+    /// metrics only grow.
     pub(crate) fn count_time(&mut self, took_ns: u64) {
         self.cpu_ns += took_ns * (self.phases - self.counted_phases);
         self.counted_phases = self.phases;

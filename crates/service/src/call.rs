@@ -21,7 +21,7 @@ use wasmtime_wasi_http::{
     p3::{self, bindings::ServicePre},
 };
 
-/// Where the head of the answer goes.
+/// Where the head of the response goes.
 type SendHead = oneshot::Sender<Head>;
 
 /// What a guest is asked.
@@ -156,13 +156,13 @@ async fn call(
     let asked = http::Request::from_parts(request.head, request.body);
     let mut http = store.data_mut().http();
     let asked = http.new_incoming_request(scheme, asked)?;
-    let answer = http.new_response_outparam_from_callback(move |answer| {
+    let response = http.new_response_outparam_from_callback(move |response| {
         // Nobody waits any more: the client has gone.
-        let _ = head.send(answer.map_err(|code| Fault::of_code(&code)));
+        let _ = head.send(response.map_err(|code| Fault::of_code(&code)));
     })?;
     proxy
         .wasi_http_incoming_handler()
-        .call_handle(store, asked, answer)
+        .call_handle(store, asked, response)
         .await
 }
 
@@ -178,7 +178,7 @@ async fn run_tasks(shared: Rc<Shared>, request: Request, head: SendHead) -> End 
     End::of(result, store)
 }
 
-/// The guest's tasks go on until the answer's body has been taken, or nobody wants it.
+/// The guest's tasks go on until the response's body has been taken, or nobody wants it.
 async fn run_task(
     store: &mut Store<State>,
     pre: &ServicePre<State>,

@@ -1,4 +1,4 @@
-//! Driving a guest: by whoever waits for its answer, within its time.
+//! Driving a guest: by whoever waits for its response, within its time.
 
 use crate::{
     Fault,
@@ -10,7 +10,7 @@ use crate::{
     state::{State, take_apart},
 };
 use http::Response;
-use palisade_engine::places::Place;
+use palisade_engine::permits::Permit;
 use std::{
     future::poll_fn,
     pin::Pin,
@@ -23,7 +23,7 @@ use wasmtime::Store;
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::WasiBody;
 
-/// The head of an answer, with its body to come.
+/// The head of a response, with its body to come.
 pub(crate) type Head = Result<Response<WasiBody>, Fault>;
 /// A guest's run to its end.
 pub(crate) type Run = Pin<Box<dyn Future<Output = End>>>;
@@ -64,7 +64,7 @@ impl End {
     }
 }
 
-/// How long a guest may go on once nobody waits for its answer: it takes the place of one who could answer.
+/// How long a guest may go on once nobody waits for its response: it takes the permit of one who could answer.
 const ERRAND_TIME: Duration = Duration::from_secs(60);
 
 fn nanos(time: Duration) -> u64 {
@@ -75,7 +75,7 @@ fn nanos(time: Duration) -> u64 {
 pub(crate) struct Drive {
     run: Option<Run>,
     /// Of the instance, and so for as long as that.
-    place: Option<Place>,
+    permit: Option<Permit>,
     end: Option<End>,
     shared: Rc<Shared>,
     /// By the worker's clock: when its time is up.
@@ -86,9 +86,9 @@ pub(crate) struct Drive {
     last_ns: u64,
     /// For the rest of its request.
     body_wait: Option<Rc<Wait>>,
-    /// Since when its client has a part of the answer and does not ask for another.
+    /// Since when its client has a part of the response and does not ask for another.
     taking_since_ns: Option<u64>,
-    /// For its client to take parts of the answer.
+    /// For its client to take parts of the response.
     taking_ns: u64,
     sleep: Option<Pin<Box<Sleep>>>,
     used_ns: u64,
@@ -100,7 +100,7 @@ impl Drive {
     pub(crate) fn new(
         run: Run,
         shared: Rc<Shared>,
-        place: Place,
+        permit: Permit,
         body_wait: Option<Rc<Wait>>,
     ) -> Self {
         let reach = &shared.loaded.reach;
@@ -110,7 +110,7 @@ impl Drive {
         });
         Self {
             run: Some(run),
-            place: Some(place),
+            permit: Some(permit),
             end: None,
             wall_ns,
             begin_ns,
@@ -184,7 +184,7 @@ impl Drive {
 
     fn end(&mut self, end: End) {
         self.run = None;
-        self.place = None;
+        self.permit = None;
         self.sleep = None;
         if let Some(fault) = end.fault.clone() {
             self.fail(self.blame(fault));
@@ -206,7 +206,7 @@ impl Drive {
         }
     }
 
-    /// A part of the answer is handed out: the guest runs again when the client wants another.
+    /// A part of the response is handed out: the guest runs again when the client wants another.
     pub(crate) fn is_taken_from(&mut self) {
         self.taking_since_ns = Some(self.last_ns);
     }

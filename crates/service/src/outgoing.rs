@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 4;
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
-type Answered = Result<(Response<WasiBody>, Io), Error>;
+type Responded = Result<(Response<WasiBody>, Io), Error>;
 
 /// Where a guest's requests go.
 pub(crate) struct Outgoing {
@@ -102,7 +102,7 @@ impl WasiHttpHooks for Outgoing {
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
         _processed: Io,
-    ) -> Box<dyn Future<Output = Answered> + Send> {
+    ) -> Box<dyn Future<Output = Responded> + Send> {
         let target = match find_target(&self.gate, request.uri()) {
             Ok(target) => target,
             Err(why) => {
@@ -344,17 +344,17 @@ mod tests {
         assert!(ask(&gate, "http://127.0.0.1/").is_err());
     }
 
-    /// Sends a request, and gives its answer up at once.
+    /// Sends a request, and gives its response up at once.
     fn send_and_forget(outgoing: &mut Outgoing) -> Result<(), Error> {
         let mut request = Request::new(WasiBody::default());
         *request.uri_mut() = "http://127.0.0.1:8080/".parse().unwrap();
         let io: Io = Box::new(std::future::ready(Ok(())));
-        let mut answer = Box::into_pin(outgoing.send_request(request, None, io));
-        match answer
+        let mut response = Box::into_pin(outgoing.send_request(request, None, io));
+        match response
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
         {
-            Poll::Ready(answered) => answered.map(drop),
+            Poll::Ready(responded) => responded.map(drop),
             Poll::Pending => panic!("it waits"),
         }
     }

@@ -30,7 +30,7 @@ const KERNEL_FILE_SYSTEMS: [&str; 6] = [
 const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Memory of an instance without a limit of its own.
 const MEMORY_BYTES: u64 = 128 << 20;
-/// Processor time of a request without a limit of its own. Answers may stream for as long as they like.
+/// Processor time of a request without a limit of its own. Responses may stream for as long as they like.
 const CPU_TIME: Duration = Duration::from_secs(30);
 /// What a request may write to stdout and stderr without a limit of its own.
 const OUTPUT_BYTES: u64 = 1 << 20;

@@ -24,7 +24,7 @@ const TAKEN_FIRST: usize = 2;
 pub(crate) async fn respond(
     mut drive: Drive,
     mut head: oneshot::Receiver<Head>,
-) -> Result<Response<AnswerBody>, Fault> {
+) -> Result<Response<ResponseBody>, Fault> {
     let head = poll_fn(|context| {
         let has_ended = drive.poll(context).is_ready();
         match head.try_recv() {
@@ -42,17 +42,17 @@ pub(crate) async fn respond(
             return Ok(Response::from_parts(head, streaming.begun()));
         }
         Some(Err(fault)) => fault,
-        None => drive.exit().map_or(Fault::NoAnswer, Fault::Exit),
+        None => drive.exit().map_or(Fault::NoResponse, Fault::Exit),
     };
     let fault = drive.fail(fault).clone();
     drive.rest();
     Err(fault)
 }
 
-/// The body of an answer. It stays on its worker's thread. Dropping one that is not at its end ends the
+/// The body of a response. It stays on its worker's thread. Dropping one that is not at its end ends the
 /// guest.
 #[derive(Default)]
-pub enum AnswerBody {
+pub enum ResponseBody {
     /// Nothing.
     #[default]
     Empty,
@@ -94,7 +94,7 @@ impl Streaming {
     ///
     /// # Errors
     ///
-    /// When it breaks off already: nothing of the answer has gone out.
+    /// When it breaks off already: nothing of the response has gone out.
     fn begin(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
         while self.ready.len() < TAKEN_FIRST {
             match self.poll_next(context) {
@@ -107,21 +107,21 @@ impl Streaming {
     }
 
     /// A short body that is all there needs no guest any more.
-    fn begun(self) -> AnswerBody {
+    fn begun(self) -> ResponseBody {
         match self.is_at_end {
             true => self.whole(),
-            false => AnswerBody::Streaming(Box::new(self)),
+            false => ResponseBody::Streaming(Box::new(self)),
         }
     }
 
-    fn whole(mut self) -> AnswerBody {
+    fn whole(mut self) -> ResponseBody {
         match self.ready.pop_front().map(Frame::into_data) {
-            None => AnswerBody::Empty,
-            Some(Ok(bytes)) if self.ready.is_empty() => AnswerBody::Whole(bytes),
+            None => ResponseBody::Empty,
+            Some(Ok(bytes)) if self.ready.is_empty() => ResponseBody::Whole(bytes),
             Some(part) => {
                 let frame = part.map_or_else(|frame| frame, Frame::data);
                 self.ready.push_front(frame);
-                AnswerBody::Streaming(Box::new(self))
+                ResponseBody::Streaming(Box::new(self))
             }
         }
     }
@@ -202,7 +202,7 @@ impl Drop for Streaming {
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -243,7 +243,7 @@ impl Body for AnswerBody {
     }
 }
 
-impl std::fmt::Debug for AnswerBody {
+impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self {
             Self::Empty => "Empty",

@@ -1,4 +1,4 @@
-//! How many requests guests have sent that are not over: their own bodies taken, and their answers read.
+//! How many requests guests have sent that are not over: their own bodies taken, and their responses read.
 //!
 //! Each takes a task, buffers and a connection of the server's.
 
@@ -13,7 +13,7 @@ pub(crate) const WORKER: usize = 256;
 #[derive(Clone, Default)]
 pub(crate) struct Sends(Rc<Cell<usize>>);
 
-/// One request, until its body and its answer's are done with or given up.
+/// One request, until its body and its response's are done with or given up.
 pub(crate) struct Sent(Rc<Cell<usize>>);
 
 impl Sends {

@@ -14,7 +14,7 @@ use crate::{
 };
 use idle::{Idle, Kept};
 use palisade_engine::{
-    places::{Place, Places},
+    permits::{Permit, Permits},
     service::Timer,
 };
 use std::{
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) timer: Timer,
     pub(crate) until: Arc<Until>,
     held: Held,
-    places: Rc<Places>,
+    permits: Rc<Permits>,
     /// Requests of all its instances.
     sends: Sends,
     /// What [`Host::memory`] was told last.
@@ -56,7 +56,7 @@ impl Shared {
         Ok(Self {
             idle: Idle::new(loaded.pre.engine()),
             timer: loaded.timer.of_thread(),
-            places: Places::new(loaded.share),
+            permits: Permits::new(loaded.share),
             sends: Sends::default(),
             loaded,
             host,
@@ -73,8 +73,8 @@ impl Shared {
     }
 
     /// For one more instance.
-    pub(crate) async fn place(&self) -> Result<Place, Fault> {
-        self.places.take().await.map_err(|none| {
+    pub(crate) async fn permit(&self) -> Result<Permit, Fault> {
+        self.permits.take().await.map_err(|none| {
             let fault = Fault::from(none);
             self.log(&fault);
             fault
@@ -86,7 +86,7 @@ impl Shared {
     pub(crate) fn log(&self, fault: &Fault) {
         let line = match fault.is_want_of_instances() {
             false => fault.to_string(),
-            true => match self.places.refuse() {
+            true => match self.permits.refuse() {
                 Some(requests) => format!("{fault} (requests refused: {requests})"),
                 None => return,
             },

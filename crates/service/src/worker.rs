@@ -7,7 +7,7 @@ use crate::{
     drive::Drive,
     host::Host,
     request_body,
-    response::{self, AnswerBody},
+    response::{self, ResponseBody},
     shared::Shared,
 };
 use bytes::Bytes;
@@ -33,7 +33,7 @@ impl Worker {
     }
 
     /// Answers a request, once the first part of its body is there: the head as soon as the guest has set it; the
-    /// answer's body comes as the guest writes it, driven by whoever polls it. Dropping either ends the guest.
+    /// response's body comes as the guest writes it, driven by whoever polls it. Dropping either ends the guest.
     ///
     /// `is_secure`: whether it came by TLS.
     ///
@@ -44,7 +44,7 @@ impl Worker {
         &self,
         request: http::Request<B>,
         is_secure: bool,
-    ) -> Result<Response<AnswerBody>, Fault>
+    ) -> Result<Response<ResponseBody>, Fault>
     where
         B: http_body::Body<Data = Bytes> + 'static,
         B::Error: Into<crate::BodyError>,
@@ -57,10 +57,10 @@ impl Worker {
             body,
             is_secure,
         };
-        let place = self.shared.place().await?;
+        let permit = self.shared.permit().await?;
         let (send_head, head) = tokio::sync::oneshot::channel();
         let run = call::run(Rc::clone(&self.shared), request, send_head);
-        let drive = Drive::new(run, Rc::clone(&self.shared), place, wait);
+        let drive = Drive::new(run, Rc::clone(&self.shared), permit, wait);
         response::respond(drive, head).await
     }
 }

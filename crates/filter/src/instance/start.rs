@@ -41,8 +41,8 @@ pub(super) fn root(phase: &mut Phase<'_>) -> Result<(), Fault> {
     check_accepted(configured, name)
 }
 
-fn check_accepted(answer: Option<u32>, callback: &'static str) -> Result<(), Fault> {
-    match answer {
+fn check_accepted(result: Option<u32>, callback: &'static str) -> Result<(), Fault> {
+    match result {
         Some(0) => Err(Fault::new(
             FaultKind::Refused,
             callback,

@@ -1,6 +1,6 @@
 //! What a guest reads and changes of messages: fields and bodies.
 
-use super::{At, CallAnswer, State};
+use super::{At, CallResponse, State};
 use crate::{
     Bounds, Exchange, Part,
     abi::{Buffer, Map, Status},
@@ -12,11 +12,11 @@ use http::{HeaderMap, header};
 impl State {
     /// The fields of a map. Those of the exchange can be read as long as it is here.
     pub(crate) fn view(&self, map: Map) -> Result<View<'_>, Status> {
-        match (map, &self.answer) {
-            (Map::CallHeaders | Map::CallTrailers, CallAnswer::None) => Err(Status::BadArgument),
-            (Map::CallHeaders | Map::CallTrailers, CallAnswer::Failed) => Ok(View::Nothing),
-            (Map::CallHeaders, CallAnswer::Here(answer)) => Ok(View::of_answer(answer)),
-            (Map::CallTrailers, CallAnswer::Here(answer)) => Ok(View::Trailers(&answer.trailers)),
+        match (map, &self.response) {
+            (Map::CallHeaders | Map::CallTrailers, CallResponse::None) => Err(Status::BadArgument),
+            (Map::CallHeaders | Map::CallTrailers, CallResponse::Failed) => Ok(View::Nothing),
+            (Map::CallHeaders, CallResponse::Here(call)) => Ok(View::of_call(call)),
+            (Map::CallTrailers, CallResponse::Here(call)) => Ok(View::Trailers(&call.trailers)),
             _ => view_exchange(self.exchange().ok_or(Status::BadArgument)?, map),
         }
     }
@@ -61,10 +61,10 @@ impl State {
                 let exchange = self.exchange().ok_or(Status::NotFound)?;
                 Ok(&exchange.response_rest.body)
             }
-            Buffer::CallBody => match &self.answer {
-                CallAnswer::Here(answer) => Ok(answer.response.body()),
-                CallAnswer::Failed => Ok(&[]),
-                CallAnswer::None => Err(Status::NotFound),
+            Buffer::CallBody => match &self.response {
+                CallResponse::Here(call) => Ok(call.response.body()),
+                CallResponse::Failed => Ok(&[]),
+                CallResponse::None => Err(Status::NotFound),
             },
             Buffer::VmConfiguration => Ok(&self.loaded.settings.vm_configuration),
             Buffer::PluginConfiguration => Ok(&self.loaded.settings.configuration),

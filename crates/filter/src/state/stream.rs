@@ -128,7 +128,7 @@ impl Stream {
         Poll::Pending
     }
 
-    /// Answers in place of the service; nothing of the exchange is inspected any more.
+    /// Responds in place of the service; nothing of the exchange is inspected any more.
     pub(crate) fn respond(&mut self, response: LocalResponse) {
         let response = Box::new(response);
         match &mut self.exchange {
@@ -139,7 +139,7 @@ impl Stream {
         self.resume(Direction::Response);
     }
 
-    pub(crate) fn has_answered(&self) -> bool {
+    pub(crate) fn has_responded(&self) -> bool {
         let exchange = self.exchange.as_deref();
         self.is_closed || exchange.is_some_and(|exchange| exchange.local_response.is_some())
     }

@@ -9,10 +9,10 @@ fn figures_count_what_was_done() {
     let mut script = Script::new();
     call!(script, REQUEST_HEADERS, "proxy_clear_route_cache");
     let mut fixture = script.start();
-    let before = fixture.instance.figures();
+    let before = fixture.instance.metrics();
     let id = fixture.open();
     let _ = fixture.instance.on_request_headers(id, true).unwrap();
-    let after = fixture.instance.figures();
+    let after = fixture.instance.metrics();
     // Two callbacks, each with a line, and the call with its own line.
     assert_eq!(after.crossings - before.crossings, 2 + 2 + 2);
     assert_eq!(after.memory_bytes, 4 * 65536);
@@ -25,7 +25,7 @@ fn time_is_counted_from_the_first_phase_on() {
     let mut counted_ns = 0;
     // Two phases were its start.
     for _ in 2..64 {
-        let now_ns = fixture.instance.figures().cpu_ns;
+        let now_ns = fixture.instance.metrics().cpu_ns;
         assert!(now_ns > counted_ns);
         counted_ns = now_ns;
         fixture.instance.on_tick().unwrap();
@@ -34,9 +34,9 @@ fn time_is_counted_from_the_first_phase_on() {
     for _ in 0..3 {
         let mut growths = 0;
         for _ in 0..17 {
-            let before_ns = fixture.instance.figures().cpu_ns;
+            let before_ns = fixture.instance.metrics().cpu_ns;
             fixture.instance.on_tick().unwrap();
-            growths += u32::from(fixture.instance.figures().cpu_ns > before_ns);
+            growths += u32::from(fixture.instance.metrics().cpu_ns > before_ns);
         }
         assert_eq!(growths, 1);
     }
@@ -70,12 +70,12 @@ fn thousands_of_exchanges_leave_nothing() {
         ..script.settings()
     };
     let mut fixture = script.start_with(settings, &shared, None).unwrap();
-    let memory_bytes = fixture.instance.figures().memory_bytes;
+    let memory_bytes = fixture.instance.metrics().memory_bytes;
     for _ in 0..2000 {
         fixture.pass();
         fixture.events();
     }
-    let figures = fixture.instance.figures();
-    assert_eq!((figures.streams, figures.memory_bytes), (0, memory_bytes));
+    let metrics = fixture.instance.metrics();
+    assert_eq!((metrics.streams, metrics.memory_bytes), (0, memory_bytes));
     assert_eq!(shared.metrics().len(), 1);
 }

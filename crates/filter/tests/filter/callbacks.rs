@@ -28,7 +28,7 @@ fn callbacks_come_in_order_and_with_sizes() {
             ("proxy_on_delete", vec![2]),
         ]
     );
-    assert_eq!(fixture.instance.figures().streams, 0);
+    assert_eq!(fixture.instance.metrics().streams, 0);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_is_not_done_is_finished_when_the_guest_says_so() {
     let exchange = fixture.pass();
     assert_eq!(exchange.request.uri.path(), "/path/file");
     assert_eq!(fixture.statuses(), [NOT_FOUND]);
-    assert_eq!(fixture.instance.figures().streams, 1);
+    assert_eq!(fixture.instance.metrics().streams, 1);
     assert_eq!(fixture.instance.streams().count(), 0);
     fixture.events();
     fixture.instance.on_tick().unwrap();
@@ -144,7 +144,7 @@ fn what_is_not_done_is_finished_when_the_guest_says_so() {
     assert_eq!(names, ["proxy_on_tick", "proxy_on_log", "proxy_on_delete"]);
     assert_eq!(fixture.statuses(), [OK, OK, NOT_FOUND, OK]);
     assert_eq!(fixture.lines(), ["/path/file?query=1"]);
-    assert_eq!(fixture.instance.figures().streams, 0);
+    assert_eq!(fixture.instance.metrics().streams, 0);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn unfinished_streams_are_bounded() {
     for _ in 0..5 {
         fixture.pass();
     }
-    assert_eq!(fixture.instance.figures().streams, 2);
+    assert_eq!(fixture.instance.metrics().streams, 2);
 }
 
 #[test]
@@ -252,8 +252,8 @@ fn a_module_without_callbacks_is_not_called() {
         (func (export "malloc") (param i32) (result i32) (i32.const 0))
         (func (export "proxy_on_response_headers") (param i32 i32 i32) (result i32) (i32.const 1)))"#;
     let (filter, _) = crate::load::filter(text, Settings::new("f")).unwrap();
-    assert!(filter.has(Part::ResponseHeaders));
-    assert!(!filter.has(Part::RequestHeaders) && !filter.has(Part::ResponseTrailers));
+    assert!(filter.inspects(Part::ResponseHeaders));
+    assert!(!filter.inspects(Part::RequestHeaders) && !filter.inspects(Part::ResponseTrailers));
     let mut instance = crate::load::start(&filter).unwrap();
     let id = instance.open(guest::exchange());
     let action = instance.on_request_headers(id, true).unwrap();
@@ -265,5 +265,5 @@ fn a_module_without_callbacks_is_not_called() {
     instance.on_http_call_response(1, None).unwrap();
     assert!(instance.close(id).unwrap().is_some());
     assert!(instance.stop().unwrap());
-    assert_eq!(instance.figures().crossings, 1);
+    assert_eq!(instance.metrics().crossings, 1);
 }

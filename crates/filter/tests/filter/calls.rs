@@ -3,7 +3,7 @@
 use crate::harness::*;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
-use palisade_filter::{Bounds, HttpCallAnswer};
+use palisade_filter::{Bounds, HttpCallResponse};
 use std::time::Duration;
 
 const HEAD: &[(&str, &str)] = &[
@@ -52,10 +52,10 @@ fn add(script: &mut Script, callback: usize, call: &Call<'_>) {
     );
 }
 
-fn answer() -> HttpCallAnswer {
+fn response() -> HttpCallResponse {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-t", "3".parse().unwrap());
-    HttpCallAnswer {
+    HttpCallResponse {
         response: Response::builder()
             .status(503)
             .header("x-b", "2")
@@ -148,7 +148,7 @@ fn a_call_goes_out_and_its_answer_comes_back() {
     assert_eq!(call.timeout, Duration::from_millis(500));
     fixture
         .instance
-        .on_http_call_response(call.token, Some(answer()))
+        .on_http_call_response(call.token, Some(response()))
         .unwrap();
     fixture.instance.on_tick().unwrap();
     assert_eq!(
@@ -166,7 +166,7 @@ fn a_call_goes_out_and_its_answer_comes_back() {
     fixture.events();
     fixture
         .instance
-        .on_http_call_response(call.token, Some(answer()))
+        .on_http_call_response(call.token, Some(response()))
         .unwrap();
     fixture.instance.on_http_call_response(99, None).unwrap();
     assert_eq!(fixture.events(), []);
@@ -300,7 +300,7 @@ fn a_call_that_can_not_be_is_refused() {
         assert_eq!(fixture.statuses(), [*status], "{at}");
         assert_eq!(fixture.recorder.calls.borrow().len(), 0, "{at}");
         assert_eq!(
-            fixture.instance.figures().denials,
+            fixture.instance.metrics().denials,
             u64::from(call.upstream == "other")
         );
     }

@@ -66,7 +66,7 @@ fn lines_are_bounded_in_length_and_number() {
     fixture.instance.on_tick().unwrap();
     let lines = fixture.lines();
     assert!(lines.len() <= 10 && lines.iter().all(|line| line == "01234567"));
-    let dropped = fixture.instance.figures().lines_dropped;
+    let dropped = fixture.instance.metrics().lines_dropped;
     assert!(dropped >= 11, "{dropped}");
     // Each phase has its own share.
     fixture.events();

@@ -6,19 +6,19 @@ use crate::{
     guests,
 };
 use http::StatusCode;
-use palisade_engine::places::Share;
+use palisade_engine::permits::Share;
 use palisade_service::Stream;
 
 pub(crate) fn a_short_answer_is_whole_and_its_length_known(component: &Loaded) {
     let fixture = Fixture::new(component, "");
-    let answer = fixture.get("/hello");
-    assert_eq!(answer.status, StatusCode::OK);
-    assert_eq!(answer.text(), "Hello, WASI!\n");
-    assert_eq!(answer.announced_bytes, Some(13));
-    let figures = fixture.figures();
-    assert_eq!((figures.done, figures.faults, figures.denied), (1, 0, 0));
-    assert!(figures.cpu_ns > 0);
-    assert!(figures.lines.is_empty(), "{:?}", figures.lines);
+    let response = fixture.get("/hello");
+    assert_eq!(response.status, StatusCode::OK);
+    assert_eq!(response.text(), "Hello, WASI!\n");
+    assert_eq!(response.announced_bytes, Some(13));
+    let metrics = fixture.metrics();
+    assert_eq!((metrics.done, metrics.faults, metrics.denied), (1, 0, 0));
+    assert!(metrics.cpu_ns > 0);
+    assert!(metrics.lines.is_empty(), "{:?}", metrics.lines);
 }
 
 pub(crate) fn a_guest_sees_its_request(component: &Loaded) {
@@ -27,8 +27,8 @@ pub(crate) fn a_guest_sees_its_request(component: &Loaded) {
         .header("host", "example.com:8080")
         .header("x-color", "red")
         .header("connection", "close");
-    let answer = fixture.ask(request.body(fixture::whole("")).unwrap());
-    let text = answer.text();
+    let response = fixture.ask(request.body(fixture::whole("")).unwrap());
+    let text = response.text();
     let first = "Method::Put Some(Scheme::Http) Some(\"example.com:8080\") Some(\"/request?a=b\")";
     assert_eq!(text.lines().next(), Some(first));
     assert!(text.contains("x-color: red\n"), "{text}");
@@ -44,21 +44,24 @@ pub(crate) fn bodies_stream_both_ways_with_trailers(component: &Loaded) {
         let (parts, body) = fixture::channel();
         parts.data("begun");
         let asked = fixture.ask_async(fixture::request("/echo", body));
-        let mut answer = asked.await.unwrap().into_body();
+        let mut response = asked.await.unwrap().into_body();
         assert_eq!(
-            fixture::next(&mut answer).await.into_data().unwrap(),
+            fixture::next(&mut response).await.into_data().unwrap(),
             "begun"
         );
         for part in ["one", "two"] {
             parts.data(part);
-            assert_eq!(fixture::next(&mut answer).await.into_data().unwrap(), part);
+            assert_eq!(
+                fixture::next(&mut response).await.into_data().unwrap(),
+                part
+            );
         }
         parts.trailers("x-sum", "6");
-        let trailers = fixture::next(&mut answer).await.into_trailers().unwrap();
+        let trailers = fixture::next(&mut response).await.into_trailers().unwrap();
         assert_eq!(trailers["x-sum"], "6");
-        assert!(fixture::is_at_end(&mut answer).await);
+        assert!(fixture::is_at_end(&mut response).await);
     });
-    assert_eq!(fixture.figures().faults, 0);
+    assert_eq!(fixture.metrics().faults, 0);
 }
 
 /// The client sends a head, and nothing for a while.
@@ -75,8 +78,11 @@ pub(crate) fn a_head_alone_holds_no_instance(component: &Loaded) {
         let hello = fixture.ask_async(fixture::request("/hello", fixture::whole("")));
         assert_eq!(hello.await.unwrap().status(), StatusCode::OK);
         parts.data("one");
-        let mut answer = slow.await.unwrap().into_body();
-        assert_eq!(fixture::next(&mut answer).await.into_data().unwrap(), "one");
+        let mut response = slow.await.unwrap().into_body();
+        assert_eq!(
+            fixture::next(&mut response).await.into_data().unwrap(),
+            "one"
+        );
     });
 }
 
@@ -90,13 +96,13 @@ pub(crate) fn a_body_that_breaks_off_starts_no_guest(component: &Loaded) {
         assert!(fault.to_string().contains("it is broken"), "{fault}");
         assert_eq!(fault.status(), StatusCode::BAD_REQUEST);
     });
-    assert_eq!(fixture.figures().done, 0);
+    assert_eq!(fixture.metrics().done, 0);
 }
 
 pub(crate) fn an_answer_may_have_no_body(component: &Loaded) {
-    let answer = Fixture::new(component, "").get("/empty");
+    let response = Fixture::new(component, "").get("/empty");
     assert_eq!(
-        (answer.text().as_str(), answer.announced_bytes),
+        (response.text().as_str(), response.announced_bytes),
         ("", Some(0))
     );
 }
@@ -111,8 +117,8 @@ pub(crate) fn a_status_is_the_guests(component: &Loaded) {
 pub(crate) fn a_body_need_not_be_read(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     let request = http::Request::post("/hello").header("host", "h");
-    let answer = fixture.ask(request.body(fixture::never()).unwrap());
-    assert_eq!(answer.text(), "Hello, WASI!\n");
+    let response = fixture.ask(request.body(fixture::never()).unwrap());
+    assert_eq!(response.text(), "Hello, WASI!\n");
 }
 
 /// Of a gigabyte the host holds what a few writes have.
@@ -120,21 +126,21 @@ pub(crate) fn a_guest_waits_for_its_reader(component: &Loaded) {
     let fixture = Fixture::new(component, "");
     fixture.run(async {
         let asked = fixture.ask_async(fixture::request("/big?1000000000", fixture::whole("")));
-        let mut answer = asked.await.unwrap().into_body();
+        let mut response = asked.await.unwrap().into_body();
         for _ in 0..20 {
-            let data = fixture::next(&mut answer).await.into_data().unwrap();
+            let data = fixture::next(&mut response).await.into_data().unwrap();
             assert!(data.len() <= 64 << 10);
         }
-        drop(answer);
+        drop(response);
     });
-    let figures = fixture.figures();
-    assert_eq!((figures.done, figures.faults), (1, 0));
+    let metrics = fixture.metrics();
+    assert_eq!((metrics.done, metrics.faults), (1, 0));
 }
 
 pub(crate) fn a_large_answer_comes_whole(component: &Loaded) {
-    let answer = Fixture::new(component, "").get("/big");
-    assert_eq!(answer.body.len(), 1 << 20);
-    assert!(answer.body.iter().all(|byte| *byte == b'x'));
+    let response = Fixture::new(component, "").get("/big");
+    assert_eq!(response.body.len(), 1 << 20);
+    assert!(response.body.iter().all(|byte| *byte == b'x'));
 }
 
 pub(crate) fn a_client_that_goes_ends_the_guest(component: &Loaded) {
@@ -146,18 +152,18 @@ pub(crate) fn a_client_that_goes_ends_the_guest(component: &Loaded) {
         let asked = fixture.ask_async(fixture::request("/late-loop", fixture::whole("")));
         drop(asked.await.unwrap());
     });
-    let figures = fixture.figures();
-    assert_eq!((figures.done, figures.faults), (2, 0));
-    assert_eq!(figures.memory_bytes, 0);
+    let metrics = fixture.metrics();
+    assert_eq!((metrics.done, metrics.faults), (2, 0));
+    assert_eq!(metrics.memory_bytes, 0);
 }
 
 pub(crate) fn a_guest_may_go_on_when_it_has_answered(component: &Loaded) {
     let fixture = Fixture::new(component, "");
-    let answer = fixture.get("/after");
-    assert_eq!(answer.text(), "answered\n");
+    let response = fixture.get("/after");
+    assert_eq!(response.text(), "answered\n");
     fixture.wait_for_done(1);
     assert_eq!(
-        fixture.figures().lines,
+        fixture.metrics().lines,
         [(Stream::Stdout, "went on".into())]
     );
 }

@@ -14,9 +14,9 @@ pub(crate) fn a_trap_is_an_error_with_its_backtrace(component: &Loaded) {
     let fault = fixture.fail("/trap");
     assert!(matches!(fault, Fault::Trap(_)), "{fault}");
     assert_eq!(fault.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    let figures = fixture.figures();
-    assert_eq!((figures.done, figures.faults), (1, 1));
-    let (stream, line) = figures.lines.last().unwrap();
+    let metrics = fixture.metrics();
+    assert_eq!((metrics.done, metrics.faults), (1, 1));
+    let (stream, line) = metrics.lines.last().unwrap();
     assert_eq!(*stream, Stream::Wall);
     assert!(
         line.starts_with("guest: it trapped: ") && line.contains("; at "),
@@ -27,10 +27,10 @@ pub(crate) fn a_trap_is_an_error_with_its_backtrace(component: &Loaded) {
 
 pub(crate) fn a_body_breaks_off_with_its_guest(component: &Loaded) {
     let fixture = Fixture::new(component, "");
-    let answer = fixture.get("/late-trap");
+    let response = fixture.get("/late-trap");
     // Nothing had gone out.
-    assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
-    assert_eq!(fixture.figures().faults, 1);
+    assert_eq!(response.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(fixture.metrics().faults, 1);
 }
 
 pub(crate) fn a_loop_is_ended_in_time(component: &Loaded) {
@@ -63,7 +63,7 @@ pub(crate) fn a_wait_is_ended_in_time(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     let fault = fixture.fail("/sleep");
     assert!(matches!(fault, Fault::Time(_)), "{fault}");
-    assert_eq!(fixture.figures().memory_bytes, 0);
+    assert_eq!(fixture.metrics().memory_bytes, 0);
 }
 
 /// It begins its request's body, and sends no more of it.
@@ -73,25 +73,25 @@ pub(crate) fn a_slow_client_is_not_its_guests_fault(component: &Loaded) {
     assert_eq!(fault, Fault::Client);
     assert_eq!(fault.status(), StatusCode::REQUEST_TIMEOUT);
     assert!(!fault.is_breakdown());
-    assert_eq!(fixture.figures().memory_bytes, 0);
+    assert_eq!(fixture.metrics().memory_bytes, 0);
 }
 
-/// It takes a part of the answer, and asks for the next one when time is up.
+/// It takes a part of the response, and asks for the next one when time is up.
 pub(crate) fn a_slow_reader_is_not_its_guests_fault(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\ntime = \"50ms\"");
     fixture.run(async {
         let asked = fixture.ask_async(fixture::request("/big?1000000000", fixture::whole("")));
-        let mut answer = asked.await.unwrap().into_body();
+        let mut response = asked.await.unwrap().into_body();
         let pause = tokio::time::Instant::now() + Duration::from_millis(60);
         let error = loop {
-            match answer.frame().await.expect("it is no whole answer") {
+            match response.frame().await.expect("it is no whole response") {
                 Ok(_) => tokio::time::sleep_until(pause).await,
                 Err(error) => break error,
             }
         };
         assert_eq!(*error.downcast::<Fault>().unwrap(), Fault::Client);
     });
-    assert_eq!(fixture.figures().faults, 1);
+    assert_eq!(fixture.metrics().faults, 1);
 }
 
 /// Neither a request that goes on and on, nor one that waits for its guest, is its fault.
@@ -109,11 +109,11 @@ pub(crate) fn memory_has_its_limit(component: &Loaded) {
     let fault = fixture.fail("/grow");
     assert!(matches!(fault, Fault::Memory(_)), "{fault}");
     assert!(fault.to_string().contains("; at "), "{fault}");
-    assert_eq!(fixture.figures().memory_bytes, 0);
+    assert_eq!(fixture.metrics().memory_bytes, 0);
 }
 
 pub(crate) fn a_guest_must_answer(component: &Loaded) {
-    assert_eq!(Fixture::new(component, "").fail("/none"), Fault::NoAnswer);
+    assert_eq!(Fixture::new(component, "").fail("/none"), Fault::NoResponse);
 }
 
 pub(crate) fn a_guest_that_exits_has_not_answered(component: &Loaded) {

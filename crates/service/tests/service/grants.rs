@@ -5,7 +5,7 @@ use crate::{
     fixture::{self, Fixture, policy},
     guests,
 };
-use palisade_engine::places::Share;
+use palisade_engine::permits::Share;
 use palisade_service::{Component, Isolation, LoadError, Stream, World};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) fn words_go_to_the_log_by_lines(component: &Loaded) {
     assert_eq!(fixture.get("/words").text(), "said\n");
     let line = |stream, text: &str| (stream, text.to_owned());
     assert_eq!(
-        fixture.figures().lines,
+        fixture.metrics().lines,
         [
             line(Stream::Stdout, "one"),
             line(Stream::Stderr, "to the terminal \\u{1b}[2J"),
@@ -28,10 +28,10 @@ pub(crate) fn output_has_its_limit(component: &Loaded) {
     let fixture = Fixture::new(component, "[limits]\noutput = \"10KiB\"");
     for requests in 1..=2 {
         assert_eq!(fixture.get("/flood").text(), "said\n");
-        let figures = fixture.figures();
-        let told: usize = figures.lines.iter().map(|(_, line)| line.len()).sum();
+        let metrics = fixture.metrics();
+        let told: usize = metrics.lines.iter().map(|(_, line)| line.len()).sum();
         assert!(told < requests * (11 << 10), "{told}");
-        let cuts = figures
+        let cuts = metrics
             .lines
             .iter()
             .filter(|(stream, _)| *stream == Stream::Wall);
@@ -104,7 +104,7 @@ pub(crate) fn what_is_no_file_is_not_opened(component: &Loaded) {
     assert_eq!(fixture.get("/read?/site//page").text(), "a page");
     assert_eq!(fixture.get("/read?/site//none").text(), "no-entry");
     assert_eq!(fixture.get("/read?/site//page/x").text(), "not-directory");
-    assert_eq!(fixture.figures().faults, 0);
+    assert_eq!(fixture.metrics().faults, 0);
 }
 
 pub(crate) fn what_is_no_file_is_not_opened_by_a_task(component: &Loaded) {
@@ -136,24 +136,24 @@ pub(crate) fn a_request_is_sent_only_where_granted(component: &Loaded) {
         let text = fixture.get(&format!("/send?{target}")).text();
         assert_eq!(text, "ErrorCode::HttpRequestDenied", "{target}");
     }
-    let figures = fixture.figures();
-    assert_eq!(figures.denied, 3);
-    assert!(figures.sent.is_empty());
+    let metrics = fixture.metrics();
+    assert_eq!(metrics.denied, 3);
+    assert!(metrics.sent.is_empty());
     assert!(
-        figures.lines[0].1.contains("tcp://127.0.0.1:8081"),
+        metrics.lines[0].1.contains("tcp://127.0.0.1:8081"),
         "{:?}",
-        figures.lines
+        metrics.lines
     );
 }
 
 pub(crate) fn a_request_is_sent_where_granted(component: &Loaded) {
     let fixture = Fixture::new(component, "[grants]\nconnect = [\"tcp://127.0.0.1:8080\"]");
     assert_eq!(fixture.get("/send?127.0.0.1:8080/x").text(), "200 sent /x");
-    let figures = fixture.figures();
-    let (target, times) = &figures.sent[0];
+    let metrics = fixture.metrics();
+    let (target, times) = &metrics.sent[0];
     assert_eq!((target.host.as_str(), target.port), ("127.0.0.1", 8080));
     assert_eq!(times.connect, Some(Duration::from_secs(5)));
-    assert_eq!(figures.denied, 0);
+    assert_eq!(metrics.denied, 0);
 }
 
 /// Each guest sends a hundred requests, and keeps the answers as long as its client goes on.
@@ -164,16 +164,16 @@ pub(crate) fn requests_under_way_have_their_limits(component: &Loaded) {
             let (parts, body) = fixture::channel();
             parts.data("begun");
             let request = fixture::request("/send-many?127.0.0.1:8080/x", body);
-            let mut answer = fixture.ask_async(request).await.unwrap().into_body();
-            let told = fixture::next(&mut answer).await.into_data().unwrap();
-            (String::from_utf8(told.to_vec()).unwrap(), parts, answer)
+            let mut response = fixture.ask_async(request).await.unwrap().into_body();
+            let told = fixture::next(&mut response).await.into_data().unwrap();
+            (String::from_utf8(told.to_vec()).unwrap(), parts, response)
         };
         const REFUSED: &str = "Some(Err(ErrorCode::ConnectionLimitReached))";
         let mut under_way = Vec::new();
         for _ in 0..8 {
-            let (told, parts, answer) = ask().await;
+            let (told, parts, response) = ask().await;
             assert_eq!(told, format!("32 {REFUSED}"));
-            under_way.push((parts, answer));
+            under_way.push((parts, response));
         }
         assert_eq!(ask().await.0, format!("0 {REFUSED}"));
         under_way.pop();
@@ -183,9 +183,9 @@ pub(crate) fn requests_under_way_have_their_limits(component: &Loaded) {
             "there is room again"
         );
     });
-    let figures = fixture.figures();
-    assert_eq!((figures.faults, figures.denied), (0, 0));
-    assert_eq!(figures.lines.len(), 10, "each is told once");
+    let metrics = fixture.metrics();
+    assert_eq!((metrics.faults, metrics.denied), (0, 0));
+    assert_eq!(metrics.lines.len(), 10, "each is told once");
 }
 
 pub(crate) fn memory_that_is_held_is_told(component: &Loaded) {
@@ -193,7 +193,7 @@ pub(crate) fn memory_that_is_held_is_told(component: &Loaded) {
     fixture.run(async {
         let (parts, body) = fixture::channel();
         parts.data("begun");
-        let answer = fixture
+        let response = fixture
             .ask_async(fixture::request("/echo", body))
             .await
             .unwrap();
@@ -202,10 +202,10 @@ pub(crate) fn memory_that_is_held_is_told(component: &Loaded) {
             .ask_async(fixture::request("/hello", fixture::whole("")))
             .await
             .unwrap();
-        assert!(fixture.figures().memory_bytes >= 1 << 20);
-        drop(answer);
+        assert!(fixture.metrics().memory_bytes >= 1 << 20);
+        drop(response);
     });
-    assert_eq!(fixture.figures().memory_bytes, 0);
+    assert_eq!(fixture.metrics().memory_bytes, 0);
 }
 
 pub(crate) fn what_cannot_be_held_is_refused_when_loaded(component: &Loaded) {

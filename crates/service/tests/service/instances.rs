@@ -8,7 +8,7 @@ use crate::{
 use http::StatusCode;
 use http_body_util::BodyExt;
 use palisade_engine::{
-    places::Share,
+    permits::Share,
     service::{Engine, EngineOptions},
 };
 use palisade_service::{Component, Fault, Isolation, LoadError, World};
@@ -26,13 +26,13 @@ pub(crate) fn an_instance_is_kept_until_it_fails(component: &Loaded) {
     for count in ["1", "2", "3"] {
         assert_eq!(fixture.get("/count").text(), count);
     }
-    assert!(fixture.figures().memory_bytes > 0, "it waits");
+    assert!(fixture.metrics().memory_bytes > 0, "it waits");
     assert_eq!(
         fixture.get("/trap").status,
         StatusCode::INTERNAL_SERVER_ERROR
     );
-    assert_eq!(fixture.figures().memory_bytes, 0);
-    assert_eq!(fixture.figures().restarted, 1);
+    assert_eq!(fixture.metrics().memory_bytes, 0);
+    assert_eq!(fixture.metrics().restarted, 1);
     assert_eq!(fixture.get("/count").text(), "1", "another one");
 }
 
@@ -95,10 +95,10 @@ pub(crate) fn one_service_leaves_instances_to_others(_: &Loaded) {
         let mut begun = Vec::new();
         for _ in 0..TURNS {
             let mut waiting = Vec::new();
-            for mut answer in answers {
-                match fixture::poll_once(answer.as_mut()).await {
-                    Some(answer) => begun.push(answer),
-                    None => waiting.push(answer),
+            for mut response in answers {
+                match fixture::poll_once(response.as_mut()).await {
+                    Some(response) => begun.push(response),
+                    None => waiting.push(response),
                 }
             }
             answers = waiting;
@@ -111,17 +111,17 @@ pub(crate) fn one_service_leaves_instances_to_others(_: &Loaded) {
         }
         // Their clients go on, and none is lost.
         drop(bodies);
-        for answer in begun {
-            let collected = answer.unwrap().into_body().collect().await;
+        for response in begun {
+            let collected = response.unwrap().into_body().collect().await;
             assert_eq!(collected.unwrap().to_bytes(), "begun");
         }
-        for answer in answers {
-            let collected = answer.await.unwrap().into_body().collect().await;
+        for response in answers {
+            let collected = response.await.unwrap().into_body().collect().await;
             assert_eq!(collected.unwrap().to_bytes(), "begun");
         }
     });
-    let figures = slow.figures();
-    assert_eq!((figures.done, figures.faults), (100, 0));
+    let metrics = slow.metrics();
+    assert_eq!((metrics.done, metrics.faults), (100, 0));
 }
 
 pub(crate) fn requests_wait_for_an_instance_in_order(component: &Loaded) {
@@ -153,12 +153,12 @@ async fn fill(service: &Fixture) {
         let (parts, body) = fixture::channel();
         parts.data("begun");
         bodies.push(parts);
-        let answer = service.ask_async(fixture::request("/echo", body)).await;
-        answers.push(answer.expect("an answer"));
+        let response = service.ask_async(fixture::request("/echo", body)).await;
+        answers.push(response.expect("a response"));
     }
     drop(bodies);
-    for answer in answers {
-        let collected = answer.into_body().collect().await;
+    for response in answers {
+        let collected = response.into_body().collect().await;
         assert_eq!(collected.unwrap().to_bytes(), "begun");
     }
 }
@@ -183,15 +183,15 @@ pub(crate) fn instances_that_wait_give_way(_: &Loaded) {
     let fresh = Fixture::sharing(&engine, &component, share);
     first.run(async {
         fill(&first).await;
-        let held = first.figures().memory_bytes;
+        let held = first.metrics().memory_bytes;
         let hello = fresh.ask_async(fixture::request("/hello", fixture::whole("")));
         assert_eq!(hello.await.unwrap().status(), StatusCode::OK);
-        assert!(first.figures().memory_bytes < held, "one has gone");
+        assert!(first.metrics().memory_bytes < held, "one has gone");
         fill(&second).await;
         fill(&first).await;
     });
-    let figures = first.figures();
-    assert_eq!((figures.faults, figures.restarted), (0, 0));
+    let metrics = first.metrics();
+    assert_eq!((metrics.faults, metrics.restarted), (0, 0));
 }
 
 pub(crate) fn instances_of_another_thread_give_way(_: &Loaded) {
@@ -216,7 +216,7 @@ pub(crate) fn instances_of_another_thread_give_way(_: &Loaded) {
     });
     drop(end);
     elsewhere.join().expect("no panic");
-    assert_eq!(here.figures().faults, 0);
+    assert_eq!(here.metrics().faults, 0);
 }
 
 pub(crate) fn who_waits_too_long_is_told_to_come_again(component: &Loaded) {
@@ -239,9 +239,9 @@ pub(crate) fn who_waits_too_long_is_told_to_come_again(component: &Loaded) {
         drop(held);
     });
     assert_eq!(fixture.get("/hello").status, StatusCode::OK);
-    let figures = fixture.figures();
-    assert_eq!((figures.done, figures.faults), (2, 0), "no guest ran");
-    let told: Vec<_> = figures.lines.iter().map(|(_, line)| line).collect();
+    let metrics = fixture.metrics();
+    assert_eq!((metrics.done, metrics.faults), (2, 0), "no guest ran");
+    let told: Vec<_> = metrics.lines.iter().map(|(_, line)| line).collect();
     assert!(
         told.len() == 1 && told[0].contains("raise `instances`"),
         "{told:?}"
@@ -266,7 +266,7 @@ pub(crate) fn a_pool_that_is_full_is_no_fault_of_guests(_: &Loaded) {
         drop(held);
     });
     assert_eq!(other.get("/hello").status, StatusCode::OK);
-    assert_eq!(other.figures().lines.len(), 1, "told once");
+    assert_eq!(other.metrics().lines.len(), 1, "told once");
 }
 
 pub(crate) fn a_new_component_is_not_kept(component: &Loaded) {

@@ -1,4 +1,4 @@
-//! Components that answer requests, without a network between.
+//! Components that response requests, without a network between.
 
 mod exchange;
 mod faults;

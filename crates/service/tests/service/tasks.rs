@@ -13,19 +13,22 @@ pub(crate) fn a_new_body_streams_both_ways(component: &Loaded) {
         let (parts, body) = fixture::channel();
         parts.data("begun");
         let asked = fixture.ask_async(fixture::request("/echo", body));
-        let mut answer = asked.await.unwrap().into_body();
+        let mut response = asked.await.unwrap().into_body();
         assert_eq!(
-            fixture::next(&mut answer).await.into_data().unwrap(),
+            fixture::next(&mut response).await.into_data().unwrap(),
             "begun"
         );
         for part in ["one", "two"] {
             parts.data(part);
-            assert_eq!(fixture::next(&mut answer).await.into_data().unwrap(), part);
+            assert_eq!(
+                fixture::next(&mut response).await.into_data().unwrap(),
+                part
+            );
         }
         drop(parts);
-        assert!(fixture::is_at_end(&mut answer).await);
+        assert!(fixture::is_at_end(&mut response).await);
     });
-    assert_eq!(fixture.figures().faults, 0);
+    assert_eq!(fixture.metrics().faults, 0);
 }
 
 pub(crate) fn a_new_guest_sees_its_request(component: &Loaded) {
@@ -45,6 +48,6 @@ pub(crate) fn new_faults_are_told(component: &Loaded) {
         fixture.fail("/error").status(),
         StatusCode::INTERNAL_SERVER_ERROR
     );
-    assert_eq!(fixture.figures().memory_bytes, 0);
+    assert_eq!(fixture.metrics().memory_bytes, 0);
     assert_eq!(fixture.get("/hello").status, StatusCode::OK);
 }

@@ -5,7 +5,7 @@ use crate::harness::*;
 use http::HeaderValue;
 use palisade_filter::Bounds;
 
-/// The statuses of replacing a field that is there, one that is not, and adding one, of the answer's head.
+/// The statuses of replacing a field that is there, one that is not, and adding one, of the response's head.
 fn set_in_full_map(bounds: Bounds) -> Vec<u32> {
     let mut script = Script::new();
     let [server, other, value] = ["Server", "x-other", "anything"].map(|text| script.text(text));
