@@ -17,7 +17,8 @@ built = $${CARGO_TARGET_DIR:-target}/$(host)
 # Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
 define build
 cargo build --release --locked --package palisade-cli --package palisade-engine --package palisade-host --bins && \
-	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls --package palisade-lab-load
+	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls --package palisade-lab-load && \
+	tools/no-compiler "$(built)/release"
 endef
 
 .PHONY: help demo test stories build lint ci vm

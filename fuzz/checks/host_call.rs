@@ -4,7 +4,8 @@
 //! and folder as the calls before have left them. The fuzz target and an ordinary test call the same function.
 
 use palisade_engine::{
-    p1::{self, Context, Exited, Program},
+    ended::Exited,
+    p1::{self, Context, Program},
     settings,
 };
 use std::{

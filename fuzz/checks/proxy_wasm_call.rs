@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, header};
 use palisade_engine::guest::{Engine, Limits, Program};
 use palisade_filter::{
-    Action, Bounds, CallRefused, Exchange, FaultKind, Filter, Host, HttpCall, HttpCallAnswer,
+    Action, Bounds, CallRefused, Exchange, FaultKind, Filter, Host, HttpCall, HttpCallResponse,
     Instance, LogLevel, Message, Part, Peer, Settings, Shared, SharedBounds,
 };
 use std::{
@@ -350,7 +350,7 @@ pub(crate) fn exchange() -> Box<Exchange> {
         .header("server", "upstream")
         .header("content-length", "6")
         .body(())
-        .expect("an answer");
+        .expect("a response");
     let trailers = |value: &'static str| {
         let value = header::HeaderValue::from_static(value);
         HeaderMap::from_iter([(HeaderName::from_static("x-trailer"), value)])
@@ -505,21 +505,21 @@ fn run(filter: &Filter, witness: &Rc<Witness>) -> Result<(), palisade_filter::Fa
     instance.close(second)?;
     instance.on_tick()?;
     instance.stop()?;
-    assert!(instance.figures().streams <= bounds().unfinished_streams);
+    assert!(instance.metrics().streams <= bounds().unfinished_streams);
     Ok(())
 }
 
-/// Two rounds: a call's answer may lead to another.
+/// Two rounds: a call's response may lead to another.
 fn answer_calls(instance: &mut Instance, witness: &Witness) -> Result<(), palisade_filter::Fault> {
     for round in 0..2 {
         let calls = witness.calls.take();
         assert!(calls.len() <= bounds().calls);
         for call in calls {
-            let answer = (round == 0).then(|| HttpCallAnswer {
+            let response = (round == 0).then(|| HttpCallResponse {
                 response: Response::new(Bytes::from_static(b"call answer")),
                 trailers: HeaderMap::new(),
             });
-            instance.on_http_call_response(call.token, answer)?;
+            instance.on_http_call_response(call.token, response)?;
         }
     }
     Ok(())

@@ -275,9 +275,9 @@ fn test_names() -> BTreeSet<String> {
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         names.extend(marked_functions(&text));
         names.extend(cases(&path, &text));
-        let is_shared = path
-            .parent()
-            .is_some_and(|folder| folder.ends_with("tests/foreign"));
+        let is_shared = path.parent().is_some_and(|folder| {
+            folder.ends_with("tests/foreign") || folder.ends_with("tests/service")
+        });
         if is_shared || text.contains("libtest_mimic::run") {
             names.extend(text.lines().filter_map(shared_function_name));
         }

@@ -13,7 +13,7 @@ pub fn is_component(bytes: &[u8]) -> bool {
 #[cfg(feature = "compiler")]
 mod compiler {
     use super::{Purpose, is_component};
-    use crate::{settings, worker::shorten};
+    use crate::{ended::shorten, settings};
     use wasmparser::{Parser, Payload, Validator, WasmFeatures};
     use wasmtime::{Config, Engine, Error};
 

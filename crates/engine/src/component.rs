@@ -22,10 +22,12 @@
 //! | memory | `memory_bytes` of the order; the process wall behind it |
 
 use crate::{
+    ended::Ended,
     folders::Root,
     http::{self, Client},
+    limits::GuestLimits,
+    status_pipe::StatusPipe,
     stream::{Input, Output},
-    worker::{Ended, GuestLimits, StatusPipe},
 };
 use palisade_wasm::order::Order;
 use rustix::process::fchdir;
@@ -39,10 +41,10 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 /// What a guest can make the host allocate in one call, in bytes. The largest honest message is a list of
 /// datagrams, at most 64 KiB each.
-pub const HOST_CALL_BYTES: usize = 16 << 20;
+const HOST_CALL_BYTES: usize = 16 << 20;
 
 /// Open files, sockets, streams, pollables and the like that the host holds for a guest.
-pub const HANDLES: usize = 16_384;
+const HANDLES: usize = 16_384;
 
 /// The most random bytes that one call gives.
 const RANDOM_BYTES: u64 = 16 << 20;
@@ -105,7 +107,12 @@ impl WasiView for Host {
 }
 
 /// Runs a component's `wasi:cli/run` to its end, with this process's environment and standard streams.
-pub fn run(engine: &Engine, component: Component, order: &Order, status: &mut StatusPipe) -> Ended {
+pub(crate) fn run(
+    engine: &Engine,
+    component: Component,
+    order: &Order,
+    status: &mut StatusPipe,
+) -> Ended {
     let Some(world) = World::of(engine, &component) else {
         return Ended::Refused(
             "guest: it is a component that exports no `wasi:cli/run` of version 0.2 or 0.3: not a program"
@@ -232,18 +239,18 @@ fn make_context(order: &Order) -> wasmtime::Result<WasiCtx> {
 fn preopen(context: &mut WasiCtxBuilder, order: &Order) -> wasmtime::Result<()> {
     let root = Root::open(order)?;
     for name in order.folders() {
-        let place = order.place(name);
+        let path = order.place(name);
         let opened = match root {
-            Root::Own => place,
+            Root::Own => path,
             // The only way to say which folder, without a path for it: to be there.
             Root::Granted(..) => {
-                fchdir(root.open_folder(place)?)?;
+                fchdir(root.open_folder(path)?)?;
                 Path::new(".")
             }
         };
         context
             .preopened_dir(opened, text(name.into())?, FsPerms::ReadWrite)
-            .map_err(|error| error.context(format!("opening {}", place.display())))?;
+            .map_err(|error| error.context(format!("opening {}", path.display())))?;
     }
     Ok(())
 }

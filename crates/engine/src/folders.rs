@@ -3,7 +3,7 @@
 //! Where a folder was granted as the guest's root, it is mounted somewhere in the worker's own, and each
 //! preopen lies below it. A link there may have been left by another guest, so none leads out.
 
-use crate::p1::Resolver;
+use crate::resolve::{Resolver, Unresolved};
 use palisade_wasm::order::Order;
 use rustix::{
     fs::{Mode, OFlags, open},
@@ -67,18 +67,17 @@ impl Root {
     }
 
     fn open_by(&self, path: &Path, access: OFlags) -> Result<OwnedFd, Kernel> {
+        let flags = access | OFlags::DIRECTORY;
         match self {
-            Self::Own => {
-                let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                open(path, flags, Mode::empty())
-            }
+            Self::Own => open(path, flags | OFlags::CLOEXEC, Mode::empty()),
             Self::Granted(root, resolver) => {
                 let path = path.as_os_str().as_bytes();
                 let below = match path.strip_prefix(b"/").unwrap_or(path) {
                     [] => b".",
                     below => below,
                 };
-                resolver.open_folder(root.as_fd(), below, access)
+                let opened = resolver.open(root.as_fd(), below, flags);
+                opened.map_err(Unresolved::to_kernel)
             }
         }
     }

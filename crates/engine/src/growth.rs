@@ -4,7 +4,7 @@
 //! more, a plugin and a service are ended.
 
 /// Bytes that an element of a table takes: a pointer.
-pub const ELEMENT_BYTES: usize = size_of::<usize>();
+pub(crate) const ELEMENT_BYTES: usize = size_of::<usize>();
 
 /// Counts the bytes of memories and tables together, up to a limit.
 #[derive(Clone, Debug)]
@@ -25,8 +25,21 @@ impl Growth {
         }
     }
 
-    /// Counts so many bytes more. Whether there is room for them.
-    pub fn grow(&mut self, more_bytes: usize) -> bool {
+    /// Counts a memory's growth, both in bytes. Gives how many it takes more, if there is room for them.
+    pub fn grow_memory(&mut self, current: usize, desired: usize) -> Option<usize> {
+        let more_bytes = desired.saturating_sub(current);
+        self.grow(more_bytes).then_some(more_bytes)
+    }
+
+    /// The same for a table, both in elements.
+    pub fn grow_table(&mut self, current: usize, desired: usize) -> Option<usize> {
+        let more_bytes = desired
+            .saturating_sub(current)
+            .saturating_mul(ELEMENT_BYTES);
+        self.grow(more_bytes).then_some(more_bytes)
+    }
+
+    fn grow(&mut self, more_bytes: usize) -> bool {
         let used_bytes = self.used_bytes.saturating_add(more_bytes);
         let fits = used_bytes <= self.most_bytes;
         if fits {

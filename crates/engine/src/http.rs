@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The end of a request's connection.
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
-type Answered = Result<(Response<WasiBody>, Io), Error>;
+type Responded = Result<(Response<WasiBody>, Io), Error>;
 
 /// Sends the requests of a guest.
 pub(crate) struct Client;
@@ -54,7 +54,7 @@ impl WasiHttpHooks for Client {
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
         _processed: Io,
-    ) -> Box<dyn Future<Output = Answered> + Send> {
+    ) -> Box<dyn Future<Output = Responded> + Send> {
         Box::new(send(request, options.unwrap_or_default()))
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn link<T: WasiHttpView + 'static>(
     Ok(())
 }
 
-async fn send(mut request: Request<WasiBody>, options: RequestOptions) -> Answered {
+async fn send(mut request: Request<WasiBody>, options: RequestOptions) -> Responded {
     let server = Server::of(request.uri())?;
     *request.uri_mut() = origin_form(request.uri())?;
     let patience = options.connect_timeout.unwrap_or(PATIENCE);
@@ -88,14 +88,14 @@ async fn send(mut request: Request<WasiBody>, options: RequestOptions) -> Answer
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // It goes on for as long as somebody holds its end.
     let connection = spawn(connection);
-    let answer = timeout(
+    let response = timeout(
         options.first_byte_timeout.unwrap_or(PATIENCE),
         sender.send_request(request),
     );
-    let answer = answer.await.map_err(|_| Error::ConnectionReadTimeout)??;
+    let response = response.await.map_err(|_| Error::ConnectionReadTimeout)??;
     let between_bytes = options.between_bytes_timeout.unwrap_or(PATIENCE);
-    let answer = answer.map(|body| Timely::new(body, between_bytes).boxed_unsync());
-    Ok((answer, Box::new(async move { Ok(connection.await?) })))
+    let response = response.map(|body| Timely::new(body, between_bytes).boxed_unsync());
+    Ok((response, Box::new(async move { Ok(connection.await?) })))
 }
 
 /// Whom a request is for.

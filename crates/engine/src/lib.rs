@@ -10,15 +10,20 @@
 //! needs. A guest that asks for one is refused when it is compiled.
 
 pub mod compile;
-pub mod component;
-pub mod folders;
+mod component;
+pub mod ended;
+mod folders;
 pub mod growth;
 pub mod guest;
 mod http;
+mod limits;
+pub mod lock;
 pub mod p1;
-pub mod places;
+pub mod permits;
+mod resolve;
 pub mod service;
 pub mod settings;
+mod status_pipe;
 mod stream;
 mod sys;
 pub mod worker;

@@ -46,18 +46,16 @@ mod memory;
 mod poll;
 mod process;
 mod readdir;
-mod resolve;
 mod socket;
 mod table;
-mod walk;
 
-pub use link::{Exited, LinkError, Program, link};
-pub(crate) use resolve::Resolver;
+pub use link::{LinkError, Program, link};
 
 use crate::{
     folders::{FolderError, Root},
+    limits::GuestLimits,
+    resolve::Resolver,
     sys,
-    worker::GuestLimits,
 };
 use abi::Rights;
 use palisade_wasm::order::Order;

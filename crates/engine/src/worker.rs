@@ -7,20 +7,12 @@
 //!                                            └─ the phases are told here, in one write
 //! ```
 
-mod ended;
-mod limits;
-mod status_pipe;
-
-pub(crate) use ended::shorten;
-pub(crate) use ended::signal;
-pub use ended::{Ended, describe};
-pub use limits::GuestLimits;
-pub use status_pipe::StatusPipe;
-
 use crate::{
     component,
+    ended::{Ended, shorten},
     p1::{self, LinkError},
     settings,
+    status_pipe::StatusPipe,
     sys::{self, code::Code},
 };
 use palisade_wasm::{order::Order, status::Status};

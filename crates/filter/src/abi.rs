@@ -14,7 +14,7 @@ pub(crate) enum Status {
     Unimplemented = 12,
 }
 
-/// What the status of an HTTP call is that had no answer, for `proxy_get_status`.
+/// What the status of an HTTP call is that had no response, for `proxy_get_status`.
 pub(crate) const BROKEN_CONNECTION: u32 = 11;
 
 /// Why a host function did not do what it was asked for.
@@ -27,7 +27,7 @@ pub(crate) enum Stop {
 }
 
 /// What a host function gives.
-pub(crate) type Answer = Result<(), Stop>;
+pub(crate) type Outcome = Result<(), Stop>;
 
 impl From<Status> for Stop {
     fn from(status: Status) -> Self {
@@ -50,8 +50,8 @@ impl From<CallError> for Stop {
 }
 
 /// The number that the guest gets, or the error that ends it.
-pub(crate) fn number(answer: Answer) -> Result<u32, HostError> {
-    match answer {
+pub(crate) fn number(outcome: Outcome) -> Result<u32, HostError> {
+    match outcome {
         Ok(()) => Ok(0),
         Err(Stop::Status(status)) => Ok(status as u32),
         Err(Stop::End(error)) => Err(error),

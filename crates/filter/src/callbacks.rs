@@ -11,7 +11,7 @@ enum Version {
     /// 0.2.0 and 0.2.1.
     V0_2,
     /// 0.2.100, Higress's: 0.2 with functions more, of which none is here, and a head that is held while its body
-    /// is looked at.
+    /// is inspected.
     V0_2_100,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum OnPart {
     Three(Function<(u32, u32, u32), u32>),
 }
 
-/// It takes the context, the call's token, and how many fields, bytes and trailers the answer has.
+/// It takes the context, the call's token, and how many fields, bytes and trailers the response has.
 pub(crate) type OnCallResponse = Function<(u32, u32, u32, u32, u32), ()>;
 
 /// What a module exports of the ABI. What is `None` is not called.

@@ -1,33 +1,33 @@
-//! One request and its answer, as the filters of its route see and change them.
+//! One request and its response, as the filters of its route see and change them.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, request, response};
 use std::{collections::BTreeMap, net::SocketAddr, rc::Rc, time::SystemTime};
 
-/// A request, and its answer once there is one. Filters of a chain get the same one, one after the other.
+/// A request, and its response once there is one. Filters of a chain get the same one, one after the other.
 ///
 /// What few requests have is in boxes: every request's exchange is made anew.
 #[derive(Debug)]
 pub struct Exchange {
     /// Method, target and header fields. `:method`, `:path`, `:authority` and `:scheme` of the ABI are these.
     pub request: request::Parts,
-    /// A filter has changed the head since the server last looked at it.
+    /// A filter has changed the head since the server last inspected it.
     pub is_request_changed: bool,
-    /// What of the request's body is held for filters to look at, and its trailers.
+    /// What of the request's body is held for filters to inspect, and its trailers.
     pub request_rest: Message,
     /// Status and header fields, once there are any. `:status` of the ABI is this.
     pub response: Option<response::Parts>,
-    /// What of the answer's body is held, and its trailers.
+    /// What of the response's body is held, and its trailers.
     pub response_rest: Message,
     /// The connection that it came by.
     pub peer: Rc<Peer>,
-    /// The route's place in the configuration, for the property `route_name`.
+    /// Where the route stands in the configuration, for the property `route_name`.
     pub route: Rc<str>,
     /// The service's name, for the property `cluster_name`.
     pub service: Rc<str>,
     /// Properties that filters have set, by path; the parts of a path are parted by NUL.
     pub properties: BTreeMap<Bytes, Bytes>,
-    /// What a filter answers in place of the service.
+    /// The response of a filter in place of the service's.
     pub local_response: Option<Box<LocalResponse>>,
     /// When the request's first byte came, for the property `request.time`.
     pub started: Option<SystemTime>,
@@ -73,6 +73,10 @@ impl Message {
     }
 }
 
+/// An exchange within an instance. That of an exchange that was closed means nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamId(pub(crate) u32);
+
 /// The two ways that parts of an exchange go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -97,7 +101,7 @@ pub struct Peer {
     pub server_name: Option<String>,
 }
 
-/// An answer made by a filter.
+/// A response made by a filter.
 #[derive(Clone, Debug, Default)]
 pub struct LocalResponse {
     /// The status.

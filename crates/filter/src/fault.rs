@@ -1,8 +1,28 @@
-//! How an instance comes to its end.
+//! Why a module is no filter, and how an instance comes to its end.
 
-use palisade_engine::guest::{CallError, End};
+use palisade_engine::guest::{self, CallError, End, FunctionError};
 use palisade_wall::Ending;
 use std::{borrow::Cow, fmt};
+
+/// A module is no filter.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// It can't be run at all.
+    #[error(transparent)]
+    Guest(#[from] guest::LoadError),
+    /// It does not say which version of the ABI it is made for.
+    #[error(
+        "guest: it is no proxy-wasm filter: it exports no `proxy_abi_version_0_2_1`, `…_0_2_0` or `…_0_1_0`"
+    )]
+    NoVersion,
+    /// It has no allocator, which everything needs that the host gives it.
+    #[error("guest: it exports neither `proxy_on_memory_allocate` nor `malloc`")]
+    NoAllocator,
+    /// A callback has parameters or results of its own.
+    #[error("guest: a callback is not as proxy-wasm has it: {0}")]
+    Callback(#[source] FunctionError),
+}
 
 /// An instance was ended, or never began: it is called no more. Exchanges can be taken out of it.
 #[derive(Clone, Debug, thiserror::Error)]

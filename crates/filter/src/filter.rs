@@ -1,50 +1,13 @@
 //! A module with its settings, ready to be started on any thread.
 
-use crate::{
-    Part, Settings, Shared,
-    callbacks::Callbacks,
-    shared::{Series, Space},
-    state::State,
-};
-use palisade_engine::guest::{self, FunctionError, Linked, Program};
+use crate::{LoadError, Part, Settings, Shared, callbacks::Callbacks, state::Loaded};
+use palisade_engine::guest::{Linked, Program};
 use std::sync::Arc;
 
 /// A proxy-wasm module with its settings. Clones are one; any thread may start instances of it.
 #[derive(Clone, Debug)]
 pub struct Filter {
     pub(crate) loaded: Arc<Loaded>,
-}
-
-/// What all instances of a filter share.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) linked: Linked<State>,
-    pub(crate) callbacks: Callbacks,
-    pub(crate) settings: Settings,
-    reads_properties: bool,
-    changes_bodies: bool,
-    pub(crate) space: Arc<Space>,
-    pub(crate) series: Arc<Series>,
-}
-
-/// A module is no filter.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// It can't be run at all.
-    #[error(transparent)]
-    Guest(#[from] guest::LoadError),
-    /// It does not say which version of the ABI it is made for.
-    #[error(
-        "guest: it is no proxy-wasm filter: it exports no `proxy_abi_version_0_2_1`, `…_0_2_0` or `…_0_1_0`"
-    )]
-    NoVersion,
-    /// It has no allocator, which everything needs that the host gives it.
-    #[error("guest: it exports neither `proxy_on_memory_allocate` nor `malloc`")]
-    NoAllocator,
-    /// A callback has parameters or results of its own.
-    #[error("guest: a callback is not as proxy-wasm has it: {0}")]
-    Callback(#[source] FunctionError),
 }
 
 impl Filter {
@@ -82,8 +45,8 @@ impl Filter {
         &self.loaded.settings
     }
 
-    /// Whether it looks at this part. One that it does not look at need not be held for it.
-    pub fn has(&self, part: Part) -> bool {
+    /// Whether it inspects this part. One that it does not inspect need not be held for it.
+    pub fn inspects(&self, part: Part) -> bool {
         self.loaded.callbacks.on_part(part).is_some()
     }
 
@@ -102,8 +65,8 @@ impl Filter {
         self.loaded.callbacks.hears_of_ends()
     }
 
-    /// Whether it looks at exchanges that are over. For one that does, the answer's head is kept.
-    pub fn has_log(&self) -> bool {
+    /// Whether it inspects exchanges that are over. For one that does, the response's head is kept.
+    pub fn inspects_ends(&self) -> bool {
         self.loaded.callbacks.on_log.is_some()
     }
 }

@@ -11,12 +11,12 @@ pub trait Host {
     /// Takes a line of the filter's log, without its line end. It is the guest's: any bytes.
     fn log(&self, level: LogLevel, line: &[u8]);
 
-    /// The least level that is looked at: guests spare themselves what is below.
+    /// The least level that is wanted: guests spare themselves what is below.
     fn log_level(&self) -> LogLevel {
         LogLevel::Info
     }
 
-    /// Starts an HTTP call; [`Instance::on_http_call_response`](crate::Instance::on_http_call_response) brings the answer, and a failure, later.
+    /// Starts an HTTP call; [`Instance::on_http_call_response`](crate::Instance::on_http_call_response) brings the response, and a failure, later.
     ///
     /// # Errors
     ///
@@ -85,9 +85,9 @@ pub struct HttpCall {
     pub timeout: Duration,
 }
 
-/// The answer to an [`HttpCall`].
+/// The response to an [`HttpCall`].
 #[derive(Debug)]
-pub struct HttpCallAnswer {
+pub struct HttpCallResponse {
     /// Status, header fields and body. Its size is for the caller to bound.
     pub response: Response<Bytes>,
     /// Trailers.

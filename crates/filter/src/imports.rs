@@ -16,7 +16,7 @@ mod wasi;
 use crate::{Direction, abi::number, fields::Mode, state::State};
 use palisade_engine::guest::{Caller, Engine, HostError, Imports, LoadError};
 
-/// Registers functions: each takes the caller and its numbers, and its answer becomes a number of the ABI. Where
+/// Registers functions: each takes the caller and its numbers, and its outcome becomes a number of the ABI. Where
 /// the ABI has several for what is one here, what they differ in stands behind the numbers.
 macro_rules! register {
     ($imports:ident, $module:expr;

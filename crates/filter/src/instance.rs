@@ -1,11 +1,14 @@
 //! A module at work: a root context, and a context for each exchange that is under way.
 
+mod part;
+mod start;
+
 use crate::{
-    Action, Direction, Exchange, Fault, FaultKind, Filter, Host, HttpCallAnswer, Notify, Part,
-    callbacks::OnPart,
+    Action, Direction, Exchange, Fault, FaultKind, Filter, Host, HttpCallResponse, Notify, Part,
+    StreamId,
     fields::View,
     phase::Phase,
-    state::{At, CallAnswer, Life, Parts, ROOT, State, Stream},
+    state::{At, CallResponse, Life, ROOT, State, Stream},
 };
 use palisade_engine::guest;
 use std::{
@@ -26,13 +29,9 @@ pub struct Instance {
     is_alive: bool,
 }
 
-/// An exchange within an instance. That of an exchange that was closed means nothing any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StreamId(pub(crate) u32);
-
 /// What an instance has done so far, and has now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct InstanceMetrics {
     /// Calls into the guest, and out of it to host functions.
     pub crossings: u64,
     /// Time in the guest and in the host functions that it called, in ns. The first 64 phases, its start with them, are
@@ -71,8 +70,8 @@ impl Instance {
             guest,
             is_alive: true,
         };
-        instance.phase(start_module)?;
-        instance.phase(start_root)?;
+        instance.phase(start::module)?;
+        instance.phase(start::root)?;
         Ok(instance)
     }
 
@@ -141,7 +140,7 @@ impl Instance {
         self.on_part(id, Part::RequestHeaders, end_of_stream)
     }
 
-    /// Bytes of the request's body are there: all that is in [`crate::Message::body`] can be looked at and
+    /// Bytes of the request's body are there: all that is in [`crate::Message::body`] can be inspected and
     /// changed. [`Action::Continue`]: pass them on and take them out. [`Action::Pause`]: leave them in, and put
     /// what comes behind them.
     ///
@@ -161,7 +160,7 @@ impl Instance {
         self.on_part(id, Part::RequestTrailers, true)
     }
 
-    /// The answer's head is there.
+    /// The response's head is there.
     ///
     /// # Errors
     ///
@@ -174,7 +173,7 @@ impl Instance {
         self.on_part(id, Part::ResponseHeaders, end_of_stream)
     }
 
-    /// Bytes of the answer's body are there: as [`Instance::on_request_body`].
+    /// Bytes of the response's body are there: as [`Instance::on_request_body`].
     ///
     /// # Errors
     ///
@@ -183,7 +182,7 @@ impl Instance {
         self.on_part(id, Part::ResponseBody, end_of_stream)
     }
 
-    /// The answer's trailers are there.
+    /// The response's trailers are there.
     ///
     /// # Errors
     ///
@@ -218,7 +217,7 @@ impl Instance {
         self.phase(|phase| {
             phase.create(id.0)?;
             match callback {
-                Some(callback) => call_part(phase, id, part, callback, end_of_stream),
+                Some(callback) => part::call(phase, id, part, callback, end_of_stream),
                 None => Ok(Action::Continue),
             }
         })
@@ -242,12 +241,12 @@ impl Instance {
     }
 
     /// Whether the guest has sent a local response that is not taken yet, or wants the stream reset.
-    pub fn has_answered(&self, id: StreamId) -> bool {
+    pub fn has_responded(&self, id: StreamId) -> bool {
         let stream = self.guest.state().stream(id);
-        stream.is_some_and(Stream::has_answered)
+        stream.is_some_and(Stream::has_responded)
     }
 
-    /// Whether the guest wants the stream reset: no answer, the connection or HTTP/2 stream is broken off.
+    /// Whether the guest wants the stream reset: no response, the connection or HTTP/2 stream is broken off.
     pub fn is_closed(&self, id: StreamId) -> bool {
         let stream = self.guest.state().stream(id);
         stream.is_some_and(|stream| stream.is_closed)
@@ -280,7 +279,7 @@ impl Instance {
         self.guest.state().stream(id).is_some()
     }
 
-    /// Brings the answer to an HTTP call; `None`: there is none, it failed or took too long. A token of
+    /// Brings the response to an HTTP call; `None`: there is none, it failed or took too long. A token of
     /// which nothing is known is left alone.
     ///
     /// # Errors
@@ -289,7 +288,7 @@ impl Instance {
     pub fn on_http_call_response(
         &mut self,
         token: u32,
-        answer: Option<HttpCallAnswer>,
+        response: Option<HttpCallResponse>,
     ) -> Result<(), Fault> {
         if !self.guest.state_mut().calls.remove(&token) {
             return Ok(());
@@ -298,28 +297,28 @@ impl Instance {
         else {
             return Ok(());
         };
-        let (headers, body, trailers) = match &answer {
-            Some(answer) => (
-                View::of_answer(answer).len(),
-                answer.response.body().len() as u32,
-                answer.trailers.len() as u32,
+        let (headers, body, trailers) = match &response {
+            Some(call) => (
+                View::of_call(call).len(),
+                call.response.body().len() as u32,
+                call.trailers.len() as u32,
             ),
             None => (0, 0, 0),
         };
         self.phase(|phase| {
-            phase.state().answer = match answer {
-                Some(answer) => CallAnswer::Here(answer),
-                None => CallAnswer::Failed,
+            phase.state().response = match response {
+                Some(call) => CallResponse::Here(call),
+                None => CallResponse::Failed,
             };
             let parameters = (ROOT, token, headers, body, trailers);
             let name = "proxy_on_http_call_response";
             let result = phase.call(At::Root, name, &callback, parameters);
-            phase.state().answer = CallAnswer::None;
+            phase.state().response = CallResponse::None;
             result
         })
     }
 
-    /// An HTTP call was given up: no answer will be brought.
+    /// An HTTP call was given up: no response will be brought.
     pub fn forget_call(&mut self, token: u32) {
         self.guest.state_mut().calls.remove(&token);
     }
@@ -391,10 +390,10 @@ impl Instance {
     }
 
     /// What it has done so far.
-    pub fn figures(&mut self) -> Figures {
+    pub fn metrics(&mut self) -> InstanceMetrics {
         let memory_bytes = self.guest.memory().map_or(0, |memory| memory.len());
         let state = self.guest.state();
-        Figures {
+        InstanceMetrics {
             crossings: state.crossings,
             cpu_ns: state.cpu_ns,
             memory_bytes: memory_bytes as u64,
@@ -433,121 +432,6 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.guest.state().unregister_queues();
-    }
-}
-
-/// What a program does before it is a filter.
-fn start_module(phase: &mut Phase<'_>) -> Result<(), Fault> {
-    let callbacks = phase.callbacks();
-    phase.call_if(At::Root, "_initialize", callbacks.initialize.as_ref(), ())?;
-    phase.call_if(At::Root, "main", callbacks.main.as_ref(), (0, 0))?;
-    phase.call_if(At::Root, "__main_void", callbacks.main_void.as_ref(), ())?;
-    phase.call_if(At::Root, "_start", callbacks.start.as_ref(), ())?;
-    Ok(())
-}
-
-fn start_root(phase: &mut Phase<'_>) -> Result<(), Fault> {
-    let callbacks = phase.callbacks();
-    let settings = &phase.loaded().settings;
-    phase.state().root = Life::Created;
-    let on_create = callbacks.on_context_create.as_ref();
-    phase.call_if(At::Root, "proxy_on_context_create", on_create, (ROOT, 0))?;
-    phase.state().is_in_vm_start = true;
-    let bytes = settings.vm_configuration.len() as u32;
-    let name = "proxy_on_vm_start";
-    let started = phase.call_if(
-        At::Root,
-        name,
-        callbacks.on_vm_start.as_ref(),
-        (ROOT, bytes),
-    )?;
-    phase.state().is_in_vm_start = false;
-    check_accepted(started, name)?;
-    let bytes = settings.configuration.len() as u32;
-    let name = "proxy_on_configure";
-    let on_configure = callbacks.on_configure.as_ref();
-    let configured = phase.call_if(At::Root, name, on_configure, (ROOT, bytes))?;
-    check_accepted(configured, name)
-}
-
-fn check_accepted(answer: Option<u32>, callback: &'static str) -> Result<(), Fault> {
-    match answer {
-        Some(0) => Err(Fault::new(
-            FaultKind::Refused,
-            callback,
-            "it does not take its configuration",
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn call_part(
-    phase: &mut Phase<'_>,
-    id: StreamId,
-    part: Part,
-    callback: OnPart,
-    end_of_stream: bool,
-) -> Result<Action, Fault> {
-    let Some(stream) = phase.state().stream_mut(id) else {
-        return Ok(Action::Continue);
-    };
-    stream.begin(part, changeable(part, end_of_stream));
-    let exchange = stream.exchange.as_deref();
-    let size = exchange.map_or(0, |exchange| size_of(part, exchange));
-    let (at, name) = (At::Stream(id.0), part.callback());
-    let wanted = match callback {
-        OnPart::Two(function) => phase.call(at, name, &function, (id.0, size))?,
-        OnPart::Three(function) => {
-            let parameters = (id.0, size, u32::from(end_of_stream));
-            phase.call(at, name, &function, parameters)?
-        }
-    };
-    let action = match phase.state().stops {
-        true => Action::Pause,
-        false => action(part, wanted, phase.callbacks().is_v0_2_100()),
-    };
-    if let Some(stream) = phase.state().stream_mut(id) {
-        stream.end(part, action);
-    }
-    Ok(action)
-}
-
-/// What a callback may change. Where a body ends without trailers, it may make some.
-fn changeable(part: Part, end_of_stream: bool) -> Parts {
-    let own = Parts::of(part);
-    match (part, end_of_stream) {
-        (Part::RequestBody, true) => own.and(Parts::of(Part::RequestTrailers)),
-        (Part::ResponseBody, true) => own.and(Parts::of(Part::ResponseTrailers)),
-        _ => own,
-    }
-}
-
-/// Fields or bytes of a part.
-fn size_of(part: Part, exchange: &Exchange) -> u32 {
-    let trailers =
-        |trailers: &Option<Box<http::HeaderMap>>| trailers.as_ref().map_or(0, |map| map.len());
-    match part {
-        Part::RequestHeaders => View::of_request(exchange).len(),
-        Part::RequestBody => exchange.request_rest.body.len() as u32,
-        Part::RequestTrailers => trailers(&exchange.request_rest.trailers) as u32,
-        Part::ResponseHeaders => match &exchange.response {
-            Some(parts) => View::Response(parts.status, &parts.headers).len(),
-            None => 0,
-        },
-        Part::ResponseBody => exchange.response_rest.body.len() as u32,
-        Part::ResponseTrailers => trailers(&exchange.response_rest.trailers) as u32,
-    }
-}
-
-/// Of Envoy's numbers: 0 goes on; 2, for headers, goes on and ends the stream, which is the server's to know;
-/// every other one holds. With 1 a module of 0.2.100 holds a head and has its body come all the same.
-fn action(part: Part, wanted: u32, is_v0_2_100: bool) -> Action {
-    let is_head = matches!(part, Part::RequestHeaders | Part::ResponseHeaders);
-    match wanted {
-        0 => Action::Continue,
-        1 if is_head && is_v0_2_100 => Action::HoldHead,
-        2 if is_head => Action::Continue,
-        _ => Action::Pause,
     }
 }
 

@@ -24,11 +24,11 @@
 //! # How it differs from Envoy
 //!
 //! A module that is made for Envoy finds the same callbacks in the same order, and the same host functions
-//! with the same answers, but for these:
+//! with the same results, but for these:
 //!
 //! | | here | Envoy |
 //! |---|---|---|
-//! | fields of the request in callbacks of the answer | can be read | `BAD_ARGUMENT` |
+//! | fields of the request in callbacks of the response | can be read | `BAD_ARGUMENT` |
 //! | `content-length`, `transfer-encoding`, `connection` and others that frame a message | a length can be taken away; all else is left out | as the filter says |
 //! | a pseudo field taken away, a path without `/`, an informational status, CONNECT | `BAD_ARGUMENT` | a broken message, refused later |
 //! | a map with a length that is wrong | `BAD_ARGUMENT`, nothing changes | an empty map |
@@ -56,18 +56,21 @@ mod filter;
 mod host;
 mod imports;
 mod instance;
+mod metrics;
 mod pairs;
 mod phase;
 mod properties;
 mod settings;
 mod shared;
+mod space;
 mod state;
 
-pub use exchange::{Action, Direction, Exchange, LocalResponse, Message, Part, Peer};
-pub use fault::{Fault, FaultKind};
-pub use filter::{Filter, LoadError};
-pub use host::{CallRefused, Host, HttpCall, HttpCallAnswer, LogLevel, Notify};
-pub use instance::{Figures, Instance, StreamId};
+pub use exchange::{Action, Direction, Exchange, LocalResponse, Message, Part, Peer, StreamId};
+pub use fault::{Fault, FaultKind, LoadError};
+pub use filter::Filter;
+pub use host::{CallRefused, Host, HttpCall, HttpCallResponse, LogLevel, Notify};
+pub use instance::{Instance, InstanceMetrics};
+pub use metrics::{Histogram, Metric, MetricValue};
 pub use palisade_engine::guest::{Isolation, Limits, Program};
-pub use settings::{Bounds, Settings};
-pub use shared::{Histogram, Metric, MetricValue, Shared, SharedBounds};
+pub use settings::{Bounds, Settings, SharedBounds};
+pub use shared::Shared;

@@ -145,10 +145,10 @@ mod tests {
         let mut longer = bytes.clone();
         longer.push(0);
         assert_eq!(read(&longer), Err(Malformed));
-        for place in 0..4 + 4 * NUMBER {
+        for at in 0..4 + 4 * NUMBER {
             let mut other = bytes.clone();
-            other[place] ^= 0x81;
-            assert_eq!(read(&other), Err(Malformed), "{place}");
+            other[at] ^= 0x81;
+            assert_eq!(read(&other), Err(Malformed), "{at}");
         }
         assert_eq!(read(&[0xff; 40]), Err(Malformed));
     }

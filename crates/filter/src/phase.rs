@@ -3,8 +3,7 @@
 use crate::{
     Fault,
     callbacks::Callbacks,
-    filter::Loaded,
-    state::{At, Life, ROOT, State},
+    state::{At, Life, Loaded, ROOT, State},
 };
 use palisade_engine::guest::{Calls, Function, Values};
 use rustix::time::{ClockId, clock_gettime};

@@ -66,8 +66,8 @@ fn read_exchange(exchange: &Exchange, path: &[u8], out: &mut Vec<u8>) -> Option<
         b"cluster_name" | b"xds\0cluster_name" => text(out, &exchange.service),
         b"connection_id" | b"connection\0id" => number(out, peer.number),
         _ => {
-            let place = path.iter().position(|byte| *byte == 0)?;
-            let (object, attribute) = (&path[..place], &path[place + 1..]);
+            let end = path.iter().position(|byte| *byte == 0)?;
+            let (object, attribute) = (&path[..end], &path[end + 1..]);
             match object {
                 b"request" => read_request(exchange, attribute, out),
                 b"response" => read_response(exchange, attribute, out),
@@ -175,7 +175,7 @@ fn time(out: &mut Vec<u8>, time: SystemTime) -> Option<()> {
     number(out, since.as_nanos() as u64)
 }
 
-/// Of an exchange that is over, as Envoy has it: it has an answer.
+/// Of an exchange that is over, as Envoy has it: it has a response.
 fn duration(out: &mut Vec<u8>, exchange: &Exchange) -> Option<()> {
     let elapsed = exchange.started?.elapsed().ok()?;
     number(out, elapsed.as_nanos() as u64)

@@ -17,7 +17,7 @@ pub struct Settings {
     pub configuration: Bytes,
     /// What `proxy_on_vm_start` may read.
     pub vm_configuration: Bytes,
-    /// Environment variables, for modules that look at some.
+    /// Environment variables, for modules that read some.
     pub env: Vec<(String, String)>,
     /// Bounds of each instance, and the time of each of its phases: callbacks that follow one another
     /// without anything of the server's in between.
@@ -71,6 +71,44 @@ impl Default for Bounds {
             line_bytes: 16 << 10,
             lines: 256,
             metrics: 1000,
+        }
+    }
+}
+
+/// Bounds of what is shared. What is longer than can be there is told so, or not found, before it is looked up or
+/// copied: no guest has others wait while the host goes through what it will not keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedBounds {
+    /// Bytes of keys and values of one `vm_id`.
+    pub data_bytes: usize,
+    /// Keys of one `vm_id`.
+    pub data_keys: usize,
+    /// Bytes of one key.
+    pub key_bytes: usize,
+    /// Queues of one `vm_id`.
+    pub queues: usize,
+    /// Bytes that wait in one queue.
+    pub queue_bytes: usize,
+    /// Values that wait in one queue.
+    pub queue_length: usize,
+    /// Metrics of one filter.
+    pub metrics: usize,
+    /// Bytes of a metric's name, and of a queue's.
+    pub name_bytes: usize,
+}
+
+impl Default for SharedBounds {
+    /// 16 MiB and 100,000 keys of 16 KiB; 100 queues of 1 MiB and 10,000 values; 1000 metrics; names of 256 bytes.
+    fn default() -> Self {
+        Self {
+            data_bytes: 16 << 20,
+            data_keys: 100_000,
+            key_bytes: 16 << 10,
+            queues: 100,
+            queue_bytes: 1 << 20,
+            queue_length: 10_000,
+            metrics: 1000,
+            name_bytes: 256,
         }
     }
 }

@@ -2,21 +2,20 @@
 //!
 //! What guests add is bounded: what goes beyond gets the status `INTERNAL_FAILURE`.
 
-mod data;
-mod metrics;
-mod queue;
-
-pub use metrics::{Histogram, Metric, MetricValue};
-
-pub(crate) use data::{Data, SetError};
-pub(crate) use metrics::{Cell, Kind, Series};
-pub(crate) use queue::{Queues, Registrant};
-
-use crate::{imports, state::State};
-use palisade_engine::guest::{Engine, Imports, LoadError};
+use crate::{
+    imports,
+    metrics::{Metric, Series},
+    settings::SharedBounds,
+    space::Space,
+    state::State,
+};
+use palisade_engine::{
+    guest::{Engine, Imports, LoadError},
+    lock::lock,
+};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// What the filters of a server share. One for each server; it outlives generations of a configuration.
@@ -28,51 +27,6 @@ pub struct Shared {
     series: Mutex<BTreeMap<String, Arc<Series>>>,
     /// Those of the engine that a filter was loaded for last: a server has one.
     imports: Mutex<Option<Arc<Imports<State>>>>,
-}
-
-/// What filters of one `vm_id` share, and no others see.
-#[derive(Debug)]
-pub(crate) struct Space {
-    pub(crate) data: Data,
-    pub(crate) queues: Queues,
-}
-
-/// Bounds of what is shared. What is longer than can be there is told so, or not found, before it is looked up or
-/// copied: no guest has others wait while the host goes through what it will not keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedBounds {
-    /// Bytes of keys and values of one `vm_id`.
-    pub data_bytes: usize,
-    /// Keys of one `vm_id`.
-    pub data_keys: usize,
-    /// Bytes of one key.
-    pub key_bytes: usize,
-    /// Queues of one `vm_id`.
-    pub queues: usize,
-    /// Bytes that wait in one queue.
-    pub queue_bytes: usize,
-    /// Values that wait in one queue.
-    pub queue_length: usize,
-    /// Metrics of one filter.
-    pub metrics: usize,
-    /// Bytes of a metric's name, and of a queue's.
-    pub name_bytes: usize,
-}
-
-impl Default for SharedBounds {
-    /// 16 MiB and 100,000 keys of 16 KiB; 100 queues of 1 MiB and 10,000 values; 1000 metrics; names of 256 bytes.
-    fn default() -> Self {
-        Self {
-            data_bytes: 16 << 20,
-            data_keys: 100_000,
-            key_bytes: 16 << 10,
-            queues: 100,
-            queue_bytes: 1 << 20,
-            queue_length: 10_000,
-            metrics: 1000,
-            name_bytes: 256,
-        }
-    }
 }
 
 impl Shared {
@@ -118,12 +72,9 @@ impl Shared {
 
     pub(crate) fn space(&self, vm_id: &str) -> Arc<Space> {
         let mut spaces = lock(&self.spaces);
-        let space = spaces.entry(vm_id.to_owned()).or_insert_with(|| {
-            Arc::new(Space {
-                data: Data::new(&self.bounds),
-                queues: Queues::new(&self.bounds),
-            })
-        });
+        let space = spaces
+            .entry(vm_id.to_owned())
+            .or_insert_with(|| Arc::new(Space::new(&self.bounds)));
         Arc::clone(space)
     }
 
@@ -134,11 +85,6 @@ impl Shared {
             .or_insert_with(|| Arc::new(Series::new(&self.bounds)));
         Arc::clone(series)
     }
-}
-
-/// What a panic left is whole: nothing here is changed in two steps.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

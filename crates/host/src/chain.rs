@@ -27,7 +27,7 @@ use http::{
     request,
 };
 use http_body::Body as _;
-use palisade_engine::places::{Place, Places};
+use palisade_engine::permits::{Permit, Permits};
 use palisade_filter::{
     Action, Direction, Exchange, Filter, LocalResponse, Message, Part, StreamId,
 };
@@ -58,7 +58,7 @@ struct Station {
     /// direction may have opened.
     opened: u32,
     /// Of the instance that is to be started.
-    place: Option<Place>,
+    place: Option<Permit>,
     /// It failed, and requests go on without it.
     is_passed_by: bool,
     /// Most filters have nothing.
@@ -95,10 +95,14 @@ impl Looks {
         };
         Self {
             bodies: [
-                any(|filter| filter.has(Part::RequestBody) || filter.has(Part::RequestTrailers)),
-                any(|filter| filter.has(Part::ResponseBody) || filter.has(Part::ResponseTrailers)),
+                any(|filter| {
+                    filter.inspects(Part::RequestBody) || filter.inspects(Part::RequestTrailers)
+                }),
+                any(|filter| {
+                    filter.inspects(Part::ResponseBody) || filter.inspects(Part::ResponseTrailers)
+                }),
             ],
-            log: any(Filter::has_log),
+            log: any(Filter::inspects_ends),
             properties: any(Filter::reads_properties),
         }
     }
@@ -881,7 +885,7 @@ impl Flow {
     }
 
     /// Where the station's filter has no room for an instance of this request's.
-    fn full_places(&self, at: usize) -> Option<Rc<Places>> {
+    fn full_places(&self, at: usize) -> Option<Rc<Permits>> {
         let station = &self.stations[at];
         let is_there = |(live, _): &(Rc<Live>, _)| live.is_alive();
         if station.is_passed_by || station.stream.as_ref().is_some_and(is_there) {
@@ -988,7 +992,7 @@ impl Flow {
     /// Whether the station's filter looks at this part.
     fn looks_at(&self, at: usize, part: Part) -> bool {
         let station = &self.stations[at];
-        !station.is_passed_by && station.slot.loaded.filter.has(part)
+        !station.is_passed_by && station.slot.loaded.filter.inspects(part)
     }
 
     /// Closes its filters' streams.

@@ -12,14 +12,14 @@ use crate::{
 };
 use http::{Request, Response, StatusCode};
 use palisade_engine::{
-    places::Share,
+    permits::Share,
     service::{self, Engine},
 };
 use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};
 use palisade_policy::HostName;
 use palisade_service::{
-    AnswerBody, AnyBody, Component, Done, Errand, Fault, Host, Isolation, LoadError, SendError,
+    AnyBody, Component, Done, Errand, Fault, Host, Isolation, LoadError, ResponseBody, SendError,
     Sending, Stream, Target, Worker,
 };
 use palisade_wasm::code::Code;
@@ -175,12 +175,12 @@ impl ComponentService {
     }
 }
 
-impl From<AnswerBody> for Body {
-    fn from(body: AnswerBody) -> Self {
+impl From<ResponseBody> for Body {
+    fn from(body: ResponseBody) -> Self {
         match body {
-            AnswerBody::Empty => Self::Empty,
-            AnswerBody::Whole(bytes) => Self::Whole(bytes),
-            streaming @ AnswerBody::Streaming(_) => Self::Other(Box::pin(streaming)),
+            ResponseBody::Empty => Self::Empty,
+            ResponseBody::Whole(bytes) => Self::Whole(bytes),
+            streaming @ ResponseBody::Streaming(_) => Self::Other(Box::pin(streaming)),
         }
     }
 }

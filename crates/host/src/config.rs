@@ -25,7 +25,7 @@ use crate::{
     path::Ambiguities,
 };
 use http::{HeaderName, HeaderValue, Method};
-use palisade_engine::places::Share;
+use palisade_engine::permits::Share;
 use palisade_policy::{Capability, Policy, visible};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -29,7 +29,7 @@ use crate::{
     log::{Level, Line, Log},
     upstream::Client,
 };
-use palisade_engine::places::{NoPlace, Place, Places, Share};
+use palisade_engine::permits::{NoPermit, Permit, Permits, Share};
 use palisade_filter::{
     Action, Direction, Exchange, Fault, FaultKind, Filter, Instance, LocalResponse, Notify, Part,
     StreamId,
@@ -78,7 +78,7 @@ pub(crate) struct Slot {
     pub(crate) client: Client,
     live: RefCell<Option<Rc<Live>>>,
     /// Of instances that requests have for themselves.
-    places: Rc<Places>,
+    places: Rc<Permits>,
     pub(crate) pace: Rc<Pace>,
     has_started: Cell<bool>,
     notifier: OnceCell<Arc<dyn Notify>>,
@@ -103,7 +103,7 @@ impl Slot {
             // Of its own: no other guest's connections, and no names but those that are granted.
             client: Client::new(reach::settings(&loaded.rules, resolver)),
             live: RefCell::default(),
-            places: Places::new(loaded.share),
+            places: Permits::new(loaded.share),
             pace: Rc::new(Pace::new(loaded.slow_share)),
             has_started: Cell::new(false),
             notifier: OnceCell::new(),
@@ -112,7 +112,7 @@ impl Slot {
     }
 
     /// The instance for a stream that begins. `place`: what was waited for, if there was.
-    pub(crate) fn live(self: &Rc<Self>, place: Option<Place>) -> Result<Rc<Live>, NoInstance> {
+    pub(crate) fn live(self: &Rc<Self>, place: Option<Permit>) -> Result<Rc<Live>, NoInstance> {
         if self.pace.rest().is_some() {
             self.say_busy(self.pace.why());
             return Err(NoInstance::Busy);
@@ -122,7 +122,7 @@ impl Slot {
                 return Err(NoInstance::Failed);
             }
             let Some(place) = place.or_else(|| self.places.take_free()) else {
-                self.say_busy(NoPlace(self.loaded.share));
+                self.say_busy(NoPermit(self.loaded.share));
                 return Err(NoInstance::Busy);
             };
             return self.start(Some(place));
@@ -139,7 +139,7 @@ impl Slot {
     }
 
     /// The places, where a request is to wait for one before it asks for an instance.
-    pub(crate) fn full_places(&self) -> Option<Rc<Places>> {
+    pub(crate) fn full_places(&self) -> Option<Rc<Permits>> {
         let waits = self.loaded.isolation == Isolation::Fresh
             && !self.places.has_free()
             && self.pace.rest().is_none()
@@ -156,7 +156,7 @@ impl Slot {
     }
 
     /// Starts an instance.
-    fn start(self: &Rc<Self>, place: Option<Place>) -> Result<Rc<Live>, NoInstance> {
+    fn start(self: &Rc<Self>, place: Option<Permit>) -> Result<Rc<Live>, NoInstance> {
         let mail = Rc::new(Mail::default());
         let surroundings = Rc::new(Surroundings::new(&self.loaded, &mail, &self.calls));
         let notifier = self.notifier.get_or_init(|| surroundings::notifier(self));
@@ -218,7 +218,7 @@ pub(crate) struct Live {
     pace: Rc<Pace>,
     instance: RefCell<Instance>,
     /// For as long as it is alive: the request over which it died wants another one.
-    place: Cell<Option<Place>>,
+    place: Cell<Option<Permit>>,
     is_alive: Cell<bool>,
     mail: Rc<Mail>,
     /// What calls it at its period.
@@ -228,7 +228,7 @@ pub(crate) struct Live {
     /// Who waits for the end of its work, when it leaves.
     leaving: Cell<Option<Waker>>,
     /// What of the instance's own figures is in its filter's.
-    counted: Cell<palisade_filter::Figures>,
+    counted: Cell<palisade_filter::InstanceMetrics>,
 }
 
 /// An HTTP call that is under way.
@@ -239,7 +239,7 @@ struct Call {
 }
 
 impl Live {
-    fn new(slot: &Rc<Slot>, instance: Instance, place: Option<Place>, mail: Rc<Mail>) -> Rc<Self> {
+    fn new(slot: &Rc<Slot>, instance: Instance, place: Option<Permit>, mail: Rc<Mail>) -> Rc<Self> {
         let live = Rc::new(Self {
             slot: Rc::downgrade(slot),
             figures: Arc::clone(&slot.figures),
@@ -325,7 +325,7 @@ impl Live {
 
     /// Whether the filter answers in place of the service, or wants the connection broken off.
     pub(crate) fn has_answered(&self, stream: StreamId) -> bool {
-        self.instance.borrow().has_answered(stream)
+        self.instance.borrow().has_responded(stream)
     }
 
     /// What the filter answers in place of the service, if it does.
@@ -483,7 +483,7 @@ impl Live {
 
     /// Adds what the instance has done since the last time to its filter's figures.
     fn count(&self) {
-        let now = self.instance.borrow_mut().figures();
+        let now = self.instance.borrow_mut().metrics();
         let before = self.counted.replace(now);
         let figures = &self.figures;
         figures.cpu_ns.add(now.cpu_ns - before.cpu_ns);

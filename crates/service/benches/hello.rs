@@ -3,15 +3,15 @@
 //!
 //! The guests are built as for the tests; where they can't be there is nothing to measure.
 
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/service/fixture.rs"]
+mod fixture;
 #[path = "../tests/service/guests.rs"]
 mod guests;
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../tests/service/stage.rs"]
-mod stage;
 
 use criterion::{Criterion, Throughput};
+use fixture::Fixture;
 use guests::Missing;
-use stage::Stage;
 use std::hint::black_box;
 
 fn main() {
@@ -23,21 +23,21 @@ fn main() {
 fn measure(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hello");
     group.throughput(Throughput::Elements(1));
-    let mut add = |name: &str, stage: Result<Stage, Missing>| match stage {
-        Ok(stage) => {
+    let mut add = |name: &str, fixture: Result<Fixture, Missing>| match fixture {
+        Ok(fixture) => {
             group.bench_function(name, |bencher| {
-                bencher.iter(|| black_box(stage.get("/hello")));
+                bencher.iter(|| black_box(fixture.get("/hello")));
             });
         }
         Err(Missing(reason)) => eprintln!("hello/{name} is left out: {reason}"),
     };
     add(
         "fresh",
-        guests::answers().map(|guest| Stage::new(&guest, "")),
+        guests::answers().map(|guest| Fixture::new(&guest, "")),
     );
     add(
         "kept",
-        guests::answers().map(|guest| Stage::kept(&guest, "")),
+        guests::answers().map(|guest| Fixture::kept(&guest, "")),
     );
-    add("0.3", guests::tasks().map(|guest| Stage::new(&guest, "")));
+    add("0.3", guests::tasks().map(|guest| Fixture::new(&guest, "")));
 }

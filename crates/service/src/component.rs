@@ -6,7 +6,7 @@ use crate::{
     state::State,
 };
 use palisade_engine::{
-    places::Share,
+    permits::Share,
     service::{Engine, Timer},
 };
 use palisade_policy::Policy;

@@ -1,17 +1,16 @@
-//! Driving a guest: by whoever waits for its answer, within its time.
+//! Driving a guest: by whoever waits for its response, within its time.
 
 use crate::{
     Fault,
-    body::{AnswerBody, Streaming},
     component::Pre,
     host::Done,
     limits::TimeUp,
     request_body::Wait,
-    state::State,
-    worker::Shared,
+    shared::Shared,
+    state::{State, take_apart},
 };
 use http::Response;
-use palisade_engine::places::Place;
+use palisade_engine::permits::Permit;
 use std::{
     future::poll_fn,
     pin::Pin,
@@ -19,10 +18,12 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::oneshot, time::Sleep};
+use tokio::time::Sleep;
+use wasmtime::Store;
+use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::WasiBody;
 
-/// The head of an answer, with its body to come.
+/// The head of a response, with its body to come.
 pub(crate) type Head = Result<Response<WasiBody>, Fault>;
 /// A guest's run to its end.
 pub(crate) type Run = Pin<Box<dyn Future<Output = End>>>;
@@ -39,6 +40,22 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// Of a guest that ran in this store.
+    pub(crate) fn of(result: wasmtime::Result<()>, store: Store<State>) -> Self {
+        let exit = match &result {
+            Ok(()) => None,
+            Err(error) => match error.downcast_ref() {
+                Some(I32Exit(code)) => Some(*code),
+                None => return Self::failed(error),
+            },
+        };
+        Self {
+            exit,
+            left: Some(take_apart(store)),
+            fault: None,
+        }
+    }
+
     pub(crate) fn failed(error: &wasmtime::Error) -> Self {
         Self {
             fault: Some(Fault::of(error)),
@@ -47,7 +64,7 @@ impl End {
     }
 }
 
-/// How long a guest may go on once nobody waits for its answer: it takes the place of one who could answer.
+/// How long a guest may go on once nobody waits for its response: it takes the permit of one who could answer.
 const ERRAND_TIME: Duration = Duration::from_secs(60);
 
 fn nanos(time: Duration) -> u64 {
@@ -58,7 +75,7 @@ fn nanos(time: Duration) -> u64 {
 pub(crate) struct Drive {
     run: Option<Run>,
     /// Of the instance, and so for as long as that.
-    place: Option<Place>,
+    permit: Option<Permit>,
     end: Option<End>,
     shared: Rc<Shared>,
     /// By the worker's clock: when its time is up.
@@ -69,9 +86,9 @@ pub(crate) struct Drive {
     last_ns: u64,
     /// For the rest of its request.
     body_wait: Option<Rc<Wait>>,
-    /// Since when its client has a part of the answer and does not ask for another.
+    /// Since when its client has a part of the response and does not ask for another.
     taking_since_ns: Option<u64>,
-    /// For its client to take parts of the answer.
+    /// For its client to take parts of the response.
     taking_ns: u64,
     sleep: Option<Pin<Box<Sleep>>>,
     used_ns: u64,
@@ -83,7 +100,7 @@ impl Drive {
     pub(crate) fn new(
         run: Run,
         shared: Rc<Shared>,
-        place: Place,
+        permit: Permit,
         body_wait: Option<Rc<Wait>>,
     ) -> Self {
         let reach = &shared.loaded.reach;
@@ -93,7 +110,7 @@ impl Drive {
         });
         Self {
             run: Some(run),
-            place: Some(place),
+            permit: Some(permit),
             end: None,
             wall_ns,
             begin_ns,
@@ -167,7 +184,7 @@ impl Drive {
 
     fn end(&mut self, end: End) {
         self.run = None;
-        self.place = None;
+        self.permit = None;
         self.sleep = None;
         if let Some(fault) = end.fault.clone() {
             self.fail(self.blame(fault));
@@ -189,7 +206,7 @@ impl Drive {
         }
     }
 
-    /// A part of the answer is handed out: the guest runs again when the client wants another.
+    /// A part of the response is handed out: the guest runs again when the client wants another.
     pub(crate) fn is_taken_from(&mut self) {
         self.taking_since_ns = Some(self.last_ns);
     }
@@ -207,41 +224,14 @@ impl Drive {
         self.end.is_some()
     }
 
+    /// The code that it ended itself with, if it did.
+    pub(crate) fn exit(&self) -> Option<i32> {
+        self.end.as_ref()?.exit
+    }
+
     /// Why it failed, if it did.
     pub(crate) fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
-    }
-
-    /// Drives the guest until it has set its answer's head, and to its end if that is near.
-    pub(crate) async fn answer(
-        mut self,
-        mut head: oneshot::Receiver<Head>,
-    ) -> Result<Response<AnswerBody>, Fault> {
-        let head = poll_fn(|context| {
-            let has_ended = self.poll(context).is_ready();
-            match head.try_recv() {
-                Ok(head) => Poll::Ready(Some(head)),
-                Err(_) if has_ended => Poll::Ready(None),
-                Err(_) => Poll::Pending,
-            }
-        })
-        .await;
-        let fault = match head {
-            Some(Ok(head)) => {
-                let (head, body) = head.into_parts();
-                let mut streaming = Streaming::new(self, body, &head.headers);
-                poll_fn(|context| Poll::Ready(streaming.begin(context))).await?;
-                return Ok(Response::from_parts(head, streaming.begun()));
-            }
-            Some(Err(fault)) => fault,
-            None => {
-                let exit = self.end.as_ref().and_then(|end| end.exit);
-                exit.map_or(Fault::NoAnswer, Fault::Exit)
-            }
-        };
-        let fault = self.fail(fault).clone();
-        self.rest();
-        Err(fault)
     }
 
     /// Nobody waits for the guest any more, and it may go on: within its time and [`ERRAND_TIME`], by a task of

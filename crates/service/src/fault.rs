@@ -2,7 +2,7 @@
 
 use crate::limits::{OverMemory, TimeUp};
 use http::StatusCode;
-use palisade_engine::{places::NoPlace, worker::describe};
+use palisade_engine::{ended::describe, permits::NoPermit};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::{p2, p3};
@@ -18,7 +18,7 @@ pub enum Fault {
     #[error("guest: it took longer than limits.time allows; {0}")]
     Time(String),
     /// Its time was up, and most of that it had waited for its client.
-    #[error("client: it took most of limits.time to send its request or to take its answer")]
+    #[error("client: it took most of limits.time to send its request or to take its response")]
     Client,
     /// It computed longer than `limits.cpu-time`.
     #[error("guest: it computed longer than limits.cpu-time allows; {0}")]
@@ -29,9 +29,9 @@ pub enum Fault {
     /// It ended itself before it answered.
     #[error("guest: it exited with code {0} before it answered")]
     Exit(i32),
-    /// It returned and had set no answer.
-    #[error("guest: it returned without an answer")]
-    NoAnswer,
+    /// It returned and had set no response.
+    #[error("guest: it returned without a response")]
+    NoResponse,
     /// It answered with an error code.
     #[error("guest: it answered with the error {text}")]
     Code {
@@ -41,14 +41,14 @@ pub enum Fault {
         status: StatusCode,
     },
     /// It returned and had not finished the body that it had begun.
-    #[error("guest: it returned before it had finished its answer's body")]
+    #[error("guest: it returned before it had finished its response's body")]
     Unfinished,
     /// It sent another number of bytes than it had announced, or gave its body up.
-    #[error("guest: it broke its answer's body off: {0}")]
+    #[error("guest: it broke its response's body off: {0}")]
     Broken(String),
     /// All instances that the service may have were in use for too long.
     #[error(transparent)]
-    Busy(#[from] NoPlace),
+    Busy(#[from] NoPermit),
     /// All instances that there can be of all services are in use.
     #[error(
         "host: no instance can be made: {0}; let services have fewer `instances`, so that all of them fit"

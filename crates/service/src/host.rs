@@ -4,13 +4,16 @@ use crate::Fault;
 use bytes::Bytes;
 use std::{pin::Pin, time::Duration};
 
+/// Why a body broke off.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A body of any kind, which stays on its thread.
-pub type AnyBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = crate::BodyError>>>;
+pub type AnyBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError>>>;
 
 /// A request under way.
 pub type Sending = Pin<Box<dyn Future<Output = Result<http::Response<AnyBody>, SendError>>>>;
 
-/// What a guest goes on with when its answer has gone out.
+/// What a guest goes on with when its response has gone out.
 pub type Errand = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Where a line comes from.
@@ -50,13 +53,13 @@ pub struct Target {
 pub struct Times {
     /// For a connection.
     pub connect: Option<Duration>,
-    /// For the first byte of the answer.
+    /// For the first byte of the response.
     pub first_byte: Option<Duration>,
-    /// For each part of the answer's body.
+    /// For each part of the response's body.
     pub between_bytes: Option<Duration>,
 }
 
-/// Why a request was not answered.
+/// Why a request had no response.
 #[derive(Debug)]
 pub enum SendError {
     /// Nobody there, or nobody who took the connection.

@@ -5,12 +5,13 @@ use crate::{
     sys::OnThread,
 };
 use bytes::Bytes;
+use palisade_engine::lock::lock;
 use palisade_policy::visible;
 use std::{
     io,
     pin::Pin,
     rc::Rc,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll},
 };
 use tokio::io::AsyncWrite;
@@ -61,7 +62,7 @@ impl Journal {
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
 
     fn write(&self, stream: Stream, bytes: &[u8]) {

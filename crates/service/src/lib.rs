@@ -8,7 +8,7 @@
 //!
 //! A component exports `wasi:http/incoming-handler` of WASI 0.2 or `wasi:http/handler` of 0.3. Its guest is
 //! driven by the task of the connection that asked: no task is spawned for a request and no channel stands
-//! between, unless the guest goes on when its answer has gone out.
+//! between, unless the guest goes on when its response has gone out.
 //!
 //! # What holds a guest
 //!
@@ -19,7 +19,7 @@
 //! | computes | `limits.cpu-time` of a request |
 //! | grows | `limits.memory` of an instance |
 //! | opens handles, hands over long lists | bounds of this crate |
-//! | keeps many requests waiting | its [share](palisade_engine::places) of the pool on each thread |
+//! | keeps many requests waiting | its [share](palisade_engine::permits) of the pool on each thread |
 //! | opens files | preopens of granted folders, each path resolved by the kernel below them (openat2(2)); FIFOs, sockets and devices are refused |
 //! | sends requests | the verdict on each: `grants.connect`; 32 at one time of an instance, 256 of a thread's |
 //! | opens sockets, looks names up | nobody may |
@@ -32,37 +32,38 @@
 //!
 //! | the guest | status |
 //! |---|---|
-//! | traps, exits, runs out of time or memory, sets no answer | 500 |
+//! | traps, exits, runs out of time or memory, sets no response | 500 |
 //! | waits for its client until its time is up | 408, and it is not the guest's fault |
 //! | answers with an error code of its own | 500 |
 //! | answers with an error code about a server that it asked | 502, or 504 for a timeout |
 //! | can't be started, as all instances are in use | 503, after a wait for one of the service's own |
-//! | fails when its answer's head has gone out | the body breaks off |
+//! | fails when its response's head has gone out | the body breaks off |
 //!
 //! The instance is gone then; the next request gets another.
 
-mod answer;
 mod body;
+mod call;
 mod component;
 mod context;
 mod drive;
 mod fault;
 mod host;
-mod idle;
 mod journal;
 mod limits;
 mod open;
 mod outgoing;
 mod reach;
 mod request_body;
+mod response;
 mod sends;
+mod shared;
 mod state;
 mod sys;
 mod worker;
 
-pub use body::{AnswerBody, BodyError};
 pub use component::{Component, Isolation, LoadError, World};
 pub use fault::Fault;
-pub use host::{AnyBody, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
+pub use host::{AnyBody, BodyError, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
 pub use reach::{Reach, ReachError};
+pub use response::ResponseBody;
 pub use worker::Worker;

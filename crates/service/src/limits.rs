@@ -1,7 +1,7 @@
 //! Bounds of a guest, as the engine asks for them.
 
 use crate::sys::OnThread;
-use palisade_engine::growth::{ELEMENT_BYTES, Growth};
+use palisade_engine::growth::Growth;
 use std::{
     cell::Cell,
     rc::Rc,
@@ -101,10 +101,9 @@ impl Memory {
         }
     }
 
-    fn grow(&mut self, more_bytes: usize) -> wasmtime::Result<bool> {
-        if !self.growth.grow(more_bytes) {
-            return Err(OverMemory.into());
-        }
+    /// Counts a growth for all instances, if there was room for it.
+    fn hold(&mut self, grown_bytes: Option<usize>) -> wasmtime::Result<bool> {
+        let more_bytes = grown_bytes.ok_or(OverMemory)?;
         let held = self.held.get();
         held.set(held.get() + more_bytes as u64);
         Ok(true)
@@ -141,7 +140,10 @@ impl ResourceLimiter for Memory {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         match maximum.is_none_or(|maximum| desired <= maximum) {
-            true => self.grow(desired.saturating_sub(current)),
+            true => {
+                let grown_bytes = self.growth.grow_memory(current, desired);
+                self.hold(grown_bytes)
+            }
             false => Ok(false),
         }
     }
@@ -157,9 +159,11 @@ impl ResourceLimiter for Memory {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let more = desired.saturating_sub(current);
         match maximum.is_none_or(|maximum| desired <= maximum) {
-            true => self.grow(more.saturating_mul(ELEMENT_BYTES)),
+            true => {
+                let grown_bytes = self.growth.grow_table(current, desired);
+                self.hold(grown_bytes)
+            }
             false => Ok(false),
         }
     }

@@ -1,9 +1,9 @@
 //! Requests that a guest sends: a verdict on each, then the server's own client.
 
 use crate::{
-    body::BodyError,
-    host::{AnyBody, Host, SendError, Stream, Target, Times},
-    sends::{self, Counted, Sends, Sent},
+    body::Guarded,
+    host::{AnyBody, BodyError, Host, SendError, Stream, Target, Times},
+    sends::{self, Sends, Sent},
     sys::OnThread,
 };
 use http::{HeaderName, Request, Response, Uri};
@@ -25,21 +25,32 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 4;
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
-type Answered = Result<(Response<WasiBody>, Io), Error>;
+type Responded = Result<(Response<WasiBody>, Io), Error>;
 
 /// Where a guest's requests go.
 pub(crate) struct Outgoing {
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) host: OnThread<Rc<dyn Host>>,
+    gate: Arc<Gate>,
+    host: OnThread<Rc<dyn Host>>,
     /// Of all instances of the worker.
-    pub(crate) sends: OnThread<Sends>,
+    sends: OnThread<Sends>,
     /// Of this one, once it has sent one.
-    pub(crate) own_sends: Option<OnThread<Sends>>,
+    own_sends: Option<OnThread<Sends>>,
     /// The log knows that it sends too many.
-    pub(crate) has_told: bool,
+    has_told: bool,
 }
 
 impl Outgoing {
+    /// Of one instance. `sends` counts those of all instances of the worker.
+    pub(crate) fn new(gate: Arc<Gate>, host: Rc<dyn Host>, sends: Sends) -> Self {
+        Self {
+            gate,
+            host: OnThread::new(host),
+            sends: OnThread::new(sends),
+            own_sends: None,
+            has_told: false,
+        }
+    }
+
     /// Room for one more request.
     fn begin(&mut self) -> Option<Rc<[Sent; 2]>> {
         let own = self
@@ -91,7 +102,7 @@ impl WasiHttpHooks for Outgoing {
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
         _processed: Io,
-    ) -> Box<dyn Future<Output = Answered> + Send> {
+    ) -> Box<dyn Future<Output = Responded> + Send> {
         let target = match find_target(&self.gate, request.uri()) {
             Ok(target) => target,
             Err(why) => {
@@ -115,16 +126,16 @@ impl WasiHttpHooks for Outgoing {
         let counted = Rc::clone(&sent);
         let body = |body: WasiBody| -> AnyBody {
             let body = body.map_err(|error| BodyError::from(error.to_string()));
-            Box::pin(Counted {
+            Box::pin(Guarded {
                 body,
-                _sent: counted,
+                _guard: counted,
             })
         };
         let sending = self.host.get().send(request.map(body), target, times);
         Box::new(OnThread::new(async move {
             let response = sending.await.map_err(Error::from)?;
             let io: Io = Box::new(std::future::ready(Ok(())));
-            let counted = |body| guests_body(Counted { body, _sent: sent });
+            let counted = |body| guests_body(Guarded { body, _guard: sent });
             Ok((response.map(counted), io))
         }))
     }
@@ -333,17 +344,17 @@ mod tests {
         assert!(ask(&gate, "http://127.0.0.1/").is_err());
     }
 
-    /// Sends a request, and gives its answer up at once.
+    /// Sends a request, and gives its response up at once.
     fn send_and_forget(outgoing: &mut Outgoing) -> Result<(), Error> {
         let mut request = Request::new(WasiBody::default());
         *request.uri_mut() = "http://127.0.0.1:8080/".parse().unwrap();
         let io: Io = Box::new(std::future::ready(Ok(())));
-        let mut answer = Box::into_pin(outgoing.send_request(request, None, io));
-        match answer
+        let mut response = Box::into_pin(outgoing.send_request(request, None, io));
+        match response
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
         {
-            Poll::Ready(answered) => answered.map(drop),
+            Poll::Ready(responded) => responded.map(drop),
             Poll::Pending => panic!("it waits"),
         }
     }
@@ -352,13 +363,8 @@ mod tests {
     fn a_request_counts_until_its_own_body_is_done_with() {
         let server = Rc::new(Early::default());
         let host: Rc<dyn Host> = Rc::clone(&server) as _;
-        let mut outgoing = Outgoing {
-            gate: Arc::new(gate("\"tcp://127.0.0.1:8080\"")),
-            host: OnThread::new(host),
-            sends: OnThread::new(Sends::default()),
-            own_sends: None,
-            has_told: false,
-        };
+        let gate = Arc::new(gate("\"tcp://127.0.0.1:8080\""));
+        let mut outgoing = Outgoing::new(gate, host, Sends::default());
         for _ in 0..sends::INSTANCE {
             send_and_forget(&mut outgoing).unwrap();
         }

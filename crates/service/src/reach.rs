@@ -30,7 +30,7 @@ const KERNEL_FILE_SYSTEMS: [&str; 6] = [
 const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Memory of an instance without a limit of its own.
 const MEMORY_BYTES: u64 = 128 << 20;
-/// Processor time of a request without a limit of its own. Answers may stream for as long as they like.
+/// Processor time of a request without a limit of its own. Responses may stream for as long as they like.
 const CPU_TIME: Duration = Duration::from_secs(30);
 /// What a request may write to stdout and stderr without a limit of its own.
 const OUTPUT_BYTES: u64 = 1 << 20;
@@ -247,10 +247,10 @@ fn folder(grant: &FileGrant, kernels: &[PathBuf]) -> Result<Folder, ReachError> 
     if found.kind != Kind::Folder {
         return Err(ReachError::NotAFolder { path: path() });
     }
-    let place = &found.canonical;
+    let canonical = &found.canonical;
     let is_reached = |kernel: &&PathBuf| {
-        let is_shared_memory = place.starts_with("/dev/shm");
-        kernel.starts_with(place) || place.starts_with(kernel) && !is_shared_memory
+        let is_shared_memory = canonical.starts_with("/dev/shm");
+        kernel.starts_with(canonical) || canonical.starts_with(kernel) && !is_shared_memory
     };
     if let Some(kernel) = kernels.iter().find(is_reached) {
         return Err(ReachError::Kernel {
@@ -260,7 +260,7 @@ fn folder(grant: &FileGrant, kernels: &[PathBuf]) -> Result<Folder, ReachError> 
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let no_links = ResolveFlags::NO_SYMLINKS;
-    let descriptor = openat2(CWD, place, flags, Mode::empty(), no_links).map_err(|source| {
+    let descriptor = openat2(CWD, canonical, flags, Mode::empty(), no_links).map_err(|source| {
         ReachError::Missing {
             path: path(),
             source,

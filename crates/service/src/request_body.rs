@@ -5,7 +5,7 @@
 //!
 //! From then on it is measured how long the guest waits for more: what a client takes is not the guest's fault.
 
-use crate::{Fault, body::BodyError, outgoing::guests_body};
+use crate::{Fault, host::BodyError, outgoing::guests_body};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use std::{

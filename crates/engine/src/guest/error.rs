@@ -1,7 +1,7 @@
 //! What can go wrong, and how a call ends that the guest did not finish.
 
 use super::limits::OverLimit;
-use crate::worker::{describe, signal};
+use crate::ended::{describe, signal};
 use palisade_wall::{Ending, Exit};
 use std::fmt;
 use wasmtime::{PoolConcurrencyLimitError, Trap};

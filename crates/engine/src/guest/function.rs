@@ -9,16 +9,16 @@ pub struct Function<P, R> {
     /// The program's number.
     pub(super) program: u64,
     /// Which of the program's exports.
-    pub(super) place: usize,
+    pub(super) index: usize,
     pub(super) export: ModuleExport,
     signature: PhantomData<fn(P) -> R>,
 }
 
 impl<P, R> Function<P, R> {
-    pub(super) fn new(program: u64, place: usize, export: ModuleExport) -> Self {
+    pub(super) fn new(program: u64, index: usize, export: ModuleExport) -> Self {
         Self {
             program,
-            place,
+            index,
             export,
             signature: PhantomData,
         }
@@ -37,7 +37,7 @@ impl<P, R> fmt::Debug for Function<P, R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Function")
-            .field("place", &self.place)
+            .field("index", &self.index)
             .finish_non_exhaustive()
     }
 }

@@ -200,7 +200,7 @@ impl<S: 'static> Caller<'_, S> {
         if function.program != held.program {
             return Err(CallError::OtherGuest);
         }
-        let checked = match held.functions.find(function.place) {
+        let checked = match held.functions.find(function.index) {
             Some(checked) => checked,
             None => self.look_up(function)?,
         };
@@ -221,7 +221,7 @@ impl<S: 'static> Caller<'_, S> {
             .typed::<P, R>(&self.0)
             .map_err(CallError::of)?;
         let functions = &mut self.0.data_mut().functions;
-        Ok(functions.put(function.place, &typed))
+        Ok(functions.put(function.index, &typed))
     }
 }
 

@@ -242,7 +242,7 @@ impl<S: 'static> Body<S> {
         if !self.is_alive {
             return Err(CallError::Gone);
         }
-        let checked = match held.functions.find(function.place) {
+        let checked = match held.functions.find(function.index) {
             Some(checked) => checked,
             None => self.look_up(function)?,
         };
@@ -271,7 +271,7 @@ impl<S: 'static> Body<S> {
             .typed::<P, R>(&self.store)
             .map_err(CallError::of)?;
         let functions = &mut self.store.data_mut().functions;
-        Ok(functions.put(function.place, &typed))
+        Ok(functions.put(function.index, &typed))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A guest that asks for more is ended. The worker's own limits tell it that there is no more; but a plugin's
 //! call is to end as a program does that the process wall ends for its memory.
 
-use crate::growth::{ELEMENT_BYTES, Growth};
+use crate::growth::Growth;
 use wasmtime::ResourceLimiter;
 
 /// A guest asked for more than its limit and was ended for it.
@@ -32,13 +32,6 @@ impl Limiter {
             table_elements,
         }
     }
-
-    fn grow(&mut self, bytes: usize) -> wasmtime::Result<bool> {
-        match self.growth.grow(bytes) {
-            true => Ok(true),
-            false => Err(OverLimit::Memory.into()),
-        }
-    }
 }
 
 impl ResourceLimiter for Limiter {
@@ -48,7 +41,8 @@ impl ResourceLimiter for Limiter {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        self.grow(desired.saturating_sub(current))
+        let grown = self.growth.grow_memory(current, desired);
+        grown.map(|_| true).ok_or(OverLimit::Memory.into())
     }
 
     fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -65,8 +59,8 @@ impl ResourceLimiter for Limiter {
         if desired > self.table_elements {
             return Err(OverLimit::Table.into());
         }
-        let added = desired.saturating_sub(current);
-        self.grow(added.saturating_mul(ELEMENT_BYTES))
+        let grown = self.growth.grow_table(current, desired);
+        grown.map(|_| true).ok_or(OverLimit::Memory.into())
     }
 
     fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {

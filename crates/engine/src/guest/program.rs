@@ -70,10 +70,10 @@ impl Program {
                 found: found_type(&found),
             });
         }
-        let place = self.exports.iter().position(|export| export == name);
+        let index = self.exports.iter().position(|export| export == name);
         let export = self.module.get_export_index(name);
-        let found = place.zip(export);
-        Ok(found.map(|(place, export)| Function::new(self.number, place, export)))
+        let found = index.zip(export);
+        Ok(found.map(|(index, export)| Function::new(self.number, index, export)))
     }
 
     /// Whether it can call a host function of this name.

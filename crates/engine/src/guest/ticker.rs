@@ -12,6 +12,7 @@
 //! A call costs two atomic operations on a counter of its thread's own and a look at a clock, and makes a system call
 //! only where the thread has to be woken.
 
+use crate::lock::lock;
 use rustix::time::{ClockId, clock_getres, clock_gettime};
 use std::{
     cell::RefCell,
@@ -248,7 +249,7 @@ struct State {
 
 impl Ticker {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn add(&self, clock: Arc<Clock>) {
@@ -373,8 +374,8 @@ impl State {
 
     /// One tick of each engine, however many guests it has.
     fn tick(&self) {
-        for (place, clock) in self.clocks.iter().enumerate() {
-            let is_first = !self.clocks[..place]
+        for (index, clock) in self.clocks.iter().enumerate() {
+            let is_first = !self.clocks[..index]
                 .iter()
                 .any(|other| Engine::same(&other.engine, &clock.engine));
             if is_first {

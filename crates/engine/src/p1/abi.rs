@@ -202,8 +202,8 @@ pub(super) fn filestat(stat: &Stat) -> [u8; 64] {
         nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
     ];
     let mut bytes = [0; 64];
-    for (place, field) in bytes.chunks_exact_mut(8).zip(fields) {
-        place.copy_from_slice(&field.to_le_bytes());
+    for (out, field) in bytes.chunks_exact_mut(8).zip(fields) {
+        out.copy_from_slice(&field.to_le_bytes());
     }
     bytes
 }

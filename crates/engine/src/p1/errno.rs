@@ -1,5 +1,6 @@
 //! Error codes: the kernel's, in WASI's numbers.
 
+use crate::resolve::Unresolved;
 use rustix::io::Errno as Kernel;
 
 /// `errno` of preview 1.
@@ -22,17 +23,16 @@ macro_rules! errors {
                 }
             }
         }
-
-        impl Errno {
-            /// The kernel's number again; a way out of a folder is its `EXDEV`.
-            pub(super) fn to_kernel(self) -> Kernel {
-                match self {
-                    $($(Self::$name => Kernel::$kernel,)?)*
-                    _ => Kernel::XDEV,
-                }
-            }
-        }
     };
+}
+
+impl From<Unresolved> for Errno {
+    fn from(unresolved: Unresolved) -> Self {
+        match unresolved {
+            Unresolved::Outside => Self::NOT_CAPABLE,
+            Unresolved::Kernel(error) => error.into(),
+        }
+    }
 }
 
 errors! {

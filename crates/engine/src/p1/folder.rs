@@ -5,9 +5,9 @@ use super::{
     abi::{self, Rights},
     errno::Errno,
     memory::GuestMemory,
-    resolve::{ITSELF, Place, is_plain_name},
     table::Descriptor,
 };
+use crate::resolve::{Entry, ITSELF, is_plain_name};
 use rustix::{
     fs::{
         AtFlags, FileType, Mode, OFlags, Stat, fstat, linkat, mkdirat, readlinkat, readlinkat_raw,
@@ -40,8 +40,8 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_CREATE_DIRECTORY)?;
-        let place = self.resolver.place(folder, memory.path(path, length)?)?;
-        Ok(mkdirat(place.parent(), place.name, all_modes())?)
+        let entry = self.resolver.entry(folder, memory.path(path, length)?)?;
+        Ok(mkdirat(entry.parent(), entry.name, all_modes())?)
     }
 
     pub(super) fn path_remove_directory(
@@ -52,8 +52,8 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_REMOVE_DIRECTORY)?;
-        let place = self.resolver.place(folder, memory.path(path, length)?)?;
-        Ok(unlinkat(place.parent(), place.name, AtFlags::REMOVEDIR)?)
+        let entry = self.resolver.entry(folder, memory.path(path, length)?)?;
+        Ok(unlinkat(entry.parent(), entry.name, AtFlags::REMOVEDIR)?)
     }
 
     pub(super) fn path_unlink_file(
@@ -64,8 +64,8 @@ impl Context {
         length: u32,
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_UNLINK_FILE)?;
-        let place = self.resolver.place(folder, memory.path(path, length)?)?;
-        Ok(unlinkat(place.parent(), place.name, AtFlags::empty())?)
+        let entry = self.resolver.entry(folder, memory.path(path, length)?)?;
+        Ok(unlinkat(entry.parent(), entry.name, AtFlags::empty())?)
     }
 
     pub(super) fn path_rename(
@@ -81,8 +81,8 @@ impl Context {
         let old_folder = self.folder(old_folder, Rights::PATH_RENAME_SOURCE)?;
         let new_folder = self.folder(new_folder, Rights::PATH_RENAME_TARGET)?;
         let (old, new) = (memory.path(old, old_length)?, memory.path(new, new_length)?);
-        let old = self.resolver.place(old_folder, old)?;
-        let new = self.resolver.place(new_folder, new)?;
+        let old = self.resolver.entry(old_folder, old)?;
+        let new = self.resolver.entry(new_folder, new)?;
         Ok(renameat(old.parent(), old.name, new.parent(), new.name)?)
     }
 
@@ -97,8 +97,8 @@ impl Context {
     ) -> Result {
         let folder = self.folder(folder, Rights::PATH_SYMLINK)?;
         let (text, path) = (memory.path(text, text_length)?, memory.path(path, length)?);
-        let place = self.resolver.place(folder, path)?;
-        Ok(symlinkat(text, place.parent(), place.name)?)
+        let entry = self.resolver.entry(folder, path)?;
+        Ok(symlinkat(text, entry.parent(), entry.name)?)
     }
 
     pub(super) fn path_link(
@@ -116,25 +116,25 @@ impl Context {
         let old_folder = self.folder(old_folder, Rights::PATH_LINK_SOURCE)?;
         let new_folder = self.folder(new_folder, Rights::PATH_LINK_TARGET)?;
         let (old, new) = (memory.path(old, old_length)?, memory.path(new, new_length)?);
-        let new = self.resolver.place(new_folder, new)?;
+        let new = self.resolver.entry(new_folder, new)?;
         match follow {
             true => self.link_followed(old_folder, old.to_vec(), &new),
             false => self.link(old_folder, old, &new),
         }
     }
 
-    fn link(&self, folder: BorrowedFd<'_>, old: &[u8], new: &Place<'_>) -> Result {
-        let old_place = self.resolver.place(folder, old)?;
-        if old_place.names_folder() {
+    fn link(&self, folder: BorrowedFd<'_>, old: &[u8], new: &Entry<'_>) -> Result {
+        let old_entry = self.resolver.entry(folder, old)?;
+        if old_entry.names_folder() {
             // linkat(2) would follow a link in front of a slash, to wherever.
             self.resolver
                 .open(folder, old, OFlags::PATH | OFlags::DIRECTORY)?;
             return Err(Errno::NOT_PERMITTED);
         }
-        let (from, to) = (old_place.parent(), new.parent());
+        let (from, to) = (old_entry.parent(), new.parent());
         Ok(linkat(
             from,
-            old_place.name,
+            old_entry.name,
             to,
             new.name,
             AtFlags::empty(),
@@ -143,17 +143,17 @@ impl Context {
 
     /// Walks links at the end of the path here: linkat(2) follows them out of the folder, and links what
     /// is open only for root.
-    fn link_followed(&self, folder: BorrowedFd<'_>, mut old: Vec<u8>, new: &Place<'_>) -> Result {
+    fn link_followed(&self, folder: BorrowedFd<'_>, mut old: Vec<u8>, new: &Entry<'_>) -> Result {
         for _ in 0..MOST_LINKS {
-            let place = self.resolver.place(folder, &old)?;
-            if place.names_folder() {
+            let entry = self.resolver.entry(folder, &old)?;
+            if entry.names_folder() {
                 break;
             }
-            match readlinkat(place.parent(), place.name, Vec::new()) {
+            match readlinkat(entry.parent(), entry.name, Vec::new()) {
                 Ok(text) if text.as_bytes().starts_with(b"/") => return Err(Errno::NOT_CAPABLE),
                 Ok(text) => {
-                    let parent = old.len() - place.name.len();
-                    drop(place);
+                    let parent = old.len() - entry.name.len();
+                    drop(entry);
                     old.truncate(parent);
                     old.extend_from_slice(text.as_bytes());
                 }
@@ -179,14 +179,14 @@ impl Context {
         let folder = self.folder(folder, Rights::PATH_READLINK)?;
         // Path and buffer may overlap.
         let path = memory.path(path, length)?.to_vec();
-        let place = self.resolver.place(folder, &path)?;
-        if place.names_folder() {
+        let entry = self.resolver.entry(folder, &path)?;
+        if entry.names_folder() {
             // readlinkat(2) would follow a link in front of a slash, to wherever.
             self.resolver.find(folder, &path, true)?;
             return Err(Errno::INVALID);
         }
         let buffer = memory.bytes_mut(buffer, buffer_length)?;
-        let count = readlinkat_raw(place.parent(), place.name, buffer)?;
+        let count = readlinkat_raw(entry.parent(), entry.name, buffer)?;
         memory.put_u32(used, count as u32)
     }
 

@@ -4,7 +4,7 @@
 //! imports six or seven of 46.
 
 use super::{Context, errno::Errno, memory::GuestMemory};
-use crate::worker::shorten;
+use crate::ended::{Exited, shorten};
 use wasmtime::{
     AsContextMut, Caller, Extern, ExternType, Func, Instance, Module, Store, Trap, TypedFunc,
 };
@@ -13,11 +13,6 @@ use wasmtime::{
 const PREVIEW_1: &str = "wasi_snapshot_preview1";
 /// Imports that an error names.
 const NAMED: usize = 8;
-
-/// The guest called `proc_exit`, with this code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the guest exited with {0}")]
-pub struct Exited(pub u32);
 
 /// Why a module is no program for this wall.
 #[derive(Debug, thiserror::Error)]

@@ -72,9 +72,9 @@ impl Context {
             .map(|record| Subscription::read(record, &self.table))
             .collect();
         let happened = wait(&subscriptions, &self.table)?;
-        let out = memory.bytes_mut(events, (happened.len() * EVENT_BYTES) as u32)?;
-        for (place, event) in out.chunks_exact_mut(EVENT_BYTES).zip(&happened) {
-            place.copy_from_slice(event);
+        let records = memory.bytes_mut(events, (happened.len() * EVENT_BYTES) as u32)?;
+        for (out, event) in records.chunks_exact_mut(EVENT_BYTES).zip(&happened) {
+            out.copy_from_slice(event);
         }
         memory.put_u32(stored, happened.len() as u32)
     }

@@ -32,9 +32,9 @@ impl Strings {
     fn put(&self, mut memory: GuestMemory<'_>, pointers: u32, buffer: u32) -> Result {
         memory.check(buffer, self.bytes.len() as u32)?;
         let list = memory.bytes_mut(pointers, self.starts.len() as u32 * 4)?;
-        for (place, start) in list.chunks_exact_mut(4).zip(&self.starts) {
+        for (out, start) in list.chunks_exact_mut(4).zip(&self.starts) {
             // No overflow: the buffer ends within the memory.
-            place.copy_from_slice(&(buffer + start).to_le_bytes());
+            out.copy_from_slice(&(buffer + start).to_le_bytes());
         }
         memory
             .bytes_mut(buffer, self.bytes.len() as u32)?

@@ -128,17 +128,17 @@ impl Table {
         self.has_room()?;
         let number = self.lowest;
         match self.descriptors.get_mut(number) {
-            Some(place) => *place = Some(descriptor),
+            Some(slot) => *slot = Some(descriptor),
             None => self.descriptors.push(Some(descriptor)),
         }
         let rest = self.descriptors[number..].iter();
-        self.lowest = number + rest.take_while(|place| place.is_some()).count();
+        self.lowest = number + rest.take_while(|slot| slot.is_some()).count();
         Ok(number as u32)
     }
 
     pub(super) fn remove(&mut self, number: u32) -> Result<Descriptor, Errno> {
-        let place = self.descriptors.get_mut(number as usize);
-        let removed = place.and_then(Option::take).ok_or(Errno::BAD_DESCRIPTOR)?;
+        let slot = self.descriptors.get_mut(number as usize);
+        let removed = slot.and_then(Option::take).ok_or(Errno::BAD_DESCRIPTOR)?;
         self.lowest = self.lowest.min(number as usize);
         Ok(removed)
     }

@@ -13,11 +13,11 @@ use std::{
 const NOTCAPABLE: &str = "76";
 
 /// `inside` is the guest's; `outside` lies beside it with a secret and a folder.
-struct Stage {
+struct Fixture {
     whole: tempfile::TempDir,
 }
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         let whole = tempfile::tempdir().unwrap();
         let at = |path: &str| whole.path().join(path);
@@ -54,9 +54,9 @@ impl Stage {
 /// Every call, with every way out, in each place where it takes a path.
 #[test]
 fn no_call_leads_out_of_a_folder() {
-    let stage = Stage::new();
-    let before = stage.outside();
-    let absolute = stage.whole.path().join("outside/secret");
+    let fixture = Fixture::new();
+    let before = fixture.outside();
+    let absolute = fixture.whole.path().join("outside/secret");
     let files = [
         "../outside/secret",
         "d/../../outside/secret",
@@ -119,20 +119,20 @@ fn no_call_leads_out_of_a_folder() {
         .iter()
         .map(|operation| (operation.as_str(), NOTCAPABLE))
         .collect();
-    check(&stage.inside(), &expected);
-    assert_eq!(stage.outside(), before);
-    assert!(!stage.inside().join("taken").exists());
-    assert_eq!(fs::read(stage.inside().join("f")).unwrap(), b"mine");
+    check(&fixture.inside(), &expected);
+    assert_eq!(fixture.outside(), before);
+    assert!(!fixture.inside().join("taken").exists());
+    assert_eq!(fs::read(fixture.inside().join("f")).unwrap(), b"mine");
 }
 
 /// The control: the same calls reach what lies inside.
 #[test]
 fn links_and_parents_within_a_folder_are_followed() {
-    let stage = Stage::new();
-    symlink("d/../f", stage.inside().join("winding-own")).unwrap();
-    symlink("..", stage.inside().join("d/up")).unwrap();
+    let fixture = Fixture::new();
+    symlink("d/../f", fixture.inside().join("winding-own")).unwrap();
+    symlink("..", fixture.inside().join("d/up")).unwrap();
     check(
-        &stage.inside(),
+        &fixture.inside(),
         &[
             ("read:f", "ok mine"),
             ("read:d/../f", "ok mine"),
@@ -174,8 +174,8 @@ fn magic_links_are_not_followed() {
 #[test]
 fn a_race_is_never_won() {
     const ROUNDS: &str = "20000";
-    let stage = Stage::new();
-    let at = |path: &str| stage.inside().join(path);
+    let fixture = Fixture::new();
+    let at = |path: &str| fixture.inside().join(path);
     fs::write(at("d/secret"), "own").unwrap();
     let done = AtomicBool::new(false);
     let output = std::thread::scope(|scope| {
@@ -185,7 +185,7 @@ fn a_race_is_never_won() {
             }
         });
         let outcome = program("race")
-            .within(&stage.inside())
+            .within(&fixture.inside())
             .arguments([ROUNDS, "d/secret"])
             .run();
         done.store(true, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use super::memory::{give_with, put, slice};
 use crate::{
-    abi::{Answer, Buffer, Status},
+    abi::{Buffer, Outcome, Status},
     state::State,
 };
 use palisade_engine::guest::Caller;
@@ -14,7 +14,7 @@ pub(super) fn get_bytes(
     length: u32,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     let buffer = Buffer::of_number(buffer)?;
     let there = caller.state().buffer(buffer)?.len();
     start.checked_add(length).ok_or(Status::BadArgument)?;
@@ -39,7 +39,7 @@ pub(super) fn get_status(
     buffer: u32,
     length_to: u32,
     flags_to: u32,
-) -> Answer {
+) -> Outcome {
     let buffer = Buffer::of_number(buffer)?;
     let (memory, state) = caller.memory_and_state()?;
     let length = state.buffer(buffer)?.len() as u32;
@@ -54,7 +54,7 @@ pub(super) fn set_bytes(
     length: u32,
     at: u32,
     bytes: u32,
-) -> Answer {
+) -> Outcome {
     let buffer = Buffer::of_number(buffer)?;
     let (memory, state) = caller.memory_and_state()?;
     let bytes = slice(memory, at, bytes)?;

@@ -3,7 +3,7 @@
 use super::memory::{put, slice};
 use crate::{
     HttpCall,
-    abi::{Answer, Status},
+    abi::{Outcome, Status},
     fields::Collected,
     state::State,
 };
@@ -25,7 +25,7 @@ pub(super) fn http_call(
     trailers_length: u32,
     timeout_ms: u32,
     token_to: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let upstream = slice(memory, upstream, upstream_length)?;
     let headers = slice(memory, headers, headers_length)?;
@@ -70,7 +70,7 @@ fn timeout(timeout_ms: u32, most: Duration) -> Duration {
 macro_rules! unimplemented {
     ($($name:ident [$($argument:ident)*];)*) => {$(
         #[allow(clippy::too_many_arguments, reason = "the function is the ABI's")]
-        pub(super) fn $name(_caller: &mut Caller<'_, State>, $($argument: u32),*) -> Answer {
+        pub(super) fn $name(_caller: &mut Caller<'_, State>, $($argument: u32),*) -> Outcome {
             Err(Status::Unimplemented.into())
         }
     )*};

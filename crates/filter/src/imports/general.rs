@@ -3,28 +3,28 @@
 use super::memory::{check_numbers, give, give_written, put, slice};
 use crate::{
     LogLevel,
-    abi::{Answer, BROKEN_CONNECTION, Status},
+    abi::{BROKEN_CONNECTION, Outcome, Status},
     properties,
-    state::{CallAnswer, Life, State},
+    state::{CallResponse, Life, State},
 };
 use bytes::Bytes;
 use palisade_engine::guest::Caller;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(super) fn log(caller: &mut Caller<'_, State>, level: u32, at: u32, length: u32) -> Answer {
+pub(super) fn log(caller: &mut Caller<'_, State>, level: u32, at: u32, length: u32) -> Outcome {
     let level = LogLevel::of_number(level).ok_or(Status::BadArgument)?;
     let (memory, state) = caller.memory_and_state()?;
     state.log(level, slice(memory, at, length)?);
     Ok(())
 }
 
-pub(super) fn get_log_level(caller: &mut Caller<'_, State>, to: u32) -> Answer {
+pub(super) fn get_log_level(caller: &mut Caller<'_, State>, to: u32) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let level = state.host.log_level() as u32;
     Ok(put(memory, to, level.to_le_bytes())?)
 }
 
-pub(super) fn get_current_time(caller: &mut Caller<'_, State>, to: u32) -> Answer {
+pub(super) fn get_current_time(caller: &mut Caller<'_, State>, to: u32) -> Outcome {
     Ok(put(caller.memory()?, to, now_ns().to_le_bytes())?)
 }
 
@@ -34,7 +34,7 @@ pub(super) fn now_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-pub(super) fn set_tick_period(caller: &mut Caller<'_, State>, period_ms: u32) -> Answer {
+pub(super) fn set_tick_period(caller: &mut Caller<'_, State>, period_ms: u32) -> Outcome {
     let period = (period_ms > 0).then(|| Duration::from_millis(period_ms.into()));
     let state = caller.state_mut();
     if state.tick_period != period {
@@ -49,7 +49,7 @@ pub(super) fn get_configuration(
     caller: &mut Caller<'_, State>,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     give_written(caller, data_to, length_to, |_, state, out| {
         let settings = &state.loaded.settings;
         out.extend_from_slice(match state.is_in_vm_start {
@@ -66,7 +66,7 @@ pub(super) fn get_property(
     path_length: u32,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     give_written(caller, data_to, length_to, |memory, state, out| {
         properties::read(state, slice(memory, path, path_length)?, out)
     })
@@ -79,7 +79,7 @@ pub(super) fn set_property(
     path_length: u32,
     value: u32,
     value_length: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let path = properties::normalize(slice(memory, path, path_length)?);
     let value = slice(memory, value, value_length)?;
@@ -109,25 +109,25 @@ pub(super) fn get_status(
     code_to: u32,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
-    let (code, message) = match state.answer {
-        CallAnswer::Failed => (BROKEN_CONNECTION, "reset"),
-        CallAnswer::None | CallAnswer::Here(_) => (0, ""),
+    let (code, message) = match state.response {
+        CallResponse::Failed => (BROKEN_CONNECTION, "reset"),
+        CallResponse::None | CallResponse::Here(_) => (0, ""),
     };
     check_numbers(memory, [code_to, data_to, length_to])?;
     give(caller, message.as_bytes(), data_to, length_to)?;
     Ok(put(caller.memory()?, code_to, code.to_le_bytes())?)
 }
 
-pub(super) fn set_effective_context(caller: &mut Caller<'_, State>, context: u32) -> Answer {
+pub(super) fn set_effective_context(caller: &mut Caller<'_, State>, context: u32) -> Outcome {
     let state = caller.state_mut();
     state.effective = state.context(context).ok_or(Status::BadArgument)?;
     Ok(())
 }
 
 /// What follows, follows the callback that is under way.
-pub(super) fn done(caller: &mut Caller<'_, State>) -> Answer {
+pub(super) fn done(caller: &mut Caller<'_, State>) -> Outcome {
     let state = caller.state_mut();
     let at = state.effective;
     let life = match state.effective_stream_mut() {
@@ -151,7 +151,7 @@ pub(super) fn call_foreign_function(
     length: u32,
     _data_to: u32,
     _length_to: u32,
-) -> Answer {
+) -> Outcome {
     let memory = caller.memory()?;
     slice(memory, name, name_length)?;
     slice(memory, at, length)?;

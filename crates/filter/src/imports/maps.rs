@@ -2,14 +2,14 @@
 
 use super::memory::{give_written, put, slice};
 use crate::{
-    abi::{Answer, Map, Status},
+    abi::{Map, Outcome, Status},
     fields::Mode,
     pairs,
     state::State,
 };
 use palisade_engine::guest::Caller;
 
-pub(super) fn get_size(caller: &mut Caller<'_, State>, map: u32, to: u32) -> Answer {
+pub(super) fn get_size(caller: &mut Caller<'_, State>, map: u32, to: u32) -> Outcome {
     let map = Map::of_number(map)?;
     let (memory, state) = caller.memory_and_state()?;
     let bytes = state.view(map)?.bytes() as u32;
@@ -21,7 +21,7 @@ pub(super) fn get_pairs(
     map: u32,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     let map = Map::of_number(map)?;
     give_written(caller, data_to, length_to, |_, state, out| {
         let view = state.view(map)?;
@@ -30,7 +30,7 @@ pub(super) fn get_pairs(
     })
 }
 
-pub(super) fn set_pairs(caller: &mut Caller<'_, State>, map: u32, at: u32, length: u32) -> Answer {
+pub(super) fn set_pairs(caller: &mut Caller<'_, State>, map: u32, at: u32, length: u32) -> Outcome {
     let map = Map::of_number(map)?;
     let (memory, state) = caller.memory_and_state()?;
     let pairs = slice(memory, at, length)?;
@@ -47,7 +47,7 @@ pub(super) fn get_value(
     key_length: u32,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     let map = Map::of_number(map)?;
     give_written(caller, data_to, length_to, |memory, state, out| {
         let key = slice(memory, key, key_length)?;
@@ -71,7 +71,7 @@ pub(super) fn set_value(
     value: u32,
     value_length: u32,
     mode: Mode,
-) -> Answer {
+) -> Outcome {
     let map = Map::of_number(map)?;
     let (memory, state) = caller.memory_and_state()?;
     let key = slice(memory, key, key_length)?;
@@ -87,7 +87,7 @@ pub(super) fn remove_value(
     map: u32,
     key: u32,
     key_length: u32,
-) -> Answer {
+) -> Outcome {
     let map = Map::of_number(map)?;
     let (memory, state) = caller.memory_and_state()?;
     let key = slice(memory, key, key_length)?;

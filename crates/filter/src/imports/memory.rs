@@ -1,12 +1,12 @@
 //! A guest's memory, as host functions read and write it.
 
 use crate::{
-    abi::{Answer, Status, Stop},
+    abi::{Outcome, Status, Stop},
     state::State,
 };
 use palisade_engine::guest::Caller;
 
-/// What is kept from one answer for the next, at most.
+/// What is kept from one call for the next, at most.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 /// Bytes of a memory that a guest means.
@@ -30,8 +30,11 @@ pub(super) fn put<const N: usize>(
 }
 
 /// That numbers of 32 bits can be written there: asked before anything is done that can't be undone.
-pub(super) fn check_numbers<const N: usize>(memory: &[u8], places: [u32; N]) -> Result<(), Status> {
-    places
+pub(super) fn check_numbers<const N: usize>(
+    memory: &[u8],
+    numbers: [u32; N],
+) -> Result<(), Status> {
+    numbers
         .into_iter()
         .try_for_each(|at| slice(memory, at, 4).map(drop))
 }
@@ -45,14 +48,14 @@ pub(super) fn check_allocator(state: &State) -> Result<(), Status> {
     }
 }
 
-/// Gives the guest bytes in memory of its own allocator's: where they are and how many go to the places that
-/// it said. None are no memory: a null pointer.
+/// Gives the guest bytes in memory of its own allocator's: where they are and how many go where it
+/// said. None are no memory: a null pointer.
 pub(super) fn give(
     caller: &mut Caller<'_, State>,
     bytes: &[u8],
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     give_with(caller, bytes.len(), data_to, length_to, |to, _| {
         to.copy_from_slice(bytes);
         to.len()
@@ -67,7 +70,7 @@ pub(super) fn give_with(
     data_to: u32,
     length_to: u32,
     write: impl FnOnce(&mut [u8], &State) -> usize,
-) -> Answer {
+) -> Outcome {
     check_numbers(caller.memory()?, [data_to, length_to])?;
     let number = u32::try_from(length).map_err(|_| Status::InternalFailure)?;
     let at = match number {
@@ -105,14 +108,14 @@ pub(super) fn give_written(
     data_to: u32,
     length_to: u32,
     write: impl FnOnce(&[u8], &State, &mut Vec<u8>) -> Result<(), Status>,
-) -> Answer {
+) -> Outcome {
     let mut scratch = std::mem::take(&mut caller.state_mut().scratch);
     scratch.clear();
-    let answer = write_and_give(caller, &mut scratch, data_to, length_to, write);
+    let outcome = write_and_give(caller, &mut scratch, data_to, length_to, write);
     if scratch.capacity() <= SCRATCH_BYTES {
         caller.state_mut().scratch = scratch;
     }
-    answer
+    outcome
 }
 
 fn write_and_give(
@@ -121,7 +124,7 @@ fn write_and_give(
     data_to: u32,
     length_to: u32,
     write: impl FnOnce(&[u8], &State, &mut Vec<u8>) -> Result<(), Status>,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     write(memory, state, scratch)?;
     give(caller, scratch, data_to, length_to)

@@ -2,8 +2,9 @@
 
 use super::memory::{check_allocator, check_numbers, give, put, slice};
 use crate::{
-    abi::{Answer, Status},
-    shared::{Cell, Kind, SetError},
+    abi::{Outcome, Status},
+    metrics::{Cell, Kind},
+    space::SetError,
     state::State,
 };
 use palisade_engine::guest::Caller;
@@ -16,7 +17,7 @@ pub(super) fn get_data(
     data_to: u32,
     length_to: u32,
     cas_to: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let key = slice(memory, key, key_length)?;
     let (value, cas) = state.loaded.space.data.get(key).ok_or(Status::NotFound)?;
@@ -32,7 +33,7 @@ pub(super) fn set_data(
     value: u32,
     value_length: u32,
     cas: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let key = slice(memory, key, key_length)?;
     let value = slice(memory, value, value_length)?;
@@ -48,7 +49,7 @@ pub(super) fn register_queue(
     name: u32,
     name_length: u32,
     to: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     check_numbers(memory, [to])?;
     let name = slice(memory, name, name_length)?;
@@ -64,7 +65,7 @@ pub(super) fn resolve_queue(
     name: u32,
     name_length: u32,
     to: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let vm_id = slice(memory, vm_id, vm_id_length)?;
     let name = slice(memory, name, name_length)?;
@@ -76,7 +77,7 @@ pub(super) fn resolve_queue(
     Ok(put(memory, to, queue.to_le_bytes())?)
 }
 
-pub(super) fn enqueue(caller: &mut Caller<'_, State>, queue: u32, at: u32, length: u32) -> Answer {
+pub(super) fn enqueue(caller: &mut Caller<'_, State>, queue: u32, at: u32, length: u32) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let value = slice(memory, at, length)?;
     match state.loaded.space.queues.enqueue(queue, value) {
@@ -91,7 +92,7 @@ pub(super) fn dequeue(
     queue: u32,
     data_to: u32,
     length_to: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     check_numbers(memory, [data_to, length_to])?;
     check_allocator(state)?;
@@ -107,7 +108,7 @@ pub(super) fn define_metric(
     name: u32,
     name_length: u32,
     to: u32,
-) -> Answer {
+) -> Outcome {
     let kind = Kind::of_number(kind).ok_or(Status::BadArgument)?;
     let (memory, state) = caller.memory_and_state()?;
     check_numbers(memory, [to])?;
@@ -139,19 +140,23 @@ fn metric(state: &State, number: u32) -> Result<&Arc<Cell>, Status> {
     state.metrics.get(number as usize).ok_or(Status::NotFound)
 }
 
-pub(super) fn increment_metric(caller: &mut Caller<'_, State>, number: u32, offset: i64) -> Answer {
+pub(super) fn increment_metric(
+    caller: &mut Caller<'_, State>,
+    number: u32,
+    offset: i64,
+) -> Outcome {
     match metric(caller.state(), number)?.increment(offset) {
         true => Ok(()),
         false => Err(Status::BadArgument.into()),
     }
 }
 
-pub(super) fn record_metric(caller: &mut Caller<'_, State>, number: u32, value: u64) -> Answer {
+pub(super) fn record_metric(caller: &mut Caller<'_, State>, number: u32, value: u64) -> Outcome {
     metric(caller.state(), number)?.record(value);
     Ok(())
 }
 
-pub(super) fn get_metric(caller: &mut Caller<'_, State>, number: u32, to: u32) -> Answer {
+pub(super) fn get_metric(caller: &mut Caller<'_, State>, number: u32, to: u32) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let value = metric(state, number)?.get().ok_or(Status::BadArgument)?;
     Ok(put(memory, to, value.to_le_bytes())?)

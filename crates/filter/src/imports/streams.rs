@@ -3,7 +3,7 @@
 use super::memory::slice;
 use crate::{
     Direction, LocalResponse,
-    abi::{Answer, Status},
+    abi::{Outcome, Status},
     fields::{Collected, final_status},
     state::State,
 };
@@ -21,18 +21,18 @@ fn direction(stream: u32) -> Result<Direction, Status> {
     }
 }
 
-pub(super) fn continue_stream(caller: &mut Caller<'_, State>, stream: u32) -> Answer {
+pub(super) fn continue_stream(caller: &mut Caller<'_, State>, stream: u32) -> Outcome {
     resume(caller, direction(stream)?)
 }
 
-pub(super) fn resume(caller: &mut Caller<'_, State>, direction: Direction) -> Answer {
+pub(super) fn resume(caller: &mut Caller<'_, State>, direction: Direction) -> Outcome {
     let stream = caller.state_mut().effective_stream_mut();
     stream.ok_or(Status::BadArgument)?.resume(direction);
     Ok(())
 }
 
 /// Both directions: HTTP knows no other way to break an exchange off.
-pub(super) fn close_stream(caller: &mut Caller<'_, State>, stream: u32) -> Answer {
+pub(super) fn close_stream(caller: &mut Caller<'_, State>, stream: u32) -> Outcome {
     direction(stream)?;
     let state = caller.state_mut();
     let stream = state.effective_stream_mut().ok_or(Status::BadArgument)?;
@@ -42,7 +42,7 @@ pub(super) fn close_stream(caller: &mut Caller<'_, State>, stream: u32) -> Answe
 }
 
 /// Of 0.1.0: a route is chosen before filters see the request, and once.
-pub(super) fn clear_route_cache(_caller: &mut Caller<'_, State>) -> Answer {
+pub(super) fn clear_route_cache(_caller: &mut Caller<'_, State>) -> Outcome {
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub(super) fn send_local_response(
     headers: u32,
     headers_length: u32,
     grpc_status: u32,
-) -> Answer {
+) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
     let details = slice(memory, details, details_length)?;
     let body = slice(memory, body, body_length)?;

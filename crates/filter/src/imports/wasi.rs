@@ -79,9 +79,9 @@ pub(super) fn register(imports: &mut Imports<State>, module: &str) -> Result<(),
         "fd_fdstat_get" => fd_fdstat_get [fd: u32, to: u32];
         "fd_fdstat_set_flags" => fd_fdstat_set_flags [fd: u32, flags: u32];
         "environ_sizes_get" => environ_sizes_get [count_to: u32, bytes_to: u32];
-        "environ_get" => environ_get [places_to: u32, bytes_to: u32];
+        "environ_get" => environ_get [pointers_to: u32, bytes_to: u32];
         "args_sizes_get" => args_sizes_get [count_to: u32, bytes_to: u32];
-        "args_get" => args_get [places_to: u32, bytes_to: u32];
+        "args_get" => args_get [pointers_to: u32, bytes_to: u32];
         "clock_time_get" => clock_time_get [clock: u32, precision: u64, to: u32];
         "clock_res_get" => clock_res_get [clock: u32, to: u32];
         "random_get" => random_get [at: u32, length: u32];
@@ -234,12 +234,12 @@ fn environ_sizes_get(caller: &mut Caller<'_, State>, count_to: u32, bytes_to: u3
     Ok(put(memory, bytes_to, (bytes as u32).to_le_bytes())?)
 }
 
-fn environ_get(caller: &mut Caller<'_, State>, places_to: u32, bytes_to: u32) -> Outcome {
+fn environ_get(caller: &mut Caller<'_, State>, pointers_to: u32, bytes_to: u32) -> Outcome {
     let (memory, state) = caller.memory_and_state()?;
-    let (mut place, mut at) = (places_to, bytes_to);
+    let (mut pointer, mut at) = (pointers_to, bytes_to);
     for (name, value) in &state.loaded.settings.env {
-        put(memory, place, at.to_le_bytes())?;
-        place = place.checked_add(4).ok_or(Errno::Fault)?;
+        put(memory, pointer, at.to_le_bytes())?;
+        pointer = pointer.checked_add(4).ok_or(Errno::Fault)?;
         for text in [name.as_bytes(), b"=", value.as_bytes(), b"\0"] {
             let to = memory.get_mut(at as usize..).unwrap_or_default();
             let to = to.get_mut(..text.len()).ok_or(Errno::Fault)?;
@@ -256,7 +256,7 @@ fn args_sizes_get(caller: &mut Caller<'_, State>, count_to: u32, bytes_to: u32) 
     Ok(put(memory, bytes_to, [0; 4])?)
 }
 
-fn args_get(_caller: &mut Caller<'_, State>, _places_to: u32, _bytes_to: u32) -> Outcome {
+fn args_get(_caller: &mut Caller<'_, State>, _pointers_to: u32, _bytes_to: u32) -> Outcome {
     Ok(())
 }
 

@@ -1,24 +1,24 @@
 //! The streams of an instance, found by their contexts' numbers.
 //!
 //! A guest knows a stream by its number, and the server by the same. Numbers go up by one from stream to stream, and a
-//! stream lies where its number says, as far as the places go:
+//! stream lies where its number says, as far as the slots go:
 //!
 //! ```text
-//!  given: 2 to 10          place   0   1   2   3   4   5   6   7
+//!  given: 2 to 10          slot    0   1   2   3   4   5   6   7
 //!  open: 6, 9, 10          stream      9  10               6
 //! ```
 //!
-//! A number whose place somebody has is not given, so that nothing has to be looked for: to find a stream is to look at
-//! one place. Half of the places at least are free, and so each number that is left out is made up for by one that is not.
+//! A number whose slot is taken is not given, so that nothing has to be looked for: to find a stream is to look at
+//! one slot. Half of the slots at least are free, and so each number that is left out is made up for by one that is not.
 
 use super::{ROOT, Stream};
 
 /// One stream is all that an instance has which one request has for itself.
-const FIRST_PLACES: usize = 2;
+const FIRST_SLOTS: usize = 2;
 
 pub(crate) struct Streams {
     /// As many as a power of two.
-    places: Vec<Option<Stream>>,
+    slots: Vec<Option<Stream>>,
     open: usize,
     /// The number that was given last.
     last: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Streams {
 impl Streams {
     pub(super) fn new() -> Self {
         Self {
-            places: Self::free(FIRST_PLACES),
+            slots: Self::free(FIRST_SLOTS),
             open: 0,
             last: ROOT,
         }
@@ -44,14 +44,14 @@ impl Streams {
 
     /// Gives a stream a number that no other one has, and that none had which is over until all were given.
     pub(super) fn insert(&mut self, stream: impl FnOnce(u32) -> Stream) -> u32 {
-        if self.open * 2 >= self.places.len() {
+        if self.open * 2 >= self.slots.len() {
             self.grow();
         }
         loop {
             self.last = self.last.wrapping_add(1).max(ROOT + 1);
-            let at = self.place(self.last);
-            if let place @ None = &mut self.places[at] {
-                *place = Some(stream(self.last));
+            let at = self.slot(self.last);
+            if let slot @ None = &mut self.slots[at] {
+                *slot = Some(stream(self.last));
                 self.open += 1;
                 return self.last;
             }
@@ -59,45 +59,45 @@ impl Streams {
     }
 
     pub(super) fn remove(&mut self, context: u32) -> Option<Stream> {
-        let at = self.place(context);
-        let stream = self.places[at].take_if(|stream| stream.context == context)?;
+        let at = self.slot(context);
+        let stream = self.slots[at].take_if(|stream| stream.context == context)?;
         self.open -= 1;
         Some(stream)
     }
 
     pub(crate) fn get(&self, context: u32) -> Option<&Stream> {
-        let stream = self.places[self.place(context)].as_ref();
+        let stream = self.slots[self.slot(context)].as_ref();
         stream.filter(|stream| stream.context == context)
     }
 
     pub(crate) fn get_mut(&mut self, context: u32) -> Option<&mut Stream> {
-        let at = self.place(context);
-        let stream = self.places[at].as_mut();
+        let at = self.slot(context);
+        let stream = self.slots[at].as_mut();
         stream.filter(|stream| stream.context == context)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
-        self.places.iter().flatten()
+        self.slots.iter().flatten()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
-        self.places.iter_mut().flatten()
+        self.slots.iter_mut().flatten()
     }
 
-    fn place(&self, context: u32) -> usize {
-        context as usize & (self.places.len() - 1)
+    fn slot(&self, context: u32) -> usize {
+        context as usize & (self.slots.len() - 1)
     }
 
-    /// Two that differ in their places differ in them when there are twice as many.
+    /// Two that differ in their slots differ in them when there are twice as many.
     #[cold]
     fn grow(&mut self) {
-        let more = Self::free(self.places.len() * 2);
-        for stream in std::mem::replace(&mut self.places, more)
+        let more = Self::free(self.slots.len() * 2);
+        for stream in std::mem::replace(&mut self.slots, more)
             .into_iter()
             .flatten()
         {
-            let at = self.place(stream.context);
-            self.places[at] = Some(stream);
+            let at = self.slot(stream.context);
+            self.slots[at] = Some(stream);
         }
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stays_is_found_and_its_place_is_passed_over() {
+    fn one_that_stays_is_found_and_its_slot_is_passed_over() {
         let mut streams = Streams::new();
         let stays = open(&mut streams);
         for _ in 0..1000 {
@@ -135,16 +135,16 @@ mod tests {
             assert_eq!(streams.get(stays).unwrap().context, stays);
             streams.remove(passes).unwrap();
         }
-        assert_eq!(streams.places.len(), 4, "two are open at one time at most");
+        assert_eq!(streams.slots.len(), 4, "two are open at one time at most");
     }
 
     #[test]
-    fn a_number_that_is_over_means_nothing_though_its_place_is_taken() {
+    fn a_number_that_is_over_means_nothing_though_its_slot_is_taken() {
         let mut streams = Streams::new();
         let over = open(&mut streams);
         streams.remove(over).unwrap();
         let mut other = open(&mut streams);
-        while streams.place(other) != streams.place(over) {
+        while streams.slot(other) != streams.slot(over) {
             streams.remove(other).unwrap();
             other = open(&mut streams);
         }

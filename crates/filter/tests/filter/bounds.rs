@@ -8,11 +8,11 @@ use std::sync::Arc;
 fn figures_count_what_was_done() {
     let mut script = Script::new();
     call!(script, REQUEST_HEADERS, "proxy_clear_route_cache");
-    let mut bed = script.start();
-    let before = bed.instance.figures();
-    let id = bed.open();
-    let _ = bed.instance.on_request_headers(id, true).unwrap();
-    let after = bed.instance.figures();
+    let mut fixture = script.start();
+    let before = fixture.instance.metrics();
+    let id = fixture.open();
+    let _ = fixture.instance.on_request_headers(id, true).unwrap();
+    let after = fixture.instance.metrics();
     // Two callbacks, each with a line, and the call with its own line.
     assert_eq!(after.crossings - before.crossings, 2 + 2 + 2);
     assert_eq!(after.memory_bytes, 4 * 65536);
@@ -21,22 +21,22 @@ fn figures_count_what_was_done() {
 
 #[test]
 fn time_is_counted_from_the_first_phase_on() {
-    let mut bed = Script::new().start();
+    let mut fixture = Script::new().start();
     let mut counted_ns = 0;
     // Two phases were its start.
     for _ in 2..64 {
-        let now_ns = bed.instance.figures().cpu_ns;
+        let now_ns = fixture.instance.metrics().cpu_ns;
         assert!(now_ns > counted_ns);
         counted_ns = now_ns;
-        bed.instance.on_tick().unwrap();
+        fixture.instance.on_tick().unwrap();
     }
     // One of 17 is measured, for all of them.
     for _ in 0..3 {
         let mut growths = 0;
         for _ in 0..17 {
-            let before_ns = bed.instance.figures().cpu_ns;
-            bed.instance.on_tick().unwrap();
-            growths += u32::from(bed.instance.figures().cpu_ns > before_ns);
+            let before_ns = fixture.instance.metrics().cpu_ns;
+            fixture.instance.on_tick().unwrap();
+            growths += u32::from(fixture.instance.metrics().cpu_ns > before_ns);
         }
         assert_eq!(growths, 1);
     }
@@ -69,13 +69,13 @@ fn thousands_of_exchanges_leave_nothing() {
         limits: Default::default(),
         ..script.settings()
     };
-    let mut bed = script.start_with(settings, &shared, None).unwrap();
-    let memory_bytes = bed.instance.figures().memory_bytes;
+    let mut fixture = script.start_with(settings, &shared, None).unwrap();
+    let memory_bytes = fixture.instance.metrics().memory_bytes;
     for _ in 0..2000 {
-        bed.pass();
-        bed.events();
+        fixture.pass();
+        fixture.events();
     }
-    let figures = bed.instance.figures();
-    assert_eq!((figures.streams, figures.memory_bytes), (0, memory_bytes));
+    let metrics = fixture.instance.metrics();
+    assert_eq!((metrics.streams, metrics.memory_bytes), (0, memory_bytes));
     assert_eq!(shared.metrics().len(), 1);
 }

@@ -21,9 +21,9 @@ fn get(callback: usize, buffer: u32, start: u32, length: u32) -> (u32, Vec<Strin
         LENGTH
     );
     script.show(callback);
-    let mut bed = script.start();
-    bed.pass();
-    (bed.statuses()[0], bed.lines())
+    let mut fixture = script.start();
+    fixture.pass();
+    (fixture.statuses()[0], fixture.lines())
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn a_buffer_says_how_long_it_is() {
         NUMBER,
         LENGTH
     );
-    let mut bed = script.start();
-    bed.pass();
-    assert_eq!(bed.statuses(), [OK, BAD_ARGUMENT, NOT_FOUND]);
-    assert_eq!(bed.lines(), ["\x04\0\0\0"]);
+    let mut fixture = script.start();
+    fixture.pass();
+    assert_eq!(fixture.statuses(), [OK, BAD_ARGUMENT, NOT_FOUND]);
+    assert_eq!(fixture.lines(), ["\x04\0\0\0"]);
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn a_body_is_bounded() {
             text
         );
     }
-    let mut bed = script.start_bounded(bounds);
-    let exchange = bed.pass();
-    assert_eq!(bed.statuses(), [OK, INTERNAL_FAILURE]);
+    let mut fixture = script.start_bounded(bounds);
+    let exchange = fixture.pass();
+    assert_eq!(fixture.statuses(), [OK, INTERNAL_FAILURE]);
     assert_eq!(&exchange.request_rest.body[..], b"body123456");
 }
 
@@ -212,28 +212,28 @@ fn a_body_is_held_until_it_is_whole() {
     );
     script.show(TICK);
     call!(script, TICK, "proxy_continue_stream", 0);
-    let mut bed = script.start();
-    let id = bed.open();
+    let mut fixture = script.start();
+    let id = fixture.open();
     let waker = Waker::noop();
     let mut context = Context::from_waker(waker);
-    let mut poll = |bed: &mut Bed| {
-        let poll = bed
+    let mut poll = |fixture: &mut Fixture| {
+        let poll = fixture
             .instance
             .poll_resumed(id, Direction::Request, &mut context);
         poll.is_ready()
     };
     for _ in 0..2 {
-        let action = bed.instance.on_request_body(id, false).unwrap();
+        let action = fixture.instance.on_request_body(id, false).unwrap();
         assert_eq!(action, Action::Pause);
-        assert!(!poll(&mut bed));
-        let body = &mut bed.instance.exchange(id).unwrap().request_rest.body;
+        assert!(!poll(&mut fixture));
+        let body = &mut fixture.instance.exchange(id).unwrap().request_rest.body;
         body.extend_from_slice(b" more");
     }
-    bed.instance.on_tick().unwrap();
-    assert!(poll(&mut bed));
-    assert!(!poll(&mut bed));
-    assert_eq!(bed.lines(), ["body more more"]);
-    let sizes: Vec<_> = bed
+    fixture.instance.on_tick().unwrap();
+    assert!(poll(&mut fixture));
+    assert!(!poll(&mut fixture));
+    assert_eq!(fixture.lines(), ["body more more"]);
+    let sizes: Vec<_> = fixture
         .callbacks()
         .into_iter()
         .filter(|(name, _)| *name == "proxy_on_request_body")

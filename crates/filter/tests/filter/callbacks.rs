@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 #[test]
 fn callbacks_come_in_order_and_with_sizes() {
-    let mut bed = Script::new().start();
-    let configuration = bed.instance.filter().settings().configuration.len() as u32;
-    bed.pass();
+    let mut fixture = Script::new().start();
+    let configuration = fixture.instance.filter().settings().configuration.len() as u32;
+    fixture.pass();
     assert_eq!(
-        bed.callbacks(),
+        fixture.callbacks(),
         [
             ("proxy_on_context_create", vec![1, 0]),
             ("proxy_on_vm_start", vec![1, 16]),
@@ -28,42 +28,42 @@ fn callbacks_come_in_order_and_with_sizes() {
             ("proxy_on_delete", vec![2]),
         ]
     );
-    assert_eq!(bed.instance.figures().streams, 0);
+    assert_eq!(fixture.instance.metrics().streams, 0);
 }
 
 #[test]
 fn each_stream_has_a_number_of_its_own() {
-    let mut bed = Script::new().start();
-    bed.events();
-    let (first, second) = (bed.open(), bed.open());
+    let mut fixture = Script::new().start();
+    fixture.events();
+    let (first, second) = (fixture.open(), fixture.open());
     for id in [second, first] {
-        let _ = bed.instance.on_request_headers(id, true).unwrap();
+        let _ = fixture.instance.on_request_headers(id, true).unwrap();
     }
-    bed.instance.close(first).unwrap();
-    let third = bed.open();
-    let _ = bed.instance.on_request_headers(third, true).unwrap();
-    let heads: Vec<_> = bed
+    fixture.instance.close(first).unwrap();
+    let third = fixture.open();
+    let _ = fixture.instance.on_request_headers(third, true).unwrap();
+    let heads: Vec<_> = fixture
         .callbacks()
         .into_iter()
         .filter(|(name, _)| *name == "proxy_on_request_headers")
         .map(|(_, parameters)| parameters)
         .collect();
     assert_eq!(heads, [[3, 9, 1], [2, 9, 1], [4, 9, 1]]);
-    assert_eq!(bed.instance.streams().count(), 2);
+    assert_eq!(fixture.instance.streams().count(), 2);
 }
 
 #[test]
 fn a_stream_that_the_guest_never_saw_is_closed_in_silence() {
-    let mut bed = Script::new().start();
-    bed.events();
-    let id = bed.open();
-    assert!(bed.instance.close(id).unwrap().is_some());
-    assert_eq!(bed.events(), []);
-    assert!(bed.instance.close(id).unwrap().is_none());
-    let fault = bed.instance.on_request_headers(id, true).unwrap_err();
+    let mut fixture = Script::new().start();
+    fixture.events();
+    let id = fixture.open();
+    assert!(fixture.instance.close(id).unwrap().is_some());
+    assert_eq!(fixture.events(), []);
+    assert!(fixture.instance.close(id).unwrap().is_none());
+    let fault = fixture.instance.on_request_headers(id, true).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Host);
-    assert!(bed.instance.is_alive());
-    bed.pass();
+    assert!(fixture.instance.is_alive());
+    fixture.pass();
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn a_callback_says_whether_to_go_on() {
     for (callback, part, wanted, action) in cases {
         let mut script = Script::new();
         call!(script, callback, "return", wanted);
-        let mut bed = script.start();
-        let id = bed.open();
-        let given = bed.instance.on_part(id, part, false).unwrap();
+        let mut fixture = script.start();
+        let id = fixture.open();
+        let given = fixture.instance.on_part(id, part, false).unwrap();
         assert_eq!(given, action, "{part:?} {wanted}");
     }
 }
@@ -128,58 +128,62 @@ fn what_is_not_done_is_finished_when_the_guest_says_so() {
         LENGTH
     );
     script.show(LOG);
-    let mut bed = script.start();
-    let exchange = bed.pass();
+    let mut fixture = script.start();
+    let exchange = fixture.pass();
     assert_eq!(exchange.request.uri.path(), "/path/file");
-    assert_eq!(bed.statuses(), [NOT_FOUND]);
-    assert_eq!(bed.instance.figures().streams, 1);
-    assert_eq!(bed.instance.streams().count(), 0);
-    bed.events();
-    bed.instance.on_tick().unwrap();
-    let names: Vec<_> = bed.callbacks().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(fixture.statuses(), [NOT_FOUND]);
+    assert_eq!(fixture.instance.metrics().streams, 1);
+    assert_eq!(fixture.instance.streams().count(), 0);
+    fixture.events();
+    fixture.instance.on_tick().unwrap();
+    let names: Vec<_> = fixture
+        .callbacks()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert_eq!(names, ["proxy_on_tick", "proxy_on_log", "proxy_on_delete"]);
-    assert_eq!(bed.statuses(), [OK, OK, NOT_FOUND, OK]);
-    assert_eq!(bed.lines(), ["/path/file?query=1"]);
-    assert_eq!(bed.instance.figures().streams, 0);
+    assert_eq!(fixture.statuses(), [OK, OK, NOT_FOUND, OK]);
+    assert_eq!(fixture.lines(), ["/path/file?query=1"]);
+    assert_eq!(fixture.instance.metrics().streams, 0);
 }
 
 #[test]
 fn unfinished_streams_are_bounded() {
     let mut script = Script::new();
     call!(script, DONE, "return", 0);
-    let mut bed = script.start_bounded(palisade_filter::Bounds {
+    let mut fixture = script.start_bounded(palisade_filter::Bounds {
         unfinished_streams: 2,
         ..Default::default()
     });
     for _ in 0..5 {
-        bed.pass();
+        fixture.pass();
     }
-    assert_eq!(bed.instance.figures().streams, 2);
+    assert_eq!(fixture.instance.metrics().streams, 2);
 }
 
 #[test]
 fn the_root_context_is_stopped_at_once_or_when_it_is_done() {
-    let mut bed = Script::new().start();
-    bed.events();
-    assert!(!bed.instance.is_done());
-    assert!(bed.instance.stop().unwrap());
-    assert!(bed.instance.stop().unwrap());
-    assert!(bed.instance.is_done());
+    let mut fixture = Script::new().start();
+    fixture.events();
+    assert!(!fixture.instance.is_done());
+    assert!(fixture.instance.stop().unwrap());
+    assert!(fixture.instance.stop().unwrap());
+    assert!(fixture.instance.is_done());
     assert_eq!(
-        bed.callbacks(),
+        fixture.callbacks(),
         [("proxy_on_done", vec![1]), ("proxy_on_delete", vec![1])]
     );
     let mut script = Script::new();
     call!(script, DONE, "return", 0);
     call!(script, TICK, "proxy_done");
-    let mut bed = script.start();
-    assert!(!bed.instance.stop().unwrap());
-    assert!(!bed.instance.is_done());
-    bed.events();
-    bed.instance.on_tick().unwrap();
-    assert!(bed.instance.is_done());
+    let mut fixture = script.start();
+    assert!(!fixture.instance.stop().unwrap());
+    assert!(!fixture.instance.is_done());
+    fixture.events();
+    fixture.instance.on_tick().unwrap();
+    assert!(fixture.instance.is_done());
     assert_eq!(
-        bed.callbacks(),
+        fixture.callbacks(),
         [("proxy_on_tick", vec![1]), ("proxy_on_delete", vec![1])]
     );
 }
@@ -193,14 +197,14 @@ fn nothing_is_called_once_the_root_context_is_gone() {
     call!(
         script, CONFIGURE, name, upstream, head, none, none, 1, NUMBER
     );
-    let mut bed = script.start();
-    let token = bed.recorder.calls.borrow()[0].token;
-    assert!(bed.instance.stop().unwrap());
-    bed.events();
-    bed.instance.on_tick().unwrap();
-    bed.instance.on_queue_ready(1).unwrap();
-    bed.instance.on_http_call_response(token, None).unwrap();
-    assert_eq!(bed.callbacks(), []);
+    let mut fixture = script.start();
+    let token = fixture.recorder.calls.borrow()[0].token;
+    assert!(fixture.instance.stop().unwrap());
+    fixture.events();
+    fixture.instance.on_tick().unwrap();
+    fixture.instance.on_queue_ready(1).unwrap();
+    fixture.instance.on_http_call_response(token, None).unwrap();
+    assert_eq!(fixture.callbacks(), []);
 }
 
 #[test]
@@ -248,8 +252,8 @@ fn a_module_without_callbacks_is_not_called() {
         (func (export "malloc") (param i32) (result i32) (i32.const 0))
         (func (export "proxy_on_response_headers") (param i32 i32 i32) (result i32) (i32.const 1)))"#;
     let (filter, _) = crate::load::filter(text, Settings::new("f")).unwrap();
-    assert!(filter.has(Part::ResponseHeaders));
-    assert!(!filter.has(Part::RequestHeaders) && !filter.has(Part::ResponseTrailers));
+    assert!(filter.inspects(Part::ResponseHeaders));
+    assert!(!filter.inspects(Part::RequestHeaders) && !filter.inspects(Part::ResponseTrailers));
     let mut instance = crate::load::start(&filter).unwrap();
     let id = instance.open(guest::exchange());
     let action = instance.on_request_headers(id, true).unwrap();
@@ -261,5 +265,5 @@ fn a_module_without_callbacks_is_not_called() {
     instance.on_http_call_response(1, None).unwrap();
     assert!(instance.close(id).unwrap().is_some());
     assert!(instance.stop().unwrap());
-    assert_eq!(instance.figures().crossings, 1);
+    assert_eq!(instance.metrics().crossings, 1);
 }

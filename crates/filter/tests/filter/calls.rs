@@ -3,7 +3,7 @@
 use crate::harness::*;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response};
-use palisade_filter::{Bounds, HttpCallAnswer};
+use palisade_filter::{Bounds, HttpCallResponse};
 use std::time::Duration;
 
 const HEAD: &[(&str, &str)] = &[
@@ -52,10 +52,10 @@ fn add(script: &mut Script, callback: usize, call: &Call<'_>) {
     );
 }
 
-fn answer() -> HttpCallAnswer {
+fn response() -> HttpCallResponse {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-t", "3".parse().unwrap());
-    HttpCallAnswer {
+    HttpCallResponse {
         response: Response::builder()
             .status(503)
             .header("x-b", "2")
@@ -127,10 +127,10 @@ fn a_call_goes_out_and_its_answer_comes_back() {
         DATA,
         LENGTH
     );
-    let mut bed = script.start();
-    let id = bed.open();
-    let _ = bed.instance.on_request_headers(id, true).unwrap();
-    let call = bed.recorder.calls.borrow_mut().pop().unwrap();
+    let mut fixture = script.start();
+    let id = fixture.open();
+    let _ = fixture.instance.on_request_headers(id, true).unwrap();
+    let call = fixture.recorder.calls.borrow_mut().pop().unwrap();
     assert_eq!(call.stream, Some(id));
     assert_eq!(call.upstream, "upstream");
     assert_eq!(call.request.method(), Method::POST);
@@ -146,28 +146,30 @@ fn a_call_goes_out_and_its_answer_comes_back() {
     assert_eq!(&call.request.body()[..], b"body");
     assert_eq!(call.trailers["x-t"], "2");
     assert_eq!(call.timeout, Duration::from_millis(500));
-    bed.instance
-        .on_http_call_response(call.token, Some(answer()))
+    fixture
+        .instance
+        .on_http_call_response(call.token, Some(response()))
         .unwrap();
-    bed.instance.on_tick().unwrap();
+    fixture.instance.on_tick().unwrap();
     assert_eq!(
-        bed.statuses(),
+        fixture.statuses(),
         [OK, OK, OK, OK, OK, OK, BAD_ARGUMENT, NOT_FOUND]
     );
     assert_eq!(
-        bed.lines(),
+        fixture.lines(),
         ["\x01\0\0\0", "503", "2", "3", "answer", "\0\0\0\0"]
     );
-    let parameters = bed.callbacks().into_iter().rev().nth(1).unwrap();
+    let parameters = fixture.callbacks().into_iter().rev().nth(1).unwrap();
     let expected = ("proxy_on_http_call_response", vec![1, call.token, 2, 6, 1]);
     assert_eq!(parameters, expected);
     // Nobody waits for it any more.
-    bed.events();
-    bed.instance
-        .on_http_call_response(call.token, Some(answer()))
+    fixture.events();
+    fixture
+        .instance
+        .on_http_call_response(call.token, Some(response()))
         .unwrap();
-    bed.instance.on_http_call_response(99, None).unwrap();
-    assert_eq!(bed.events(), []);
+    fixture.instance.on_http_call_response(99, None).unwrap();
+    assert_eq!(fixture.events(), []);
 }
 
 #[test]
@@ -212,15 +214,16 @@ fn a_call_that_failed_has_no_fields_and_a_status() {
     );
     script.show(CALL_RESPONSE);
     script.show_number(CALL_RESPONSE, 4);
-    let mut bed = script.start();
-    let call = bed.recorder.calls.borrow_mut().pop().unwrap();
+    let mut fixture = script.start();
+    let call = fixture.recorder.calls.borrow_mut().pop().unwrap();
     assert_eq!(call.stream, None);
-    bed.instance
+    fixture
+        .instance
         .on_http_call_response(call.token, None)
         .unwrap();
-    assert_eq!(bed.statuses(), [OK, NOT_FOUND, OK, OK, OK]);
-    assert_eq!(bed.lines(), ["reset", "\x0b\0\0\0"]);
-    let (_, parameters) = bed.callbacks().pop().unwrap();
+    assert_eq!(fixture.statuses(), [OK, NOT_FOUND, OK, OK, OK]);
+    assert_eq!(fixture.lines(), ["reset", "\x0b\0\0\0"]);
+    let (_, parameters) = fixture.callbacks().pop().unwrap();
     assert_eq!(parameters, [1, call.token, 0, 0, 0]);
 }
 
@@ -292,12 +295,12 @@ fn a_call_that_can_not_be_is_refused() {
     for (at, (call, status)) in cases.iter().enumerate() {
         let mut script = Script::new();
         add(&mut script, REQUEST_HEADERS, call);
-        let mut bed = script.start_bounded(bounds.clone());
-        bed.pass();
-        assert_eq!(bed.statuses(), [*status], "{at}");
-        assert_eq!(bed.recorder.calls.borrow().len(), 0, "{at}");
+        let mut fixture = script.start_bounded(bounds.clone());
+        fixture.pass();
+        assert_eq!(fixture.statuses(), [*status], "{at}");
+        assert_eq!(fixture.recorder.calls.borrow().len(), 0, "{at}");
         assert_eq!(
-            bed.instance.figures().denials,
+            fixture.instance.metrics().denials,
             u64::from(call.upstream == "other")
         );
     }
@@ -313,26 +316,27 @@ fn calls_are_bounded_in_number_and_time() {
         };
         add(&mut script, TICK, &call);
     }
-    let mut bed = script.start_bounded(Bounds {
+    let mut fixture = script.start_bounded(Bounds {
         calls: 2,
         call_time: Duration::from_secs(3),
         ..Bounds::default()
     });
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.statuses(), [OK, OK, INTERNAL_FAILURE]);
-    let calls = bed.recorder.calls.take();
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.statuses(), [OK, OK, INTERNAL_FAILURE]);
+    let calls = fixture.recorder.calls.take();
     assert!(
         calls
             .iter()
             .all(|call| call.timeout == Duration::from_secs(3))
     );
-    bed.events();
-    bed.instance
+    fixture.events();
+    fixture
+        .instance
         .on_http_call_response(calls[0].token, None)
         .unwrap();
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.statuses(), [OK, INTERNAL_FAILURE, INTERNAL_FAILURE]);
-    let token = bed.recorder.calls.borrow()[0].token;
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.statuses(), [OK, INTERNAL_FAILURE, INTERNAL_FAILURE]);
+    let token = fixture.recorder.calls.borrow()[0].token;
     assert!(!calls.iter().any(|call| call.token == token));
 }
 
@@ -360,8 +364,11 @@ fn there_is_no_grpc_and_no_foreign_function() {
         DATA,
         LENGTH
     );
-    let mut bed = script.start();
-    bed.instance.on_tick().unwrap();
+    let mut fixture = script.start();
+    fixture.instance.on_tick().unwrap();
     let none = UNIMPLEMENTED;
-    assert_eq!(bed.statuses(), [none, none, none, none, none, NOT_FOUND]);
+    assert_eq!(
+        fixture.statuses(),
+        [none, none, none, none, none, NOT_FOUND]
+    );
 }

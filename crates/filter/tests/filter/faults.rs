@@ -19,7 +19,7 @@ fn settings(script: &Script) -> Settings {
     }
 }
 
-fn start(script: &Script) -> Bed {
+fn start(script: &Script) -> Fixture {
     script
         .start_with(settings(script), &Arc::new(Shared::default()), None)
         .unwrap()
@@ -69,12 +69,12 @@ fn each_fault_in_each_callback_of_an_exchange() {
         for (act, argument, kind) in FAULTS {
             let mut script = Script::new();
             call!(script, callback, act, argument);
-            let mut bed = start(&script);
-            let id = bed.open();
-            let fault = bed.instance.on_part(id, part, true).unwrap_err();
+            let mut fixture = start(&script);
+            let id = fixture.open();
+            let fault = fixture.instance.on_part(id, part, true).unwrap_err();
             assert_eq!((fault.kind, fault.callback), (kind, name), "{act}");
-            assert!(!bed.instance.is_alive());
-            assert!(bed.instance.take(id).is_some());
+            assert!(!fixture.instance.is_alive());
+            assert!(fixture.instance.take(id).is_some());
         }
     }
 }
@@ -99,12 +99,12 @@ fn a_fault_in_each_of_the_other_callbacks() {
     ] {
         let mut script = Script::new();
         call!(script, callback, "trap");
-        let mut bed = start(&script);
-        let id = bed.open();
-        let _ = bed.instance.on_request_headers(id, true).unwrap();
-        let fault = bed.instance.close(id).unwrap_err();
+        let mut fixture = start(&script);
+        let id = fixture.open();
+        let _ = fixture.instance.on_request_headers(id, true).unwrap();
+        let fault = fixture.instance.close(id).unwrap_err();
         assert_eq!((fault.kind, fault.callback), (FaultKind::Trap, name));
-        assert!(bed.instance.take(id).is_some());
+        assert!(fixture.instance.take(id).is_some());
     }
     let mut script = Script::new();
     call!(script, TICK, "trap");
@@ -123,8 +123,8 @@ fn a_fault_of_the_allocator_is_the_guests() {
         let path = script.text("plugin_name");
         call!(script, TICK, "proxy_get_property", path, DATA, LENGTH);
         call!(script, ALLOCATE, act, argument);
-        let mut bed = start(&script);
-        let fault = bed.instance.on_tick().unwrap_err();
+        let mut fixture = start(&script);
+        let fault = fixture.instance.on_tick().unwrap_err();
         assert_eq!(
             (fault.kind, fault.callback),
             (kind, "proxy_on_tick"),
@@ -138,10 +138,10 @@ fn a_root_context_that_does_not_come_to_an_end_is_ended() {
     for (callback, name) in [(DONE, "proxy_on_done"), (DELETE, "proxy_on_delete")] {
         let mut script = Script::new();
         call!(script, callback, "loop");
-        let mut bed = start(&script);
-        let fault = bed.instance.stop().unwrap_err();
+        let mut fixture = start(&script);
+        let fault = fixture.instance.stop().unwrap_err();
         assert_eq!((fault.kind, fault.callback), (FaultKind::Time, name));
-        assert!(bed.instance.is_done());
+        assert!(fixture.instance.is_done());
     }
 }
 
@@ -149,9 +149,9 @@ fn a_root_context_that_does_not_come_to_an_end_is_ended() {
 fn a_fault_says_where_it_was() {
     let mut script = Script::new();
     call!(script, REQUEST_HEADERS, "trap");
-    let mut bed = start(&script);
-    let id = bed.open();
-    let fault = bed.instance.on_request_headers(id, true).unwrap_err();
+    let mut fixture = start(&script);
+    let id = fixture.open();
+    let fault = fixture.instance.on_request_headers(id, true).unwrap_err();
     let text = fault.to_string();
     assert!(
         text.starts_with("guest: a trap in proxy_on_request_headers: "),
@@ -186,40 +186,43 @@ fn the_dead_are_not_called_and_give_back_what_they_have() {
     let mut script = Script::new();
     call!(script, TICK, "trap");
     call!(script, REQUEST_HEADERS, "return", 1);
-    let mut bed = start(&script);
-    let (first, second) = (bed.open(), bed.open());
-    let _ = bed.instance.on_request_headers(first, true).unwrap();
+    let mut fixture = start(&script);
+    let (first, second) = (fixture.open(), fixture.open());
+    let _ = fixture.instance.on_request_headers(first, true).unwrap();
     let mut context = Context::from_waker(Waker::noop());
-    let mut poll = |bed: &mut Bed| {
-        let poll = bed
+    let mut poll = |fixture: &mut Fixture| {
+        let poll = fixture
             .instance
             .poll_resumed(first, Direction::Request, &mut context);
         poll.is_ready()
     };
-    assert!(!poll(&mut bed));
-    bed.instance.on_tick().unwrap_err();
-    assert!(poll(&mut bed));
-    assert!(bed.instance.is_done());
+    assert!(!poll(&mut fixture));
+    fixture.instance.on_tick().unwrap_err();
+    assert!(poll(&mut fixture));
+    assert!(fixture.instance.is_done());
     for _ in 0..2 {
-        let fault = bed.instance.on_request_headers(second, true).unwrap_err();
+        let fault = fixture
+            .instance
+            .on_request_headers(second, true)
+            .unwrap_err();
         assert_eq!(fault.kind, FaultKind::Host);
-        bed.instance.on_tick().unwrap_err();
+        fixture.instance.on_tick().unwrap_err();
     }
-    let streams: Vec<_> = bed.instance.streams().collect();
+    let streams: Vec<_> = fixture.instance.streams().collect();
     assert_eq!(streams, [first, second]);
     // Those that are not to blame go on elsewhere.
     let mut other = start(&script);
     for id in streams {
-        let exchange = bed.instance.take(id).unwrap();
+        let exchange = fixture.instance.take(id).unwrap();
         let id = other.instance.open(exchange);
         let _ = other.instance.on_request_headers(id, true).unwrap();
         other.instance.close(id).unwrap();
     }
     // Nothing is said to a dead guest.
-    bed.events();
-    assert!(bed.instance.close(second).unwrap().is_none());
-    assert!(bed.instance.close(first).is_err());
-    assert_eq!(bed.events(), []);
+    fixture.events();
+    assert!(fixture.instance.close(second).unwrap().is_none());
+    assert!(fixture.instance.close(first).is_err());
+    assert_eq!(fixture.events(), []);
 }
 
 #[test]
@@ -261,11 +264,11 @@ fn a_new_instance_does_not_know_the_old_one() {
     call!(script, RESPONSE_HEADERS, "trap");
     let shared = Arc::new(Shared::default());
     for _ in 0..3 {
-        let mut bed = script.start_with(settings(&script), &shared, None).unwrap();
-        let id = bed.open();
-        let _ = bed.instance.on_request_headers(id, true).unwrap();
-        bed.instance.on_response_headers(id, true).unwrap_err();
-        let streams: Vec<_> = bed
+        let mut fixture = script.start_with(settings(&script), &shared, None).unwrap();
+        let id = fixture.open();
+        let _ = fixture.instance.on_request_headers(id, true).unwrap();
+        fixture.instance.on_response_headers(id, true).unwrap_err();
+        let streams: Vec<_> = fixture
             .callbacks()
             .into_iter()
             .filter(|(name, _)| *name == "proxy_on_request_headers")

@@ -11,10 +11,10 @@ fn lines_go_to_the_log_with_their_level() {
     for level in 0..8 {
         call!(script, TICK, "proxy_log", level, line);
     }
-    let mut bed = script.start();
-    bed.recorder.level.set(LogLevel::Warn);
-    bed.instance.on_tick().unwrap();
-    let logged: Vec<_> = bed
+    let mut fixture = script.start();
+    fixture.recorder.level.set(LogLevel::Warn);
+    fixture.instance.on_tick().unwrap();
+    let logged: Vec<_> = fixture
         .events()
         .into_iter()
         .filter_map(|event| match event {
@@ -31,14 +31,14 @@ fn lines_go_to_the_log_with_their_level() {
             line(LogLevel::Critical)
         ]
     );
-    bed.recorder.level.set(LogLevel::Trace);
+    fixture.recorder.level.set(LogLevel::Trace);
     let mut script = Script::new();
     let line = script.text("a line");
     call!(script, TICK, "proxy_log", 6, line);
     call!(script, TICK, "proxy_log", u32::MAX, line);
-    let mut bed = script.start();
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.statuses(), [BAD_ARGUMENT; 2]);
+    let mut fixture = script.start();
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.statuses(), [BAD_ARGUMENT; 2]);
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn the_guest_can_ask_for_the_level() {
     let mut script = Script::new();
     call!(script, TICK, "proxy_get_log_level", NUMBER);
     script.show_number(TICK, 4);
-    let mut bed = script.start();
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.lines(), ["\0\0\0\0"]);
+    let mut fixture = script.start();
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.lines(), ["\0\0\0\0"]);
 }
 
 #[test]
@@ -58,20 +58,20 @@ fn lines_are_bounded_in_length_and_number() {
     for _ in 0..20 {
         call!(script, TICK, "proxy_log", 2, line);
     }
-    let mut bed = script.start_bounded(Bounds {
+    let mut fixture = script.start_bounded(Bounds {
         line_bytes: 8,
         lines: 10,
         ..Bounds::default()
     });
-    bed.instance.on_tick().unwrap();
-    let lines = bed.lines();
+    fixture.instance.on_tick().unwrap();
+    let lines = fixture.lines();
     assert!(lines.len() <= 10 && lines.iter().all(|line| line == "01234567"));
-    let dropped = bed.instance.figures().lines_dropped;
+    let dropped = fixture.instance.metrics().lines_dropped;
     assert!(dropped >= 11, "{dropped}");
     // Each phase has its own share.
-    bed.events();
-    bed.instance.on_tick().unwrap();
-    assert!(!bed.lines().is_empty());
+    fixture.events();
+    fixture.instance.on_tick().unwrap();
+    assert!(!fixture.lines().is_empty());
 }
 
 #[test]
@@ -85,14 +85,14 @@ fn a_guest_can_set_its_timer() {
         "proxy_set_tick_period_milliseconds",
         0
     );
-    let mut bed = script.start();
+    let mut fixture = script.start();
     let period = Some(Duration::from_millis(200));
-    assert_eq!(bed.instance.tick_period(), period);
-    bed.instance.on_tick().unwrap();
-    bed.pass();
-    assert_eq!(bed.instance.tick_period(), None);
-    assert_eq!(*bed.recorder.tick_periods.borrow(), [period, None]);
-    assert!(bed.callbacks().contains(&("proxy_on_tick", vec![1])));
+    assert_eq!(fixture.instance.tick_period(), period);
+    fixture.instance.on_tick().unwrap();
+    fixture.pass();
+    assert_eq!(fixture.instance.tick_period(), None);
+    assert_eq!(*fixture.recorder.tick_periods.borrow(), [period, None]);
+    assert!(fixture.callbacks().contains(&("proxy_on_tick", vec![1])));
 }
 
 #[test]

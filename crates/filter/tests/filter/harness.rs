@@ -239,12 +239,12 @@ impl Script {
         }
     }
 
-    pub(crate) fn start(&self) -> Bed {
+    pub(crate) fn start(&self) -> Fixture {
         self.start_with(self.settings(), &Arc::default(), None)
             .unwrap()
     }
 
-    pub(crate) fn start_bounded(&self, bounds: Bounds) -> Bed {
+    pub(crate) fn start_bounded(&self, bounds: Bounds) -> Fixture {
         let settings = Settings {
             bounds,
             ..self.settings()
@@ -257,19 +257,19 @@ impl Script {
         settings: Settings,
         shared: &Arc<Shared>,
         notify: Option<Arc<dyn Notify>>,
-    ) -> Result<Bed, Fault> {
+    ) -> Result<Fixture, Fault> {
         let filter = Filter::load(&guest::program(), settings, shared).expect("a filter");
         let recorder = Recorder::new();
         let host = Rc::clone(&recorder) as Rc<dyn Host>;
         let instance = Instance::start(&filter, host, notify)?;
-        Ok(Bed { instance, recorder })
+        Ok(Fixture { instance, recorder })
     }
 
     /// One exchange from its beginning to its end; gives the statuses of all calls, and the exchange.
     pub(crate) fn run(&self) -> (Vec<u32>, Box<Exchange>) {
-        let mut bed = self.start();
-        let exchange = bed.pass();
-        (bed.statuses(), exchange)
+        let mut fixture = self.start();
+        let exchange = fixture.pass();
+        (fixture.statuses(), exchange)
     }
 
     /// The statuses of one exchange.
@@ -279,19 +279,19 @@ impl Script {
 
     /// The lines of one exchange.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let mut bed = self.start();
-        bed.pass();
-        bed.lines()
+        let mut fixture = self.start();
+        fixture.pass();
+        fixture.lines()
     }
 }
 
 /// An instance and what it asks for.
-pub(crate) struct Bed {
+pub(crate) struct Fixture {
     pub(crate) instance: Instance,
     pub(crate) recorder: Rc<Recorder>,
 }
 
-impl Bed {
+impl Fixture {
     pub(crate) fn open(&mut self) -> StreamId {
         self.instance.open(guest::exchange())
     }

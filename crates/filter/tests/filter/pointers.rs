@@ -106,12 +106,12 @@ fn status(script: &mut Script, name: &str, arguments: &[u64]) -> u32 {
     let mut padded = [0; 12];
     padded[..arguments.len()].copy_from_slice(arguments);
     script.call(REQUEST_BODY, name, padded.map(Argument::One));
-    let mut bed = script.start();
-    let id = bed.open();
-    let _ = bed.instance.on_request_headers(id, false).unwrap();
-    bed.events();
-    let _ = bed.instance.on_request_body(id, false).unwrap();
-    match bed.statuses().first() {
+    let mut fixture = script.start();
+    let id = fixture.open();
+    let _ = fixture.instance.on_request_headers(id, false).unwrap();
+    fixture.events();
+    let _ = fixture.instance.on_request_body(id, false).unwrap();
+    match fixture.statuses().first() {
         Some(status) => *status,
         // A line is one of those that show something: it was written.
         None => OK,

@@ -15,14 +15,14 @@ fn get_of(mut exchange: Box<Exchange>, callback: usize, path: &str) -> (u32, Vec
     // As the bytes of a property would come back from a property, they come back whole.
     let key = script.text("copy");
     call!(script, callback, "proxy_set_property", key, GIVEN);
-    let mut bed = script.start();
+    let mut fixture = script.start();
     exchange.started = Some(UNIX_EPOCH + Duration::from_secs(5));
-    let id = bed.instance.open(exchange);
-    bed.pass_parts(id);
-    let exchange = bed.instance.close(id).unwrap().unwrap();
+    let id = fixture.instance.open(exchange);
+    fixture.pass_parts(id);
+    let exchange = fixture.instance.close(id).unwrap().unwrap();
     let copy = exchange.properties.get(&b"copy"[..]);
     (
-        bed.statuses()[0],
+        fixture.statuses()[0],
         copy.map(|copy| copy.to_vec()).unwrap_or_default(),
     )
 }
@@ -188,9 +188,9 @@ fn properties_are_bounded() {
     call!(script, REQUEST_HEADERS, "proxy_set_property", other, value);
     call!(script, REQUEST_HEADERS, "proxy_set_property", third, value);
     call!(script, REQUEST_HEADERS, "proxy_set_property", path, value);
-    let mut bed = script.start_bounded(bounds);
-    let exchange = bed.pass();
+    let mut fixture = script.start_bounded(bounds);
+    let exchange = fixture.pass();
     let failed = INTERNAL_FAILURE;
-    assert_eq!(bed.statuses(), [OK, failed, OK, failed, OK]);
+    assert_eq!(fixture.statuses(), [OK, failed, OK, failed, OK]);
     assert_eq!(exchange.properties.len(), 2);
 }

@@ -13,7 +13,7 @@ impl Notify for Told {
     }
 }
 
-fn start(script: &Script, vm_id: &str, shared: &Arc<Shared>) -> Bed {
+fn start(script: &Script, vm_id: &str, shared: &Arc<Shared>) -> Fixture {
     let settings = Settings {
         vm_id: vm_id.to_owned(),
         ..script.settings()
@@ -21,10 +21,10 @@ fn start(script: &Script, vm_id: &str, shared: &Arc<Shared>) -> Bed {
     script.start_with(settings, shared, None).unwrap()
 }
 
-fn tick(bed: &mut Bed) -> (Vec<u32>, Vec<String>) {
-    bed.events();
-    bed.instance.on_tick().unwrap();
-    (bed.statuses(), bed.lines())
+fn tick(fixture: &mut Fixture) -> (Vec<u32>, Vec<String>) {
+    fixture.events();
+    fixture.instance.on_tick().unwrap();
+    (fixture.statuses(), fixture.lines())
 }
 
 fn text(text: &str) -> Vec<String> {

@@ -50,12 +50,12 @@ fn a_local_response_comes_from_each_callback() {
     for (callback, part) in PARTS {
         let mut script = Script::new();
         respond(&mut script, callback);
-        let mut bed = script.start();
-        let id = bed.open();
-        let action = bed.instance.on_part(id, part, false).unwrap();
+        let mut fixture = script.start();
+        let id = fixture.open();
+        let action = fixture.instance.on_part(id, part, false).unwrap();
         assert_eq!(action, Action::Pause, "{part:?}");
-        assert_eq!(bed.statuses(), [OK]);
-        let exchange = bed.instance.exchange(id).unwrap();
+        assert_eq!(fixture.statuses(), [OK]);
+        let exchange = fixture.instance.exchange(id).unwrap();
         let response = exchange.local_response.take().unwrap();
         assert_eq!(response.status, StatusCode::FORBIDDEN);
         assert_eq!(&response.body[..], b"body");
@@ -71,27 +71,34 @@ fn a_local_response_wakes_whoever_waits_also_from_another_context() {
     call!(script, REQUEST_HEADERS, "return", 1);
     call!(script, TICK, "proxy_set_effective_context", 2);
     respond(&mut script, TICK);
-    let mut bed = script.start();
-    let id = bed.open();
-    let action = bed.instance.on_request_headers(id, true).unwrap();
+    let mut fixture = script.start();
+    let id = fixture.open();
+    let action = fixture.instance.on_request_headers(id, true).unwrap();
     assert_eq!(action, Action::Pause);
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut context = Context::from_waker(&waker);
-    let mut poll = |bed: &mut Bed| {
-        let poll = bed
+    let mut poll = |fixture: &mut Fixture| {
+        let poll = fixture
             .instance
             .poll_resumed(id, Direction::Request, &mut context);
         poll.is_ready()
     };
-    assert!(!poll(&mut bed));
+    assert!(!poll(&mut fixture));
     // The exchange is elsewhere meanwhile.
-    let exchange = bed.instance.take(id).unwrap();
-    bed.instance.on_tick().unwrap();
+    let exchange = fixture.instance.take(id).unwrap();
+    fixture.instance.on_tick().unwrap();
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
-    assert!(poll(&mut bed));
-    bed.instance.put(id, exchange).unwrap();
-    assert!(bed.instance.exchange(id).unwrap().local_response.is_some());
+    assert!(poll(&mut fixture));
+    fixture.instance.put(id, exchange).unwrap();
+    assert!(
+        fixture
+            .instance
+            .exchange(id)
+            .unwrap()
+            .local_response
+            .is_some()
+    );
 }
 
 #[test]
@@ -126,9 +133,9 @@ fn a_local_response_that_can_not_be_is_refused() {
             headers,
             0
         );
-        let mut bed = script.start_bounded(bounds.clone());
-        let exchange = bed.pass();
-        assert_eq!(bed.statuses(), [given], "{status}");
+        let mut fixture = script.start_bounded(bounds.clone());
+        let exchange = fixture.pass();
+        assert_eq!(fixture.statuses(), [given], "{status}");
         assert_eq!(exchange.local_response.is_some(), given == OK);
     }
     let mut script = Script::new();
@@ -145,12 +152,12 @@ fn going_on_in_the_callback_that_pauses_is_going_on() {
         let mut script = Script::new();
         call!(script, callback, "proxy_continue_stream", stream);
         call!(script, callback, "return", 1);
-        let mut bed = script.start();
-        let id = bed.open();
-        let action = bed.instance.on_part(id, part, false).unwrap();
+        let mut fixture = script.start();
+        let id = fixture.open();
+        let action = fixture.instance.on_part(id, part, false).unwrap();
         assert_eq!(action, Action::Pause);
         let mut context = Context::from_waker(Waker::noop());
-        let mut poll = |direction| bed.instance.poll_resumed(id, direction, &mut context);
+        let mut poll = |direction| fixture.instance.poll_resumed(id, direction, &mut context);
         assert!(poll(part.direction()).is_ready());
         let other = match part.direction() {
             Direction::Request => Direction::Response,
@@ -165,12 +172,12 @@ fn going_on_before_is_forgotten_when_a_callback_pauses() {
     let mut script = Script::new();
     call!(script, REQUEST_HEADERS, "proxy_continue_stream", 0);
     call!(script, REQUEST_BODY, "return", 1);
-    let mut bed = script.start();
-    let id = bed.open();
-    let _ = bed.instance.on_request_headers(id, false).unwrap();
-    let _ = bed.instance.on_request_body(id, false).unwrap();
+    let mut fixture = script.start();
+    let id = fixture.open();
+    let _ = fixture.instance.on_request_headers(id, false).unwrap();
+    let _ = fixture.instance.on_request_body(id, false).unwrap();
     let mut context = Context::from_waker(Waker::noop());
-    let poll = bed
+    let poll = fixture
         .instance
         .poll_resumed(id, Direction::Request, &mut context);
     assert!(poll.is_pending());
@@ -181,13 +188,13 @@ fn a_stream_can_be_closed() {
     for stream in [0, 1] {
         let mut script = Script::new();
         call!(script, REQUEST_HEADERS, "proxy_close_stream", stream);
-        let mut bed = script.start();
-        let id = bed.open();
-        let action = bed.instance.on_request_headers(id, false).unwrap();
+        let mut fixture = script.start();
+        let id = fixture.open();
+        let action = fixture.instance.on_request_headers(id, false).unwrap();
         assert_eq!(action, Action::Pause);
-        assert!(bed.instance.is_closed(id));
-        bed.instance.close(id).unwrap();
-        assert!(!bed.instance.is_closed(id));
+        assert!(fixture.instance.is_closed(id));
+        fixture.instance.close(id).unwrap();
+        assert!(!fixture.instance.is_closed(id));
     }
 }
 
@@ -202,11 +209,11 @@ fn streams_are_those_of_http_and_of_a_context() {
             call!(script, REQUEST_HEADERS, name, stream);
         }
         call!(script, TICK, name, 0);
-        let mut bed = script.start();
-        bed.pass();
-        bed.instance.on_tick().unwrap();
+        let mut fixture = script.start();
+        fixture.pass();
+        fixture.instance.on_tick().unwrap();
         assert_eq!(
-            bed.statuses(),
+            fixture.statuses(),
             [
                 UNIMPLEMENTED,
                 UNIMPLEMENTED,
@@ -240,12 +247,12 @@ fn a_context_is_chosen_for_one_callback() {
         );
     }
     call!(script, TICK, "proxy_get_property", key, DATA, LENGTH);
-    let mut bed = script.start();
-    let (_first, second) = (bed.open(), bed.open());
-    let _ = bed.instance.on_request_headers(second, true).unwrap();
-    bed.instance.on_tick().unwrap();
+    let mut fixture = script.start();
+    let (_first, second) = (fixture.open(), fixture.open());
+    let _ = fixture.instance.on_request_headers(second, true).unwrap();
+    fixture.instance.on_tick().unwrap();
     assert_eq!(
-        bed.statuses(),
+        fixture.statuses(),
         [
             OK,
             OK, // the stream itself
@@ -269,10 +276,10 @@ fn a_stream_that_is_gone_is_no_context() {
     let mut script = Script::new();
     call!(script, TICK, "proxy_set_effective_context", 2);
     call!(script, DELETE, "proxy_set_effective_context", 2);
-    let mut bed = script.start();
-    bed.pass();
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.statuses(), [OK, BAD_ARGUMENT]);
+    let mut fixture = script.start();
+    fixture.pass();
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.statuses(), [OK, BAD_ARGUMENT]);
 }
 
 #[test]
@@ -280,11 +287,11 @@ fn anothers_local_response_does_not_hold_the_one_under_way() {
     let mut script = Script::new();
     call!(script, REQUEST_HEADERS, "proxy_set_effective_context", 2);
     respond(&mut script, REQUEST_HEADERS);
-    let mut bed = script.start();
-    let (first, second) = (bed.open(), bed.open());
-    let action = bed.instance.on_request_headers(second, true).unwrap();
+    let mut fixture = script.start();
+    let (first, second) = (fixture.open(), fixture.open());
+    let action = fixture.instance.on_request_headers(second, true).unwrap();
     assert_eq!(action, Action::Continue);
-    let exchange = |bed: &mut Bed, id| bed.instance.take(id).unwrap();
-    assert!(exchange(&mut bed, first).local_response.is_some());
-    assert!(exchange(&mut bed, second).local_response.is_none());
+    let exchange = |fixture: &mut Fixture, id| fixture.instance.take(id).unwrap();
+    assert!(exchange(&mut fixture, first).local_response.is_some());
+    assert!(exchange(&mut fixture, second).local_response.is_none());
 }

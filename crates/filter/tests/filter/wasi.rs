@@ -10,11 +10,11 @@ const NOENT: u32 = 44;
 const NOTSUP: u32 = 58;
 const SPIPE: u32 = 70;
 
-fn tick(script: &Script) -> Bed {
-    let mut bed = script.start();
-    bed.events();
-    bed.instance.on_tick().unwrap();
-    bed
+fn tick(script: &Script) -> Fixture {
+    let mut fixture = script.start();
+    fixture.events();
+    fixture.instance.on_tick().unwrap();
+    fixture
 }
 
 /// A list of parts, for a write.
@@ -38,9 +38,9 @@ fn output_becomes_log_lines() {
     script.show_number(TICK, 4);
     let none = [0, 0];
     call!(script, TICK, "fd_write", 1, none, NUMBER);
-    let bed = tick(&script);
-    assert_eq!(bed.statuses(), [OK, OK, BADF, BADF, OK]);
-    let events = bed.events();
+    let fixture = tick(&script);
+    assert_eq!(fixture.statuses(), [OK, OK, BADF, BADF, OK]);
+    let events = fixture.events();
     let line = |level| Event::Line(level, "one two".to_owned());
     assert!(events.contains(&line(LogLevel::Info)));
     assert!(events.contains(&line(LogLevel::Error)));
@@ -60,14 +60,14 @@ fn a_write_is_bounded_and_reaches_nothing_outside() {
     call!(script, TICK, "fd_write", 1, long, OUT);
     call!(script, TICK, "fd_write", 1, long, NUMBER);
     call!(script, TICK, "fd_write", 1, huge, NUMBER);
-    let mut bed = script.start_bounded(Bounds {
+    let mut fixture = script.start_bounded(Bounds {
         line_bytes: 24,
         ..Bounds::default()
     });
-    bed.instance.on_tick().unwrap();
-    assert_eq!(bed.statuses(), [FAULT, FAULT, INVAL, FAULT, OK, OK]);
-    assert_eq!(bed.lines()[0], "012345678901234567890123");
-    assert_eq!(bed.lines()[1].len(), 24);
+    fixture.instance.on_tick().unwrap();
+    assert_eq!(fixture.statuses(), [FAULT, FAULT, INVAL, FAULT, OK, OK]);
+    assert_eq!(fixture.lines()[0], "012345678901234567890123");
+    assert_eq!(fixture.lines()[1].len(), 24);
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn a_guest_has_the_environment_that_it_was_given() {
         call!(script, TICK, "args_sizes_get", a, b);
         call!(script, TICK, "environ_get", a, b);
     }
-    let bed = tick(&script);
-    assert_eq!(bed.statuses(), [vec![OK; 4], vec![FAULT; 6]].concat());
+    let fixture = tick(&script);
+    assert_eq!(fixture.statuses(), [vec![OK; 4], vec![FAULT; 6]].concat());
     let expected = ["\x01\0\0\0", "NAME=value\0", "NAME=value\0", "\0\0\0\0"];
-    assert_eq!(bed.lines(), expected);
+    assert_eq!(fixture.lines(), expected);
 }
 
 #[test]
@@ -110,18 +110,18 @@ fn clocks_and_random_bytes() {
         call!(script, TICK, "proxy_set_effective_context", 2);
         call!(script, TICK, "proxy_set_property", key, at, 32);
     }
-    let mut bed = script.start();
-    let id = bed.open();
-    let _ = bed.instance.on_request_headers(id, true).unwrap();
-    bed.instance.on_tick().unwrap();
+    let mut fixture = script.start();
+    let id = fixture.open();
+    let _ = fixture.instance.on_request_headers(id, true).unwrap();
+    fixture.instance.on_tick().unwrap();
     assert_eq!(
-        bed.statuses(),
+        fixture.statuses(),
         [
             OK, OK, OK, OK, NOTSUP, NOTSUP, NOTSUP, NOTSUP, FAULT, FAULT, OK, OK, FAULT, INVAL, OK,
             OK, OK, OK
         ]
     );
-    let properties = &bed.instance.exchange(id).unwrap().properties;
+    let properties = &fixture.instance.exchange(id).unwrap().properties;
     assert_ne!(properties[&b"first"[..]], properties[&b"second"[..]]);
 }
 
@@ -140,9 +140,9 @@ fn there_are_no_files() {
     call!(script, TICK, "fd_fdstat_get", 1, OUT);
     call!(script, TICK, "poll_oneoff", 0, 0, 1, NUMBER);
     call!(script, TICK, "poll_oneoff", 0, 0, 1, OUT);
-    let bed = tick(&script);
+    let fixture = tick(&script);
     assert_eq!(
-        bed.statuses(),
+        fixture.statuses(),
         [
             NOENT, BADF, BADF, SPIPE, OK, OK, BADF, BADF, BADF, FAULT, OK, FAULT
         ]

@@ -8,7 +8,7 @@ use super::{
     read::{Reader, count, duration, missing_key, size, unknown_key},
     value,
 };
-use palisade_engine::places::Share;
+use palisade_engine::permits::Share;
 use palisade_policy::{
     Policy,
     document::{self, Key, Value, in_written_order},

@@ -11,7 +11,7 @@ use crate::{
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response};
 use http_body::Body as _;
-use palisade_filter::{CallRefused, Host, HttpCall, HttpCallAnswer, LogLevel, Notify};
+use palisade_filter::{CallRefused, Host, HttpCall, HttpCallResponse, LogLevel, Notify};
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
@@ -150,7 +150,7 @@ fn log_level(level: LogLevel) -> Level {
 }
 
 /// Makes a call; `None`: there was no answer.
-pub(super) async fn make_call(slot: &Slot, mut asked: Asked) -> Option<HttpCallAnswer> {
+pub(super) async fn make_call(slot: &Slot, mut asked: Asked) -> Option<HttpCallResponse> {
     let call = &mut asked.call;
     let server = slot.loaded.upstreams.get(&call.upstream)?;
     let (parts, body) = mem::take(&mut call.request).into_parts();
@@ -181,7 +181,7 @@ fn note(slot: &Slot, error: &UpstreamError) {
     }
 }
 
-async fn whole(response: Response<Body>) -> Option<HttpCallAnswer> {
+async fn whole(response: Response<Body>) -> Option<HttpCallResponse> {
     let (parts, mut body) = response.into_parts();
     let (mut bytes, mut trailers) = (BytesMut::new(), HeaderMap::new());
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
@@ -191,7 +191,7 @@ async fn whole(response: Response<Body>) -> Option<HttpCallAnswer> {
             Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
         }
     }
-    Some(HttpCallAnswer {
+    Some(HttpCallResponse {
         response: Response::from_parts(parts, bytes.freeze()),
         trailers,
     })

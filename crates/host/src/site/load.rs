@@ -18,7 +18,7 @@ use crate::{
 use bytes::Bytes;
 use palisade_engine::{
     guest::{self, Engine, Limits},
-    places::Share,
+    permits::Share,
 };
 use palisade_filter::{Bounds, Filter, Settings, Shared};
 use palisade_network::{NetworkError, Resolve, SystemResolver};

@@ -16,7 +16,7 @@
 //! | filter | time below its limit, again and again | [`slow_callbacks_have_a_share`], [`slow_timers_have_a_share`] |
 //! | filter | names that lead to this machine | [`a_name_leads_to_no_own_service`], `src/filters/reach/tests.rs` |
 //! | component | lies about its answer | [`lies_of_a_component_are_not_passed_on`] |
-//! | component | loops, memory, output, requests that are not granted, names that turn | `crates/service/tests/service.rs`, `crates/service/src/outgoing.rs` |
+//! | component | loops, memory, output, requests that are not granted, names that turn | `crates/service/tests/service`, `crates/service/src/outgoing.rs` |
 //! | program | answers that are no HTTP or have no end, children, logs, its socket | `tests/host/program/attacks.rs` |
 //! | program | more of the network than its socket or port | `tests/host/program/{direct,own_port}.rs` |
 //! | program | paths of the server's that it can write to | `crates/cli/tests/cli/serve.rs`, `tests/host/access.rs` |

@@ -90,8 +90,8 @@ numbers! {
 }
 
 macro_rules! tuples {
-    ($($number:ident $place:literal)*) => {
-        // SAFETY: each is in the slot of its place.
+    ($($number:ident $index:literal)*) => {
+        // SAFETY: each is in the slot of its index.
         unsafe impl<$($number: Number),*> Values for ($($number,)*) {
             const TYPES: &'static [&'static str] = &[$($number::TYPE),*];
 
@@ -99,14 +99,14 @@ macro_rules! tuples {
             #[allow(non_snake_case, reason = "a value has its type's name in this macro")]
             fn lower(self, _slots: &mut Slots) {
                 let ($($number,)*) = self;
-                $(_slots[$place].write($number.to_raw());)*
+                $(_slots[$index].write($number.to_raw());)*
             }
 
             #[inline]
             #[allow(clippy::unused_unit, reason = "what no number makes")]
             unsafe fn lift(_slots: &Slots) -> Self {
                 // SAFETY: whoever calls this has them there.
-                ($($number::of_raw(unsafe { _slots[$place].assume_init_read() }),)*)
+                ($($number::of_raw(unsafe { _slots[$index].assume_init_read() }),)*)
             }
         }
     };
@@ -157,7 +157,7 @@ impl<P: Values, R: Values> Checked<P, R> {
     }
 }
 
-/// Functions of an instance that were looked up, each at its export's place with the type that it was checked for.
+/// Functions of an instance that were looked up, each at its export's index with the type that it was checked for.
 #[derive(Default)]
 pub(in crate::guest) struct Functions(Vec<Option<(TypeId, Func)>>);
 
@@ -165,23 +165,23 @@ impl Functions {
     #[inline]
     pub(in crate::guest) fn find<P: Values, R: Values>(
         &self,
-        place: usize,
+        index: usize,
     ) -> Option<Checked<P, R>> {
-        let (of, function) = (*self.0.get(place)?)?;
+        let (of, function) = (*self.0.get(index)?)?;
         let is_that = of == TypeId::of::<fn(P) -> R>();
         is_that.then(|| Checked::new(function))
     }
 
     pub(in crate::guest) fn put<P: Values, R: Values>(
         &mut self,
-        place: usize,
+        index: usize,
         typed: &TypedFunc<P, R>,
     ) -> Checked<P, R> {
-        if self.0.len() <= place {
-            self.0.resize(place + 1, None);
+        if self.0.len() <= index {
+            self.0.resize(index + 1, None);
         }
         let function = *typed.func();
-        self.0[place] = Some((TypeId::of::<fn(P) -> R>(), function));
+        self.0[index] = Some((TypeId::of::<fn(P) -> R>(), function));
         Checked::new(function)
     }
 }

@@ -7,14 +7,14 @@ use std::{fmt::Write as _, fs::File, io::Write as _};
 /// Tells the supervisor how far the worker is. Phases wait for each other: the guest's start should not
 /// cost a system call for each.
 #[derive(Debug)]
-pub struct StatusPipe {
+pub(crate) struct StatusPipe {
     pipe: File,
     lines: String,
 }
 
 impl StatusPipe {
     /// Writes to a pipe.
-    pub fn new(pipe: File) -> Self {
+    pub(crate) fn new(pipe: File) -> Self {
         Self {
             pipe,
             lines: String::new(),
@@ -22,7 +22,7 @@ impl StatusPipe {
     }
 
     /// A step of the start is done now. It is told with [`StatusPipe::started`].
-    pub fn phase(&mut self, name: &str) {
+    pub(crate) fn phase(&mut self, name: &str) {
         let now = clock_gettime(ClockId::Monotonic);
         self.add(&Status::Phase {
             name: name.into(),
@@ -31,13 +31,13 @@ impl StatusPipe {
     }
 
     /// The guest's first instruction is next: tells all phases.
-    pub fn started(&mut self) {
+    pub(crate) fn started(&mut self) {
         self.phase("started");
         self.write();
     }
 
     /// Tells how it ended, and the phases that were not told yet.
-    pub fn tell(&mut self, status: &Status) {
+    pub(crate) fn tell(&mut self, status: &Status) {
         self.add(status);
         self.write();
     }

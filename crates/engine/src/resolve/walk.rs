@@ -5,7 +5,7 @@
 //! back to the folder that the walk came from, which is still open, so that a folder that is moved
 //! meanwhile leads nowhere else.
 
-use super::errno::Errno;
+use super::Unresolved;
 use crate::sys::open_how;
 use rustix::{
     fs::{Mode, OFlags, openat, readlinkat},
@@ -17,7 +17,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const MOST_LINKS: usize = 40;
 
 /// Opens what a path leads to below a folder, as openat2(2) would.
-pub(super) fn open(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open(
+    folder: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+) -> Result<OwnedFd, Unresolved> {
     let mode = Mode::from_raw_mode(open_how::MODE as u32);
     // To look only, there is no flag about opening.
     let flags = match flags.contains(OFlags::PATH) {
@@ -25,7 +29,7 @@ pub(super) fn open(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result
         false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
     };
     if path.is_empty() {
-        return Err(Errno::NO_ENTRY);
+        return Err(Kernel::NOENT.into());
     }
     let mut walk = Walk {
         folder,
@@ -89,12 +93,12 @@ impl Walk<'_> {
         }
     }
 
-    fn go_back(&mut self) -> Result<(), Errno> {
-        self.way.pop().map(drop).ok_or(Errno::NOT_CAPABLE)
+    fn go_back(&mut self) -> Result<(), Unresolved> {
+        self.way.pop().map(drop).ok_or(Unresolved::Outside)
     }
 
     /// Goes into a folder, or puts a link's text in front of what is left.
-    fn enter(&mut self, name: &[u8]) -> Result<(), Errno> {
+    fn enter(&mut self, name: &[u8]) -> Result<(), Unresolved> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(self.here(), name, flags, Mode::empty()) {
             Ok(folder) => self.way.push(folder),
@@ -111,9 +115,9 @@ impl Walk<'_> {
         names_folder: bool,
         flags: OFlags,
         mode: Mode,
-    ) -> Result<Option<OwnedFd>, Errno> {
+    ) -> Result<Option<OwnedFd>, Unresolved> {
         if names_folder && flags.contains(OFlags::CREATE) {
-            return Err(Errno::IS_DIRECTORY);
+            return Err(Kernel::ISDIR.into());
         }
         let follows = names_folder
             || !(flags.contains(OFlags::NOFOLLOW) || flags.contains(OFlags::CREATE | OFlags::EXCL));
@@ -137,7 +141,12 @@ impl Walk<'_> {
     }
 
     /// Where the name is no link, what its opening had said is the answer.
-    fn take_link(&mut self, name: &[u8], names_folder: bool, error: Kernel) -> Result<(), Errno> {
+    fn take_link(
+        &mut self,
+        name: &[u8],
+        names_folder: bool,
+        error: Kernel,
+    ) -> Result<(), Unresolved> {
         match readlinkat(self.here(), name, Vec::new()) {
             Ok(text) => self.walk_text(text.as_bytes(), names_folder),
             Err(Kernel::INVAL) => Err(error.into()),
@@ -145,10 +154,10 @@ impl Walk<'_> {
         }
     }
 
-    fn walk_text(&mut self, text: &[u8], names_folder: bool) -> Result<(), Errno> {
+    fn walk_text(&mut self, text: &[u8], names_folder: bool) -> Result<(), Unresolved> {
         self.links += 1;
         if self.links > MOST_LINKS {
-            return Err(Errno::LOOP);
+            return Err(Kernel::LOOP.into());
         }
         let mut path = relative(text)?.to_vec();
         if names_folder {
@@ -160,9 +169,9 @@ impl Walk<'_> {
     }
 }
 
-fn relative(path: &[u8]) -> Result<&[u8], Errno> {
+fn relative(path: &[u8]) -> Result<&[u8], Unresolved> {
     match path.first() {
-        Some(b'/') => Err(Errno::NOT_CAPABLE),
+        Some(b'/') => Err(Unresolved::Outside),
         _ => Ok(path),
     }
 }

@@ -1,8 +1,8 @@
 //! Queues: first in, first out; whoever registered one last is told when there is something.
 
-use super::{SharedBounds, lock};
-use crate::Notify;
+use crate::{Notify, settings::SharedBounds};
 use bytes::Bytes;
+use palisade_engine::lock::lock;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex},
@@ -17,7 +17,7 @@ pub(crate) struct Queues {
     name_bytes: usize,
 }
 
-/// A queue's number is its place and one: 0 is none.
+/// A queue's number is its index and one: 0 is none.
 #[derive(Default)]
 struct ByNumber {
     numbers: HashMap<Box<[u8]>, u32>,
@@ -47,8 +47,8 @@ pub(crate) struct Full;
 
 impl ByNumber {
     fn queue(&mut self, number: u32) -> Option<&mut Queue> {
-        let place = (number as usize).checked_sub(1)?;
-        self.queues.get_mut(place)
+        let index = (number as usize).checked_sub(1)?;
+        self.queues.get_mut(index)
     }
 }
 

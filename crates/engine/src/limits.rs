@@ -11,14 +11,14 @@ const PARTS: usize = 64;
 /// Counts the bytes of all memories and tables together. Beyond its limit a guest's `memory.grow` fails, as
 /// malloc(3) does in a native program.
 #[derive(Clone, Debug)]
-pub struct GuestLimits {
+pub(crate) struct GuestLimits {
     growth: Growth,
     elements: usize,
 }
 
 impl GuestLimits {
     /// At most so many bytes; `None` for what WebAssembly's own types allow.
-    pub fn new(most_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(most_bytes: Option<u64>) -> Self {
         let most = most_bytes.and_then(|bytes| usize::try_from(bytes).ok());
         Self {
             growth: Growth::new(most.unwrap_or(usize::MAX)),
@@ -35,7 +35,7 @@ impl ResourceLimiter for GuestLimits {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let within = maximum.is_none_or(|maximum| desired <= maximum);
-        Ok(within && self.growth.grow(desired.saturating_sub(current)))
+        Ok(within && self.growth.grow_memory(current, desired).is_some())
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
@@ -52,11 +52,11 @@ impl ResourceLimiter for GuestLimits {
         let more = desired.saturating_sub(current);
         let within = maximum.is_none_or(|maximum| desired <= maximum)
             && self.elements.saturating_add(more) <= ELEMENTS;
-        let taken = within && self.growth.grow(more.saturating_mul(ELEMENT_BYTES));
-        if taken {
-            self.elements += more;
+        if !within || self.growth.grow_table(current, desired).is_none() {
+            return Ok(false);
         }
-        Ok(taken)
+        self.elements += more;
+        Ok(true)
     }
 
     fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {

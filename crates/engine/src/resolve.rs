@@ -6,9 +6,10 @@
 //! never follow; its trailing slashes are left for the kernel to judge.
 //!
 //! A filter that cannot look at openat2's flags refuses the call as a whole (ENOSYS). Then
-//! [`super::walk`] does the same by one openat(2) for each component.
+//! [`walk`] does the same by one openat(2) for each component.
 
-use super::{errno::Errno, walk};
+mod walk;
+
 use crate::sys::open_how;
 use rustix::{
     fs::{AtFlags, OFlags},
@@ -28,11 +29,36 @@ pub(crate) struct Resolver {
     has_openat2: Cell<bool>,
 }
 
+/// Why a path leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unresolved {
+    /// It leads out of the folder.
+    Outside,
+    /// The kernel says so.
+    Kernel(Kernel),
+}
+
+impl Unresolved {
+    /// A way out of a folder is the kernel's `EXDEV`, as openat2(2) has it.
+    pub(crate) fn to_kernel(self) -> Kernel {
+        match self {
+            Self::Outside => Kernel::XDEV,
+            Self::Kernel(error) => error,
+        }
+    }
+}
+
+impl From<Kernel> for Unresolved {
+    fn from(error: Kernel) -> Self {
+        Self::Kernel(error)
+    }
+}
+
 /// A name in an open folder.
-pub(super) struct Place<'path> {
+pub(crate) struct Entry<'path> {
     parent: Parent<'path>,
     /// One component, with the slashes behind it.
-    pub(super) name: &'path [u8],
+    pub(crate) name: &'path [u8],
 }
 
 enum Parent<'folder> {
@@ -40,8 +66,8 @@ enum Parent<'folder> {
     Opened(OwnedFd),
 }
 
-impl Place<'_> {
-    pub(super) fn parent(&self) -> BorrowedFd<'_> {
+impl Entry<'_> {
+    pub(crate) fn parent(&self) -> BorrowedFd<'_> {
         match &self.parent {
             Parent::Given(folder) => *folder,
             Parent::Opened(folder) => folder.as_fd(),
@@ -49,7 +75,7 @@ impl Place<'_> {
     }
 
     /// Only a folder may be meant.
-    pub(super) fn names_folder(&self) -> bool {
+    pub(crate) fn names_folder(&self) -> bool {
         self.name.ends_with(b"/")
     }
 }
@@ -62,12 +88,12 @@ impl Resolver {
     }
 
     /// Opens what a path leads to, links followed, below a folder.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         folder: BorrowedFd<'_>,
         path: &[u8],
         flags: OFlags,
-    ) -> Result<OwnedFd, Errno> {
+    ) -> Result<OwnedFd, Unresolved> {
         if !self.has_openat2.get() {
             return walk::open(folder, path, flags);
         }
@@ -76,30 +102,18 @@ impl Resolver {
                 self.has_openat2.set(false);
                 walk::open(folder, path, flags)
             }
-            // A path that leads out of the folder.
-            Err(Kernel::XDEV) => Err(Errno::NOT_CAPABLE),
+            Err(Kernel::XDEV) => Err(Unresolved::Outside),
             opened => Ok(opened?),
         }
     }
 
-    /// Opens a folder that the guest finds open; a way out is the kernel's `EXDEV`.
-    pub(crate) fn open_folder(
-        &self,
-        root: BorrowedFd<'_>,
-        path: &[u8],
-        access: OFlags,
-    ) -> Result<OwnedFd, Kernel> {
-        let opened = self.open(root, path, access | OFlags::DIRECTORY);
-        opened.map_err(Errno::to_kernel)
-    }
-
     /// Opens what a path leads to, to look at it only.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         folder: BorrowedFd<'_>,
         path: &[u8],
         follow: bool,
-    ) -> Result<OwnedFd, Errno> {
+    ) -> Result<OwnedFd, Unresolved> {
         let flags = match follow {
             true => OFlags::PATH,
             false => OFlags::PATH | OFlags::NOFOLLOW,
@@ -108,11 +122,11 @@ impl Resolver {
     }
 
     /// Opens the parent of a path's last component.
-    pub(super) fn place<'path>(
+    pub(crate) fn entry<'path>(
         &self,
         folder: BorrowedFd<'path>,
         path: &'path [u8],
-    ) -> Result<Place<'path>, Errno> {
+    ) -> Result<Entry<'path>, Unresolved> {
         let (parent, name) = split(path)?;
         if component(name) == b".." {
             // The kernel would look where it leads to before it refuses.
@@ -125,7 +139,7 @@ impl Resolver {
                 Parent::Opened(self.open(folder, path, flags)?)
             }
         };
-        Ok(Place { parent, name })
+        Ok(Entry { parent, name })
     }
 }
 
@@ -141,11 +155,11 @@ fn open_beneath(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<Ow
 }
 
 /// A path without its last component, and that with the slashes behind it.
-fn split(path: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
+fn split(path: &[u8]) -> Result<(&[u8], &[u8]), Unresolved> {
     if path.first() == Some(&b'/') {
-        return Err(Errno::NOT_CAPABLE);
+        return Err(Unresolved::Outside);
     }
-    let end = component_end(path).ok_or(Errno::NO_ENTRY)?;
+    let end = component_end(path).ok_or(Kernel::NOENT)?;
     let slash = path[..end].iter().rposition(|byte| *byte == b'/');
     Ok(path.split_at(slash.map_or(0, |slash| slash + 1)))
 }
@@ -162,12 +176,12 @@ fn component(name: &[u8]) -> &[u8] {
 }
 
 /// Whether a path is one name, which no call without following leads out of its folder.
-pub(super) fn is_plain_name(path: &[u8]) -> bool {
+pub(crate) fn is_plain_name(path: &[u8]) -> bool {
     !path.is_empty() && !path.contains(&b'/') && path != b".."
 }
 
 /// Looks at the name itself.
-pub(super) const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+pub(crate) const ITSELF: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 
 #[cfg(test)]
 mod tests;

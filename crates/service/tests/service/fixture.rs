@@ -5,10 +5,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
-use palisade_engine::{places::Share, service::Engine};
+use palisade_engine::{permits::Share, service::Engine};
 use palisade_policy::Policy;
 use palisade_service::{
-    AnswerBody, AnyBody, BodyError, Component, Done, Errand, Fault, Host, Isolation, LoadError,
+    AnyBody, BodyError, Component, Done, Errand, Fault, Host, Isolation, LoadError, ResponseBody,
     Sending, Stream, Target, Times, Worker,
 };
 use std::{
@@ -27,7 +27,7 @@ use tokio::{
 
 /// What the server was told.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     pub(crate) lines: Vec<(Stream, String)>,
     pub(crate) sent: Vec<(Target, Times)>,
     pub(crate) denied: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Figures {
 }
 
 #[derive(Default)]
-struct Server(RefCell<Figures>);
+struct Server(RefCell<Metrics>);
 
 impl Host for Server {
     fn log(&self, stream: Stream, line: &str) {
@@ -65,10 +65,10 @@ impl Host for Server {
     }
 
     fn done(&self, done: Done<'_>) {
-        let mut figures = self.0.borrow_mut();
-        figures.done += 1;
-        figures.cpu_ns += done.cpu_ns;
-        figures.faults += u32::from(done.fault.is_some());
+        let mut metrics = self.0.borrow_mut();
+        metrics.done += 1;
+        metrics.cpu_ns += done.cpu_ns;
+        metrics.faults += u32::from(done.fault.is_some());
     }
 
     fn memory(&self, bytes: u64) {
@@ -81,23 +81,23 @@ impl Host for Server {
 }
 
 /// One worker, on this thread.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     worker: Worker,
     server: Rc<Server>,
     runtime: Runtime,
     local: LocalSet,
 }
 
-/// An answer, to its end.
+/// A response, to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct WholeResponse {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
     /// By the body itself.
     pub(crate) announced_bytes: Option<u64>,
 }
 
-impl Answer {
+impl WholeResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -107,7 +107,7 @@ pub(crate) fn policy(text: &str) -> Policy {
     Policy::from_toml(text, "test", Path::new("/")).expect("a policy")
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) fn new(component: &wasmtime::component::Component, text: &str) -> Self {
         Self::isolated(component, text, Isolation::Fresh)
     }
@@ -172,14 +172,14 @@ impl Stage {
         self.local.block_on(&self.runtime, future)
     }
 
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn metrics(&self) -> Metrics {
         self.server.0.borrow().clone()
     }
 
     pub(crate) async fn ask_async<B>(
         &self,
         request: Request<B>,
-    ) -> Result<Response<AnswerBody>, Fault>
+    ) -> Result<Response<ResponseBody>, Fault>
     where
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<BodyError>,
@@ -187,8 +187,8 @@ impl Stage {
         self.worker.answer(request, false).await
     }
 
-    /// The whole answer; a fault's status where there is none.
-    pub(crate) fn ask<B>(&self, request: Request<B>) -> Answer
+    /// The whole response; a fault's status where there is none.
+    pub(crate) fn ask<B>(&self, request: Request<B>) -> WholeResponse
     where
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<BodyError>,
@@ -197,13 +197,13 @@ impl Stage {
             match self.ask_async(request).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();
-                    Answer {
+                    WholeResponse {
                         status: head.status,
                         announced_bytes: body.size_hint().exact(),
                         body: body.collect().await.expect("a whole body").to_bytes(),
                     }
                 }
-                Err(fault) => Answer {
+                Err(fault) => WholeResponse {
                     status: fault.status(),
                     announced_bytes: None,
                     body: Bytes::new(),
@@ -212,7 +212,7 @@ impl Stage {
         })
     }
 
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> WholeResponse {
         self.ask(request(path, whole("")))
     }
 
@@ -226,7 +226,7 @@ impl Stage {
     where
         B: Body<Data = Bytes, Error = BodyError> + 'static,
     {
-        let before = self.figures();
+        let before = self.metrics();
         let fault = self.run(async {
             match self.ask_async(request(path, body)).await {
                 Err(fault) => fault,
@@ -236,12 +236,12 @@ impl Stage {
                 }
             }
         });
-        let figures = self.figures();
-        assert_eq!(figures.done, before.done + 1, "{fault}");
-        assert_eq!(figures.faults, before.faults + 1, "{fault}");
+        let metrics = self.metrics();
+        assert_eq!(metrics.done, before.done + 1, "{fault}");
+        assert_eq!(metrics.faults, before.faults + 1, "{fault}");
         let told = (Stream::Wall, fault.to_string());
         assert!(
-            figures.lines[before.lines.len()..].contains(&told),
+            metrics.lines[before.lines.len()..].contains(&told),
             "{fault}"
         );
         fault
@@ -250,7 +250,7 @@ impl Stage {
     /// Lets what is under way go on until so many requests are over.
     pub(crate) fn wait_for_done(&self, requests: u32) {
         self.run(async {
-            while self.figures().done < requests {
+            while self.metrics().done < requests {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
         });
@@ -335,12 +335,12 @@ impl Body for Parted {
     }
 }
 
-/// The next part of an answer, which must come.
-pub(crate) async fn next(body: &mut AnswerBody) -> Frame<Bytes> {
+/// The next part of a response, which must come.
+pub(crate) async fn next(body: &mut ResponseBody) -> Frame<Bytes> {
     body.frame().await.expect("a part").expect("no fault")
 }
 
-pub(crate) async fn is_at_end(body: &mut AnswerBody) -> bool {
+pub(crate) async fn is_at_end(body: &mut ResponseBody) -> bool {
     body.frame().await.is_none()
 }
 

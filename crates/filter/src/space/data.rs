@@ -1,7 +1,8 @@
 //! Values by key, with a number that tells whether one was changed.
 
-use super::{SharedBounds, lock};
+use crate::settings::SharedBounds;
 use bytes::Bytes;
+use palisade_engine::lock::lock;
 use std::{collections::HashMap, sync::Mutex};
 
 /// What a key costs beside its own bytes and its value's.

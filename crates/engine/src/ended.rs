@@ -1,6 +1,5 @@
-//! How a guest ended.
+//! How a guest ended, and the words for it.
 
-use crate::p1::Exited;
 use palisade_policy::visible;
 use wasmtime::{Error, Trap, WasmBacktrace};
 
@@ -9,9 +8,14 @@ const FRAMES: usize = 16;
 /// Bytes of a trap's text, or of a refusal: less than a pipe takes at once.
 const TEXT_BYTES: usize = 2000;
 
+/// The guest called `proc_exit`, with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the guest exited with {0}")]
+pub struct Exited(pub u32);
+
 /// The end of a worker's guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// By itself, with an exit code.
     Exited(u8),
     /// It broke a rule of WebAssembly.
@@ -29,7 +33,7 @@ pub enum Ended {
 
 impl Ended {
     /// What a call of the guest's main function comes to.
-    pub fn of(result: wasmtime::Result<()>) -> Self {
+    pub(crate) fn of(result: wasmtime::Result<()>) -> Self {
         match result {
             Ok(()) => Self::Exited(0),
             Err(error) => Self::of_error(&error),

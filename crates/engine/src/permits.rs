@@ -1,8 +1,8 @@
-//! One guest's places in its engine's pool, on one thread.
+//! One guest's permits in its engine's pool, on one thread.
 //!
 //! ```text
 //!          free
-//!  take ────────▶ Place ──dropped──▶ to whoever has waited longest, or free again
+//!  take ────────▶ Permit ──dropped──▶ to whoever has waited longest, or free again
 //!    │ none                              ▲
 //!    └──▶ wait, in order, for a time ────┘
 //! ```
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often it is told that there was no place.
+/// How often it is told that there was no permit.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// What one guest may have of a pool on one thread.
@@ -41,29 +41,29 @@ impl Default for Share {
     }
 }
 
-/// The places of one guest.
-pub struct Places {
+/// The permits of one guest.
+pub struct Permits {
     share: Share,
     taken: Cell<usize>,
-    /// Those who wait; there are none while a place is free.
+    /// Those who wait; there are none while a permit is free.
     queue: RefCell<VecDeque<Rc<Waiting>>>,
     refused: Cell<u64>,
     told: Cell<Option<Instant>>,
 }
 
-/// The place of one instance, until this is dropped.
+/// The permit of one instance, until this is dropped.
 #[derive(Debug)]
-pub struct Place(Rc<Places>);
+pub struct Permit(Rc<Permits>);
 
-/// All places were taken for longer than somebody was to wait.
+/// All permits were taken for longer than somebody was to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "policy: all {} instances that it may have were in use for {:?}: raise `instances`, or make it answer sooner",
     .0.instances, .0.wait_time
 )]
-pub struct NoPlace(pub Share);
+pub struct NoPermit(pub Share);
 
-impl Places {
+impl Permits {
     /// All of them free.
     pub fn new(share: Share) -> Rc<Self> {
         Rc::new(Self {
@@ -75,11 +75,11 @@ impl Places {
         })
     }
 
-    /// A place that is free now.
-    pub fn take_free(self: &Rc<Self>) -> Option<Place> {
+    /// A permit that is free now.
+    pub fn take_free(self: &Rc<Self>) -> Option<Permit> {
         self.has_free().then(|| {
             self.taken.set(self.taken.get() + 1);
-            Place(Rc::clone(self))
+            Permit(Rc::clone(self))
         })
     }
 
@@ -88,19 +88,19 @@ impl Places {
         self.taken.get() < self.share.instances
     }
 
-    /// A place, as soon as those who came before have had theirs. To be waited for below a tokio runtime with
+    /// A permit, as soon as those who came before have had theirs. To be waited for below a tokio runtime with
     /// its clock on.
     ///
     /// # Errors
     ///
     /// When there was none within [`Share::wait_time`].
-    pub async fn take(self: &Rc<Self>) -> Result<Place, NoPlace> {
-        if let Some(place) = self.take_free() {
-            return Ok(place);
+    pub async fn take(self: &Rc<Self>) -> Result<Permit, NoPermit> {
+        if let Some(permit) = self.take_free() {
+            return Ok(permit);
         }
-        // A box: those who find a place have no room for a clock in their futures.
+        // A box: those who find a permit have no room for a clock in their futures.
         let turn = tokio::time::timeout(self.share.wait_time, Turn::new(self));
-        Box::pin(turn).await.map_err(|_| NoPlace(self.share))
+        Box::pin(turn).await.map_err(|_| NoPermit(self.share))
     }
 
     /// Counts a request that had no instance. `Some` when that is to be told: how many had none since it was
@@ -118,7 +118,7 @@ impl Places {
         Some(refused)
     }
 
-    /// A place is free: it is handed on, and stays taken then.
+    /// A permit is free: it is handed on, and stays taken then.
     fn give_back(&self) {
         while let Some(first) = self.next_in_turn() {
             if first.state.get() == State::Gone {
@@ -149,17 +149,17 @@ impl Places {
     }
 }
 
-impl std::fmt::Debug for Places {
+impl std::fmt::Debug for Permits {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Places")
+            .debug_struct("Permits")
             .field("share", &self.share)
             .field("taken", &self.taken.get())
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.give_back();
     }
@@ -174,50 +174,50 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waits,
-    /// A place is kept for it.
+    /// A permit is kept for it.
     Given,
     /// It does not want one any more.
     Gone,
 }
 
-/// A place to come.
+/// A permit to come.
 struct Turn {
-    places: Rc<Places>,
+    permits: Rc<Permits>,
     waiting: Rc<Waiting>,
 }
 
 impl Turn {
-    fn new(places: &Rc<Places>) -> Self {
+    fn new(permits: &Rc<Permits>) -> Self {
         let waiting = Rc::new(Waiting {
             state: Cell::new(State::Waits),
             waker: Cell::new(None),
         });
-        places.queue.borrow_mut().push_back(Rc::clone(&waiting));
+        permits.queue.borrow_mut().push_back(Rc::clone(&waiting));
         Self {
-            places: Rc::clone(places),
+            permits: Rc::clone(permits),
             waiting,
         }
     }
 }
 
 impl Future for Turn {
-    type Output = Place;
+    type Output = Permit;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Place> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit> {
         if self.waiting.state.get() != State::Given {
             self.waiting.waker.set(Some(context.waker().clone()));
             return Poll::Pending;
         }
         self.waiting.state.set(State::Gone);
-        Poll::Ready(Place(Rc::clone(&self.places)))
+        Poll::Ready(Permit(Rc::clone(&self.permits)))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         match self.waiting.state.replace(State::Gone) {
-            State::Waits => self.places.forget_gone(),
-            State::Given => self.places.give_back(),
+            State::Waits => self.permits.forget_gone(),
+            State::Given => self.permits.give_back(),
             State::Gone => {}
         }
     }

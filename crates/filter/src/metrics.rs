@@ -2,7 +2,8 @@
 //!
 //! All instances of a filter count in one place. A change is one atomic addition, or three for a histogram.
 
-use super::{SharedBounds, lock};
+use crate::settings::SharedBounds;
+use palisade_engine::lock::lock;
 use std::{
     collections::BTreeMap,
     sync::{

@@ -7,15 +7,15 @@ fn a_path_splits_before_its_last_component() {
     let parts = |path: &'static str| {
         let (parent, name) = split(path.as_bytes())?;
         let text = |bytes| str::from_utf8(bytes).unwrap();
-        Ok::<_, Errno>((text(parent), text(name)))
+        Ok::<_, Unresolved>((text(parent), text(name)))
     };
     assert_eq!(parts("a"), Ok(("", "a")));
     assert_eq!(parts("a/b"), Ok(("a/", "b")));
     assert_eq!(parts("a//b//"), Ok(("a//", "b//")));
     assert_eq!(parts("a/.."), Ok(("a/", "..")));
-    assert_eq!(parts(""), Err(Errno::NO_ENTRY));
-    assert_eq!(parts("/"), Err(Errno::NOT_CAPABLE));
-    assert_eq!(parts("/etc/passwd"), Err(Errno::NOT_CAPABLE));
+    assert_eq!(parts(""), Err(Unresolved::Kernel(Kernel::NOENT)));
+    assert_eq!(parts("/"), Err(Unresolved::Outside));
+    assert_eq!(parts("/etc/passwd"), Err(Unresolved::Outside));
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_plain_name_has_one_component_and_stays() {
     }
 }
 
-/// Names that each folder of the stage may have, and some that none has.
+/// Names that each folder of the fixture may have, and some that none has.
 const NAMES: [&str; 14] = [
     "d", "e", "f", "to-d", "to-f", "up", "out", "absolute", "round", "winding", "dangling", ".",
     "..", "none",
@@ -35,10 +35,10 @@ const NAMES: [&str; 14] = [
 /// Files that opening may make.
 const MADE: [&str; 4] = ["none", "d/none", "d/e/none", "nothing"];
 
-fn lay(stage: &Path) {
-    let at = |path: &str| stage.join("inside").join(path);
+fn lay(fixture: &Path) {
+    let at = |path: &str| fixture.join("inside").join(path);
     fs::create_dir_all(at("d/e")).unwrap();
-    fs::create_dir(stage.join("outside")).unwrap();
+    fs::create_dir(fixture.join("outside")).unwrap();
     for file in ["f", "d/f", "d/e/f", "../outside/f"] {
         fs::write(at(file), "").unwrap();
     }
@@ -80,15 +80,20 @@ fn paths(most: usize) -> Vec<String> {
 }
 
 /// Which file was opened, or why none was.
-fn opened(resolver: &Resolver, folder: &OwnedFd, path: &str, flags: OFlags) -> Result<u64, Errno> {
+fn opened(
+    resolver: &Resolver,
+    folder: &OwnedFd,
+    path: &str,
+    flags: OFlags,
+) -> Result<u64, Unresolved> {
     let file = resolver.open(folder.as_fd(), path.as_bytes(), flags)?;
     Ok(fstat(file).unwrap().st_ino)
 }
 
 fn check_equal(most: usize, flags: &[OFlags]) {
-    let stage = tempfile::tempdir().unwrap();
-    lay(stage.path());
-    let inside = stage.path().join("inside");
+    let fixture = tempfile::tempdir().unwrap();
+    lay(fixture.path());
+    let inside = fixture.path().join("inside");
     let folder = open_path(&inside, OFlags::DIRECTORY, Mode::empty()).unwrap();
     let (by_kernel, by_walk) = (Resolver::new(), Resolver::new());
     by_walk.has_openat2.set(false);
@@ -118,12 +123,14 @@ fn check_equal(most: usize, flags: &[OFlags]) {
         "{reached} reached, {refused} refused"
     );
     assert_eq!(
-        fs::read_dir(stage.path().join("outside")).unwrap().count(),
+        fs::read_dir(fixture.path().join("outside"))
+            .unwrap()
+            .count(),
         1
     );
 }
 
-/// Walking says the same as the kernel does, for every path of three names on a stage of links.
+/// Walking says the same as the kernel does, for every path of three names in a folder of links.
 #[test]
 fn a_walk_ends_where_the_kernel_does() {
     check_equal(
@@ -161,10 +168,10 @@ fn a_walk_never_begins_elsewhere() {
     resolver.has_openat2.set(false);
     assert_eq!(
         opened(&resolver, &folder, "/etc/passwd", OFlags::RDONLY),
-        Err(Errno::NOT_CAPABLE)
+        Err(Unresolved::Outside)
     );
     assert_eq!(
         opened(&resolver, &folder, "", OFlags::RDONLY),
-        Err(Errno::NO_ENTRY)
+        Err(Unresolved::Kernel(Kernel::NOENT))
     );
 }

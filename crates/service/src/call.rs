@@ -2,24 +2,26 @@
 
 use crate::{
     Fault,
+    body::Guarded,
     component::{Isolation, Pre},
     drive::{End, Head, Run},
-    idle,
-    state::{State, TURN_TICKS, make_store, take_apart},
-    worker::{Kept, Shared},
+    shared::{
+        Shared,
+        idle::{self, Kept},
+    },
+    state::{State, take_apart},
 };
 use http::{header::HOST, request::Parts, uri::Authority};
-use std::{pin::Pin, rc::Rc, time::Instant};
+use std::{rc::Rc, time::Instant};
 use tokio::sync::oneshot;
 use wasmtime::{PoolConcurrencyLimitError, Store};
-use wasmtime_wasi::I32Exit;
 use wasmtime_wasi_http::{
-    Error, FieldMap, WasiBody, WasiHttpView,
+    FieldMap, WasiBody, WasiHttpView,
     p2::bindings::{Proxy, ProxyPre, http::types::Scheme},
     p3::{self, bindings::ServicePre},
 };
 
-/// Where the head of the answer goes.
+/// Where the head of the response goes.
 type SendHead = oneshot::Sender<Head>;
 
 /// What a guest is asked.
@@ -94,17 +96,8 @@ async fn run_fresh(shared: Rc<Shared>, request: Request, head: SendHead) -> End 
         Ok(made) => made,
         Err(error) => return End::failed(&error),
     };
-    match call(&mut store, &proxy, request, head).await {
-        Err(error) if !error.is::<I32Exit>() => End::failed(&error),
-        result => End {
-            exit: result
-                .err()
-                .and_then(|error| error.downcast().ok())
-                .map(|I32Exit(code)| code),
-            left: Some(take_apart(store)),
-            fault: None,
-        },
-    }
+    let result = call(&mut store, &proxy, request, head).await;
+    End::of(result, store)
 }
 
 async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
@@ -112,11 +105,7 @@ async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
         return End::default();
     };
     let kept = match shared.take_kept() {
-        Some(mut kept) => {
-            kept.store.set_epoch_deadline(TURN_TICKS);
-            kept.store.set_hostcall_fuel(crate::limits::HOST_CALL_BYTES);
-            Ok(kept)
-        }
+        Some(kept) => Ok(kept),
         None => make_instance(&shared, pre).await,
     };
     let mut kept = match kept {
@@ -130,14 +119,7 @@ async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
         }
         Err(error) => {
             shared.host.restarted();
-            match error.downcast_ref::<I32Exit>() {
-                Some(exit) => End {
-                    exit: Some(exit.0),
-                    left: Some(take_apart(kept.store)),
-                    fault: None,
-                },
-                None => End::failed(&error),
-            }
+            End::of(Err(error), kept.store)
         }
     }
 }
@@ -146,7 +128,7 @@ async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
 async fn make_instance(shared: &Shared, pre: &ProxyPre<State>) -> wasmtime::Result<Kept> {
     let until = Instant::now() + shared.loaded.share.wait_time;
     loop {
-        let mut store = new_store(shared, pre.engine())?;
+        let mut store = shared.new_store(pre.engine())?;
         match pre.instantiate_async(&mut store).await {
             Ok(proxy) => return Ok(Kept { store, proxy }),
             Err(error) if !error.is::<PoolConcurrencyLimitError>() => return Err(error),
@@ -158,11 +140,6 @@ async fn make_instance(shared: &Shared, pre: &ProxyPre<State>) -> wasmtime::Resu
             }
         }
     }
-}
-
-fn new_store(shared: &Shared, engine: &wasmtime::Engine) -> wasmtime::Result<Store<State>> {
-    let context = shared.context()?;
-    Ok(make_store(engine, shared, &shared.loaded.reach, context))
 }
 
 /// Hands the request over and lets the guest run.
@@ -179,13 +156,13 @@ async fn call(
     let asked = http::Request::from_parts(request.head, request.body);
     let mut http = store.data_mut().http();
     let asked = http.new_incoming_request(scheme, asked)?;
-    let answer = http.new_response_outparam_from_callback(move |answer| {
+    let response = http.new_response_outparam_from_callback(move |response| {
         // Nobody waits any more: the client has gone.
-        let _ = head.send(answer.map_err(|code| Fault::of_code(&code)));
+        let _ = head.send(response.map_err(|code| Fault::of_code(&code)));
     })?;
     proxy
         .wasi_http_incoming_handler()
-        .call_handle(store, asked, answer)
+        .call_handle(store, asked, response)
         .await
 }
 
@@ -193,24 +170,15 @@ async fn run_tasks(shared: Rc<Shared>, request: Request, head: SendHead) -> End 
     let Pre::Preview3(pre) = &shared.loaded.pre else {
         return End::default();
     };
-    let mut store = match new_store(&shared, pre.engine()) {
+    let mut store = match shared.new_store(pre.engine()) {
         Ok(store) => store,
         Err(error) => return End::failed(&error),
     };
-    match run_task(&mut store, pre, request, head).await {
-        Err(error) if !error.is::<I32Exit>() => End::failed(&error),
-        result => End {
-            exit: result
-                .err()
-                .and_then(|error| error.downcast().ok())
-                .map(|I32Exit(code)| code),
-            left: Some(take_apart(store)),
-            fault: None,
-        },
-    }
+    let result = run_task(&mut store, pre, request, head).await;
+    End::of(result, store)
 }
 
-/// The guest's tasks go on until the answer's body has been taken, or nobody wants it.
+/// The guest's tasks go on until the response's body has been taken, or nobody wants it.
 async fn run_task(
     store: &mut Store<State>,
     pre: &ServicePre<State>,
@@ -231,9 +199,9 @@ async fn run_task(
             let (taken, is_taken) = oneshot::channel::<()>();
             let response =
                 store.with(|store| response.into_http(store, std::future::ready(Ok(()))))?;
-            let watched = |body| UntilTaken {
+            let watched = |body| Guarded {
                 body,
-                _taken: taken,
+                _guard: taken,
             };
             if head
                 .send(Ok(response.map(watched).map(WasiBody::new)))
@@ -245,32 +213,6 @@ async fn run_task(
             Ok(())
         })
         .await?
-}
-
-/// A body that tells when it is dropped.
-struct UntilTaken {
-    body: WasiBody,
-    _taken: oneshot::Sender<()>,
-}
-
-impl http_body::Body for UntilTaken {
-    type Data = bytes::Bytes;
-    type Error = Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

@@ -10,23 +10,33 @@
 //! All services of a process share one pool. An instance that waits holds a slot of it as one that runs does, and may
 //! be another thread's. So whoever finds the pool full asks the thread that has the oldest waiting one to give it up.
 
-use crate::worker::{Kept, Shared};
+use super::Shared;
+use crate::state::State;
+use palisade_engine::lock::lock;
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     rc::{Rc, Weak},
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak as SharedWeak,
+        Arc, LazyLock, Mutex, MutexGuard, Weak as SharedWeak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 use tokio::{sync::Notify, time::timeout_at};
+use wasmtime::Store;
+use wasmtime_wasi_http::p2::bindings::Proxy;
 
 /// Instances of one service and thread that wait at most.
 const MOST: usize = 64;
 /// How long one waits beside another: what a burst has left goes, and one stays.
 const TIME: Duration = Duration::from_secs(60);
+
+/// An instance that waits for its next request.
+pub(crate) struct Kept {
+    pub(crate) store: Store<State>,
+    pub(crate) proxy: Proxy,
+}
 
 /// Everybody's, of all threads.
 static WAITING: Mutex<Vec<SharedWeak<Waiting>>> = Mutex::new(Vec::new());
@@ -53,7 +63,7 @@ pub(crate) struct Idle {
 }
 
 fn everybody() -> MutexGuard<'static, Vec<SharedWeak<Waiting>>> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&WAITING)
 }
 
 impl Idle {
