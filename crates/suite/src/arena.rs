@@ -84,7 +84,9 @@ impl Arenas {
         copy_into(&built.join("fixture"), &base.path().join("tools"))?;
         for tool in tools {
             if let Some(program) = tool.find() {
-                fs::copy(program, base.path().join("tools").join(tool.name()))?;
+                let copy = base.path().join("tools").join(tool.name());
+                fs::copy(program, &copy)?;
+                strip(&copy);
                 tool.equip(&base.path().join("tools"))?;
             }
         }
@@ -156,6 +158,14 @@ fn make_cache(folder: &Path, user: User) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     give_away(folder, user.id_to_take())
+}
+
+/// Takes the symbols out of a program that each run copies once more: most of a debug build is these.
+fn strip(program: &Path) {
+    // Where there is no strip(1), or the tool is a script, the copies are larger.
+    let mut command = Command::new("strip");
+    command.arg(program).stdin(Stdio::null());
+    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 fn copy_into(file: &Path, folder: &Path) -> io::Result<()> {

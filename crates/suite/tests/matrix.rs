@@ -26,7 +26,10 @@ fn main() -> ExitCode {
     warden::enter_if_asked();
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(2, NonZero::get);
-    arguments.test_threads.get_or_insert(processors);
+    // More than half of a run is waiting: for namespaces to go, and for what might still arrive.
+    arguments
+        .test_threads
+        .get_or_insert(processors + processors.div_ceil(2));
 
     let tools = tools_under_test();
     let arenas = Arenas::prepare(&tools).expect("copy the guests to /var/tmp");
