@@ -15,13 +15,15 @@ host = $(shell rustc -vV | sed -n 's/^host: //p')
 built = $${CARGO_TARGET_DIR:-target}/$(host)
 
 # Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
+# The compiler has a profile of its own, and so a folder: Cargo.toml says why.
 define build
-cargo build --release --locked --package palisade-cli --package palisade-engine --package palisade-host --bins && \
-	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls --package palisade-lab-load && \
+cargo build --release --locked --package palisade-cli --package palisade-lab --package palisade-engine --package palisade-host --bins && \
+	cargo build --profile compiler --locked --package palisade-compiler && \
+	install "$(built)/compiler/palisade-compiler" "$(built)/release/" && \
 	tools/no-compiler "$(built)/release"
 endef
 
-.PHONY: help demo test stories build lint ci vm
+.PHONY: help demo test stories command build lab lint ci nightly vm
 
 RELEASE ?= bookworm
 
@@ -40,7 +42,7 @@ test: ## Set up this machine, run every test
 	@tools/protocol-suites || echo "make: h2spec will not be run"
 	@lab/sources/fetch || echo "make: the rows that compile bzip2 and lame will be left out"
 	@cargo build --locked --workspace --bins --tests
-	@cargo test --locked --workspace --no-fail-fast
+	@PALISADE_BIN=$$(realpath "$(built)/debug/palisade") cargo test --locked --workspace --tests --no-fail-fast
 	@cargo test --locked --workspace --doc --features palisade/wasm
 
 stories: ## What people do on their first day: plain commands, then what palisade advises
@@ -48,8 +50,17 @@ stories: ## What people do on their first day: plain commands, then what palisad
 	@$(build)
 	@tools/stories "$(built)/release/palisade"
 
+command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
+	@cargo build --release --locked --package palisade-cli --bins
+	@echo "$(built)/release/palisade"
+
 build: ## Build palisade for use: its path is printed, and its helpers lie beside it
 	@$(build)
+	@echo "$(built)/release/palisade"
+
+lab: ## The same, and the programs that some rows of `palisade bench` take
+	@$(build)
+	@cargo build --release --locked --package palisade-lab-calls --package palisade-lab-load
 	@echo "$(built)/release/palisade"
 
 lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
@@ -57,6 +68,9 @@ lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
 
 ci: ## Everything that CI runs
 	@.ci/run
+
+nightly: ## What CI runs each night, for it takes hours: make stories, and make vm for every release
+	@.ci/nightly
 
 vm: ## Run palisade with an older kernel, in a virtual machine
 	@tools/vm-test $(RELEASE)

@@ -60,7 +60,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     for folder in [
         "hostile",
-        "stage",
+        "fixtures",
         "friendly",
         "portable",
         "portable-go",
@@ -74,7 +74,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=WASM_CC");
 
     build_hostile(&guests.join("hostile"), &out);
-    build_each(&guests.join("stage"), STATIC, &out);
+    build_each(&guests.join("fixtures"), STATIC, &out);
     build_each(&guests.join("friendly"), STATIC, &out.join("friendly"));
 
     build_portable(&guests.join("portable"), &out);

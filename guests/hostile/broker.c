@@ -258,7 +258,7 @@ int attack_connect_after_exec(void)
 	wait_in_many(8);
 	execl(own_path(), own_path(), "connect-after-exec", nonce(), "executed=1",
 	      PATH_OF("tcp4=%ld", need_number("tcp4")), NULL);
-	unstaged("execl");
+	unready("execl");
 }
 
 /* No descriptor is free; then one is. */
@@ -267,7 +267,7 @@ int attack_connect_at_full_table(void)
 	struct rlimit few = { 64, 64 };
 	int last = -1, fd;
 	if (setrlimit(RLIMIT_NOFILE, &few))
-		unstaged("setrlimit");
+		unready("setrlimit");
 	while ((fd = dup(STDIN_FILENO)) >= 0)
 		last = fd;
 	if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || errno != EMFILE)
@@ -292,7 +292,7 @@ int attack_connect_by_flickering_page(void)
 	enum { ROUNDS = 500 };
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	in_thread(flicker, page);
 	for (int i = 0; i < ROUNDS; i++) {
 		int fd = TCP4();
@@ -327,7 +327,7 @@ int attack_outlive_supervisor(void)
 		in_thread(storm, NULL);
 	wait_in_many(8);
 	if (write(STDOUT_FILENO, "held\n", 5) != 5)
-		unstaged("write held");
+		unready("write held");
 	sleep(SECONDS);
 	return DONE;
 }
@@ -359,7 +359,7 @@ int attack_supervisor_by_message(void)
 	struct iovec data = { &byte, 1 };
 	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
-		unstaged("socketpair");
+		unready("socketpair");
 	/* Without a wall nobody sends in the guest's stead, and the launcher is its parent. */
 	if (argument("naive"))
 		return syscall(SYS_pidfd_open, getppid(), 0) < 0 ? refused("pidfd_open") : held();
@@ -400,7 +400,7 @@ int attack_result_in_constant(void)
 	struct mmsghdr *batch = mmap((void *)0x10000000000, PAGE, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (batch == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	*batch = (struct mmsghdr){ .msg_hdr = { .msg_iov = &data, .msg_iovlen = 1 } };
 	if (!argument("writable"))
 		mprotect(batch, PAGE, PROT_READ);
@@ -462,7 +462,7 @@ int attack_traced_connect(void)
 	union address door = V4("door-tcp4"), witness = V4("tcp4");
 	union address *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	*shared = door;
 	pid_t child = fork();
 	if (child == 0) {
@@ -480,7 +480,7 @@ int attack_traced_connect(void)
 			*shared = witness;
 		ptrace(PTRACE_SYSCALL, child, NULL, NULL);
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : UNSTAGED;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : UNREADY;
 }
 
 /* The tracee calls something harmless, and the tracer makes a connect of it. */
@@ -490,7 +490,7 @@ int attack_traced_into_connect(void)
 	union address *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int fd = TCP4();
 	if (shared == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	*shared = witness;
 	pid_t child = fork();
 	if (child == 0) {
@@ -512,5 +512,5 @@ int attack_traced_into_connect(void)
 		}
 		ptrace(PTRACE_SYSCALL, child, NULL, NULL);
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : UNSTAGED;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : UNREADY;
 }

@@ -341,7 +341,7 @@ static char *two_pages(int second)
 {
 	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED || mprotect(pages + 4096, 4096, second))
-		unstaged("mmap");
+		unready("mmap");
 	return pages;
 }
 
@@ -368,7 +368,7 @@ int attack_address_in_file(void)
 	must(write(file, &to, sizeof to), "write");
 	struct sockaddr *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
 	if (mapped == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	return connect(fd, mapped, sizeof to.v4) ? refused("connect") : say(fd);
 }
 
@@ -455,8 +455,8 @@ static int ending_of(pid_t child)
 {
 	int status;
 	if (child < 0 || waitpid(child, &status, 0) != child)
-		unstaged("child");
-	return WIFEXITED(status) ? WEXITSTATUS(status) : UNSTAGED;
+		unready("child");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : UNREADY;
 }
 
 int attack_forked_connect(void)
@@ -522,7 +522,7 @@ int attack_passed_connect(void)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
-		unstaged("socketpair");
+		unready("socketpair");
 	pid_t child = fork();
 	if (child == 0)
 		_exit(say_to(receive_descriptor(pair[1]), V4("tcp4")));
@@ -539,7 +539,7 @@ int attack_executed_connect(void)
 	fcntl(fd, F_SETFD, 0);
 	execl(own_path(), own_path(), "executed-connect", nonce(), PATH_OF("inherited=%d", fd),
 	      PATH_OF("tcp4=%ld", need_number("tcp4")), NULL);
-	unstaged("execl");
+	unready("execl");
 }
 
 static void *connect_alone(void *unused)
@@ -603,7 +603,7 @@ int attack_int80_socketcall(void)
 	union address to = V4("tcp4");
 	uint32_t *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	if (low == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	memcpy(low, (uint32_t[]){ AF_INET, SOCK_STREAM, 0 }, 12);
 	long fd = socketcall(CALL_SOCKET, low);
 	must(fd, "socketcall socket");

@@ -21,12 +21,12 @@ static int program_in_memory(void)
 	int program = open(own_path(), O_RDONLY | O_CLOEXEC);
 	int memory = memfd_create("planted", MFD_CLOEXEC);
 	if (program < 0 || fstat(program, &about))
-		unstaged(own_path());
+		unready(own_path());
 	if (memory < 0)
 		return -1;
 	for (off_t done = 0; done < about.st_size;)
 		if (sendfile(memory, program, &done, about.st_size - done) <= 0)
-			unstaged("sendfile");
+			unready("sendfile");
 	close(program);
 	return memory;
 }
@@ -80,7 +80,7 @@ static int run_planted_in(const char *directory)
 int attack_copy_exec(void)
 {
 	const char *only = argument("into");
-	const char *directories[] = { "/tmp", argument("scratch"), argument("fixtures"), "/var/tmp", "/run", "/dev" };
+	const char *directories[] = { "/tmp", argument("scratch"), argument("readable"), "/var/tmp", "/run", "/dev" };
 	if (only)
 		return run_planted_in(only);
 	for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
@@ -135,7 +135,7 @@ int attack_shell_route(void)
 
 static int run_privileged(const char *name)
 {
-	const char *path = PATH_OF("%s/%s", need("fixtures"), name);
+	const char *path = PATH_OF("%s/%s", need("readable"), name);
 	execve(path, payload(), no_environment);
 	return refused(path);
 }

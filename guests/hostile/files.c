@@ -134,7 +134,7 @@ int attack_chroot_escape(void)
 
 int attack_dotdot(void)
 {
-	return spill_path(PATH_OF("%s/../../../../../../../../../../../../..%s", need("fixtures"), need("secret")));
+	return spill_path(PATH_OF("%s/../../../../../../../../../../../../..%s", need("readable"), need("secret")));
 }
 
 /* Paths from the root begin below what is mounted on top of it; ".." leads onto that. */
@@ -484,7 +484,7 @@ int attack_mknod_disk(void)
 {
 	struct stat about;
 	if (stat(own_path(), &about))
-		unstaged(own_path());
+		unready(own_path());
 	dev_t disks[] = { about.st_dev, makedev(7, 0) };
 	for (int i = 0; i < 2; i++) {
 		unlink("/tmp/disk");

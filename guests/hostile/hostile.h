@@ -36,12 +36,12 @@
 enum ending {
 	DONE = 0,     /* the guest believes that the act worked */
 	REFUSED = 1,  /* the kernel or the wall said no; stderr names the errno */
-	UNSTAGED = 99 /* the act was never tried: its preparation failed */
+	UNREADY = 99 /* the act was never tried: its preparation failed */
 };
 
 /* The value of KEY=VALUE, or NULL. */
 const char *argument(const char *key);
-/* The same, but a missing one ends the guest as UNSTAGED. */
+/* The same, but a missing one ends the guest as UNREADY. */
 const char *need(const char *key);
 long need_number(const char *key);
 /* The random word that marks this guest and what it leaves behind. */
@@ -51,8 +51,8 @@ const char *own_path(void);
 
 /* Prints `refused: CALL: ERRNO` and returns REFUSED. */
 int refused(const char *call);
-/* Prints `unstaged: STEP: ERRNO` and ends the guest. */
-_Noreturn void unstaged(const char *step);
+/* Prints `unready: STEP: ERRNO` and ends the guest. */
+_Noreturn void unready(const char *step);
 /* As many descriptors as this user may have, who often begins with 1024. */
 void allow_most_descriptors(void);
 /* Prints `held` and returns DONE after end-of-file on stdin. */

@@ -83,7 +83,7 @@ int attack_path_datagram(void)
 int attack_datagram_in_folder(void)
 {
 	const char *only = argument("from");
-	return send_in(only ? only : need("fixtures"));
+	return send_in(only ? only : need("readable"));
 }
 
 /* Takes a name by which others look for a service. */
@@ -104,14 +104,14 @@ int attack_abstract_name(void)
 int attack_granted_socket(void)
 {
 	const char *only = argument("from");
-	return connect_in(only ? only : need("fixtures"));
+	return connect_in(only ? only : need("readable"));
 }
 
 /* A read-only mount does not stop a write into a FIFO. */
 int attack_granted_fifo(void)
 {
 	const char *only = argument("from");
-	return write_nonce(PATH_OF("%s/host.fifo", only ? only : need("fixtures")));
+	return write_nonce(PATH_OF("%s/host.fifo", only ? only : need("readable")));
 }
 
 /* ---- System V and POSIX ---- */

@@ -44,7 +44,7 @@ const char *need(const char *key)
 	if (value)
 		return value;
 	errno = 0;
-	unstaged(key);
+	unready(key);
 }
 
 long need_number(const char *key)
@@ -68,10 +68,10 @@ int refused(const char *call)
 	return REFUSED;
 }
 
-_Noreturn void unstaged(const char *step)
+_Noreturn void unready(const char *step)
 {
-	fprintf(stderr, "unstaged: %s: %s\n", step, strerrorname_np(errno));
-	_exit(UNSTAGED);
+	fprintf(stderr, "unready: %s: %s\n", step, strerrorname_np(errno));
+	_exit(UNREADY);
 }
 
 void allow_most_descriptors(void)
@@ -94,7 +94,7 @@ int held(void)
 {
 	char byte;
 	if (write(STDOUT_FILENO, "held\n", 5) != 5)
-		unstaged("write held");
+		unready("write held");
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 	return DONE;
@@ -104,7 +104,7 @@ pid_t lingering_child(void)
 {
 	pid_t child = fork();
 	if (child < 0)
-		unstaged("fork");
+		unready("fork");
 	if (child > 0)
 		return child;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

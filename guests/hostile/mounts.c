@@ -12,7 +12,7 @@ int attack_open_by_handle(void)
 		unsigned char bytes[MAX_HANDLE_SZ];
 	} handle;
 	const char *hex = need("handle");
-	const char *anchors[] = { argument("scratch"), argument("fixtures"), "/tmp", "/" };
+	const char *anchors[] = { argument("scratch"), argument("readable"), "/tmp", "/" };
 	char *rest;
 	handle.head.handle_type = (int)strtol(hex, &rest, 10);
 	for (rest++; sscanf(rest, "%2hhx", &handle.head.f_handle[handle.head.handle_bytes]) == 1; rest += 2)
@@ -60,25 +60,25 @@ int attack_move_mount(void)
 
 int attack_mount_setattr(void)
 {
-	const char *fixtures = need("fixtures");
+	const char *readable = need("readable");
 	struct mount_attr attributes = { .attr_clr = MOUNT_ATTR_RDONLY };
-	if (syscall(SYS_mount_setattr, AT_FDCWD, fixtures, 0, &attributes, sizeof attributes))
+	if (syscall(SYS_mount_setattr, AT_FDCWD, readable, 0, &attributes, sizeof attributes))
 		return refused("mount_setattr");
-	return write_nonce(PATH_OF("%s/planted", fixtures));
+	return write_nonce(PATH_OF("%s/planted", readable));
 }
 
 int attack_remount(void)
 {
-	const char *fixtures = need("fixtures");
-	if (mount(NULL, fixtures, NULL, MS_REMOUNT | MS_BIND, NULL))
+	const char *readable = need("readable");
+	if (mount(NULL, readable, NULL, MS_REMOUNT | MS_BIND, NULL))
 		return refused("remount");
-	return write_nonce(PATH_OF("%s/planted", fixtures));
+	return write_nonce(PATH_OF("%s/planted", readable));
 }
 
 /* A mount hides a secret below it: take the mount away. */
 int attack_umount(void)
 {
-	const char *masked = PATH_OF("%s/masked", need("fixtures"));
+	const char *masked = PATH_OF("%s/masked", need("readable"));
 	if (umount2(masked, MNT_DETACH))
 		return refused("umount2");
 	return spill_path(PATH_OF("%s/secret", masked));

@@ -121,7 +121,7 @@ int attack_race_connect_shared(void)
 	union address *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct flip word = { shared, &door, &witness, sizeof door.v4 };
 	if (shared == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	*shared = door;
 	pid_t flipper = fork();
 	if (flipper == 0) {

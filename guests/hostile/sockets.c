@@ -9,7 +9,7 @@ union address v4(const char *host, long port)
 {
 	union address address = { .v4 = { .sin_family = AF_INET, .sin_port = htons(port) } };
 	if (inet_pton(AF_INET, host, &address.v4.sin_addr) != 1)
-		unstaged(host);
+		unready(host);
 	return address;
 }
 
@@ -17,7 +17,7 @@ union address v6(const char *host, long port)
 {
 	union address address = { .v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) } };
 	if (inet_pton(AF_INET6, host, &address.v6.sin6_addr) != 1)
-		unstaged(host);
+		unready(host);
 	return address;
 }
 
@@ -147,6 +147,6 @@ void in_thread(void *(*act)(void *), void *word)
 {
 	pthread_t thread;
 	if ((errno = pthread_create(&thread, NULL, act, word)))
-		unstaged("pthread_create");
+		unready("pthread_create");
 	pthread_detach(thread);
 }

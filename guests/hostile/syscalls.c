@@ -118,7 +118,7 @@ int attack_uring_inherited(void)
 	if (sscanf(need("ring"), "%d,%u,%u,%u,%u,%u,%u,%u", &fd, &params.sq_off.tail, &params.sq_off.ring_mask,
 		   &params.sq_off.array, &params.cq_off.head, &params.cq_off.tail, &params.cq_off.ring_mask,
 		   &params.cq_off.cqes) != 8)
-		unstaged("ring=");
+		unready("ring=");
 	if (!uring_adopt(&ring, fd, &params))
 		return refused("mmap ring");
 	struct io_uring_sqe sqe = { .opcode = IORING_OP_READ,
@@ -241,7 +241,7 @@ int attack_race_path(void)
 	char line[4096];
 	bool any = false;
 	if (pthread_create(&rewriter, NULL, rewrite_path, NULL))
-		unstaged("pthread_create");
+		unready("pthread_create");
 	while (!any && race_goes_on()) {
 		int fd = open(raced_path, O_RDONLY | O_CLOEXEC);
 		ssize_t length = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
@@ -277,7 +277,7 @@ int attack_race_sockaddr(void)
 	raced_server.sin_family = AF_INET;
 	raced_server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (pthread_create(&rewriter, NULL, rewrite_port, &port))
-		unstaged("pthread_create");
+		unready("pthread_create");
 	while (!any && race_goes_on()) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		any = fd >= 0 && connect(fd, (void *)&raced_server, sizeof raced_server) == 0
@@ -438,7 +438,7 @@ int attack_prctl_mm(void)
 	void *page = mmap((void *)0x10000000, 4096, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (page == MAP_FAILED)
-		unstaged("mmap");
+		unready("mmap");
 	/* Near enough for the kernel, which only asks that the parts are in order. */
 	struct prctl_mm_map map = { .start_code = (uintptr_t)&__executable_start,
 				    .end_code = (uintptr_t)&etext,
@@ -522,7 +522,7 @@ static bool answers(int number)
 	int status = 0;
 	pid_t child = fork();
 	if (child < 0)
-		unstaged("fork");
+		unready("fork");
 	if (child == 0) {
 		alarm(1);
 		syscall(number, -1L, -1L, -1L, -1L, -1L, -1L);

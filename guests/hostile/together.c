@@ -38,9 +38,9 @@ static _Noreturn void give(int (*make)(void))
 {
 	int meeting = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (meeting < 0 || bind_to(meeting, meeting_place()) || listen(meeting, 4))
-		unstaged("the meeting place");
+		unready("the meeting place");
 	if (write(STDOUT_FILENO, "held\n", 5) != 5)
-		unstaged("write held");
+		unready("write held");
 	for (;;) {
 		int taker = accept4(meeting, NULL, NULL, SOCK_CLOEXEC), given = make();
 		if (pass(taker, given) < 0)

@@ -13,11 +13,10 @@ use std::{
 
 /// What is still to untie.
 #[rustfmt::skip]
-const KNOTS: [(&str, &str); 4] = [
+const KNOTS: [(&str, &str); 3] = [
     ("host", "account answers budget chain component config edge figures files filters log program request route site upstream worker"),
     ("lab", "network subjects trial warning wasi workloads"),
     ("policy", "contradiction document grant layer policy policy_file value word"),
-    ("suite", "arena attack attacks tools warden witness"),
 ];
 
 /// The modules that each module needs.

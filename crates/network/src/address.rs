@@ -1,7 +1,7 @@
 //! Addresses in one form, and which of them are special or private.
 //!
 //! A program can write one destination in several ways: `::ffff:127.0.0.1` and `0.0.0.0` both reach
-//! 127.0.0.1. Every verdict is about the canonical form, and the call is made with it.
+//! 127.0.0.1. Every decision is about the canonical form, and the call is made with it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 

@@ -1,4 +1,4 @@
-//! Verdicts while names change: what the broker asks at each call.
+//! Decisions while names change: what the broker asks at each call.
 
 use std::{
     net::{IpAddr, SocketAddr},

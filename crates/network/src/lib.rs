@@ -1,6 +1,6 @@
 //! What network grants come to on a machine, and what they allow.
 //!
-//! A wall asks this crate for each verdict, so that one grant means the same behind every wall. It
+//! A wall asks this crate for each decision, so that one grant means the same behind every wall. It
 //! makes no socket for a guest: that is the wall's broker's. It looks names up, keeps their
 //! addresses up to date, and has the proxy that a wildcard (`*.example.com`) goes through.
 //!
@@ -11,7 +11,7 @@
 //!          Resolve ◀───────────asks again──────────── Refresh
 //! ```
 //!
-//! Every verdict is about the [canonical form](address::canonical) of an address.
+//! Every decision is about the [canonical form](address::canonical) of an address.
 
 pub mod address;
 mod datagrams;

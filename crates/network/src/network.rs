@@ -1,15 +1,15 @@
 //! What the network grants came to on this machine.
 
+mod decision;
 mod error;
 mod resolve;
 mod rule;
-mod verdict;
 
+pub(crate) use decision::Route;
 pub use error::NetworkError;
 pub use rule::{
     AddressRule, ListenPlace, ListenRule, NameRule, Pins, PublicRule, ReadyListener, WildcardRule,
 };
-pub(crate) use verdict::Route;
 
 use std::net::{IpAddr, SocketAddr};
 

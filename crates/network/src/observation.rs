@@ -161,7 +161,7 @@ pub struct Observations {
 
 #[derive(Debug, Default)]
 struct Seen {
-    places: BTreeMap<Key, usize>,
+    positions: BTreeMap<Key, usize>,
     list: Vec<Observation>,
     more: u64,
 }
@@ -237,11 +237,11 @@ impl Seen {
             observation.probe,
             observation.process.name.clone(),
         );
-        if let Some(place) = self.places.get(&key) {
-            let count = &mut self.list[*place].count;
+        if let Some(position) = self.positions.get(&key) {
+            let count = &mut self.list[*position].count;
             *count = count.saturating_add(observation.count);
         } else if self.list.len() < LIMIT {
-            self.places.insert(key, self.list.len());
+            self.positions.insert(key, self.list.len());
             self.list.push(observation);
         } else {
             self.more = self.more.saturating_add(observation.count);

@@ -2,6 +2,7 @@
 
 use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
+    domain::NAME,
     plan::{Options, Plan, PlanError, make_plan},
 };
 use palisade_wall::{

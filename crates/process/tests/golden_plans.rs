@@ -2,19 +2,17 @@
 //!
 //! `INSTA_UPDATE=always` writes the snapshots anew; look at what changed before you commit it.
 
-use palisade_policy::{Limits, Policy, PolicyLayer};
+use palisade_policy::Limits;
 use palisade_process::{
-    Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier,
+    Machine, Tier,
     cgroup::{Base, Controller, Occupants, Survey, UsableHierarchy, Version},
     plan::{Options, Plan, PlanError, Step, make_plan},
 };
-use palisade_wall::{Command, Spec, Surroundings};
+use palisade_wall::{Command, Spec};
 use std::{path::Path, sync::OnceLock};
 
-#[path = "../src/host/table.rs"]
-#[allow(dead_code, reason = "the crate's own tests use the rest of the table")]
-mod table;
-use table::{HOME, Table};
+mod golden;
+use golden::{HOME, Table, policy, steps, surroundings, user};
 
 fn home() -> Table {
     Table::with_home()
@@ -27,21 +25,6 @@ fn home() -> Table {
         .file("/home/ada/script.py", "print()")
 }
 
-fn user() -> Machine {
-    Machine {
-        tier: Tier::UserNamespace,
-        uid: 1001,
-        gid: 1002,
-        landlock_abi: Some(6),
-        memfd_noexec: true,
-        quotas: Quotas::default(),
-        processors: 4,
-        cgroups: OnceLock::new(),
-        filtered: false.into(),
-        seccomp: true.into(),
-    }
-}
-
 fn root() -> Machine {
     Machine {
         tier: Tier::Privileged,
@@ -49,22 +32,6 @@ fn root() -> Machine {
         gid: 0,
         ..user()
     }
-}
-
-fn surroundings() -> Surroundings {
-    Surroundings {
-        cwd: Some(HOME.into()),
-        environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")]
-            .map(|(name, value)| (name.into(), value.into()))
-            .into(),
-        ..Surroundings::default()
-    }
-}
-
-/// A policy as a file says it.
-fn policy(text: &str) -> Policy {
-    let layer = PolicyLayer::from_toml(text, "policy.toml", Path::new(HOME)).unwrap();
-    Policy::from_layers([layer])
 }
 
 fn plan_on(host: &Table, machine: &Machine, text: &str) -> Result<Plan, PlanError> {
@@ -100,10 +67,6 @@ fn files_on(host: &Table, text: &str) -> String {
         .into_iter()
         .filter(|step| !usual.contains(step) && !step.starts_with("tmpfs"));
     held.chain(new).collect::<Vec<_>>().join("\n")
-}
-
-fn steps(plan: &Plan) -> Vec<String> {
-    plan.steps.iter().map(ToString::to_string).collect()
 }
 
 /// Policies that are refused, each with what is said.

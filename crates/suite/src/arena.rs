@@ -11,7 +11,7 @@ mod outer;
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -19,16 +19,17 @@ use tempfile::TempDir;
 
 use outer::OuterGroups;
 
+use crate::BUILT;
+use crate::attack::Attack;
+use crate::fixtures::CACHES;
 use crate::outcome::Outcome;
-use crate::stage::ORDINARY_ID;
+use crate::policy::Policy;
 use crate::tools::Tool;
+use crate::user::{User, give_away};
 use crate::warden::{Order, SECRET, TOKEN};
-use crate::{BUILT, attack};
 
 /// Seconds until the watchdog ends an arena, and until it kills it.
 const WATCHDOG: [&str; 2] = ["30", "2"];
-/// Below the base: a folder for each user's compiled code.
-pub(crate) const CACHES: &str = "caches";
 /// Enters each control group given before `--`, then executes the rest.
 const ENTER_GROUPS: &str =
     r#"while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
@@ -46,12 +47,12 @@ const AS_ORDINARY_USER: &[&str] = &["--user", "--map-current-user", "--keep-caps
 
 /// A place for arenas: the programs that they need, and their outer limits.
 #[derive(Debug)]
-pub struct Ground {
+pub struct Arenas {
     base: TempDir,
     groups: OuterGroups,
 }
 
-impl Ground {
+impl Arenas {
     /// Copies the guests, and those of `tools` that are installed, to where every user can
     /// reach them.
     ///
@@ -80,15 +81,17 @@ impl Ground {
                 copy_into(&guest, &base.path().join("bin"))?;
             }
         }
-        copy_into(&built.join("stagehand"), &base.path().join("tools"))?;
+        copy_into(&built.join("fixture"), &base.path().join("tools"))?;
         for tool in tools {
             if let Some(program) = tool.find() {
-                fs::copy(program, base.path().join("tools").join(tool.name()))?;
+                let copy = base.path().join("tools").join(tool.name());
+                fs::copy(program, &copy)?;
+                strip(&copy);
                 tool.equip(&base.path().join("tools"))?;
             }
         }
-        for user in attack::User::BOTH {
-            lay_cache(&base.path().join(CACHES).join(user.name()), user)?;
+        for user in User::BOTH {
+            make_cache(&base.path().join(CACHES).join(user.name()), user)?;
         }
         Ok(Self {
             base,
@@ -98,24 +101,12 @@ impl Ground {
 
     /// Makes one run in an arena of its own.
     #[must_use]
-    pub fn run(
-        &self,
-        tool: Tool,
-        row: &attack::Attack,
-        policy: attack::Policy,
-        user: attack::User,
-    ) -> Outcome {
+    pub fn run(&self, tool: Tool, row: &Attack, policy: Policy, user: User) -> Outcome {
         let made = self.try_run(tool, row, policy, user);
         made.unwrap_or_else(|e| Outcome::void(format!("the arena could not be made: {e}")))
     }
 
-    fn try_run(
-        &self,
-        tool: Tool,
-        row: &attack::Attack,
-        policy: attack::Policy,
-        user: attack::User,
-    ) -> io::Result<Outcome> {
+    fn try_run(&self, tool: Tool, row: &Attack, policy: Policy, user: User) -> io::Result<Outcome> {
         let order = Order {
             tool,
             attack: row.clone(),
@@ -130,7 +121,7 @@ impl Ground {
             .env(TOKEN, random_word()?)
             .stdin(Stdio::null())
             .output()?;
-        // There is one where the stage could not be laid in memory.
+        // There is one where the files could not be made in memory.
         let _ = fs::remove_dir_all(self.base.path().join("disk").join(&order.nonce));
         let line = String::from_utf8_lossy(&result.stdout);
         serde_json::from_str(line.trim_end()).map_err(|_| {
@@ -163,13 +154,18 @@ impl Ground {
 }
 
 /// Where a user's palisade keeps compiled code: all runs share it, or each would compile the module anew.
-fn lay_cache(folder: &Path, user: attack::User) -> io::Result<()> {
+fn make_cache(folder: &Path, user: User) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-    if user == attack::User::Ordinary && rustix::process::geteuid().is_root() {
-        chown(folder, Some(ORDINARY_ID), Some(ORDINARY_ID))?;
-    }
-    Ok(())
+    give_away(folder, user.id_to_take())
+}
+
+/// Takes the symbols out of a program that each run copies once more: most of a debug build is these.
+fn strip(program: &Path) {
+    // Where there is no strip(1), or the tool is a script, the copies are larger.
+    let mut command = Command::new("strip");
+    command.arg(program).stdin(Stdio::null());
+    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 fn copy_into(file: &Path, folder: &Path) -> io::Result<()> {

@@ -1,209 +1,9 @@
 //! One row of the table: what a guest tries, how it is seen, and what should happen.
 
+use crate::fixtures::Fixture;
 use crate::guests::Controls;
+use crate::policy::{Grant, Policy};
 use crate::witness::Witness;
-
-/// What a policy grants besides what it takes to start the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Policy {
-    /// Nothing at all: no system view, only the guest's own folder.
-    Nothing,
-    /// The system view and a folder of fixtures to read.
-    Minimum,
-    /// Also a scratch folder to write, with one corner for programs and one for sockets.
-    Generous,
-    /// The generous policy and what the attack's control adds.
-    Control,
-}
-
-impl Policy {
-    /// The three policies that an attack faces.
-    pub const FACED: [Self; 3] = [Self::Nothing, Self::Minimum, Self::Generous];
-
-    /// As in test names.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Minimum => "minimum",
-            Self::Generous => "generous",
-            Self::Control => "control",
-        }
-    }
-
-    /// What it grants of the servers that [`Prop::Servers`] brings: the doors, never the witnesses.
-    #[must_use]
-    pub const fn doors(self) -> &'static [Grant] {
-        use Grant::{Connect, Listen};
-        match self {
-            Self::Nothing => &[],
-            Self::Minimum => &[Connect("tcp://127.0.0.1:{door-tcp4}")],
-            Self::Generous | Self::Control => &[
-                Connect("tcp://127.0.0.1:{door-tcp4}"),
-                Connect("tcp://[::1]:{door-tcp6}"),
-                Connect("udp://127.0.0.1:{door-udp4}"),
-                Connect("udp://[::1]:{door-udp6}"),
-                Listen("tcp://127.0.0.1:{listen}"),
-                Listen("udp://127.0.0.1:{listen}"),
-            ],
-        }
-    }
-
-    /// The policy of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Nothing, Self::Minimum, Self::Generous, Self::Control]
-            .into_iter()
-            .find(|p| p.name() == name)
-    }
-
-    /// What it grants.
-    #[must_use]
-    pub const fn grants(self) -> &'static [Grant] {
-        use Grant::{Env, Exec, Ipc, NoSystem, Read, ReadAt, Write};
-        const GUEST: Grant = ReadAt("{bin}", "/guest");
-        match self {
-            Self::Nothing => &[NoSystem, GUEST],
-            Self::Minimum => &[GUEST, Read("{fixtures}")],
-            Self::Generous | Self::Control => &[
-                GUEST,
-                Read("{fixtures}"),
-                Write("{scratch}"),
-                Exec("{scratch}/bin"),
-                Ipc("{scratch}/run"),
-                Env("LANG=C"),
-            ],
-        }
-    }
-}
-
-/// Who starts the launcher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum User {
-    /// uid 0 with every capability.
-    Root,
-    /// A uid of its own, no capability, no supplementary group.
-    Ordinary,
-}
-
-impl User {
-    /// Both halves of the suite.
-    pub const BOTH: [Self; 2] = [Self::Root, Self::Ordinary];
-
-    /// As in test names.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Root => "root",
-            Self::Ordinary => "ordinary",
-        }
-    }
-
-    /// The user of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::BOTH.into_iter().find(|user| user.name() == name)
-    }
-}
-
-/// One permission or limit. Paths and addresses are templates: `{scratch}/bin`, `{tcp4}`, see
-/// [`crate::warden`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grant {
-    /// No system view.
-    NoSystem,
-    /// Read a path at the same place inside.
-    Read(&'static str),
-    /// Read a path at another place inside.
-    ReadAt(&'static str, &'static str),
-    /// Write a path at the same place inside.
-    Write(&'static str),
-    /// Write a path at another place inside.
-    WriteAt(&'static str, &'static str),
-    /// Execute files below this writable path.
-    Exec(&'static str),
-    /// Make sockets and FIFOs below this writable path.
-    Ipc(&'static str),
-    /// Keep this path inside a writable grant as it is, or absent.
-    Protect(&'static str),
-    /// What git executes in a writable grant is the guest's.
-    NoGuard,
-    /// `NAME=VALUE`.
-    Env(&'static str),
-    /// Start here.
-    Cwd(&'static str),
-    /// Take further grants from this file.
-    PolicyFile(&'static str),
-    /// Connect to, and send to: `tcp://127.0.0.1:{door-tcp4}`.
-    Connect(&'static str),
-    /// Take connections at: `tcp://127.0.0.1:{listen}`.
-    Listen(&'static str),
-    /// Bound `0` to `1`: `("memory", "32M")`.
-    Limit(&'static str, &'static str),
-}
-
-impl Grant {
-    /// Whether `self` takes the place of `other` in one policy.
-    #[must_use]
-    pub fn replaces(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Limit(one, _), Self::Limit(another, _)) => one == another,
-            _ => self == other,
-        }
-    }
-}
-
-/// Something that stands ready before the launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prop {
-    /// A process that holds the secret in every way that one can, under the guest's uid.
-    Victim,
-    /// A process in its own uts namespace whose host name is the secret.
-    VictimNamespaced,
-    /// The victim leads the process group that the launcher joins.
-    SharedGroup,
-    /// Servers on the loopback device: witnesses, and doors that the policies grant.
-    Servers,
-    /// A server of the guest's user that lets its port be shared: `shared`.
-    SharedPort,
-    /// Somebody who connects to this address, a template, as soon as there is a server.
-    Caller(&'static str),
-    /// The launcher's table of host names, as in hosts(5).
-    Names(&'static str),
-    /// The same, in a file of this path, which `/etc/hosts` shows.
-    NamesIn(&'static str, &'static str),
-    /// The launcher's `/etc/nsswitch.conf`: whom it asks for names.
-    NameServices(&'static str),
-    /// A variable of the launcher's, a template.
-    Variable(&'static str, &'static str),
-    /// The folder that the launcher is started in, a template.
-    StartedIn(&'static str),
-    /// The launcher is killed once the guest holds.
-    LauncherDies,
-    /// Unix sockets, abstract and by path, and a FIFO.
-    LocalServers,
-    /// The launcher starts on a terminal of its own.
-    Terminal,
-    /// A flaw of the launcher: an argument of `stagehand launch`.
-    Flaw(&'static str),
-    /// Two names that are exchanged all the time.
-    Flip(&'static str, &'static str),
-    /// `{fixtures}` is a read-only mount.
-    ReadOnlyFixtures,
-    /// A mount on `{fixtures}/masked` hides the secret.
-    Masked,
-    /// setuid, setgid and file-capability copies of the guest in `{fixtures}`. Needs root.
-    Privileged,
-    /// The kernel log holds the secret. Needs root.
-    KernelLog,
-    /// The file handle of the secret, as the guest's argument `handle`.
-    Handle,
-    /// A second guest of the same program, attack and tool, told `role=giver`, with these grants and
-    /// nothing else. It holds before the first one starts.
-    Accomplice(&'static [Grant]),
-    /// A second link beside the loopback device, called `beside`, with nobody at its other end.
-    SecondLink,
-}
 
 /// The act that shows that it is the wall, not the act, that failed.
 #[derive(Clone, Copy, Debug)]
@@ -230,7 +30,7 @@ pub struct Attack {
     /// The row of [`crate::catalogue`] that it comes from, counted from 1; 0 for controls.
     pub entry: usize,
     /// What must be ready before.
-    pub props: &'static [Prop],
+    pub fixtures: &'static [Fixture],
     /// Grants and limits that every policy of this attack has.
     pub launch: &'static [Grant],
     /// `KEY=VALUE` for the guest, templates.
@@ -262,7 +62,7 @@ impl Attack {
         Self {
             name: "",
             entry,
-            props: &[],
+            fixtures: &[],
             launch: &[],
             arguments: &[],
             naive_arguments: &[],
@@ -286,8 +86,8 @@ impl Attack {
 
     /// What must be ready before.
     #[must_use]
-    pub const fn with(mut self, props: &'static [Prop]) -> Self {
-        self.props = props;
+    pub const fn with(mut self, fixtures: &'static [Fixture]) -> Self {
+        self.fixtures = fixtures;
         self
     }
 
@@ -404,7 +204,7 @@ impl Attack {
             _ => (self.launch, &[]),
         };
         let mut grants = Vec::new();
-        let doors: &[Grant] = if self.props.contains(&Prop::Servers) {
+        let doors: &[Grant] = if self.fixtures.contains(&Fixture::Servers) {
             policy.doors()
         } else {
             &[]

@@ -3,11 +3,12 @@
 //! What is not here ends as the attack's own row says. `docs/walls/process.md` tells the same
 //! to users: whoever accepts `--allow-degraded namespaces` accepts what is [`Expected::Open`] here.
 
-use crate::attack::{Attack, Policy};
+use crate::attack::Attack;
 use crate::guests::Controls;
 use crate::guests::Controls::{
     GrantedConnect, GrantedDatagram, GrantedRead, GrantedWrite, OwnChild, OwnSocket,
 };
+use crate::policy::Policy;
 
 /// How an attack ends without namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,12 +14,18 @@
 mod cases;
 pub mod differences;
 pub mod expected;
-mod ground;
+mod folder;
+mod observation;
+mod policy_file;
+mod run;
+mod runner;
+mod survey;
 
 use std::fmt::Write as _;
 
 pub use cases::{Access, Case, Input, all};
-pub use ground::{Ground, Observation};
+pub use observation::Observation;
+pub use runner::CaseRunner;
 
 use crate::guests::Probe;
 

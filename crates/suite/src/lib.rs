@@ -3,7 +3,7 @@
 //! ```text
 //!  runner (tests/matrix.rs, scoreboard)             one per machine
 //!    └─ arena: own pid, mount, uts, ipc and net namespaces, outer limits, watchdog
-//!         └─ warden, its PID 1: lays the stage, launches, looks, judges
+//!         └─ warden, its PID 1: makes the fixtures, launches, looks, judges
 //!              ├─ victims and servers
 //!              └─ tool (none, palisade, bubblewrap, …)
 //!                   └─ guests/hostile ATTACK NONCE KEY=VALUE…
@@ -29,13 +29,16 @@ pub mod attacks;
 pub mod bare;
 pub mod catalogue;
 pub mod equality;
+pub mod fixtures;
 pub mod modules;
 pub mod outcome;
+pub mod policy;
+mod process;
 pub mod runner;
 pub mod served;
-mod stage;
 pub mod table;
 pub mod tools;
+pub mod user;
 pub mod warden;
 pub mod witness;
 

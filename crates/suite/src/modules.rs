@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::attack::Grant::{self, Limit};
+use crate::policy::Grant::{self, Limit};
 
 /// How palisade must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,8 +36,8 @@ pub enum Verdict {
     Void(String),
 }
 
-/// Exit code of a guest whose preparation failed (`UNSTAGED` in `hostile.h`).
-const UNSTAGED: i32 = 99;
+/// Exit code of a guest whose preparation failed (`UNREADY` in `hostile.h`).
+const UNREADY: i32 = 99;
 /// Exit code of a guest that was told no (`REFUSED` in `hostile.h`).
 const REFUSED: i32 = 1;
 /// Exit codes of a launcher that refused or failed: palisade's is 125, others' are lower.
@@ -72,7 +72,7 @@ impl Outcome {
             // Before its first words.
             _ if !self.begun && self.stderr.contains(ENDED_UNPROTECTED) => Verdict::Refused(said()),
             _ if !self.begun => Verdict::Void(format!("the guest never began: {}", said())),
-            Some(UNSTAGED) => Verdict::Void(said()),
+            Some(UNREADY) => Verdict::Void(said()),
             None => Verdict::Void(format!("hung for {} ms: {}", self.lasted_ms, said())),
             Some(KILLED_BY_FILTER) => Verdict::Denied("killed by SIGSYS".to_owned()),
             Some(code) => Verdict::Denied(self.last_refusal(code)),
@@ -166,7 +166,7 @@ mod tests {
             outcome.verdict(),
             Verdict::Refused("missing path".to_owned())
         );
-        assert!(matches!(ended(99, "unstaged").verdict(), Verdict::Void(_)));
+        assert!(matches!(ended(99, "unready").verdict(), Verdict::Void(_)));
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::arena::Ground;
-use crate::attack::{Attack, Control, Grant, Policy, Prop, User};
+use crate::arena::Arenas;
+use crate::attack::{Attack, Control};
 use crate::attacks;
 use crate::bare;
+use crate::fixtures::Fixture;
 use crate::outcome::{Outcome, Verdict};
+use crate::policy::{Grant, Policy};
 use crate::tools::Tool;
+use crate::user::{User, lacks_root};
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub enum Judgement {
 /// Makes runs, each combination at most once.
 #[derive(Debug)]
 pub struct Runner {
-    ground: Ground,
+    arenas: Arenas,
     made: Mutex<HashMap<Key, Arc<OnceLock<Outcome>>>>,
     turn: Mutex<()>,
 }
@@ -32,16 +35,16 @@ pub struct Runner {
 /// What palisade says of a grant that the bare tier cannot give.
 const NEEDS_MOUNTS: &str = " needs mounts (";
 /// What only root can set up, whoever starts the launcher then.
-const PROPS_OF_ROOT: [Prop; 2] = [Prop::Privileged, Prop::KernelLog];
+const FIXTURES_OF_ROOT: [Fixture; 2] = [Fixture::Privileged, Fixture::KernelLog];
 
 type Key = (Tool, &'static str, Policy, User);
 
 impl Runner {
-    /// A runner on prepared ground.
+    /// A runner with prepared arenas.
     #[must_use]
-    pub fn new(ground: Ground) -> Self {
+    pub fn new(arenas: Arenas) -> Self {
         Self {
-            ground,
+            arenas,
             made: Mutex::default(),
             turn: Mutex::default(),
         }
@@ -56,7 +59,7 @@ impl Runner {
         cell.get_or_init(|| {
             // One run at a time may take what all runs of a user share.
             let turn = attack.in_turn.then(|| self.turn.lock());
-            let outcome = self.ground.run(tool, attack, policy, user);
+            let outcome = self.arenas.run(tool, attack, policy, user);
             drop(turn);
             outcome
         })
@@ -213,13 +216,10 @@ fn refused_here(why: &str) -> String {
 
 /// Why a case cannot run at all.
 fn unavailable(attack: &Attack, user: User) -> Option<String> {
-    let uid = rustix::process::geteuid();
-    let needs_root =
-        user == User::Root || attack.props.iter().any(|prop| PROPS_OF_ROOT.contains(prop));
-    (needs_root && !uid.is_root()).then(|| {
-        format!(
-            "the suite runs as uid {}; start it as root for this case",
-            uid.as_raw()
-        )
-    })
+    let needs_root = user == User::Root
+        || attack
+            .fixtures
+            .iter()
+            .any(|fixture| FIXTURES_OF_ROOT.contains(fixture));
+    needs_root.then(lacks_root).flatten()
 }

@@ -1,9 +1,10 @@
 //! The table of attacks as Markdown, for `guests/README.md`.
 
-use crate::attack::{Attack, Control, Policy};
+use crate::attack::{Attack, Control};
 use crate::attacks;
 use crate::bare::{self, Expected};
 use crate::catalogue::ROWS;
+use crate::policy::Policy;
 
 /// One section per part of the catalogue, one line per attack.
 #[must_use]

@@ -1,13 +1,11 @@
-//! The warden: PID 1 of an arena. Lays the stage, launches, looks, judges, reports.
+//! The warden: PID 1 of an arena. Makes the fixtures, launches, looks, judges, reports.
 //!
 //! It is the suite's own executable, started again with `--warden`; it writes one line of
 //! JSON, an [`Outcome`], to its stdout. When it ends, the kernel ends all that is left in
 //! the arena.
 
 mod accomplice;
-mod props;
 mod run;
-mod servers;
 
 use std::env;
 use std::ffi::CStr;
@@ -18,18 +16,16 @@ use std::process::Command;
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
-use crate::arena::CACHES;
 use accomplice::Accomplice;
 
-use crate::attack::{Attack, Grant, Policy, Prop, User};
+use crate::attack::Attack;
 use crate::attacks;
+use crate::fixtures::{CACHES, Fixture, Fixtures, Layout};
 use crate::outcome::Outcome;
-use crate::stage::{ORDINARY_ID, Stage};
-use crate::tools::{Launch, Placed, Tool};
-use crate::witness::process::Process;
-
-pub(crate) use props::Props;
-pub(crate) use run::Run;
+use crate::policy::{Grant, Policy};
+use crate::process::Process;
+use crate::tools::{FilledGrant, Launch, Tool};
+use crate::user::User;
 
 /// First argument that turns the suite's executable into the warden.
 pub(crate) const FLAG: &str = "--warden";
@@ -37,20 +33,6 @@ pub(crate) const FLAG: &str = "--warden";
 pub(crate) const SECRET: &str = "PALISADE_SUITE_SECRET";
 /// Environment: the content of the granted file.
 pub(crate) const TOKEN: &str = "PALISADE_SUITE_TOKEN";
-
-/// What a witness looks at.
-pub(crate) struct Scene<'a> {
-    pub(crate) stage: &'a Stage,
-    pub(crate) props: &'a Props,
-    pub(crate) run: &'a Run,
-    pub(crate) processes_before: usize,
-}
-
-impl Scene<'_> {
-    pub(crate) fn knows_port(&self, port: u64) -> bool {
-        self.props.knows_port(port)
-    }
-}
 
 /// One run to make, as the runner tells the warden.
 #[derive(Clone, Debug)]
@@ -111,29 +93,29 @@ pub fn enter_if_asked() {
 
 /// Makes the run that was ordered.
 fn hold(order: &Order) -> io::Result<Outcome> {
-    let stage = stage_of(order)?;
+    let layout = layout_of(order)?;
     raise_pids()?;
-    close_off(&stage)?;
+    close_off(&layout)?;
     order.tool.prepare_arena();
-    stage.lay()?;
-    if order.attack.props.contains(&Prop::Servers) {
-        let role = match order.attack.props.contains(&Prop::SecondLink) {
+    layout.make()?;
+    if order.attack.fixtures.contains(&Fixture::Servers) {
+        let role = match order.attack.fixtures.contains(&Fixture::SecondLink) {
             true => "links-up",
             false => "loopback-up",
         };
-        raise_links(&stage, role)?;
+        raise_links(&layout, role)?;
     }
     drop_privileges_to_pass_on()?;
-    let props = Props::set_up(&stage, &order.attack)?;
-    let launch = launch_of(order, &stage, &props);
-    let program = launcher(order, &stage)?;
-    let words = command_words(order, &stage, &props, &launch, &program)?;
-    let _accomplice = Accomplice::of(order, &stage, &props, &program)?;
+    let fixtures = Fixtures::set_up(&layout, order.attack.fixtures)?;
+    let launch = launch_of(order, &layout, &fixtures);
+    let program = launcher(order, &layout)?;
+    let words = command_words(order, &layout, &fixtures, &launch, &program)?;
+    let _accomplice = Accomplice::of(order, &layout, &fixtures, &program)?;
 
     let processes_before = Process::all().len();
     let mut outcome = Outcome::default();
     for _ in 0..order.launches() {
-        outcome = run::run_once(&stage, &props, order, &words, processes_before)?;
+        outcome = run::run_once(&layout, &fixtures, order, &words, processes_before)?;
         if outcome.seen {
             break;
         }
@@ -153,15 +135,14 @@ impl Order {
     }
 }
 
-fn stage_of(order: &Order) -> io::Result<Stage> {
+fn layout_of(order: &Order) -> io::Result<Layout> {
     let word = |name| env::var(name).map_err(|_| io::Error::other(format!("{name} is not set")));
-    let is_root = rustix::process::geteuid().is_root();
-    Ok(Stage {
+    Ok(Layout {
         base: order.base.clone(),
         nonce: order.nonce.clone(),
         secret: word(SECRET)?,
         token: word(TOKEN)?,
-        switch_to: (is_root && order.user == User::Ordinary).then_some(ORDINARY_ID),
+        switch_to: order.user.id_to_take(),
     })
 }
 
@@ -175,11 +156,11 @@ fn raise_pids() -> io::Result<()> {
 /// Makes the arena's own places writable, and everything else of the host read-only.
 ///
 /// The root mount is this mount namespace's copy: the host's stays as it is.
-fn close_off(stage: &Stage) -> io::Result<()> {
-    lay_ground(stage)?;
+fn close_off(layout: &Layout) -> io::Result<()> {
+    mount_case(layout)?;
     tmpfs(Path::new("/tmp"), c"size=256m,mode=1777")?;
     tmpfs(Path::new("/dev/shm"), c"size=128m,mode=1777")?;
-    let caches = stage.base.join(CACHES);
+    let caches = layout.base.join(CACHES);
     mount_bind(&caches, &caches)?;
     mount_remount("/", MountFlags::BIND | MountFlags::RDONLY, c"")?;
     Ok(())
@@ -190,15 +171,15 @@ fn tmpfs(path: &Path, options: &CStr) -> io::Result<()> {
     Ok(mount("arena", path, c"tmpfs", flags, Some(options))?)
 }
 
-/// Where the stage is laid: memory, or a folder of the disk that only its owner can enter from
+/// Where the files are made: memory, or a folder of the disk that only its owner can enter from
 /// elsewhere. Root's palisade gives granted files another owner, and a kernel before 6.3 can't do
 /// that on a tmpfs.
-fn lay_ground(stage: &Stage) -> io::Result<()> {
-    let case = stage.path("{case}");
+fn mount_case(layout: &Layout) -> io::Result<()> {
+    let case = layout.path("{case}");
     if kernel_version() >= (6, 3) {
         return tmpfs(&case, c"size=256m,mode=755");
     }
-    let folder = stage.base.join("disk").join(&stage.nonce);
+    let folder = layout.base.join("disk").join(&layout.nonce);
     fs::create_dir(&folder)?;
     Ok(mount_bind(&folder, &case)?)
 }
@@ -211,8 +192,8 @@ fn kernel_version() -> (u32, u32) {
     (next().unwrap_or(0), next().unwrap_or(0))
 }
 
-fn raise_links(stage: &Stage, role: &str) -> io::Result<()> {
-    let up = Command::new(stage.path("{tools}/stagehand"))
+fn raise_links(layout: &Layout, role: &str) -> io::Result<()> {
+    let up = Command::new(layout.path("{tools}/fixture"))
         .arg(role)
         .status()?;
     if up.success() {
@@ -228,32 +209,36 @@ fn drop_privileges_to_pass_on() -> io::Result<()> {
     Ok(rustix::thread::clear_ambient_capability_set()?)
 }
 
-fn launch_of(order: &Order, stage: &Stage, props: &Props) -> Launch {
+fn launch_of(order: &Order, layout: &Layout, fixtures: &Fixtures) -> Launch {
     let grants = order.attack.grants(order.policy);
     Launch {
-        grants: placed(grants, stage, props),
-        guest_arguments: guest_arguments(order, stage, props),
-        bin: stage.path("{bin}"),
-        stagehand: stage.path("{tools}/stagehand"),
-        folder: stage.path("{case}/tool"),
-        uid: stage.user(),
+        grants: filled(grants, layout, fixtures),
+        guest_arguments: guest_arguments(order, layout, fixtures),
+        bin: layout.path("{bin}"),
+        fixture_program: layout.path("{tools}/fixture"),
+        folder: layout.path("{case}/tool"),
+        uid: layout.user(),
     }
 }
 
-fn placed(grants: impl IntoIterator<Item = Grant>, stage: &Stage, props: &Props) -> Vec<Placed> {
-    let fill = |template: &str| props.fill(&stage.expand(template));
+fn filled(
+    grants: impl IntoIterator<Item = Grant>,
+    layout: &Layout,
+    fixtures: &Fixtures,
+) -> Vec<FilledGrant> {
+    let fill = |template: &str| fixtures.fill(&layout.expand(template));
     let grants = grants.into_iter();
-    grants.map(|grant| Placed::new(grant, fill)).collect()
+    grants.map(|grant| FilledGrant::new(grant, fill)).collect()
 }
 
 /// `ATTACK NONCE KEY=VALUE…`; the guest takes the first value of a key.
-fn guest_arguments(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
+fn guest_arguments(order: &Order, layout: &Layout, fixtures: &Fixtures) -> Vec<String> {
     const ALWAYS: &[&str] = &[
         "secret={outside}/secret",
         "outside={outside}",
-        "fixtures={fixtures}",
+        "readable={readable}",
         "scratch={scratch}",
-        "granted={fixtures}/granted",
+        "granted={readable}/granted",
         "tool={outside}/tool",
     ];
     let naive: &[&str] = if order.tool.is_no_wall() {
@@ -268,67 +253,67 @@ fn guest_arguments(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
         .chain(order.attack.arguments)
         .chain(ALWAYS);
     let mut words = vec![order.attack.name.to_owned(), order.nonce.clone()];
-    words.extend(templates.map(|template| stage.expand(template)));
-    words.extend(props.arguments().iter().cloned());
+    words.extend(templates.map(|template| layout.expand(template)));
+    words.extend(fixtures.arguments().iter().cloned());
     words
 }
 
 /// The launcher's command line, behind the flaws that the attack asks for.
 fn command_words(
     order: &Order,
-    stage: &Stage,
-    props: &Props,
+    layout: &Layout,
+    fixtures: &Fixtures,
     launch: &Launch,
     program: &Path,
 ) -> io::Result<Vec<String>> {
-    let mut words = flaws(order, stage, props);
+    let mut words = flaws(order, layout, fixtures);
     if !words.is_empty() {
-        let stagehand = stage.expand("{tools}/stagehand");
-        words.splice(0..0, [stagehand, "launch".to_owned()]);
+        let program = layout.expand("{tools}/fixture");
+        words.splice(0..0, [program, "launch".to_owned()]);
         words.push("--".to_owned());
     }
-    words.splice(0..0, host_without_namespaces(order, stage, launch));
+    words.splice(0..0, host_without_namespaces(order, layout, launch));
     fs::create_dir(&launch.folder)?;
     words.extend(order.tool.command_line(program, launch));
-    stage.give_away(&launch.folder)?;
+    layout.give_away(&launch.folder)?;
     Ok(words)
 }
 
 /// Takes user namespaces away from all that comes after, and only then becomes the launcher's
 /// user: an ordinary one could do the former only together with what makes set-uid files harmless.
-fn host_without_namespaces(order: &Order, stage: &Stage, launch: &Launch) -> Vec<String> {
+fn host_without_namespaces(order: &Order, layout: &Layout, launch: &Launch) -> Vec<String> {
     if !order.tool.lacks_namespaces() {
         return Vec::new();
     }
-    let stagehand = stage.expand("{tools}/stagehand");
+    let program = layout.expand("{tools}/fixture");
     let user = launch.uid.to_string();
-    [&stagehand, "without-namespaces", &user, "--"]
+    [&program, "without-namespaces", &user, "--"]
         .map(str::to_owned)
         .to_vec()
 }
 
 /// A copy of the tool's executable that belongs to whoever starts it, and so to the
 /// attack that overwrites it.
-fn launcher(order: &Order, stage: &Stage) -> io::Result<PathBuf> {
+fn launcher(order: &Order, layout: &Layout) -> io::Result<PathBuf> {
     if order.tool.is_no_wall() {
         return Ok(PathBuf::new());
     }
-    let installed = stage.path("{tools}").join(order.tool.name());
+    let installed = layout.path("{tools}").join(order.tool.name());
     if !matches!(order.tool, Tool::Palisade | Tool::Bare) {
         return Ok(installed);
     }
-    let copy = stage.path("{case}/launcher");
+    let copy = layout.path("{case}/launcher");
     fs::copy(installed, &copy)?;
-    stage.give_away(&copy)?;
+    layout.give_away(&copy)?;
     Ok(copy)
 }
 
-fn flaws(order: &Order, stage: &Stage, props: &Props) -> Vec<String> {
+fn flaws(order: &Order, layout: &Layout, fixtures: &Fixtures) -> Vec<String> {
     let mut words = Vec::new();
-    for prop in order.attack.props {
-        match prop {
-            Prop::Flaw(flaw) => words.push(props.fill(&stage.expand(flaw))),
-            Prop::Terminal => words.push(stage.expand("terminal={case}/typed")),
+    for fixture in order.attack.fixtures {
+        match fixture {
+            Fixture::Flaw(flaw) => words.push(fixtures.fill(&layout.expand(flaw))),
+            Fixture::Terminal => words.push(layout.expand("terminal={case}/typed")),
             _ => {}
         }
     }

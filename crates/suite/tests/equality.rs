@@ -10,15 +10,15 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use palisade_suite::attack::User;
 use palisade_suite::equality::expected::{self, Sections};
-use palisade_suite::equality::{Case, Ground, Observation, Wall, all, contrast, differences};
+use palisade_suite::equality::{Case, CaseRunner, Observation, Wall, all, contrast, differences};
 use palisade_suite::guests::Probe;
 use palisade_suite::modules::{self, Module};
+use palisade_suite::user::{User, lacks_root};
 
 /// What one run of the suite needs and finds.
 struct Bench {
-    ground: Ground,
+    runner: CaseRunner,
     /// Where expectations are to be renewed: what was seen.
     blessed: Option<Mutex<BTreeMap<&'static str, Sections>>>,
 }
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(processors);
 
     let bench = Arc::new(Bench {
-        ground: Ground::prepare().expect("copy the guests to /var/tmp"),
+        runner: CaseRunner::prepare().expect("copy the guests to /var/tmp"),
         blessed: std::env::var_os("PALISADE_BLESS").map(|_| Mutex::default()),
     });
     let conclusion = libtest_mimic::run(&arguments, trials(&bench));
@@ -53,10 +53,10 @@ fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
 }
 
 fn trials_of_modules(bench: &Arc<Bench>) -> Vec<Trial> {
-    let lacking = bench.ground.lacks_wasm();
+    let lacking = bench.runner.lacks_wasm();
     let made = match lacking {
         Some(_) => Vec::new(),
-        None => modules::all(&bench.ground.whole_module()).expect("read portable.wasm"),
+        None => modules::all(&bench.runner.whole_module()).expect("read portable.wasm"),
     };
     let mut trials = Vec::new();
     for module in made.into_iter().map(Arc::new) {
@@ -77,13 +77,7 @@ fn trials_of_modules(bench: &Arc<Bench>) -> Vec<Trial> {
 
 /// Root's half is not run by anybody else.
 fn is_others(user: User) -> Option<String> {
-    let uid = rustix::process::geteuid();
-    (user == User::Root && !uid.is_root()).then(|| {
-        format!(
-            "the suite runs as uid {}; start it as root for this case",
-            uid.as_raw()
-        )
-    })
+    (user == User::Root).then(lacks_root).flatten()
 }
 
 impl Bench {
@@ -91,7 +85,7 @@ impl Bench {
         if let Some(reason) = is_others(user) {
             return Ok(Completion::ignored_with(reason));
         }
-        module.judge(&self.ground.run_module(module, user)?)?;
+        module.judge(&self.runner.run_module(module, user)?)?;
         Ok(Completion::Completed)
     }
 
@@ -99,20 +93,20 @@ impl Bench {
         if let Some(reason) = is_others(user) {
             return Ok(Completion::ignored_with(reason));
         }
-        if let Some(reason) = self.ground.lacks(case, Wall::Process) {
+        if let Some(reason) = self.runner.lacks(case, Wall::Process) {
             return Ok(Completion::ignored_with(reason));
         }
-        let native = self.ground.observe(case, Wall::Process, user)?;
+        let native = self.runner.observe(case, Wall::Process, user)?;
         case.judge(Wall::Process, &native)
             .map_err(|why| failure("process", &why, &native))?;
         if let Some(reason) = native.refused_by_host() {
             return Ok(Completion::ignored_with(reason));
         }
         self.compare_with_expected(case, user, &native)?;
-        if let Some(reason) = self.ground.lacks(case, Wall::Wasm) {
+        if let Some(reason) = self.runner.lacks(case, Wall::Wasm) {
             return Ok(Completion::ignored_with(reason));
         }
-        let wasm = self.ground.observe(case, Wall::Wasm, user)?;
+        let wasm = self.runner.observe(case, Wall::Wasm, user)?;
         case.judge(Wall::Wasm, &wasm)
             .map_err(|why| failure("wasm", &why, &wasm))?;
         differences::compare(case, &native.lines, &wasm.lines)

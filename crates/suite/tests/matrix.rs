@@ -14,21 +14,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use palisade_suite::arena::Ground;
-use palisade_suite::attack::{Attack, Policy, User};
+use palisade_suite::arena::Arenas;
+use palisade_suite::attack::Attack;
+use palisade_suite::policy::Policy;
 use palisade_suite::runner::{Judgement, Runner};
 use palisade_suite::tools::Tool;
+use palisade_suite::user::User;
 use palisade_suite::{NO_WASM_GUESTS, attacks, warden};
 
 fn main() -> ExitCode {
     warden::enter_if_asked();
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(2, NonZero::get);
-    arguments.test_threads.get_or_insert(processors);
+    // More than half of a run is waiting: for namespaces to go, and for what might still arrive.
+    arguments
+        .test_threads
+        .get_or_insert(processors + processors.div_ceil(2));
 
     let tools = tools_under_test();
-    let ground = Ground::prepare(&tools).expect("copy the guests to /var/tmp");
-    let runner = Arc::new(Runner::new(ground));
+    let arenas = Arenas::prepare(&tools).expect("copy the guests to /var/tmp");
+    let runner = Arc::new(Runner::new(arenas));
     let conclusion = libtest_mimic::run(&arguments, trials(&runner, &tools));
     // The last owner removes the control groups and the copies.
     drop(runner);

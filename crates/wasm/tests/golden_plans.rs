@@ -2,26 +2,19 @@
 //!
 //! `INSTA_UPDATE=always` writes the snapshots anew; look at what changed before you commit it.
 
-use palisade_policy::{Policy, PolicyLayer};
-use palisade_process::{
-    Entry, EntryKind, Found, Host, Identity, Kind, Machine, Mount, Quotas, Tier, plan::Options,
-    seccomp::Groups,
-};
+use palisade_policy::Policy;
+use palisade_process::{Machine, plan::Options, seccomp::Groups};
 use palisade_wall::{Command, Spec, Surroundings};
 use palisade_wasm::{
     module::Module,
     plan::{Plan, WasmPlanError, make_plan},
     programs::Programs,
 };
-use std::{fs, path::Path, sync::OnceLock};
+use std::fs;
 
-#[path = "../../process/src/host/table.rs"]
-#[allow(
-    dead_code,
-    reason = "the process wall's tests use the rest of the table"
-)]
-mod table;
-use table::{HOME, Table};
+#[path = "../../process/tests/golden/mod.rs"]
+mod golden;
+use golden::{Table, policy, steps, surroundings, user};
 
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -37,21 +30,6 @@ fn home() -> Table {
         .file("/opt/palisade/palisade-worker", "worker")
 }
 
-fn user() -> Machine {
-    Machine {
-        tier: Tier::UserNamespace,
-        uid: 1001,
-        gid: 1002,
-        landlock_abi: Some(6),
-        memfd_noexec: true,
-        quotas: Quotas::default(),
-        processors: 4,
-        cgroups: OnceLock::new(),
-        filtered: false.into(),
-        seccomp: true.into(),
-    }
-}
-
 fn module(head: &[u8]) -> Module {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("prog.wasm");
@@ -62,26 +40,17 @@ fn module(head: &[u8]) -> Module {
 }
 
 fn plan_of(head: &[u8], machine: &Machine, text: &str) -> Result<Plan, WasmPlanError> {
-    let layer = PolicyLayer::from_toml(text, "policy.toml", Path::new(HOME)).unwrap();
     let command = Command {
         program: "prog.wasm".into(),
         arguments: vec!["--flag".into()],
-    };
-    let surroundings = Surroundings {
-        cwd: Some(HOME.into()),
-        environment: [("LANG", "C.UTF-8"), ("SECRET", "hunter2")]
-            .map(|(name, value)| (name.into(), value.into()))
-            .into(),
-        ..Surroundings::default()
     };
     let programs = Programs {
         worker: "/opt/palisade/palisade-worker".into(),
         compiler: "/opt/palisade/palisade-compiler".into(),
     };
-    let policy = Policy::from_layers([layer]);
     make_plan(
         module(head),
-        &Spec::new(&policy, &command, machine, &surroundings),
+        &Spec::new(&policy(text), &command, machine, &surroundings()),
         &home(),
         &programs,
     )
@@ -128,9 +97,6 @@ fn the_worker_is_behind_the_whole_process_wall() {
     assert_eq!(plan.worker.seccomp, native.seccomp.map(observed));
     assert_eq!(plan.worker.landlock, native.landlock);
     assert!(plan.worker.enforcement.starts_with(&native.enforcement));
-    let steps = |plan: &palisade_process::plan::Plan| -> Vec<_> {
-        plan.steps.iter().map(ToString::to_string).collect()
-    };
     let (inside, outside) = (steps(&plan.worker), steps(&native));
     let lost: Vec<_> = outside
         .iter()

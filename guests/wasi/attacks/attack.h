@@ -26,7 +26,7 @@
 enum ending {
 	DONE = 0,
 	REFUSED = 1,
-	UNSTAGED = 99
+	UNREADY = 99
 };
 
 /* Descriptors that may be folders. */
@@ -38,7 +38,7 @@ long need_number(const char *key);
 const char *nonce(void);
 
 int refused(const char *call);
-_Noreturn void unstaged(const char *step);
+_Noreturn void unready(const char *step);
 int held(void);
 
 /* Copies what can be read of `fd` to stdout; false if nothing. */

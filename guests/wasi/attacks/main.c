@@ -34,7 +34,7 @@ const char *need(const char *key)
 	if (value)
 		return value;
 	errno = 0;
-	unstaged(key);
+	unready(key);
 }
 
 long need_number(const char *key)
@@ -53,17 +53,17 @@ int refused(const char *call)
 	return REFUSED;
 }
 
-_Noreturn void unstaged(const char *step)
+_Noreturn void unready(const char *step)
 {
-	fprintf(stderr, "unstaged: %s: %s\n", step, strerror(errno));
-	_Exit(UNSTAGED);
+	fprintf(stderr, "unready: %s: %s\n", step, strerror(errno));
+	_Exit(UNREADY);
 }
 
 int held(void)
 {
 	char byte;
 	if (write(STDOUT_FILENO, "held\n", 5) != 5)
-		unstaged("write held");
+		unready("write held");
 	while (read(STDIN_FILENO, &byte, 1) > 0)
 		;
 	return DONE;
@@ -143,7 +143,7 @@ int own_folder(void)
 		return folder;
 	folder = open("/tmp", O_RDONLY | O_DIRECTORY);
 	if (folder < 0)
-		unstaged("/tmp");
+		unready("/tmp");
 	__wasi_path_create_directory(folder, "made");
 	return folder;
 }

@@ -57,7 +57,7 @@ static void make_file(int folder, const char *name)
 {
 	int fd = openat(folder, name, O_WRONLY | O_CREAT, 0644);
 	if (fd < 0 || write(fd, nonce(), strlen(nonce())) < 0)
-		unstaged(name);
+		unready(name);
 	close(fd);
 }
 

@@ -113,7 +113,7 @@ int attack_wasi_climb_from_folder(void)
 	__wasi_path_create_directory(folder, "deep/deeper");
 	int below = open_below(folder, "deep/deeper", 0, __WASI_OFLAGS_DIRECTORY);
 	if (below < 0)
-		unstaged("deep/deeper");
+		unready("deep/deeper");
 	any |= spill_climbing(below, "../", "outside/secret");
 	__wasi_path_rename(folder, "deep/deeper", folder, "moved");
 	any |= spill_climbing(below, "../", "outside/secret");

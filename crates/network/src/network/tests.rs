@@ -76,24 +76,24 @@ fn asked(text: &str) -> (Transport, SocketAddr) {
 /// is enough.
 fn connect(network: &Network, text: &str) -> String {
     let (transport, address) = asked(text);
-    let verdict = network.connect(transport, address);
-    let more = with_grant(network, verdict.as_ref().err());
+    let decision = network.connect(transport, address);
+    let more = with_grant(network, decision.as_ref().err());
     assert!(
         more.is_none_or(|more| more.connect(transport, address).is_ok()),
         "{text}"
     );
-    shown(verdict)
+    shown(decision)
 }
 
 fn bind(network: &Network, text: &str, one_family: bool) -> String {
     let (transport, address) = asked(text);
-    let verdict = network.bind(transport, address, one_family);
-    let more = with_grant(network, verdict.as_ref().err());
+    let decision = network.bind(transport, address, one_family);
+    let more = with_grant(network, decision.as_ref().err());
     assert!(
         more.is_none_or(|more| more.bind(transport, address, one_family).is_ok()),
         "{text}"
     );
-    shown(verdict)
+    shown(decision)
 }
 
 /// The network with the grant that a refusal names.
@@ -114,8 +114,8 @@ fn with_grant(network: &Network, refusal: Option<&crate::Refusal>) -> Option<Net
     Some(network)
 }
 
-fn shown(verdict: Result<SocketAddr, crate::Refusal>) -> String {
-    match verdict {
+fn shown(decision: Result<SocketAddr, crate::Refusal>) -> String {
+    match decision {
         Ok(address) => address.to_string(),
         Err(refusal) => format!("{:?} {}", refusal.reason, refusal.grant.unwrap_or_default()),
     }
@@ -123,13 +123,13 @@ fn shown(verdict: Result<SocketAddr, crate::Refusal>) -> String {
 
 fn listen(network: &Network, bound: &str) -> String {
     let bound = (!bound.is_empty()).then(|| bound.parse().unwrap());
-    let verdict = network.listen(bound);
-    let more = with_grant(network, verdict.as_ref().err());
+    let decision = network.listen(bound);
+    let more = with_grant(network, decision.as_ref().err());
     assert!(
         more.is_none_or(|more| more.listen(bound).is_ok()),
         "{bound:?}"
     );
-    match verdict {
+    match decision {
         Ok(()) => "ok".into(),
         Err(refusal) => format!("{:?} {}", refusal.reason, refusal.grant.unwrap_or_default()),
     }
@@ -181,8 +181,11 @@ fn the_internet_is_what_is_public() {
         "tcp [::10.0.0.1]:443",
         "tcp 93.184.216.34:0",
     ] {
-        let verdict = connect(&all, other);
-        assert!(verdict.parse::<SocketAddr>().is_err(), "{other}: {verdict}");
+        let decision = connect(&all, other);
+        assert!(
+            decision.parse::<SocketAddr>().is_err(),
+            "{other}: {decision}"
+        );
         let (_, address) = asked(other);
         assert!(
             address.port() == 0 || !all.is_granted_for_tcp(address),
@@ -238,7 +241,7 @@ fn connect_by_address() {
     let net = &["tcp://10.0.0.0/8:8000-8099", "udp://10.1.0.0/16:53"][..];
     let all = &["tcp://0.0.0.0/0:*", "tcp://[::/0]:*"][..];
     let home = &["tcp://localhost:5432"][..];
-    for (grants, call, verdict) in [
+    for (grants, call, decision) in [
         (
             &[][..],
             "tcp 192.0.2.1:443",
@@ -349,7 +352,7 @@ fn connect_by_address() {
     ] {
         assert_eq!(
             connect(&network(grants), call),
-            verdict,
+            decision,
             "{grants:?}: {call}"
         );
     }
@@ -360,7 +363,7 @@ fn connect_on_an_interface() {
     let zoned = &["tcp://[fe80::1%eth0]:80"][..];
     // Without an interface, it is good for each.
     let any = &["tcp://[fe80::/10]:80"][..];
-    for (grants, call, verdict) in [
+    for (grants, call, decision) in [
         (zoned, "tcp [fe80::1%2]:80", "[fe80::1%2]:80"),
         (zoned, "tcp [fe80::1]:80", "[fe80::1%2]:80"),
         (
@@ -377,7 +380,7 @@ fn connect_on_an_interface() {
     ] {
         assert_eq!(
             connect(&network(grants), call),
-            verdict,
+            decision,
             "{grants:?}: {call}"
         );
     }
@@ -398,7 +401,7 @@ fn connect_by_name() {
         "tcp://mixed.example:80",
         "tcp://10.0.0.9:80",
     ][..];
-    for (grants, call, verdict) in [
+    for (grants, call, decision) in [
         (web, "tcp 198.51.100.7:443", "198.51.100.7:443"),
         (web, "tcp [2001:db8::7]:443", "[2001:db8::7]:443"),
         (web, "tcp [::ffff:198.51.100.7]:443", "198.51.100.7:443"),
@@ -438,7 +441,7 @@ fn connect_by_name() {
     ] {
         assert_eq!(
             connect(&network(grants), call),
-            verdict,
+            decision,
             "{grants:?}: {call}"
         );
     }
@@ -547,7 +550,7 @@ fn bind_where_listening_is_granted() {
     let all_v4 = &["listen tcp://0.0.0.0:80"][..];
     let all_v6 = &["listen tcp://[::]:80"][..];
     let (one, dual) = (true, false);
-    for (grants, call, family, verdict) in [
+    for (grants, call, family, decision) in [
         (
             &[][..],
             "tcp 127.0.0.1:8080",
@@ -686,7 +689,7 @@ fn bind_where_listening_is_granted() {
     ] {
         assert_eq!(
             bind(&network(grants), call, family),
-            verdict,
+            decision,
             "{grants:?}: {call}"
         );
     }
@@ -695,7 +698,7 @@ fn bind_where_listening_is_granted() {
 #[test]
 fn listen_where_the_socket_is_bound() {
     let mapped = &["listen tcp://127.0.0.1:80,host-port=8080"][..];
-    for (grants, bound, verdict) in [
+    for (grants, bound, decision) in [
         (&[][..], "", "Unbound --listen tcp://*:0"),
         (
             &["tcp://192.0.2.1:443"],
@@ -756,7 +759,7 @@ fn listen_where_the_socket_is_bound() {
     ] {
         assert_eq!(
             listen(&network(grants), bound),
-            verdict,
+            decision,
             "{grants:?}: {bound}"
         );
     }

@@ -196,16 +196,16 @@ fn encode(observation: &Observation) -> Option<String> {
 }
 
 fn encode_refusal(target: &Target, refusal: &Refusal) -> Option<String> {
-    let place = match target {
+    let target = match target {
         Target::Name(name, port) => format!("{name} {port}"),
         _ => String::new(),
     };
     Some(match &refusal.reason {
-        Reason::NotGranted => format!("not-granted {place}"),
-        Reason::OtherPort => format!("other-port {place}"),
+        Reason::NotGranted => format!("not-granted {target}"),
+        Reason::OtherPort => format!("other-port {target}"),
         Reason::BehindName(_) => match refusal.grant.as_deref().and_then(address_in) {
-            Some(address) => format!("behind {place} {address}"),
-            None => format!("behind {place}"),
+            Some(address) => format!("behind {target} {address}"),
+            None => format!("behind {target}"),
         },
         Reason::Proxy(ProxyRefusal::Request(fault)) => match fault {
             RequestFault::Address(Some(address)) => format!("address {address}"),
@@ -216,9 +216,9 @@ fn encode_refusal(target: &Target, refusal: &Refusal) -> Option<String> {
             ),
         },
         Reason::Proxy(ProxyRefusal::Hello(fault)) => match fault {
-            HelloFault::OtherName(other) => format!("other-name {place} {other}"),
+            HelloFault::OtherName(other) => format!("other-name {target} {other}"),
             fault => format!(
-                "hello {place} {}",
+                "hello {target} {}",
                 OF_HELLOS.iter().position(|one| one == fault)?
             ),
         },

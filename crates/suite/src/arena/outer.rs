@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use crate::stage::ORDINARY_ID;
+use crate::user::ORDINARY_ID;
 
 /// Of all arenas together.
 const MEMORY_BYTES: u64 = 4 << 30;

@@ -1,11 +1,12 @@
 //! Whoever decides about sockets: its patience, its end, and rivals. Most of these acts are
 //! granted under every policy, and have to succeed in spite of what the guest does beside them.
 
-use crate::attack::Grant::{self, Connect};
-use crate::attack::Prop::{LauncherDies, LocalServers, Servers};
-use crate::attack::{Attack, Policy};
+use crate::attack::Attack;
+use crate::fixtures::Fixture::{LauncherDies, LocalServers, Servers};
 use crate::guests::Broker as Guest;
 use crate::guests::Controls::{GrantedConnect, GrantedWrite, OwnEventfd, OwnSocket};
+use crate::policy::Grant::{self, Connect};
+use crate::policy::Policy;
 use crate::witness::{Course, Effect, Trace, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];

@@ -1,12 +1,13 @@
 //! Connecting where the policy grants another port, host, family, transport or moment.
 
-use crate::attack::Grant::{self, Connect, Listen, Write};
-use crate::attack::Prop::{
+use crate::attack::Attack;
+use crate::fixtures::Fixture;
+use crate::fixtures::Fixture::{
     LocalServers, NameServices, Names, NamesIn, Servers, StartedIn, Variable,
 };
-use crate::attack::{Attack, Prop};
 use crate::guests::Connect as Guest;
 use crate::guests::Controls::GrantedConnect;
+use crate::policy::Grant::{self, Connect, Listen, Write};
 use crate::witness::{Effect, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];
@@ -25,13 +26,13 @@ const HOSTS: &str = "\
 
 const WILDCARD: Grant = Connect("tcp://*.proxied.test:{tcp-any}");
 /// Somebody beside DNS knows names: the system's own lookup is asked.
-const ASKED_BY_SYSTEM: Prop = NameServices("hosts: files resolve dns\n");
+const ASKED_BY_SYSTEM: Fixture = NameServices("hosts: files resolve dns\n");
 
 /// A program in place of what the launcher runs outside to look up a name that the guest asks the proxy for.
 /// The guest can be granted what it plants, too.
-const fn planted(plant: &'static [&'static str], props: &'static [Prop]) -> Attack {
+const fn planted(plant: &'static [&'static str], fixtures: &'static [Fixture]) -> Attack {
     Attack::new(32, Witness::Effect(Effect::Holds("{outside}/planted")))
-        .with(props)
+        .with(fixtures)
         .launched(&[WILDCARD, Write("{scratch}")])
         .told(plant)
         .told_without_wall(&["naive=1"])

@@ -2,9 +2,9 @@
 
 use super::reroute::ELSEWHERE4;
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect};
-use crate::attack::Prop::Servers;
+use crate::fixtures::Fixture::Servers;
 use crate::guests::Controls;
+use crate::policy::Grant::{self, Connect};
 use crate::witness::{Effect, Trace, Witness};
 
 const fn at_a_server(effect: Effect, grants: &'static [Grant]) -> Attack {

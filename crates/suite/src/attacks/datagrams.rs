@@ -1,10 +1,11 @@
 //! Datagrams, each with an address of its own.
 
-use crate::attack::Grant::{self, Connect};
-use crate::attack::Prop::Servers;
-use crate::attack::{Attack, Policy};
+use crate::attack::Attack;
+use crate::fixtures::Fixture::Servers;
 use crate::guests::Controls::GrantedDatagram;
 use crate::guests::Datagrams as Guest;
+use crate::policy::Grant::{self, Connect};
+use crate::policy::Policy;
 use crate::witness::{Effect, Trace, Witness};
 
 const UDP4: &[Grant] = &[Connect("udp://127.0.0.1:{udp4}")];

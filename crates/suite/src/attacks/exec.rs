@@ -1,12 +1,12 @@
 //! Execution control: code that no grant made executable.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{PolicyFile, Read, Write};
-use crate::attack::Policy::{Control, Generous, Minimum, Nothing};
-use crate::attack::Prop::Privileged;
+use crate::fixtures::Fixture::Privileged;
+use crate::fixtures::{FILE_CAPABILITY, STRANGER_ID};
 use crate::guests::Controls::{OwnChild, OwnPayload};
 use crate::guests::Exec as Guest;
-use crate::stage::{FILE_CAPABILITY, STRANGER_ID};
+use crate::policy::Grant::{PolicyFile, Read, Write};
+use crate::policy::Policy::{Control, Generous, Minimum, Nothing};
 use crate::witness::{Effect, Trace, Witness};
 
 /// A planted program runs: seen in `/proc/PID/exe`.

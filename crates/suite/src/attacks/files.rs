@@ -1,12 +1,14 @@
 //! Filesystem, /proc and /sys.
 
-use crate::attack::Grant::{
-    Cwd, Ipc, Limit, NoGuard, PolicyFile, Protect, Read, ReadAt, Write, WriteAt,
-};
-use crate::attack::Prop::{Flaw, Flip, KernelLog, Victim};
-use crate::attack::{Attack, Grant, Prop};
+use crate::attack::Attack;
+use crate::fixtures::Fixture;
+use crate::fixtures::Fixture::{Flaw, Flip, KernelLog, Victim};
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnEventfd};
 use crate::guests::Files as Guest;
+use crate::policy::Grant;
+use crate::policy::Grant::{
+    Cwd, Ipc, Limit, NoGuard, PolicyFile, Protect, Read, ReadAt, Write, WriteAt,
+};
 use crate::witness::{Course, Effect, FileKind, Trace, Witness};
 
 /// What a project folder asks to be kept as it is.
@@ -18,7 +20,7 @@ const PROTECTED: &[Grant] = &[
     Protect("{scratch}/.vscode/tasks.json"),
 ];
 /// One directory leaks into the guest.
-const LEAK: &[Prop] = &[Flaw("leak-directory=/")];
+const LEAK: &[Fixture] = &[Flaw("leak-directory=/")];
 
 /// The secret beside the grants comes out; granted, it does so too.
 const fn secret(entry: usize) -> Attack {
@@ -297,11 +299,11 @@ pub(super) const fn row(guest: Guest) -> Attack {
         .or_refused(),
 
         Guest::ReadOnlyWrite => {
-            changed(Effect::Holds("{fixtures}/granted")).controlled_by(&[Write("{fixtures}")])
+            changed(Effect::Holds("{readable}/granted")).controlled_by(&[Write("{readable}")])
         }
         // Hard links do not cross mounts: the control has both names in one grant.
-        Guest::ReadOnlyLink => changed(Effect::Holds("{fixtures}/granted"))
-            .controlled_at(&[Write("{fixtures}")], &["scratch={fixtures}"]),
+        Guest::ReadOnlyLink => changed(Effect::Holds("{readable}/granted"))
+            .controlled_at(&[Write("{readable}")], &["scratch={readable}"]),
     }
 }
 

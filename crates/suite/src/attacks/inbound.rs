@@ -1,10 +1,10 @@
 //! Being reached where the policy grants another port or address to listen at.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect, Listen};
-use crate::attack::Prop::{Caller, Servers, SharedPort};
+use crate::fixtures::Fixture::{Caller, Servers, SharedPort};
 use crate::guests::Controls::GrantedConnect;
 use crate::guests::Inbound as Guest;
+use crate::policy::Grant::{self, Connect, Listen};
 use crate::witness::{Effect, Trace, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];

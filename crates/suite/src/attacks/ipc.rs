@@ -1,10 +1,11 @@
 //! Terminal and IPC.
 
-use crate::attack::Grant::Limit;
-use crate::attack::Prop::{Flaw, LocalServers, SharedGroup, Terminal, Victim};
-use crate::attack::{Attack, Policy};
+use crate::attack::Attack;
+use crate::fixtures::Fixture::{Flaw, LocalServers, SharedGroup, Terminal, Victim};
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnSocket};
 use crate::guests::Ipc as Guest;
+use crate::policy::Grant::Limit;
+use crate::policy::Policy;
 use crate::witness::{Effect, Trace, Witness};
 
 const RECEIVED: Witness = Witness::Effect(Effect::Received);

@@ -1,10 +1,10 @@
 //! Information leaks: what the launcher left in sight.
 
 use crate::attack::Attack;
-use crate::attack::Grant::Env;
-use crate::attack::Prop::{Flaw, Victim};
+use crate::fixtures::Fixture::{Flaw, Victim};
 use crate::guests::Controls::GrantedRead;
 use crate::guests::Leaks as Guest;
+use crate::policy::Grant::Env;
 use crate::witness::Witness;
 
 pub(super) const fn row(guest: Guest) -> Attack {

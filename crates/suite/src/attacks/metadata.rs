@@ -1,10 +1,10 @@
 //! Metadata: calls that ask for no right to open the file.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{Read, Write};
-use crate::attack::Prop::Victim;
+use crate::fixtures::Fixture::Victim;
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild};
 use crate::guests::Metadata as Guest;
+use crate::policy::Grant::{Read, Write};
 use crate::witness::{Effect, Fact, Trace, Witness};
 
 /// FS_NODUMP_FL (linux/fs.h).
@@ -17,7 +17,7 @@ const fn outside(effect: Effect) -> Attack {
 
 /// A file that was granted to read is changed.
 const fn read_only(effect: Effect) -> Attack {
-    Attack::new(75, Witness::Effect(effect)).controlled_by(&[Write("{fixtures}")])
+    Attack::new(75, Witness::Effect(effect)).controlled_by(&[Write("{readable}")])
 }
 
 /// Something about a file that no policy grants is known.
@@ -28,14 +28,14 @@ const fn known(witness: Witness) -> Attack {
 pub(super) const fn row(guest: Guest) -> Attack {
     match guest {
         Guest::ChmodOutside => outside(Effect::Mode("{outside}/secret", 0o777)),
-        Guest::ChmodReadOnly => read_only(Effect::Mode("{fixtures}/granted", 0o777)),
+        Guest::ChmodReadOnly => read_only(Effect::Mode("{readable}/granted", 0o777)),
         Guest::TimesOutside => outside(Effect::ModifiedAt("{outside}/secret", 1)),
-        Guest::TimesReadOnly => read_only(Effect::ModifiedAt("{fixtures}/granted", 1)),
+        Guest::TimesReadOnly => read_only(Effect::ModifiedAt("{readable}/granted", 1)),
         Guest::MarkOutside => outside(Effect::Marked("{outside}/secret")),
-        Guest::MarkReadOnly => read_only(Effect::Marked("{fixtures}/granted")),
+        Guest::MarkReadOnly => read_only(Effect::Marked("{readable}/granted")),
         Guest::FlagsReadOnly => Attack::new(
             75,
-            Witness::Effect(Effect::Flags("{fixtures}/granted", NODUMP)),
+            Witness::Effect(Effect::Flags("{readable}/granted", NODUMP)),
         )
         .ungrantable(GrantedWrite),
         Guest::FlagsGranted => Attack::new(

@@ -1,11 +1,11 @@
 //! Network: a server of the host that no policy grants. The minimum policy grants another port of
-//! the same host, the generous one others, see [`crate::attack::Policy::doors`].
+//! the same host, the generous one others, see [`crate::policy::Policy::doors`].
 
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect, Listen};
-use crate::attack::Prop::Servers;
+use crate::fixtures::Fixture::Servers;
 use crate::guests::Controls::{GrantedConnect, OwnSocket};
 use crate::guests::Network as Guest;
+use crate::policy::Grant::{self, Connect, Listen};
 use crate::witness::{Effect, Trace, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];

@@ -2,7 +2,7 @@
 
 use super::reroute::ELSEWHERE4;
 use crate::attack::Attack;
-use crate::attack::Prop::Servers;
+use crate::fixtures::Fixture::Servers;
 use crate::guests::Controls::{GrantedConnect, GrantedDatagram, OwnSocket};
 use crate::guests::Protocols as Guest;
 use crate::witness::{Effect, Fact, Trace, Witness};

@@ -3,10 +3,10 @@
 
 use super::reroute::ELSEWHERE4;
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect, Listen};
-use crate::attack::Prop::Servers;
+use crate::fixtures::Fixture::Servers;
 use crate::guests::Controls::GrantedDatagram;
 use crate::guests::Races as Guest;
+use crate::policy::Grant::{self, Connect, Listen};
 use crate::witness::{Effect, Trace, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];

@@ -2,10 +2,10 @@
 //! allows them: the control sends a packet that is seen to the same host.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect};
-use crate::attack::Prop::{SecondLink, Servers};
+use crate::fixtures::Fixture::{SecondLink, Servers};
 use crate::guests::Controls::GrantedDatagram;
 use crate::guests::Reroute as Guest;
+use crate::policy::Grant::{self, Connect};
 use crate::witness::{Effect, Witness};
 
 /// `ELSEWHERE4` and `ELSEWHERE6` of `sockets.h`.

@@ -2,9 +2,9 @@
 //! counts. The control is a limit that is wide enough.
 
 use crate::attack::Attack;
-use crate::attack::Grant::Limit;
 use crate::guests::Controls::{GrantedWrite, OwnChild};
 use crate::guests::Resources as Guest;
+use crate::policy::Grant::Limit;
 use crate::witness::{Course, Effect, Trace, Witness};
 
 const fn counted(entry: usize, trace: Trace) -> Attack {

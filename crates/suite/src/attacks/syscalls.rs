@@ -2,12 +2,12 @@
 //! then shows that the same kind of witness sees a permitted act through the wall.
 
 use crate::attack::Attack;
-use crate::attack::Grant::Read;
-use crate::attack::Prop::{
-    Flaw, Handle, KernelLog, Masked, ReadOnlyFixtures, Servers, Terminal, Victim, VictimNamespaced,
+use crate::fixtures::Fixture::{
+    Flaw, Handle, KernelLog, Masked, ReadOnlyMount, Servers, Terminal, Victim, VictimNamespaced,
 };
 use crate::guests::Controls::{GrantedRead, GrantedWrite, OwnChild, OwnEventfd, OwnSocket};
 use crate::guests::Syscalls as Guest;
+use crate::policy::Grant::Read;
 use crate::witness::{Effect, Trace, Witness};
 
 const USERFAULTFD: Witness = Witness::Trace(Trace::Descriptor("[userfaultfd]"));
@@ -122,8 +122,8 @@ pub(super) const fn row(guest: Guest) -> Attack {
         Guest::PivotRoot => trace(20, Trace::Mount(" /old ")),
         Guest::Chroot => trace(20, Trace::Roots),
         Guest::MountSetattr | Guest::Remount => {
-            Attack::new(20, Witness::Effect(Effect::Holds("{fixtures}/planted")))
-                .with(&[ReadOnlyFixtures])
+            Attack::new(20, Witness::Effect(Effect::Holds("{readable}/planted")))
+                .with(&[ReadOnlyMount])
                 .ungrantable(GrantedWrite)
         }
         Guest::Umount => secret(20).with(&[Masked]),

@@ -2,10 +2,10 @@
 
 use super::reroute::ELSEWHERE6;
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Connect, Ipc, Listen, NoSystem, ReadAt, Write};
-use crate::attack::Prop::{Accomplice, Servers};
+use crate::fixtures::Fixture::{Accomplice, Servers};
 use crate::guests::Controls::GrantedConnect;
 use crate::guests::Together as Guest;
+use crate::policy::Grant::{self, Connect, Ipc, Listen, NoSystem, ReadAt, Write};
 use crate::witness::{Effect, Trace, Witness};
 
 const TCP4: &[Grant] = &[Connect("tcp://127.0.0.1:{tcp4}")];

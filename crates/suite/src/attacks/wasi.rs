@@ -4,10 +4,10 @@
 //! is followed by the plain act, so that each attack succeeds there.
 
 use crate::attack::Attack;
-use crate::attack::Grant::{self, Cwd, Env, Limit, NoGuard, Protect, Read, Write};
-use crate::attack::Prop::{Flaw, Flip, Victim};
+use crate::fixtures::Fixture::{Flaw, Flip, Victim};
 use crate::guests::Controls::{GrantedRead, OwnHandle};
 use crate::guests::{WasiLeaks, WasiNames, WasiPaths, WasiResources};
+use crate::policy::Grant::{self, Cwd, Env, Limit, NoGuard, Protect, Read, Write};
 use crate::witness::{Course, Effect, Trace, Witness};
 
 /// Rows of the catalogue.
@@ -73,7 +73,7 @@ const fn protected(path: &'static str) -> Attack {
 
 /// A file that was granted to read is changed.
 const fn changed(effect: Effect) -> Attack {
-    Attack::new(RIGHTS, Witness::Effect(effect)).controlled_by(&[Write("{fixtures}")])
+    Attack::new(RIGHTS, Witness::Effect(effect)).controlled_by(&[Write("{readable}")])
 }
 
 const fn confused(target: &'static [&'static str], granted: &'static [Grant]) -> Attack {
@@ -97,12 +97,12 @@ pub(super) const fn names(guest: WasiNames) -> Attack {
             protected("{scratch}/.git/hooks/pre-commit")
         }
         WasiNames::WasiCreateProtected => protected("{scratch}/.env"),
-        WasiNames::WasiReadOnlyWrite => changed(Effect::Holds("{fixtures}/granted")),
+        WasiNames::WasiReadOnlyWrite => changed(Effect::Holds("{readable}/granted")),
         // Hard links do not cross mounts: the control has both names in one grant.
-        WasiNames::WasiReadOnlyLink => changed(Effect::Holds("{fixtures}/granted"))
-            .controlled_at(&[Write("{fixtures}")], &["scratch={fixtures}"]),
-        WasiNames::WasiReadOnlyTruncate => changed(Effect::Empty("{fixtures}/granted")),
-        WasiNames::WasiReadOnlyDate => changed(Effect::ModifiedAt("{fixtures}/granted", 1)),
+        WasiNames::WasiReadOnlyLink => changed(Effect::Holds("{readable}/granted"))
+            .controlled_at(&[Write("{readable}")], &["scratch={readable}"]),
+        WasiNames::WasiReadOnlyTruncate => changed(Effect::Empty("{readable}/granted")),
+        WasiNames::WasiReadOnlyDate => changed(Effect::ModifiedAt("{readable}/granted", 1)),
         WasiNames::WasiConfusedPrefix => confused(
             &["target={paths}/dir-secret/secret"],
             &[Read("{paths}/dir-secret")],

@@ -16,12 +16,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use palisade_suite::arena::Ground;
-use palisade_suite::attack::{Attack, Policy, User};
+use palisade_suite::arena::Arenas;
+use palisade_suite::attack::Attack;
 use palisade_suite::catalogue::ROWS;
 use palisade_suite::outcome::Verdict;
+use palisade_suite::policy::Policy;
 use palisade_suite::runner::Runner;
 use palisade_suite::tools::Tool;
+use palisade_suite::user::User;
 use palisade_suite::{attacks, warden};
 
 const USAGE: &str = "usage: scoreboard [--policy nothing|minimum|generous] [--user root|ordinary] [--only WORD] [--each] [--why TOOL]";
@@ -80,8 +82,8 @@ fn score(question: &Question) -> ExitCode {
         .into_iter()
         .filter(|tool| !tool.lacks_namespaces() && !tool.runs_modules() && tool.find().is_some())
         .collect();
-    let ground = match Ground::prepare(&tools) {
-        Ok(ground) => ground,
+    let arenas = match Arenas::prepare(&tools) {
+        Ok(arenas) => arenas,
         Err(e) => {
             eprintln!("scoreboard: the guests cannot be copied to /var/tmp: {e}");
             return ExitCode::FAILURE;
@@ -93,7 +95,7 @@ fn score(question: &Question) -> ExitCode {
             attack.name.contains(&question.only) && !attack.is_granted(question.policy)
         })
         .collect();
-    let verdicts = run_all(&Runner::new(ground), &rows, &tools, question);
+    let verdicts = run_all(&Runner::new(arenas), &rows, &tools, question);
     print_board(&rows, &tools, &verdicts, question);
     ExitCode::SUCCESS
 }

@@ -12,10 +12,10 @@
 //! ```
 
 use super::differences::is_out_of_reach;
-use super::ground::HIDDEN_TEXT;
+use super::folder::HIDDEN_TEXT;
 use super::{Line, Observation, Wall};
-use crate::attack::Grant::{self, Cwd, Env, Limit, Listen, Protect, Read, ReadAt, Write, WriteAt};
 use crate::guests::Probe;
+use crate::policy::Grant::{self, Cwd, Env, Limit, Listen, Protect, Read, ReadAt, Write, WriteAt};
 
 /// What the policy allows at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

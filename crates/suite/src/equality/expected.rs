@@ -16,8 +16,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::{Case, Line, all, file_name};
-use crate::attack::User;
 use crate::guests::Probe;
+use crate::user::User;
 
 const HEADING: &str = "== ";
 
@@ -136,9 +136,9 @@ fn section(names: &[String], lines: &[Line]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Line, of_case, parse, read, text};
-    use crate::attack::User;
     use crate::equality::all;
     use crate::guests::Probe;
+    use crate::user::User;
 
     #[test]
     fn cases_that_show_the_same_stand_together() {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Launch, Placed, text};
+use super::{FilledGrant, Launch, text};
 
 const STRICT: &[&str] = &[
     "--unshare-all",
@@ -40,17 +40,17 @@ pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
     words
 }
 
-fn flags(grant: &Placed) -> Vec<String> {
+fn flags(grant: &FilledGrant) -> Vec<String> {
     let words: &[&str] = match grant {
-        Placed::Read { host, guest } => &["--ro-bind", host, guest],
-        Placed::Write { host, guest } => &["--bind", host, guest],
-        Placed::Protect(path) if Path::new(path).exists() => &["--ro-bind", path, path],
-        Placed::Env(entry) => {
+        FilledGrant::Read { host, guest } => &["--ro-bind", host, guest],
+        FilledGrant::Write { host, guest } => &["--bind", host, guest],
+        FilledGrant::Protect(path) if Path::new(path).exists() => &["--ro-bind", path, path],
+        FilledGrant::Env(entry) => {
             let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
             &["--setenv", name, value]
         }
-        Placed::Cwd(path) => &["--chdir", path],
-        Placed::Limit("tmp-size", size) => return tmp_of(size),
+        FilledGrant::Cwd(path) => &["--chdir", path],
+        FilledGrant::Limit("tmp-size", size) => return tmp_of(size),
         _ => &[],
     };
     words.iter().map(|word| (*word).to_owned()).collect()

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 
-use super::{Launch, Placed, text};
+use super::{FilledGrant, Launch, text};
 
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
 const NAMESPACES: [&str; 6] = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
@@ -59,7 +59,7 @@ pub(super) fn command_line(program: &Path, launch: &Launch) -> Vec<String> {
 fn config(launch: &Launch) -> Value {
     let mut environment = vec!["PATH=/usr/bin:/bin".to_owned()];
     environment.extend(launch.grants.iter().filter_map(|grant| match grant {
-        Placed::Env(entry) => Some(entry.clone()),
+        FilledGrant::Env(entry) => Some(entry.clone()),
         _ => None,
     }));
     json!({
@@ -110,8 +110,8 @@ fn mounts(launch: &Launch) -> Vec<Value> {
         mounts.extend(folders.map(|folder| bind(folder, folder, "ro")));
     }
     mounts.extend(launch.grants.iter().filter_map(|grant| match grant {
-        Placed::Read { host, guest } => Some(bind(host, guest, "ro")),
-        Placed::Write { host, guest } => Some(bind(host, guest, "rw")),
+        FilledGrant::Read { host, guest } => Some(bind(host, guest, "ro")),
+        FilledGrant::Write { host, guest } => Some(bind(host, guest, "rw")),
         _ => None,
     }));
     mounts

@@ -16,7 +16,7 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::attack::Grant;
+use crate::policy::Grant;
 
 /// A launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +42,13 @@ pub enum Tool {
 /// What to launch, with every template filled in.
 #[derive(Debug)]
 pub(crate) struct Launch {
-    pub(crate) grants: Vec<Placed>,
+    pub(crate) grants: Vec<FilledGrant>,
     /// The guest's arguments, its own name left out.
     pub(crate) guest_arguments: Vec<String>,
     /// Where the suite's programs lie on the host.
     pub(crate) bin: PathBuf,
-    /// The suite's own tool.
-    pub(crate) stagehand: PathBuf,
+    /// The suite's own program, `guests/fixtures`.
+    pub(crate) fixture_program: PathBuf,
     /// A folder for what the adapter has to write; the launcher will own it.
     pub(crate) folder: PathBuf,
     /// Who starts the launcher.
@@ -57,7 +57,7 @@ pub(crate) struct Launch {
 
 /// A grant with its paths filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Placed {
+pub(crate) enum FilledGrant {
     NoSystem,
     Read { host: String, guest: String },
     Write { host: String, guest: String },
@@ -73,7 +73,7 @@ pub(crate) enum Placed {
     Limit(&'static str, &'static str),
 }
 
-impl Placed {
+impl FilledGrant {
     pub(crate) fn new(grant: Grant, fill: impl Fn(&str) -> String) -> Self {
         match grant {
             Grant::NoSystem => Self::NoSystem,
@@ -109,7 +109,7 @@ impl Placed {
 
 impl Launch {
     fn has_system(&self) -> bool {
-        !self.grants.contains(&Placed::NoSystem)
+        !self.grants.contains(&FilledGrant::NoSystem)
     }
 
     /// The guest's command line where its folder is at `folder`.

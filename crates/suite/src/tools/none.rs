@@ -1,18 +1,18 @@
 //! No wall: a launcher that forks, executes and waits, and changes nothing.
 
-use super::{Launch, Placed, text};
+use super::{FilledGrant, Launch, text};
 
 pub(super) fn command_line(launch: &Launch) -> Vec<String> {
-    let stagehand = text(&launch.stagehand);
-    let mut words = vec![stagehand.clone(), "launch".to_owned()];
+    let program = text(&launch.fixture_program);
+    let mut words = vec![program.clone(), "launch".to_owned()];
     for grant in &launch.grants {
-        if let Placed::Cwd(path) = grant {
+        if let FilledGrant::Cwd(path) = grant {
             words.push(format!("enter={path}"));
         }
     }
     words.extend([
         "--".to_owned(),
-        stagehand,
+        program,
         "supervise".to_owned(),
         "--".to_owned(),
     ]);

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::{Launch, Placed, text};
+use super::{FilledGrant, Launch, text};
 
 /// `$PALISADE_BIN`, or the binary that cargo built beside the suite.
 pub(super) fn find() -> Option<PathBuf> {
@@ -54,7 +54,7 @@ pub(super) fn command_line_bare(program: &Path, launch: &Launch) -> Vec<String> 
     }
     for grant in &launch.grants {
         match grant {
-            Placed::Read { host, guest } if *host == bin && guest == "/guest" => {
+            FilledGrant::Read { host, guest } if *host == bin && guest == "/guest" => {
                 words.extend(["--read".to_owned(), bin.clone()]);
             }
             grant => words.extend(flags(grant)),
@@ -65,23 +65,23 @@ pub(super) fn command_line_bare(program: &Path, launch: &Launch) -> Vec<String> 
     words
 }
 
-fn flags(grant: &Placed) -> Vec<String> {
+fn flags(grant: &FilledGrant) -> Vec<String> {
     let pair = |flag: &str, value: &str| vec![flag.to_owned(), value.to_owned()];
     match grant {
-        Placed::NoSystem => vec!["--no-system".to_owned()],
-        Placed::Read { host, guest } if host == guest => pair("--read", host),
-        Placed::Read { host, guest } => pair("--read", &format!("{host}:{guest}")),
-        Placed::Write { host, guest } if host == guest => pair("--write", host),
-        Placed::Write { host, guest } => pair("--write", &format!("{host}:{guest}")),
-        Placed::Exec(path) => pair("--exec", path),
-        Placed::Ipc(path) => pair("--ipc", path),
-        Placed::Protect(path) => pair("--protect", path),
-        Placed::NoGuard => vec!["--no-guard".to_owned()],
-        Placed::Env(entry) => pair("--env", entry),
-        Placed::Cwd(path) => pair("--cwd", path),
-        Placed::PolicyFile(path) => pair("--policy", path),
-        Placed::Connect(address) => pair("--connect", address),
-        Placed::Listen(address) => pair("--listen", address),
-        Placed::Limit(name, value) => pair(&format!("--{name}"), value),
+        FilledGrant::NoSystem => vec!["--no-system".to_owned()],
+        FilledGrant::Read { host, guest } if host == guest => pair("--read", host),
+        FilledGrant::Read { host, guest } => pair("--read", &format!("{host}:{guest}")),
+        FilledGrant::Write { host, guest } if host == guest => pair("--write", host),
+        FilledGrant::Write { host, guest } => pair("--write", &format!("{host}:{guest}")),
+        FilledGrant::Exec(path) => pair("--exec", path),
+        FilledGrant::Ipc(path) => pair("--ipc", path),
+        FilledGrant::Protect(path) => pair("--protect", path),
+        FilledGrant::NoGuard => vec!["--no-guard".to_owned()],
+        FilledGrant::Env(entry) => pair("--env", entry),
+        FilledGrant::Cwd(path) => pair("--cwd", path),
+        FilledGrant::PolicyFile(path) => pair("--policy", path),
+        FilledGrant::Connect(address) => pair("--connect", address),
+        FilledGrant::Listen(address) => pair("--listen", address),
+        FilledGrant::Limit(name, value) => pair(&format!("--{name}"), value),
     }
 }

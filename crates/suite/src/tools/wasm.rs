@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Launch, Placed, palisade, text};
+use super::{FilledGrant, Launch, palisade, text};
 
 pub(super) const WORKER: &str = "palisade-worker";
 const COMPILER: &str = "palisade-compiler";
@@ -15,7 +15,7 @@ const CODE: &str = "hostile.code";
 const WITH_CODE: &str = r#"code=$1; shift; exec "$@" 3<"$code" 4>/dev/null"#;
 
 pub(super) fn command_line(launch: &Launch) -> Vec<String> {
-    let tools = launch.stagehand.with_file_name("");
+    let tools = launch.fixture_program.with_file_name("");
     let mut words = ["sh", "-c", WITH_CODE, "sh"].map(str::to_owned).to_vec();
     words.extend([text(&tools.join(CODE)), text(&tools.join(WORKER))]);
     words.extend(["--code=3", "--status=4", "--listeners=0"].map(str::to_owned));
@@ -35,7 +35,7 @@ fn folders_of_root() -> impl Iterator<Item = String> {
 
 fn folder(launch: &Launch) -> String {
     let cwd = launch.grants.iter().find_map(|grant| match grant {
-        Placed::Cwd(path) => Some(path.clone()),
+        FilledGrant::Cwd(path) => Some(path.clone()),
         _ => None,
     });
     cwd.unwrap_or_else(|| "/".to_owned())

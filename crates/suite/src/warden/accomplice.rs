@@ -6,10 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::{Order, Props, guest_arguments, host_without_namespaces, placed};
-use crate::arena::CACHES;
-use crate::attack::{Grant, Prop};
-use crate::stage::Stage;
+use super::{Order, filled, guest_arguments, host_without_namespaces};
+use crate::fixtures::{Fixture, Fixtures, Layout};
+use crate::policy::Grant;
 use crate::tools::Launch;
 
 /// Its own mark: what has the nonce in its arguments is the attacker's.
@@ -25,29 +24,29 @@ impl Accomplice {
     /// Starts the attack's second guest, if it has one, and waits until that holds.
     pub(super) fn of(
         order: &Order,
-        stage: &Stage,
-        props: &Props,
+        layout: &Layout,
+        fixtures: &Fixtures,
         program: &Path,
     ) -> io::Result<Option<Self>> {
-        let mut wanted = order.attack.props.iter();
-        let grants = wanted.find_map(|prop| match prop {
-            Prop::Accomplice(grants) => Some(*grants),
+        let mut wanted = order.attack.fixtures.iter();
+        let grants = wanted.find_map(|fixture| match fixture {
+            Fixture::Accomplice(grants) => Some(*grants),
             _ => None,
         });
         grants
-            .map(|grants| Self::start(order, stage, props, program, grants))
+            .map(|grants| Self::start(order, layout, fixtures, program, grants))
             .transpose()
     }
 
     fn start(
         order: &Order,
-        stage: &Stage,
-        props: &Props,
+        layout: &Layout,
+        fixtures: &Fixtures,
         program: &Path,
         grants: &[Grant],
     ) -> io::Result<Self> {
-        let errors = stage.path("{case}/accomplice.stderr");
-        let mut command = command(order, stage, props, program, grants)?;
+        let errors = layout.path("{case}/accomplice.stderr");
+        let mut command = command(order, layout, fixtures, program, grants)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(File::create(&errors)?);
         let mut launcher = command.spawn()?;
@@ -68,32 +67,31 @@ impl Accomplice {
 
 fn command(
     order: &Order,
-    stage: &Stage,
-    props: &Props,
+    layout: &Layout,
+    fixtures: &Fixtures,
     program: &Path,
     grants: &[Grant],
 ) -> io::Result<Command> {
-    let mut arguments = guest_arguments(order, stage, props);
+    let mut arguments = guest_arguments(order, layout, fixtures);
     MARK.clone_into(&mut arguments[1]);
     arguments.insert(2, ROLE.to_owned());
     let launch = Launch {
-        grants: placed(grants.iter().copied(), stage, props),
+        grants: filled(grants.iter().copied(), layout, fixtures),
         guest_arguments: arguments,
-        bin: stage.path("{bin}"),
-        stagehand: stage.path("{tools}/stagehand"),
-        folder: stage.path("{case}/accomplice"),
-        uid: stage.user(),
+        bin: layout.path("{bin}"),
+        fixture_program: layout.path("{tools}/fixture"),
+        folder: layout.path("{case}/accomplice"),
+        uid: layout.user(),
     };
     fs::create_dir(&launch.folder)?;
-    let mut words = host_without_namespaces(order, stage, &launch);
+    let mut words = host_without_namespaces(order, layout, &launch);
     words.extend(order.tool.command_line(program, &launch));
-    stage.give_away(&launch.folder)?;
+    layout.give_away(&launch.folder)?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    let cache = stage.base.join(CACHES).join(order.user.name());
-    command.env("XDG_CACHE_HOME", cache);
+    command.env("XDG_CACHE_HOME", layout.cache(order.user));
     if !order.tool.lacks_namespaces() {
-        stage.as_user(&mut command);
+        layout.as_user(&mut command);
     }
     // Signals to the attacker's group are not for it.
     command.process_group(0);

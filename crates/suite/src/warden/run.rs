@@ -13,33 +13,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 
-use super::{Order, Props, Scene};
-use crate::arena::CACHES;
-use crate::attack::Prop;
+use super::Order;
+use crate::fixtures::{Fixture, Fixtures, Layout};
 use crate::outcome::Outcome;
-use crate::stage::Stage;
-use crate::witness::process::Process;
+use crate::process::Process;
+use crate::witness::{Run, Scene};
 
-/// How much output is kept; more is counted only.
-const KEPT_OUTPUT_BYTES: usize = 2 << 20;
 /// How much of stderr is reported; of all output, where both go to a terminal.
 const KEPT_STDERR_BYTES: usize = 2_000;
 /// What the launcher's end may take to reach its last process and its pipes.
 const GRACE: Duration = Duration::from_millis(300);
-
-/// What is known of a launch so far.
-#[derive(Debug, Default)]
-pub(crate) struct Run {
-    output: Vec<u8>,
-    pub(crate) output_bytes: usize,
-    /// The launcher's process.
-    pub(crate) launcher: i32,
-    output_closed: bool,
-    pub(crate) lasted_ms: u64,
-    pub(crate) survivors: usize,
-    exit_code: Option<i32>,
-    held: bool,
-}
 
 enum Event {
     Output(Vec<u8>),
@@ -58,14 +41,14 @@ struct Launched {
 }
 
 pub(super) fn run_once(
-    stage: &Stage,
-    props: &Props,
+    layout: &Layout,
+    fixtures: &Fixtures,
     order: &Order,
     words: &[String],
     processes_before: usize,
 ) -> io::Result<Outcome> {
-    let errors = stage.path("{case}/stderr");
-    let mut launched = launch(stage, props, order, words, &errors)?;
+    let errors = layout.path("{case}/stderr");
+    let mut launched = launch(layout, fixtures, order, words, &errors)?;
     let mut run = Run {
         launcher: launched.pid.as_raw_pid(),
         ..Run::default()
@@ -73,15 +56,15 @@ pub(super) fn run_once(
     let mut seen = false;
     while let Some(event) = launched.next_event() {
         let was_held = run.held;
-        run.note(event, launched.started);
+        note(&mut run, event, launched.started);
         if run.held && !was_held {
             seen = order.attack.witness.seen_while_held(&Scene {
-                stage,
-                props,
+                layout,
+                fixtures,
                 run: &run,
                 processes_before,
             });
-            if order.attack.props.contains(&Prop::LauncherDies) {
+            if order.attack.fixtures.contains(&Fixture::LauncherDies) {
                 launched.kill()?;
             }
             launched.stdin = None;
@@ -90,64 +73,26 @@ pub(super) fn run_once(
             break;
         }
     }
-    launched.conclude(&mut run, &stage.nonce);
+    launched.conclude(&mut run, &layout.nonce);
     let scene = Scene {
-        stage,
-        props,
+        layout,
+        fixtures,
         run: &run,
         processes_before,
     };
     seen |= order.attack.witness.seen_afterwards(&scene);
-    Ok(outcome(&run, seen, stage, &errors))
+    Ok(outcome(&run, seen, layout, &errors))
 }
 
-fn outcome(run: &Run, seen: bool, stage: &Stage, errors: &Path) -> Outcome {
+fn outcome(run: &Run, seen: bool, layout: &Layout, errors: &Path) -> Outcome {
     Outcome {
-        begun: run.said(&format!("begin {}", stage.nonce)),
+        begun: run.said(&format!("begin {}", layout.nonce)),
         seen,
         exit_code: run.exit_code,
         lasted_ms: run.lasted_ms,
         survivors: run.survivors,
         stderr: fs::read(errors).map_or_else(|_| tail_of(&run.output), |bytes| tail_of(&bytes)),
         command: String::new(),
-    }
-}
-
-impl Run {
-    /// Whether the guest's output holds `text`.
-    pub(crate) fn said(&self, text: &str) -> bool {
-        let needle = text.as_bytes();
-        self.output
-            .windows(needle.len())
-            .any(|window| window == needle)
-    }
-
-    /// Whether somebody kept the output open after the launcher had ended.
-    pub(crate) fn is_output_held(&self) -> bool {
-        !self.output_closed
-    }
-
-    fn note(&mut self, event: Event, started: Instant) {
-        match event {
-            Event::Output(bytes) => self.keep(&bytes),
-            Event::OutputClosed => self.output_closed = true,
-            Event::Ended(status) => {
-                self.exit_code = Some(
-                    status
-                        .code()
-                        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
-                );
-                self.lasted_ms = elapsed_ms(started);
-            }
-        }
-    }
-
-    fn keep(&mut self, bytes: &[u8]) {
-        self.output_bytes += bytes.len();
-        let room = KEPT_OUTPUT_BYTES.saturating_sub(self.output.len());
-        self.output
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.held = self.held || (self.output.len() < 65_536 && self.said("held\n"));
     }
 }
 
@@ -176,12 +121,29 @@ impl Launched {
             match self.next_event() {
                 // Killed by the warden is not how it ended.
                 Some(Event::Ended(_)) => {}
-                Some(event) => run.note(event, self.started),
+                Some(event) => note(run, event, self.started),
                 None => break,
             }
         }
         run.survivors = survivors(nonce, self.deadline);
     }
+}
+
+fn note(run: &mut Run, event: Event, started: Instant) {
+    match event {
+        Event::Output(bytes) => run.note_output(&bytes),
+        Event::OutputClosed => run.output_closed = true,
+        Event::Ended(status) => {
+            run.exit_code = Some(exit_code(status));
+            run.lasted_ms = elapsed_ms(started);
+        }
+    }
+}
+
+fn exit_code(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 /// The guest's processes that are alive at the deadline.
@@ -203,34 +165,31 @@ fn elapsed_ms(started: Instant) -> u64 {
 }
 
 fn launch(
-    stage: &Stage,
-    props: &Props,
+    layout: &Layout,
+    fixtures: &Fixtures,
     order: &Order,
     words: &[String],
     errors: &Path,
 ) -> io::Result<Launched> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    command.env(
-        "XDG_CACHE_HOME",
-        stage.base.join(CACHES).join(order.user.name()),
-    );
-    surround(&mut command, stage, order.attack.props);
+    command.env("XDG_CACHE_HOME", layout.cache(order.user));
+    surround(&mut command, layout, order.attack.fixtures);
     if !order.tool.lacks_namespaces() {
-        stage.as_user(&mut command);
+        layout.as_user(&mut command);
     }
     let terminal = order
         .attack
-        .props
-        .contains(&Prop::Terminal)
-        .then(|| Terminal::open(stage))
+        .fixtures
+        .contains(&Fixture::Terminal)
+        .then(|| Terminal::open(layout))
         .transpose()?;
     match &terminal {
         // It leads a session of its own.
         Some(terminal) => terminal.give_to(&mut command)?,
         None => {
             // Never the warden's own group: signals to a group must not reach it.
-            command.process_group(props.group_to_join().unwrap_or(0));
+            command.process_group(fixtures.group_to_join().unwrap_or(0));
             command
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -245,11 +204,11 @@ fn launch(
 }
 
 /// What a user's shell has set for the launcher.
-fn surround(command: &mut Command, stage: &Stage, props: &[Prop]) {
-    for prop in props {
-        match prop {
-            Prop::Variable(name, value) => drop(command.env(name, stage.expand(value))),
-            Prop::StartedIn(folder) => drop(command.current_dir(stage.path(folder))),
+fn surround(command: &mut Command, layout: &Layout, fixtures: &[Fixture]) {
+    for fixture in fixtures {
+        match fixture {
+            Fixture::Variable(name, value) => drop(command.env(name, layout.expand(value))),
+            Fixture::StartedIn(folder) => drop(command.current_dir(layout.path(folder))),
             _ => {}
         }
     }
@@ -311,12 +270,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(stage: &Stage) -> io::Result<Self> {
+    fn open(layout: &Layout) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;
         let slave = PathBuf::from(name.to_string_lossy().into_owned());
-        stage.give_away(&slave)?;
+        layout.give_away(&slave)?;
         Ok(Self {
             master: File::from(master),
             slave,

@@ -1,6 +1,6 @@
 //! How the run as a whole went.
 
-use crate::warden::Scene;
+use super::Scene;
 
 /// See [`super::Witness::Course`].
 #[derive(Clone, Copy, Debug)]

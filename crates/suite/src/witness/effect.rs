@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::warden::Scene;
+use super::Scene;
 
 /// See [`super::Witness::Effect`]. Paths are templates.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +66,9 @@ pub enum FileKind {
 
 impl Effect {
     pub(super) fn seen(self, scene: &Scene<'_>) -> bool {
-        let path = |template| scene.stage.path(template);
+        let path = |template| scene.layout.path(template);
         match self {
-            Self::Holds(file) => contains(&path(file), &scene.stage.nonce),
+            Self::Holds(file) => contains(&path(file), &scene.layout.nonce),
             Self::HoldsText(file, text) => contains(&path(file), text),
             Self::Exists(file) => path(file).symlink_metadata().is_ok(),
             Self::Empty(file) => fs::read(path(file)).is_ok_and(|bytes| bytes.is_empty()),
@@ -76,24 +76,24 @@ impl Effect {
             Self::Is(file, kind) => kind_of(&path(file)) == Some(kind),
             Self::Mode(file, bits) => mode_of(&path(file)) & bits == bits,
             Self::ModifiedAt(file, second) => modified_at(&path(file)) == Some(second),
-            Self::Marked(file) => is_marked(&path(file), &scene.stage.nonce),
+            Self::Marked(file) => is_marked(&path(file), &scene.layout.nonce),
             Self::Flags(file, bits) => flags_of(&path(file)) & bits == bits,
             Self::LargerThanMb(file, limit) => size_of(&path(file)) > limit << 20,
-            Self::Received => scene.props.received(&scene.stage.nonce),
-            Self::ReceivedAsRoot => scene.props.received(&as_root(&scene.stage.nonce)),
-            Self::PacketTo(address) => scene.props.saw_packet_to(address),
-            Self::PacketBeside(address) => scene.props.saw_packet_beside_to(address),
-            Self::HostName => host_name() == scene.stage.nonce,
-            Self::KeyPlanted => scene.stage.finds_key(),
-            Self::VictimRewritten => scene.props.victim_is_rewritten(),
-            Self::VictimDead => scene.props.victim_is_dead(),
-            Self::VictimStopped => scene.props.victim_is_stopped(),
-            Self::VictimChanged => scene.props.victim_is_changed(&scene.stage.secret),
+            Self::Received => scene.fixtures.received(&scene.layout.nonce),
+            Self::ReceivedAsRoot => scene.fixtures.received(&as_root(&scene.layout.nonce)),
+            Self::PacketTo(address) => scene.fixtures.saw_packet_to(address),
+            Self::PacketBeside(address) => scene.fixtures.saw_packet_beside_to(address),
+            Self::HostName => host_name() == scene.layout.nonce,
+            Self::KeyPlanted => scene.layout.finds_key(),
+            Self::VictimRewritten => scene.fixtures.victim_is_rewritten(),
+            Self::VictimDead => scene.fixtures.victim_is_dead(),
+            Self::VictimStopped => scene.fixtures.victim_is_stopped(),
+            Self::VictimChanged => scene.fixtures.victim_is_changed(&scene.layout.secret),
         }
     }
 }
 
-/// What [`crate::warden::Props`] keeps of a message with this word from root.
+/// What [`crate::fixtures::Fixtures`] keeps of a message with this word from root.
 fn as_root(word: &str) -> String {
     format!("{word} from uid 0;")
 }

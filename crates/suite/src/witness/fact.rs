@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use super::Scene;
 use super::effect::host_name;
-use crate::warden::Scene;
 
 /// See [`super::Witness::Fact`]. Paths are templates.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,10 @@ impl Fact {
     pub(super) fn look_up(self, scene: &Scene<'_>) -> String {
         match self {
             Self::Inode(file) => {
-                let about = scene.stage.path(file).symlink_metadata();
+                let about = scene.layout.path(file).symlink_metadata();
                 format!("inode {}\n", about.map_or(0, |about| about.ino()))
             }
-            Self::HiddenPort => format!("socket at {}\n", scene.props.hidden_port()),
+            Self::HiddenPort => format!("socket at {}\n", scene.fixtures.hidden_port()),
             Self::BootId => {
                 let name = fs::read_to_string("/proc/sys/kernel/random/boot_id");
                 format!("boot {}", name.unwrap_or_default())

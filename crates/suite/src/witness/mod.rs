@@ -8,7 +8,7 @@
 mod course;
 mod effect;
 mod fact;
-pub(crate) mod process;
+mod run;
 mod trace;
 
 pub use course::Course;
@@ -16,7 +16,9 @@ pub use effect::{Effect, FileKind};
 pub use fact::Fact;
 pub use trace::Trace;
 
-use crate::warden::Scene;
+use crate::fixtures::{Fixtures, Layout};
+
+pub(crate) use run::Run;
 
 /// Line by which a guest attests an act without an outside trace; its nonce follows.
 const ATTESTATION: &str = "reached ";
@@ -43,6 +45,14 @@ pub enum Witness {
     SelfReported,
 }
 
+/// What a witness looks at.
+pub(crate) struct Scene<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) fixtures: &'a Fixtures,
+    pub(crate) run: &'a Run,
+    pub(crate) processes_before: usize,
+}
+
 impl Witness {
     /// Whether there is something to see while the guest holds still.
     pub(crate) fn seen_while_held(self, scene: &Scene<'_>) -> bool {
@@ -57,14 +67,14 @@ impl Witness {
         let said = |text: &str| scene.run.said(text);
         match self {
             // 64 of the secret's 128 bits: some ways out are only that wide.
-            Self::Secret => said(&scene.stage.secret[..16]),
-            Self::Token => said(&scene.stage.token),
+            Self::Secret => said(&scene.layout.secret[..16]),
+            Self::Token => said(&scene.layout.token),
             Self::Text(text) => said(text),
             Self::Fact(fact) => said(&fact.look_up(scene)),
             Self::Trace(_) => false,
             Self::Effect(effect) => effect.seen(scene),
             Self::Course(course) => course.seen(scene),
-            Self::SelfReported => said(&format!("{ATTESTATION}{}", scene.stage.nonce)),
+            Self::SelfReported => said(&format!("{ATTESTATION}{}", scene.layout.nonce)),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 
-use super::process::{Descriptor, Process};
-use crate::warden::Scene;
+use super::Scene;
+use crate::process::{Descriptor, Process};
 
 /// See [`super::Witness::Trace`].
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ pub enum Trace {
     TcpAnswers(&'static str),
     /// A UDP server at this address says it.
     UdpAnswers(&'static str),
-    /// Whoever started the launcher gets no more of this: a word that `stagehand take` knows.
+    /// Whoever started the launcher gets no more of this: a word that `fixture take` knows.
     Exhausted(&'static str),
     /// A socket of the arena's network is in this group, as `/proc/net/igmp` and `igmp6` write it.
     Membership(&'static str),
@@ -93,7 +93,7 @@ const MS_PER_TICK: u64 = 10;
 
 impl Trace {
     pub(super) fn seen(self, scene: &Scene<'_>) -> bool {
-        let guests = Process::marked(&scene.stage.nonce);
+        let guests = Process::marked(&scene.layout.nonce);
         match self {
             Self::Processes(limit) => Process::all().len() > scene.processes_before + limit,
             Self::ResidentMb(limit) => {
@@ -103,13 +103,13 @@ impl Trace {
             Self::Roots => distinct(&guests, "root") > 1,
             Self::Listener => foreign_listener(scene, None),
             Self::ListenerBeside(port) => {
-                foreign_listener(scene, scene.props.fill(port).parse().ok())
+                foreign_listener(scene, scene.fixtures.fill(port).parse().ok())
             }
-            Self::TcpAnswers(address) => scene.props.tcp_says(address, &scene.stage.nonce),
-            Self::UdpAnswers(address) => scene.props.udp_says(address, &scene.stage.nonce),
+            Self::TcpAnswers(address) => scene.fixtures.tcp_says(address, &scene.layout.nonce),
+            Self::UdpAnswers(address) => scene.fixtures.udp_says(address, &scene.layout.nonce),
             Self::Membership(group) => is_member(group),
-            Self::Exhausted(what) => scene.stage.lacks(what),
-            Self::AbstractName => has_abstract_name(&scene.stage.nonce),
+            Self::Exhausted(what) => scene.layout.lacks(what),
+            Self::AbstractName => has_abstract_name(&scene.layout.nonce),
             Self::LauncherPidfd => has_pidfd(&guests, scene.run.launcher),
             Self::TracesStranger => Process::all().into_iter().any(|p| is_traced_by(p, &guests)),
             _ => guests.into_iter().any(|guest| self.seen_of(guest, scene)),
@@ -138,7 +138,7 @@ impl Trace {
             Self::MemoryChanged(at) => memory_at(guest, at).is_some_and(|word| word != 0),
             Self::Mount(template) => guest
                 .read("mountinfo")
-                .contains(&scene.stage.expand(template)),
+                .contains(&scene.layout.expand(template)),
             Self::FileInside(path, limit_mb) => file_inside(guest, path) > limit_mb << 20,
             Self::EntriesInside(path, limit) => entries_inside(guest, path) > limit,
             _ => self.seen_of_attributes(guest),
@@ -308,6 +308,6 @@ fn foreign_listener_in(table: &str, scene: &Scene<'_>, granted: Option<u64>) -> 
             .and_then(|address| address.rsplit(':').next())
             .map(hex);
         fields.get(3) == Some(&LISTEN)
-            && port.is_some_and(|port| granted != Some(port) && !scene.knows_port(port))
+            && port.is_some_and(|port| granted != Some(port) && !scene.fixtures.knows_port(port))
     })
 }

@@ -479,10 +479,10 @@ fn damaged_answers_do_no_harm() {
             Ok(Reply::Addresses { .. })
         ));
     }
-    for place in 0..good.len() {
+    for index in 0..good.len() {
         for value in 0..=u8::MAX {
             let mut damaged = good.clone();
-            damaged[place] = value;
+            damaged[index] = value;
             if let Ok(Reply::Addresses { addresses, .. }) = query.read_reply(&damaged) {
                 assert!((1..=2).contains(&addresses.len()));
                 read += 1;

@@ -103,9 +103,9 @@ fn a_hello_in_parts() {
 #[test]
 fn what_is_no_hello() {
     let good = message(&body(&[server_name("a.example")]));
-    let damaged = |place: usize, value: u8| {
+    let damaged = |index: usize, value: u8| {
         let mut bytes = record(&good);
-        bytes[place] = value;
+        bytes[index] = value;
         bytes
     };
     let name = |list: Vec<u8>| hello_with(&[(SERVER_NAME, list)]);
@@ -187,10 +187,10 @@ fn a_hello_that_is_too_long() {
 #[test]
 fn damaged_hellos_do_no_harm() {
     let good = hello("a.example");
-    for place in 0..good.len() {
+    for index in 0..good.len() {
         for value in 0..=u8::MAX {
             let mut damaged = good.clone();
-            damaged[place] = value;
+            damaged[index] = value;
             if let Ok(Some(name)) = read_hello(&damaged) {
                 let same = |pair: &(u8, u8)| pair.0 != pair.1;
                 let differing = name

@@ -1,4 +1,4 @@
-//! The verdicts: whether a call is covered, and with which address it is made.
+//! The decisions: whether a call is covered, and with which address it is made.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -1,38 +1,44 @@
-//! Props: victims, servers and set-ups that stand ready before the launch.
+//! Fixtures: the files, victims, servers and set-ups that stand ready before the launch.
+
+mod fixture;
+mod layout;
+mod servers;
+mod victim;
 
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
-use super::servers::{FREE_PORTS, Inbox, Servers, call_often, tcp_says, udp_says};
-use crate::attack::{Attack, Prop};
-use crate::stage::Stage;
-use crate::witness::process::Process;
+use servers::{FREE_PORTS, Inbox, Servers, call_often, tcp_says, udp_says};
+use victim::Victim;
+
+use crate::process::Process;
+
+pub use fixture::Fixture;
+pub(crate) use layout::{CACHES, FILE_CAPABILITY, Layout, STRANGER_ID};
 
 /// Looks that a witness takes before it says that nothing happened, and their distance:
 /// a signal or a packet may be under way when the launcher ends.
 const LOOKS: usize = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Folders that hold a socket and a FIFO of the host.
-const MEETING_PLACES: [&str; 3] = ["{outside}", "{fixtures}", "{scratch}/run"];
+const MEETING_PLACES: [&str; 3] = ["{outside}", "{readable}", "{scratch}/run"];
 
 /// The one that the guest is not told of.
 const HIDDEN_PORT: &str = "hidden";
 
 /// Everything that stands ready.
 #[derive(Default)]
-pub(crate) struct Props {
+pub(crate) struct Fixtures {
     victim: Option<Victim>,
     namespaced: Option<Victim>,
     /// Where the victim's executable lies, and a copy to compare with.
@@ -47,77 +53,73 @@ pub(crate) struct Props {
     shares_group: bool,
 }
 
-struct Victim {
-    child: Child,
-    questions: RefCell<ChildStdin>,
-    answers: RefCell<BufReader<ChildStdout>>,
-}
-
-impl Props {
-    pub(super) fn set_up(stage: &Stage, attack: &Attack) -> io::Result<Self> {
-        let mut props = Self::default();
-        for prop in attack.props {
-            props.add(*prop, stage)?;
+impl Fixtures {
+    pub(crate) fn set_up(layout: &Layout, wanted: &[Fixture]) -> io::Result<Self> {
+        let mut fixtures = Self::default();
+        for fixture in wanted {
+            fixtures.add(*fixture, layout)?;
         }
-        Ok(props)
+        Ok(fixtures)
     }
 
-    fn add(&mut self, prop: Prop, stage: &Stage) -> io::Result<()> {
-        match prop {
-            Prop::Victim => self.add_victim(stage),
-            Prop::VictimNamespaced => self.add_namespaced(stage),
-            Prop::SharedGroup => {
+    fn add(&mut self, fixture: Fixture, layout: &Layout) -> io::Result<()> {
+        match fixture {
+            Fixture::Victim => self.add_victim(layout),
+            Fixture::VictimNamespaced => self.add_namespaced(layout),
+            Fixture::SharedGroup => {
                 self.shares_group = true;
                 Ok(())
             }
-            Prop::Servers => self.add_servers(),
-            Prop::SharedPort => self.add_shared_port(stage),
-            Prop::Caller(address) => {
+            Fixture::Servers => self.add_servers(),
+            Fixture::SharedPort => self.add_shared_port(layout),
+            Fixture::Caller(address) => {
                 let address = self.address(address);
                 address
                     .map(call_often)
                     .ok_or(ErrorKind::InvalidInput.into())
             }
-            Prop::Names(hosts) => name_hosts(stage, "{case}/hosts", hosts),
-            Prop::NamesIn(file, hosts) => name_hosts(stage, file, hosts),
-            Prop::NameServices(services) => show(
-                stage,
+            Fixture::Names(hosts) => name_hosts(layout, "{case}/hosts", hosts),
+            Fixture::NamesIn(file, hosts) => name_hosts(layout, file, hosts),
+            Fixture::NameServices(services) => show(
+                layout,
                 "{case}/nsswitch.conf",
                 services,
                 "/etc/nsswitch.conf",
             ),
-            Prop::LocalServers => self.add_local_servers(stage),
-            Prop::Flip(one, other) => flip(stage, one, other),
-            Prop::ReadOnlyFixtures => make_read_only(stage),
-            Prop::Masked => mask(stage),
-            Prop::Privileged => stage.lay_privileged(),
-            Prop::KernelLog => fs::write("/dev/kmsg", stage.expand("<7>palisade-suite {secret}\n")),
-            Prop::Handle => self.add_handle(stage),
+            Fixture::LocalServers => self.add_local_servers(layout),
+            Fixture::Flip(one, other) => flip(layout, one, other),
+            Fixture::ReadOnlyMount => make_read_only(layout),
+            Fixture::Masked => mask(layout),
+            Fixture::Privileged => layout.make_privileged(),
+            Fixture::KernelLog => {
+                fs::write("/dev/kmsg", layout.expand("<7>palisade-suite {secret}\n"))
+            }
+            Fixture::Handle => self.add_handle(layout),
             // Flaws and surroundings of the launcher: they are part of its start.
-            Prop::Terminal
-            | Prop::Flaw(_)
-            | Prop::LauncherDies
-            | Prop::Variable(..)
-            | Prop::StartedIn(_) => Ok(()),
+            Fixture::Terminal
+            | Fixture::Flaw(_)
+            | Fixture::LauncherDies
+            | Fixture::Variable(..)
+            | Fixture::StartedIn(_) => Ok(()),
             // Started once the launcher's command line is known; raised before there are servers.
-            Prop::Accomplice(_) | Prop::SecondLink => Ok(()),
+            Fixture::Accomplice(_) | Fixture::SecondLink => Ok(()),
         }
     }
 
-    /// Guest arguments that only the props know: pids, addresses, ports.
-    pub(super) fn arguments(&self) -> &[String] {
+    /// Guest arguments that only the fixtures know: pids, addresses, ports.
+    pub(crate) fn arguments(&self) -> &[String] {
         &self.arguments
     }
 
     /// The process group that the launcher joins, if it shares one.
-    pub(super) fn group_to_join(&self) -> Option<i32> {
+    pub(crate) fn group_to_join(&self) -> Option<i32> {
         self.victim
             .as_ref()
             .filter(|_| self.shares_group)
             .map(Victim::pid)
     }
 
-    /// Fills in `{victim}`, `{namespaced}` and every `{KEY}` of [`Props::arguments`].
+    /// Fills in `{victim}`, `{namespaced}` and every `{KEY}` of [`Fixtures::arguments`].
     pub(crate) fn fill(&self, template: &str) -> String {
         let pid = |victim: &Option<Victim>| victim.as_ref().map_or(0, Victim::pid).to_string();
         let text = template
@@ -132,7 +134,7 @@ impl Props {
         })
     }
 
-    pub(super) fn knows_port(&self, port: u64) -> bool {
+    pub(crate) fn knows_port(&self, port: u64) -> bool {
         self.ports.iter().any(|known| u64::from(*known) == port)
     }
 
@@ -210,14 +212,14 @@ impl Props {
             .map(|victim| Process { pid: victim.pid() })
     }
 
-    fn add_victim(&mut self, stage: &Stage) -> io::Result<()> {
-        let executable = stage.expand("{outside}/victim");
+    fn add_victim(&mut self, layout: &Layout) -> io::Result<()> {
+        let executable = layout.expand("{outside}/victim");
         self.rewritable
-            .push((executable.clone(), stage.expand("{tools}/stagehand")));
+            .push((executable.clone(), layout.expand("{tools}/fixture")));
         let (victim, told) = Victim::start(
-            stage,
+            layout,
             &executable,
-            &["victim", &stage.nonce, &stage.secret, "{outside}"],
+            &["victim", &layout.nonce, &layout.secret, "{outside}"],
         )?;
         self.arguments.push(format!("victim={}", victim.pid()));
         self.arguments
@@ -226,12 +228,12 @@ impl Props {
         Ok(())
     }
 
-    fn add_namespaced(&mut self, stage: &Stage) -> io::Result<()> {
-        let executable = stage.expand("{tools}/stagehand");
+    fn add_namespaced(&mut self, layout: &Layout) -> io::Result<()> {
+        let executable = layout.expand("{tools}/fixture");
         let (victim, _) = Victim::start(
-            stage,
+            layout,
             &executable,
-            &["victim-namespaced", &stage.nonce, &stage.secret],
+            &["victim-namespaced", &layout.nonce, &layout.secret],
         )?;
         self.arguments.push(format!("victim={}", victim.pid()));
         self.namespaced = Some(victim);
@@ -253,41 +255,41 @@ impl Props {
         Ok(())
     }
 
-    fn add_shared_port(&mut self, stage: &Stage) -> io::Result<()> {
-        let executable = stage.expand("{tools}/stagehand");
-        let (sharer, told) = Victim::start(stage, &executable, &["share-port"])?;
+    fn add_shared_port(&mut self, layout: &Layout) -> io::Result<()> {
+        let executable = layout.expand("{tools}/fixture");
+        let (sharer, told) = Victim::start(layout, &executable, &["share-port"])?;
         self.arguments
             .extend(told.split_whitespace().map(str::to_owned));
         self.sharer = Some(sharer);
         Ok(())
     }
 
-    fn add_local_servers(&mut self, stage: &Stage) -> io::Result<()> {
-        let name = std::os::unix::net::SocketAddr::from_abstract_name(&stage.nonce)?;
+    fn add_local_servers(&mut self, layout: &Layout) -> io::Result<()> {
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(&layout.nonce)?;
         let listener = UnixListener::bind_addr(&name)?;
         self.inbox
             .serve(move || listener.accept().map(|(stream, _)| stream));
-        let named = stage.path("{scratch}/run/named.dgram");
+        let named = layout.path("{scratch}/run/named.dgram");
         self.inbox
             .serve_named_datagrams(UnixDatagram::bind(&named)?)?;
-        stage.give_away(&named)?;
+        layout.give_away(&named)?;
         for place in MEETING_PLACES {
-            let folder = stage.path(place);
+            let folder = layout.path(place);
             let socket = folder.join("host.sock");
             let listener = UnixListener::bind(&socket)?;
-            stage.give_away(&socket)?;
+            layout.give_away(&socket)?;
             self.inbox
                 .serve(move || listener.accept().map(|(stream, _)| stream));
 
             let datagrams = folder.join("host.dgram");
             let receiver = UnixDatagram::bind(&datagrams)?;
-            stage.give_away(&datagrams)?;
+            layout.give_away(&datagrams)?;
             self.inbox
                 .serve_datagrams(move |bytes| receiver.recv(bytes));
 
             let fifo = folder.join("host.fifo");
             rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0)?;
-            stage.give_away(&fifo)?;
+            layout.give_away(&fifo)?;
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             self.fifos.push(RefCell::new(
                 OpenOptions::new()
@@ -300,59 +302,16 @@ impl Props {
         Ok(())
     }
 
-    fn add_handle(&mut self, stage: &Stage) -> io::Result<()> {
-        let result = stage
-            .stagehand("handle")
-            .arg(stage.path("{outside}/secret"))
+    fn add_handle(&mut self, layout: &Layout) -> io::Result<()> {
+        let result = layout
+            .program("handle")
+            .arg(layout.path("{outside}/secret"))
             .output()?;
         self.arguments.push(format!(
             "handle={}",
             String::from_utf8_lossy(&result.stdout).trim_end()
         ));
         Ok(())
-    }
-}
-
-impl Victim {
-    /// Starts it as whoever starts the launcher, and returns its first line.
-    fn start(stage: &Stage, executable: &str, words: &[&str]) -> io::Result<(Self, String)> {
-        let mut command = std::process::Command::new(executable);
-        command.args(words.iter().map(|word| stage.expand(word)));
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0);
-        stage.as_user(&mut command);
-        let mut child = command.spawn()?;
-        let lost = || io::Error::other("a victim without pipes");
-        let victim = Self {
-            questions: RefCell::new(child.stdin.take().ok_or_else(lost)?),
-            answers: RefCell::new(BufReader::new(child.stdout.take().ok_or_else(lost)?)),
-            child,
-        };
-        let told = victim.next_line()?;
-        Ok((victim, told))
-    }
-
-    fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
-    }
-
-    fn next_line(&self) -> io::Result<String> {
-        let mut line = String::new();
-        match self.answers.borrow_mut().read_line(&mut line)? {
-            0 => Err(io::Error::new(
-                ErrorKind::UnexpectedEof,
-                "the victim did not get ready",
-            )),
-            _ => Ok(line),
-        }
-    }
-
-    /// What its memory holds now.
-    fn ask(&self) -> io::Result<String> {
-        self.questions.borrow_mut().write_all(b"memory\n")?;
-        self.next_line()
     }
 }
 
@@ -380,42 +339,42 @@ fn eventually(mut happened: impl FnMut() -> bool) -> bool {
 }
 
 /// Exchanges two names until the arena ends.
-fn flip(stage: &Stage, one: &str, other: &str) -> io::Result<()> {
-    stage
-        .stagehand("flip")
-        .arg(stage.path(one))
-        .arg(stage.path(other))
+fn flip(layout: &Layout, one: &str, other: &str) -> io::Result<()> {
+    layout
+        .program("flip")
+        .arg(layout.path(one))
+        .arg(layout.path(other))
         .spawn()
         .map(drop)
 }
 
 /// Gives the arena, and so the launcher, a table of host names.
-fn name_hosts(stage: &Stage, file: &str, hosts: &str) -> io::Result<()> {
-    show(stage, file, hosts, "/etc/hosts")
+fn name_hosts(layout: &Layout, file: &str, hosts: &str) -> io::Result<()> {
+    show(layout, file, hosts, "/etc/hosts")
 }
 
 /// Puts `text` into a file of the launcher's user, which `place` shows from then on.
-fn show(stage: &Stage, file: &str, text: &str, place: &str) -> io::Result<()> {
-    let file = stage.path(file);
+fn show(layout: &Layout, file: &str, text: &str, place: &str) -> io::Result<()> {
+    let file = layout.path(file);
     fs::write(&file, text)?;
-    stage.give_away(&file)?;
+    layout.give_away(&file)?;
     Ok(mount_bind(&file, place)?)
 }
 
-fn make_read_only(stage: &Stage) -> io::Result<()> {
-    let fixtures = stage.path("{fixtures}");
-    mount_bind(&fixtures, &fixtures)?;
+fn make_read_only(layout: &Layout) -> io::Result<()> {
+    let readable = layout.path("{readable}");
+    mount_bind(&readable, &readable)?;
     Ok(mount_remount(
-        &fixtures,
+        &readable,
         MountFlags::BIND | MountFlags::RDONLY,
         c"",
     )?)
 }
 
-fn mask(stage: &Stage) -> io::Result<()> {
-    let masked = stage.path("{fixtures}/masked");
-    fs::write(masked.join("secret"), &stage.secret)?;
-    stage.give_away(&masked)?;
+fn mask(layout: &Layout) -> io::Result<()> {
+    let masked = layout.path("{readable}/masked");
+    fs::write(masked.join("secret"), &layout.secret)?;
+    layout.give_away(&masked)?;
     Ok(mount(
         "mask",
         &masked,
