@@ -16,7 +16,7 @@ built = $${CARGO_TARGET_DIR:-target}/$(host)
 
 # Two calls: in one, palisade-worker and palisade-host would be linked with the compiler too, and start 40 µs later.
 define build
-cargo build --release --locked --package palisade-cli --package palisade-engine --package palisade-host --bins && \
+cargo build --release --locked --package palisade-cli --package palisade-engine --package palisade-host --package palisade-lab --bins && \
 	cargo build --release --locked --package palisade-compiler --package palisade-lab-calls --package palisade-lab-load
 endef
 

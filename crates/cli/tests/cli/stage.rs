@@ -118,6 +118,7 @@ impl Installed {
             "palisade-worker",
             "palisade-compiler",
             "palisade-host",
+            "palisade-lab",
         ] {
             let copied = fs::copy(beside.join(name), folder.path().join(name));
             copied.unwrap_or_else(|error| {

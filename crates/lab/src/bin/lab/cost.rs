@@ -1,11 +1,13 @@
 //! `palisade cost`: what the wall costs on a command of the user's own.
 
-use super::bench::{
-    INTERRUPTED, catch_interrupts, command_line, own_program, print, print_json, try_page,
-    write_page,
+use crate::{
+    INTERRUPTED, Origin, catch_interrupts,
+    page::{try_page, write_page},
+    peers, progress,
+    report::{print, print_json},
 };
-use crate::{args::CostArgs, env_files::EnvFiles, progress};
 use anyhow::Context;
+use palisade_command_line::{args::CostArgs, env_files::EnvFiles, say};
 use palisade_lab::cost::{Options, Workplace, cost as cost_of};
 use std::{
     rc::Rc,
@@ -13,7 +15,7 @@ use std::{
 };
 
 /// Measures a command and prints what came out.
-pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
+pub(crate) fn cost(args: CostArgs, origin: &Origin) -> anyhow::Result<u8> {
     try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
@@ -28,13 +30,13 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
         }),
         around: [args.setup, args.cleanup],
         ignore_failure: args.ignore_failure,
-        palisade: args.palisade.map_or_else(own_program, Ok)?,
-        peers: args.peers.resolve()?,
+        palisade: origin.measured(args.palisade),
+        peers: peers::resolve(&args.peers)?,
         warm_up_rounds: args.warm_up,
         rounds: args.runs,
         budget: args.time,
         out: args.out,
-        command_line: command_line(),
+        command_line: origin.command_line(),
         interrupted: Arc::clone(&interrupted),
         progress: progress::bar(),
     };
@@ -44,7 +46,7 @@ pub(crate) fn cost(args: CostArgs) -> anyhow::Result<u8> {
     let was_interrupted = interrupted.load(Ordering::Relaxed);
     let outcome = match outcome {
         Err(_) if was_interrupted => {
-            crate::say::line("interrupted before the first round was complete");
+            say::line("interrupted before the first round was complete");
             return Ok(INTERRUPTED);
         }
         outcome => outcome?,

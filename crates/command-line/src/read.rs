@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Reads a file without waiting for anybody: a FIFO in its place would hold palisade up for ever.
-pub(crate) fn read_regular_file(path: &Path, most_bytes: u64) -> anyhow::Result<Vec<u8>> {
+pub fn read_regular_file(path: &Path, most_bytes: u64) -> anyhow::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let metadata = file.metadata()?;
@@ -18,7 +18,7 @@ pub(crate) fn read_regular_file(path: &Path, most_bytes: u64) -> anyhow::Result<
 }
 
 /// Reads to the end, if that comes in time.
-pub(crate) fn read_at_most(from: impl Read, most_bytes: u64) -> anyhow::Result<Vec<u8>> {
+pub fn read_at_most(from: impl Read, most_bytes: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = from.take(most_bytes + 1).read_to_end(&mut bytes)?;
     refuse_larger(read as u64, most_bytes)?;
@@ -31,7 +31,7 @@ fn refuse_larger(bytes: u64, most_bytes: u64) -> anyhow::Result<()> {
 }
 
 /// The bytes as text.
-pub(crate) fn text_of(bytes: Vec<u8>) -> anyhow::Result<String> {
+pub fn text_of(bytes: Vec<u8>) -> anyhow::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8").into())
 }

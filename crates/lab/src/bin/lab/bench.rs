@@ -1,33 +1,27 @@
 //! `palisade bench`: what the wall costs on this machine.
 
-use crate::{args::BenchArgs, progress};
-use anyhow::Context;
+use crate::{
+    INTERRUPTED, Origin, catch_interrupts,
+    page::{try_page, write_page},
+    peers, progress,
+    report::{Form, print, print_json},
+};
+use palisade_command_line::{args::BenchArgs, say};
 use palisade_lab::{
-    KeptRun, Options, Outcome, Outcomes, bench as bench_rows,
+    KeptRun, Options, Outcomes, bench as bench_rows,
     compare::compare,
-    markdown::markdown,
-    page::page,
     rows::{Extent, Row, is_long, row, rows},
     subjects::{PEERS, Peer, find_peers},
 };
-use std::{
-    fs::{self, OpenOptions},
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::sync::{Arc, atomic::Ordering};
 
 /// Exit code where a row could not be measured.
 const ROW_FAILED: u8 = 1;
 /// Exit code where a comparison found something slower.
 const GOT_WORSE: u8 = 1;
-/// Exit code of a process that Ctrl-C ended.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Measures rows and prints what came out. A target that is missed is a result, not a failure.
-pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
+pub(crate) fn bench(args: BenchArgs, origin: &Origin) -> anyhow::Result<u8> {
     if args.list {
         return print(&list());
     }
@@ -36,24 +30,24 @@ pub(crate) fn bench(args: BenchArgs) -> anyhow::Result<u8> {
     }
     match &args.from {
         Some(folder) => show_kept(&args, KeptRun::read(folder)?),
-        None => measure(args),
+        None => measure(args, origin),
     }
 }
 
-fn measure(args: BenchArgs) -> anyhow::Result<u8> {
+fn measure(args: BenchArgs, origin: &Origin) -> anyhow::Result<u8> {
     try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let form = Form::of(&args);
     let options = Options {
-        palisade: args.palisade.clone().map_or_else(own_program, Ok)?,
+        palisade: origin.measured(args.palisade.clone()),
         out: args.out.clone(),
         budget: args.time,
-        peers: args.peers.resolve()?,
+        peers: peers::resolve(&args.peers)?,
         extent: match args.quick {
             true => Extent::Quick,
             false => Extent::Full,
         },
-        command_line: command_line(),
+        command_line: origin.command_line(),
         interrupted: Arc::clone(&interrupted),
         progress: progress::bar(),
         show: Box::new(move |outcome| form.show(outcome)),
@@ -106,58 +100,6 @@ fn show_kept(args: &BenchArgs, kept: KeptRun) -> anyhow::Result<u8> {
     Ok(exit_code(&outcomes, false))
 }
 
-/// That the page can be written shows before an hour of measuring, not after it. One that is there
-/// stays until then.
-pub(crate) fn try_page(file: Option<&Path>) -> anyhow::Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    let opened = OpenOptions::new().append(true).create(true).open(file);
-    opened.map(drop).with_context(|| page_fault(file))
-}
-
-pub(crate) fn write_page(file: &Path, run: &KeptRun) -> anyhow::Result<()> {
-    fs::write(file, page(run)).with_context(|| page_fault(file))?;
-    crate::say::line(&format!("the page is {}", file.display()));
-    Ok(())
-}
-
-fn page_fault(file: &Path) -> String {
-    format!("host: --html: cannot write {}", file.display())
-}
-
-/// What is printed on stdout.
-#[derive(Clone, Copy)]
-enum Form {
-    Text,
-    Markdown,
-    Json,
-}
-
-impl Form {
-    fn of(args: &BenchArgs) -> Self {
-        match (args.json, args.markdown) {
-            (true, _) => Self::Json,
-            (false, true) => Self::Markdown,
-            (false, false) => Self::Text,
-        }
-    }
-
-    /// A row as soon as it is measured; JSON is one value at the end.
-    fn show(self, outcome: &Outcome) -> anyhow::Result<()> {
-        match self {
-            Self::Text => print(&format!("{outcome}\n")).map(drop),
-            Self::Markdown => print(&format!("{}\n", markdown(outcome))).map(drop),
-            Self::Json => Ok(()),
-        }
-    }
-
-    fn show_end(self, outcomes: &Outcomes) -> anyhow::Result<()> {
-        match self {
-            Self::Json => print_json(outcomes).map(drop),
-            Self::Text | Self::Markdown => Ok(()),
-        }
-    }
-}
-
 /// Says on stderr which rows failed: their words may be far up by now.
 fn exit_code(outcomes: &Outcomes, is_interrupted: bool) -> u8 {
     if is_interrupted {
@@ -169,7 +111,7 @@ fn exit_code(outcomes: &Outcomes, is_interrupted: bool) -> u8 {
     });
     let mut code = 0;
     for (row, reason) in failed {
-        crate::say::line(&format!("bench: {row} failed: {reason}"));
+        say::line(&format!("bench: {row} failed: {reason}"));
         code = ROW_FAILED;
     }
     code
@@ -232,36 +174,3 @@ fn presence(peer: &'static Peer) -> String {
         None => format!("{} is not installed: {}", peer.name, peer.install),
     }
 }
-
-pub(crate) fn own_program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe()
-        .context("host: cannot tell where palisade itself lies; name it with --palisade")
-}
-
-/// What was typed. Where palisade lies says nothing to who reads a published run.
-pub(crate) fn command_line() -> Vec<String> {
-    let typed = std::env::args_os().skip(1);
-    let typed = typed.map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("palisade".to_owned())
-        .chain(typed)
-        .collect()
-}
-
-pub(crate) fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::default();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))
-            .context("host: cannot catch signals")?;
-    }
-    Ok(interrupted)
-}
-
-pub(crate) fn print(text: &str) -> anyhow::Result<u8> {
-    crate::say::print(text, FIGURES)
-}
-
-pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<u8> {
-    crate::say::print_json(value, FIGURES)
-}
-
-const FIGURES: &str = "the figures";

@@ -13,14 +13,14 @@ use std::{
 const MOST_BYTES: u64 = 1 << 20;
 
 /// What the files say that a policy named, and where they lie.
-pub(crate) struct EnvFiles {
+pub struct EnvFiles {
     paths: Vec<PathBuf>,
     grants: Vec<EnvGrant>,
 }
 
 impl EnvFiles {
     /// Reads a policy's files, once each, and takes them out of it.
-    pub(crate) fn take(policy: &mut Policy) -> anyhow::Result<Self> {
+    pub fn take(policy: &mut Policy) -> anyhow::Result<Self> {
         let paths = std::mem::take(&mut policy.grants.env_files);
         let mut grants = Vec::new();
         for path in &paths {
@@ -37,7 +37,7 @@ impl EnvFiles {
     }
 
     /// Each name and its value.
-    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
         let pairs = self.grants.iter().filter_map(|grant| {
             let value = grant.value.as_ref()?;
             Some((OsString::from(&grant.name), OsString::from(value)))
@@ -46,12 +46,12 @@ impl EnvFiles {
     }
 
     /// Adds them as grants of `env`, of which those that the policy has win.
-    pub(crate) fn add_to(self, policy: &mut Policy) {
+    pub fn add_to(self, policy: &mut Policy) {
         policy.grants.env.splice(0..0, self.grants);
     }
 
     /// A guest that can write such a file chooses the variables of the next.
-    pub(crate) fn refuse_in_reach(&self, plan: &Plan) -> anyhow::Result<()> {
+    pub fn refuse_in_reach(&self, plan: &Plan) -> anyhow::Result<()> {
         if let Some(path) = plan.find_changeable(self.paths.iter().cloned()) {
             bail!(
                 "policy: the guest could rewrite the file of variables {}: keep it outside the granted folder",

@@ -22,9 +22,9 @@ const MOST_POLICY_BYTES: u64 = 1 << 20;
 
 // Flags that make a policy.
 #[derive(Debug, Default, Args)]
-pub(crate) struct PolicyArgs {
+pub struct PolicyArgs {
     #[command(flatten)]
-    pub(crate) grants: GrantArgs,
+    pub grants: GrantArgs,
     /// The wall; without it a WebAssembly file gets `wasm`, and every other program `process`
     #[arg(long, value_name = "process|wasm", help_heading = "Grants")]
     wall: Option<WallKind>,
@@ -37,10 +37,10 @@ pub(crate) struct PolicyArgs {
 
 // Those that allow something, and the file that may say all.
 #[derive(Debug, Default, Args)]
-pub(crate) struct GrantArgs {
+pub struct GrantArgs {
     /// Take grants and limits from a TOML file; flags add to it
     #[arg(short = 'p', long, value_name = "FILE", help_heading = "Grants")]
-    pub(crate) policy: Option<PathBuf>,
+    pub policy: Option<PathBuf>,
     /// Let the guest read and execute a file or folder
     #[arg(
         short = 'r',
@@ -110,7 +110,7 @@ pub(crate) struct GrantArgs {
 
 // Those that bound something; `palisade cost` has a `--time` of its own.
 #[derive(Debug, Default, Args)]
-pub(crate) struct LimitArgs {
+pub struct LimitArgs {
     /// Memory of the whole domain, as 512M
     #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
     memory: Option<u64>,
@@ -147,7 +147,7 @@ pub(crate) struct LimitArgs {
 
 impl PolicyArgs {
     /// The policy of file and flags together.
-    pub(crate) fn resolve(&self) -> anyhow::Result<Policy> {
+    pub fn resolve(&self) -> anyhow::Result<Policy> {
         let mut flags = self.grants.layer()?;
         flags.wall = self.wall;
         self.limits.add_to(&mut flags);
@@ -158,7 +158,7 @@ impl PolicyArgs {
 
 impl GrantArgs {
     /// The policy of file, grants and limits together.
-    pub(crate) fn resolve_with(&self, limits: &LimitArgs) -> anyhow::Result<Policy> {
+    pub fn resolve_with(&self, limits: &LimitArgs) -> anyhow::Result<Policy> {
         let mut flags = self.layer()?;
         limits.add_to(&mut flags);
         self.over_file(flags)
