@@ -181,7 +181,7 @@ fn bench_row(
         folder: folder.path().to_owned(),
         ..measured.unwrap_or_else(failed)
     };
-    folder.write_summary(&outcome, &outcome.to_string())?;
+    folder.finish(&outcome, &outcome.to_string())?;
     Ok(outcome)
 }
 

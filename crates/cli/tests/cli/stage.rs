@@ -211,6 +211,15 @@ impl Stage {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
+    /// What a file of gzip's unfolds to.
+    pub(crate) fn read_packed(&self, name: &str) -> String {
+        let mut text = String::new();
+        let file = fs::File::open(self.path(name)).unwrap();
+        let read = flate2::read::GzDecoder::new(file).read_to_string(&mut text);
+        read.unwrap();
+        text
+    }
+
     pub(crate) fn exists(&self, name: &str) -> bool {
         fs::symlink_metadata(self.path(name)).is_ok()
     }
