@@ -14,10 +14,10 @@ use crate::{
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
-    trial::Program,
     wasi,
     workloads::Workloads,
 };

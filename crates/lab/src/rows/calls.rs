@@ -16,9 +16,9 @@ use crate::{
     figure::{Figure, Target},
     measure::Schedule,
     notation::{short, signed},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::ensure;

@@ -13,11 +13,11 @@ use crate::{
     Trial, Warning,
     figure::{Figure, Target, Verdict},
     measure::Schedule,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::Summary,
     subjects::{Bare, Palisade},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};

@@ -12,10 +12,10 @@ use crate::{
     figure::Figure,
     measure::Schedule,
     network::Network,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject, on_path},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::Context;

@@ -8,10 +8,10 @@ use crate::{
     measure::{Schedule, Watched},
     memory::{Held, Process, tree_of},
     notation::kibibytes,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Palisade, Subject},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::ensure;

@@ -17,10 +17,10 @@ use crate::{
     figure::{Figure, Target},
     measure::{Schedule, Watched},
     notation::{short, signed},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Peer, Subject, named_version, server_program, version_by},
     table::Table,
-    trial::Program,
     wasi,
     workloads::Workloads,
 };

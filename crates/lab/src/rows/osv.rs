@@ -16,10 +16,10 @@ use crate::{
     jvm::{self, Java},
     measure::Schedule,
     notation::short,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};

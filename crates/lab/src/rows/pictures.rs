@@ -11,10 +11,10 @@ use crate::{
     figure::{Figure, Target},
     measure::Schedule,
     notation::short,
+    program::Program,
     rows::Extent,
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
-    trial::Program,
     wasi,
     workloads::Workloads,
 };

@@ -13,10 +13,11 @@ use crate::{
     figure::{Figure, Target},
     measure::Schedule,
     notation::milliseconds,
+    program::Program,
     sample::{Contender, Samples, Unit},
     subjects::{Bare, Peer, Subject, on_path},
     table::Table,
-    trial::{Program, TimedProgram},
+    trial::TimedProgram,
     wasi::{self, Target as CompiledFor, Toolchain},
     workloads::Workloads,
 };

@@ -14,7 +14,7 @@ pub(super) use sites::Site;
 pub(super) use swap::Swap;
 
 use super::{BARE, Tools};
-use crate::{figure::Target, trial::Program, workloads::Workloads};
+use crate::{figure::Target, program::Program, workloads::Workloads};
 use served::{Document, Isolations, Judgement, Lane, Picture, Served, Way};
 use sites::{COMPONENT_FILE, Isolation, Layout, Module, Who, quoted};
 use std::{ffi::OsString, time::Duration};

@@ -15,11 +15,12 @@ use crate::{
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
     subjects::{Bare, Palisade, Subject},
     table::Table,
-    trial::{Program, TimedProgram, microseconds},
+    trial::{TimedProgram, microseconds},
     workloads::Workloads,
 };
 use anyhow::Context;

@@ -12,17 +12,17 @@ use crate::{
     Trial,
     figure::{Figure, Target, Verdict},
     measure::Schedule,
-    network::Running,
     notation::four_figures,
     pin::{Apart, Pin},
+    program::Program,
     rows::{
         Extent, Prepared, Row, Tools,
         operations::{parse_output, target_cell},
     },
     sample::{Contender, Reading, Samples, Unit},
+    server::Running,
     statistics::Summary,
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::{Context, anyhow, ensure};

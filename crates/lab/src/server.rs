@@ -1,7 +1,10 @@
 //! A server for the time of a run: started, waited for until it answers, and ended.
 
-use super::Transport;
-use crate::trial::{Program, Tail, cause_in};
+use crate::{
+    network::Transport,
+    program::Program,
+    said::{Tail, cause_in},
+};
 use anyhow::{Context, bail, ensure};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -241,3 +244,6 @@ impl Answer {
         socket.recv(answer)
     }
 }
+
+#[cfg(test)]
+mod tests;
