@@ -92,7 +92,7 @@ impl KeptRun {
 /// Rows that are not known any more come last, by name.
 fn place_of(name: &str) -> (usize, String) {
     let known = rows();
-    let place = known.iter().position(|row| row.name() == name);
+    let place = known.iter().position(|row| row.name == name);
     (place.unwrap_or(known.len()), name.to_owned())
 }
 

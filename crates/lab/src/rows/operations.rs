@@ -4,7 +4,7 @@
 //! With two ends ([`Ends`]) an operation is what a client asks of a server, one of them behind the wall.
 
 use super::{
-    BARE, Extent, OTHER_PEERS, Prepared, Row, Tools, WASM, engines_among,
+    BARE, Extent, Method, OTHER_PEERS, Prepared, TO_BE_SET, Tools, WASM, engines_among,
     network::{Ends, TwoEnds},
     peers_among, ratio_cell,
     serve::Asking,
@@ -33,7 +33,6 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 /// A row of this kind: all of it is data, but for what lies on disk.
 pub(super) struct Operations {
     pub(super) name: &'static str,
-    pub(super) about: &'static str,
     /// What the operations are called in common: the title of the table.
     pub(super) title: &'static str,
     pub(super) workload: Workload,
@@ -52,7 +51,6 @@ pub(super) struct Operations {
     pub(super) pinned: bool,
     /// The program as WebAssembly, which is run too.
     pub(super) through_wasi: Option<ThroughWasi>,
-    pub(super) budget: Duration,
 }
 
 /// A workload that is also compiled to WebAssembly.
@@ -137,20 +135,8 @@ const BRIDGED: &str = "bridged";
 /// After the key of an operation, its rate to that through a container's network.
 const TO_BRIDGED: &str = " to bridged";
 
-impl Row for Operations {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn budget(&self) -> Duration {
-        self.budget
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Operations {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         match self.workload {
             Workload::Alone(lay_out) => self.prepare_alone(tools, workloads, lay_out),
@@ -371,7 +357,7 @@ impl Operations {
             warm_up_rounds: 1,
             least_rounds: 10,
             most_rounds: 200,
-            budget: self.budget,
+            budget: TO_BE_SET,
             relative_width: 0.02,
             watched: watched.collect(),
         }

@@ -10,7 +10,7 @@ use palisade_command_line::{args::BenchArgs, say};
 use palisade_lab::{
     KeptRun, Options, Outcomes, bench as bench_rows,
     compare::compare,
-    rows::{Extent, Row, is_long, row, rows},
+    rows::{Extent, Row, row, rows},
     subjects::{PEERS, Peer, find_peers},
 };
 use std::sync::{Arc, atomic::Ordering};
@@ -118,17 +118,17 @@ fn exit_code(outcomes: &Outcomes, is_interrupted: bool) -> u8 {
 }
 
 /// The rows to measure, in the order of the list.
-fn chosen(args: &BenchArgs) -> Vec<&'static dyn Row> {
+fn chosen(args: &BenchArgs) -> Vec<&'static Row> {
     let is_every = args.all || args.quick;
     match &args.rows[..] {
         [] => rows()
-            .into_iter()
-            .filter(|row| is_every || !is_long(*row))
+            .iter()
+            .filter(|row| is_every || !row.is_long())
             .collect(),
         names => {
-            let mut rows: Vec<&dyn Row> = Vec::new();
+            let mut rows: Vec<&Row> = Vec::new();
             for row in names.iter().filter_map(|name| row(name)) {
-                if !rows.iter().any(|known| known.name() == row.name()) {
+                if !rows.iter().any(|known| known.name == row.name) {
                     rows.push(row);
                 }
             }
@@ -138,9 +138,8 @@ fn chosen(args: &BenchArgs) -> Vec<&'static dyn Row> {
 }
 
 fn list() -> String {
-    let (long, short): (Vec<&dyn Row>, Vec<&dyn Row>) =
-        rows().into_iter().partition(|row| is_long(*row));
-    let lines = |rows: Vec<&dyn Row>| rows.into_iter().map(line_of).collect::<String>();
+    let (long, short): (Vec<&Row>, Vec<&Row>) = rows().iter().partition(|row| row.is_long());
+    let lines = |rows: Vec<&Row>| rows.into_iter().map(line_of).collect::<String>();
     let peers = PEERS.map(|peer| presence(peer) + "\n");
     format!(
         "{}\nOnly by name, with --all or with --quick:\n{}\nTo compare with:\n{}",
@@ -151,13 +150,13 @@ fn list() -> String {
 }
 
 /// `start        20 s  run …`, with the time that it takes at most.
-fn line_of(row: &dyn Row) -> String {
-    let seconds = row.budget().as_secs();
+fn line_of(row: &Row) -> String {
+    let seconds = row.budget.as_secs();
     let time = match seconds {
         0..=90 => format!("{seconds} s"),
         _ => format!("{} min", seconds.div_ceil(60)),
     };
-    format!("{:<15} {time:>6}  {}\n", row.name(), row.about())
+    format!("{:<15} {time:>6}  {}\n", row.name, row.about)
 }
 
 /// Its version here, or how to get it.

@@ -12,7 +12,7 @@ use crate::{
     measure::{Schedule, Watched},
     notation::{four_figures, short, signed},
     pin::{Apart, Pin},
-    rows::{BARE, Extent, Prepared, Row, Tools, operations::target_cell, ratio_cell},
+    rows::{BARE, Extent, Method, Prepared, TO_BE_SET, Tools, operations::target_cell, ratio_cell},
     sample::{Contender, Reading, Samples, Unit},
     statistics::{Estimate, estimate_difference},
     subjects::{named_version, on_path, server_program, version_by},
@@ -24,8 +24,6 @@ use std::{cell::RefCell, collections::BTreeMap, path::PathBuf, rc::Rc, time::Dur
 
 /// A row of this kind: all of it is data, but for what lies on disk.
 pub(in crate::rows) struct Served {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
     /// Of the table, without what it is measured in.
     pub(super) title: &'static str,
     pub(super) way: Way,
@@ -40,7 +38,6 @@ pub(in crate::rows) struct Served {
     pub(super) tables: fn(&Layout<'_>) -> anyhow::Result<String>,
     /// Those of one family are asked in turn, by [`Way::InTurn`].
     pub(super) family: fn(Who) -> &'static str,
-    pub(super) budget: Duration,
 }
 
 /// How they are asked.
@@ -118,20 +115,8 @@ pub(super) struct Judgement {
     pub(super) target: Option<Target>,
 }
 
-impl Row for Served {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn budget(&self) -> Duration {
-        self.budget
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Served {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         (self.lay_out)(tools, &workloads)?;
         let mut prepared = Prepared::new(self.schedule(), workloads);
@@ -249,7 +234,7 @@ impl Served {
             warm_up_rounds: 1,
             least_rounds: 10,
             most_rounds: 200,
-            budget: self.budget,
+            budget: TO_BE_SET,
             relative_width: 0.005,
             watched: watched.collect(),
         }
@@ -592,13 +577,13 @@ mod tests {
     use super::*;
     use crate::rows::present_on_terminal;
 
-    static ROWS: [&Served; 6] = [
-        &REPLY_LATENCY,
-        &FILTERS,
-        &FILES,
-        &COMPONENTS,
-        &PROGRAMS,
-        &PICTURES,
+    static ROWS: [(&str, &Served); 6] = [
+        ("kp-7", &REPLY_LATENCY),
+        ("serve-filter", &FILTERS),
+        ("serve-files", &FILES),
+        ("serve-component", &COMPONENTS),
+        ("serve-program", &PROGRAMS),
+        ("serve-pictures", &PICTURES),
     ];
 
     /// Each lane is a little better or worse than the one before it, in each of six rounds.
@@ -629,9 +614,9 @@ mod tests {
 
     #[test]
     fn contenders_stand_down_with_what_they_are_held_to() {
-        for row in ROWS {
+        for (name, row) in ROWS {
             let (figures, text) = present_on_terminal(row, &samples(row));
-            insta::assert_snapshot!(row.name, text);
+            insta::assert_snapshot!(name, text);
             let judged = figures.iter().filter(|one| one.verdict.is_some()).count();
             let targets = row.judgements.iter().filter(|one| one.target.is_some());
             assert_eq!(judged, targets.count() * row.documents.len());
@@ -662,7 +647,7 @@ mod tests {
 
     #[test]
     fn every_judgement_is_of_lanes_that_there_are() {
-        for row in ROWS {
+        for (_, row) in ROWS {
             let is_lane = |subject: &str| row.lanes.iter().any(|lane| lane.subject == subject);
             let mut judgements = row.judgements.iter();
             assert!(judgements.all(|one| is_lane(one.subject) && is_lane(one.against)));

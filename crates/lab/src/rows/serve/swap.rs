@@ -16,7 +16,7 @@ use crate::{
     pin::{Apart, Pin},
     program::Program,
     rows::{
-        Extent, Prepared, Row, Tools,
+        Extent, Method, Prepared, TO_BE_SET, Tools,
         operations::{parse_output, target_cell},
     },
     sample::{Contender, Reading, Samples, Unit},
@@ -41,8 +41,6 @@ use std::{
 pub(in crate::rows) struct Swap;
 
 const PROGRAM: &str = "palisade-lab-calls";
-const BUDGET: Duration = Duration::from_secs(60);
-
 /// The filter by itself.
 const ALONE: &str = "a small filter";
 const LIBRARY: &str = "library";
@@ -77,20 +75,8 @@ static LANES: [Lane; 1] = [Lane {
     path: "/1",
 }];
 
-impl Row for Swap {
-    fn name(&self) -> &'static str {
-        "kp-c"
-    }
-
-    fn about(&self) -> &'static str {
-        "compile, link and swap a small filter under load (kernel plugins 2004)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Swap {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
         workloads.add_text("1", 1 << 10)?;
@@ -164,7 +150,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 10,
         most_rounds: 30,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.05,
         watched: Vec::new(),
     }
