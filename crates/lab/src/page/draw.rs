@@ -1,5 +1,8 @@
 //! Charts as SVG. Places along the width are in percent, so that a chart fits every screen and its
 //! letters keep their size.
+//!
+//! By hand: a library draws on a canvas of so many pixels in colours of its own; here widths are the screen's and colours
+//! the style sheet's, by day and by night.
 
 use super::{
     chart::{Chart, Group, Kind, Lane, Lanes, LinePanel, Panel, Point, Series},

@@ -1,6 +1,7 @@
 //! Rows of `palisade serve`: filters and services on the path of requests, beside nginx and `wasmtime serve`. Kernel
 //! plugins (2004), user extensions inside a web server of the kernel, asked the first of these questions.
 
+mod asking;
 mod load;
 mod rates;
 mod served;
@@ -8,8 +9,8 @@ mod sites;
 mod swap;
 mod turns;
 
+pub(super) use asking::Asking;
 pub(super) use rates::Rates;
-pub(super) use served::Asking;
 pub(super) use sites::Site;
 pub(super) use swap::Swap;
 

@@ -3,8 +3,9 @@
 
 use super::{
     FILTERS, HEADER_FRESH, HEADER_KEPT, NGINX, NGINX_LUA, NGINX_NJS, NULL_KEPT, PLAIN,
+    asking::Asking,
     load::{Load, Offered},
-    served::{Asking, Lane, open_lanes},
+    served::{Lane, open_lanes},
     sites::Site,
     turns::Shared,
 };

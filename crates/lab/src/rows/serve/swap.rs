@@ -3,8 +3,9 @@
 
 use super::{
     HEADER_KEPT,
+    asking::Asking,
     load::Load,
-    served::{Asking, Lane, open_lanes},
+    served::{Lane, open_lanes},
     sites::{Layout, Site, Who, quoted},
     turns::Shared,
 };
