@@ -135,7 +135,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn of(rows: &[&'a Row], index: usize, elapsed: Duration, options: &Options) -> Self {
-        let ahead = rows[index..].iter().map(|row| budget_of(*row, options));
+        let ahead = rows[index..].iter().map(|row| budget_of(row, options));
         Self {
             row: rows[index],
             number: index + 1,

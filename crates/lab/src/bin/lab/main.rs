@@ -31,6 +31,9 @@ use std::{
 /// Exit code of a process that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
+const USAGE: &str =
+    "usage: palisade-lab PALISADE bench|cost …, as `palisade bench` and `palisade cost` do";
+
 /// What was typed.
 #[derive(Debug, Parser)]
 #[command(
@@ -40,7 +43,7 @@ const INTERRUPTED: u8 = 130;
 )]
 enum Verb {
     Bench(BenchArgs),
-    Cost(CostArgs),
+    Cost(Box<CostArgs>),
 }
 
 /// Where the figures come from.
@@ -58,19 +61,14 @@ fn main() -> ExitCode {
         words: words.collect(),
     };
     let typed = ["palisade".into()].into_iter().chain(origin.words.clone());
-    let verb = match Verb::try_parse_from(typed) {
-        Ok(verb) => verb,
-        Err(_) => {
-            // `palisade` has read the same words before, and says what is wrong with them.
-            say::line(
-                "usage: palisade-lab PALISADE bench|cost …, as `palisade bench` and `palisade cost` do",
-            );
-            return ExitCode::from(FAILED);
-        }
+    let Ok(verb) = Verb::try_parse_from(typed) else {
+        // `palisade` has read the same words before, and says what is wrong with them.
+        say::line(USAGE);
+        return ExitCode::from(FAILED);
     };
     let done = match verb {
         Verb::Bench(args) => bench::bench(args, &origin),
-        Verb::Cost(args) => cost::cost(args, &origin),
+        Verb::Cost(args) => cost::cost(*args, &origin),
     };
     ExitCode::from(done.unwrap_or_else(|error| {
         say::error(&error);
