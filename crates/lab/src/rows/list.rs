@@ -1,4 +1,5 @@
-//! Every row there is, in the order of `palisade bench --list`.
+//! Every row there is, in the order of `palisade bench --list`. The command knows their names, and no more of them, by
+//! `palisade_command_line::args::ROW_NAMES`.
 
 use super::{
     Method, Row, boot, calls, conformance, counts, network, osv, pictures, serve, start, sva,

@@ -14,6 +14,7 @@ mod peers;
 mod progress;
 mod report;
 
+use anyhow::Context;
 use clap::Parser;
 use palisade_command_line::{
     FAILED,
@@ -102,7 +103,6 @@ impl Origin {
 }
 
 fn catch_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
-    use anyhow::Context;
     let interrupted = Arc::default();
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
