@@ -1,15 +1,10 @@
 //! What can be typed.
 
-mod bench;
-mod cost;
-
-pub(crate) use bench::BenchArgs;
-pub(crate) use cost::CostArgs;
-
-use crate::{help, policy_args::PolicyArgs};
+use crate::help;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use std::{ffi::OsString, path::PathBuf};
+use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
+use std::path::PathBuf;
 
 /// Run code you do not trust behind the thinnest wall that holds it.
 ///
@@ -136,22 +131,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) guest: GuestArgs,
 }
 
-// The program to run.
-#[derive(Debug, Args)]
-pub(crate) struct GuestArgs {
-    // One list: with a positional of its own for the program, what looks like a flag of palisade
-    // right after the program would be taken for one.
-    /// A path, or a name looked up in the guest's PATH; then its own arguments
-    #[arg(
-        value_names = ["PROGRAM", "ARGS"],
-        required = true,
-        num_args = 1..,
-        trailing_var_arg = true,
-        value_hint = ValueHint::CommandWithArguments
-    )]
-    command: Vec<OsString>,
-}
-
 // `palisade why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
@@ -218,16 +197,6 @@ pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
-}
-
-impl From<GuestArgs> for palisade_wall::Command {
-    fn from(guest: GuestArgs) -> Self {
-        let mut words = guest.command.into_iter();
-        Self {
-            program: words.next().unwrap_or_default(),
-            arguments: words.collect(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! One module a verb.
 
-pub(crate) mod bench;
 mod completions;
-pub(crate) mod cost;
 mod doctor;
 mod explain;
+mod lab;
 mod man;
+mod program;
 mod reload;
 mod run;
 mod serve;
@@ -22,8 +22,7 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Run(args) => run::run(args, early),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(args),
-        Command::Bench(args) => bench::bench(args),
-        Command::Cost(args) => cost::cost(args),
+        Command::Bench(_) | Command::Cost(_) => lab::measure(),
         Command::Why(args) => why::why(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Reload(args) => reload::reload(&args),

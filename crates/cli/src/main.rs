@@ -6,24 +6,17 @@
 mod args;
 mod commands;
 mod denial;
-mod env_files;
 mod foreign;
 mod help;
-mod peer_args;
-mod policy_args;
-mod progress;
-mod read;
 mod say;
 mod shell;
 mod usage;
 
 use clap::error::ErrorKind;
+use palisade_command_line::FAILED;
 use palisade_policy::Capability;
 use palisade_process::{Launcher, plan::forbids_early_start};
 use std::{ffi::OsStr, process::ExitCode};
-
-/// Exit code for everything that is palisade's refusal or failure, not the guest's end.
-const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     // Not a reason to fail: whoever needs the launcher asks for it again and gets the error.

@@ -1,83 +1,22 @@
-//! The one door to stdout and stderr, and the exit code that goes with what is said.
-//!
-//! Paths, policies, programs and guests choose part of nearly everything that is said. Nothing leaves here
-//! that a terminal would act on, whether or not there is one: what is kept in a file is shown later. Only
-//! what a guest itself prints passes as it is, by the relay.
+//! What is said of a guest's end, and the exit code that goes with a failure. It leaves by [`palisade_command_line::say`].
+
+pub(crate) use palisade_command_line::say::{
+    error, json, line, lines, print, print_json, print_own,
+};
 
 use crate::denial;
-use anyhow::Context;
-use palisade_lab::cost::CommandError;
-use palisade_policy::{PolicyError, TomlError, visible, visible_json, visible_lines};
+use palisade_command_line::FAILED;
+use palisade_policy::visible;
 use palisade_wall::{Cause, Ending, Error, Exit, Report};
-use serde::Serialize;
-use std::io::Write;
-
-/// Prints a line on stderr, if there is still somebody to read it: a terminal that is gone is no
-/// reason to fail.
-pub(crate) fn line(text: &str) {
-    write_stderr(&visible(text));
-}
-
-/// The same for what shows an excerpt of a file, and quotes the rest itself.
-pub(crate) fn lines(text: &str) {
-    write_stderr(&visible_lines(text));
-}
-
-fn write_stderr(text: &str) {
-    let _ = std::io::stderr().write_all(format!("palisade: {text}\n").as_bytes());
-}
-
-/// Prints lines on stdout; `what` they are is for the error.
-pub(crate) fn print(text: &str, what: &str) -> anyhow::Result<u8> {
-    print_own(visible_lines(text).as_bytes(), what)
-}
-
-/// Prints a value as JSON.
-pub(crate) fn print_json(value: &impl Serialize, what: &str) -> anyhow::Result<u8> {
-    print_own(json(value)?.as_bytes(), what)
-}
-
-/// A value as JSON that can be shown.
-pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    let text = serde_json::to_string_pretty(value)?;
-    Ok(visible_json(&text).into_owned() + "\n")
-}
-
-/// Prints what nobody but palisade has written.
-pub(crate) fn print_own(bytes: &[u8], what: &str) -> anyhow::Result<u8> {
-    let printed = std::io::stdout().write_all(bytes);
-    printed.with_context(|| format!("host: cannot print {what}"))?;
-    Ok(0)
-}
-
-/// Prints why palisade refused or failed. Causes that are not in the message follow it.
-pub(crate) fn error(error: &anyhow::Error) {
-    let mut line = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !line.contains(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    let shows_a_file = |cause: &(dyn std::error::Error + 'static)| {
-        cause.is::<TomlError>() || matches!(cause.downcast_ref(), Some(PolicyError::Toml(_)))
-    };
-    let shows_a_file = error.chain().any(shows_a_file);
-    match shows_a_file {
-        true => lines(&line),
-        false => self::line(&line),
-    }
-}
 
 /// 126 and 127 are the guest's program that can't be executed or found, as in every shell; 124 is the limit
 /// on time, which compiling may have used up.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    let cause = error.downcast_ref::<Error>().map(Error::cause);
-    let looked_up = error.downcast_ref::<CommandError>();
-    match (cause, looked_up) {
-        (Some(Cause::TimeLimit), _) => Ending::TimeLimit.shell_code(Exit::Code(0)),
-        (Some(Cause::NotFound), _) | (_, Some(CommandError::NotFound { .. })) => 127,
-        (Some(Cause::CannotExecute), _) | (_, Some(CommandError::CannotExecute { .. })) => 126,
-        _ => crate::FAILED,
+    match error.downcast_ref::<Error>().map(Error::cause) {
+        Some(Cause::TimeLimit) => Ending::TimeLimit.shell_code(Exit::Code(0)),
+        Some(Cause::NotFound) => 127,
+        Some(Cause::CannotExecute) => 126,
+        _ => FAILED,
     }
 }
 

@@ -13,9 +13,8 @@ use std::{
 
 /// What is still to untie.
 #[rustfmt::skip]
-const KNOTS: [(&str, &str); 3] = [
+const KNOTS: [(&str, &str); 2] = [
     ("host", "account answers budget chain component config edge figures files filters log program request route site upstream worker"),
-    ("lab", "network subjects trial warning wasi workloads"),
     ("policy", "contradiction document grant layer policy policy_file value word"),
 ];
 
@@ -206,6 +205,34 @@ fn no_crate_has_a_knot_that_is_not_listed() {
         gone.is_empty(),
         "untied, so take it off the list: {gone:#?}"
     );
+}
+
+/// The crates of this workspace that a crate links.
+fn linked(name: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
+    let lines = manifest
+        .lines()
+        .skip_while(|line| *line != "[dependencies]");
+    let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split(['.', ' ']).next());
+    let ours = names.filter(|name| name.starts_with("palisade"));
+    ours.map(|name| name.trim_start_matches("palisade-").to_owned())
+        .collect()
+}
+
+/// Each is part of a program of its own, so that what starts guests is small and starts fast.
+#[test]
+fn the_command_links_no_engine_no_server_and_no_workload() {
+    let mut needs = Needs::new();
+    for path in entries(&crates()) {
+        let name = stem(&path);
+        needs.insert(name.clone(), linked(&name).into_iter().collect());
+    }
+    let reached = reach(&needs, "cli");
+    assert!(reached.contains("command-line") && reached.contains("process"));
+    for other in ["engine", "compiler", "filter", "service", "host", "lab"] {
+        assert!(!reached.contains(other), "palisade links {other}");
+    }
 }
 
 #[test]

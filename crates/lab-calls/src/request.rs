@@ -66,7 +66,7 @@ pub(crate) fn filtered_requests(module: &[u8], isolation: Isolation) -> anyhow::
     let host: Rc<dyn Host> = Rc::new(Silent);
     let start = || Instance::start(&filter, Rc::clone(&host), None);
     let mut instance = start()?;
-    let before = instance.figures().crossings;
+    let before = instance.metrics().crossings;
     let mut kept = Some(exchange()?);
     let lines = lines(|| {
         if isolation == Isolation::Fresh {
@@ -77,7 +77,7 @@ pub(crate) fn filtered_requests(module: &[u8], isolation: Isolation) -> anyhow::
         Ok(())
     })?;
     ensure!(
-        instance.figures().crossings > before,
+        instance.metrics().crossings > before,
         "the filter was never called"
     );
     Ok(lines)

@@ -90,7 +90,7 @@ pub struct Outcomes {
 /// # Errors
 ///
 /// When nothing can be kept or shown.
-pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes> {
+pub fn bench(chosen: &[&Row], options: &Options) -> anyhow::Result<Outcomes> {
     let (peers, absent) = find_peers(options.peers.clone().unwrap_or_else(|| PEERS.to_vec()));
     let tools = Tools {
         palisade: Palisade::new(options.palisade.clone()),
@@ -102,7 +102,7 @@ pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes>
     let date = crate::date::format_date(SystemTime::now());
     let folder = RunFolder::create(&options.out, &date, &environment.machine())?;
     folder.write_environment(&environment)?;
-    let names: Vec<&str> = chosen.iter().map(|row| row.name()).collect();
+    let names: Vec<&str> = chosen.iter().map(|row| row.name).collect();
     folder.write_readme(&environment, &[], &names)?;
     let began = Instant::now();
     let mut outcomes = Vec::new();
@@ -125,7 +125,7 @@ pub fn bench(chosen: &[&dyn Row], options: &Options) -> anyhow::Result<Outcomes>
 
 /// A row among the others, and the time that it and all of them have.
 struct Place<'a> {
-    row: &'a dyn Row,
+    row: &'a Row,
     number: usize,
     rows: usize,
     budget: Duration,
@@ -134,8 +134,8 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn of(rows: &[&'a dyn Row], index: usize, elapsed: Duration, options: &Options) -> Self {
-        let ahead = rows[index..].iter().map(|row| budget_of(*row, options));
+    fn of(rows: &[&'a Row], index: usize, elapsed: Duration, options: &Options) -> Self {
+        let ahead = rows[index..].iter().map(|row| budget_of(row, options));
         Self {
             row: rows[index],
             number: index + 1,
@@ -148,9 +148,9 @@ impl<'a> Place<'a> {
 }
 
 /// The time that a row has at most, about.
-fn budget_of(row: &dyn Row, options: &Options) -> Duration {
+fn budget_of(row: &Row, options: &Options) -> Duration {
     const LEAST_QUICK: Duration = Duration::from_secs(3);
-    let whole = row.budget();
+    let whole = row.budget;
     let usual = if options.extent != Extent::Full {
         (whole / 10).max(LEAST_QUICK)
     } else {
@@ -167,21 +167,21 @@ fn bench_row(
     folder: &RunFolder,
     options: &Options,
 ) -> anyhow::Result<Outcome> {
-    let mut folder = folder.create_row(place.row.name())?;
+    let mut folder = folder.create_row(place.row.name)?;
     let measured = measure_row(place, tools, environment, &mut folder, options);
     let failed = |error: anyhow::Error| Outcome {
         failed: Some(format!("{error:#}")),
         ..Outcome::default()
     };
     let outcome = Outcome {
-        row: place.row.name().to_owned(),
-        about: place.row.about().to_owned(),
-        chart: rows::chart_facts(place.row.name()),
+        row: place.row.name.to_owned(),
+        about: place.row.about.to_owned(),
+        chart: rows::chart_facts(place.row.name),
         environment: environment.clone(),
         folder: folder.path().to_owned(),
         ..measured.unwrap_or_else(failed)
     };
-    folder.write_summary(&outcome, &outcome.to_string())?;
+    folder.finish(&outcome, &outcome.to_string())?;
     Ok(outcome)
 }
 
@@ -196,10 +196,10 @@ fn measure_row(
     let mut warnings = warning::about_machine(environment.load, environment.processors);
     let few = tools.for_long_row();
     let tools = match &options.peers {
-        None if rows::is_long(place.row) => &few,
+        None if place.row.is_long() => &few,
         _ => tools,
     };
-    let mut prepared = place.row.prepare_within(tools, place.budget)?;
+    let mut prepared = place.row.method.prepare(tools, place.budget)?;
     prepared.schedule.budget = place.budget;
     warnings.append(&mut prepared.warnings);
     let pin = prepared.pinned.then(Pin::to_last_processor).transpose()?;
@@ -213,7 +213,7 @@ fn measure_row(
     warnings.extend(left_out);
     warnings.extend(warning::about_conditions(&conditions));
     warnings.extend(warning::about_samples(&samples, &watched));
-    let (figures, tables) = place.row.present(&samples);
+    let (figures, tables) = place.row.method.present(&samples);
     Ok(Outcome {
         rounds: samples.rounds(),
         took_s: took.as_secs_f64(),
@@ -246,17 +246,13 @@ fn take_samples(
 }
 
 /// The machine, the tools, what the rows are made with, and the command.
-pub(crate) fn environment(
-    rows: &[&dyn Row],
-    tools: &Tools,
-    command_line: &[String],
-) -> Environment {
+pub(crate) fn environment(rows: &[&Row], tools: &Tools, command_line: &[String]) -> Environment {
     let version = |peer: &InstalledPeer| (peer.peer.name, peer.version());
     let versions = tools.peers.iter().map(version);
     Environment {
         tools: versions
             .chain([("palisade", tools.palisade.version())])
-            .chain(rows.iter().flat_map(|row| row.versions()))
+            .chain(rows.iter().flat_map(|row| row.method.versions()))
             .filter_map(|(name, version)| Some((name.to_owned(), version?)))
             .collect(),
         command_line: command_line.to_owned(),
@@ -275,7 +271,7 @@ pub(crate) struct Watcher<'a> {
 
 fn tell(place: &Place<'_>, options: &Options, round: usize, elapsed: Duration, is_last: bool) {
     (options.progress)(Progress {
-        row: place.row.name(),
+        row: place.row.name,
         round,
         elapsed,
         budget: place.budget,
@@ -329,7 +325,7 @@ mod tests {
         assert_eq!(seconds(start, None, Extent::Quick), 3.0, "never less");
         assert_eq!(
             seconds(long, None, Extent::Quick),
-            long.budget().as_secs_f64() / 10.0
+            long.budget.as_secs_f64() / 10.0
         );
         assert_eq!(
             seconds(long, Some(Duration::from_secs(1)), Extent::Quick),

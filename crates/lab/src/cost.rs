@@ -174,7 +174,7 @@ pub fn cost(options: &Options) -> anyhow::Result<Outcome> {
         samples,
     };
     if let Some((run, row)) = &folder {
-        row.write_summary(&outcome, &outcome.to_string())?;
+        row.finish(&outcome, &outcome.to_string())?;
         run.write_readme(
             &outcome.environment,
             std::slice::from_ref(&outcome.measured),

@@ -5,24 +5,28 @@
 //!   README.md          what this is: the machine, the verdicts, the command that makes it again
 //!   environment.json   the machine, the tools, the command
 //!   start/             one folder for each row
-//!     samples.jsonl    one run a line, as it was taken
+//!     samples.jsonl.gz one run a line, as it was taken
 //!     summary.json     figures, tables and warnings
 //!     table.txt        what was printed
 //! ```
 //!
-//! It grows row by row: whatever ends the measuring leaves what came before it.
+//! It grows row by row: whatever ends the measuring leaves what came before it. As long as a row is measured, its samples
+//! are plain lines in `samples.jsonl`.
 
 use crate::{environment::Environment, outcome::Outcome, readme::readme, sample::Run};
 use anyhow::Context;
+use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 use std::{
     fs::{self, File},
-    io::{ErrorKind, Write},
+    io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
 pub(crate) const ENVIRONMENT: &str = "environment.json";
 pub(crate) const SAMPLES: &str = "samples.jsonl";
+/// The same once the row is over.
+pub(crate) const PACKED_SAMPLES: &str = "samples.jsonl.gz";
 pub(crate) const SUMMARY: &str = "summary.json";
 const TABLE: &str = "table.txt";
 const README: &str = "README.md";
@@ -119,14 +123,26 @@ impl RowFolder {
             .with_context(|| fault(&self.path, SAMPLES))
     }
 
-    /// Writes the figures down, for programs and as they are `shown`.
+    /// Writes the figures down, for programs and as they are `shown`, and packs the samples.
     ///
     /// # Errors
     ///
     /// When the disk refuses.
-    pub fn write_summary(&self, summary: &impl Serialize, shown: &str) -> anyhow::Result<()> {
+    pub fn finish(&self, summary: &impl Serialize, shown: &str) -> anyhow::Result<()> {
         write(&self.path, SUMMARY, &json(summary)?)?;
-        write(&self.path, TABLE, shown)
+        write(&self.path, TABLE, shown)?;
+        let packed = self.pack_samples();
+        packed.with_context(|| fault(&self.path, PACKED_SAMPLES))
+    }
+
+    /// The plain file goes last: where both are there, it is the whole one.
+    fn pack_samples(&self) -> io::Result<()> {
+        let plain = self.path.join(SAMPLES);
+        let packed = File::create_new(self.path.join(PACKED_SAMPLES))?;
+        let mut packed = GzEncoder::new(packed, Compression::best());
+        io::copy(&mut File::open(&plain)?, &mut packed)?;
+        packed.finish()?;
+        fs::remove_file(plain)
     }
 }
 
@@ -142,7 +158,7 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
-fn new_folder(parent: &Path, name: &str) -> std::io::Result<PathBuf> {
+fn new_folder(parent: &Path, name: &str) -> io::Result<PathBuf> {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     for name in std::iter::once(name.to_owned()).chain(numbered) {
         let path = parent.join(name);

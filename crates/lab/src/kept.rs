@@ -2,12 +2,13 @@
 
 use crate::{
     environment::Environment,
-    folder::{ENVIRONMENT, SAMPLES, SUMMARY},
+    folder::{ENVIRONMENT, PACKED_SAMPLES, SAMPLES, SUMMARY},
     outcome::Outcome,
     rows::rows,
     sample::{Reading, Run, Samples},
 };
 use anyhow::{Context, ensure};
+use flate2::read::GzDecoder;
 use rustix::fs::{Mode, OFlags};
 use serde::de::DeserializeOwned;
 use std::{
@@ -91,7 +92,7 @@ impl KeptRun {
 /// Rows that are not known any more come last, by name.
 fn place_of(name: &str) -> (usize, String) {
     let known = rows();
-    let place = known.iter().position(|row| row.name() == name);
+    let place = known.iter().position(|row| row.name == name);
     (place.unwrap_or(known.len()), name.to_owned())
 }
 
@@ -101,7 +102,7 @@ fn row_folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
     for entry in entries {
         let folder = entry.with_context(fault)?.path();
-        if folder.join(SAMPLES).is_file() {
+        if samples_of(&folder).is_file() {
             folders.push(folder);
         }
         ensure!(
@@ -111,6 +112,15 @@ fn row_folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         );
     }
     Ok(folders)
+}
+
+/// Packed, unless something ended the lab before it had packed them.
+fn samples_of(folder: &Path) -> PathBuf {
+    let plain = folder.join(SAMPLES);
+    match plain.is_file() {
+        true => plain,
+        false => folder.join(PACKED_SAMPLES),
+    }
 }
 
 /// A row that something ended before its summary was written has its samples and no figures.
@@ -148,7 +158,7 @@ fn read_row(
             folder: folder.to_owned(),
             ..outcome
         },
-        samples: read_samples(&folder.join(SAMPLES), left_bytes)?,
+        samples: read_samples(&samples_of(folder), left_bytes)?,
     })
 }
 
@@ -181,7 +191,7 @@ fn read(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
     read_at_most(path, most_bytes).with_context(|| format!("host: cannot read {}", path.display()))
 }
 
-/// Nobody is waited for: there may be a FIFO by now.
+/// Nobody is waited for: there may be a FIFO by now. What is packed is no larger unpacked.
 fn read_at_most(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -196,7 +206,13 @@ fn read_at_most(path: &Path, most_bytes: u64) -> anyhow::Result<String> {
     };
     ensure_small(metadata.len())?;
     let mut text = String::new();
-    let read = file.take(most_bytes + 1).read_to_string(&mut text)?;
+    let is_packed = path.extension().is_some_and(|end| end == "gz");
+    let read = match is_packed {
+        true => GzDecoder::new(file)
+            .take(most_bytes + 1)
+            .read_to_string(&mut text)?,
+        false => file.take(most_bytes + 1).read_to_string(&mut text)?,
+    };
     ensure_small(read as u64)?;
     Ok(text)
 }
@@ -319,7 +335,7 @@ mod tests {
             rounds: 1,
             ..Outcome::default()
         };
-        row.write_summary(&outcome, "shown").unwrap();
+        row.finish(&outcome, "shown").unwrap();
         let mut killed = folder.create_row("start").unwrap();
         killed.record(&run(0, false, "bare", 1.0)).unwrap();
         let path = killed.path().join(SAMPLES);
@@ -377,5 +393,19 @@ mod tests {
         fs::write(folder.path().join("syscalls/samples.jsonl"), "{}\n").unwrap();
         let error = KeptRun::read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("syscalls/samples.jsonl:1 is not"), "{error}");
+    }
+
+    /// A packed file may unfold to a thousand times its size.
+    #[test]
+    fn packed_samples_are_bounded_by_what_they_unfold_to() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = folder(parent.path());
+        let path = samples_of(&folder.path().join("syscalls"));
+        assert!(path.ends_with(PACKED_SAMPLES));
+        let line = serde_json::to_string(&run(0, false, "bare", 1.0)).unwrap() + "\n";
+        let bytes = line.len() as u64;
+        assert_eq!(read_at_most(&path, bytes).unwrap(), line);
+        let error = read_at_most(&path, bytes - 1).unwrap_err().to_string();
+        assert!(error.contains("larger than any"), "{error}");
     }
 }

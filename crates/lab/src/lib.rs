@@ -20,7 +20,7 @@
 //! - Doubts are values with advice ([`Warning`]).
 //!
 //! [`rows`] lists what can be measured and [`bench()`] measures some of them. A [`rows::Row`] is data
-//! and two functions: which contenders there are, and how the samples are shown. Everything between
+//! and a [`rows::Method`]: which contenders there are, and how the samples are shown. Everything between
 //! is common, and a mock [`Executor`] makes it exactly testable.
 //!
 //! What it does not do: pin frequencies, stop other programs or otherwise make the machine quieter
@@ -48,9 +48,12 @@ pub mod order;
 mod outcome;
 pub mod page;
 mod pin;
+mod program;
 mod readme;
 pub mod rows;
+mod said;
 pub mod sample;
+mod server;
 pub mod statistics;
 pub mod subjects;
 pub mod table;

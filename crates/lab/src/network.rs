@@ -10,10 +10,8 @@
 //! network has addresses of its own: `bridge`.
 
 mod bridge;
-mod server;
 
 pub(crate) use bridge::Bridge;
-pub(crate) use server::{Answer, Readiness, Running, Server};
 
 use anyhow::Context;
 use rustix::net::{

@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub(crate) fn readme(environment: &Environment, outcomes: &[Outcome], to_come: &[&str]) -> String {
     let mut text = format!(
         "# What the wall cost on {}\n\n\
-         Taken by `palisade bench` on {}. Each row has a folder: `samples.jsonl` has every\n\
+         Taken by `palisade bench` on {}. Each row has a folder: `samples.jsonl.gz` has every\n\
          run as it was taken, `summary.json` the figures that were made of them, `table.txt` what was printed.\n\n\
          To make it again:\n\n```sh\n{}\n```\n\n",
         environment.machine(),

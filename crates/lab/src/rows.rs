@@ -4,6 +4,7 @@ mod boot;
 mod calls;
 mod conformance;
 mod counts;
+mod list;
 mod memory;
 mod network;
 mod operations;
@@ -32,6 +33,7 @@ use crate::{
     warning,
     workloads::Workloads,
 };
+use list::ROWS;
 use palisade_policy::{Access, FileGrant};
 use palisade_wall::Command;
 pub(crate) use published::chart_facts;
@@ -39,32 +41,27 @@ pub use published::{Axis, ChartFacts, Published, Style};
 use std::{path::Path, time::Duration};
 
 /// One question about what a wall costs.
-pub trait Row: Sync {
+#[derive(Clone, Copy)]
+pub struct Row {
     /// What it is called on the command line.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// What it runs, in a line.
-    fn about(&self) -> &'static str;
+    pub about: &'static str,
+    /// How long it takes at most, about, where nothing else was asked for.
+    pub budget: Duration,
+    /// How it is measured and shown.
+    pub method: &'static dyn Method,
+}
 
-    /// How long it takes at most, about, where nothing else was asked for. It replaces the budget of
-    /// [`Prepared::schedule`].
-    fn budget(&self) -> Duration;
-
-    /// Lays out the workload and makes everyone ready who will run it.
+/// How a row is measured, and how its samples are shown.
+pub trait Method: Sync {
+    /// Lays out the workload and makes everyone ready who will run it, for about so much time: rows whose single
+    /// runs can be made shorter make them so.
     ///
     /// # Errors
     ///
     /// When palisade does not run here. A peer that does not is left out with a warning.
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared>;
-
-    /// The same for about so much time, by rows whose single runs can be made shorter.
-    ///
-    /// # Errors
-    ///
-    /// As `prepare`.
-    fn prepare_within(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
-        self.prepare(tools)
-    }
+    fn prepare(&self, tools: &Tools, budget: Duration) -> anyhow::Result<Prepared>;
 
     /// Versions of what its workloads need and no other row does, by name.
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
@@ -77,56 +74,24 @@ pub trait Row: Sync {
 
 /// A row that takes longer than this runs where it is named, or all are.
 const LONG: Duration = Duration::from_secs(90);
+/// In the schedule of a method: the row's budget takes its place, or what was asked for.
+const TO_BE_SET: Duration = Duration::MAX;
 
-/// Whether a row takes so long that it runs only where it is named, or all are.
-pub fn is_long(row: &dyn Row) -> bool {
-    row.budget() > LONG
+impl Row {
+    /// Whether it takes so long that it runs only where it is named, or all are.
+    pub fn is_long(&self) -> bool {
+        self.budget > LONG
+    }
 }
 
 /// Every row there is.
-pub fn rows() -> [&'static dyn Row; 35] {
-    [
-        &start::Start,
-        &syscalls::SYSCALLS,
-        &conformance::Conformance,
-        &ukvm::OPENS,
-        &ukvm::BLOCKS,
-        &ukvm::THREADS,
-        &ukvm::CHECKED_OPENS,
-        &ukvm::MEMORY_500,
-        &ukvm::MEMORY_1000,
-        &sva::BANDWIDTH,
-        &sva::APPLICATIONS,
-        &boot::Boot,
-        &calls::Calls,
-        &counts::Counts,
-        &osv::JVM,
-        &network::BROKER,
-        &network::BLOCKS,
-        &network::PACKETS,
-        &network::BULK,
-        &network::DOCUMENTS,
-        &network::REDIS,
-        &network::FILES,
-        &network::COPY,
-        &network::MEMCACHED,
-        &network::POSTGRES,
-        &serve::Swap,
-        &pictures::Pictures,
-        &network::REPLY,
-        &serve::REPLY_LATENCY,
-        &serve::Rates,
-        &serve::FILTERS,
-        &serve::FILES,
-        &serve::COMPONENTS,
-        &serve::PROGRAMS,
-        &serve::PICTURES,
-    ]
+pub fn rows() -> &'static [Row] {
+    &ROWS
 }
 
 /// The row of that name.
-pub fn row(name: &str) -> Option<&'static dyn Row> {
-    rows().into_iter().find(|row| row.name() == name)
+pub fn row(name: &str) -> Option<&'static Row> {
+    rows().iter().find(|row| row.name == name)
 }
 
 /// How much of its work a row does. Less is the same work on smaller inputs, and tables say what was
@@ -315,8 +280,8 @@ fn grant(access: Access, path: &Path) -> FileGrant {
 
 /// What a row shows of samples, for its tests: the tables as text, which must fit a terminal.
 #[cfg(test)]
-fn present_on_terminal(row: &dyn Row, samples: &Samples) -> (Vec<Figure>, String) {
-    let (figures, tables) = row.present(samples);
+fn present_on_terminal(method: &dyn Method, samples: &Samples) -> (Vec<Figure>, String) {
+    let (figures, tables) = method.present(samples);
     let shown = tables
         .iter()
         .map(|(title, table)| format!("{title}\n{table}\n"));

@@ -19,7 +19,7 @@ mod wasmtime;
 
 pub use bare::Bare;
 pub use palisade::Palisade;
-pub(crate) use palisade::{limit_flags, policy_flags};
+pub(crate) use palisade::{LIBEXEC, limit_flags, policy_flags};
 pub use peer::{InstalledPeer, PEERS, Peer, find_peers, peer};
 
 pub(crate) use wasmtime::is_wasm;

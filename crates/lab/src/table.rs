@@ -1,4 +1,7 @@
 //! Tables for a terminal of 100 columns.
+//!
+//! By hand: a crate for tables would replace the twenty lines of `Display`. The rest is data that is kept in summaries,
+//! has titles across all columns, and is asked how wide it is before it is drawn.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -8,6 +8,8 @@ pub const WORKER: &str = "palisade-worker";
 pub const COMPILER: &str = "palisade-compiler";
 /// Serves: `palisade serve`.
 pub const HOST: &str = "palisade-host";
+/// Measures: `palisade bench` and `palisade cost`.
+pub const LAB: &str = "palisade-lab";
 /// Names the folder they lie in.
 pub const FOLDER_VARIABLE: &str = "PALISADE_LIBEXEC";
 

@@ -2,7 +2,8 @@
 
 mod summary;
 
-use crate::{args::ExplainArgs, env_files::EnvFiles, say};
+use crate::{args::ExplainArgs, say};
+use palisade_command_line::env_files::EnvFiles;
 use palisade_policy::Policy;
 use palisade_process::Machine;
 use palisade_wall::{Command, Spec, Surroundings};

@@ -11,8 +11,9 @@ mod relay;
 mod signals;
 mod terminal;
 
-use crate::{args::RunArgs, env_files::EnvFiles, say};
+use crate::{args::RunArgs, say};
 use anyhow::{Context, bail};
+use palisade_command_line::env_files::EnvFiles;
 use palisade_policy::Capability;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Command, Error, Prepared, Report, Spec, Streams, Surroundings, View};

@@ -1,7 +1,8 @@
 //! A server that runs already, asked at its admin socket.
 
-use crate::{args::ServerArgs, read};
+use crate::args::ServerArgs;
 use anyhow::{Context, anyhow, bail};
+use palisade_command_line::read;
 use std::{
     fs,
     io::{Read, Write},

@@ -3,8 +3,9 @@
 mod opens;
 mod sentences;
 
-use crate::{args::WhyArgs, read, say};
+use crate::{args::WhyArgs, say};
 use anyhow::{Context, bail};
+use palisade_command_line::read;
 use palisade_policy::visible;
 use palisade_wall::{REPORT_VERSION, Report};
 use serde::Deserialize;

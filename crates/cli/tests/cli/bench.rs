@@ -70,7 +70,7 @@ fn a_run_is_compared(stage: &Stage) {
     let text = same.is_silent(0).text();
     assert!(text.contains("Nothing got worse: 0 worse"), "{text}");
 
-    make_slower(stage, &format!("{run}/mk-2/samples.jsonl"), "slower");
+    make_slower(stage, &format!("{run}/mk-2/samples.jsonl.gz"), "slower");
     fs::copy(
         stage.path(&format!("{run}/mk-2/summary.json")),
         stage.path("slower/mk-2/summary.json"),
@@ -102,7 +102,7 @@ fn a_run_is_compared(stage: &Stage) {
 /// Copies samples of mk-2 into another run, with palisade a thousand times as slow.
 fn make_slower(stage: &Stage, samples: &str, run: &str) {
     let mut slower = String::new();
-    for line in stage.read(samples).lines() {
+    for line in stage.read_packed(samples).lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
         if line["subject"] == "palisade run" {
             for reading in line["readings"].as_array_mut().unwrap() {

@@ -114,7 +114,9 @@ fn samples_are_kept_where_asked(stage: &Stage) {
     let mut runs = fs::read_dir(stage.path("kept")).unwrap();
     let run = runs.next().unwrap().unwrap().path();
     let kept = |name: &str| fs::read_to_string(run.join("cost").join(name)).unwrap();
-    assert_eq!(kept("samples.jsonl").lines().count(), 4);
+    let samples = run.join("cost/samples.jsonl.gz");
+    let samples = stage.read_packed(samples.to_str().unwrap());
+    assert_eq!(samples.lines().count(), 4);
     assert_eq!(kept("table.txt"), outcome.text());
     let shown = ["bench", "--from", run.to_str().unwrap()];
     shows(

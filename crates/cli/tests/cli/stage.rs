@@ -118,6 +118,7 @@ impl Installed {
             "palisade-worker",
             "palisade-compiler",
             "palisade-host",
+            "palisade-lab",
         ] {
             let copied = fs::copy(beside.join(name), folder.path().join(name));
             copied.unwrap_or_else(|error| {
@@ -208,6 +209,15 @@ impl Stage {
 
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// What a file of gzip's unfolds to.
+    pub(crate) fn read_packed(&self, name: &str) -> String {
+        let mut text = String::new();
+        let file = fs::File::open(self.path(name)).unwrap();
+        let read = flate2::read::GzDecoder::new(file).read_to_string(&mut text);
+        read.unwrap();
+        text
     }
 
     pub(crate) fn exists(&self, name: &str) -> bool {

@@ -2,13 +2,14 @@
 
 use super::{Access, place::Place};
 use crate::figures::GuestKind;
+use jiff::Timestamp;
 use palisade_policy::{acts_on_terminal, visible};
 use std::{
     borrow::Cow,
     fmt::Write,
     net::IpAddr,
     sync::{Arc, atomic::AtomicUsize},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 /// Of a message, and of each field that is text.
@@ -285,30 +286,7 @@ pub(crate) struct Rfc3339(pub(crate) SystemTime);
 
 impl std::fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-        let (year, month, day) = date_of(days);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        let ms = since.subsec_millis();
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
-        )
+        let time = Timestamp::try_from(self.0).unwrap_or_default();
+        write!(f, "{time:.3}")
     }
-}
-
-/// Year, month and day of a day after 1970-01-01. Years are counted from March, so that a leap day is a
-/// year's last.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    // From 0000-03-01.
-    let days = days + 719_468;
-    let (cycle, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = 400 * cycle + year + u64::from(month <= 2);
-    (year, month, day)
 }

@@ -2,9 +2,11 @@
 
 use super::{Options, folder::Workplace, grants::Task, present};
 use crate::{
+    program::{Program, Used},
+    said::cause_in,
     sample::{Reading, Unit},
     subjects::Subject,
-    trial::{Program, Trial, Used, microseconds},
+    trial::{Trial, microseconds},
 };
 use anyhow::{Context, bail};
 use palisade_policy::Policy;
@@ -64,7 +66,7 @@ impl Circumstances {
             let streams = [output.stderr, output.stdout];
             let said = streams.iter().find(|said| !said.trim_ascii().is_empty());
             let said = said.map(|said| String::from_utf8_lossy(said));
-            let cause = crate::trial::cause_in(&said.unwrap_or_default());
+            let cause = cause_in(&said.unwrap_or_default());
             let flag = FLAGS[index];
             return Err(HookError(format!("{flag}: {}: {cause}", output.status)).into());
         }

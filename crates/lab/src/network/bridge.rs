@@ -11,6 +11,7 @@
 //! for the end of its input, so that nothing stays even where the lab is killed.
 
 use super::Transport;
+use crate::said::cause_in;
 use anyhow::{Context, bail};
 use std::{
     io::{BufRead, BufReader, Read},
@@ -127,7 +128,7 @@ impl Holder {
             said.read_to_string(&mut text).map(|_| text)
         };
         let text = said.and_then(|said| read(said).ok()).unwrap_or_default();
-        crate::trial::cause_in(&text)
+        cause_in(&text)
     }
 
     fn namespace(&self) -> PathBuf {

@@ -5,8 +5,8 @@
 //! takes the time of day, as engines begin the monotonic clock where they like.
 
 use super::{
-    BARE, PALISADE, Prepared, Row, Tools, policies, ratio_cell, start::target_cell, try_peers,
-    wasm::try_wasm, watch_all,
+    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, policies, ratio_cell, start::target_cell,
+    try_peers, wasm::try_wasm, watch_all,
 };
 use crate::{
     Trial,
@@ -14,10 +14,10 @@ use crate::{
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
-    trial::Program,
     wasi,
     workloads::Workloads,
 };
@@ -30,23 +30,10 @@ pub(super) struct Boot;
 
 const WORKLOAD: &str = "main";
 const MAIN: &str = "main";
-const BUDGET: Duration = Duration::from_secs(20);
 const PARKED: &str = "library, parked";
 
-impl Row for Boot {
-    fn name(&self) -> &'static str {
-        "osv-boot"
-    }
-
-    fn about(&self) -> &'static str {
-        "from a start to the first instruction of main (OSv 2013 and its README)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Boot {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_boot()?);
         let alone = policies::alone(&command);
@@ -102,7 +89,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 3,
         least_rounds: 100,
         most_rounds: 2000,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

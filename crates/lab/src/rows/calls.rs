@@ -7,7 +7,7 @@
 //! What is done with such calls is told below: a whole request through a proxy-wasm filter that does nothing.
 
 use super::{
-    BARE, Prepared, Row, Tools,
+    BARE, Method, Prepared, TO_BE_SET, Tools,
     operations::{comparison_cell, parse_lines, parse_output, target_cell},
     watch_all,
 };
@@ -16,9 +16,9 @@ use crate::{
     figure::{Figure, Target},
     measure::Schedule,
     notation::{short, signed},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::ensure;
@@ -32,7 +32,6 @@ const WORKLOAD: &str = "null call";
 const REQUEST: &str = "request through a null filter";
 const REQUEST_MEAN: &str = "request-mean";
 const REQUEST_FASTEST: &str = "request-fastest";
-const BUDGET: Duration = Duration::from_secs(15);
 const MOST_WORDS: usize = 8;
 
 /// A guest in the process of who calls it.
@@ -83,20 +82,8 @@ const FILTERS: [Lane; 2] = [
     },
 ];
 
-impl Row for Calls {
-    fn name(&self) -> &'static str {
-        "kp-5"
-    }
-
-    fn about(&self) -> &'static str {
-        "a null call into a guest, 0 to 8 arguments (kernel plugins 2004, table 5)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Calls {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let program = tools.palisade.companion(PROGRAM)?;
         let mut prepared = Prepared {
             pinned: true,
@@ -154,7 +141,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 20,
         most_rounds: 200,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

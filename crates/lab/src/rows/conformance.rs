@@ -8,16 +8,16 @@
 mod results;
 mod suites;
 
-use super::{BARE, PALISADE, Prepared, Row, Tools, grant};
+use super::{BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, grant};
 use crate::{
     Trial, Warning,
     figure::{Figure, Target, Verdict},
     measure::Schedule,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::Summary,
     subjects::{Bare, Palisade},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
@@ -44,27 +44,14 @@ const UNSTABLE: &str = "unstable";
 /// Before the name of a test, in samples.
 const TEST: &str = "test: ";
 
-const BUDGET: Duration = Duration::from_secs(360);
 /// A run that takes longer than that hangs.
 const MOST_SECONDS: &str = "120";
 
 /// Who guests of root are outside, and the program that is run with no wall.
 const NOBODY: u32 = 65534;
 
-impl Row for Conformance {
-    fn name(&self) -> &'static str {
-        "mk-1"
-    }
-
-    fn about(&self) -> &'static str {
-        "test suites inside and outside: equal lists of results (µKVM 2006, table 1)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Conformance {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let mut prepared = Prepared::new(schedule(), Workloads::new()?);
         let offline = Rc::new(prepared.workloads.add_offline()?);
         let in_time = |suite: &&Suite| tools.extent <= suite.least;
@@ -140,7 +127,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 0,
         least_rounds: 2,
         most_rounds: 2,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.0,
         watched: Vec::new(),
     }

@@ -6,16 +6,16 @@
 
 mod trace;
 
-use super::{BARE, PALISADE, Prepared, Row, Tools, grant, policies, try_peers};
+use super::{BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, grant, policies, try_peers};
 use crate::{
     Trial,
     figure::Figure,
     measure::Schedule,
     network::Network,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject, on_path},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::Context;
@@ -33,7 +33,6 @@ use trace::{Role, read_trace};
 pub(super) struct Counts;
 
 const WORKLOAD: &str = "static true";
-const BUDGET: Duration = Duration::from_secs(20);
 const ALL_ON: &str = "palisade run, all on";
 const BUBBLEWRAP: &str = "bubblewrap";
 /// Each with the title of its column.
@@ -53,20 +52,8 @@ const INSTRUCTIONS: &str = "instructions";
 /// Before the name of a system call.
 const CALL: &str = "call: ";
 
-impl Row for Counts {
-    fn name(&self) -> &'static str {
-        "counts"
-    }
-
-    fn about(&self) -> &'static str {
-        "how many system calls a start of `true` takes, until nothing of it is left"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Counts {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let strace = on_path("strace")
             .context("host: strace is not installed, which counts: apt-get install strace")?;
         let workloads = Workloads::new()?;
@@ -135,7 +122,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 7,
         most_rounds: 7,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.0,
         watched: Vec::new(),
     }

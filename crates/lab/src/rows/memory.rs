@@ -1,17 +1,17 @@
 //! Rows of memory: what a program holds that has many files open, and what the wall around it holds
 //! meanwhile. Walls go down the table.
 
-use super::{BARE, Prepared, Row, Tools, policies, ratio_cell, try_peers};
+use super::{BARE, Method, Prepared, TO_BE_SET, Tools, policies, ratio_cell, try_peers};
 use crate::{
     Trial,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
     memory::{Held, Process, tree_of},
     notation::kibibytes,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Palisade, Subject},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::ensure;
@@ -22,7 +22,6 @@ use std::time::Duration;
 /// A row of this kind.
 pub(super) struct Memory {
     pub(super) name: &'static str,
-    pub(super) about: &'static str,
     /// How many files the program has open.
     pub(super) files: usize,
 }
@@ -47,24 +46,12 @@ const PROGRAM: &str = "opens";
 /// What the program says when it has what it needs.
 const HOLDING: &str = "holding";
 
-impl Row for Memory {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn budget(&self) -> Duration {
-        Duration::from_secs(10)
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Memory {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = self.lay_out(&workloads)?;
         let policy = policies::everything_on(&workloads);
-        // The lab may be the same executable: a copy shares no page with it.
+        // Others may run the same executable: a copy shares no page with them.
         let palisade = Palisade::new(workloads.add_copy("palisade", tools.palisade.program())?);
         let mut prepared = Prepared::new(self.schedule(), workloads);
         for (name, subject) in [(BARE, &Bare as &dyn Subject), (PALISADE, &palisade)] {
@@ -113,7 +100,7 @@ impl Memory {
             warm_up_rounds: 1,
             least_rounds: 10,
             most_rounds: 50,
-            budget: self.budget(),
+            budget: TO_BE_SET,
             relative_width: 0.02,
             watched: vec![Watched {
                 measure: GUEST.to_owned(),

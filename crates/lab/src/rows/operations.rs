@@ -3,10 +3,17 @@
 //!
 //! With two ends ([`Ends`]) an operation is what a client asks of a server, one of them behind the wall.
 
+mod figures;
+mod table;
+mod trial;
+
+pub(super) use table::{comparison_cell, target_cell};
+pub(super) use trial::{parse_line, parse_lines, parse_output};
+
 use super::{
-    BARE, Extent, OTHER_PEERS, Prepared, Row, Tools, WASM, engines_among,
+    BARE, Extent, Method, OTHER_PEERS, Prepared, TO_BE_SET, Tools, WASM, engines_among,
     network::{Ends, TwoEnds},
-    peers_among, ratio_cell,
+    peers_among,
     serve::Asking,
     tables_of_peers, try_peers, try_peers_on,
     wasm::try_wasm,
@@ -16,24 +23,23 @@ use crate::{
     Trial, Warning,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
-    notation::{short, signed},
-    sample::{Contender, Reading, Samples, Unit},
-    subjects::{Bare, Peer, Subject, named_version, server_program, version_by},
+    program::Program,
+    sample::{Contender, Samples, Unit},
+    subjects::{Bare, Subject, named_version, server_program, version_by},
     table::Table,
-    trial::Program,
     wasi,
     workloads::Workloads,
 };
-use anyhow::{Context, bail, ensure};
+use anyhow::bail;
 use palisade::Domain;
 use palisade_policy::Policy;
 use palisade_wall::{Command, Level};
 use std::{cell::RefCell, rc::Rc, time::Duration};
+use trial::MeasuringProgram;
 
 /// A row of this kind: all of it is data, but for what lies on disk.
 pub(super) struct Operations {
     pub(super) name: &'static str,
-    pub(super) about: &'static str,
     /// What the operations are called in common: the title of the table.
     pub(super) title: &'static str,
     pub(super) workload: Workload,
@@ -52,7 +58,6 @@ pub(super) struct Operations {
     pub(super) pinned: bool,
     /// The program as WebAssembly, which is run too.
     pub(super) through_wasi: Option<ThroughWasi>,
-    pub(super) budget: Duration,
 }
 
 /// A workload that is also compiled to WebAssembly.
@@ -137,20 +142,8 @@ const BRIDGED: &str = "bridged";
 /// After the key of an operation, its rate to that through a container's network.
 const TO_BRIDGED: &str = " to bridged";
 
-impl Row for Operations {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn budget(&self) -> Duration {
-        self.budget
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Operations {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         match self.workload {
             Workload::Alone(lay_out) => self.prepare_alone(tools, workloads, lay_out),
@@ -371,240 +364,10 @@ impl Operations {
             warm_up_rounds: 1,
             least_rounds: 10,
             most_rounds: 200,
-            budget: self.budget,
+            budget: TO_BE_SET,
             relative_width: 0.02,
             watched: watched.collect(),
         }
-    }
-
-    fn is_ours(&self, contender: &Contender) -> bool {
-        self.walls
-            .iter()
-            .any(|wall| wall.subject == contender.subject)
-    }
-
-    fn figures_of(&self, samples: &Samples, contender: &Contender) -> Vec<Figure> {
-        let bare = Contender::new(self.name, BARE);
-        let baseline = (*contender != bare).then_some(&bare);
-        let figure = |operation: &Operation| {
-            let target = self.is_ours(contender).then_some(operation.target);
-            let measure = (operation.key, self.unit);
-            Figure::of(samples, contender, baseline, measure, target).titled(operation.title)
-        };
-        let measures = samples.measures(contender);
-        let was_measured = |one: &&Operation| measures.contains(&one.key) || measures.is_empty();
-        let operations = self.operations.iter().filter(was_measured);
-        operations.map(figure).collect()
-    }
-
-    fn mean_figure(&self, samples: &Samples, wall: &Contender) -> Figure {
-        let measures = samples.measures(wall);
-        let mut keys = self.keys();
-        keys.retain(|key| measures.contains(key));
-        let target = self.mean.filter(|_| self.is_ours(wall));
-        let bare = Contender::new(self.name, BARE);
-        Figure::mean_ratio(samples, wall, &bare, (&keys, self.unit), target)
-    }
-
-    /// One operation is its own mean, and what is judged by a difference has no ratio that counts.
-    fn has_mean(&self) -> bool {
-        let is_ratio = |one: &Operation| !matches!(one.target, Target::AtMostOverBare(_));
-        self.operations.len() > 1 && self.operations.iter().all(is_ratio)
-    }
-
-    /// Ours to those through a container's network, where they were measured.
-    fn figures_to_bridged(&self, samples: &Samples) -> Vec<Figure> {
-        let bridged = Contender::new(self.name, BRIDGED);
-        let Some(least) = self
-            .least_times_bridged
-            .filter(|_| samples.contenders().contains(&bridged))
-        else {
-            return Vec::new();
-        };
-        let ours = samples.contenders().iter().filter(|one| self.is_ours(one));
-        let figure = |ours: &Contender, operation: &Operation| {
-            let target = Some(Target::AtLeastTimesBridged(least));
-            let measure = (operation.key, self.unit);
-            let figure = Figure::of(samples, ours, Some(&bridged), measure, target);
-            Figure {
-                measure: format!("{}{TO_BRIDGED}", operation.key),
-                // It is the other figure's; only the ratio is another one.
-                summary: None,
-                difference: None,
-                ..figure
-            }
-        };
-        ours.flat_map(|ours| self.operations.iter().map(|one| figure(ours, one)))
-            .collect()
-    }
-
-    fn table(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
-        let mut table = Table::new(self.columns(peers));
-        for operation in self.operations {
-            let lead = [
-                operation.title.to_owned(),
-                self.bare_cell(figures, operation.key),
-                target_cell(operation.target),
-            ];
-            let cells = self.wall_cells(figures, operation.key);
-            let peers = self.peer_cells(figures, operation.key, peers);
-            let published = self.original.map(|_| operation.published.to_owned());
-            table.line(lead.into_iter().chain(cells).chain(peers).chain(published));
-        }
-        if self.has_mean() {
-            let target = self.mean.map_or_else(String::new, target_cell);
-            let lead = [MEAN.to_owned(), String::new(), target];
-            let cells = self.wall_cells(figures, MEAN);
-            let peers = self.peer_cells(figures, MEAN, peers);
-            table.line(lead.into_iter().chain(cells).chain(peers));
-        }
-        self.add_lines_to_bridged(&mut table, figures);
-        table
-    }
-
-    fn add_lines_to_bridged(&self, table: &mut Table, figures: &[Figure]) {
-        for operation in self.operations {
-            let key = format!("{}{TO_BRIDGED}", operation.key);
-            let of_key = |figure: &&Figure| figure.measure == key;
-            let Some(target) = figures.iter().find(of_key).and_then(|one| one.target) else {
-                continue;
-            };
-            let title = "× bridged".to_owned();
-            let lead = [title, String::new(), target_cell(target)];
-            table.line(lead.into_iter().chain(self.wall_cells(figures, &key)));
-        }
-    }
-
-    fn table_of_others(&self, figures: &[Figure], peers: &[&'static Peer]) -> Table {
-        let titles = peers.iter().map(|peer| peer.title);
-        let mut table = Table::new(["", self.bare_title()].into_iter().chain(titles));
-        let lines = self.operations.iter().map(|one| (one.title, one.key));
-        let mean = self.has_mean().then_some((MEAN, MEAN));
-        for (title, key) in lines.chain(mean) {
-            let lead = [title.to_owned(), self.bare_cell(figures, key)];
-            table.line(lead.into_iter().chain(self.peer_cells(figures, key, peers)));
-        }
-        table
-    }
-
-    /// The same program as WebAssembly; what it costs is stated, not judged.
-    fn wasm_table(&self, figures: &[Figure], engines: &[&'static Peer]) -> Table {
-        let titles = engines.iter().map(|peer| peer.title);
-        let lead = ["", self.bare_title(), "palisade", "95 %"];
-        let mut table = Table::new(lead.into_iter().chain(titles));
-        let lines = self.operations.iter().map(|one| (one.title, one.key));
-        let mean = self.has_mean().then_some((MEAN, MEAN));
-        for (title, key) in lines.chain(mean) {
-            let Some(ours) = find(figures, WASM, key) else {
-                continue;
-            };
-            let lead = [
-                title.to_owned(),
-                self.bare_cell(figures, key),
-                ratio_cell(Some(ours)),
-                ours.ratio_interval(),
-            ];
-            table.line(
-                lead.into_iter()
-                    .chain(self.peer_cells(figures, key, engines)),
-            );
-        }
-        table
-    }
-
-    fn columns(&self, peers: &[&'static Peer]) -> Vec<&'static str> {
-        let walls = self.walls.iter().flat_map(|wall| [wall.title, "95 %", ""]);
-        ["", self.bare_title(), "target"]
-            .into_iter()
-            .chain(walls)
-            .chain(peers.iter().map(|peer| peer.title))
-            .chain(self.original)
-            .collect()
-    }
-
-    fn bare_title(&self) -> &'static str {
-        match self.unit {
-            Unit::Nanoseconds => "bare ns",
-            Unit::Microseconds => "bare µs",
-            Unit::Bytes => "bare B",
-            Unit::Count | Unit::Outcome => "bare",
-            Unit::PerSecond => "bare /s",
-            Unit::MegabytesPerSecond => "bare MB/s",
-        }
-    }
-
-    fn bare_cell(&self, figures: &[Figure], measure: &str) -> String {
-        find(figures, BARE, measure)
-            .and_then(|figure| figure.summary)
-            .map_or_else(String::new, |summary| short(summary.median))
-    }
-
-    fn wall_cells(&self, figures: &[Figure], measure: &str) -> Vec<String> {
-        let ours = self.walls.iter().flat_map(|wall| {
-            let figure = find(figures, wall.subject, measure);
-            [
-                comparison_cell(figure, self.is_difference(measure)),
-                figure.map_or_else(String::new, |it| self.interval_cell(it)),
-                figure.map_or_else(String::new, Figure::verdict_cell),
-            ]
-        });
-        ours.collect()
-    }
-}
-
-impl Operations {
-    /// Whether a measure is judged by what it takes over bare.
-    fn is_difference(&self, measure: &str) -> bool {
-        let is_it = |one: &&Operation| one.key == measure;
-        let operation = self.operations.iter().find(is_it);
-        operation.is_some_and(|one| matches!(one.target, Target::AtMostOverBare(_)))
-    }
-
-    fn interval_cell(&self, figure: &Figure) -> String {
-        match figure
-            .difference
-            .filter(|_| self.is_difference(&figure.measure))
-        {
-            Some(over) => format!("{}–{}", signed(over.low), signed(over.high)),
-            None => figure.ratio_interval(),
-        }
-    }
-
-    fn peer_cells(
-        &self,
-        figures: &[Figure],
-        measure: &str,
-        peers: &[&'static Peer],
-    ) -> Vec<String> {
-        let cell = |peer: &&Peer| {
-            let figure = find(figures, peer.name, measure);
-            comparison_cell(figure, self.is_difference(measure))
-        };
-        peers.iter().map(cell).collect()
-    }
-}
-
-/// A ratio to bare, or what comes on top of it.
-pub(super) fn comparison_cell(figure: Option<&Figure>, is_difference: bool) -> String {
-    let difference = figure.and_then(|figure| figure.difference);
-    match difference.filter(|_| is_difference) {
-        Some(over) => signed(over.value),
-        None => ratio_cell(figure),
-    }
-}
-
-/// `≤ 1.01`, `≤ +12`, `≥ 0.99`.
-pub(super) fn target_cell(target: Target) -> String {
-    match target {
-        Target::AtMost(most)
-        | Target::AtMostTimesBare(most)
-        | Target::AtMostTimesProcess(most)
-        | Target::AtMostTimesWasmtime(most)
-        | Target::AtMostTimesOther(most) => format!("≤ {most}"),
-        Target::AtMostOverBare(most) | Target::AtMostOverOther(most) => format!("≤ +{most}"),
-        Target::AtLeastTimesBare(least)
-        | Target::AtLeastTimesBridged(least)
-        | Target::AtLeastTimesOther(least) => format!("≥ {least}"),
     }
 }
 
@@ -621,12 +384,6 @@ pub(super) fn find_all(needs: Needs) -> anyhow::Result<()> {
     }
 }
 
-fn find<'a>(figures: &'a [Figure], subject: &str, measure: &str) -> Option<&'a Figure> {
-    figures
-        .iter()
-        .find(|figure| figure.contender.subject == subject && figure.measure == measure)
-}
-
 /// A doubt, where this machine can't hold all of `policy`.
 fn degraded_parts(policy: &Policy, command: &Command) -> anyhow::Result<Option<Warning>> {
     let builder = Domain::builder(&command.program).policy(policy.clone());
@@ -640,62 +397,6 @@ fn degraded_parts(policy: &Policy, command: &Command) -> anyhow::Result<Option<W
         .map(|part| format!("{}: {}", part.capability, part.mechanism))
         .collect();
     Ok((!mechanisms.is_empty()).then_some(Warning::Degraded { mechanisms }))
-}
-
-/// A run of the program, whichever wall is around it.
-struct MeasuringProgram {
-    program: Program,
-    row: &'static str,
-    unit: Unit,
-    /// Of the operations that it measures.
-    keys: Vec<&'static str>,
-}
-
-impl Trial for MeasuringProgram {
-    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        let output = self.program.run_for_output()?;
-        parse_output(&output, self.unit, &self.keys)
-            .with_context(|| format!("the program of {}", self.row))
-    }
-}
-
-/// `OPERATION NS NS …`, a line for each; one word alone is a remark.
-pub(super) fn parse_output(text: &str, unit: Unit, keys: &[&str]) -> anyhow::Result<Vec<Reading>> {
-    let readings = parse_lines(text, unit)?;
-    let is_there = |key: &str| readings.iter().any(|reading| reading.measure == key);
-    let missing = keys.iter().find(|key| !is_there(key));
-    ensure!(
-        missing.is_none(),
-        "it left out {}",
-        missing.copied().unwrap_or_default()
-    );
-    Ok(readings)
-}
-
-/// The same, whatever the operations are.
-pub(super) fn parse_lines(text: &str, unit: Unit) -> anyhow::Result<Vec<Reading>> {
-    let lines = text.lines().filter(|line| *line != HOLDING);
-    lines.map(|line| parse_line(line, unit)).collect()
-}
-
-/// What a program says that keeps what it has until its input ends.
-const HOLDING: &str = "holding";
-
-pub(super) fn parse_line(line: &str, unit: Unit) -> anyhow::Result<Reading> {
-    let mut words = line.split(' ');
-    let measure = words.next().unwrap_or_default().to_owned();
-    let values: Result<Vec<f64>, _> = words.map(str::parse).collect();
-    let values = values.with_context(|| format!("it printed {line:?}"))?;
-    ensure!(!values.is_empty(), "it printed {line:?}");
-    let in_unit = match unit {
-        Unit::Microseconds => 1e-3,
-        _ => 1.0,
-    };
-    Ok(Reading {
-        measure,
-        unit,
-        values: values.into_iter().map(|ns| ns * in_unit).collect(),
-    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! so that no round of the row has to.
 
 use super::{
-    BARE, PALISADE, Prepared, Row, Tools, grant, operations::parse_line, policies, ratio_cell,
-    try_peers, watch_all,
+    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, grant, operations::parse_line, policies,
+    ratio_cell, try_peers, watch_all,
 };
 use crate::{
     Trial, Warning,
@@ -16,10 +16,10 @@ use crate::{
     jvm::{self, Java},
     measure::Schedule,
     notation::short,
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     subjects::{Bare, Subject},
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};
@@ -65,7 +65,6 @@ pub struct Jvm {
     workloads: &'static [&'static str],
 }
 
-const NAME: &str = "osv-jvm";
 const UNIT: Unit = Unit::Microseconds;
 const BUBBLEWRAP: &str = "bubblewrap";
 const BARE_HUGE: &str = "bare, huge pages";
@@ -81,7 +80,6 @@ const PUBLISHED: f64 = 0.983;
 
 /// Rounds that a run's time is reckoned for: in four, each order of two contenders comes up equally often.
 const ROUNDS: u32 = 4;
-const BUDGET: Duration = Duration::from_secs(17 * 60);
 /// What a run takes beside the time it is given, about, as a mean over all workloads: a JVM's start, the
 /// workload's own, and operations that do not end with their time.
 const BESIDE: Duration = Duration::from_millis(750);
@@ -104,29 +102,13 @@ impl Jvm {
     }
 }
 
-impl Row for Jvm {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn about(&self) -> &'static str {
-        "workloads for Java as of SPECjvm2008 (OSv 2013: 1.76 % faster than Linux)"
-    }
-
+impl Method for Jvm {
     fn versions(&self) -> Vec<(&'static str, Option<String>)> {
         let version = Java::find().ok().and_then(|java| java.version());
         vec![("java", version)]
     }
 
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
-        self.prepare_within(tools, BUDGET)
-    }
-
-    fn prepare_within(&self, tools: &Tools, budget: Duration) -> anyhow::Result<Prepared> {
+    fn prepare(&self, tools: &Tools, budget: Duration) -> anyhow::Result<Prepared> {
         let tools = &tools.for_long_row();
         let workloads = Workloads::new()?;
         let kit = Kit::lay_out(&workloads)?;
@@ -342,7 +324,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 0,
         least_rounds: ROUNDS as usize,
         most_rounds: ROUNDS as usize,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.01,
         watched: Vec::new(),
     }

@@ -2,7 +2,7 @@
 //! 2004 had such a filter as their example of a service.
 
 use super::{
-    BARE, Prepared, Row, Tools,
+    BARE, Method, Prepared, TO_BE_SET, Tools,
     operations::{comparison_cell, parse_output, target_cell},
     watch_all,
 };
@@ -11,10 +11,10 @@ use crate::{
     figure::{Figure, Target},
     measure::Schedule,
     notation::short,
+    program::Program,
     rows::Extent,
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
-    trial::Program,
     wasi,
     workloads::Workloads,
 };
@@ -25,8 +25,6 @@ pub(super) struct Pictures;
 const WORKLOAD: &str = "colour to grey";
 const GUEST: &str = "library, kept guest";
 const PROGRAM: &str = "palisade-lab-calls";
-const BUDGET: Duration = Duration::from_secs(30);
-
 /// The keys and what tables call them.
 const SIZES: [(&str, &str); 4] = [
     ("picture-9", "9 KB"),
@@ -37,20 +35,8 @@ const SIZES: [(&str, &str); 4] = [
 const KEYS: [&str; 4] = [SIZES[0].0, SIZES[1].0, SIZES[2].0, SIZES[3].0];
 const TARGET: Target = Target::AtMostTimesBare(1.5);
 
-impl Row for Pictures {
-    fn name(&self) -> &'static str {
-        "kp-x"
-    }
-
-    fn about(&self) -> &'static str {
-        "a picture becomes grey, by gcc and as a guest (kernel plugins 2004)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Pictures {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let native = workloads.add_mono()?;
         let module = workloads.add_wasm_mono()?;
@@ -107,7 +93,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 10,
         most_rounds: 200,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

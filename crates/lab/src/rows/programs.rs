@@ -1,8 +1,8 @@
 //! Rows of whole programs: each is run to its end, with no wall and behind each, and its time counts.
 
 use super::{
-    BARE, Extent, OTHER_PEERS, PALISADE, Prepared, Row, Tools, WASM, engines_among, peers_among,
-    policies, ratio_cell,
+    BARE, Extent, Method, OTHER_PEERS, PALISADE, Prepared, TO_BE_SET, Tools, WASM, engines_among,
+    peers_among, policies, ratio_cell,
     sources::Source,
     tables_of_peers, try_peers,
     wasm::{leave_out, try_wasm},
@@ -13,10 +13,11 @@ use crate::{
     figure::{Figure, Target},
     measure::Schedule,
     notation::milliseconds,
+    program::Program,
     sample::{Contender, Samples, Unit},
     subjects::{Bare, Peer, Subject, on_path},
     table::Table,
-    trial::{Program, TimedProgram},
+    trial::TimedProgram,
     wasi::{self, Target as CompiledFor, Toolchain},
     workloads::Workloads,
 };
@@ -25,8 +26,6 @@ use std::{ffi::OsString, time::Duration};
 
 /// A row of this kind.
 pub(super) struct Programs {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
     pub(super) programs: &'static [Job],
     /// The most a program may take, as a ratio to bare.
     pub(super) most: f64,
@@ -34,7 +33,6 @@ pub(super) struct Programs {
     pub(super) most_wasm: f64,
     /// Where the figures of [`Job::published`] come from: the title of their column.
     pub(super) original: &'static str,
-    pub(super) budget: Duration,
 }
 
 /// One line of the table.
@@ -60,20 +58,8 @@ const COMPILED: &str = ", compiled here,";
 const SAME_SOURCE: &str =
     "One source, by clang-19 -O2, as WebAssembly: ms of the native program, and times as much:";
 
-impl Row for Programs {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn budget(&self) -> Duration {
-        self.budget
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Programs {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
         let mut prepared = Prepared::new(self.schedule(), workloads);
@@ -227,7 +213,7 @@ impl Programs {
             warm_up_rounds: 1,
             least_rounds: 4,
             most_rounds: 50,
-            budget: self.budget,
+            budget: TO_BE_SET,
             relative_width: 0.005,
             watched: Vec::new(),
         }

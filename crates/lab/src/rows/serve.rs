@@ -1,6 +1,7 @@
 //! Rows of `palisade serve`: filters and services on the path of requests, beside nginx and `wasmtime serve`. Kernel
 //! plugins (2004), user extensions inside a web server of the kernel, asked the first of these questions.
 
+mod asking;
 mod load;
 mod rates;
 mod served;
@@ -8,16 +9,16 @@ mod sites;
 mod swap;
 mod turns;
 
+pub(super) use asking::Asking;
 pub(super) use rates::Rates;
-pub(super) use served::Asking;
 pub(super) use sites::Site;
 pub(super) use swap::Swap;
 
 use super::{BARE, Tools};
-use crate::{figure::Target, trial::Program, workloads::Workloads};
+use crate::{figure::Target, program::Program, workloads::Workloads};
 use served::{Document, Isolations, Judgement, Lane, Picture, Served, Way};
 use sites::{COMPONENT_FILE, Isolation, Layout, Module, Who, quoted};
-use std::{ffi::OsString, time::Duration};
+use std::ffi::OsString;
 
 const PLAIN: &str = "palisade serve";
 const NULL_KEPT: &str = "palisade serve, null filter";
@@ -91,8 +92,6 @@ const fn isolations(title: &'static str, kept: &'static str, fresh: &'static str
 }
 
 pub(super) static REPLY_LATENCY: Served = Served {
-    name: "kp-7",
-    about: "what a filter adds to an answer (kernel plugins 2004: +8 µs)",
     title: "A file of 1 KB through filters",
     way: Way::InTurn,
     lanes: &FILTER_LANES,
@@ -111,12 +110,9 @@ pub(super) static REPLY_LATENCY: Served = Served {
     lay_out: lay_out_filters,
     tables: filter_tables,
     family: Who::family,
-    budget: Duration::from_secs(60),
 };
 
 pub(super) static FILTERS: Served = Served {
-    name: "serve-filter",
-    about: "requests in a second through a filter, beside nginx with njs and with Lua",
     way: Way::Busy,
     judgements: &[
         judged(NULL_KEPT, PLAIN, Target::AtLeastTimesOther(0.99)),
@@ -132,13 +128,10 @@ pub(super) static FILTERS: Served = Served {
         isolations("null filter", NULL_KEPT, NULL_FRESH),
         isolations("header filter", HEADER_KEPT, HEADER_FRESH),
     ],
-    budget: Duration::from_secs(300),
     ..REPLY_LATENCY
 };
 
 pub(super) static FILES: Served = Served {
-    name: "serve-files",
-    about: "requests in a second for files, beside nginx",
     title: "Files",
     lanes: &[
         lane((PLAIN, "palisade"), Who::Serve, ""),
@@ -150,7 +143,6 @@ pub(super) static FILES: Served = Served {
     ],
     judgements: &[judged(PLAIN, NGINX, Target::AtLeastTimesOther(0.9))],
     isolations: &[],
-    budget: Duration::from_secs(120),
     ..FILTERS
 };
 
@@ -160,8 +152,6 @@ const WASMTIME: &str = "wasmtime serve";
 const WASMTIME_KEPT: &str = "wasmtime serve, kept instance";
 
 pub(super) static COMPONENTS: Served = Served {
-    name: "serve-component",
-    about: "requests in a second to a wasi:http component, beside wasmtime serve",
     title: "A component that greets",
     lanes: &[
         lane((FRESH_COMPONENT, "fresh instance"), Who::Serve, ""),
@@ -186,7 +176,6 @@ pub(super) static COMPONENTS: Served = Served {
     isolations: &[isolations("component", KEPT_COMPONENT, FRESH_COMPONENT)],
     lay_out: lay_out_component,
     tables: component_tables,
-    budget: Duration::from_secs(90),
     ..FILTERS
 };
 
@@ -196,8 +185,6 @@ const NGINX_IN_FRONT: &str = "nginx, in front";
 const PROGRAM: &str = "no wall";
 
 pub(super) static PROGRAMS: Served = Served {
-    name: "serve-program",
-    about: "requests in a second to a program behind the wall, beside none and nginx",
     title: "A program that answers with 1 KB",
     lanes: &[
         lane((PROGRAM, "no wall"), Who::Program, ""),
@@ -219,7 +206,6 @@ pub(super) static PROGRAMS: Served = Served {
     isolations: &[],
     lay_out: lay_out_program,
     tables: program_tables,
-    budget: Duration::from_secs(120),
     ..FILTERS
 };
 
@@ -229,8 +215,6 @@ const POSTED_FRESH: &str = "palisade serve, component, fresh";
 const POSTED_KEPT: &str = "palisade serve, component, kept";
 
 pub(super) static PICTURES: Served = Served {
-    name: "serve-pictures",
-    about: "kp-x over HTTP: pictures posted to a component and to a program",
     title: "Pictures that become grey",
     way: Way::InTurn,
     lanes: &[
@@ -262,7 +246,6 @@ pub(super) static PICTURES: Served = Served {
     lay_out: lay_out_pictures,
     tables: picture_tables,
     family: |_| "all",
-    budget: Duration::from_secs(90),
 };
 
 const fn posted(

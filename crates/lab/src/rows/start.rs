@@ -6,8 +6,8 @@
 //! compiling.
 
 use super::{
-    BARE, PALISADE, Prepared, Row, Tools, WASM, policies, ratio_cell, try_peers, wasm::try_wasm,
-    watch_all,
+    BARE, Method, PALISADE, Prepared, TO_BE_SET, Tools, WASM, policies, ratio_cell, try_peers,
+    wasm::try_wasm, watch_all,
 };
 use crate::{
     Trial,
@@ -15,11 +15,12 @@ use crate::{
     library::{Library, Readiness},
     measure::Schedule,
     notation::{milliseconds, signed_milliseconds},
+    program::Program,
     sample::{Contender, Reading, Samples, Unit},
     statistics::median,
     subjects::{Bare, Palisade, Subject},
     table::Table,
-    trial::{Program, TimedProgram, microseconds},
+    trial::{TimedProgram, microseconds},
     workloads::Workloads,
 };
 use anyhow::Context;
@@ -52,20 +53,8 @@ const WALL: &str = "wall";
 /// What of it lies outside the steps.
 const REST: &str = "rest";
 
-impl Row for Start {
-    fn name(&self) -> &'static str {
-        "start"
-    }
-
-    fn about(&self) -> &'static str {
-        "run `true` to its end, everything isolated"
-    }
-
-    fn budget(&self) -> Duration {
-        Duration::from_secs(20)
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Start {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         let command = Command::new(workloads.add_true()?);
         let alone = policies::alone(&command);
@@ -116,7 +105,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 3,
         least_rounds: 50,
         most_rounds: 2000,
-        budget: Start.budget(),
+        budget: TO_BE_SET,
         relative_width: 0.02,
         watched: Vec::new(),
     }

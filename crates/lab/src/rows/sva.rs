@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
-use std::{ffi::OsString, time::Duration};
+use std::ffi::OsString;
 
 /// A bandwidth of at least 0.99 is a time of at most that much more.
 const MOST: f64 = 1.01;
@@ -19,7 +19,6 @@ const fn file(key: &'static str, title: &'static str, published: &'static str) -
 
 pub(super) static BANDWIDTH: Operations = Operations {
     name: "sva-f4",
-    about: "read and write whole files of 4 KB to 4 MB (SVA-OS 2009, figure 4)",
     title: "µs for a whole file with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::Alone(lay_out),
     walls: &[Wall {
@@ -50,7 +49,6 @@ pub(super) static BANDWIDTH: Operations = Operations {
         program: "bandwidth",
         lacks: &[],
     }),
-    budget: Duration::from_secs(40),
 };
 
 fn lay_out(workloads: &Workloads) -> anyhow::Result<Command> {
@@ -67,8 +65,6 @@ const MOST_TIME: f64 = 1.005;
 const MOST_WASM_TIME: f64 = 1.667;
 
 pub(super) static APPLICATIONS: Programs = Programs {
-    name: "sva-t3",
-    about: "whole programs at work: bzip2, lame, perl (SVA-OS 2009, table 3)",
     programs: &[
         Job {
             program: "bzip2",
@@ -98,7 +94,6 @@ pub(super) static APPLICATIONS: Programs = Programs {
     most: MOST_TIME,
     most_wasm: MOST_WASM_TIME,
     original: "SVA-OS",
-    budget: Duration::from_secs(300),
 };
 
 fn lay_out_bzip2(workloads: &Workloads, bytes: usize) -> anyhow::Result<Vec<OsString>> {

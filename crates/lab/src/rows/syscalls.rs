@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{figure::Target, sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
-use std::time::Duration;
 
 /// Length of a batch in µs, short beside the scheduler's time slice, and batches of each run.
 const BATCH_US: &str = "1000";
@@ -16,7 +15,6 @@ const BATCHES: &str = "11";
 /// shown, because no wall is in them.
 pub(super) static SYSCALLS: Operations = Operations {
     name: "syscalls",
-    about: "the cost of single system calls, once the guest runs (SVA-OS 2009, table 5)",
     title: "ns of one operation with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::Alone(lay_out),
     walls: &[
@@ -60,7 +58,6 @@ pub(super) static SYSCALLS: Operations = Operations {
             "fork+exec",
         ],
     }),
-    budget: Duration::from_secs(60),
 };
 
 fn lay_out(workloads: &Workloads) -> anyhow::Result<Command> {

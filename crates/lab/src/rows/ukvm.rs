@@ -8,11 +8,8 @@ use super::{
 };
 use crate::{sample::Unit, workloads::Workloads};
 use palisade_wall::Command;
-use std::time::Duration;
 
 const ORIGINAL: Option<&str> = Some("µKVM");
-const BUDGET: Duration = Duration::from_secs(40);
-
 const READING: Wall = Wall {
     subject: "palisade run",
     title: "palisade",
@@ -32,7 +29,6 @@ const EVERYTHING_ON: Wall = Wall {
 /// Its table compares with plain Java, as all of them do.
 pub(super) static OPENS: Operations = Operations {
     name: "mk-2",
-    about: "open 500 and 1000 existing files (µKVM 2006, table 2)",
     title: "µs to open all of them with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::Alone(lay_out_opens),
     walls: &[READING],
@@ -49,13 +45,11 @@ pub(super) static OPENS: Operations = Operations {
         program: "opens",
         lacks: &[],
     }),
-    budget: BUDGET,
 };
 
 /// The same with every mechanism on that palisade has.
 pub(super) static CHECKED_OPENS: Operations = Operations {
     name: "mk-7",
-    about: "open 500 and 1000 files with everything on (µKVM 2006, tables 7 to 9)",
     walls: &[EVERYTHING_ON],
     operations: &[
         operation("open-500", "open 500 files", 1.05, "+68.55 %"),
@@ -67,20 +61,17 @@ pub(super) static CHECKED_OPENS: Operations = Operations {
 /// What opening them takes of memory: the originals measured that too, their figures are not known to us.
 pub(super) static MEMORY_500: Memory = Memory {
     name: "mk-8",
-    about: "memory with 500 files open and everything on (µKVM 2006, tables 7 to 9)",
     files: 500,
 };
 
 /// The same with twice as many.
 pub(super) static MEMORY_1000: Memory = Memory {
     name: "mk-9",
-    about: "memory with 1000 files open and everything on (µKVM 2006, tables 7 to 9)",
     files: 1000,
 };
 
 pub(super) static BLOCKS: Operations = Operations {
     name: "mk-3",
-    about: "read and write 5 MB in small blocks, unbuffered (µKVM 2006, table 3)",
     title: "µs for 5 MB with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::Alone(lay_out_blocks),
     walls: &[WRITING],
@@ -105,7 +96,6 @@ pub(super) static BLOCKS: Operations = Operations {
 
 pub(super) static THREADS: Operations = Operations {
     name: "mk-6",
-    about: "create and start 10, 30, 60 and 100 threads (µKVM 2006, table 6)",
     title: "µs until the last one runs with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::Alone(lay_out_threads),
     operations: &[

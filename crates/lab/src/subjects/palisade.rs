@@ -2,7 +2,6 @@
 
 use super::{LeavesRoot, Subject, joined, version_of, words_of};
 use crate::network::Network;
-use crate::trial::LIBEXEC;
 use anyhow::Context;
 use palisade_policy::{
     Access, FileGrant, Limits, Policy,
@@ -15,6 +14,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// Names the folder where programs of palisade's lie, if not beside it.
+pub(crate) const LIBEXEC: &str = "PALISADE_LIBEXEC";
 
 /// A `palisade` executable.
 #[derive(Clone, Debug)]

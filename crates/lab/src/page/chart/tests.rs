@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     Outcome,
     rows::ChartFacts,
-    sample::{Reading, Samples},
+    sample::{Reading, Samples, Unit},
 };
 
 const US: Unit = Unit::Microseconds;

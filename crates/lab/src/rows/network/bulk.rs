@@ -17,11 +17,10 @@ use crate::{
 use anyhow::Context;
 use palisade_wall::Command;
 use serde_json::Value;
-use std::{ffi::OsString, rc::Rc, time::Duration};
+use std::{ffi::OsString, rc::Rc};
 
 pub(in crate::rows) static BULK: Operations = Operations {
     name: "den-tcp",
-    about: "bulk TCP by iperf3, server inside (--listen; Denali 2002: 569 of 607 Mb/s)",
     title: "MB/s with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(lay_out, &[("iperf3", "iperf3", "--version")]),
     walls: &[READING],
@@ -35,7 +34,6 @@ pub(in crate::rows) static BULK: Operations = Operations {
     original: Some("Denali"),
     pinned: false,
     through_wasi: None,
-    budget: Duration::from_secs(60),
 };
 
 fn lay_out(_workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {

@@ -2,12 +2,13 @@
 
 use crate::{
     Trial,
-    network::{Answer, Bridge, Endpoint, Network, Port, Readiness, Server, Transport},
+    network::{Bridge, Endpoint, Network, Port, Transport},
     pin::{Apart, Pin},
+    program::{Program, ending_with_the_lab},
     rows::serve::Site,
     sample::Reading,
+    server::{Answer, Readiness, Server},
     subjects::{LeavesRoot, NOBODY, Subject},
-    trial::{Program, ending_with_the_lab},
     workloads::Workloads,
 };
 use anyhow::{Context, ensure};

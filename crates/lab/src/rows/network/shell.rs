@@ -22,12 +22,10 @@ use std::{
     path::{Path, PathBuf},
     process,
     rc::Rc,
-    time::Duration,
 };
 
 pub(in crate::rows) static COPY: Operations = Operations {
     name: "sva-f3",
-    about: "a large file by scp from sshd inside (--listen; SVA-OS 2009, figure 3)",
     title: "MB/s to the client with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(
         lay_out,
@@ -44,7 +42,6 @@ pub(in crate::rows) static COPY: Operations = Operations {
     original: Some("SVA-OS"),
     pinned: false,
     through_wasi: None,
-    budget: Duration::from_secs(120),
 };
 
 fn lay_out(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {

@@ -26,12 +26,10 @@ use std::{
     path::{Path, PathBuf},
     process,
     rc::Rc,
-    time::Duration,
 };
 
 pub(in crate::rows) static MEMCACHED: Operations = Operations {
     name: "osv-mc",
-    about: "memcached inside (--listen), UDP, 3 threads with 60 in flight (OSv 2013)",
     title: "requests a second with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(
         lay_out_memcached,
@@ -48,7 +46,6 @@ pub(in crate::rows) static MEMCACHED: Operations = Operations {
     original: Some("OSv"),
     pinned: false,
     through_wasi: None,
-    budget: Duration::from_secs(180),
 };
 
 fn lay_out_memcached(workloads: &Workloads, extent: Extent) -> anyhow::Result<Ends> {
@@ -112,7 +109,6 @@ fn read_memcaslap(said: &str) -> anyhow::Result<Vec<Reading>> {
 
 pub(in crate::rows) static REDIS: Operations = Operations {
     name: "redis",
-    about: "Redis inside (--listen), 25 connections of redis-benchmark",
     workload: Workload::TwoEnds(
         lay_out_redis,
         &[
@@ -123,7 +119,6 @@ pub(in crate::rows) static REDIS: Operations = Operations {
     operations: &[rate("SET", "set", 0.99, ""), rate("GET", "get", 0.99, "")],
     least_times_bridged: None,
     original: None,
-    budget: Duration::from_secs(60),
     ..MEMCACHED
 };
 
@@ -195,7 +190,6 @@ fn read_redis(said: &str) -> anyhow::Result<Vec<Reading>> {
 
 pub(in crate::rows) static POSTGRES: Operations = Operations {
     name: "pgbench",
-    about: "PostgreSQL inside (--listen, --write), 4 connections of pgbench",
     title: "transactions a second with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(
         lay_out_postgres,
@@ -212,7 +206,6 @@ pub(in crate::rows) static POSTGRES: Operations = Operations {
     ],
     least_times_bridged: None,
     original: None,
-    budget: Duration::from_secs(120),
     ..MEMCACHED
 };
 

@@ -17,13 +17,10 @@ use crate::{
     workloads::Workloads,
 };
 use palisade_wall::Command;
-use std::{ffi::OsString, path::PathBuf, rc::Rc, time::Duration};
-
-const BUDGET: Duration = Duration::from_secs(40);
+use std::{ffi::OsString, path::PathBuf, rc::Rc};
 
 pub(in crate::rows) static BLOCKS: Operations = Operations {
     name: "mk-4",
-    about: "1 MB over TCP by blocks of 64 B to 16 KB, the client inside (µKVM 2006)",
     title: "µs for 1 MB with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(lay_out_blocks, &[]),
     walls: &[READING],
@@ -44,12 +41,10 @@ pub(in crate::rows) static BLOCKS: Operations = Operations {
     original: Some("µKVM"),
     pinned: false,
     through_wasi: None,
-    budget: BUDGET,
 };
 
 pub(in crate::rows) static PACKETS: Operations = Operations {
     name: "mk-5",
-    about: "64 to 4096 packets of 1024 B over TCP, the client inside (µKVM 2006)",
     title: "µs for all packets with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(lay_out_packets, &[]),
     operations: &[
@@ -69,7 +64,6 @@ const MOST_OVER_US: f64 = 12.0;
 
 pub(in crate::rows) static BROKER: Operations = Operations {
     name: "broker",
-    about: "connect to a granted address, then move 64 MB; client inside (--connect)",
     title: "µs with no wall; what connecting takes more behind each, and times as much for the bytes:",
     workload: Workload::TwoEnds(lay_out_connects, &[]),
     operations: &[

@@ -19,11 +19,10 @@ use crate::{
 };
 use anyhow::Context;
 use palisade_wall::Command;
-use std::{fs, path::PathBuf, rc::Rc, time::Duration};
+use std::{fs, path::PathBuf, rc::Rc};
 
 pub(in crate::rows) static FILES: Operations = Operations {
     name: "sva-f2",
-    about: "files of 1 KB to 1 MB from nginx inside (--listen, --write; SVA-OS 2009)",
     title: "MB/s to the client with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(
         lay_out_files,
@@ -48,7 +47,6 @@ pub(in crate::rows) static FILES: Operations = Operations {
     original: Some("SVA-OS"),
     pinned: false,
     through_wasi: None,
-    budget: Duration::from_secs(120),
 };
 
 /// Of the operations' keys.
@@ -144,13 +142,11 @@ fn transfer_rate(said: &str, size_kb: usize) -> anyhow::Result<Reading> {
 
 pub(in crate::rows) static REPLY: Operations = Operations {
     name: "kp-6",
-    about: "an answer of 1 KB from nginx inside (--listen; kernel plugins 2004)",
     title: "µs of an answer with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::InTurn(lay_out_reply, &[("nginx", "nginx-light", "-v")]),
     operations: &[operation("reply", "a file of 1 KB", 1.02, "VM 2–2.5")],
     unit: Unit::Microseconds,
     original: Some("plugins"),
-    budget: Duration::from_secs(60),
     ..FILES
 };
 
@@ -171,7 +167,6 @@ fn lay_out_reply(workloads: &Workloads, _extent: Extent) -> anyhow::Result<Ends>
 
 pub(in crate::rows) static DOCUMENTS: Operations = Operations {
     name: "den-f3",
-    about: "HTTP by size out of memory, server inside (--listen; Denali 2002, figure 3)",
     title: "µs of one document with no wall, and times as much behind each, with 95 % intervals:",
     workload: Workload::TwoEnds(lay_out_documents, &[]),
     walls: &[READING],
@@ -186,7 +181,6 @@ pub(in crate::rows) static DOCUMENTS: Operations = Operations {
     ],
     unit: Unit::Microseconds,
     original: Some("Denali"),
-    budget: Duration::from_secs(40),
     ..FILES
 };
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::rows::{network, present_on_terminal, sva::BANDWIDTH, syscalls::SYSCALLS, ukvm};
-use crate::wasi::Toolchain;
+use crate::{sample::Reading, wasi::Toolchain};
 use std::ffi::OsString;
 
 /// Every row of this kind.

@@ -1,10 +1,10 @@
 //! What `palisade-lab-load` and wrk tell.
 
 use crate::{
+    program::{Program, ending_with_the_lab},
     sample::{Reading, Unit},
     statistics::median,
     subjects::on_path,
-    trial::{Program, ending_with_the_lab},
 };
 use anyhow::{Context, ensure};
 use serde::Deserialize;

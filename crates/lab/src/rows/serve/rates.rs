@@ -3,8 +3,9 @@
 
 use super::{
     FILTERS, HEADER_FRESH, HEADER_KEPT, NGINX, NGINX_LUA, NGINX_NJS, NULL_KEPT, PLAIN,
+    asking::Asking,
     load::{Load, Offered},
-    served::{Asking, Lane, open_lanes},
+    served::{Lane, open_lanes},
     sites::Site,
     turns::Shared,
 };
@@ -14,7 +15,7 @@ use crate::{
     measure::{Schedule, Watched},
     notation::four_figures,
     pin::{Apart, Pin},
-    rows::{Extent, Prepared, Row, Tools, operations::target_cell, ratio_cell},
+    rows::{Extent, Method, Prepared, TO_BE_SET, Tools, operations::target_cell, ratio_cell},
     sample::{Contender, Reading, Samples, Unit},
     table::Table,
     workloads::Workloads,
@@ -26,8 +27,6 @@ pub(in crate::rows) struct Rates;
 
 const WORKLOAD: &str = "a file of 1 KB";
 const PATH: &str = "/1";
-const BUDGET: Duration = Duration::from_secs(240);
-
 /// Before the rate: right answers in a second.
 const REPLIES: &str = "replies";
 /// Before the rate: from the time at which a request was due to the end of its answer.
@@ -53,20 +52,8 @@ const PARTS: [f64; 10] = [0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.5];
 
 const LEAST_OF_PLAIN: Target = Target::AtLeastTimesOther(0.99);
 
-impl Row for Rates {
-    fn name(&self) -> &'static str {
-        "kp-8"
-    }
-
-    fn about(&self) -> &'static str {
-        "replies by the rate offered (kernel plugins 2004: plugin as plain, VM half)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Rates {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         (FILTERS.lay_out)(tools, &workloads)?;
         let mut prepared = Prepared::new(schedule(), workloads);
@@ -148,7 +135,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 6,
         most_rounds: 60,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.01,
         watched: vec![Watched {
             measure: SATURATION.to_owned(),

@@ -2,30 +2,27 @@
 //! what a single answer takes. Contenders go down the table.
 
 use super::{
-    load::{FASTEST, LOAD, Load, REPLY, REQUESTS, WRK, ask_by_wrk, requests, wrk},
+    asking::Asking,
+    load::{FASTEST, REPLY, REQUESTS, WRK},
     sites::{Layout, Site, Who},
-    turns::{Body, Shared, Turns},
+    turns::Shared,
 };
 use crate::{
     Trial,
     figure::{Figure, Target},
     measure::{Schedule, Watched},
     notation::{four_figures, short, signed},
-    pin::{Apart, Pin},
-    rows::{BARE, Extent, Prepared, Row, Tools, operations::target_cell, ratio_cell},
-    sample::{Contender, Reading, Samples, Unit},
+    rows::{BARE, Method, Prepared, TO_BE_SET, Tools, operations::target_cell, ratio_cell},
+    sample::{Contender, Samples, Unit},
     statistics::{Estimate, estimate_difference},
     subjects::{named_version, on_path, server_program, version_by},
     table::Table,
     workloads::Workloads,
 };
-use anyhow::{Context, ensure};
 use std::{cell::RefCell, collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
 
 /// A row of this kind: all of it is data, but for what lies on disk.
 pub(in crate::rows) struct Served {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
     /// Of the table, without what it is measured in.
     pub(super) title: &'static str,
     pub(super) way: Way,
@@ -40,7 +37,6 @@ pub(in crate::rows) struct Served {
     pub(super) tables: fn(&Layout<'_>) -> anyhow::Result<String>,
     /// Those of one family are asked in turn, by [`Way::InTurn`].
     pub(super) family: fn(Who) -> &'static str,
-    pub(super) budget: Duration,
 }
 
 /// How they are asked.
@@ -84,17 +80,6 @@ pub(super) struct Picture {
     pub(super) one_in: usize,
 }
 
-impl Picture {
-    fn body(&self, workloads: &Workloads) -> Body {
-        let Self { width, height, .. } = self;
-        let head = format!("P5\n{width} {height}\n255\n");
-        Body {
-            file: workloads.files_folder().join(self.name),
-            answer_bytes: (head.len() + width * height) as u64,
-        }
-    }
-}
-
 /// Lanes of one guest: whose instance is kept, and who has a fresh one for each request.
 #[derive(Debug)]
 pub(super) struct Isolations {
@@ -118,20 +103,8 @@ pub(super) struct Judgement {
     pub(super) target: Option<Target>,
 }
 
-impl Row for Served {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn budget(&self) -> Duration {
-        self.budget
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Served {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         (self.lay_out)(tools, &workloads)?;
         let mut prepared = Prepared::new(self.schedule(), workloads);
@@ -249,7 +222,7 @@ impl Served {
             warm_up_rounds: 1,
             least_rounds: 10,
             most_rounds: 200,
-            budget: self.budget,
+            budget: TO_BE_SET,
             relative_width: 0.005,
             watched: watched.collect(),
         }
@@ -464,225 +437,5 @@ fn hundredths(us: f64) -> String {
     }
 }
 
-/// Who asks, and how much.
-pub(in crate::rows) struct Asking {
-    pub(super) load: Load,
-    wrk: Option<PathBuf>,
-    pub(super) apart: Apart,
-    extent: Extent,
-}
-
-impl Asking {
-    fn new(way: Way, tools: &Tools) -> anyhow::Result<Self> {
-        let asking = Self::by_ours(tools)?;
-        // A whole second is the least that wrk knows.
-        let takes_wrk = way == Way::Busy && tools.extent != Extent::Tiny;
-        Ok(Self {
-            wrk: wrk().filter(|_| takes_wrk),
-            ..asking
-        })
-    }
-
-    /// With the lab's own clients alone.
-    pub(in crate::rows) fn by_ours(tools: &Tools) -> anyhow::Result<Self> {
-        let apart = Apart::find()?;
-        Ok(Self {
-            load: Load {
-                program: tools.palisade.companion(LOAD)?,
-                sleeps: !apart.is_apart(),
-            },
-            wrk: None,
-            apart,
-            extent: tools.extent,
-        })
-    }
-
-    /// Who are asked together, for what is there.
-    pub(in crate::rows) fn turns(&self) -> Rc<Turns> {
-        Turns::new(self.load.clone(), self.requests(), None, self.apart)
-    }
-
-    /// The same, and a picture may be posted.
-    fn turns_of(&self, posted: Option<Picture>, workloads: &Workloads) -> Rc<Turns> {
-        let Some(picture) = posted else {
-            return self.turns();
-        };
-        let requests = self.requests().div_ceil(picture.one_in);
-        let body = picture.body(workloads);
-        Turns::new(self.load.clone(), requests, Some(body), self.apart)
-    }
-
-    /// To each, in a round.
-    fn requests(&self) -> usize {
-        match self.extent {
-            Extent::Full => 1000,
-            Extent::Quick => 500,
-            Extent::Tiny => 20,
-        }
-    }
-
-    fn busy(&self, site: Shared<Site>, url: String) -> BusyTrial {
-        BusyTrial {
-            site,
-            url,
-            load: self.load.clone(),
-            wrk: self.wrk.clone(),
-            apart: self.apart,
-            extent: self.extent,
-        }
-    }
-}
-
-/// A server that is kept busy.
-struct BusyTrial {
-    site: Shared<Site>,
-    url: String,
-    load: Load,
-    wrk: Option<PathBuf>,
-    apart: Apart,
-    extent: Extent,
-}
-
-impl Trial for BusyTrial {
-    fn run_once(&mut self) -> anyhow::Result<Vec<Reading>> {
-        let pin = Pin::to(&self.apart.inside)?;
-        let mut servers = self.site.borrow_mut().start()?;
-        drop(pin);
-        let _pin = Pin::to(&self.apart.outside)?;
-        let asked = self.ask().with_context(|| {
-            let said: Vec<_> = servers.iter_mut().map(|one| one.last_words()).collect();
-            format!(
-                "the clients of {} (the server: {})",
-                self.url,
-                said.join("; ")
-            )
-        });
-        Ok(vec![requests(asked?)])
-    }
-}
-
-impl BusyTrial {
-    /// What wrk counts it does not look at: that answers are whole, and all of one length, is seen before.
-    fn ask(&self) -> anyhow::Result<f64> {
-        const LOOK: Duration = Duration::from_millis(50);
-        let time = match self.extent {
-            Extent::Full => Duration::from_secs(2),
-            Extent::Quick => Duration::from_secs(1),
-            Extent::Tiny => LOOK,
-        };
-        let by_ours = |time| {
-            let busy = self.load.keep_busy(time, &self.url)?;
-            busy.check()?;
-            ensure!(busy.answers > 0, "nothing was answered");
-            Ok(busy.replies_per_s)
-        };
-        match &self.wrk {
-            None => by_ours(time),
-            Some(wrk) => {
-                by_ours(LOOK)?;
-                ask_by_wrk(wrk, time.as_secs(), &self.url)
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::super::{COMPONENTS, FILES, FILTERS, PICTURES, PROGRAMS, REPLY_LATENCY};
-    use super::*;
-    use crate::rows::present_on_terminal;
-
-    static ROWS: [&Served; 6] = [
-        &REPLY_LATENCY,
-        &FILTERS,
-        &FILES,
-        &COMPONENTS,
-        &PROGRAMS,
-        &PICTURES,
-    ];
-
-    /// Each lane is a little better or worse than the one before it, in each of six rounds.
-    fn samples(row: &Served) -> Samples {
-        let lanes = || row.lanes.iter().zip(0_u8..);
-        let contenders = row.documents.iter().flat_map(|document| {
-            lanes().map(|(lane, _)| Contender::new(document.title, lane.subject))
-        });
-        let mut samples = Samples::new(contenders.collect());
-        for round in 0..6 {
-            let noise = 0.01 * f64::from(round % 3);
-            let readings = row.documents.iter().flat_map(|_| {
-                lanes().map(|(_, place)| match row.way {
-                    Way::Busy => vec![requests(50_000.0 - 200.0 * f64::from(place) + noise)],
-                    Way::InTurn => {
-                        let us = 20.0 + 0.4 * f64::from(place) + noise;
-                        vec![
-                            Reading::one_us(REPLY, us),
-                            Reading::one_us(FASTEST, us - 1.0),
-                        ]
-                    }
-                })
-            });
-            samples.push_round(readings.collect());
-        }
-        samples
-    }
-
-    #[test]
-    fn contenders_stand_down_with_what_they_are_held_to() {
-        for row in ROWS {
-            let (figures, text) = present_on_terminal(row, &samples(row));
-            insta::assert_snapshot!(row.name, text);
-            let judged = figures.iter().filter(|one| one.verdict.is_some()).count();
-            let targets = row.judgements.iter().filter(|one| one.target.is_some());
-            assert_eq!(judged, targets.count() * row.documents.len());
-        }
-    }
-
-    /// 50,000 in a second are 20 µs each, 49,800 are 20.08.
-    #[test]
-    fn the_price_of_isolation_is_a_difference_of_times() {
-        let (figures, text) = present_on_terminal(&FILTERS, &samples(&FILTERS));
-        let prices: Vec<_> = figures
-            .iter()
-            .filter(|one| one.measure == ISOLATION)
-            .collect();
-        assert_eq!(prices.len(), FILTERS.isolations.len(), "{text}");
-        for price in prices {
-            let more = price.difference.unwrap();
-            assert!(more.low > 0.075 && more.high < 0.085, "{more:?}");
-        }
-        let mut samples = samples(&FILTERS);
-        let is_fresh = |one: &Contender| one.subject == FILTERS.isolations[0].fresh;
-        let fresh = samples.contenders().iter().position(is_fresh).unwrap();
-        samples.leave_out(fresh);
-        let (figures, _) = present_on_terminal(&FILTERS, &samples);
-        let prices = figures.iter().filter(|one| one.measure == ISOLATION);
-        assert_eq!(prices.count(), FILTERS.isolations.len() - 1);
-    }
-
-    #[test]
-    fn every_judgement_is_of_lanes_that_there_are() {
-        for row in ROWS {
-            let is_lane = |subject: &str| row.lanes.iter().any(|lane| lane.subject == subject);
-            let mut judgements = row.judgements.iter();
-            assert!(judgements.all(|one| is_lane(one.subject) && is_lane(one.against)));
-            let mut isolations = row.isolations.iter();
-            assert!(isolations.all(|one| is_lane(one.kept) && is_lane(one.fresh)));
-        }
-    }
-
-    /// Without nginx there is nobody to compare with, and nothing is judged.
-    #[test]
-    fn who_is_not_here_is_compared_with_nobody() {
-        let mut samples = samples(&FILES);
-        for nginx in [3, 1] {
-            samples.leave_out(nginx);
-        }
-        let (figures, _) = present_on_terminal(&FILES, &samples);
-        assert!(
-            figures
-                .iter()
-                .all(|one| one.verdict.is_none() && one.ratio.is_none())
-        );
-    }
-}
+mod tests;

@@ -3,10 +3,11 @@
 
 use crate::{
     Warning,
-    network::{Answer, Port, Readiness, Running, Server, Transport},
+    network::{Port, Transport},
+    program::{Program, ending_with_the_lab},
     rows::Tools,
-    subjects::{on_path, server_program},
-    trial::{LIBEXEC, Program, ending_with_the_lab},
+    server::{Answer, Readiness, Running, Server},
+    subjects::{LIBEXEC, on_path, server_program},
     workloads::Workloads,
 };
 use anyhow::Context;

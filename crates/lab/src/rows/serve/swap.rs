@@ -3,8 +3,9 @@
 
 use super::{
     HEADER_KEPT,
+    asking::Asking,
     load::Load,
-    served::{Asking, Lane, open_lanes},
+    served::{Lane, open_lanes},
     sites::{Layout, Site, Who, quoted},
     turns::Shared,
 };
@@ -12,17 +13,17 @@ use crate::{
     Trial,
     figure::{Figure, Target, Verdict},
     measure::Schedule,
-    network::Running,
     notation::four_figures,
     pin::{Apart, Pin},
+    program::Program,
     rows::{
-        Extent, Prepared, Row, Tools,
+        Extent, Method, Prepared, TO_BE_SET, Tools,
         operations::{parse_output, target_cell},
     },
     sample::{Contender, Reading, Samples, Unit},
+    server::Running,
     statistics::Summary,
     table::Table,
-    trial::Program,
     workloads::Workloads,
 };
 use anyhow::{Context, anyhow, ensure};
@@ -41,8 +42,6 @@ use std::{
 pub(in crate::rows) struct Swap;
 
 const PROGRAM: &str = "palisade-lab-calls";
-const BUDGET: Duration = Duration::from_secs(60);
-
 /// The filter by itself.
 const ALONE: &str = "a small filter";
 const LIBRARY: &str = "library";
@@ -77,20 +76,8 @@ static LANES: [Lane; 1] = [Lane {
     path: "/1",
 }];
 
-impl Row for Swap {
-    fn name(&self) -> &'static str {
-        "kp-c"
-    }
-
-    fn about(&self) -> &'static str {
-        "compile, link and swap a small filter under load (kernel plugins 2004)"
-    }
-
-    fn budget(&self) -> Duration {
-        BUDGET
-    }
-
-    fn prepare(&self, tools: &Tools) -> anyhow::Result<Prepared> {
+impl Method for Swap {
+    fn prepare(&self, tools: &Tools, _budget: Duration) -> anyhow::Result<Prepared> {
         let workloads = Workloads::new()?;
         workloads.add_files(0)?;
         workloads.add_text("1", 1 << 10)?;
@@ -164,7 +151,7 @@ fn schedule() -> Schedule {
         warm_up_rounds: 1,
         least_rounds: 10,
         most_rounds: 30,
-        budget: BUDGET,
+        budget: TO_BE_SET,
         relative_width: 0.05,
         watched: Vec::new(),
     }

@@ -1,7 +1,8 @@
 //! A program that a guest does not find by its name, and where the host has it.
 
 use super::{home, places, variable};
-use crate::{read, shell};
+use crate::shell;
+use palisade_command_line::read;
 use palisade_policy::visible;
 use palisade_process::{Host, ThisHost};
 use palisade_wall::{Surroundings, View};
