@@ -40,20 +40,24 @@ pub mod document;
 mod grant;
 mod layer;
 mod limit;
+mod mechanism;
 mod policy;
 mod policy_file;
 mod quote;
+pub mod setting;
 pub mod value;
-mod word;
 
 pub use contradiction::{Contradiction, NetworkContradiction};
 pub use grant::{
-    Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Grants, HostName, HostPattern,
-    IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport, UnixGrant,
+    Access, ConnectGrant, DeviceGrant, EnvFileError, EnvFileProblem, EnvGrant, FileGrant, Grants,
+    HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport,
+    UnixGrant, parse_env_file,
 };
 pub use layer::PolicyLayer;
 pub use limit::Limits;
-pub use policy::{Capability, Policy, PolicyError, WallKind};
-pub use policy_file::{LIMIT_KEYS, NotUnicode, Place, TomlError, TomlProblem};
+pub use mechanism::{Capability, WallKind};
+pub use policy::{Policy, PolicyError};
+pub use policy_file::{NotUnicode, TomlError, policy_schema};
 pub use quote::{acts_on_terminal, quote, visible, visible_json, visible_lines, write_line};
+pub use setting::Setting;
 pub use value::ValueError;

@@ -1,8 +1,8 @@
 //! What is wrong in `host.toml`, shown with the line where it is.
 
 use palisade_policy::{
-    Contradiction, TomlError, TomlProblem,
-    document::{self, Excerpt},
+    Contradiction, TomlError,
+    document::{self, Excerpt, TomlProblem},
     quote,
     value::advise_name,
 };

@@ -27,7 +27,7 @@ pub(super) fn read_policy(
     reader: &Reader<'_>,
 ) -> Result<Policy, Found> {
     let layer = match value.get_ref().as_table() {
-        Some(table) => document::read_policy(table, reader.base_dir)?,
+        Some(table) => PolicyLayer::from_table(table, reader.base_dir)?,
         None if value.get_ref().is_str() => read_policy_file(
             &value::host_path(key, value, reader.base_dir)?,
             value,

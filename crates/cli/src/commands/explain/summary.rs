@@ -1,7 +1,7 @@
 //! What a plan comes to, in ten lines or fewer, for who has never read one.
 
 use crate::shell;
-use palisade_policy::{Access, ConnectGrant, FileGrant, LIMIT_KEYS, Policy, write_line};
+use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, setting::LIMITS, write_line};
 use palisade_process::{Tier, plan::Plan};
 use palisade_wall::{Command, Level};
 use palisade_wasm::guest::GuestPlan;
@@ -130,7 +130,7 @@ fn limits(plan: &Plan) -> String {
     let held = plan
         .enforcement
         .iter()
-        .filter(|row| LIMIT_KEYS.contains(&row.capability.as_str()));
+        .filter(|row| LIMITS.iter().any(|limit| limit.key == row.capability));
     let held: Vec<_> = held
         .map(|row| format!("{} {}", row.capability, row.requested))
         .collect();
