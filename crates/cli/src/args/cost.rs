@@ -1,10 +1,7 @@
 //! What can be typed after `palisade cost`.
 
 use super::GuestArgs;
-use crate::{
-    peer_args::PeerArgs,
-    policy_args::{GrantArgs, LimitArgs},
-};
+use crate::{peer_args::PeerArgs, policy_args::CostPolicyArgs};
 use clap::{Args, ValueHint};
 use palisade_policy::value;
 use std::{path::PathBuf, time::Duration};
@@ -48,9 +45,7 @@ pub(crate) struct CostArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) palisade: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) grants: GrantArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
+    pub(crate) policy: CostPolicyArgs,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,
 }

@@ -62,6 +62,14 @@ fn every_key_and_name_is_explained() {
 }
 
 #[test]
+fn every_flag_is_explained() {
+    for setting in TABLES.iter().flat_map(|table| table.settings) {
+        let flag = format!("`--{}", setting.flag);
+        assert!(REFERENCE.contains(&flag), "{flag}");
+    }
+}
+
+#[test]
 fn the_error_shown_is_the_error_given() {
     let shown = &blocks("text")[0];
     let error = read("[limits]\nmemroy = \"512M\"\n").unwrap_err();
