@@ -94,11 +94,6 @@ pub(super) trait KindOfService: Default + 'static {
 }
 
 impl<K: KindOfService> Parts<K> {
-    const KEYS_OF_ALL: &'static [Entry<Self>] = keys! {
-        /// A file for its lines; the server's log, if left out.
-        "log": HostPath => |service, path| service.log = Some(path);
-    };
-
     const KEYS_OF_GUESTS: &'static [Entry<Self>] = keys! {
         /// How often it may fail.
         "faults": In<FaultBudget> => |service, faults| service.faults = faults;
@@ -109,6 +104,9 @@ impl<K: KindOfService> Parts<K> {
         /// A file for its lines; the server's log, if left out.
         "log": HostPath => |service, path| service.log = Some(path);
     };
+
+    /// Of those, what is no guest's alone.
+    const KEYS_OF_ALL: &'static [Entry<Self>] = Self::KEYS_OF_GUESTS.split_at(2).1;
 }
 
 fn read_service<K: KindOfService>(

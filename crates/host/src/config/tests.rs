@@ -210,7 +210,7 @@ fn what_no_route_needs_is_told() {
 fn a_file_reads_from_its_own_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.toml");
-    std::fs::write(
+    fs::write(
         &path,
         "[[listen]]\naddress = 'unix:a.sock'\n[services.s]\nfiles = '.'\n[[route]]\nservice = 's'",
     )

@@ -60,15 +60,7 @@ fn read_setting(
     };
     let set = |text: &str| setting.set(layer, OsStr::new(text), base_dir);
     match setting.takes {
-        Takes::Switch => parsed(
-            if boolean(key, value)? {
-                "true"
-            } else {
-                "false"
-            },
-            value,
-            set,
-        ),
+        Takes::Switch => parsed(&boolean(key, value)?.to_string(), value, set),
         Takes::One => parsed(string(key, value)?, value, set),
         Takes::Amount | Takes::Number => parsed(&scalar(key, value)?, value, set),
         Takes::List => list(key, value, set),

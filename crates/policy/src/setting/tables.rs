@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fmt::Display, path::Path};
 use super::{Set, Setting, Table, Takes};
 use crate::{
     Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, PolicyLayer,
-    Profile, WallKind,
+    Profile, ValueError, WallKind,
     value::{
         ValueKind, format_duration, format_size, parse_cores, parse_count, parse_cwd,
         parse_duration, parse_path, parse_size,
@@ -96,6 +96,10 @@ macro_rules! add {
     };
 }
 
+fn switch(text: &str) -> Result<bool, ValueError> {
+    Ok(text == "true")
+}
+
 const BOOLEAN: &ValueKind = &ValueKind::of_names("switch", &["true", "false"]);
 
 /// Keys outside every table.
@@ -122,10 +126,7 @@ pub const TOP: &[Setting] = &[
         "",
         "Hide the system's programs and libraries (for static programs)",
         (Takes::Switch, BOOLEAN),
-        |layer, text, _| {
-            layer.system = Some(text == "true");
-            Ok(())
-        },
+        set!(system = switch),
         |layer| texts(layer.system),
     )
     .with_flag("no-system"),
@@ -134,10 +135,7 @@ pub const TOP: &[Setting] = &[
         "",
         "Leave git's hooks and settings in writable checkouts to the guest",
         (Takes::Switch, BOOLEAN),
-        |layer, text, _| {
-            layer.guard = Some(text == "true");
-            Ok(())
-        },
+        set!(guard = switch),
         |layer| texts(layer.guard),
     )
     .with_flag("no-guard"),
@@ -186,39 +184,15 @@ macro_rules! files {
 }
 
 /// Keys of `[grants]`.
+#[rustfmt::skip]
 pub const GRANTS: &[Setting] = &[
-    files!(
-        Read,
-        "PATH[:GUEST]",
-        "Let the guest read and execute a file or folder"
-    )
-    .with_short('r'),
-    files!(
-        ReadIfThere,
-        "PATH[:GUEST]",
-        "The same, and nothing if it does not exist"
-    ),
-    files!(
-        Write,
-        "PATH[:GUEST]",
-        "Let the guest read and write a file or folder"
-    )
-    .with_short('w'),
-    files!(
-        Protect,
-        "PATH",
-        "Keep a path inside a writable folder as it is, even if it does not exist yet"
-    ),
-    files!(
-        Exec,
-        "PATH",
-        "Let the guest execute what it writes below a writable path"
-    ),
-    files!(
-        Ipc,
-        "PATH",
-        "Let the guest make sockets and FIFOs below a writable path"
-    ),
+    files!(Read, "PATH[:GUEST]", "Let the guest read and execute a file or folder").with_short('r'),
+    files!(ReadIfThere, "PATH[:GUEST]", "The same, and nothing if it does not exist"),
+    files!(Write, "PATH[:GUEST]", "Let the guest read and write a file or folder").with_short('w'),
+    files!(Protect, "PATH",
+        "Keep a path inside a writable folder as it is, even if it does not exist yet"),
+    files!(Exec, "PATH", "Let the guest execute what it writes below a writable path"),
+    files!(Ipc, "PATH", "Let the guest make sockets and FIFOs below a writable path"),
     setting(
         "env",
         "NAME[=VALUE]",
@@ -273,79 +247,48 @@ pub const GRANTS: &[Setting] = &[
 
 const SIZE: (Takes, &ValueKind) = (Takes::Amount, ValueKind::SIZE);
 const TIME: (Takes, &ValueKind) = (Takes::Amount, ValueKind::DURATION);
+const CORES: (Takes, &ValueKind) = (Takes::Number, ValueKind::CORES);
+const COUNT: (Takes, &ValueKind) = (Takes::Number, ValueKind::COUNT);
+const COUNT_AS_TEXT: (Takes, &ValueKind) = (Takes::Amount, ValueKind::COUNT);
+
+fn plain(number: impl Display) -> String {
+    number.to_string()
+}
+
+/// A limit: its field, how that is read and how it is written.
+macro_rules! limit {
+    ($key:literal, $value_name:literal, $help:literal, $of:expr,
+        $field:ident, $parse:expr, $format:expr) => {
+        setting(
+            $key,
+            $value_name,
+            $help,
+            $of,
+            set!(limits.$field = $parse),
+            |layer| texts(layer.limits.$field.map($format)),
+        )
+    };
+}
 
 /// Keys of `[limits]`.
+#[rustfmt::skip]
 pub const LIMITS: &[Setting] = &[
-    setting(
-        "memory",
-        "SIZE",
-        "Memory of the whole domain, as 512M",
-        SIZE,
-        set!(limits.memory_bytes = parse_size),
-        |layer| texts(layer.limits.memory_bytes.map(format_size)),
-    ),
-    setting(
-        "cpu",
-        "CORES",
-        "Processors, as 0.5",
-        (Takes::Number, ValueKind::CORES),
-        set!(limits.cpu_cores = parse_cores),
-        |layer| texts(layer.limits.cpu_cores),
-    ),
-    setting(
-        "processes",
-        "N",
-        "Processes and threads at one time",
-        (Takes::Number, ValueKind::COUNT),
-        set!(limits.processes = parse_count),
-        |layer| texts(layer.limits.processes),
-    ),
-    setting(
-        "files",
-        "N",
-        "Open files of each process",
-        (Takes::Amount, ValueKind::COUNT),
-        set!(limits.files = parse_count),
-        |layer| texts(layer.limits.files),
-    ),
-    setting(
-        "file-size",
-        "SIZE",
-        "Largest file",
-        SIZE,
-        set!(limits.file_size_bytes = parse_size),
-        |layer| texts(layer.limits.file_size_bytes.map(format_size)),
-    ),
-    setting(
-        "tmp-size",
-        "SIZE",
-        "Private /tmp and /dev/shm together",
-        SIZE,
-        set!(limits.tmp_size_bytes = parse_size),
-        |layer| texts(layer.limits.tmp_size_bytes.map(format_size)),
-    ),
-    setting(
-        "time",
-        "TIME",
-        "Wall-clock time, as 10s",
-        TIME,
-        set!(limits.time = parse_duration),
-        |layer| texts(layer.limits.time.map(format_duration)),
-    ),
-    setting(
-        "cpu-time",
-        "TIME",
-        "Processor time of the whole domain",
-        TIME,
-        set!(limits.cpu_time = parse_duration),
-        |layer| texts(layer.limits.cpu_time.map(format_duration)),
-    ),
-    setting(
-        "output",
-        "SIZE",
-        "Bytes of stdout and stderr together",
-        SIZE,
-        set!(limits.output_bytes = parse_size),
-        |layer| texts(layer.limits.output_bytes.map(format_size)),
-    ),
+    limit!("memory", "SIZE", "Memory of the whole domain, as 512M", SIZE,
+        memory_bytes, parse_size, format_size),
+    limit!("cpu", "CORES", "Processors, as 0.5", CORES,
+        cpu_cores, parse_cores, plain),
+    limit!("processes", "N", "Processes and threads at one time", COUNT,
+        processes, parse_count, plain),
+    limit!("files", "N", "Open files of each process", COUNT_AS_TEXT,
+        files, parse_count, plain),
+    limit!("file-size", "SIZE", "Largest file", SIZE,
+        file_size_bytes, parse_size, format_size),
+    limit!("tmp-size", "SIZE", "Private /tmp and /dev/shm together", SIZE,
+        tmp_size_bytes, parse_size, format_size),
+    limit!("time", "TIME", "Wall-clock time, as 10s", TIME,
+        time, parse_duration, format_duration),
+    limit!("cpu-time", "TIME", "Processor time of the whole domain", TIME,
+        cpu_time, parse_duration, format_duration),
+    limit!("output", "SIZE", "Bytes of stdout and stderr together", SIZE,
+        output_bytes, parse_size, format_size),
 ];
