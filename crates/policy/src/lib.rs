@@ -10,8 +10,10 @@
 //! ```text
 //!  policy file ──PolicyLayer::from_toml──▶ PolicyLayer ─┐
 //!                                                       ├─Policy::from_layers──▶ Policy ──validate──▶ ok
-//!  flags ──value::parse_…, FileGrant::parse…──▶ PolicyLayer ─┘
+//!  flags ──Setting::set──▶ PolicyLayer ─────────────────┘
 //! ```
+//!
+//! Each thing that can be said is described once, as a [`Setting`]: its key, its flag, its values.
 //!
 //! What was typed ([`PolicyLayer`], where everything may be unset) and what it came to ([`Policy`])
 //! are two types, so that a flag can tell "not said" from "said no".
