@@ -15,4 +15,4 @@ pub use bench::{BenchArgs, ROW_NAMES};
 pub use cost::CostArgs;
 pub use guest::GuestArgs;
 pub use peers::{NO_PEER, PEER_NAMES, PeerArgs};
-pub use policy::{GrantArgs, LimitArgs, PolicyArgs};
+pub use policy::{CostPolicyArgs, PolicyArgs, SettingArgs};

@@ -2,7 +2,7 @@
 
 use crate::read;
 use anyhow::{Context, bail};
-use palisade_policy::{EnvGrant, Policy, value};
+use palisade_policy::{EnvGrant, Policy};
 use palisade_wall::View;
 use std::{
     ffi::OsString,
@@ -64,5 +64,5 @@ impl EnvFiles {
 
 fn read_file(path: &Path) -> anyhow::Result<Vec<EnvGrant>> {
     let text = read::text_of(read::read_regular_file(path, MOST_BYTES)?)?;
-    Ok(value::parse_env_file(&text)?)
+    Ok(palisade_policy::parse_env_file(&text)?)
 }

@@ -13,9 +13,8 @@ use std::{
 
 /// What is still to untie.
 #[rustfmt::skip]
-const KNOTS: [(&str, &str); 2] = [
+const KNOTS: [(&str, &str); 1] = [
     ("host", "account answers budget chain component config edge figures files filters log program request route site upstream worker"),
-    ("policy", "contradiction document grant layer policy policy_file value word"),
 ];
 
 /// The modules that each module needs.

@@ -10,15 +10,21 @@
 mod check;
 mod error;
 mod file;
-mod guest;
+mod filter;
+mod keys;
+mod kind;
+mod listener;
 mod policy;
 mod read;
+mod route;
+mod service;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use error::{ConfigError, ConfigProblem};
 pub use file::{ConfigFile, ReadFile};
+pub use read::host_schema;
 
 use crate::{
     log::{Format, Level},
@@ -163,7 +169,7 @@ pub struct Listener {
 }
 
 /// Files of a TLS listener, in PEM. Read anew when they change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// The certificate and those that vouch for it.
     pub certificate: PathBuf,
@@ -340,7 +346,7 @@ pub enum ServiceKind {
 }
 
 /// A `wasi:http` component. `limits.time` of its policy is of one request, `limits.memory` of one instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Component {
     /// The component's file.
     pub component: PathBuf,

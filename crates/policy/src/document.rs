@@ -2,7 +2,11 @@
 //!
 //! The policy file is read with them, and so is the server's file, in which policies stand as tables.
 
-use std::{borrow::Cow, fmt, ops::Range, path::Path, str::FromStr};
+mod problem;
+
+pub use problem::TomlProblem;
+
+use std::{borrow::Cow, fmt, ops::Range};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use toml::{
@@ -11,9 +15,8 @@ use toml::{
 };
 
 use crate::{
-    PolicyLayer, TomlProblem, ValueError,
-    policy_file::read_layer,
     quote::{quote, visible},
+    value::ValueError,
 };
 
 /// A key and where it stands.
@@ -32,12 +35,35 @@ pub struct Located {
     pub problem: TomlProblem,
 }
 
-/// Reads a table whose keys are a policy file's. Relative paths are joined to `base_dir`.
+impl Located {
+    /// A key that means nothing in this table, which knows others. `elsewhere` is the table where it belongs.
+    pub fn unknown_key(
+        key: &Key,
+        place: &str,
+        known: Vec<&'static str>,
+        elsewhere: Option<&'static str>,
+    ) -> Self {
+        Self {
+            span: key.span(),
+            problem: TomlProblem::UnknownKey {
+                key: key.get_ref().as_ref().to_owned(),
+                place: place.to_owned(),
+                known,
+                elsewhere,
+            },
+        }
+    }
+}
+
+/// The text as a tree.
 ///
 /// # Errors
-/// The first thing in it that is not a policy.
-pub fn read_policy(table: &DeTable, base_dir: &Path) -> Read<PolicyLayer> {
-    read_layer(table, base_dir)
+/// It is not TOML, or a key is defined twice.
+pub fn parse(text: &str) -> Result<Spanned<DeTable<'_>>, Located> {
+    DeTable::parse(text).map_err(|error| Located {
+        span: error.span().unwrap_or(0..0),
+        problem: TomlProblem::Syntax(error.message().to_owned()),
+    })
 }
 
 /// An error as several lines without colour.
@@ -144,14 +170,6 @@ pub fn string<'a>(key: &Key, value: &'a Value) -> Read<&'a str> {
     string.ok_or_else(|| wrong_type(key, value, "a string"))
 }
 
-/// The value as a string that is read as a `T`.
-///
-/// # Errors
-/// It is no string, or means nothing.
-pub fn word<T: FromStr<Err = ValueError>>(key: &Key, value: &Value) -> Read<T> {
-    parsed(string(key, value)?, value, str::parse)
-}
-
 /// A list of strings, each one a value of its own.
 ///
 /// # Errors
@@ -159,13 +177,13 @@ pub fn word<T: FromStr<Err = ValueError>>(key: &Key, value: &Value) -> Read<T> {
 pub fn list<T, L: FromIterator<T>>(
     key: &Key,
     value: &Value,
-    parse: impl Fn(&str) -> Result<T, ValueError>,
+    mut parse: impl FnMut(&str) -> Result<T, ValueError>,
 ) -> Read<L> {
     let Some(items) = value.get_ref().as_array() else {
         return Err(wrong_type(key, value, "a list of strings"));
     };
     let parse_item = |item: &Value| match item.get_ref().as_str() {
-        Some(text) => parsed(text, item, &parse),
+        Some(text) => parsed(text, item, &mut parse),
         None => Err(wrong_item_type(key, item)),
     };
     items.iter().map(parse_item).collect()

@@ -1,19 +1,21 @@
 //! Grants: one permission each.
 
+mod env;
+mod env_file;
+mod file;
 mod network;
 
+pub use env::EnvGrant;
+pub use env_file::{EnvFileError, EnvFileProblem, parse_env_file};
+pub use file::{Access, DeviceGrant, FileGrant};
 pub use network::{
     ConnectGrant, HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Transport,
     UnixGrant,
 };
-pub(crate) use network::{address_bits, first_address};
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
-use crate::{value::ValueKind, word::words};
+use crate::value::words;
 
 /// All permissions of a policy.
 ///
@@ -24,7 +26,7 @@ pub struct Grants {
     pub files: Vec<FileGrant>,
     /// Environment variables. Of two with the same name the last wins.
     pub env: Vec<EnvGrant>,
-    /// Files of variables, which whoever runs the guest reads first ([`crate::value::parse_env_file`]) and takes out:
+    /// Files of variables, which whoever runs the guest reads first ([`parse_env_file`]) and takes out:
     /// a policy that still has some is refused. A variable of `env` wins over one of a file.
     pub env_files: Vec<PathBuf>,
     /// Device nodes beyond the five harmless ones.
@@ -70,89 +72,6 @@ impl Default for Grants {
     }
 }
 
-/// One path and what may be done with it.
-///
-/// `Read`, `ReadIfThere` and `Write` bring a host path into the domain. `Exec`, `Ipc` and `Protect` change what
-/// may be done at a place that is already there: they name it as the *guest* sees it, in `host`,
-/// and have no `guest`. [`FileGrant::guest_path`] is right for all six.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileGrant {
-    /// What may be done.
-    pub access: Access,
-    /// The path on the host (see above for `Exec`, `Ipc`, `Protect`), absolute, not yet resolved.
-    pub host: PathBuf,
-    /// The path inside the domain where it differs from `host`.
-    pub guest: Option<PathBuf>,
-}
-
-impl FileGrant {
-    /// Whether it makes a folder the guest's root.
-    pub fn is_root(&self) -> bool {
-        self.access.maps_host_path() && self.guest_path() == Path::new("/")
-    }
-
-    /// The path inside the domain.
-    pub fn guest_path(&self) -> &Path {
-        self.guest.as_deref().unwrap_or(&self.host)
-    }
-}
-
-/// What a [`FileGrant`] allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Access {
-    /// Read and execute.
-    Read,
-    /// The same, and nothing where the path does not exist on the host.
-    ReadIfThere,
-    /// Read and write, but not execute what was written.
-    Write,
-    /// Keep read-only inside a writable folder, also when it does not exist yet.
-    Protect,
-    /// Files below this writable path may be executed too.
-    Exec,
-    /// Sockets and FIFOs may be created below this writable path.
-    Ipc,
-}
-
-words!(Access, ValueKind::Access, {
-    Read => "read",
-    ReadIfThere => "read-if-there",
-    Write => "write",
-    Protect => "protect",
-    Exec => "exec",
-    Ipc => "ipc",
-});
-
-impl Access {
-    /// Whether such a grant brings a host path into the domain, so that `PATH:GUEST` has a meaning.
-    pub const fn maps_host_path(self) -> bool {
-        matches!(self, Self::Read | Self::ReadIfThere | Self::Write)
-    }
-}
-
-/// One environment variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvGrant {
-    /// The variable's name.
-    pub name: String,
-    /// Its value; `None` passes the host's value on.
-    pub value: Option<String>,
-}
-
-/// A device node, such as `/dev/fuse`, or the set named `pts`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceGrant {
-    /// The node's path on the host, or the word `pts`.
-    pub path: PathBuf,
-}
-
-impl DeviceGrant {
-    /// Whether this is the word `pts`: a private `/dev/pts` and `/dev/ptmx`.
-    pub fn is_pts(&self) -> bool {
-        self.path == Path::new("pts")
-    }
-}
-
 /// A named addition to the default policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Profile {
@@ -176,7 +95,7 @@ pub enum Profile {
     Palisade,
 }
 
-words!(Profile, ValueKind::Profile, {
+words!(Profile, "profile", {
     Java => "java",
     Python => "python",
     Node => "node",

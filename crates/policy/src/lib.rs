@@ -10,8 +10,10 @@
 //! ```text
 //!  policy file ──PolicyLayer::from_toml──▶ PolicyLayer ─┐
 //!                                                       ├─Policy::from_layers──▶ Policy ──validate──▶ ok
-//!  flags ──value::parse_…, FileGrant::parse…──▶ PolicyLayer ─┘
+//!  flags ──Setting::set──▶ PolicyLayer ─────────────────┘
 //! ```
+//!
+//! Each thing that can be said is described once, as a [`Setting`]: its key, its flag, its values.
 //!
 //! What was typed ([`PolicyLayer`], where everything may be unset) and what it came to ([`Policy`])
 //! are two types, so that a flag can tell "not said" from "said no".
@@ -40,20 +42,24 @@ pub mod document;
 mod grant;
 mod layer;
 mod limit;
+mod mechanism;
 mod policy;
 mod policy_file;
 mod quote;
+pub mod setting;
 pub mod value;
-mod word;
 
 pub use contradiction::{Contradiction, NetworkContradiction};
 pub use grant::{
-    Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Grants, HostName, HostPattern,
-    IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport, UnixGrant,
+    Access, ConnectGrant, DeviceGrant, EnvFileError, EnvFileProblem, EnvGrant, FileGrant, Grants,
+    HostName, HostPattern, IpNetwork, ListenAddress, ListenGrant, Ports, Profile, Transport,
+    UnixGrant, parse_env_file,
 };
 pub use layer::PolicyLayer;
 pub use limit::Limits;
-pub use policy::{Capability, Policy, PolicyError, WallKind};
-pub use policy_file::{LIMIT_KEYS, NotUnicode, Place, TomlError, TomlProblem};
+pub use mechanism::{Capability, WallKind};
+pub use policy::{Policy, PolicyError};
+pub use policy_file::{NotUnicode, TomlError, policy_schema};
 pub use quote::{acts_on_terminal, quote, visible, visible_json, visible_lines, write_line};
+pub use setting::Setting;
 pub use value::ValueError;

@@ -1,10 +1,12 @@
 //! The policy itself: everything a user asked for, as one value.
 
+mod of_layer;
+
 use std::{collections::BTreeSet, path::Path};
 
 use crate::{
-    Contradiction, Grants, Limits, NotUnicode, PolicyLayer, TomlError,
-    contradiction::find_contradiction, value::ValueKind, word::words,
+    Capability, Contradiction, Grants, Limits, NotUnicode, PolicyLayer, TomlError, WallKind,
+    contradiction::find_contradiction,
 };
 
 /// Everything a user asked for: where the guest runs, what it may reach, how much it may use.
@@ -38,10 +40,8 @@ impl Policy {
     /// sets is as in [`Policy::default`]. A path that ends up granted both for reading and for
     /// writing is writable.
     pub fn from_layers(layers: impl IntoIterator<Item = PolicyLayer>) -> Self {
-        layers
-            .into_iter()
-            .fold(PolicyLayer::default(), PolicyLayer::overlaid_with)
-            .into_policy()
+        let layers = layers.into_iter();
+        Self::of_layer(layers.fold(PolicyLayer::default(), PolicyLayer::overlaid_with))
     }
 
     /// Reads a policy file's text. `source_name` is what errors call it; relative paths are joined
@@ -73,7 +73,7 @@ impl Policy {
     /// # Errors
     /// The first contradiction found.
     pub fn validate(&self) -> Result<(), PolicyError> {
-        match find_contradiction(self) {
+        match find_contradiction(&self.grants, &self.limits) {
             Some(found) => Err(found.into()),
             None => Ok(()),
         }
@@ -90,49 +90,3 @@ pub enum PolicyError {
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
 }
-
-/// The mechanism around a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum WallKind {
-    /// Linux namespaces, Landlock, seccomp and cgroups.
-    Process,
-    /// A WebAssembly engine inside the process wall.
-    Wasm,
-}
-
-words!(WallKind, ValueKind::Wall, { Process => "process", Wasm => "wasm" });
-
-/// One thing a wall enforces, and the word `--allow-degraded` takes for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Capability {
-    /// User, mount, pid, ipc, uts and cgroup namespaces with a private root.
-    Namespaces,
-    /// An empty network namespace of its own.
-    Network,
-    /// Landlock scopes and rights.
-    Landlock,
-    /// The system-call allow-list.
-    Seccomp,
-    /// A host user id that no other domain and no person has (only root can give one).
-    Uid,
-    /// `limits.memory`.
-    Memory,
-    /// `limits.cpu`.
-    Cpu,
-    /// `limits.processes`.
-    Processes,
-    /// `limits.cpu_time`.
-    CpuTime,
-}
-
-words!(Capability, ValueKind::Capability, {
-    Namespaces => "namespaces",
-    Network => "network",
-    Landlock => "landlock",
-    Seccomp => "seccomp",
-    Uid => "uid",
-    Memory => "memory",
-    Cpu => "cpu",
-    Processes => "processes",
-    CpuTime => "cpu-time",
-});

@@ -1,41 +1,39 @@
 //! Single values as flags and policy files write them, and what is wrong with one.
 //!
 //! Every parser here takes the text as typed and returns a value or a [`ValueError`] that says
-//! what was given, why it is refused and what is accepted. Grants have theirs beside them:
-//! [`FileGrant::parse`](crate::FileGrant::parse), and `FromStr` for
-//! [`EnvGrant`](crate::EnvGrant), [`DeviceGrant`](crate::DeviceGrant), network grants and the enums
-//! of names.
+//! what was given, why it is refused and what is accepted. Grants have their own, with the same error.
 
 mod decimal;
 mod duration;
-mod env;
-mod env_file;
-mod network;
+mod network_reason;
 mod number;
 mod path;
 mod size;
+mod word;
 
 pub use duration::{format_duration, parse_duration};
-pub use env_file::{EnvFileError, EnvFileProblem, parse_env_file};
-pub use network::NetworkReason;
+pub use network_reason::NetworkReason;
 pub(crate) use number::MAX_CORES;
 pub use number::{parse_cores, parse_count};
+pub(crate) use path::{absolute, parse_mapping, split_colons, write_mapping};
 pub use path::{parse_cwd, parse_path};
 pub use size::{format_size, parse_size};
+pub(crate) use word::words;
 
-use crate::{Access, Capability, Profile, Transport, WallKind, quote::quote, word::nearest};
+use crate::quote::quote;
+use word::nearest;
 
 /// A value that was refused: which kind of value, what was given, why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {reason}; {}", self.title(), self.advice())]
 pub struct ValueError {
-    kind: ValueKind,
+    kind: &'static ValueKind,
     given: String,
     reason: Reason,
 }
 
 impl ValueError {
-    pub(crate) fn new(kind: ValueKind, given: &str, reason: Reason) -> Self {
+    pub(crate) fn new(kind: &'static ValueKind, given: &str, reason: Reason) -> Self {
         Self {
             kind,
             given: given.to_owned(),
@@ -43,7 +41,7 @@ impl ValueError {
         }
     }
 
-    pub(crate) fn unknown_name(kind: ValueKind, given: &str) -> Self {
+    pub(crate) fn unknown_name(kind: &'static ValueKind, given: &str) -> Self {
         let reason = match given {
             "" => Reason::Empty,
             _ => Reason::UnknownName,
@@ -52,7 +50,7 @@ impl ValueError {
     }
 
     /// What kind of value was expected.
-    pub fn kind(&self) -> ValueKind {
+    pub fn kind(&self) -> &'static ValueKind {
         self.kind
     }
 
@@ -68,7 +66,7 @@ impl ValueError {
 
     /// The error's first part: which value is wrong.
     pub(crate) fn title(&self) -> String {
-        let noun = self.kind.noun();
+        let noun = self.kind.noun;
         match self.given.as_str() {
             "" => format!("an empty string is not a valid {noun}"),
             given => format!("{} is not a valid {noun}", quote(given)),
@@ -77,7 +75,7 @@ impl ValueError {
 
     /// The error's last part: what to write instead.
     pub(crate) fn advice(&self) -> String {
-        match self.kind.accepted() {
+        match self.kind.accepted {
             Accepted::Form(form, example) => format!("accepted is {form}, as in `{example}`"),
             Accepted::Names(names) => advise_name(&self.given, names),
         }
@@ -93,130 +91,44 @@ pub fn advise_name(given: &str, known: &[&str]) -> String {
     }
 }
 
+/// A kind of value that a policy has: what messages call it, and what it accepts. Each stands beside its parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueKind {
+    noun: &'static str,
+    accepted: Accepted,
+}
+
 /// What a kind of value accepts.
-enum Accepted {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
     /// Anything of this form, and an example.
     Form(&'static str, &'static str),
     /// One of these.
     Names(&'static [&'static str]),
 }
 
-/// The kinds of values that a policy has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValueKind {
-    /// A [`FileGrant`](crate::FileGrant) of this access.
-    File(Access),
-    /// An [`EnvGrant`](crate::EnvGrant).
-    Env,
-    /// A [`DeviceGrant`](crate::DeviceGrant).
-    Device,
-    /// A [`ConnectGrant`](crate::ConnectGrant).
-    Connect,
-    /// A [`ListenGrant`](crate::ListenGrant).
-    Listen,
-    /// A [`HostName`](crate::HostName).
-    HostName,
-    /// An [`IpNetwork`](crate::IpNetwork).
-    IpNetwork,
-    /// A [`Transport`].
-    Transport,
-    /// The guest's working directory.
-    Cwd,
-    /// A path on the host.
-    Path,
-    /// A number of bytes.
-    Size,
-    /// A length of time.
-    Duration,
-    /// A number of processors.
-    Cores,
-    /// A number of things.
-    Count,
-    /// An [`Access`].
-    Access,
-    /// A [`WallKind`].
-    Wall,
-    /// A [`Capability`].
-    Capability,
-    /// A [`Profile`].
-    Profile,
-}
-
 impl ValueKind {
-    fn noun(self) -> &'static str {
-        match self {
-            Self::File(access) => match access {
-                Access::Read => "read grant",
-                Access::ReadIfThere => "read-if-there grant",
-                Access::Write => "write grant",
-                Access::Protect => "protect path",
-                Access::Exec => "exec path",
-                Access::Ipc => "ipc path",
-            },
-            Self::Env => "environment grant",
-            Self::Device => "device grant",
-            Self::Connect => "connect grant",
-            Self::Listen => "listen grant",
-            Self::HostName => "host name",
-            Self::IpNetwork => "network",
-            Self::Transport => "transport",
-            Self::Cwd => "working directory",
-            Self::Path => "path",
-            Self::Size => "size",
-            Self::Duration => "length of time",
-            Self::Cores => "number of cores",
-            Self::Count => "count",
-            Self::Access => "access",
-            Self::Wall => "wall",
-            Self::Capability => "capability",
-            Self::Profile => "profile",
+    pub(crate) const fn of_form(
+        noun: &'static str,
+        form: &'static str,
+        example: &'static str,
+    ) -> Self {
+        Self {
+            noun,
+            accepted: Accepted::Form(form, example),
         }
     }
 
-    fn accepted(self) -> Accepted {
-        use Accepted::{Form, Names};
-        match self {
-            Self::File(access) if access.maps_host_path() => Form(
-                r"PATH or PATH:GUEST, where GUEST is absolute and `\:` is a colon within a name",
-                "./src:/work",
-            ),
-            Self::File(_) => Form("one path as the guest sees it", ".git/hooks"),
-            Self::Env => Form("NAME or NAME=VALUE", "LANG=C.UTF-8"),
-            Self::Device => Form("an absolute path or the word `pts`", "/dev/fuse"),
-            Self::Connect => Form(
-                "tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a \
-                 network, or unix:PATH[:GUEST], or internet[:PORTS]",
-                "tcp://example.com:443",
-            ),
-            Self::Listen => Form(
-                "tcp://ADDRESS:PORT or udp://ADDRESS:PORT, after it `,host-port=N` and `,ready` \
-                 where wanted, or the word `inherited`",
-                "tcp://127.0.0.1:8080",
-            ),
-            Self::HostName => Form(
-                "letters, digits, hyphens and underscores between dots",
-                "api.example.com",
-            ),
-            Self::IpNetwork => Form("ADDRESS or ADDRESS/PREFIX", "2001:db8::/32"),
-            Self::Transport => Names(Transport::NAMES),
-            Self::Cwd => Form("a folder as the guest sees it", "/work"),
-            Self::Path => Form("a path, absolute or from the file's own folder", "./site"),
-            Self::Size => Form(
-                "a whole number of bytes, or a number with K, M, G or T (powers of 1024, as are \
-                 KiB, MiB, GiB and TiB) or with KB, MB, GB or TB (powers of 1000)",
-                "512M",
-            ),
-            Self::Duration => Form(
-                "a number of seconds, or numbers with d, h, m, s and ms, the longest first",
-                "1h30m",
-            ),
-            Self::Cores => Form("a number above 0 and up to 4096", "1.5"),
-            Self::Count => Form("a whole number of at least 1", "64"),
-            Self::Access => Names(Access::NAMES),
-            Self::Wall => Names(WallKind::NAMES),
-            Self::Capability => Names(Capability::NAMES),
-            Self::Profile => Names(Profile::NAMES),
+    pub(crate) const fn of_names(noun: &'static str, names: &'static [&'static str]) -> Self {
+        Self {
+            noun,
+            accepted: Accepted::Names(names),
         }
+    }
+
+    /// What it accepts.
+    pub fn accepted(&self) -> Accepted {
+        self.accepted
     }
 }
 

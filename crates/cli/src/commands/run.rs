@@ -42,7 +42,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
     };
     let plan_on = |machine| make_plan(&Spec::new(&policy, &command, machine, &surroundings));
     let mut plan = plan_on(launcher.machine())?;
-    if let Some(file) = &args.policy.grants.policy {
+    if let Some(file) = &args.policy.file {
         refuse_writable_policy(plan.view(), file)?;
     }
     env_files.refuse_in_reach(plan.view())?;

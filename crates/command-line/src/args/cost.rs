@@ -1,6 +1,6 @@
 //! What can be typed after `palisade cost`.
 
-use super::{GrantArgs, GuestArgs, LimitArgs, PeerArgs};
+use super::{CostPolicyArgs, GuestArgs, PeerArgs};
 use clap::{Args, ValueHint};
 use palisade_policy::value;
 use std::{path::PathBuf, time::Duration};
@@ -44,9 +44,7 @@ pub struct CostArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub palisade: Option<PathBuf>,
     #[command(flatten)]
-    pub grants: GrantArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
+    pub policy: CostPolicyArgs,
     #[command(flatten)]
     pub guest: GuestArgs,
 }

@@ -1,183 +1,60 @@
-//! Grants and limits as flags.
+//! Grants and limits as flags: each is what [`palisade_policy::setting`] says of it.
 
 use crate::read;
 use anyhow::Context;
-use clap::Args;
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
+    builder::{StringValueParser, TypedValueParser, ValueParser},
+    value_parser,
+};
 use palisade_policy::{
-    Access, Capability, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, Limits, ListenGrant,
-    Policy, PolicyLayer, Profile, WallKind, value,
+    Policy, PolicyLayer, Setting,
+    setting::{GRANTS, LIMITS, TOP, Takes},
 };
 use std::{
     cell::LazyCell,
-    collections::BTreeSet,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 /// A policy file is written by hand.
 const MOST_POLICY_BYTES: u64 = 1 << 20;
 
-// Flags that make a policy.
-#[derive(Debug, Default, Args)]
-pub struct PolicyArgs {
-    #[command(flatten)]
-    pub grants: GrantArgs,
-    /// The wall; without it a WebAssembly file gets `wasm`, and every other program `process`
-    #[arg(long, value_name = "process|wasm", help_heading = "Grants")]
-    wall: Option<WallKind>,
-    #[command(flatten)]
-    limits: LimitArgs,
-    /// Wall-clock time, as 10s
-    #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
-    time: Option<Duration>,
+/// Its help stands with that of limits, for they are what is enforced less.
+const ALLOW_DEGRADED: &str = "allow-degraded";
+
+/// Flags that make a policy, and the file that may say all.
+pub type PolicyArgs = SettingArgs<true>;
+
+/// The same without `--wall` and `--time`: `palisade cost` compares walls, and has a `--time` of its own.
+pub type CostPolicyArgs = SettingArgs<false>;
+
+#[derive(Debug, Default)]
+pub struct SettingArgs<const ALL: bool> {
+    pub file: Option<PathBuf>,
+    typed: Vec<(&'static Setting, OsString)>,
 }
 
-// Those that allow something, and the file that may say all.
-#[derive(Debug, Default, Args)]
-pub struct GrantArgs {
-    /// Take grants and limits from a TOML file; flags add to it
-    #[arg(short = 'p', long, value_name = "FILE", help_heading = "Grants")]
-    pub policy: Option<PathBuf>,
-    /// Let the guest read and execute a file or folder
-    #[arg(
-        short = 'r',
-        long,
-        value_name = "PATH[:GUEST]",
-        help_heading = "Grants"
-    )]
-    read: Vec<OsString>,
-    /// The same, and nothing if it does not exist
-    #[arg(long, value_name = "PATH[:GUEST]", help_heading = "Grants")]
-    read_if_there: Vec<OsString>,
-    /// Let the guest read and write a file or folder
-    #[arg(
-        short = 'w',
-        long,
-        value_name = "PATH[:GUEST]",
-        help_heading = "Grants"
-    )]
-    write: Vec<OsString>,
-    /// Let the guest execute what it writes below a writable path
-    #[arg(long, value_name = "PATH", help_heading = "Grants")]
-    exec: Vec<OsString>,
-    /// Let the guest make sockets and FIFOs below a writable path
-    #[arg(long, value_name = "PATH", help_heading = "Grants")]
-    ipc: Vec<OsString>,
-    /// Keep a path inside a writable folder as it is, even if it does not exist yet
-    #[arg(long, value_name = "PATH", help_heading = "Grants")]
-    protect: Vec<OsString>,
-    /// Set a variable, or pass the host's on; a VALUE typed here shows in the list of processes
-    #[arg(
-        short = 'e',
-        long,
-        value_name = "NAME[=VALUE]",
-        help_heading = "Grants"
-    )]
-    env: Vec<EnvGrant>,
-    /// Set the variables of a file, with NAME=VALUE in each line
-    #[arg(long, value_name = "FILE", help_heading = "Grants")]
-    env_file: Vec<OsString>,
-    /// Start in this folder of the domain
-    #[arg(long, value_name = "DIR", help_heading = "Grants")]
-    cwd: Option<OsString>,
-    /// Let the guest use a device node, or `pts` for terminals of its own
-    #[arg(long, value_name = "PATH|pts", help_heading = "Grants")]
-    device: Vec<DeviceGrant>,
-    /// Let the guest connect to a host (also udp://, unix:PATH for a socket file, internet for all that is public)
-    #[arg(
-        short = 'c',
-        long,
-        value_name = "tcp://HOST:PORT",
-        help_heading = "Grants"
-    )]
-    connect: Vec<OsString>,
-    /// Let the guest listen at an address of the host's (also udp://)
-    #[arg(long, value_name = "tcp://ADDR:PORT", help_heading = "Grants")]
-    listen: Vec<ListenGrant>,
-    /// Hide the system's programs and libraries (for static programs)
-    #[arg(long, help_heading = "Grants")]
-    no_system: bool,
-    /// Leave git's hooks and settings in writable checkouts to the guest
-    #[arg(long, help_heading = "Grants")]
-    no_guard: bool,
-    /// Add what a runtime needs: java, python, node, rust, go, maven, git, chromium, palisade
-    #[arg(long, value_name = "NAME", help_heading = "Grants")]
-    profile: Vec<Profile>,
-}
+impl<const ALL: bool> SettingArgs<ALL> {
+    /// In the order of the help.
+    fn settings() -> impl Iterator<Item = &'static Setting> {
+        let is_last = |setting: &&Setting| setting.key == ALLOW_DEGRADED;
+        let first = [GRANTS, TOP, LIMITS].into_iter().flatten();
+        let first = first.filter(move |setting| !is_last(setting));
+        let settings = first.chain(TOP.iter().filter(is_last));
+        settings.filter(|setting| ALL || !matches!(setting.key, "wall" | "time"))
+    }
 
-// Those that bound something; `palisade cost` has a `--time` of its own.
-#[derive(Debug, Default, Args)]
-pub struct LimitArgs {
-    /// Memory of the whole domain, as 512M
-    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
-    memory: Option<u64>,
-    /// Processors, as 0.5
-    #[arg(long, value_name = "CORES", help_heading = "Limits", value_parser = value::parse_cores)]
-    cpu: Option<f64>,
-    /// Processes and threads at one time
-    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value::parse_count::<u32>)]
-    processes: Option<u32>,
-    /// Open files of each process
-    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = value::parse_count::<u64>)]
-    files: Option<u64>,
-    /// Largest file
-    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
-    file_size: Option<u64>,
-    /// Private /tmp and /dev/shm together
-    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
-    tmp_size: Option<u64>,
-    /// Processor time of the whole domain
-    #[arg(long, value_name = "TIME", help_heading = "Limits", value_parser = value::parse_duration)]
-    cpu_time: Option<Duration>,
-    /// Bytes of stdout and stderr together
-    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = value::parse_size)]
-    output: Option<u64>,
-    /// Go on where this machine can enforce only less of these capabilities
-    #[arg(
-        long,
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        help_heading = "Limits"
-    )]
-    allow_degraded: Vec<Capability>,
-}
-
-impl PolicyArgs {
     /// The policy of file and flags together.
     pub fn resolve(&self) -> anyhow::Result<Policy> {
-        let mut flags = self.grants.layer()?;
-        flags.wall = self.wall;
-        self.limits.add_to(&mut flags);
-        flags.limits.time = self.time;
-        self.grants.over_file(flags)
-    }
-}
-
-impl GrantArgs {
-    /// The policy of file, grants and limits together.
-    pub fn resolve_with(&self, limits: &LimitArgs) -> anyhow::Result<Policy> {
-        let mut flags = self.layer()?;
-        limits.add_to(&mut flags);
-        self.over_file(flags)
-    }
-
-    fn over_file(&self, flags: PolicyLayer) -> anyhow::Result<Policy> {
-        let file = self.policy.as_deref().map(read_policy_file).transpose()?;
+        let flags = self.layer()?;
+        let file = self.file.as_deref().map(read_policy_file).transpose()?;
         Ok(Policy::from_layers(file.into_iter().chain([flags])))
     }
 
     fn layer(&self) -> anyhow::Result<PolicyLayer> {
-        let by_access = [
-            (Access::Read, &self.read),
-            (Access::ReadIfThere, &self.read_if_there),
-            (Access::Write, &self.write),
-            (Access::Exec, &self.exec),
-            (Access::Ipc, &self.ipc),
-            (Access::Protect, &self.protect),
-        ];
         // The folder palisade runs in may be gone: asked for only where a path starts there.
         let here = LazyCell::new(|| {
             std::env::current_dir().context(
@@ -185,84 +62,105 @@ impl GrantArgs {
                  elsewhere",
             )
         });
-        let base = |path: &OsStr| match path.as_bytes() {
-            [b'/', ..] => Ok(Path::new("/")),
-            _ => here
-                .as_deref()
-                .map_err(|error| anyhow::anyhow!("{error:#}")),
-        };
-        let typed = by_access
-            .into_iter()
-            .flat_map(|(access, paths)| paths.iter().map(move |path| (access, path)));
-        let mut files = Vec::new();
-        for (access, path) in typed {
-            let grant = FileGrant::parse(access, path, base(path)?);
-            files.push(grant.with_context(|| format!("policy: --{access}"))?);
+        let mut layer = PolicyLayer::default();
+        for (setting, value) in &self.typed {
+            let base = match setting.host_path(value) {
+                Some(path) if !path.as_bytes().starts_with(b"/") => here
+                    .as_deref()
+                    .map_err(|error| anyhow::anyhow!("{error:#}"))?,
+                _ => Path::new("/"),
+            };
+            let set = setting.set(&mut layer, value, base);
+            set.with_context(|| format!("policy: --{}", setting.flag))?;
         }
-        let mut connect = Vec::new();
-        for target in &self.connect {
-            let grant = parse_connect(target, base);
-            connect.push(grant.context("policy: --connect")?);
-        }
-        let cwd = match &self.cwd {
-            Some(cwd) => Some(value::parse_cwd(cwd, base(cwd)?).context("policy: --cwd")?),
-            None => None,
-        };
-        let mut env_files = Vec::new();
-        for file in &self.env_file {
-            env_files.push(
-                value::parse_path(file, base(file.as_os_str())?).context("policy: --env-file")?,
-            );
-        }
-        Ok(PolicyLayer {
-            wall: None,
-            profiles: self.profile.iter().copied().collect(),
-            system: self.no_system.then_some(false),
-            guard: self.no_guard.then_some(false),
-            cwd,
-            files,
-            env: self.env.clone(),
-            env_files,
-            devices: self.device.clone(),
-            connect,
-            listen: self.listen.clone(),
-            limits: Limits::default(),
-            allow_degraded: BTreeSet::new(),
-        })
+        Ok(layer)
     }
 }
 
-impl LimitArgs {
-    fn add_to(&self, flags: &mut PolicyLayer) {
-        flags.limits = self.limits();
-        flags.allow_degraded = self.allow_degraded.iter().copied().collect();
+impl<const ALL: bool> Args for SettingArgs<ALL> {
+    fn augment_args(command: Command) -> Command {
+        let file = Arg::new("policy")
+            .short('p')
+            .long("policy")
+            .value_name("FILE")
+            .help("Take grants and limits from a TOML file; flags add to it")
+            .help_heading("Grants")
+            .value_parser(value_parser!(PathBuf));
+        command.arg(file).args(Self::settings().map(flag))
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
-            memory_bytes: self.memory,
-            cpu_cores: self.cpu,
-            processes: self.processes,
-            files: self.files,
-            file_size_bytes: self.file_size,
-            tmp_size_bytes: self.tmp_size,
-            time: None,
-            cpu_time: self.cpu_time,
-            output_bytes: self.output,
-        }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
     }
 }
 
-/// Only a socket file's path may start at the working directory.
-fn parse_connect<'a>(
-    target: &OsStr,
-    base: impl Fn(&OsStr) -> anyhow::Result<&'a Path>,
-) -> anyhow::Result<ConnectGrant> {
-    let base = match target.as_bytes().strip_prefix(b"unix:") {
-        Some(path) => base(OsStr::from_bytes(path))?,
-        None => Path::new("/"),
+impl<const ALL: bool> FromArgMatches for SettingArgs<ALL> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.file = matches.get_one("policy").cloned();
+        self.typed = Self::settings()
+            .flat_map(|setting| typed(setting, matches).map(move |value| (setting, value)))
+            .collect();
+        Ok(())
+    }
+}
+
+fn flag(setting: &'static Setting) -> Arg {
+    let is_limit = LIMITS.iter().any(|limit| limit.key == setting.key);
+    let arg = Arg::new(setting.flag)
+        .long(setting.flag)
+        .help(setting.help)
+        .help_heading(match is_limit || setting.key == ALLOW_DEGRADED {
+            true => "Limits",
+            false => "Grants",
+        });
+    let arg = match setting.short {
+        Some(short) => arg.short(short),
+        None => arg,
     };
-    Ok(ConnectGrant::parse(target, base)?)
+    match setting.takes {
+        Takes::Switch => arg.action(ArgAction::SetTrue),
+        Takes::List => valued(arg, setting).action(ArgAction::Append),
+        Takes::One | Takes::Amount | Takes::Number => valued(arg, setting),
+    }
+}
+
+fn valued(arg: Arg, setting: &'static Setting) -> Arg {
+    let arg = arg
+        .value_name(setting.value_name)
+        .value_parser(parser(setting));
+    match setting.value_name.contains(',') {
+        true => arg.value_delimiter(','),
+        false => arg,
+    }
+}
+
+/// What needs no folder is refused as other flags are, with the usage.
+fn parser(setting: &'static Setting) -> ValueParser {
+    if setting.has_host_path() {
+        return value_parser!(OsString);
+    }
+    let parser = StringValueParser::new().try_map(|text| {
+        let value = OsString::from(text);
+        let set = setting.set(&mut PolicyLayer::default(), &value, Path::new("/"));
+        set.map(|()| value)
+    });
+    parser.into()
+}
+
+/// The values of a flag.
+fn typed(setting: &Setting, matches: &ArgMatches) -> impl Iterator<Item = OsString> {
+    let (values, is_off) = match setting.takes {
+        Takes::Switch => (None, matches.get_flag(setting.flag)),
+        _ => (matches.get_many::<OsString>(setting.flag), false),
+    };
+    let off = is_off.then(|| OsString::from("false"));
+    values.into_iter().flatten().cloned().chain(off)
 }
 
 fn read_policy_file(path: &Path) -> anyhow::Result<PolicyLayer> {

@@ -3,7 +3,8 @@
 use super::{
     Address, Config, ConfigProblem, Isolation, Program, Route, ServiceKind,
     error::Found,
-    read::{Named, Parts, Reader, RouteParts},
+    read::{Named, Parts, Reader},
+    route::RouteParts,
 };
 use crate::{
     claims::{is_claim, is_of_connection},

@@ -1,8 +1,8 @@
 //! What is wrong in `host.toml`, shown with the line where it is.
 
 use palisade_policy::{
-    Contradiction, TomlError, TomlProblem,
-    document::{self, Excerpt},
+    Contradiction, TomlError,
+    document::{self, Excerpt, TomlProblem},
     quote,
     value::advise_name,
 };
@@ -81,18 +81,6 @@ pub enum ConfigProblem {
     /// Not TOML, or a key that is defined twice.
     #[error("this is not valid TOML: {0}")]
     Syntax(String),
-    /// A key that means nothing at this place.
-    #[error("unknown key {} {place}", quote(key))]
-    UnknownKey {
-        /// The key.
-        key: String,
-        /// The table it stands in.
-        place: String,
-        /// The keys that mean something there.
-        known: &'static [&'static str],
-        /// Another table that knows it.
-        belongs: Option<&'static str>,
-    },
     /// A key without which the rest means nothing.
     #[error("{place} has no {}", quote(key))]
     MissingKey {
@@ -103,7 +91,7 @@ pub enum ConfigProblem {
         /// What to write.
         example: &'static str,
     },
-    /// A value of another type, or of a policy's kind that means nothing.
+    /// An unknown key, a value of another type, or of a policy's kind that means nothing.
     #[error(transparent)]
     Toml(TomlProblem),
     /// A value that means nothing.
@@ -213,15 +201,9 @@ impl ConfigProblem {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Toml(problem) => problem.advice(),
-            Self::UnknownKey {
-                key,
-                belongs: Some(place),
-                ..
-            } => Some(format!("`{key}` belongs {place}")),
-            Self::UnknownKey { key, known, .. } => Some(advise_name(key, known)),
             Self::MissingKey { example, .. } => Some(format!("write {example}")),
             Self::Value { accepted, .. } => Some(format!("accepted is {accepted}")),
-            Self::Kind { .. } => Some(format!("one of {} decides it", list(super::guest::KINDS))),
+            Self::Kind { .. } => Some(format!("one of {} decides it", list(super::service::KINDS))),
             Self::UnknownName { kind, known, .. } if known.is_empty() => {
                 Some(format!("define it in a table [{kind}s.NAME]"))
             }

@@ -1,11 +1,19 @@
 //! Policies of guests, and what of a policy each kind of guest can have.
 
-use super::{ConfigProblem, error::Found, read::Reader, value};
+use super::{
+    ConfigProblem,
+    error::Found,
+    keys::Kind,
+    kind::{HostPath, string},
+    read::Reader,
+};
 use palisade_policy::{
     Access, ConnectGrant, ListenGrant, Policy, PolicyError, PolicyLayer, WallKind,
     document::{self, Key, Value},
 };
-use std::path::Path;
+use serde_json::json;
+use std::{ops::Range, path::Path};
+use toml::de::DeValue;
 
 /// What a policy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,42 +26,60 @@ pub(super) enum GuestKind {
     Program,
 }
 
-/// Reads `policy`: the path of a policy file, or a table with a policy file's keys.
-pub(super) fn read_policy(
-    key: &Key,
-    value: &Value,
-    name: &str,
-    kind: GuestKind,
-    reader: &Reader<'_>,
-) -> Result<Policy, Found> {
-    let layer = match value.get_ref().as_table() {
-        Some(table) => document::read_policy(table, reader.base_dir)?,
-        None if value.get_ref().is_str() => read_policy_file(
-            &value::host_path(key, value, reader.base_dir)?,
-            value,
-            reader,
-        )?,
-        None => {
-            let expected = "a policy file's path, or a table with its keys";
-            return Err(document::wrong_type(key, value, expected).into());
+/// `policy`: the path of a policy file, or a table with a policy file's keys.
+pub(super) struct GuestPolicy {
+    policy: Policy,
+    key: Range<usize>,
+}
+
+impl Kind for GuestPolicy {
+    type Value = Self;
+
+    fn read(key: &Key, value: &Value, reader: &Reader<'_>) -> Result<Self, Found> {
+        let layer = match value.get_ref() {
+            DeValue::Table(table) => PolicyLayer::from_table(table, reader.base_dir)?,
+            DeValue::String(_) => {
+                let path = HostPath::read(key, value, reader)?;
+                read_policy_file(&path, value, reader)?
+            }
+            _ => {
+                let expected = "a policy file's path, or a table with its keys";
+                return Err(document::wrong_type(key, value, expected).into());
+            }
+        };
+        let policy = Policy::from_layers([layer]);
+        let found = |problem| Err(Found::at(key.span(), problem));
+        match policy.validate() {
+            Ok(()) => Ok(Self {
+                policy,
+                key: key.span(),
+            }),
+            Err(PolicyError::Contradiction(contradiction)) => {
+                found(ConfigProblem::Contradiction(contradiction))
+            }
+            Err(PolicyError::Toml(error)) => found(ConfigProblem::PolicyFile(error)),
         }
-    };
-    let policy = Policy::from_layers([layer]);
-    let found = |problem| Found::at(key.span(), problem);
-    match policy.validate() {
-        Ok(()) => {}
-        Err(PolicyError::Contradiction(contradiction)) => {
-            return Err(found(ConfigProblem::Contradiction(contradiction)));
-        }
-        Err(PolicyError::Toml(error)) => return Err(found(ConfigProblem::PolicyFile(error))),
     }
-    match find_ungrantable(&policy, kind) {
-        None => Ok(policy),
-        Some((what, advice)) => Err(found(ConfigProblem::NotGrantable {
-            guest: kind.describe(name),
-            what: what.into(),
-            advice,
-        })),
+
+    fn schema() -> serde_json::Value {
+        json!({ "anyOf": [string(), { "$ref": "#/definitions/policy" }] })
+    }
+}
+
+impl GuestPolicy {
+    /// The policy, if a guest of this kind can have it.
+    pub(super) fn of(self, kind: GuestKind, name: &str) -> Result<Policy, Found> {
+        match find_ungrantable(&self.policy, kind) {
+            None => Ok(self.policy),
+            Some((what, advice)) => {
+                let problem = ConfigProblem::NotGrantable {
+                    guest: kind.describe(name),
+                    what: what.into(),
+                    advice,
+                };
+                Err(Found::at(self.key, problem))
+            }
+        }
     }
 }
 

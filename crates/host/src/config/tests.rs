@@ -1,5 +1,5 @@
-use super::*;
-use std::{io, path::Path};
+use super::{keys::Section, *};
+use std::{env, fs, io, path::Path};
 
 /// Files that the configurations name.
 fn read_file(path: &Path) -> io::Result<String> {
@@ -38,21 +38,23 @@ fn every_key_is_read() {
 
 #[test]
 fn every_key_stands_in_the_full_example() {
-    use super::{guest::*, read::*};
+    fn names<T: Section>() -> Vec<&'static str> {
+        T::entries().map(|entry| entry.name).collect()
+    }
     let tables = [
-        TOP_KEYS,
-        LOG_KEYS,
-        LIMIT_KEYS,
-        LISTEN_KEYS,
-        TLS_KEYS,
-        ROUTE_KEYS,
-        FILTER_KEYS,
-        COMPONENT_KEYS,
-        PROGRAM_KEYS,
-        FILES_KEYS,
-        UPSTREAM_KEYS,
-        HEALTH_KEYS,
-        FAULT_KEYS,
+        names::<read::Parts>(),
+        names::<Log>(),
+        names::<Limits>(),
+        names::<listener::ListenerParts>(),
+        names::<Tls>(),
+        names::<route::RouteParts>(),
+        names::<filter::NamedFilter>(),
+        names::<service::Parts<Component>>(),
+        names::<service::Parts<Program>>(),
+        names::<service::Parts<Files>>(),
+        names::<service::Parts<Upstream>>(),
+        names::<Health>(),
+        names::<FaultBudget>(),
     ];
     let reference = include_str!("../../../../docs/serve.md");
     for key in tables.concat() {
@@ -73,6 +75,21 @@ fn every_key_stands_in_the_full_example() {
             "{key} is not in docs/serve.md"
         );
     }
+}
+
+/// `PALISADE_BLESS=1` writes it anew.
+#[test]
+fn published_host_schema_is_current() {
+    const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/host.schema.json");
+    let current = format!("{:#}\n", host_schema());
+    if env::var_os("PALISADE_BLESS").is_some() {
+        fs::write(PUBLISHED, &current).unwrap();
+    }
+    let published = fs::read_to_string(PUBLISHED).unwrap_or_default();
+    assert!(
+        published == current,
+        "{PUBLISHED} is out of date: run the tests with PALISADE_BLESS=1 and look at what changed"
+    );
 }
 
 #[test]
@@ -193,7 +210,7 @@ fn what_no_route_needs_is_told() {
 fn a_file_reads_from_its_own_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.toml");
-    std::fs::write(
+    fs::write(
         &path,
         "[[listen]]\naddress = 'unix:a.sock'\n[services.s]\nfiles = '.'\n[[route]]\nservice = 's'",
     )

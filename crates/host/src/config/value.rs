@@ -1,7 +1,10 @@
 //! Single values of `host.toml` that a policy does not have.
 
-use super::{Address, ConfigProblem, Server, error::Found};
-use crate::path::{self, Ambiguity};
+use super::{Address, ConfigProblem, Isolation, OnFailure, Server, error::Found};
+use crate::{
+    log::{Format, Level},
+    path::{self, Ambiguity},
+};
 use http::{HeaderName, HeaderValue, Method, Uri, uri::PathAndQuery};
 use palisade_policy::{
     Capability, HostName,
@@ -75,35 +78,53 @@ pub(super) fn texts<T>(
     items.iter().map(|item| text(key, item, &parse)).collect()
 }
 
-/// One of `words`.
-pub(super) fn one_of<T: Copy>(
-    key: &Key,
-    value: &Value,
-    noun: &'static str,
-    words: &[(&'static str, T)],
-    accepted: &'static str,
-) -> Result<T, Found> {
-    text(key, value, |given| {
-        let known = words.iter().find(|(word, _)| *word == given);
-        let known = known.map(|(_, value)| *value);
-        known.ok_or_else(|| Refusal::new(noun, "there is no such name", accepted))
-    })
+/// A choice of the file's.
+pub(super) trait Word: Copy + 'static {
+    /// What messages call it.
+    const NOUN: &'static str;
+    /// What each word means.
+    const WORDS: &'static [(&'static str, Self)];
+    /// The words, as messages show them.
+    const ACCEPTED: &'static str;
 }
 
-/// What a route takes of paths.
-pub(super) fn parse_ambiguity(given: &str) -> Result<Ambiguity, Refusal> {
-    const ACCEPTED: &str = "`separators`, `parameters`, `encodings`, `bytes` or `dots`";
-    let known = Ambiguity::WORDS.iter().find(|(word, _)| *word == given);
-    let known = known.map(|(_, kind)| *kind);
-    known.ok_or_else(|| Refusal::new("kind of ambiguity", "there is no such name", ACCEPTED))
+impl Word for Level {
+    const NOUN: &'static str = "level";
+    const WORDS: &'static [(&'static str, Self)] = Level::WORDS;
+    const ACCEPTED: &'static str = "`trace`, `debug`, `info`, `warn`, `error` or `critical`";
 }
 
-/// A path, joined to the file's folder.
-pub(super) fn host_path(key: &Key, value: &Value, base_dir: &Path) -> Result<PathBuf, Found> {
-    let text = document::string(key, value)?;
-    Ok(document::parsed(text, value, |text| {
-        parse_path(text, base_dir)
-    })?)
+impl Word for Format {
+    const NOUN: &'static str = "format";
+    const WORDS: &'static [(&'static str, Self)] = Format::WORDS;
+    const ACCEPTED: &'static str = "`auto`, `json` or `text`";
+}
+
+impl Word for Ambiguity {
+    const NOUN: &'static str = "kind of ambiguity";
+    const WORDS: &'static [(&'static str, Self)] = Ambiguity::WORDS;
+    const ACCEPTED: &'static str = "`separators`, `parameters`, `encodings`, `bytes` or `dots`";
+}
+
+impl Word for Isolation {
+    const NOUN: &'static str = "isolation";
+    const WORDS: &'static [(&'static str, Self)] = &[("kept", Self::Kept), ("fresh", Self::Fresh)];
+    const ACCEPTED: &'static str =
+        "`kept` (one instance of each worker) or `fresh` (one for each request)";
+}
+
+impl Word for OnFailure {
+    const NOUN: &'static str = "answer to failure";
+    const WORDS: &'static [(&'static str, Self)] = &[("close", Self::Close), ("open", Self::Open)];
+    const ACCEPTED: &'static str =
+        "`close` (the request gets an error) or `open` (it goes on without the filter)";
+}
+
+/// One of the words.
+pub(super) fn parse_word<T: Word>(text: &str) -> Result<T, Refusal> {
+    let known = T::WORDS.iter().find(|(word, _)| *word == text);
+    let known = known.map(|(_, value)| *value);
+    known.ok_or_else(|| Refusal::new(T::NOUN, "there is no such name", T::ACCEPTED))
 }
 
 /// `ADDRESS:PORT`, `[ADDRESS]:PORT` or `unix:PATH`.
@@ -135,6 +156,18 @@ pub(super) fn parse_address(text: &str, base_dir: &Path) -> Result<Address, Refu
         Some(_) => "that is no address",
     };
     Err(refuse(reason))
+}
+
+/// A Unix socket or a port that only this machine reaches: whoever reaches it may reload.
+pub(super) fn parse_admin_address(text: &str, base_dir: &Path) -> Result<Address, Refusal> {
+    match parse_address(text, base_dir)? {
+        Address::Internet(address) if !address.ip().is_loopback() => Err(Refusal::new(
+            "address",
+            "others than this machine would reach it, and who reaches it may reload the server",
+            "unix:PATH or a loopback address, as in `unix:admin.sock`",
+        )),
+        address => Ok(address),
+    }
 }
 
 fn socket_path(path: &str, base_dir: &Path) -> Result<PathBuf, String> {

@@ -1,4 +1,4 @@
-//! The search for contradictions, in the policy alone, before any machine is asked.
+//! The search for contradictions, before any machine is asked.
 
 use std::{
     collections::BTreeMap,
@@ -8,48 +8,43 @@ use std::{
 
 use super::{Contradiction, network::find_in_network};
 use crate::{
-    Access, ConnectGrant, FileGrant, Policy, UnixGrant,
+    Access, ConnectGrant, FileGrant, Grants, Limits, UnixGrant,
     value::{MAX_CORES, format_duration, format_size},
 };
 
 type Found = Option<Contradiction>;
 
-/// The first contradiction in `policy`.
-pub(crate) fn find_contradiction(policy: &Policy) -> Found {
-    let files = &policy.grants.files;
-    find_unclean_path(policy)
-        .or_else(|| find_variable(policy))
-        .or_else(|| find_env_file(policy))
+/// The first contradiction in a policy of these.
+pub(crate) fn find_contradiction(grants: &Grants, limits: &Limits) -> Found {
+    let files = &grants.files;
+    find_unclean_path(grants)
+        .or_else(|| find_variable(grants))
+        .or_else(|| find_env_file(grants))
         .or_else(|| files.iter().find_map(find_reserved))
-        .or_else(|| sockets(policy).find_map(find_reserved_socket))
+        .or_else(|| sockets(grants).find_map(find_reserved_socket))
         .or_else(|| find_double(files))
-        .or_else(|| find_double_socket(policy))
+        .or_else(|| find_double_socket(grants))
         .or_else(|| find_rule_without_effect(files))
         .or_else(|| find_second_name(files))
-        .or_else(|| find_in_network(policy).map(Contradiction::Network))
-        .or_else(|| find_small_limit(policy))
+        .or_else(|| find_in_network(grants).map(Contradiction::Network))
+        .or_else(|| find_small_limit(limits))
 }
 
 /// The socket files that the guest may connect to.
-fn sockets(policy: &Policy) -> impl Iterator<Item = &UnixGrant> {
-    policy
-        .grants
-        .connect
-        .iter()
-        .filter_map(|grant| match grant {
-            ConnectGrant::Unix(socket) => Some(socket),
-            ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => None,
-        })
+fn sockets(grants: &Grants) -> impl Iterator<Item = &UnixGrant> {
+    grants.connect.iter().filter_map(|grant| match grant {
+        ConnectGrant::Unix(socket) => Some(socket),
+        ConnectGrant::Internet { .. } | ConnectGrant::Public { .. } => None,
+    })
 }
 
-fn find_unclean_path(policy: &Policy) -> Found {
-    let grants = &policy.grants;
+fn find_unclean_path(grants: &Grants) -> Found {
     let files = grants
         .files
         .iter()
         .flat_map(|file| [Some(&file.host), file.guest.as_ref()]);
     let devices = grants.devices.iter().filter(|device| !device.is_pts());
-    let sockets = sockets(policy).flat_map(|socket| [Some(&socket.host), socket.guest.as_ref()]);
+    let sockets = sockets(grants).flat_map(|socket| [Some(&socket.host), socket.guest.as_ref()]);
     files
         .chain(devices.map(|device| Some(&device.path)))
         .chain(sockets)
@@ -59,8 +54,8 @@ fn find_unclean_path(policy: &Policy) -> Found {
         .map(|path| Contradiction::UncleanPath(path.clone()))
 }
 
-fn find_variable(policy: &Policy) -> Found {
-    policy.grants.env.iter().find_map(|variable| {
+fn find_variable(grants: &Grants) -> Found {
+    grants.env.iter().find_map(|variable| {
         Some(Contradiction::Variable {
             name: variable.name.clone(),
             reason: variable.fault()?,
@@ -69,8 +64,8 @@ fn find_variable(policy: &Policy) -> Found {
 }
 
 /// Its variables would be missing without a word.
-fn find_env_file(policy: &Policy) -> Found {
-    let file = policy.grants.env_files.first()?;
+fn find_env_file(grants: &Grants) -> Found {
+    let file = grants.env_files.first()?;
     Some(Contradiction::EnvFileUnread(file.clone()))
 }
 
@@ -153,11 +148,11 @@ fn describe_double(one: &FileGrant, other: &FileGrant) -> Contradiction {
 }
 
 /// A socket at the guest path of another file.
-fn find_double_socket(policy: &Policy) -> Found {
-    let files = policy.grants.files.iter();
+fn find_double_socket(grants: &Grants) -> Found {
+    let files = grants.files.iter();
     let mapped = files.filter(|file| file.access.maps_host_path());
     let mapped = mapped.map(|file| (file.guest_path(), &file.host));
-    let all = mapped.chain(sockets(policy).map(|socket| (socket.guest_path(), &socket.host)));
+    let all = mapped.chain(sockets(grants).map(|socket| (socket.guest_path(), &socket.host)));
     let mut by_guest = BTreeMap::new();
     all.into_iter().find_map(|(guest, host)| {
         let earlier: &PathBuf = by_guest.insert(guest, host)?;
@@ -251,9 +246,8 @@ fn names_inside(files: &[FileGrant], host: &Path) -> impl Iterator<Item = PathBu
 }
 
 /// The least of each limit under which a program can start at all.
-fn find_small_limit(policy: &Policy) -> Found {
+fn find_small_limit(limits: &Limits) -> Found {
     const MIB: u64 = 1 << 20;
-    let limits = &policy.limits;
     let size = |name, given: Option<u64>, least| too_small(name, given, least, format_size);
     let count = |name, given: Option<u64>, least| too_small(name, given, least, |n| n.to_string());
     let time = |name, given| {

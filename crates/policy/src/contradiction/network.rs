@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{
-    ConnectGrant, HostPattern, ListenAddress, ListenGrant, Policy, Ports, Transport, ValueError,
+    ConnectGrant, Grants, HostPattern, ListenAddress, ListenGrant, Ports, Transport, ValueError,
     quote::quote,
     value::{NetworkReason, Reason},
 };
@@ -134,9 +134,9 @@ pub enum NetworkContradiction {
 
 type Found = Option<NetworkContradiction>;
 
-/// The first contradiction among the network grants of `policy`.
-pub(super) fn find_in_network(policy: &Policy) -> Found {
-    let (connect, listen) = (&policy.grants.connect, &policy.grants.listen);
+/// The first contradiction among the network grants.
+pub(super) fn find_in_network(grants: &Grants) -> Found {
+    let (connect, listen) = (&grants.connect, &grants.listen);
     let unwritable = connect.iter().find_map(find_unwritable_connect);
     unwritable
         .or_else(|| listen.iter().find_map(find_unwritable))

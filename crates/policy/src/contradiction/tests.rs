@@ -11,6 +11,10 @@ fn policy(grants: &[(Access, &str)]) -> Policy {
     policy
 }
 
+fn find_contradiction(policy: &Policy) -> Option<Contradiction> {
+    super::find_contradiction(&policy.grants, &policy.limits)
+}
+
 fn found(grants: &[(Access, &str)]) -> Contradiction {
     find_contradiction(&policy(grants)).expect("a contradiction")
 }

@@ -4,13 +4,15 @@
 //! addresses a network does not cover although they lie in it (loopback, link-local), is found out
 //! on a machine and is not this crate's.
 
+mod text;
+
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     ops::RangeInclusive,
     path::{Path, PathBuf},
 };
 
-use crate::{value::ValueKind, word::words};
+use crate::value::words;
 
 /// How bytes travel between internet sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,7 +23,7 @@ pub enum Transport {
     Udp,
 }
 
-words!(Transport, ValueKind::Transport, {
+words!(Transport, "transport", {
     Tcp => "tcp",
     Udp => "udp",
 });

@@ -1,14 +1,11 @@
 //! Layer → policy file.
 
-use std::{
-    fmt::{Display, Write},
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write, path::PathBuf};
 
 use crate::{
-    Access, ConnectGrant, Limits, PolicyLayer,
+    ConnectGrant, PolicyLayer, Setting,
     quote::quote_path,
-    value::{format_duration, format_size},
+    setting::{TABLES, Takes},
 };
 
 /// A path that a policy file cannot hold, because TOML is UTF-8.
@@ -30,16 +27,15 @@ impl PolicyLayer {
     /// TOML is UTF-8: a path that is not cannot be written.
     pub fn to_toml(&self) -> Result<String, NotUnicode> {
         self.require_unicode()?;
-        let tables = [
-            ("", self.top_entries()),
-            ("[grants]\n", self.grant_entries()),
-            ("[limits]\n", limit_entries(&self.limits)),
-        ];
-        let tables = tables
-            .into_iter()
+        let tables = TABLES
+            .iter()
+            .map(|table| (table.name, entries(self, table.settings)))
             .filter(|(_, entries)| !entries.is_empty());
         let tables: Vec<String> = tables
-            .map(|(head, entries)| format!("{head}{entries}"))
+            .map(|(name, entries)| match name {
+                "" => entries,
+                _ => format!("[{name}]\n{entries}"),
+            })
             .collect();
         Ok(tables.join("\n"))
     }
@@ -65,79 +61,34 @@ impl PolicyLayer {
             None => Ok(()),
         }
     }
-
-    fn top_entries(&self) -> String {
-        let mut entries = Entries::default();
-        entries.one("wall", self.wall.map(|wall| toml_string(wall.name())));
-        entries.list("profiles", &self.profiles);
-        entries.one("system", self.system);
-        entries.one("guard", self.guard);
-        entries.one(
-            "cwd",
-            self.cwd.as_deref().map(Path::display).map(toml_string),
-        );
-        entries.list("allow-degraded", &self.allow_degraded);
-        entries.text
-    }
-
-    fn grant_entries(&self) -> String {
-        let mut entries = Entries::default();
-        for access in Access::ALL {
-            let files = self.files.iter().filter(|file| file.access == *access);
-            entries.list(access.name(), files);
-        }
-        entries.list("env", &self.env);
-        entries.list("env-file", self.env_files.iter().map(|path| path.display()));
-        entries.list("device", &self.devices);
-        entries.list("connect", &self.connect);
-        entries.list("listen", &self.listen);
-        entries.text
-    }
-}
-
-fn limit_entries(limits: &Limits) -> String {
-    let size = |bytes: Option<u64>| bytes.map(format_size).map(toml_string);
-    let time = |duration: Option<_>| duration.map(format_duration).map(toml_string);
-    let mut entries = Entries::default();
-    entries.one("memory", size(limits.memory_bytes));
-    entries.one("cpu", limits.cpu_cores);
-    entries.one("processes", limits.processes);
-    entries.one("files", limits.files.map(toml_string));
-    entries.one("file-size", size(limits.file_size_bytes));
-    entries.one("tmp-size", size(limits.tmp_size_bytes));
-    entries.one("time", time(limits.time));
-    entries.one("cpu-time", time(limits.cpu_time));
-    entries.one("output", size(limits.output_bytes));
-    entries.text
 }
 
 /// The lines of one table.
-#[derive(Default)]
-struct Entries {
-    text: String,
+fn entries(layer: &PolicyLayer, settings: &[Setting]) -> String {
+    let entries = settings.iter().filter_map(|setting| {
+        let value = toml_value(setting.takes, &setting.texts(layer))?;
+        Some(format!("{} = {value}\n", setting.key))
+    });
+    entries.collect()
 }
 
-impl Entries {
-    /// `key = value`, if there is one. The value is written as it is.
-    fn one(&mut self, key: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.text += &format!("{key} = {value}\n");
+/// What a key is set to, if it has a value at all.
+fn toml_value(takes: Takes, texts: &[String]) -> Option<String> {
+    let first = texts.first()?;
+    Some(match takes {
+        Takes::Switch | Takes::Number => first.clone(),
+        Takes::One | Takes::Amount => toml_string(first),
+        Takes::List => {
+            let items: Vec<_> = texts.iter().map(|text| toml_string(text)).collect();
+            format!("[{}]", items.join(", "))
         }
-    }
-
-    /// `key = ["…", …]`, if there is anything in it.
-    fn list(&mut self, key: &str, items: impl IntoIterator<Item = impl Display>) {
-        let items: Vec<String> = items.into_iter().map(toml_string).collect();
-        if !items.is_empty() {
-            self.text += &format!("{key} = [{}]\n", items.join(", "));
-        }
-    }
+    })
 }
 
 /// A TOML basic string: quotes, backslashes and control characters are escaped.
-fn toml_string(value: impl Display) -> String {
+fn toml_string(value: &str) -> String {
     let mut text = String::from('"');
-    for c in value.to_string().chars() {
+    for c in value.chars() {
         match c {
             '"' | '\\' => text.extend(['\\', c]),
             c if c.is_control() => {

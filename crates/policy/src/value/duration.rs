@@ -19,13 +19,22 @@ const UNITS: [(&str, u128); 5] = [
     ("ms", MILLISECOND_NS),
 ];
 
+impl ValueKind {
+    /// A length of time.
+    pub(crate) const DURATION: &'static Self = &Self::of_form(
+        "length of time",
+        "a number of seconds, or numbers with d, h, m, s and ms, the longest first",
+        "1h30m",
+    );
+}
+
 /// Parses a length of time: a number of seconds, or numbers with `d`, `h`, `m`, `s` and `ms`,
 /// the longest first.
 ///
 /// # Errors
 /// No number, an unknown or misplaced unit, zero, or above 2⁶³−1 ns.
 pub fn parse_duration(text: &str) -> Result<Duration, ValueError> {
-    parse(text.trim()).map_err(|reason| ValueError::new(ValueKind::Duration, text, reason))
+    parse(text.trim()).map_err(|reason| ValueError::new(ValueKind::DURATION, text, reason))
 }
 
 fn parse(text: &str) -> Result<Duration, Reason> {

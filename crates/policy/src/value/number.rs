@@ -7,12 +7,22 @@ use super::{Reason, ValueError, ValueKind};
 /// More than any machine that Linux runs on has (`CONFIG_NR_CPUS` ends at 8192 on x86).
 pub(crate) const MAX_CORES: f64 = 4096.0;
 
+impl ValueKind {
+    /// A number of processors.
+    pub(crate) const CORES: &'static Self =
+        &Self::of_form("number of cores", "a number above 0 and up to 4096", "1.5");
+
+    /// A number of things.
+    pub(crate) const COUNT: &'static Self =
+        &Self::of_form("count", "a whole number of at least 1", "64");
+}
+
 /// Parses a number of processors, fractions allowed: above 0 and up to 4096.
 ///
 /// # Errors
 /// Anything else, infinity and NaN included.
 pub fn parse_cores(text: &str) -> Result<f64, ValueError> {
-    let refuse = |reason| Err(ValueError::new(ValueKind::Cores, text, reason));
+    let refuse = |reason| Err(ValueError::new(ValueKind::CORES, text, reason));
     match text.trim().parse::<f64>() {
         _ if text.trim().is_empty() => refuse(Reason::Empty),
         Err(_) => refuse(Reason::NotANumber),
@@ -33,7 +43,7 @@ pub fn parse_count<T: TryFrom<u64>>(text: &str) -> Result<T, ValueError> {
         Ok(count) => T::try_from(count).map_err(|_| Reason::TooManyDigits),
         Err(error) => Err(explain(text.trim(), error.kind())),
     };
-    count.map_err(|reason| ValueError::new(ValueKind::Count, text, reason))
+    count.map_err(|reason| ValueError::new(ValueKind::COUNT, text, reason))
 }
 
 fn explain(text: &str, kind: &IntErrorKind) -> Reason {

@@ -1,4 +1,4 @@
-//! Paths: `PATH[:GUEST]`, device nodes, the working directory.
+//! Paths: `PATH[:GUEST]`, the working directory.
 //!
 //! Paths are joined and cleaned (`.`, `//`, a trailing `/`) by their text alone. `..` cannot be
 //! resolved that way, for the name before it may be a symlink; it is taken only where there is no
@@ -9,45 +9,32 @@ use std::{
     fmt,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Component, Path, PathBuf},
-    str::FromStr,
 };
 
 use super::{Reason, ValueError, ValueKind};
-use crate::{Access, DeviceGrant, FileGrant};
 
-impl FileGrant {
-    /// Parses `PATH[:GUEST]` (`PATH` alone for exec, ipc and protect). A relative PATH is joined
-    /// to `base`, which should be absolute and free of symlinks. `\:` is a colon within a name and
-    /// `\\` a backslash; before any other character a backslash is itself.
-    ///
-    /// # Errors
-    /// An empty part, a NUL byte, `~`, `..` after a name, a GUEST that is relative or has `..`,
-    /// or one where none is taken.
-    pub fn parse(access: Access, text: impl AsRef<OsStr>, base: &Path) -> Result<Self, ValueError> {
-        let text = text.as_ref();
-        parse_file(access, text, base)
-            .map_err(|reason| refuse(ValueKind::File(access), text, reason))
-    }
+impl ValueKind {
+    /// The guest's working directory.
+    pub(crate) const CWD: &'static Self = &Self::of_form(
+        "working directory",
+        "a folder as the guest sees it",
+        "/work",
+    );
+
+    /// A path on the host.
+    pub(crate) const PATH: &'static Self = &Self::of_form(
+        "path",
+        "a path, absolute or from the file's own folder",
+        "./site",
+    );
 }
 
-fn refuse(kind: ValueKind, text: &OsStr, reason: Reason) -> ValueError {
+fn refuse(kind: &'static ValueKind, text: &OsStr, reason: Reason) -> ValueError {
     ValueError::new(kind, &text.to_string_lossy(), reason)
 }
 
-fn parse_file(access: Access, text: &OsStr, base: &Path) -> Result<FileGrant, Reason> {
-    if !access.maps_host_path() && split_colons(text).len() == 2 {
-        return Err(Reason::UnexpectedGuest);
-    }
-    let (host, guest) = parse_mapping(text, base)?;
-    Ok(FileGrant {
-        access,
-        host,
-        guest,
-    })
-}
-
 /// Parses `PATH[:GUEST]` into a host path and the guest's where it is another.
-pub(super) fn parse_mapping(
+pub(crate) fn parse_mapping(
     text: &OsStr,
     base: &Path,
 ) -> Result<(PathBuf, Option<PathBuf>), Reason> {
@@ -73,7 +60,7 @@ fn parse_guest(guest: &OsStr) -> Result<PathBuf, Reason> {
 }
 
 /// Splits at colons that have no backslash before them, and takes the escapes out.
-fn split_colons(text: &OsStr) -> Vec<OsString> {
+pub(crate) fn split_colons(text: &OsStr) -> Vec<OsString> {
     let (mut parts, mut part) = (Vec::new(), Vec::new());
     let mut bytes = text.as_bytes().iter().copied().peekable();
     while let Some(byte) = bytes.next() {
@@ -88,7 +75,7 @@ fn split_colons(text: &OsStr) -> Vec<OsString> {
 }
 
 /// Joins `written` to `base` by text alone and cleans it.
-fn absolute(written: &OsStr, base: &Path) -> Result<PathBuf, Reason> {
+pub(crate) fn absolute(written: &OsStr, base: &Path) -> Result<PathBuf, Reason> {
     match written.as_bytes() {
         b"" => return Err(Reason::Empty),
         bytes if bytes.contains(&0) => return Err(Reason::Nul),
@@ -121,30 +108,23 @@ fn absolute(written: &OsStr, base: &Path) -> Result<PathBuf, Reason> {
 /// Parses the guest's working directory. A relative one is joined to `base`.
 ///
 /// # Errors
-/// As for the PATH of [`FileGrant::parse`]; a colon has no meaning here.
+/// As for the PATH of [`FileGrant::parse`](crate::FileGrant::parse); a colon has no meaning here.
 pub fn parse_cwd(text: impl AsRef<OsStr>, base: &Path) -> Result<PathBuf, ValueError> {
     let text = text.as_ref();
-    absolute(text, base).map_err(|reason| refuse(ValueKind::Cwd, text, reason))
+    absolute(text, base).map_err(|reason| refuse(ValueKind::CWD, text, reason))
 }
 
 /// Parses a path on the host. A relative one is joined to `base`.
 ///
 /// # Errors
-/// As for the PATH of [`FileGrant::parse`]; a colon has no meaning here.
+/// As for the PATH of [`FileGrant::parse`](crate::FileGrant::parse); a colon has no meaning here.
 pub fn parse_path(text: impl AsRef<OsStr>, base: &Path) -> Result<PathBuf, ValueError> {
     let text = text.as_ref();
-    absolute(text, base).map_err(|reason| refuse(ValueKind::Path, text, reason))
-}
-
-/// Writes the grant as its flag takes it; bytes that are not UTF-8 become `�`.
-impl fmt::Display for FileGrant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_mapping(f, &self.host, self.guest.as_deref())
-    }
+    absolute(text, base).map_err(|reason| refuse(ValueKind::PATH, text, reason))
 }
 
 /// Writes `PATH[:GUEST]`.
-pub(super) fn write_mapping(
+pub(crate) fn write_mapping(
     f: &mut fmt::Formatter<'_>,
     host: &Path,
     guest: Option<&Path>,
@@ -159,30 +139,3 @@ pub(super) fn write_mapping(
 fn escape_colons(path: &str) -> String {
     path.replace('\\', r"\\").replace(':', r"\:")
 }
-
-impl FromStr for DeviceGrant {
-    type Err = ValueError;
-
-    /// Parses an absolute path, or the word `pts`.
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let path = match text {
-            "pts" => Ok(PathBuf::from(text)),
-            _ if text.is_empty() || text.starts_with('/') => {
-                absolute(text.as_ref(), Path::new("/"))
-            }
-            _ => Err(Reason::NotAbsolute),
-        };
-        path.map(|path| Self { path })
-            .map_err(|reason| ValueError::new(ValueKind::Device, text, reason))
-    }
-}
-
-/// Writes the grant as its flag takes it; bytes that are not UTF-8 become `�`.
-impl fmt::Display for DeviceGrant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path.display().fmt(f)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,16 @@ const BINARY_UNITS: [(&str, u64); 4] = [
     ("K", 1 << 10),
 ];
 
+impl ValueKind {
+    /// A number of bytes.
+    pub(crate) const SIZE: &'static Self = &Self::of_form(
+        "size",
+        "a whole number of bytes, or a number with K, M, G or T (powers of 1024, as are \
+         KiB, MiB, GiB and TiB) or with KB, MB, GB or TB (powers of 1000)",
+        "512M",
+    );
+}
+
 /// Parses a size: a whole number of bytes, or a number with a unit in either case.
 ///
 /// `K`, `M`, `G`, `T` and `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024, `KB`, `MB`, `GB`, `TB`
@@ -21,7 +31,7 @@ const BINARY_UNITS: [(&str, u64); 4] = [
 /// # Errors
 /// No number, an unknown unit, zero, or above 2⁶³−1 bytes.
 pub fn parse_size(text: &str) -> Result<u64, ValueError> {
-    parse(text.trim()).map_err(|reason| ValueError::new(ValueKind::Size, text, reason))
+    parse(text.trim()).map_err(|reason| ValueError::new(ValueKind::SIZE, text, reason))
 }
 
 fn parse(text: &str) -> Result<u64, Reason> {

@@ -1,7 +1,7 @@
 //! What a plan comes to, in ten lines or fewer, for who has never read one.
 
 use crate::shell;
-use palisade_policy::{Access, ConnectGrant, FileGrant, LIMIT_KEYS, Policy, write_line};
+use palisade_policy::{Access, ConnectGrant, FileGrant, Policy, setting::LIMITS, write_line};
 use palisade_process::Launcher;
 use palisade_wall::{Command, Level, Plan, View};
 use std::fmt::Display;
@@ -132,7 +132,7 @@ fn limits(view: &dyn View) -> String {
     let held = view
         .enforcement()
         .iter()
-        .filter(|row| LIMIT_KEYS.contains(&row.capability.as_str()));
+        .filter(|row| LIMITS.iter().any(|limit| limit.key == row.capability));
     let held: Vec<_> = held
         .map(|row| format!("{} {}", row.capability, row.requested))
         .collect();

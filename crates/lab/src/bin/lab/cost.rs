@@ -19,7 +19,7 @@ pub(crate) fn cost(args: CostArgs, origin: &Origin) -> anyhow::Result<u8> {
     try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
-    let mut policy = args.grants.resolve_with(&args.limits)?;
+    let mut policy = args.policy.resolve()?;
     EnvFiles::take(&mut policy)?.add_to(&mut policy);
     let options = Options {
         command: args.guest.into(),

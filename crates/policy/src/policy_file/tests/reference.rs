@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{super::*, read};
-use crate::{Capability, Policy, PolicyLayer, Profile, WallKind};
+use super::read;
+use crate::{Capability, Policy, PolicyLayer, Profile, WallKind, setting::TABLES};
 
 const REFERENCE: &str = include_str!("../../../../../docs/policy.md");
 
@@ -40,7 +40,7 @@ fn every_example_is_a_policy_without_contradiction() {
 fn the_complete_example_has_every_key() {
     let examples = blocks("toml");
     let complete = examples.iter().max_by_key(|text| text.len()).unwrap();
-    for key in [TOP_KEYS, GRANT_KEYS, LIMIT_KEYS].concat() {
+    for key in TABLES.iter().flat_map(|table| table.keys()) {
         let set =
             complete.contains(&format!("\n{key} = ")) || complete.contains(&format!("[{key}]"));
         assert!(set || complete.starts_with(key), "{key}");
@@ -50,14 +50,22 @@ fn the_complete_example_has_every_key() {
 
 #[test]
 fn every_key_and_name_is_explained() {
-    let keys = [TOP_KEYS, GRANT_KEYS, LIMIT_KEYS];
-    let names = [Capability::NAMES, Profile::NAMES, WallKind::NAMES];
-    for word in keys.into_iter().chain(names).flatten() {
+    let keys = TABLES.iter().flat_map(|table| table.keys());
+    let names = [Capability::NAMES, Profile::NAMES, WallKind::NAMES].concat();
+    for word in keys.chain(names) {
         let named = REFERENCE.contains(&format!("`{word}`"));
         assert!(
             named || REFERENCE.contains(&format!("`[{word}]`")),
             "{word}"
         );
+    }
+}
+
+#[test]
+fn every_flag_is_explained() {
+    for setting in TABLES.iter().flat_map(|table| table.settings) {
+        let flag = format!("`--{}", setting.flag);
+        assert!(REFERENCE.contains(&flag), "{flag}");
     }
 }
 

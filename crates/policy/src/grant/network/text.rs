@@ -5,9 +5,6 @@
 
 mod host;
 mod ports;
-mod reason;
-
-pub use reason::NetworkReason;
 
 use std::{
     ffi::OsStr,
@@ -17,11 +14,8 @@ use std::{
     str::FromStr,
 };
 
-use super::{
-    Reason, ValueError, ValueKind,
-    path::{parse_mapping, write_mapping},
-};
-use crate::{ConnectGrant, ListenGrant, Ports, Transport, UnixGrant};
+use super::{ConnectGrant, ListenGrant, Ports, Transport, UnixGrant};
+use crate::value::{NetworkReason, Reason, ValueError, ValueKind, parse_mapping, write_mapping};
 use host::{parse_host, parse_listen_address, split_host};
 use ports::{parse_connect_ports, parse_listen_ports, parse_port};
 
@@ -32,7 +26,31 @@ const UNIX_SCHEME: &str = "unix:";
 /// All that is public.
 const INTERNET: &str = "internet";
 
+impl ValueKind {
+    /// A [`ConnectGrant`].
+    pub(crate) const CONNECT: &'static Self = &Self::of_form(
+        "connect grant",
+        "tcp://HOST:PORTS or udp://HOST:PORTS, where HOST is a name, an address or a \
+         network, or unix:PATH[:GUEST], or internet[:PORTS]",
+        "tcp://example.com:443",
+    );
+
+    /// A [`ListenGrant`].
+    pub(crate) const LISTEN: &'static Self = &Self::of_form(
+        "listen grant",
+        "tcp://ADDRESS:PORT or udp://ADDRESS:PORT, after it `,host-port=N` and `,ready` \
+         where wanted, or the word `inherited`",
+        "tcp://127.0.0.1:8080",
+    );
+}
+
 impl ConnectGrant {
+    /// The path of a socket file, if `text` begins as one that is granted.
+    pub(crate) fn socket_path(text: &OsStr) -> Option<&OsStr> {
+        let path = text.as_bytes().strip_prefix(UNIX_SCHEME.as_bytes());
+        path.map(OsStr::from_bytes)
+    }
+
     /// Parses `tcp://HOST:PORTS`, `udp://HOST:PORTS`, `unix:PATH[:GUEST]` or `internet[:PORTS]`.
     ///
     /// HOST is a name, `*.NAME`, an IPv4 address or network (`10.0.0.0/8`), or one of IPv6 in
@@ -46,11 +64,11 @@ impl ConnectGrant {
     /// [`FileGrant::parse`]: crate::FileGrant::parse
     pub fn parse(text: impl AsRef<OsStr>, base: &Path) -> Result<Self, ValueError> {
         let text = text.as_ref();
-        let grant = match text.as_bytes().strip_prefix(UNIX_SCHEME.as_bytes()) {
-            Some(path) => parse_unix(OsStr::from_bytes(path), base).map(Self::Unix),
+        let grant = match Self::socket_path(text) {
+            Some(path) => parse_unix(path, base).map(Self::Unix),
             None => parse_by_address(&text.to_string_lossy()),
         };
-        grant.map_err(|reason| ValueError::new(ValueKind::Connect, &text.to_string_lossy(), reason))
+        grant.map_err(|reason| ValueError::new(ValueKind::CONNECT, &text.to_string_lossy(), reason))
     }
 }
 
@@ -62,7 +80,7 @@ impl FromStr for ConnectGrant {
         match text.strip_prefix(UNIX_SCHEME) {
             Some(path) if !path.is_empty() && !path.starts_with('/') => {
                 let reason = NetworkReason::RelativePath.into();
-                Err(ValueError::new(ValueKind::Connect, text, reason))
+                Err(ValueError::new(ValueKind::CONNECT, text, reason))
             }
             _ => Self::parse(text, Path::new("/")),
         }
@@ -122,7 +140,7 @@ impl FromStr for ListenGrant {
     /// ADDRESS is an IPv4 address, one of IPv6 in brackets, `localhost` or `*`. PORT is a port, 0
     /// for one that the kernel picks, a range or `*`.
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        parse_listen(text).map_err(|reason| ValueError::new(ValueKind::Listen, text, reason))
+        parse_listen(text).map_err(|reason| ValueError::new(ValueKind::LISTEN, text, reason))
     }
 }
 

@@ -3,7 +3,8 @@
 //! The form is what `docker run` and systemd have in common. Where they differ nothing is guessed: a value in quotes
 //! is refused, and nothing is put in the place of `$NAME`. Values may be secrets: no error shows any text of the file.
 
-use crate::{EnvGrant, value::Reason};
+use super::EnvGrant;
+use crate::value::Reason;
 
 /// A line of such a file that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +36,7 @@ pub enum EnvFileProblem {
 /// Reads the text of such a file. Of two lines with the same name the last counts. A line may end in `\r\n`.
 ///
 /// ```
-/// let variables = palisade_policy::value::parse_env_file("# a comment\nMODE=fast\n").unwrap();
+/// let variables = palisade_policy::parse_env_file("# a comment\nMODE=fast\n").unwrap();
 /// assert_eq!(variables[0].to_string(), "MODE=fast");
 /// ```
 ///

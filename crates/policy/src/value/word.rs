@@ -2,13 +2,17 @@
 
 /// Gives an enum its names: `ALL`, `NAMES`, `name`, `Display` and `FromStr`.
 macro_rules! words {
-    ($type:ident, $kind:expr, { $($variant:ident => $word:literal),+ $(,)? }) => {
+    ($type:ident, $noun:literal, { $($variant:ident => $word:literal),+ $(,)? }) => {
         impl $type {
             /// Every value, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// All names, in the same order.
             pub const NAMES: &[&str] = &[$($word),+];
+
+            /// What messages call one of them, and the names.
+            pub(crate) const KIND: &$crate::value::ValueKind =
+                &$crate::value::ValueKind::of_names($noun, Self::NAMES);
 
             /// The name in flags, policy files and reports.
             pub const fn name(self) -> &'static str {
@@ -25,11 +29,11 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::ValueError;
+            type Err = $crate::value::ValueError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let named = Self::ALL.iter().find(|value| value.name() == text);
-                named.copied().ok_or_else(|| $crate::ValueError::unknown_name($kind, text))
+                named.copied().ok_or_else(|| $crate::value::ValueError::unknown_name(Self::KIND, text))
             }
         }
     };

@@ -1,4 +1,6 @@
 use super::*;
+use crate::value::parse_cwd;
+use std::os::unix::ffi::OsStrExt;
 
 const BASE: &str = "/home/ada/project";
 

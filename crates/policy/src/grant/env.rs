@@ -1,9 +1,26 @@
-//! `NAME[=VALUE]`.
+//! Environment variables: `NAME[=VALUE]`.
 
 use std::{fmt, str::FromStr};
 
-use super::{Reason, ValueError, ValueKind};
-use crate::{EnvGrant, quote::acts_on_terminal};
+use crate::{
+    quote::acts_on_terminal,
+    value::{Reason, ValueError, ValueKind},
+};
+
+/// One environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvGrant {
+    /// The variable's name.
+    pub name: String,
+    /// Its value; `None` passes the host's value on.
+    pub value: Option<String>,
+}
+
+impl ValueKind {
+    /// An [`EnvGrant`].
+    pub(crate) const ENV: &'static Self =
+        &Self::of_form("environment grant", "NAME or NAME=VALUE", "LANG=C.UTF-8");
+}
 
 impl FromStr for EnvGrant {
     type Err = ValueError;
@@ -23,7 +40,7 @@ impl FromStr for EnvGrant {
             _ => grant.fault(),
         };
         match fault {
-            Some(reason) => Err(ValueError::new(ValueKind::Env, text, reason)),
+            Some(reason) => Err(ValueError::new(ValueKind::ENV, text, reason)),
             None => Ok(grant),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::{NetworkReason, Parsed};
-use crate::Ports;
+use super::{super::Ports, Parsed};
+use crate::value::NetworkReason;
 
 /// Parses `443`, `8000-8099` or `*`.
 pub(super) fn parse_connect_ports(text: &str) -> Parsed<Ports> {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{IpNetwork, quote::quote};
+use crate::quote::quote;
 
 /// What is wrong with a network grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,13 +62,13 @@ pub enum NetworkReason {
     )]
     HostBits {
         /// The network with those bits cleared.
-        network: Box<IpNetwork>,
+        network: Box<str>,
         /// The address without the prefix.
         address: IpAddr,
     },
     /// IPv4 inside IPv6.
     #[error("it is an IPv4 address within an IPv6 one: write `{0}`, which covers both")]
-    MappedAddress(Box<IpNetwork>),
+    MappedAddress(Box<str>),
     /// Not a name of an interface.
     #[error("{} is not the name of a network interface", quote(.0))]
     BadZone(String),

@@ -1,7 +1,7 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use super::*;
-use crate::{HostName, HostPattern, IpNetwork, ListenAddress, Ports};
+use crate::{HostName, HostPattern, IpNetwork, ListenAddress, Ports, value::NetworkReason};
 
 const BASE: &str = "/home/ada/project";
 

@@ -2,12 +2,22 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use super::{NetworkReason, Parsed};
-use crate::{
-    HostName, HostPattern, IpNetwork, ListenAddress, ValueError,
-    grant::{address_bits, first_address},
-    value::ValueKind,
+use super::{
+    super::{HostName, HostPattern, IpNetwork, ListenAddress, address_bits, first_address},
+    Parsed,
 };
+use crate::value::{NetworkReason, ValueError, ValueKind};
+
+impl ValueKind {
+    const HOST_NAME: &'static Self = &Self::of_form(
+        "host name",
+        "letters, digits, hyphens and underscores between dots",
+        "api.example.com",
+    );
+
+    const IP_NETWORK: &'static Self =
+        &Self::of_form("network", "ADDRESS or ADDRESS/PREFIX", "2001:db8::/32");
+}
 
 /// The longest name DNS can carry (RFC 1035, 2.3.4) as text without its trailing dot.
 const LONGEST_NAME: usize = 253;
@@ -137,7 +147,7 @@ fn refuse_odd_network(network: &IpNetwork) -> Parsed<()> {
     let first = first_address(network.address, network.prefix);
     if first != network.address {
         return Err(NetworkReason::HostBits {
-            network: Box::new(IpNetwork {
+            network: shown(&IpNetwork {
                 address: first,
                 ..network.clone()
             }),
@@ -151,12 +161,16 @@ fn refuse_odd_network(network: &IpNetwork) -> Parsed<()> {
             prefix: network.prefix - 96,
             zone: None,
         };
-        return Err(NetworkReason::MappedAddress(Box::new(ipv4)));
+        return Err(NetworkReason::MappedAddress(shown(&ipv4)));
     }
     if network.zone.is_some() && !is_of_one_link(network.address) {
         return Err(NetworkReason::ZoneElsewhere);
     }
     Ok(())
+}
+
+fn shown(network: &IpNetwork) -> Box<str> {
+    network.to_string().into()
 }
 
 fn mapped_ipv4(address: IpAddr) -> Option<std::net::Ipv4Addr> {
@@ -229,7 +243,8 @@ impl FromStr for HostName {
 
     /// Parses a name; capitals and a trailing dot are taken and not kept.
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        parse_name(text).map_err(|reason| ValueError::new(ValueKind::HostName, text, reason.into()))
+        parse_name(text)
+            .map_err(|reason| ValueError::new(ValueKind::HOST_NAME, text, reason.into()))
     }
 }
 
@@ -239,7 +254,7 @@ impl FromStr for IpNetwork {
     /// Parses `ADDRESS[%ZONE][/PREFIX]`, without brackets.
     fn from_str(text: &str) -> Result<Self, ValueError> {
         parse_network(text)
-            .map_err(|reason| ValueError::new(ValueKind::IpNetwork, text, reason.into()))
+            .map_err(|reason| ValueError::new(ValueKind::IP_NETWORK, text, reason.into()))
     }
 }
 
