@@ -8,36 +8,9 @@
 //! An account goes with its request, and then with the answer's body; its end, however it comes, is the request's.
 //! Where no line is wanted and the request's time is not looked at, it allocates nothing and reads no clock.
 
-use crate::{log::Access, site::Site, turns::Turn};
+use crate::{kinds::BrokenBy, log::Access, site::Site, turns::Turn};
 use http::StatusCode;
 use std::{cell::Cell, rc::Rc, time::Instant};
-
-/// Who or what broke an answer off, or kept it from being given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BrokenBy {
-    /// It went away.
-    Client,
-    /// It failed over the body, or wanted it so.
-    Filter,
-    /// Its answer came to no end.
-    Service,
-    /// One of `[limits]`: the client was too slow, or the service.
-    Limit,
-}
-
-impl BrokenBy {
-    pub(crate) const ALL: [Self; 4] = [Self::Client, Self::Filter, Self::Service, Self::Limit];
-
-    /// The word of lines and figures.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Filter => "filter",
-            Self::Service => "service",
-            Self::Limit => "limit",
-        }
-    }
-}
 
 /// One request. Dropping this is its end: one that was not said to be over was broken off by the client.
 #[derive(Default)]

@@ -21,7 +21,8 @@ pub use door::{AdminError, Door};
 use crate::{
     edge::EdgeFigures,
     figures::Registry,
-    log::{Level, Line, Log},
+    kinds::Level,
+    log::{Line, Log},
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
@@ -82,7 +83,7 @@ pub struct Now {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Filter or service.
-    pub kind: crate::figures::GuestKind,
+    pub kind: crate::kinds::GuestKind,
     /// Its name.
     pub name: String,
     /// `filter`, `component`, `program`, `files` or `upstream`.

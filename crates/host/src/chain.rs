@@ -13,13 +13,12 @@ mod body;
 mod whole;
 
 use crate::{
-    answers,
     body::Body,
     config::OnFailure,
     filters::{Lease, Live, NoInstance},
     path::{self, Ambiguities},
+    responses,
 };
-pub(crate) use body::Broken;
 use body::{Begun, FilteredBody, body_of};
 use http::{
     HeaderValue, Request, Response,
@@ -1063,12 +1062,12 @@ impl Own {
 impl Verdict {
     fn into_response(self) -> Response<Body> {
         match self {
-            Self::Failed => answers::filter_failed(),
-            Self::Busy => answers::filter_busy(),
-            Self::Reset => answers::reset(),
-            Self::BadPath => answers::bad_path(),
-            Self::TooLarge(Direction::Request) => answers::request_too_large(),
-            Self::TooLarge(Direction::Response) => answers::answer_too_large(),
+            Self::Failed => responses::filter_failed(),
+            Self::Busy => responses::filter_busy(),
+            Self::Reset => responses::reset(),
+            Self::BadPath => responses::bad_path(),
+            Self::TooLarge(Direction::Request) => responses::request_too_large(),
+            Self::TooLarge(Direction::Response) => responses::response_too_large(),
             Self::Local(local) => {
                 let mut response = Response::new(Body::Whole(local.body));
                 *response.status_mut() = local.status;

@@ -7,7 +7,9 @@ use crate::{
     budget::Budget,
     config::{self, Server},
     figures::{GuestFigures, State},
-    log::{Level, Line, Log},
+    kinds::Level,
+    log::{Line, Log},
+    responses,
     upstream::{Client, Settings, Times, UpstreamError},
 };
 use http::{Request, Response, StatusCode};
@@ -108,17 +110,32 @@ pub enum Unanswered {
 }
 
 impl Unanswered {
-    /// What the client is answered.
-    pub fn status(&self) -> StatusCode {
+    fn status(&self) -> StatusCode {
         match self {
             Self::Fault(fault) => fault.status(),
             Self::Resting => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
-    /// Whether the request may be made again in a moment.
-    pub fn is_want_of_instances(&self) -> bool {
-        matches!(self, Self::Fault(fault) if fault.is_want_of_instances())
+    /// What the client gets.
+    pub(crate) fn response(&self) -> Response<Body> {
+        if matches!(self, Self::Fault(Fault::Time(_))) {
+            return responses::too_late();
+        }
+        let text = match self.status() {
+            StatusCode::BAD_REQUEST => "the request names no host, or broke off\n",
+            StatusCode::REQUEST_TIMEOUT => "the request took too long\n",
+            StatusCode::SERVICE_UNAVAILABLE => "the service is not ready\n",
+            StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
+                "a server that the service asked did not answer\n"
+            }
+            _ => "the service failed\n",
+        };
+        let response = responses::plain(self.status(), text);
+        match self {
+            Self::Fault(fault) if fault.is_want_of_instances() => responses::come_again(response),
+            _ => response,
+        }
     }
 }
 

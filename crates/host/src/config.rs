@@ -21,7 +21,7 @@ pub use error::{ConfigError, ConfigProblem};
 pub use file::{ConfigFile, ReadFile};
 
 use crate::{
-    log::{Format, Level},
+    kinds::{Format, Level},
     path::Ambiguities,
 };
 use http::{HeaderName, HeaderValue, Method};

@@ -18,25 +18,6 @@ use std::{
     time::SystemTime,
 };
 
-/// What kinds of guests a server has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GuestKind {
-    /// A filter.
-    Filter,
-    /// A service, of whatever kind.
-    Service,
-}
-
-impl GuestKind {
-    /// The word of logs and figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::Service => "service",
-        }
-    }
-}
-
 /// A number that one thread changes and any thread reads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);

@@ -26,7 +26,8 @@ use crate::{
     chain::Flow,
     config::{Isolation, OnFailure, Server},
     figures::{GuestFigures, State},
-    log::{Level, Line, Log},
+    kinds::Level,
+    log::{Line, Log},
     upstream::Client,
 };
 use palisade_engine::places::{NoPlace, Place, Places, Share};

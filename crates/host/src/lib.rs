@@ -11,24 +11,25 @@
 
 pub mod account;
 pub mod admin;
-mod answers;
 pub mod body;
 mod budget;
 mod chain;
-mod claims;
 pub mod component;
 pub mod config;
 pub mod edge;
+mod fields;
 pub mod figures;
 pub mod files;
 mod filters;
 pub mod io;
+pub mod kinds;
 pub mod log;
 mod memory;
 pub mod path;
 pub mod program;
 pub mod reload;
 mod request;
+mod responses;
 pub mod route;
 pub mod server;
 pub mod site;

@@ -14,9 +14,12 @@ mod place;
 mod tests;
 mod writer;
 
-pub use line::{Level, Line, Value};
+pub use line::{Line, Value};
 
-use crate::{account::BrokenBy, config, figures::GuestKind};
+use crate::{
+    config,
+    kinds::{BrokenBy, Format, GuestKind, Level},
+};
 use http::{Method, StatusCode};
 use line::Origin;
 pub(crate) use line::Rfc3339;
@@ -38,27 +41,6 @@ const MOST_LINES: usize = 8192;
 const MOST_BYTES: usize = 8 << 20;
 /// Of these, what one guest's lines may take: a noisy one loses its own.
 const MOST_BYTES_OF_GUEST: usize = 1 << 20;
-
-/// How lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// For people on a terminal, for machines elsewhere.
-    #[default]
-    Auto,
-    /// One JSON object a line.
-    Json,
-    /// For people.
-    Text,
-}
-
-impl Format {
-    /// The words of `host.toml`.
-    pub const WORDS: &[(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("json", Self::Json),
-        ("text", Self::Text),
-    ];
-}
 
 /// A place for lines can't be opened.
 #[derive(Debug, thiserror::Error)]

@@ -51,7 +51,6 @@ mod direct;
 mod door;
 mod guest;
 mod health;
-mod inside;
 mod life;
 mod service;
 mod shared;
@@ -59,7 +58,6 @@ mod supervisor;
 mod sys;
 
 pub(crate) use door::places as places_of_doors;
-pub(crate) use inside::Inside;
 pub use service::ProgramService;
 pub use shared::{Figures, State};
 pub use supervisor::Supervisor;

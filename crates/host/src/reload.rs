@@ -18,8 +18,8 @@ use crate::{
     admin::{Admin, AdminError, Asked, Door, Guest, Reloaded, Report},
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeFigures,
-    figures::GuestKind,
-    log::{Level, Line, LogError, Prepared},
+    kinds::{GuestKind, Level},
+    log::{Line, LogError, Prepared},
 };
 use notify::notify;
 use std::{

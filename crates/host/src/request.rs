@@ -9,10 +9,9 @@
 
 use crate::{
     account::Account,
-    answers,
     body::Body,
     chain::{self, Flow, HeldAnswer, HeldRequest, SharedFlow},
-    path,
+    path, responses,
     site::{Kind, Site, Way},
 };
 use http::{Request, Response, request};
@@ -58,21 +57,21 @@ pub(crate) fn answer_at_once(
 ) -> Result<Response<Body>, Later> {
     let (mut parts, body) = request.into_parts();
     let Some((at, way)) = site.find(&parts) else {
-        return Ok(answers::no_route());
+        return Ok(responses::no_route());
     };
     account.took(at);
     if !site.takes((at, way), &parts) {
-        return Ok(answers::ambiguous_path());
+        return Ok(responses::ambiguous_path());
     }
     if way.is_stripped {
         let rest = site.rest(at, parts.uri.path());
         if let Some(target) = way.redirect_to_folder(rest, &parts.uri) {
-            return Ok(answers::redirect(&target));
+            return Ok(responses::redirect(&target));
         }
         let rest_bytes = rest.len();
         match path::strip(mem::take(&mut parts.uri), rest_bytes) {
             Ok(uri) => parts.uri = uri,
-            Err(_) => return Ok(answers::bad_path()),
+            Err(_) => return Ok(responses::bad_path()),
         }
     }
     let outcome = match way.filters.is_empty() {
@@ -122,7 +121,7 @@ fn pass_at_once(
 /// The answer to a request for which [`answer_at_once`] had none.
 pub(crate) async fn answer_later(site: &Site, peer: &Rc<Peer>, later: Later) -> Response<Body> {
     let Some(way) = site.way(later.way) else {
-        return answers::no_route();
+        return responses::no_route();
     };
     let is_asked = Cell::new(false);
     let answer = pin!(go_on(way, peer, *later.stage, &is_asked));
@@ -132,7 +131,7 @@ pub(crate) async fn answer_later(site: &Site, peer: &Rc<Peer>, later: Later) -> 
         if is_asked.get() {
             way.service.count_late();
         }
-        answers::too_late()
+        responses::too_late()
     })
 }
 

@@ -16,18 +16,19 @@ use load::{LoadedService, Part};
 
 use crate::{
     account::{Account, Sampler},
-    answers,
     body::Body,
     chain::Looks,
     component::{self, ComponentService},
     config::{Config, ServiceKind},
-    figures::{GuestFigures, GuestKind, Registry, RouteFigures},
+    figures::{GuestFigures, Registry, RouteFigures},
     files::{Files, Served},
     filters::{self, Lease},
-    log::{Access, Level, Line, Log},
+    kinds::{GuestKind, Level},
+    log::{Access, Line, Log},
     path::Ambiguities,
     program::ProgramService,
     request::{self as way, Later},
+    responses,
     route::Routes,
     turns::{Share, Turn, Turns},
     upstream::{Client, Times, Upstream},
@@ -170,7 +171,7 @@ impl Serve for Site {
                     account.holds(turn);
                     Box::pin(way::answer_later(&self, peer, later)).await
                 }
-                None => answers::busy(),
+                None => responses::busy(),
             },
         }
     }
@@ -410,15 +411,15 @@ impl Service {
                 let answer = component.answer(Request::from_parts(parts, body), peer);
                 let answer = Box::pin(answer)
                     .await
-                    .unwrap_or_else(|error| answers::component(&error));
+                    .unwrap_or_else(|error| error.response());
                 self.count(&answer);
                 return answer;
             }
-            Kind::Missing => return answers::service_missing(),
+            Kind::Missing => return responses::service_missing(),
         };
         let answer = answer.unwrap_or_else(|error| {
             self.log.write(Line::new(Level::Warn, error.to_string()));
-            answers::upstream(&error)
+            error.response()
         });
         self.count(&answer);
         answer

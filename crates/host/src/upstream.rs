@@ -21,9 +21,11 @@
 
 mod client;
 mod fields;
+mod inside;
 mod names;
 mod patience;
 mod replay;
+mod sys;
 mod tally;
 mod tls;
 mod wire;
@@ -31,7 +33,7 @@ mod wire;
 pub(crate) use client::{Attempt, Pool};
 pub use client::{Client, Settings};
 pub(crate) use fields::prepare;
-pub use fields::{Head, take_out as take_out_connection_fields};
+pub(crate) use inside::Inside;
 pub(crate) use tally::Tally;
 pub use tls::Roots;
 pub(crate) use tls::files as files_of_roots;
@@ -39,6 +41,7 @@ pub(crate) use tls::files as files_of_roots;
 use crate::{
     body::Body,
     config::{self, Server},
+    responses,
 };
 use http::{Request, Response, StatusCode};
 use palisade_filter::Peer;
@@ -138,6 +141,22 @@ impl UpstreamError {
             Self::RequestBody { .. } => StatusCode::BAD_REQUEST,
             Self::Tunnel | Self::Upgrade => StatusCode::NOT_IMPLEMENTED,
             Self::NotReady { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// What the client gets.
+    pub(crate) fn response(&self) -> Response<Body> {
+        let text = match self.status() {
+            StatusCode::GATEWAY_TIMEOUT => "the service did not answer in time\n",
+            StatusCode::SERVICE_UNAVAILABLE => "the service is not ready\n",
+            StatusCode::BAD_REQUEST => "the request broke off\n",
+            StatusCode::NOT_IMPLEMENTED => "this is not passed through\n",
+            _ => "the service could not be reached\n",
+        };
+        let response = responses::plain(self.status(), text);
+        match self.retry_after() {
+            Some(seconds) => responses::with_retry_after(response, seconds),
+            None => response,
         }
     }
 

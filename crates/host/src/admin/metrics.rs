@@ -5,7 +5,8 @@
 use super::{Now, Report};
 use crate::{
     edge::EdgeFigures,
-    figures::{Counter, GuestId, GuestKind, GuestSum, RouteSum, State},
+    figures::{Counter, GuestId, GuestSum, RouteSum, State},
+    kinds::GuestKind,
 };
 use palisade_filter::{Histogram, Metric, MetricValue};
 use palisade_policy::visible;

@@ -2,7 +2,8 @@
 
 use super::Report;
 use crate::{
-    figures::{GuestKind, GuestSum, State},
+    figures::{GuestSum, State},
+    kinds::GuestKind,
     log::Rfc3339,
 };
 use serde::Serialize;

@@ -2,9 +2,9 @@ mod exposition;
 
 use super::*;
 use crate::{
-    account::BrokenBy,
     config::{self, Address},
-    figures::{GuestKind, State},
+    figures::State,
+    kinds::{BrokenBy, GuestKind},
 };
 use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use tempfile::TempDir;

@@ -9,7 +9,7 @@
 //! that holds more than it may ends the exchange.
 
 use super::{SharedFlow, Step, Verdict, Woken};
-use crate::body::{Body, BodyError};
+use crate::body::{Body, BodyError, BrokenByFilter};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -24,19 +24,6 @@ use tokio::time::Sleep;
 
 /// Pieces that are shown to filters before others on this worker get their turn.
 const CALLBACKS_AT_ONCE: usize = 16;
-
-/// Why a body broke off that filters look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Broken {
-    #[error("guest: a filter failed over this body")]
-    Failed,
-    #[error("guest: a filter answered in place of the rest of this body")]
-    Answered,
-    #[error("guest: a filter broke this stream off")]
-    Reset,
-    #[error("guest: a filter holds back more of this body than its `body-size` allows")]
-    TooLarge,
-}
 
 /// A body, and the stations of the flow that look at it.
 pub(super) struct FilteredBody {
@@ -54,7 +41,7 @@ pub(super) struct FilteredBody {
     /// All that will, where no place changes that.
     all_bytes: Option<u64>,
     /// What is to be said at the next look.
-    broken: Option<Broken>,
+    broken: Option<BrokenByFilter>,
     /// All has passed the last place; trailers, if any, go out.
     is_through: bool,
     /// Until a filter that takes too much time may be asked again.
@@ -141,7 +128,7 @@ impl FilteredBody {
         from: usize,
         mut piece: BytesMut,
         mut has_ended: bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenByFilter> {
         for at in from..self.places.len() {
             if piece.is_empty() && !has_ended {
                 return Ok(());
@@ -160,7 +147,7 @@ impl FilteredBody {
     }
 
     /// Asks one place about what it holds and this piece. Whether it lets both go.
-    fn ask(&mut self, at: usize, piece: BytesMut, has_ended: bool) -> Result<bool, Broken> {
+    fn ask(&mut self, at: usize, piece: BytesMut, has_ended: bool) -> Result<bool, BrokenByFilter> {
         let (part, direction) = (body_of(self.direction), self.direction);
         let place = &mut self.places[at];
         place.pause = None;
@@ -214,7 +201,11 @@ impl FilteredBody {
     }
 
     /// Shows trailers to this place and those after it.
-    fn push_trailers(&mut self, from: usize, mut trailers: Box<HeaderMap>) -> Result<(), Broken> {
+    fn push_trailers(
+        &mut self,
+        from: usize,
+        mut trailers: Box<HeaderMap>,
+    ) -> Result<(), BrokenByFilter> {
         for at in from..self.places.len() {
             let Some(ended) = self.end_body(at, trailers)? else {
                 return Ok(());
@@ -241,7 +232,7 @@ impl FilteredBody {
         &mut self,
         at: usize,
         trailers: Box<HeaderMap>,
-    ) -> Result<Option<Box<HeaderMap>>, Broken> {
+    ) -> Result<Option<Box<HeaderMap>>, BrokenByFilter> {
         if self.places[at].pause != Some(Pause::Piece) {
             return Ok(Some(trailers));
         }
@@ -266,7 +257,7 @@ impl FilteredBody {
         &mut self,
         at: usize,
         trailers: Box<HeaderMap>,
-    ) -> Result<Option<Box<HeaderMap>>, Broken> {
+    ) -> Result<Option<Box<HeaderMap>>, BrokenByFilter> {
         let (part, direction) = (trailers_of(self.direction), self.direction);
         self.places[at].pause = None;
         let station = self.places[at].station;
@@ -294,12 +285,12 @@ impl FilteredBody {
         }
     }
 
-    fn stop(&mut self, at: usize, verdict: Verdict) -> Broken {
+    fn stop(&mut self, at: usize, verdict: Verdict) -> BrokenByFilter {
         let broken = match verdict {
-            Verdict::Failed | Verdict::Busy | Verdict::BadPath => Broken::Failed,
-            Verdict::Local(_) => Broken::Answered,
-            Verdict::Reset => Broken::Reset,
-            Verdict::TooLarge(_) => Broken::TooLarge,
+            Verdict::Failed | Verdict::Busy | Verdict::BadPath => BrokenByFilter::Failed,
+            Verdict::Local(_) => BrokenByFilter::Answered,
+            Verdict::Reset => BrokenByFilter::Reset,
+            Verdict::TooLarge(_) => BrokenByFilter::TooLarge,
         };
         let mut flow = self.flow.borrow_mut();
         let station = self.places[at].station;
@@ -312,7 +303,7 @@ impl FilteredBody {
     }
 
     /// Lets a place go on whose filter says so. Whether one did.
-    fn resume(&mut self, context: &mut Context<'_>) -> Result<bool, Broken> {
+    fn resume(&mut self, context: &mut Context<'_>) -> Result<bool, BrokenByFilter> {
         for at in 0..self.places.len() {
             let Some(pause) = self.places[at].pause else {
                 continue;
@@ -334,7 +325,7 @@ impl FilteredBody {
     }
 
     /// Asks a place once more about what it holds, in another instance.
-    fn ask_again(&mut self, at: usize, pause: Pause) -> Result<(), Broken> {
+    fn ask_again(&mut self, at: usize, pause: Pause) -> Result<(), BrokenByFilter> {
         self.places[at].pause = match pause {
             // It is told anew that the body has ended.
             Pause::BeforeTrailers => Some(Pause::Piece),
@@ -351,7 +342,7 @@ impl FilteredBody {
         self.push(at, held, pause == Pause::End)
     }
 
-    fn release(&mut self, at: usize, pause: Pause) -> Result<(), Broken> {
+    fn release(&mut self, at: usize, pause: Pause) -> Result<(), BrokenByFilter> {
         let station = self.places[at].station;
         let verdict = self.flow.borrow_mut().local_response(station);
         if let Some(verdict) = verdict {
@@ -368,7 +359,7 @@ impl FilteredBody {
     }
 
     /// Trailers go on. Whether there were any.
-    fn advance_trailers(&mut self) -> Result<bool, Broken> {
+    fn advance_trailers(&mut self) -> Result<bool, BrokenByFilter> {
         match self.trailers.take() {
             Some((trailers, at)) => self.push_trailers(at, trailers).map(|()| true),
             None => Ok(false),

@@ -6,7 +6,7 @@ use super::{
     read::{Named, Parts, Reader, RouteParts},
 };
 use crate::{
-    claims::{is_claim, is_of_connection},
+    fields::{is_claim, is_of_connection},
     path::Ambiguities,
 };
 use palisade_policy::visible;

@@ -7,7 +7,7 @@ use super::{
     value::{self, Refusal},
 };
 use crate::{
-    log::{Format, Level},
+    kinds::{Format, Level},
     path::Ambiguities,
 };
 use palisade_policy::{

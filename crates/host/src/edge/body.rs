@@ -2,9 +2,9 @@
 
 use super::watch::{Held, OpenRequest, Stream, Verdict, Wait, Watch};
 use crate::{
-    account::{Account, BrokenBy},
-    body::{Body, BodyError},
-    chain,
+    account::Account,
+    body::{Body, BodyError, BrokenByFilter},
+    kinds::BrokenBy,
 };
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -190,7 +190,7 @@ impl Sent {
 
     /// Whose doing an error of it is.
     fn broken_by(&self, error: &BodyError) -> BrokenBy {
-        if error.is::<chain::Broken>() {
+        if error.is::<BrokenByFilter>() {
             BrokenBy::Filter
         } else if self.is_request_cut_off() || is_clients(error) {
             BrokenBy::Client

@@ -10,10 +10,11 @@ use super::{
     watch::{OpenRequest, Sweep, Verdict, Watch, Watched},
 };
 use crate::{
-    account::{Account, BrokenBy},
-    answers::{self, Reset},
+    account::Account,
     body::Body,
     config::{Address, Limits},
+    kinds::BrokenBy,
+    responses::{self, Reset},
 };
 use bytes::BytesMut;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
@@ -304,7 +305,7 @@ async fn answer<G: Guests>(
         Err(status) => Err(refusal(status, true)),
         Ok(()) => {
             form(&mut parts, is_secure, bounds.underscores).map_err(|formless| match formless {
-                Formless::Path => answers::bad_path(),
+                Formless::Path => responses::bad_path(),
                 Formless::Repeated => refusal(StatusCode::BAD_REQUEST, true),
             })
         }

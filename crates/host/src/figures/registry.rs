@@ -1,6 +1,7 @@
 //! The figures of all guests.
 
-use super::{Fault, GuestFigures, GuestKind, RouteFigures, RouteSum, State};
+use super::{Fault, GuestFigures, RouteFigures, RouteSum, State};
+use crate::kinds::GuestKind;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},

@@ -1,7 +1,7 @@
 //! What the requests of one route came to, and how long they took.
 
 use super::Counter;
-use crate::account::BrokenBy;
+use crate::kinds::BrokenBy;
 use http::StatusCode;
 use std::time::Duration;
 

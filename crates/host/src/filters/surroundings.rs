@@ -5,7 +5,8 @@
 use super::{Loaded, Slot};
 use crate::{
     body::Body,
-    log::{Level, Line},
+    kinds::Level,
+    log::Line,
     upstream::{Times, UpstreamError},
 };
 use bytes::BytesMut;

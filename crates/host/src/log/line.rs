@@ -1,7 +1,8 @@
 //! One line, and how it is written.
 
 use super::{Access, place::Place};
-use crate::figures::GuestKind;
+use crate::kinds::GuestKind;
+use crate::kinds::Level;
 use palisade_policy::{acts_on_terminal, visible};
 use std::{
     borrow::Cow,
@@ -17,36 +18,6 @@ const MOST_TEXT_BYTES: usize = 8 << 10;
 const LINE_BYTES: usize = 192;
 /// Fields of a request's line.
 const MOST_ACCESS_FIELDS: usize = 9;
-
-/// How much a line matters. The words are proxy-wasm's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is its name")]
-pub enum Level {
-    Trace,
-    Debug,
-    #[default]
-    Info,
-    Warn,
-    Error,
-    Critical,
-}
-
-impl Level {
-    /// The words of `host.toml` and of lines.
-    pub const WORDS: &[(&'static str, Self)] = &[
-        ("trace", Self::Trace),
-        ("debug", Self::Debug),
-        ("info", Self::Info),
-        ("warn", Self::Warn),
-        ("error", Self::Error),
-        ("critical", Self::Critical),
-    ];
-
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        Self::WORDS[self as usize].0
-    }
-}
 
 /// A field of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Where lines are written: a file or stderr, without ever waiting for it.
 
 use super::{Entry, Format, LogError, line};
+use crate::kinds::Level;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
@@ -142,7 +143,7 @@ impl Place {
         let write = state.writer();
         state.lost += self.dropped.swap(0, Ordering::Relaxed);
         if state.lost > 0 && state.pending.is_empty() {
-            let note = line::Line::new(line::Level::Warn, "lines were lost: the log took no more")
+            let note = line::Line::new(Level::Warn, "lines were lost: the log took no more")
                 .with("lost", state.lost);
             write(&mut text, entry.time, &entry.origin, &note);
             state.own_ends += 1;

@@ -1,9 +1,8 @@
 //! The socket by which workers reach a program, and who is inside.
 
-use super::Inside;
 use crate::{
     config::Server,
-    upstream::{Pool, Tally},
+    upstream::{Inside, Pool, Tally},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec},

@@ -1,6 +1,7 @@
 //! One process of a program: its start, its lines, its end.
 
-use super::{Inside, Output, ProgramError, Settings, shared::Shared, sys};
+use super::{Output, ProgramError, Settings, shared::Shared, sys};
+use crate::upstream::Inside;
 use palisade_policy::{Capability, Policy};
 use palisade_process::{
     Domain, DomainError, Event, Launcher, Machine, Streams,

@@ -1,14 +1,17 @@
 //! Starting and ending one program, for as long as anybody needs it.
 
 use super::{
-    Inside, Settings,
+    Settings,
     direct::{self, Listener},
     door::{Access, Door},
     guest::{self, GRACE, Guest},
     health,
     shared::{Shared, State, View},
 };
-use crate::{config, upstream::Client};
+use crate::{
+    config,
+    upstream::{Client, Inside},
+};
 use palisade_process::{DomainError, Launcher};
 use palisade_wall::Report;
 use std::{collections::VecDeque, sync::Arc, time::Duration};

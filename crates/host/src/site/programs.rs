@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     config,
-    figures::{GuestKind, GuestSum, State},
-    log::{Level, Line, Log},
+    figures::{GuestSum, State},
+    kinds::{GuestKind, Level},
+    log::{Line, Log},
     program::{self, Output, Program, ProgramError},
 };
 use std::sync::Arc;

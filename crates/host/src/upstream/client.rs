@@ -21,7 +21,7 @@ use super::{
     tls::Roots,
     wire::{MOST_HEAD, SharedWire, Wire},
 };
-use crate::{body::Body, config::Server, program::Inside};
+use crate::{body::Body, config::Server, upstream::Inside};
 use http::{Request, Response, StatusCode};
 use hyper::{
     body::Incoming,

@@ -11,7 +11,11 @@
 //! | `via` | as it is: whoever asks this server need not know that there is another |
 
 use super::UpstreamError;
-use crate::{body::Body, claims, config::Server};
+use crate::{
+    body::Body,
+    config::Server,
+    fields::{Head, take_out_connection_fields},
+};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header, request, response,
     uri::PathAndQuery,
@@ -41,7 +45,7 @@ pub(crate) fn prepare(
         refuse_upgrade(&parts.headers)?;
     }
     let says_nothing = body.is_end_stream() && says_that_it_is_empty(parts);
-    take_out(&mut parts.headers, Head::Sent);
+    take_out_connection_fields(&mut parts.headers, Head::Sent);
     if says_nothing {
         let none = HeaderValue::from_static("0");
         parts.headers.insert(header::CONTENT_LENGTH, none);
@@ -64,7 +68,7 @@ fn says_that_it_is_empty(parts: &request::Parts) -> bool {
 /// Makes an answer one of this server's own connection.
 pub(super) fn clean_answer(parts: &mut response::Parts) {
     let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
-    take_out(&mut parts.headers, Head::Answered);
+    take_out_connection_fields(&mut parts.headers, Head::Answered);
     if is_chunked {
         // RFC 9112, 6.3: the length is not what it says.
         parts.headers.remove(header::CONTENT_LENGTH);
@@ -82,76 +86,6 @@ fn refuse_upgrade(headers: &HeaderMap) -> Result<(), UpstreamError> {
     match is_offer {
         true => Ok(()),
         false => Err(UpstreamError::Upgrade),
-    }
-}
-
-/// Whose fields of one connection are taken out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head {
-    /// A request's, before filters see it: a change of protocol is for its service to refuse.
-    Asked,
-    /// A request's, before a server sees it: with its framing.
-    Sent,
-    /// An answer's.
-    Answered,
-}
-
-/// Takes out what concerns one connection only.
-pub fn take_out(headers: &mut HeaderMap, head: Head) {
-    // Most requests have none: that is seen before room is made for what is found.
-    if !headers.keys().any(|name| is_of_connection(name, head)) {
-        return;
-    }
-    let mut found = [const { None }; MOST_KINDS];
-    let mut count = 0;
-    for name in headers.keys() {
-        if is_of_connection(name, head) && count < MOST_KINDS {
-            found[count] = Some(name.clone());
-            count += 1;
-        }
-    }
-    if headers.contains_key(header::CONNECTION) {
-        take_out_named(headers);
-    }
-    for name in found.into_iter().flatten() {
-        headers.remove(name);
-    }
-}
-
-/// How many names [`is_of_connection`] knows.
-const MOST_KINDS: usize = 11;
-
-fn is_of_connection(name: &HeaderName, head: Head) -> bool {
-    match *name {
-        header::UPGRADE => head != Head::Asked,
-        header::EXPECT | header::CONTENT_LENGTH => head == Head::Sent,
-        _ => claims::is_of_connection(name),
-    }
-}
-
-/// A `connection` field may name others (RFC 9110, 7.6.1). Those that say what the message is about are not
-/// for one connection, whatever it says; `upgrade` is one of [`is_of_connection`].
-fn take_out_named(headers: &mut HeaderMap) {
-    const NEVER: [&str; 7] = [
-        "host",
-        "content-length",
-        "content-type",
-        "content-encoding",
-        "authorization",
-        "cookie",
-        "upgrade",
-    ];
-    let values: Vec<HeaderValue> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .cloned()
-        .collect();
-    let names = values.iter().filter_map(|value| value.to_str().ok());
-    for name in names.flat_map(|names| names.split(',')).map(str::trim) {
-        let is_kept = NEVER.iter().any(|kept| name.eq_ignore_ascii_case(kept));
-        if !name.is_empty() && !is_kept && !name.eq_ignore_ascii_case("connection") {
-            headers.remove(name);
-        }
     }
 }
 

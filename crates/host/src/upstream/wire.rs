@@ -1,7 +1,7 @@
 //! Connections to other servers: TCP, TLS over TCP, Unix sockets.
 
 use super::{Settings, UpstreamError, names::Names};
-use crate::{config::Server, io::poll_read, program::Inside};
+use crate::{config::Server, io::poll_read, upstream::Inside};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use palisade_policy::Transport;
 use rustix::{io::Errno, net::RecvFlags};

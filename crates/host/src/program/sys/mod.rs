@@ -1,7 +1,6 @@
 //! Descriptors that tokio watches.
 #![allow(unsafe_code, reason = "tokio must be promised that a descriptor stays")]
 
-use palisade_process::InnerSocket;
 use std::{io, os::fd::OwnedFd};
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -10,12 +9,5 @@ pub(super) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and the same for as long as it lives, and the `AsyncFd` owns it: nobody
     // else can close it or put another in its place (`AsyncFd::register_with_interest`).
     let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    Ok(watched?)
-}
-
-/// The same for a socket that was asked for.
-pub(super) fn watch_asked(asked: InnerSocket) -> io::Result<AsyncFd<InnerSocket>> {
-    // SAFETY: it has one `OwnedFd` for as long as it lives, which nobody can take out or change, and the `AsyncFd` owns it.
-    let watched = unsafe { AsyncFd::register_with_interest(asked, Interest::READABLE) };
     Ok(watched?)
 }

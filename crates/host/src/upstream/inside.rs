@@ -27,7 +27,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    pub(super) fn new(network: InnerNetwork, port: u16) -> Self {
+    pub(crate) fn new(network: InnerNetwork, port: u16) -> Self {
         Self {
             network,
             port,
