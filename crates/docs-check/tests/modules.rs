@@ -12,10 +12,9 @@ use std::{
 
 /// What is still to untie.
 #[rustfmt::skip]
-const KNOTS: [(&str, &str); 8] = [
+const KNOTS: [(&str, &str); 7] = [
     ("engine", "component folders p1 worker"),
     ("filter", "callbacks fields filter host imports instance phase properties shared state"),
-    ("host", "account answers budget chain component config edge figures files filters log program request route site upstream worker"),
     ("lab", "network subjects trial warning wasi workloads"),
     ("policy", "contradiction document grant layer policy policy_file value word"),
     ("process", "broker confine denials domain encode inside keeper launch layout machine plan reach relay seccomp seen sys view"),

@@ -11,7 +11,7 @@
 //! the loopback that web pages cannot use.
 
 mod door;
-pub mod metrics;
+pub mod prometheus;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ mod tests;
 pub use door::{AdminError, Door};
 
 use crate::{
-    edge::EdgeFigures,
-    figures::Registry,
+    edge::EdgeMetrics,
     kinds::Level,
     log::{Line, Log},
+    metrics::Registry,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
@@ -66,7 +66,7 @@ pub struct Now {
     /// Where requests come in, as people write it.
     pub listeners: Vec<String>,
     /// Figures of the workers' connections, one for each worker.
-    pub edge: Vec<Arc<EdgeFigures>>,
+    pub edge: Vec<Arc<EdgeMetrics>>,
     /// What in the configuration is probably not meant.
     pub warnings: Vec<String>,
     /// Guests that the configuration has, each with what it is.
@@ -144,7 +144,7 @@ impl Admin {
             return refuse(StatusCode::FORBIDDEN, why);
         }
         match (request.method(), request.uri().path()) {
-            (&Method::GET, "/metrics") => text(metrics::TYPE, metrics::write(&self.report)),
+            (&Method::GET, "/metrics") => text(prometheus::TYPE, prometheus::write(&self.report)),
             (&Method::GET, "/status") => json(StatusCode::OK, &status::status(&self.report)),
             (&Method::POST, "/reload") => self.reload().await,
             (_, "/metrics" | "/status") => not_allowed("GET"),

@@ -15,7 +15,7 @@ mod whole;
 use crate::{
     body::Body,
     config::OnFailure,
-    filters::{Lease, Live, NoInstance},
+    filters::{HandOver, Lease, Live, NoInstance},
     path::{self, Ambiguities},
     responses,
 };
@@ -120,7 +120,7 @@ pub(crate) struct Flow {
     /// How much of each direction's body is held to tell its length again, where a filter may change it.
     whole_bytes: [Option<usize>; 2],
     /// Itself, for the calls that its filters make.
-    me: Weak<RefCell<Self>>,
+    me: Weak<dyn HandOver>,
 }
 
 /// A flow, shared by the two directions of its request. One thread has it, and borrows it for one callback.
@@ -653,7 +653,8 @@ impl Flow {
             is_passed_by: false,
             own: None,
         };
-        Rc::new_cyclic(|me| {
+        Rc::new_cyclic(|me: &Weak<RefCell<Self>>| {
+            let me: Weak<RefCell<Self>> = Weak::clone(me);
             RefCell::new(Self {
                 looks,
                 ambiguous_paths,
@@ -663,7 +664,7 @@ impl Flow {
                 early: None,
                 has_body_to_come: false,
                 whole_bytes: [None; 2],
-                me: Weak::clone(me),
+                me,
             })
         })
     }
@@ -775,14 +776,6 @@ impl Flow {
                     self.exchange = Some(exchange);
                 }
             }
-        }
-    }
-
-    /// Hands the exchange to the station whose stream this is: its instance is about to be told something.
-    pub(crate) fn hand_to_stream(&mut self, live: &Rc<Live>, stream: StreamId) {
-        let is_that = |station: &Station| matches!(&station.stream, Some((at, id)) if Rc::ptr_eq(at, live) && *id == stream);
-        if let Some(at) = self.stations.iter().position(is_that) {
-            self.hand_to(at);
         }
     }
 
@@ -1007,6 +1000,16 @@ impl Flow {
                 self.exchange = Some(exchange);
                 self.holder = None;
             }
+        }
+    }
+}
+
+impl HandOver for RefCell<Flow> {
+    fn hand_over(&self, instance: &Rc<Live>, stream: StreamId) {
+        let is_that = |station: &Station| matches!(&station.stream, Some((at, id)) if Rc::ptr_eq(at, instance) && *id == stream);
+        let mut flow = self.borrow_mut();
+        if let Some(at) = flow.stations.iter().position(is_that) {
+            flow.hand_to(at);
         }
     }
 }

@@ -16,6 +16,7 @@ mod accept;
 mod body;
 mod check;
 mod connection;
+mod connections;
 mod doors;
 mod fields;
 mod form;
@@ -33,14 +34,14 @@ pub use listen::{ListenError, Listening, Name, adopt_inherited, may_filter_socke
 pub use tls::TlsError;
 
 pub(crate) use accept::{Accepting, Door};
-pub(crate) use connection::{Guests, Protocols};
+pub(crate) use connections::Connections;
 pub(crate) use doors::{DoorChanges, Doors};
 pub(crate) use tls::Certificate;
 pub(crate) use watch::{Noticed, Sweep};
 
 use crate::{
     config::{Address, Config, Limits, Listener},
-    figures::Counter,
+    metrics::Counter,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -107,7 +108,7 @@ impl Notice {
 
 /// What one worker's connections came to.
 #[derive(Debug, Default)]
-pub struct EdgeFigures {
+pub struct EdgeMetrics {
     /// Connections accepted.
     pub accepted: Counter,
     /// Connections now.

@@ -23,12 +23,11 @@ pub(crate) use pace::Pace;
 
 use crate::{
     budget::Budget,
-    chain::Flow,
+    client::Client,
     config::{Isolation, OnFailure, Server},
-    figures::{GuestFigures, State},
     kinds::Level,
     log::{Line, Log},
-    upstream::Client,
+    metrics::{GuestMetrics, State},
 };
 use palisade_engine::places::{NoPlace, Place, Places, Share};
 use palisade_filter::{
@@ -75,7 +74,7 @@ pub(crate) struct Loaded {
 /// A filter on one worker.
 pub(crate) struct Slot {
     pub(crate) loaded: Arc<Loaded>,
-    pub(crate) figures: Arc<GuestFigures>,
+    pub(crate) figures: Arc<GuestMetrics>,
     pub(crate) client: Client,
     live: RefCell<Option<Rc<Live>>>,
     /// Of instances that requests have for themselves.
@@ -96,7 +95,7 @@ pub(crate) enum NoInstance {
 }
 
 impl Slot {
-    fn new(loaded: &Arc<Loaded>, figures: Arc<GuestFigures>) -> Rc<Self> {
+    fn new(loaded: &Arc<Loaded>, figures: Arc<GuestMetrics>) -> Rc<Self> {
         let resolver = Arc::new(SystemResolver::default());
         Rc::new(Self {
             loaded: Arc::clone(loaded),
@@ -205,16 +204,25 @@ impl Slot {
     fn queue_ready(self: &Rc<Self>, queue: u32) {
         let live = self.live.borrow().clone();
         if let Some(live) = live {
-            live.tell(&Weak::new(), |instance| instance.on_queue_ready(queue));
+            live.tell(|instance| instance.on_queue_ready(queue));
         }
     }
 }
+
+/// Who has the exchange of a stream while its filter waits for a call of its own: a request under way.
+pub(crate) trait HandOver {
+    /// Hands the exchange to the instance whose stream this is: it is about to be told something.
+    fn hand_over(&self, instance: &Rc<Live>, stream: StreamId);
+}
+
+/// Nobody, where no stream waits.
+type Owner = Option<Weak<dyn HandOver>>;
 
 /// An instance, and what it has asked for.
 pub(crate) struct Live {
     slot: Weak<Slot>,
     /// The slot's.
-    figures: Arc<GuestFigures>,
+    figures: Arc<GuestMetrics>,
     /// The slot's.
     pace: Rc<Pace>,
     instance: RefCell<Instance>,
@@ -254,7 +262,7 @@ impl Live {
             leaving: Cell::default(),
             counted: Cell::default(),
         });
-        live.deliver(&Weak::new());
+        live.deliver(None);
         live.count();
         live
     }
@@ -272,7 +280,7 @@ impl Live {
     /// Makes a callback about a stream.
     pub(crate) fn call(
         self: &Rc<Self>,
-        flow: &Weak<RefCell<Flow>>,
+        owner: &Weak<dyn HandOver>,
         stream: StreamId,
         part: Part,
         end_of_stream: bool,
@@ -283,14 +291,19 @@ impl Live {
         if let Err(fault) = &result {
             self.go_down(fault);
         }
-        self.deliver(flow);
+        self.deliver(Some(owner));
         result
     }
 
-    /// Tells the instance something that no stream waits for. One that has left is told nothing more.
-    fn tell(
+    /// Tells the instance something that no stream waits for.
+    fn tell(self: &Rc<Self>, tell: impl FnOnce(&mut Instance) -> Result<(), Fault>) {
+        self.tell_owner(None, tell);
+    }
+
+    /// The same, where further calls are for the `owner` of a stream. One that has left is told nothing more.
+    fn tell_owner(
         self: &Rc<Self>,
-        flow: &Weak<RefCell<Flow>>,
+        owner: Option<&Weak<dyn HandOver>>,
         tell: impl FnOnce(&mut Instance) -> Result<(), Fault>,
     ) {
         if !self.is_alive() || self.instance.borrow().is_done() {
@@ -300,7 +313,7 @@ impl Live {
         if let Err(fault) = &result {
             self.go_down(fault);
         }
-        self.deliver(flow);
+        self.deliver(owner);
         self.count();
         self.wake_leaving();
     }
@@ -359,7 +372,7 @@ impl Live {
             self.go_down(&fault);
             self.take(stream)
         });
-        self.deliver(&Weak::new());
+        self.deliver(None);
         if !self.calls.borrow().is_empty() {
             self.give_up_calls_of(stream);
         }
@@ -409,18 +422,18 @@ impl Live {
 
     /// Sees to what the guest asked for during a callback. Most ask for nothing.
     #[inline]
-    fn deliver(self: &Rc<Self>, flow: &Weak<RefCell<Flow>>) {
+    fn deliver(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
         if !self.mail.is_empty() {
-            self.deliver_mail(flow);
+            self.deliver_mail(owner);
         }
     }
 
     #[cold]
-    fn deliver_mail(self: &Rc<Self>, flow: &Weak<RefCell<Flow>>) {
+    fn deliver_mail(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
         for asked in self.mail.take_calls() {
             // Of one that went down nobody waits for answers.
             if self.is_alive() {
-                self.begin_call(asked, flow);
+                self.begin_call(asked, owner.cloned());
             }
         }
         if let Some(period) = self.mail.take_new_period() {
@@ -438,9 +451,9 @@ impl Live {
         }
     }
 
-    fn begin_call(self: &Rc<Self>, asked: Asked, flow: &Weak<RefCell<Flow>>) {
+    fn begin_call(self: &Rc<Self>, asked: Asked, owner: Owner) {
         let (token, stream) = (asked.call.token, asked.call.stream);
-        let work = Rc::clone(self).make_call(asked, Weak::clone(flow));
+        let work = Rc::clone(self).make_call(asked, owner);
         let task = tokio::task::spawn_local(work).abort_handle();
         self.calls.borrow_mut().push(Call {
             token,
@@ -450,7 +463,7 @@ impl Live {
     }
 
     /// One HTTP call of the guest's, from its asking to the answer.
-    async fn make_call(self: Rc<Self>, asked: Asked, flow: Weak<RefCell<Flow>>) {
+    async fn make_call(self: Rc<Self>, asked: Asked, owner: Owner) {
         let (token, stream) = (asked.call.token, asked.call.stream);
         let Some(slot) = self.slot.upgrade() else {
             return;
@@ -461,10 +474,11 @@ impl Live {
         self.pace.has_rested().await;
         self.calls.borrow_mut().retain(|call| call.token != token);
         // The callback may look at the exchange that it was made for.
-        if let (Some(flow), Some(stream)) = (flow.upgrade(), stream) {
-            flow.borrow_mut().hand_to_stream(&self, stream);
+        let owned = owner.as_ref().and_then(Weak::upgrade);
+        if let (Some(owned), Some(stream)) = (owned, stream) {
+            owned.hand_over(&self, stream);
         }
-        self.tell(&flow, |instance| {
+        self.tell_owner(owner.as_ref(), |instance| {
             instance.on_http_call_response(token, answer)
         });
         self.wake_leaving();
@@ -535,6 +549,6 @@ async fn tick(live: Weak<Live>, period: Duration) {
         let Some(live) = live.upgrade().filter(|live| live.is_alive()) else {
             return;
         };
-        live.tell(&Weak::new(), Instance::on_tick);
+        live.tell(Instance::on_tick);
     }
 }

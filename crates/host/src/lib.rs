@@ -9,31 +9,31 @@
 //! One thread a processor, each with sockets, instances and connections of its own: no lock and no other
 //! thread stands between a request and its answer.
 
-pub mod account;
 pub mod admin;
 pub mod body;
 mod budget;
 mod chain;
-pub mod component;
+pub mod client;
 pub mod config;
 pub mod edge;
 mod fields;
-pub mod figures;
-pub mod files;
 mod filters;
+pub mod generation;
 pub mod io;
 pub mod kinds;
 pub mod log;
 mod memory;
+pub mod metrics;
 pub mod path;
-pub mod program;
+mod permits;
+pub mod record;
 pub mod reload;
 mod request;
 mod responses;
 pub mod route;
+pub mod serve;
 pub mod server;
-pub mod site;
+pub mod services;
 mod stamp;
-mod turns;
-pub mod upstream;
 pub mod worker;
+pub mod worker_state;

@@ -17,7 +17,7 @@ mod watch;
 use crate::{
     admin::{Admin, AdminError, Asked, Door, Guest, Reloaded, Report},
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
-    edge::EdgeFigures,
+    edge::EdgeMetrics,
     kinds::{GuestKind, Level},
     log::{Line, LogError, Prepared},
 };
@@ -72,7 +72,7 @@ pub struct Put {
     /// Where requests come in, in the configuration's order, with the ports that they really are.
     pub listeners: Vec<Address>,
     /// Figures of the workers' connections.
-    pub edge: Vec<Arc<EdgeFigures>>,
+    pub edge: Vec<Arc<EdgeMetrics>>,
 }
 
 /// The server cannot begin, or cannot do what it was told.

@@ -12,17 +12,13 @@
 mod thread;
 
 use crate::{
-    account::Account,
-    body::Body,
     config::{Address, Limits},
-    edge::{DoorChanges, Doors, Edge, EdgeError, EdgeFigures, Notice, Noticed, Shared},
+    edge::{DoorChanges, Doors, Edge, EdgeError, EdgeMetrics, Notice, Noticed, Shared},
+    serve::Serve,
 };
-use http::{Request, Response, request};
-use palisade_filter::Peer;
 use palisade_process::Confinement;
 use std::{
     num::NonZeroUsize,
-    rc::Rc,
     sync::{Arc, mpsc as replies},
     thread::JoinHandle,
     time::Duration,
@@ -36,35 +32,6 @@ const BLOCKING_THREADS: usize = 16;
 /// How long they are waited for when a worker ends. They may be stuck for ever.
 const BLOCKING_STOP_TIME: Duration = Duration::from_secs(1);
 
-/// What answers requests on a worker's thread.
-pub trait Serve: Sized + 'static {
-    /// What every worker makes its own part from.
-    type Generation: Send + Sync + 'static;
-
-    /// Makes a worker's part of a generation, on its thread.
-    fn site(generation: &Arc<Self::Generation>, worker: usize) -> Rc<Self>;
-
-    /// Opens the account of a request whose head is there, also of one that is refused. `tick` counts quarters of a
-    /// second.
-    fn open(self: Rc<Self>, peer: &Peer, head: &request::Parts, tick: u32) -> Account {
-        let _ = (peer, head, tick);
-        Account::default()
-    }
-
-    /// Answers a request. Errors are answers.
-    fn answer(
-        self: Rc<Self>,
-        peer: &Rc<Peer>,
-        request: Request<Body>,
-        account: &mut Account,
-    ) -> impl Future<Output = Response<Body>>;
-
-    /// What is to be done on a worker's thread before it ends, once requests have ended.
-    fn end() -> impl Future<Output = ()> {
-        std::future::ready(())
-    }
-}
-
 /// The threads that serve. Dropping this ends them at once; [`Workers::stop`] lets them finish.
 pub struct Workers<S: Serve> {
     workers: Vec<Handle<S>>,
@@ -73,7 +40,7 @@ pub struct Workers<S: Serve> {
 
 struct Handle<S: Serve> {
     commands: UnboundedSender<Command<S::Generation>>,
-    figures: Arc<EdgeFigures>,
+    figures: Arc<EdgeMetrics>,
     thread: JoinHandle<()>,
 }
 
@@ -177,7 +144,7 @@ impl<S: Serve> Workers<S> {
 
     /// Each worker's figures.
     #[must_use]
-    pub fn figures(&self) -> Vec<Arc<EdgeFigures>> {
+    pub fn figures(&self) -> Vec<Arc<EdgeMetrics>> {
         self.workers
             .iter()
             .map(|worker| Arc::clone(&worker.figures))
@@ -222,7 +189,7 @@ fn start_worker<S: Serve>(
         .build()
         .map_err(EdgeError::Thread)?;
     let (commands, inbox) = mpsc::unbounded_channel();
-    let figures = Arc::new(EdgeFigures::default());
+    let figures = Arc::new(EdgeMetrics::default());
     let seat = Seat {
         index,
         count,

@@ -2,9 +2,9 @@
 
 use super::Report;
 use crate::{
-    figures::{GuestSum, State},
     kinds::GuestKind,
     log::Rfc3339,
+    metrics::{GuestSum, State},
 };
 use serde::Serialize;
 use std::time::SystemTime;
@@ -97,7 +97,7 @@ pub fn status(report: &Report) -> Status {
         let sum = known.map(|(_, sum)| sum.clone()).unwrap_or_default();
         guest_status(&guest.name, guest.what, sum)
     });
-    let edge = |figure: fn(&crate::edge::EdgeFigures) -> u64| {
+    let edge = |figure: fn(&crate::edge::EdgeMetrics) -> u64| {
         now.edge.iter().map(|edge| figure(edge)).sum()
     };
     Status {

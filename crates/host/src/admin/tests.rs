@@ -3,8 +3,8 @@ mod exposition;
 use super::*;
 use crate::{
     config::{self, Address},
-    figures::State,
     kinds::{BrokenBy, GuestKind},
+    metrics::State,
 };
 use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use tempfile::TempDir;
@@ -63,7 +63,7 @@ impl Stage {
         route.count_time(Duration::from_micros(700), 1);
         route.count_time(Duration::from_secs(11), 16);
         registry.route("", 0);
-        let edge = EdgeFigures::default();
+        let edge = EdgeMetrics::default();
         edge.accepted.add(4);
         edge.connections.set(2);
         edge.requests.add(10);

@@ -2,9 +2,9 @@
 
 use super::watch::{Held, OpenRequest, Stream, Verdict, Wait, Watch};
 use crate::{
-    account::Account,
     body::{Body, BodyError, BrokenByFilter},
     kinds::BrokenBy,
+    record::RequestRecord,
 };
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -137,7 +137,7 @@ pub struct Sent {
     /// Why the request's body was cut off, if it has one and was.
     fault: Option<Fault>,
     request: OpenRequest,
-    account: Account,
+    record: RequestRecord,
 }
 
 /// What answers broke off in the middle.
@@ -152,7 +152,7 @@ impl Sent {
         length: Option<u64>,
         fault: Option<Fault>,
         request: OpenRequest,
-        account: Account,
+        record: RequestRecord,
     ) -> Self {
         Self {
             body,
@@ -161,7 +161,7 @@ impl Sent {
             fault,
             wait: None,
             request,
-            account,
+            record,
         }
     }
 
@@ -170,22 +170,22 @@ impl Sent {
         let Some(data) = frame.data_ref() else {
             return self.end();
         };
-        self.account.sent(data.len());
+        self.record.sent(data.len());
         let bytes = data.len() as u64;
         self.rest = self.rest.map(|rest| rest.saturating_sub(bytes));
     }
 
     fn end(&mut self) {
         self.request.set_answered();
-        self.account.ended();
+        self.record.ended();
     }
 
     fn break_off(&mut self, error: &BodyError) {
         let by = self.broken_by(error);
         if matches!(by, BrokenBy::Service | BrokenBy::Limit) {
-            self.account.service_failed();
+            self.record.service_failed();
         }
-        self.account.broke(by);
+        self.record.broke(by);
     }
 
     /// Whose doing an error of it is.
@@ -301,12 +301,12 @@ impl Drop for Sent {
             self.end();
         }
         if self.is_request_cut_off() {
-            self.account.broke(BrokenBy::Client);
+            self.record.broke(BrokenBy::Client);
         }
         let verdict = self.request.watch().present_verdict();
         let is_late = self.stream.as_ref().is_some_and(Stream::is_late);
         if is_late || matches!(verdict, Verdict::Drop | Verdict::Reset) {
-            self.account.broke(BrokenBy::Limit);
+            self.record.broke(BrokenBy::Limit);
         }
     }
 }

@@ -16,10 +16,10 @@ pub(super) use customer::Customer;
 pub(super) use held::{Held, Known, Stream};
 pub(super) use wait::Wait;
 
-use super::{EdgeFigures, Notice, Shared};
+use super::{EdgeMetrics, Notice, Shared};
 use crate::{
     config::Limits,
-    turns::{Descriptors, Turns},
+    permits::{Descriptors, Permits},
 };
 use customer::Customers;
 use slab::Slab;
@@ -67,7 +67,7 @@ impl Bounds {
     /// Makes room for the requests of one of so many workers, too.
     fn of_worker(limits: &Limits, workers: usize) -> Self {
         let descriptors = Descriptors::of_process(limits.connections);
-        Turns::here().set_most(descriptors.requests / workers);
+        Permits::here().set_most(descriptors.requests / workers);
         Self {
             header: ticks(limits.header_time),
             idle: ticks(limits.idle_time),
@@ -101,7 +101,7 @@ pub(crate) struct Sweep {
     room: Notify,
     waiting_for_room: Cell<usize>,
     pub(super) shared: Arc<Shared>,
-    pub(super) figures: Arc<EdgeFigures>,
+    pub(super) figures: Arc<EdgeMetrics>,
     noticed: Noticed,
     /// When a want of room was last told.
     told: Cell<Option<Ticks>>,
@@ -112,7 +112,7 @@ impl Sweep {
         limits: &Limits,
         workers: usize,
         shared: Arc<Shared>,
-        figures: Arc<EdgeFigures>,
+        figures: Arc<EdgeMetrics>,
         noticed: Noticed,
     ) -> Rc<Self> {
         Rc::new(Self {
@@ -223,7 +223,7 @@ impl Sweep {
         } else {
             bounds.idle
         };
-        let body = match Turns::here().are_scarce() {
+        let body = match Permits::here().are_scarce() {
             true => bounds.body.min(SCARCE),
             false => bounds.body,
         };

@@ -3,13 +3,13 @@
 //! That is not done on a request's way: whoever has a lease last only begins it.
 
 use super::{Live, Loaded, Slot};
-use crate::figures::GuestFigures;
+use crate::metrics::GuestMetrics;
 use std::{
     cell::RefCell,
     future::poll_fn,
     mem,
     ops::Deref,
-    rc::{Rc, Weak},
+    rc::Rc,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -29,7 +29,7 @@ thread_local! {
 pub(crate) struct Lease(Rc<Slot>);
 
 impl Lease {
-    pub(crate) fn new(loaded: &Arc<Loaded>, figures: Arc<GuestFigures>) -> Rc<Self> {
+    pub(crate) fn new(loaded: &Arc<Loaded>, figures: Arc<GuestMetrics>) -> Rc<Self> {
         Rc::new(Self(Slot::new(loaded, figures)))
     }
 
@@ -74,7 +74,7 @@ pub(crate) async fn left() {
 async fn leave(slot: Rc<Slot>, live: Rc<Live>) {
     let finished = poll_fn(|context| live.poll_leaving(context, Live::has_call_of_stream));
     let _ = timeout(LEAVE_TIME, finished).await;
-    live.tell(&Weak::new(), |instance| instance.stop().map(drop));
+    live.tell(|instance| instance.stop().map(drop));
     let done = poll_fn(|context| live.poll_leaving(context, Live::has_work));
     let _ = timeout(LEAVE_TIME, done).await;
     live.give_up_calls();

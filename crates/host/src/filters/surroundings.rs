@@ -5,9 +5,9 @@
 use super::{Loaded, Slot};
 use crate::{
     body::Body,
+    client::{Times, UpstreamError},
     kinds::Level,
     log::Line,
-    upstream::{Times, UpstreamError},
 };
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response};

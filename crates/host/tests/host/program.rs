@@ -15,11 +15,11 @@ use http_body_util::BodyExt;
 use palisade_filter::Peer;
 use palisade_host::{
     body::Body,
+    client::{self, Client, Times, UpstreamError},
     config::{self, FaultBudget, Health},
-    program::{
+    services::program::{
         Figures, Output, Program, ProgramError, ProgramService, Settings, State, Supervisor,
     },
-    upstream::{self, Client, Times, UpstreamError},
 };
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_process::{Launcher, Machine};
@@ -186,7 +186,7 @@ fn service_of(program: &Arc<Program>, answer: Duration) -> ProgramService {
         connect: Duration::from_secs(10),
         answer,
     };
-    let client = Client::new(upstream::Settings::default());
+    let client = Client::new(client::Settings::default());
     ProgramService::new(program, &client, times)
 }
 
@@ -216,7 +216,7 @@ async fn ask(service: &ProgramService, method: Method, path: &str, body: &'stati
         body => Body::from(body),
     };
     let request = request.header("host", "one.example").body(body).unwrap();
-    service.answer(request, &Peer::default()).await
+    service.respond(request, &Peer::default()).await
 }
 
 async fn get(service: &ProgramService, path: &str) -> Answer {

@@ -1,7 +1,7 @@
 //! One connection, as the sweep sees it, and its requests.
 
 use super::{super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldAnswers};
-use crate::turns::Turn;
+use crate::permits::Permit;
 use http::Version;
 use std::{
     cell::{Cell, RefCell},
@@ -393,7 +393,7 @@ pub(in crate::edge) struct OpenRequest {
     watch: Rc<Watch>,
     answered: bool,
     /// `None`: its client has too many of them, or all have.
-    turn: Option<Turn>,
+    permit: Option<Permit>,
 }
 
 impl OpenRequest {
@@ -402,13 +402,13 @@ impl OpenRequest {
         Self {
             watch: Rc::clone(watch),
             answered: false,
-            turn: watch.customer.turn(),
+            permit: watch.customer.permit(),
         }
     }
 
     /// Whether there is room for it.
-    pub(in crate::edge) fn has_turn(&self) -> bool {
-        self.turn.is_some()
+    pub(in crate::edge) fn has_permit(&self) -> bool {
+        self.permit.is_some()
     }
 
     pub(in crate::edge) fn watch(&self) -> &Rc<Watch> {

@@ -36,7 +36,7 @@ fn fed() -> (UnboundedSender<&'static str>, Body) {
 
 async fn send(service: &ProgramService, method: Method, path: &str, body: Body) -> Answer {
     let request = Request::builder().method(method).uri(path).body(body);
-    service.answer(request.unwrap(), &Peer::default()).await
+    service.respond(request.unwrap(), &Peer::default()).await
 }
 
 #[test]
