@@ -1,4 +1,4 @@
-//! The admin socket: figures for Prometheus, status as JSON, reload.
+//! The admin socket: metrics for Prometheus, status as JSON, reload.
 //!
 //! ```text
 //!  GET /metrics ─┐

@@ -77,7 +77,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The figures of one guest on one worker.
+/// The metrics of one guest on one worker.
 #[derive(Debug, Default)]
 pub struct GuestMetrics {
     /// Requests that it was asked about.

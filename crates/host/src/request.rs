@@ -9,7 +9,7 @@
 
 use crate::{
     body::Body,
-    chain::{self, Flow, HeldAnswer, HeldRequest, SharedFlow},
+    chain::{self, Flow, HeldRequest, HeldResponse, SharedFlow},
     generation::Generation,
     path,
     record::RequestRecord,
@@ -83,7 +83,7 @@ enum Progress {
     /// All filters have let its head pass.
     Passed(SharedFlow, Body),
     /// A filter has its response's head wait.
-    Responded(SharedFlow, HeldAnswer),
+    Responded(SharedFlow, HeldResponse),
     /// Its response's body is held to tell its length.
     Whole(SharedFlow, Response<Body>),
 }
@@ -144,7 +144,7 @@ fn filter_at_once(
     let exchange = exchange(target, peer, parts);
     let flow = Flow::new(
         &target.filters,
-        target.looks,
+        target.inspects,
         target.ambiguous_paths,
         exchange,
     );
@@ -162,7 +162,7 @@ fn filter_at_once(
         return Err(Box::new(Progress::Passed(flow, body)));
     };
     match chain::pass_response_at_once(&flow, response) {
-        Ok(response) if chain::holds_answer(&flow) => {
+        Ok(response) if chain::holds_response(&flow) => {
             Err(Box::new(Progress::Whole(flow, response)))
         }
         Ok(response) => Ok(response),
@@ -203,7 +203,7 @@ async fn go_on(
             return service.respond(parts, body, peer).await;
         }
         Progress::Responded(flow, held) => return chain::pass_response_on(&flow, held).await,
-        Progress::Whole(flow, response) => return chain::whole_answer(&flow, response).await,
+        Progress::Whole(flow, response) => return chain::whole_response(&flow, response).await,
         Progress::Passed(flow, body) => (flow, body),
         Progress::Held(flow, held) => match chain::pass_request_on(&flow, held).await {
             Ok(body) => (flow, body),
@@ -224,7 +224,7 @@ async fn go_on(
     is_asked.set(true);
     let parts = flow.borrow_mut().copy_request();
     let response = pin!(service.respond(parts, body, peer));
-    chain::answer_or_early(&flow, response, is_asked).await
+    chain::respond_or_early(&flow, response, is_asked).await
 }
 
 fn exchange(target: &RouteTarget, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange> {
@@ -232,7 +232,7 @@ fn exchange(target: &RouteTarget, peer: &Rc<Peer>, request: request::Parts) -> B
         request,
         is_request_changed: false,
         request_rest: Message::default(),
-        started: target.looks.properties.then(SystemTime::now),
+        started: target.inspects.properties.then(SystemTime::now),
         response: None,
         response_rest: Message::default(),
         peer: Rc::clone(peer),

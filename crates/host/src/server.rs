@@ -199,7 +199,7 @@ impl Server {
         Put {
             generation: number,
             listeners: workers.map(Workers::addresses).unwrap_or_default(),
-            edge: workers.map(Workers::figures).unwrap_or_default(),
+            edge: workers.map(Workers::metrics).unwrap_or_default(),
         }
     }
 }

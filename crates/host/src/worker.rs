@@ -40,7 +40,7 @@ pub struct Workers<S: Serve> {
 
 struct Handle<S: Serve> {
     commands: UnboundedSender<Command<S::Generation>>,
-    figures: Arc<EdgeMetrics>,
+    metrics: Arc<EdgeMetrics>,
     thread: JoinHandle<()>,
 }
 
@@ -142,12 +142,12 @@ impl<S: Serve> Workers<S> {
         self.doors.addresses()
     }
 
-    /// Each worker's figures.
+    /// Each worker's metrics.
     #[must_use]
-    pub fn figures(&self) -> Vec<Arc<EdgeMetrics>> {
+    pub fn metrics(&self) -> Vec<Arc<EdgeMetrics>> {
         self.workers
             .iter()
-            .map(|worker| Arc::clone(&worker.figures))
+            .map(|worker| Arc::clone(&worker.metrics))
             .collect()
     }
 
@@ -189,13 +189,13 @@ fn start_worker<S: Serve>(
         .build()
         .map_err(EdgeError::Thread)?;
     let (commands, inbox) = mpsc::unbounded_channel();
-    let figures = Arc::new(EdgeMetrics::default());
+    let metrics = Arc::new(EdgeMetrics::default());
     let seat = Seat {
         index,
         count,
         shared: Arc::clone(shared),
         noticed: Arc::clone(noticed),
-        figures: Arc::clone(&figures),
+        metrics: Arc::clone(&metrics),
     };
     let confinement = Confinement::to_execute_nothing()?;
     let (confined, is_confined) = replies::channel();
@@ -217,7 +217,7 @@ fn start_worker<S: Serve>(
     is_confined.recv().map_err(|_| EdgeError::WorkerGone)??;
     Ok(Handle {
         commands,
-        figures,
+        metrics,
         thread,
     })
 }

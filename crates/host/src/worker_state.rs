@@ -8,9 +8,9 @@
 //! they know, and so does a component.
 
 use crate::{
-    chain::Looks,
+    chain::Inspects,
     client::{self, Client},
-    filters::{self, Lease},
+    filters::{self, FilterHandle},
     generation::Generation,
     kinds::GuestKind,
     metrics::GuestMetrics,
@@ -41,8 +41,8 @@ pub struct WorkerState {
 /// Where a route leads.
 pub(crate) struct RouteTarget {
     pub(crate) name: Rc<str>,
-    pub(crate) filters: Box<[Rc<Lease>]>,
-    pub(crate) looks: Looks,
+    pub(crate) filters: Box<[Rc<FilterHandle>]>,
+    pub(crate) inspects: Inspects,
     pub(crate) service: Rc<Service>,
     pub(crate) is_stripped: bool,
     /// What its paths may have that others read otherwise.
@@ -70,7 +70,7 @@ thread_local! {
 struct Kept {
     client: Client,
     next_number: Rc<Cell<u64>>,
-    leases: Vec<Weak<Lease>>,
+    handles: Vec<Weak<FilterHandle>>,
     components: Vec<Weak<ComponentService>>,
 }
 
@@ -79,14 +79,14 @@ impl WorkerState {
     pub(crate) fn new(generation: &Arc<Generation>, worker: usize) -> Self {
         KEPT.with_borrow_mut(|kept| {
             let kept = kept.get_or_insert_with(Kept::new);
-            let leases = make_leases(generation, worker, kept);
+            let handles = make_handles(generation, worker, kept);
             let services = make_services(generation, worker, kept);
-            kept.leases = leases.values().map(Rc::downgrade).collect();
+            kept.handles = handles.values().map(Rc::downgrade).collect();
             let components = services.values();
             kept.components = components
                 .filter_map(|service| service.component())
                 .collect();
-            let targets = make_targets(generation, &leases, &services);
+            let targets = make_targets(generation, &handles, &services);
             Self {
                 recorder: Rc::new(make_recorder(generation, worker, &targets, kept)),
                 targets,
@@ -138,24 +138,24 @@ impl WorkerState {
 /// Has the filters of this worker leave, and waits until they have.
 pub(crate) async fn end() {
     let kept = KEPT.take();
-    for lease in kept.iter().flat_map(|kept| &kept.leases) {
-        if let Some(lease) = lease.upgrade() {
-            lease.end();
+    for handle in kept.iter().flat_map(|kept| &kept.handles) {
+        if let Some(handle) = handle.upgrade() {
+            handle.end();
         }
     }
     filters::left().await;
 }
 
-type Leases<'a> = BTreeMap<&'a str, Rc<Lease>>;
+type Handles<'a> = BTreeMap<&'a str, Rc<FilterHandle>>;
 type Services<'a> = BTreeMap<&'a str, Rc<Service>>;
 
-fn make_leases<'a>(generation: &'a Generation, worker: usize, kept: &Kept) -> Leases<'a> {
+fn make_handles<'a>(generation: &'a Generation, worker: usize, kept: &Kept) -> Handles<'a> {
     let registry = &generation.registry;
     let filters = generation.filters.iter();
     filters
         .map(|(name, loaded)| {
             let metrics = registry.guest(GuestKind::Filter, name, worker);
-            (&**name, kept.lease(loaded, metrics))
+            (&**name, kept.handle(loaded, metrics))
         })
         .collect()
 }
@@ -179,17 +179,17 @@ fn make_services<'a>(generation: &'a Generation, worker: usize, kept: &Kept) -> 
 
 fn make_targets(
     generation: &Generation,
-    leases: &Leases<'_>,
+    handles: &Handles<'_>,
     services: &Services<'_>,
 ) -> Vec<RouteTarget> {
     let routes = generation.config.routes.iter();
     routes
         .map(|route| {
             let filters = route.filters.iter();
-            let filters: Box<[_]> = filters.map(|name| Rc::clone(&leases[&**name])).collect();
+            let filters: Box<[_]> = filters.map(|name| Rc::clone(&handles[&**name])).collect();
             RouteTarget {
                 name: Rc::from(&*route.name),
-                looks: Looks::of(&filters),
+                inspects: Inspects::of(&filters),
                 filters,
                 service: Rc::clone(&services[&*route.service]),
                 is_stripped: route.strip,
@@ -236,16 +236,20 @@ impl Kept {
         Self {
             client: Client::new(client::Settings::default()),
             next_number: Rc::new(Cell::new(first_number())),
-            leases: Vec::new(),
+            handles: Vec::new(),
             components: Vec::new(),
         }
     }
 
-    /// The lease of a filter: the one that there is, if it is the same filter.
-    fn lease(&self, loaded: &Arc<filters::Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Lease> {
-        let mut leases = self.leases.iter().filter_map(Weak::upgrade);
-        leases
-            .find(|lease| Arc::ptr_eq(&lease.loaded, loaded))
-            .unwrap_or_else(|| Lease::new(loaded, metrics))
+    /// The handle of a filter: the one that there is, if it is the same filter.
+    fn handle(
+        &self,
+        loaded: &Arc<filters::Loaded>,
+        metrics: Arc<GuestMetrics>,
+    ) -> Rc<FilterHandle> {
+        let mut handles = self.handles.iter().filter_map(Weak::upgrade);
+        handles
+            .find(|handle| Arc::ptr_eq(&handle.loaded, loaded))
+            .unwrap_or_else(|| FilterHandle::new(loaded, metrics))
     }
 }

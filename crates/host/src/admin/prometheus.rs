@@ -19,7 +19,7 @@ use std::{
 /// The media type.
 pub const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A figure of each guest: its family, its type, what it means, and how to find it.
+/// A metric of each guest: its family, its type, what it means, and how to find it.
 type GuestFamily = (
     &'static str,
     &'static str,
@@ -27,7 +27,7 @@ type GuestFamily = (
     fn(&GuestSum) -> Value,
 );
 
-/// A figure of the workers' connections.
+/// A metric of the workers' connections.
 type EdgeFamily = (
     &'static str,
     &'static str,
@@ -152,10 +152,10 @@ pub fn write(report: &Report) -> String {
     write_server(&mut page, report, &now);
     write_edge(&mut page, &now);
     let guests = report.registry.guests_now();
-    for (family, kind, help, figure) in GUEST_FAMILIES {
+    for (family, kind, help, metric) in GUEST_FAMILIES {
         page.family(family, kind, help);
         for (id, sum) in &guests {
-            page.sample(family, &labels_of(id.kind, &id.name), figure(sum));
+            page.sample(family, &labels_of(id.kind, &id.name), metric(sum));
         }
     }
     write_crossings(&mut page, &guests);
@@ -266,8 +266,8 @@ fn write_edge(page: &mut Page, now: &Now) {
         "Threads that serve.",
         now.edge.len(),
     );
-    for (family, kind, help, figure) in EDGE_FAMILIES {
-        let sum: u64 = now.edge.iter().map(|edge| figure(edge).get()).sum();
+    for (family, kind, help, metric) in EDGE_FAMILIES {
+        let sum: u64 = now.edge.iter().map(|edge| metric(edge).get()).sum();
         page.single(family, kind, help, sum);
     }
 }

@@ -43,7 +43,7 @@ impl Stage {
     }
 
     /// A server with some history.
-    fn with_figures() -> Self {
+    fn with_metrics() -> Self {
         let stage = Self::new();
         let registry = &stage.report.registry;
         let filter = registry.guest(GuestKind::Filter, "auth", 0);
@@ -134,7 +134,7 @@ fn only_the_servers_user_reaches_the_socket() {
 #[test]
 fn metrics_are_in_the_format_of_prometheus() {
     run(async {
-        let stage = Stage::with_figures();
+        let stage = Stage::with_metrics();
         let _door = stage.open();
         let answer = ask(&stage.socket(), "GET /metrics").await;
         let (head, page) = answer.split_once("\r\n\r\n").unwrap();
@@ -155,7 +155,7 @@ fn metrics_are_in_the_format_of_prometheus() {
 #[test]
 fn status_is_json() {
     run(async {
-        let stage = Stage::with_figures();
+        let stage = Stage::with_metrics();
         let _door = stage.open();
         let answer = ask(&stage.socket(), "GET /status").await;
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -114,7 +114,7 @@ pub(super) fn begin<S: Serve>(
     let sweep = connections.sweep();
     let Some(whose) = sweep.customer(client.map(|client| client.ip())) else {
         // It has more than are left for all others: let it close some.
-        sweep.figures.refused.add(1);
+        sweep.metrics.refused.add(1);
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         return;
     };
@@ -186,7 +186,7 @@ async fn serve_tls<S: Serve>(
 ) {
     let handshake = TlsAcceptor::from(Arc::clone(&tls.config)).accept(socket);
     let Some(Ok(stream)) = watch.unless_ended(handshake).await else {
-        connections.sweep().figures.handshakes_failed.add(1);
+        connections.sweep().metrics.handshakes_failed.add(1);
         return;
     };
     let session = stream.get_ref().1;
@@ -313,7 +313,7 @@ async fn answer<S: Serve>(
     let is_head = parts.method == Method::HEAD;
     let (mut response, fault) = match formed {
         Err(response) => {
-            client.watch.sweep().figures.refused.add(1);
+            client.watch.sweep().metrics.refused.add(1);
             (response, None)
         }
         Ok(()) => {

@@ -198,7 +198,7 @@ impl Wire {
         {
             first.truncate(at);
             first.extend_from_slice(Heads::REFUSED);
-            watch.sweep().figures.refused.add(1);
+            watch.sweep().metrics.refused.add(1);
         }
         Self {
             transport,
@@ -310,7 +310,7 @@ impl hyper::rt::Read for Wire {
         }
         if unclear {
             wire.first = BytesMut::from(Heads::REFUSED);
-            wire.watch.sweep().figures.refused.add(1);
+            wire.watch.sweep().metrics.refused.add(1);
             // Nothing at all would be the connection's end.
             wire.take_first(&mut buffer);
         }

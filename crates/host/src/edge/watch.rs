@@ -101,7 +101,7 @@ pub(crate) struct Sweep {
     room: Notify,
     waiting_for_room: Cell<usize>,
     pub(super) shared: Arc<Shared>,
-    pub(super) figures: Arc<EdgeMetrics>,
+    pub(super) metrics: Arc<EdgeMetrics>,
     noticed: Noticed,
     /// When a want of room was last told.
     told: Cell<Option<Ticks>>,
@@ -112,7 +112,7 @@ impl Sweep {
         limits: &Limits,
         workers: usize,
         shared: Arc<Shared>,
-        figures: Arc<EdgeMetrics>,
+        metrics: Arc<EdgeMetrics>,
         noticed: Noticed,
     ) -> Rc<Self> {
         Rc::new(Self {
@@ -127,7 +127,7 @@ impl Sweep {
             room: Notify::new(),
             waiting_for_room: Cell::new(0),
             shared,
-            figures,
+            metrics,
             noticed,
             told: Cell::new(None),
         })
@@ -191,7 +191,7 @@ impl Sweep {
 
     /// Returns once a connection has ended or a tick has passed.
     pub(super) async fn room(&self) {
-        self.figures.waits.add(1);
+        self.metrics.waits.add(1);
         let _waiting = Waiting::new(&self.waiting_for_room);
         self.begun.notify_one();
         self.room.notified().await;

@@ -79,7 +79,7 @@ impl Generation {
             tools.registry.count_by(GuestKind::Service, name, move || {
                 counted
                     .upgrade()
-                    .map_or_else(GuestSum::default, |program| sum(program.figures()))
+                    .map_or_else(GuestSum::default, |program| sum(program.metrics()))
             });
         }
     }
@@ -102,20 +102,20 @@ impl Generation {
     }
 }
 
-fn sum(figures: program::Figures) -> GuestSum {
+fn sum(metrics: program::ProgramMetrics) -> GuestSum {
     GuestSum {
-        cpu_ns: figures.cpu_us * 1000,
-        memory_bytes: figures.memory_bytes,
-        denials: figures.denials,
-        faults: figures.faults,
-        restarts: figures.restarts,
-        state: match figures.state {
+        cpu_ns: metrics.cpu_us * 1000,
+        memory_bytes: metrics.memory_bytes,
+        denials: metrics.denials,
+        faults: metrics.faults,
+        restarts: metrics.restarts,
+        state: match metrics.state {
             program::State::Idle | program::State::Ended => State::Idle,
             program::State::Starting => State::Starting,
             program::State::Running => State::Ready,
             program::State::Resting => State::Resting,
         },
-        last_fault: figures.last_fault,
+        last_fault: metrics.last_fault,
         ..GuestSum::default()
     }
 }

@@ -1,4 +1,4 @@
-//! The figures of all guests.
+//! The metrics of all guests.
 
 use super::{Fault, GuestMetrics, RouteMetrics, RouteSum, State};
 use crate::kinds::GuestKind;
@@ -16,14 +16,14 @@ pub struct GuestId {
     pub name: Arc<str>,
 }
 
-/// Every figure that the server has, by guest or route, and by worker.
+/// Every metric that the server has, by guest or route, and by worker.
 #[derive(Debug, Default)]
 pub struct Registry {
     guests: Mutex<BTreeMap<GuestId, Guest>>,
     routes: Mutex<BTreeMap<Arc<str>, Route>>,
 }
 
-/// A route's figures by worker.
+/// A route's metrics by worker.
 type Route = BTreeMap<usize, Arc<RouteMetrics>>;
 
 /// Tells what a guest counts itself.
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Guest {
     }
 }
 
-/// One guest's figures, all workers together.
+/// One guest's metrics, all workers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of GuestMetrics")]
 pub struct GuestSum {
@@ -62,7 +62,7 @@ pub struct GuestSum {
 }
 
 impl Registry {
-    /// The figures of a guest on a worker, made when first asked for.
+    /// The metrics of a guest on a worker, made when first asked for.
     pub fn guest(&self, kind: GuestKind, name: &str, worker: usize) -> Arc<GuestMetrics> {
         let mut guests = self.guests();
         let guest = guests.entry(GuestId::new(kind, name)).or_default();
@@ -80,7 +80,7 @@ impl Registry {
         guests.entry(GuestId::new(kind, name)).or_default().own = Some(Arc::new(own));
     }
 
-    /// The figures of a route on a worker, made when first asked for. The route without a name is that of requests
+    /// The metrics of a route on a worker, made when first asked for. The route without a name is that of requests
     /// that have none.
     pub fn route(&self, name: &str, worker: usize) -> Arc<RouteMetrics> {
         let mut routes = self.routes();
@@ -91,17 +91,17 @@ impl Registry {
     /// Forgets routes that `is_kept` says are gone, once no request is under way there any more.
     pub fn retain_routes(&self, is_kept: impl Fn(&str) -> bool) {
         self.routes().retain(|name, route| {
-            let in_use = |figures: &Arc<RouteMetrics>| Arc::strong_count(figures) > 1;
+            let in_use = |metrics: &Arc<RouteMetrics>| Arc::strong_count(metrics) > 1;
             is_kept(name) || route.values().any(in_use)
         });
     }
 
-    /// Every route's figures as they are now, in order.
+    /// Every route's metrics as they are now, in order.
     pub fn routes_now(&self) -> Vec<(Arc<str>, RouteSum)> {
         let routes = self.routes();
         let sum = |route: &Route| {
             let mut sum = RouteSum::default();
-            route.values().for_each(|figures| sum.add(figures));
+            route.values().for_each(|metrics| sum.add(metrics));
             sum
         };
         let now = routes.iter();
@@ -112,12 +112,12 @@ impl Registry {
     /// Forgets guests that `is_kept` says are gone, once nothing counts for them any more.
     pub fn retain(&self, is_kept: impl Fn(&GuestId) -> bool) {
         self.guests().retain(|id, guest| {
-            let in_use = |figures: &Arc<GuestMetrics>| Arc::strong_count(figures) > 1;
+            let in_use = |metrics: &Arc<GuestMetrics>| Arc::strong_count(metrics) > 1;
             is_kept(id) || guest.by_worker.values().any(in_use)
         });
     }
 
-    /// Every guest's figures as they are now, in order.
+    /// Every guest's metrics as they are now, in order.
     pub fn guests_now(&self) -> Vec<(GuestId, GuestSum)> {
         // Some look at processes: whoever registers a guest meanwhile must not wait for that.
         let guests: Vec<_> = {
@@ -153,21 +153,21 @@ impl GuestId {
 
 impl GuestSum {
     /// Adds a worker's. Counts add up; the state is the one that asks for most attention, the fault the latest.
-    fn add(&mut self, figures: &GuestMetrics) {
-        self.requests += figures.requests.get();
-        self.errors += figures.errors.get();
-        self.cpu_ns += figures.cpu_ns.get();
-        self.memory_bytes += figures.memory_bytes.get();
-        self.crossings += figures.crossings.get();
-        self.denials += figures.denials.get();
-        self.faults += figures.faults.get();
-        self.restarts += figures.restarts.get();
-        self.state = self.state.max(figures.state());
+    fn add(&mut self, metrics: &GuestMetrics) {
+        self.requests += metrics.requests.get();
+        self.errors += metrics.errors.get();
+        self.cpu_ns += metrics.cpu_ns.get();
+        self.memory_bytes += metrics.memory_bytes.get();
+        self.crossings += metrics.crossings.get();
+        self.denials += metrics.denials.get();
+        self.faults += metrics.faults.get();
+        self.restarts += metrics.restarts.get();
+        self.state = self.state.max(metrics.state());
         let is_later = |fault: &Fault| {
             let last = self.last_fault.as_ref();
             last.is_none_or(|last| last.time < fault.time)
         };
-        if let Some(fault) = figures.last_fault().filter(is_later) {
+        if let Some(fault) = metrics.last_fault().filter(is_later) {
             self.last_fault = Some(fault);
         }
     }
@@ -177,8 +177,8 @@ impl GuestSum {
 fn sum(guest: &Guest) -> GuestSum {
     let own = guest.own.as_ref();
     let mut sum = own.map_or_else(GuestSum::default, |own| own());
-    for figures in guest.by_worker.values() {
-        sum.add(figures);
+    for metrics in guest.by_worker.values() {
+        sum.add(metrics);
     }
     sum
 }
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn a_guest_that_is_gone_is_forgotten_once_nobody_counts() {
         let registry = Registry::default();
-        let figures = registry.guest(GuestKind::Service, "api", 0);
+        let metrics = registry.guest(GuestKind::Service, "api", 0);
         registry.retain(|_| false);
         assert_eq!(registry.guests_now().len(), 1, "its last request goes on");
-        drop(figures);
+        drop(metrics);
         registry.retain(|_| false);
         assert_eq!(registry.guests_now().len(), 0);
     }

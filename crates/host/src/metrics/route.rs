@@ -14,7 +14,7 @@ const BOUNDS_US: [u64; 16] = [
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
-/// The figures of one route on one worker, which alone counts them.
+/// The metrics of one route on one worker, which alone counts them.
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
     answers: [Counter; CLASSES.len()],
@@ -24,7 +24,7 @@ pub struct RouteMetrics {
     times_us: Counter,
 }
 
-/// One route's figures, all workers together.
+/// One route's metrics, all workers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteSum {
     answers: [u64; CLASSES.len()],
@@ -56,16 +56,16 @@ impl RouteMetrics {
 
 impl RouteSum {
     /// Adds a worker's.
-    pub(super) fn add(&mut self, figures: &RouteMetrics) {
+    pub(super) fn add(&mut self, metrics: &RouteMetrics) {
         fn add<const N: usize>(sums: &mut [u64; N], counters: &[Counter; N]) {
             for (sum, counter) in sums.iter_mut().zip(counters) {
                 *sum += counter.get();
             }
         }
-        add(&mut self.answers, &figures.answers);
-        add(&mut self.broken, &figures.broken);
-        add(&mut self.times, &figures.times);
-        self.times_us += figures.times_us.get();
+        add(&mut self.answers, &metrics.answers);
+        add(&mut self.broken, &metrics.broken);
+        add(&mut self.times, &metrics.times);
+        self.times_us += metrics.times_us.get();
     }
 
     /// Requests by what class of status they were answered with.
@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn whatever_a_status_is_it_has_a_class() {
-        let figures = RouteMetrics::default();
+        let metrics = RouteMetrics::default();
         for code in [100, 200, 599, 600, 999] {
-            figures.count(StatusCode::from_u16(code).ok(), None);
+            metrics.count(StatusCode::from_u16(code).ok(), None);
         }
-        figures.count(None, Some(BrokenBy::Limit));
+        metrics.count(None, Some(BrokenBy::Limit));
         let mut sum = RouteSum::default();
-        sum.add(&figures);
+        sum.add(&metrics);
         let answers: Vec<_> = sum.answers().map(|(_, count)| count).collect();
         assert_eq!(answers, [1, 1, 1, 0, 0, 3]);
         assert_eq!(sum.broken().last(), Some(("limit", 1)));

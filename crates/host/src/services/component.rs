@@ -145,13 +145,13 @@ impl ComponentService {
     /// # Errors
     ///
     /// When a granted folder can't be opened any more.
-    pub fn new(loaded: &Arc<Loaded>, figures: Arc<GuestMetrics>) -> Result<Self, LoadError> {
+    pub fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Result<Self, LoadError> {
         let gate = Arc::clone(loaded.component.reach().gate());
         let server = Rc::new(ForGuest {
             // Of its own: no other guest's connections, and no names but those that are granted.
             client: Client::new(guest_settings(gate)),
             loaded: Arc::clone(loaded),
-            figures,
+            metrics,
             errands: OnceCell::new(),
         });
         let host: Rc<dyn Host> = Rc::clone(&server) as _;
@@ -178,10 +178,10 @@ impl ComponentService {
     ) -> Result<Response<Body>, Unanswered> {
         let server = &self.server;
         if server.loaded.budget.is_at_rest() {
-            server.figures.set_state(State::Resting);
+            server.metrics.set_state(State::Resting);
             return Err(Unanswered::Resting);
         }
-        server.figures.set_state(State::Ready);
+        server.metrics.set_state(State::Ready);
         server.begin();
         let (mut parts, body) = request.into_parts();
         server.client.forwarded().tell_guest(&mut parts, peer);
@@ -205,7 +205,7 @@ impl From<AnswerBody> for Body {
 /// What the server does for a component.
 struct ForGuest {
     loaded: Arc<Loaded>,
-    figures: Arc<GuestMetrics>,
+    metrics: Arc<GuestMetrics>,
     client: Client,
     /// To a task of the worker's, which is where tasks can be spawned.
     errands: OnceCell<mpsc::UnboundedSender<Errand>>,
@@ -280,15 +280,15 @@ impl Host for ForGuest {
     }
 
     fn denied(&self) {
-        self.figures.denials.add(1);
+        self.metrics.denials.add(1);
     }
 
     fn done(&self, done: Done<'_>) {
-        self.figures.cpu_ns.add(done.cpu_ns);
+        self.metrics.cpu_ns.add(done.cpu_ns);
         let Some(fault) = done.fault.filter(|fault| fault.is_breakdown()) else {
             return;
         };
-        self.figures.fault(fault.to_string());
+        self.metrics.fault(fault.to_string());
         if let Some(rest) = self.loaded.budget.spend() {
             let text = format!(
                 "guest: it failed too often and is left alone for {} s",
@@ -299,11 +299,11 @@ impl Host for ForGuest {
     }
 
     fn memory(&self, bytes: u64) {
-        self.figures.memory_bytes.set(bytes);
+        self.metrics.memory_bytes.set(bytes);
     }
 
     fn restarted(&self) {
-        self.figures.restarts.add(1);
+        self.metrics.restarts.add(1);
     }
 }
 

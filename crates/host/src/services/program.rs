@@ -59,7 +59,7 @@ mod sys;
 
 pub(crate) use door::places as places_of_doors;
 pub use service::ProgramService;
-pub use shared::{Figures, State};
+pub use shared::{ProgramMetrics, State};
 pub use supervisor::Supervisor;
 
 use crate::{
@@ -224,8 +224,8 @@ impl Program {
     }
 
     /// What it does, has done and has cost until now.
-    pub fn figures(&self) -> Figures {
-        self.shared.figures()
+    pub fn metrics(&self) -> ProgramMetrics {
+        self.shared.metrics()
     }
 
     /// The address of its own listener, for one that the kernel chose a port for.

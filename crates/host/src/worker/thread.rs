@@ -15,7 +15,7 @@ pub(super) struct Seat {
     pub(super) count: usize,
     pub(super) shared: Arc<Shared>,
     pub(super) noticed: Noticed,
-    pub(super) figures: Arc<EdgeMetrics>,
+    pub(super) metrics: Arc<EdgeMetrics>,
 }
 
 pub(super) type Inbox<S> = UnboundedReceiver<Command<<S as Serve>::Generation>>;
@@ -64,7 +64,7 @@ impl<S: Serve> Worker<S> {
             &first.limits,
             seat.count,
             Arc::clone(&seat.shared),
-            Arc::clone(&seat.figures),
+            Arc::clone(&seat.metrics),
             Arc::clone(&seat.noticed),
         );
         let state = S::state(&first.generation, seat.index);

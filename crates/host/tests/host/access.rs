@@ -1,4 +1,4 @@
-//! Requests, as the log's lines and their routes' figures tell of them once they are over.
+//! Requests, as the log's lines and their routes' metrics tell of them once they are over.
 
 use super::{
     control::{Server, Stage},

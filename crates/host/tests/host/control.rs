@@ -175,7 +175,7 @@ impl Server {
         )
     }
 
-    /// Its figures.
+    /// Its metrics.
     pub(super) fn metrics(&self) -> String {
         let stream = UnixStream::connect(&self.admin).unwrap();
         ask(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")

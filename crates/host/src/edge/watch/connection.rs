@@ -103,8 +103,8 @@ impl Watched {
         });
         let key = sweep.connections.borrow_mut().insert(Rc::clone(&watch));
         watch.key.set(key);
-        sweep.figures.accepted.add(1);
-        sweep.figures.connections.set(key_count(sweep));
+        sweep.metrics.accepted.add(1);
+        sweep.metrics.connections.set(key_count(sweep));
         sweep.begun.notify_one();
         Self(watch)
     }
@@ -119,7 +119,7 @@ impl Drop for Watched {
         let sweep = &self.0.sweep;
         sweep.connections.borrow_mut().try_remove(self.0.key.get());
         sweep.customer_went(&self.0.customer);
-        sweep.figures.connections.set(key_count(sweep));
+        sweep.metrics.connections.set(key_count(sweep));
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         sweep.room.notify_waiters();
     }
@@ -206,7 +206,7 @@ impl Watch {
     fn open_request(&self) {
         self.requests.set(self.requests.get() + 1);
         self.phase.set(Phase::Busy);
-        self.sweep.figures.requests.add(1);
+        self.sweep.metrics.requests.add(1);
     }
 
     fn close_request(&self, answered: bool) {
@@ -247,7 +247,7 @@ impl Watch {
         self.aborts.set(0);
         let (late_answers, is_without_task) =
             self.held.look(self.stalled.get().is_some(), bounds.body);
-        self.sweep.figures.timed_out.add(late_answers);
+        self.sweep.metrics.timed_out.add(late_answers);
         if is_without_task {
             self.judge(Verdict::Reset);
             return;
@@ -292,7 +292,7 @@ impl Watch {
 
     fn judge_slow(&self, verdict: Verdict) {
         if self.verdict.get() != verdict {
-            self.sweep.figures.timed_out.add(1);
+            self.sweep.metrics.timed_out.add(1);
         }
         self.judge(verdict);
     }

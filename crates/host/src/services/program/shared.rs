@@ -34,7 +34,7 @@ pub(super) struct Shared {
 /// What was counted so far, less what runs now.
 #[derive(Debug, Default)]
 struct Totals {
-    figures: Figures,
+    metrics: ProgramMetrics,
     /// The program in whose place this one is, until all of it has ended: counts go on through reloads.
     before: Option<Arc<Shared>>,
 }
@@ -78,7 +78,7 @@ pub enum State {
 
 /// What a program does, has done and has cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ProgramMetrics {
     /// What it does now.
     pub state: State,
     /// Times that it was started.
@@ -101,7 +101,7 @@ pub struct Figures {
     pub last_fault: Option<Fault>,
 }
 
-impl Figures {
+impl ProgramMetrics {
     /// Adds what the program before this one has done and has cost.
     fn add_earlier(&mut self, earlier: Self) {
         self.starts += earlier.starts;
@@ -168,35 +168,35 @@ impl Shared {
         self.totals().before = Some(Arc::clone(before));
     }
 
-    pub(super) fn figures(&self) -> Figures {
-        let (mut figures, before) = self.totals_now();
-        figures.pid = Some(self.pid.load(Ordering::Acquire)).filter(|pid| *pid != 0);
-        // A pid that is another's by now is the price of not asking the supervisor: figures, no verdict.
-        if let Some(used) = figures.pid.and_then(Consumption::of_tree) {
-            figures.cpu_us += used.cpu_us();
-            figures.memory_bytes = used.memory_bytes;
+    pub(super) fn metrics(&self) -> ProgramMetrics {
+        let (mut metrics, before) = self.totals_now();
+        metrics.pid = Some(self.pid.load(Ordering::Acquire)).filter(|pid| *pid != 0);
+        // A pid that is another's by now is the price of not asking the supervisor: metrics, no verdict.
+        if let Some(used) = metrics.pid.and_then(Consumption::of_tree) {
+            metrics.cpu_us += used.cpu_us();
+            metrics.memory_bytes = used.memory_bytes;
         }
         if let Some(before) = before {
-            figures.add_earlier(before.figures());
+            metrics.add_earlier(before.metrics());
         }
-        figures
+        metrics
     }
 
     /// What was counted, and who still counts beside this one. Of whom nothing is left, the account is taken over.
-    fn totals_now(&self) -> (Figures, Option<Arc<Self>>) {
+    fn totals_now(&self) -> (ProgramMetrics, Option<Arc<Self>>) {
         let mut totals = self.totals();
         if let Some(ended) = totals.before.take_if(|before| before.has_ended()) {
-            totals.figures.add_earlier(ended.figures());
+            totals.metrics.add_earlier(ended.metrics());
         }
-        (totals.figures.clone(), totals.before.clone())
+        (totals.metrics.clone(), totals.before.clone())
     }
 
     fn has_ended(&self) -> bool {
-        self.totals().figures.state == State::Ended
+        self.totals().metrics.state == State::Ended
     }
 
     pub(super) fn set_state(&self, state: State) {
-        self.totals().figures.state = state;
+        self.totals().metrics.state = state;
     }
 
     /// How often it has died or could not be started.
@@ -212,7 +212,7 @@ impl Shared {
                 until.saturating_duration_since(Instant::now()),
             ),
             _ => {
-                let last_end = self.totals().figures.last_end.clone();
+                let last_end = self.totals().metrics.last_end.clone();
                 let last_end = last_end.unwrap_or_else(|| "does not run".into());
                 let reason = format!("guest: {} {last_end}", self.settings.name);
                 (reason.into(), Duration::ZERO)
@@ -223,10 +223,10 @@ impl Shared {
     /// A process was started.
     pub(super) fn started(&self, pid: u32, is_restart: bool) {
         self.pid.store(pid, Ordering::Release);
-        let figures = &mut self.totals().figures;
-        figures.starts += 1;
-        figures.restarts += u64::from(is_restart);
-        figures.state = State::Running;
+        let metrics = &mut self.totals().metrics;
+        metrics.starts += 1;
+        metrics.restarts += u64::from(is_restart);
+        metrics.state = State::Running;
     }
 
     /// It has ended: here is its account.
@@ -240,19 +240,19 @@ impl Shared {
         };
         let counts = report.denials.iter();
         let counts = counts.map(|denial| denial.count.unwrap_or(1));
-        let figures = &mut self.totals().figures;
-        figures.cpu_us += report.usage.user_us + report.usage.system_us;
-        figures.denials += counts.sum::<u64>();
+        let metrics = &mut self.totals().metrics;
+        metrics.cpu_us += report.usage.user_us + report.usage.system_us;
+        metrics.denials += counts.sum::<u64>();
     }
 
     /// An end came as it was asked for.
     pub(super) fn left(&self, how: &str) {
-        self.totals().figures.last_end = Some(how.to_owned());
+        self.totals().metrics.last_end = Some(how.to_owned());
     }
 
     /// An end came that nobody asked for, or it was ended for what it did.
     pub(super) fn failed(&self, how: &str) {
-        self.totals().figures.fail(how);
+        self.totals().metrics.fail(how);
     }
 
     /// It died by itself, or could not be started.

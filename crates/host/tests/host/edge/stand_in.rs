@@ -311,12 +311,12 @@ impl Server {
         Client::connect(self.address())
     }
 
-    /// One of the workers' figures, added up.
+    /// One of the workers' metrics, added up.
     pub(crate) fn figure(&self, figure: impl Fn(&EdgeMetrics) -> u64) -> u64 {
         self.workers
-            .figures()
+            .metrics()
             .iter()
-            .map(|figures| figure(figures))
+            .map(|metrics| figure(metrics))
             .sum()
     }
 }

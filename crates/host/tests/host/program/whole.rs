@@ -163,7 +163,7 @@ fn a_configuration_that_cannot_be_loaded_starts_nothing() {
     assert_eq!(stage.processes(), before);
     assert!(
         memory("own") > 0 && memory("routed") > 0,
-        "figures are intact"
+        "metrics are intact"
     );
     stage.write("back-off = '50ms'", "");
     assert!(
