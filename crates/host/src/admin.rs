@@ -10,13 +10,13 @@
 //! busy. Who reaches it may reload the server, so it is a Unix socket of the server's user, or a port of
 //! the loopback that web pages cannot use.
 
-mod door;
+mod listener;
 pub mod prometheus;
 pub mod status;
 #[cfg(test)]
 mod tests;
 
-pub use door::{AdminError, Door};
+pub use listener::{AdminError, AdminListener};
 
 use crate::{
     edge::EdgeMetrics,

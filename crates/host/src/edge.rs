@@ -17,13 +17,13 @@ mod body;
 mod check;
 mod connection;
 mod connections;
-mod doors;
 mod fields;
 mod form;
 mod heads;
 mod host;
 mod io;
 mod listen;
+mod listeners;
 mod stream;
 mod sys;
 mod tls;
@@ -33,9 +33,9 @@ pub use body::{Part, Received, ReceivedFault, Sent};
 pub use listen::{ListenError, Listening, Name, adopt_inherited, may_filter_sockets};
 pub use tls::TlsError;
 
-pub(crate) use accept::{Accepting, Door};
+pub(crate) use accept::{Accepting, Bound};
 pub(crate) use connections::Connections;
-pub(crate) use doors::{DoorChanges, Doors};
+pub(crate) use listeners::{ListenerChanges, Listeners};
 pub(crate) use tls::Certificate;
 pub(crate) use watch::{Noticed, Sweep};
 

@@ -15,7 +15,7 @@ mod tests;
 mod watch;
 
 use crate::{
-    admin::{Admin, AdminError, Asked, Door, Guest, Reloaded, Report},
+    admin::{Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report},
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
     kinds::{GuestKind, Level},
@@ -106,7 +106,7 @@ pub struct Control<S: Serving> {
     report: Arc<Report>,
     admin: Admin,
     asked: mpsc::Receiver<Asked>,
-    door: Option<Door>,
+    listener: Option<AdminListener>,
     watch: Option<Watch>,
     config: Config,
     /// Heard from the beginning on: who knows that the server is ready may send one at once.
@@ -202,14 +202,14 @@ impl<S: Serving> Control<S> {
             report,
             admin,
             asked,
-            door: None,
+            listener: None,
             watch,
             config: Config::default(),
             signals,
             loading: None,
             wanted: None,
         };
-        control.door = control.open_door(&file.config)?;
+        control.listener = control.open_listener(&file.config)?;
         control.took(file, put);
         Ok(control)
     }
@@ -221,8 +221,8 @@ impl<S: Serving> Control<S> {
             [] => "no listener of its own".to_owned(),
             listeners => listeners.join(", "),
         };
-        let admin = match &self.door {
-            Some(door) => format!("; admin at {}", door.address()),
+        let admin = match &self.listener {
+            Some(listener) => format!("; admin at {}", listener.address()),
             None => String::new(),
         };
         let (workers, routes) = (now.edge.len(), self.config.routes.len());
@@ -317,20 +317,20 @@ impl<S: Serving> Control<S> {
     fn put(&mut self, next: Next<S::Loaded>) -> Result<(), ServeError> {
         let Next { file, loaded } = next;
         let log = self.report.log.prepare(&file.config.log)?;
-        let door = match file.config.admin == self.config.admin {
+        let listener = match file.config.admin == self.config.admin {
             true => None,
-            false => Some(self.open_door(&file.config)?),
+            false => Some(self.open_listener(&file.config)?),
         };
         let put = self.serving.put(loaded).map_err(ServeError::Load)?;
-        self.apply(log, door);
+        self.apply(log, listener);
         self.took(file, put);
         Ok(())
     }
 
-    fn apply(&mut self, log: Prepared, door: Option<Option<Door>>) {
+    fn apply(&mut self, log: Prepared, listener: Option<Option<AdminListener>>) {
         self.report.log.apply(log);
-        if let Some(door) = door {
-            self.door = door;
+        if let Some(listener) = listener {
+            self.listener = listener;
         }
     }
 
@@ -397,8 +397,8 @@ impl<S: Serving> Control<S> {
         self.report.log.write(line);
     }
 
-    fn open_door(&self, config: &Config) -> Result<Option<Door>, ServeError> {
-        let open = |address| Door::open(address, self.admin.clone());
+    fn open_listener(&self, config: &Config) -> Result<Option<AdminListener>, ServeError> {
+        let open = |address| AdminListener::open(address, self.admin.clone());
         Ok(config.admin.as_ref().map(open).transpose()?)
     }
 
@@ -411,7 +411,7 @@ impl<S: Serving> Control<S> {
             serving,
             report,
             config,
-            door,
+            listener,
             mut signals,
             ..
         } = self;
@@ -430,7 +430,7 @@ impl<S: Serving> Control<S> {
                 ExitCode::from(128 + signal)
             }
         };
-        drop(door);
+        drop(listener);
         report.log.flush(LAST_WORDS);
         code
     }

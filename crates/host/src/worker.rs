@@ -13,7 +13,7 @@ mod thread;
 
 use crate::{
     config::{Address, Limits},
-    edge::{DoorChanges, Doors, Edge, EdgeError, EdgeMetrics, Notice, Noticed, Shared},
+    edge::{Edge, EdgeError, EdgeMetrics, ListenerChanges, Listeners, Notice, Noticed, Shared},
     serve::Serve,
 };
 use palisade_process::Confinement;
@@ -35,7 +35,7 @@ const BLOCKING_STOP_TIME: Duration = Duration::from_secs(1);
 /// The threads that serve. Dropping this ends them at once; [`Workers::stop`] lets them finish.
 pub struct Workers<S: Serve> {
     workers: Vec<Handle<S>>,
-    doors: Doors,
+    listeners: Listeners,
 }
 
 struct Handle<S: Serve> {
@@ -55,7 +55,7 @@ enum Command<G> {
 struct Swap<G> {
     generation: Arc<G>,
     limits: Limits,
-    doors: DoorChanges,
+    listeners: ListenerChanges,
     done: replies::Sender<()>,
 }
 
@@ -88,7 +88,7 @@ impl<S: Serve> Workers<S> {
             .collect();
         let mut workers = Self {
             workers: workers?,
-            doors: Doors::default(),
+            listeners: Listeners::default(),
         };
         workers.swap(generation, edge)?;
         Ok(workers)
@@ -102,20 +102,20 @@ impl<S: Serve> Workers<S> {
     ///
     /// As of [`Workers::start`]; everything is as it was before, unless a worker is gone.
     pub fn swap(&mut self, generation: Arc<S::Generation>, edge: &Edge) -> Result<(), EdgeError> {
-        let plan = self.doors.plan(edge, self.workers.len())?;
+        let plan = self.listeners.plan(edge, self.workers.len())?;
         let (done, replies) = replies::channel();
         let swaps: Result<Vec<_>, _> = (0..self.workers.len())
             .map(|worker| {
                 Ok::<_, EdgeError>(Swap {
                     generation: Arc::clone(&generation),
                     limits: edge.limits.clone(),
-                    doors: self.doors.changes(&plan, worker)?,
+                    listeners: self.listeners.changes(&plan, worker)?,
                     done: done.clone(),
                 })
             })
             .collect();
         let swaps = swaps?;
-        self.doors.carry_out(plan);
+        self.listeners.carry_out(plan);
         for (worker, swap) in self.workers.iter().zip(swaps) {
             // Whether it is gone is seen by its answer.
             let _ = worker.commands.send(Command::Swap(Box::new(swap)));
@@ -133,13 +133,13 @@ impl<S: Serve> Workers<S> {
     ///
     /// What is wrong with the first broken one; the others are replaced.
     pub fn reload_certificates(&self) -> Result<(), EdgeError> {
-        Ok(self.doors.reload_certificates()?)
+        Ok(self.listeners.reload_certificates()?)
     }
 
     /// Where requests come in, in the configuration's order, with the ports that they really are.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
-        self.doors.addresses()
+        self.listeners.addresses()
     }
 
     /// Each worker's metrics.
@@ -155,7 +155,7 @@ impl<S: Serve> Workers<S> {
     /// connections that were cut off.
     #[must_use]
     pub fn stop(self, time: Duration) -> usize {
-        self.doors.close_to_new();
+        self.listeners.close_to_new();
         let (done, replies) = replies::channel();
         for worker in &self.workers {
             let stop = Command::Stop {

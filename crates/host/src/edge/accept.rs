@@ -24,7 +24,7 @@ use tokio::{
 const HALF_MADE: Duration = Duration::from_millis(100);
 
 /// What a worker needs to listen at an address.
-pub(crate) struct Door {
+pub(crate) struct Bound {
     /// With the port that it really is.
     pub(crate) address: Address,
     pub(crate) socket: OwnedFd,
@@ -46,11 +46,14 @@ struct AcceptingShared {
 
 impl Accepting {
     /// Begins to accept. Must be called on a worker's thread, inside its tasks.
-    pub(crate) fn begin<S: Serve>(door: Door, connections: Rc<Connections<S>>) -> io::Result<Self> {
-        let listener = Listener::new(door.socket, &door.address)?;
+    pub(crate) fn begin<S: Serve>(
+        bound: Bound,
+        connections: Rc<Connections<S>>,
+    ) -> io::Result<Self> {
+        let listener = Listener::new(bound.socket, &bound.address)?;
         let shared = Rc::new(AcceptingShared {
-            address: door.address,
-            tls: RefCell::new(door.tls),
+            address: bound.address,
+            tls: RefCell::new(bound.tls),
             draining: Cell::new(false),
             drain: Notify::new(),
         });

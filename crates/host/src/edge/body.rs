@@ -1,6 +1,6 @@
 //! Bodies on their way in and out, with the edge's bounds on them.
 
-use super::watch::{Held, OpenRequest, Stream, Verdict, Wait, Watch};
+use super::watch::{Closing, Held, OpenRequest, Stream, Wait, Watch};
 use crate::{
     body::{Body, BodyError, BrokenByFilter},
     kinds::BrokenBy,
@@ -303,9 +303,9 @@ impl Drop for Sent {
         if self.is_request_cut_off() {
             self.record.broke(BrokenBy::Client);
         }
-        let verdict = self.request.watch().present_verdict();
+        let closing = self.request.watch().present_closing();
         let is_late = self.stream.as_ref().is_some_and(Stream::is_late);
-        if is_late || matches!(verdict, Verdict::Drop | Verdict::Reset) {
+        if is_late || matches!(closing, Closing::Drop | Closing::Reset) {
             self.record.broke(BrokenBy::Limit);
         }
     }

@@ -8,7 +8,7 @@ use super::{
     io::{Socket, Stream, Transport, Wire},
     stream::Streams,
     tls::{Secured, Tenancy},
-    watch::{OpenRequest, Verdict, Watch, Watched},
+    watch::{Closing, OpenRequest, Watch, Watched},
 };
 use crate::{
     body::Body,
@@ -252,13 +252,13 @@ async fn drive<C: Future>(
 ) {
     poll_fn(|context| {
         watch.begin_turn();
-        let verdict = watch.verdict(context);
-        if matches!(verdict, Verdict::Drop | Verdict::Reset) {
+        let closing = watch.closing(context);
+        if matches!(closing, Closing::Drop | Closing::Reset) {
             return Poll::Ready(());
         }
         let mut polled = connection.as_mut().poll(context);
         // A request may have come while the connection was thought idle.
-        if verdict == Verdict::Finish && watch.take_finish() && polled.is_pending() {
+        if closing == Closing::Finish && watch.take_finish() && polled.is_pending() {
             finish(connection.as_mut());
             polled = connection.as_mut().poll(context);
         }

@@ -11,7 +11,7 @@ mod customer;
 mod held;
 mod wait;
 
-pub(super) use connection::{OpenRequest, Verdict, Watch, Watched};
+pub(super) use connection::{Closing, OpenRequest, Watch, Watched};
 pub(super) use customer::Customer;
 pub(super) use held::{Held, Known, Stream};
 pub(super) use wait::Wait;

@@ -129,7 +129,7 @@ fn relied_on(config: &Config, mut files: Vec<PathBuf>, tools: &Tools) -> Vec<Use
     files.extend([worker.clone(), compiler.clone()]);
     files.extend(SystemResolver::default().files());
     files.extend(client::files_of_roots());
-    files.extend(program::places_of_doors());
+    files.extend(program::endpoint_paths());
     // Without a cache nothing of it can be written to.
     let cache = code::open_cache(tools.caches.as_deref());
     files.extend(cache.iter().flat_map(Cache::paths));

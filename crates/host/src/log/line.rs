@@ -1,6 +1,6 @@
 //! One line, and how it is written.
 
-use super::{Access, place::Place};
+use super::{Access, sink::Sink};
 use crate::kinds::GuestKind;
 use crate::kinds::Level;
 use palisade_policy::{acts_on_terminal, visible};
@@ -147,15 +147,15 @@ fn cut(text: &str) -> &str {
 #[derive(Debug)]
 pub(super) struct Origin {
     guest: Option<(GuestKind, Box<str>)>,
-    pub(super) place: Arc<Place>,
+    pub(super) sink: Arc<Sink>,
     pub(super) queued_bytes: AtomicUsize,
 }
 
 impl Origin {
-    pub(super) fn new(guest: Option<(GuestKind, Box<str>)>, place: Arc<Place>) -> Self {
+    pub(super) fn new(guest: Option<(GuestKind, Box<str>)>, sink: Arc<Sink>) -> Self {
         Self {
             guest,
-            place,
+            sink,
             queued_bytes: AtomicUsize::new(0),
         }
     }

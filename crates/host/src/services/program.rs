@@ -48,7 +48,7 @@
 mod connections;
 mod consumption;
 mod direct;
-mod door;
+mod endpoint;
 mod guest;
 mod health;
 mod life;
@@ -57,7 +57,7 @@ mod shared;
 mod supervisor;
 mod sys;
 
-pub(crate) use door::places as places_of_doors;
+pub(crate) use endpoint::paths as endpoint_paths;
 pub use service::ProgramService;
 pub use shared::{ProgramMetrics, State};
 pub use supervisor::Supervisor;

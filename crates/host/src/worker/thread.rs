@@ -3,7 +3,7 @@
 use super::{Command, Swap};
 use crate::{
     config::Address,
-    edge::{Accepting, Connections, Door, EdgeMetrics, Notice, Noticed, Shared, Sweep},
+    edge::{Accepting, Bound, Connections, EdgeMetrics, Notice, Noticed, Shared, Sweep},
     serve::Serve,
 };
 use std::{collections::HashMap, rc::Rc, sync::Arc, time::Duration};
@@ -34,13 +34,13 @@ async fn obey<S: Serve>(seat: Seat, mut inbox: Inbox<S>) {
     let worker = Worker::<S>::new(seat, &first);
     let sweep = Rc::clone(worker.connections.sweep());
     tokio::task::spawn_local(async move { sweep.run().await });
-    let mut doors = HashMap::new();
-    worker.swap(*first, &mut doors);
+    let mut listeners = HashMap::new();
+    worker.swap(*first, &mut listeners);
     while let Some(command) = inbox.recv().await {
         match command {
-            Command::Swap(swap) => worker.swap(*swap, &mut doors),
+            Command::Swap(swap) => worker.swap(*swap, &mut listeners),
             Command::Stop { time, done } => {
-                let cut_off = worker.stop(doors, time).await;
+                let cut_off = worker.stop(listeners, time).await;
                 S::end().await;
                 // The receiver may have given up.
                 let _ = done.send(cut_off);
@@ -75,45 +75,45 @@ impl<S: Serve> Worker<S> {
         }
     }
 
-    fn swap(&self, swap: Swap<S::Generation>, doors: &mut Open) {
+    fn swap(&self, swap: Swap<S::Generation>, listeners: &mut Open) {
         let state = S::state(&swap.generation, self.seat.index);
         let old = self.connections.replace(state, &swap.limits);
-        for (address, tls) in swap.doors.kept {
-            if let Some(door) = doors.get(&address) {
-                door.set_tls(tls);
+        for (address, tls) in swap.listeners.kept {
+            if let Some(listener) = listeners.get(&address) {
+                listener.set_tls(tls);
             }
         }
-        for address in swap.doors.gone {
-            if let Some(door) = doors.remove(&address) {
-                door.drain();
+        for address in swap.listeners.gone {
+            if let Some(listener) = listeners.remove(&address) {
+                listener.drain();
             }
         }
-        for door in swap.doors.new {
-            self.open(door, doors);
+        for bound in swap.listeners.new {
+            self.open(bound, listeners);
         }
         drop(old);
         // The receiver may have given up.
         let _ = swap.done.send(());
     }
 
-    fn open(&self, door: Door, doors: &mut Open) {
-        let address = door.address.clone();
-        match Accepting::begin(door, Rc::clone(&self.connections)) {
+    fn open(&self, bound: Bound, listeners: &mut Open) {
+        let address = bound.address.clone();
+        match Accepting::begin(bound, Rc::clone(&self.connections)) {
             Ok(accepting) => {
-                doors.insert(address, accepting);
+                listeners.insert(address, accepting);
             }
             Err(source) => (self.seat.noticed)(Notice::accept(&address, source)),
         }
     }
 
     /// Returns the number of connections that did not end in time.
-    async fn stop(&self, doors: Open, time: Duration) -> usize {
-        let draining: Vec<_> = doors.into_values().map(Accepting::drain).collect();
+    async fn stop(&self, listeners: Open, time: Duration) -> usize {
+        let draining: Vec<_> = listeners.into_values().map(Accepting::drain).collect();
         let sweep = self.connections.sweep();
         let finished = async {
-            for door in draining {
+            for listener in draining {
                 // A task that panicked has said so on stderr.
-                let _ = door.await;
+                let _ = listener.await;
             }
             sweep.stop();
             sweep.emptied().await;

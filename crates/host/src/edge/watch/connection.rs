@@ -40,7 +40,7 @@ enum Phase {
 
 /// What is to become of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::edge) enum Verdict {
+pub(in crate::edge) enum Closing {
     /// It goes on.
     Keep,
     /// No other request is begun.
@@ -67,7 +67,7 @@ pub(in crate::edge) struct Watch {
     pub(super) held: HeldAnswers,
     aborts: Cell<u32>,
     client: Client,
-    verdict: Cell<Verdict>,
+    closing: Cell<Closing>,
     waker: RefCell<Option<Waker>>,
     /// Bytes that may still be read and written before others have their turn.
     left: (Left, Left),
@@ -97,7 +97,7 @@ impl Watched {
             held: HeldAnswers::default(),
             aborts: Cell::new(0),
             client: Client::default(),
-            verdict: Cell::new(Verdict::Keep),
+            closing: Cell::new(Closing::Keep),
             waker: RefCell::new(None),
             left: (Left(Cell::new(MOST_READ)), Left(Cell::new(MOST_WRITTEN))),
         });
@@ -223,14 +223,14 @@ impl Watch {
     fn abort(&self) {
         self.aborts.set(self.aborts.get() + 1);
         if self.aborts.get() > MOST_ABORTS {
-            self.judge(Verdict::Reset);
+            self.close(Closing::Reset);
         }
     }
 
     /// Ends the connection once the requests that it is at are answered.
     pub(super) fn stop(&self) {
         if self.http2.get() {
-            self.judge(Verdict::Finish);
+            self.close(Closing::Finish);
         }
         // HTTP/1 is told with its next answer; the sweep ends it if there is no request on the way.
         if self.phase.get() == Phase::Idle {
@@ -240,7 +240,7 @@ impl Watch {
 
     /// Ends the connection with whatever it is at.
     pub(super) fn cut_off(&self) {
-        self.judge(Verdict::Drop);
+        self.close(Closing::Drop);
     }
 
     pub(super) fn look(&self, bounds: Bounds) {
@@ -249,23 +249,23 @@ impl Watch {
             self.held.look(self.stalled.get().is_some(), bounds.body);
         self.sweep.metrics.timed_out.add(late_answers);
         if is_without_task {
-            self.judge(Verdict::Reset);
+            self.close(Closing::Reset);
             return;
         }
         if self.is_stalled(bounds) {
-            self.judge_slow(Verdict::Reset);
+            self.close_slow(Closing::Reset);
             return;
         }
         let elapsed = self.sweep.elapsed(self.since.get());
         match self.phase.get() {
-            Phase::Handshake if elapsed > bounds.header => self.judge_slow(Verdict::Drop),
-            Phase::Head if elapsed > bounds.header => self.judge_slow(Verdict::HeadLate),
+            Phase::Handshake if elapsed > bounds.header => self.close_slow(Closing::Drop),
+            Phase::Head if elapsed > bounds.header => self.close_slow(Closing::HeadLate),
             // What is still being sent has the time of a body.
             Phase::Idle if self.stalled.get().is_some() || self.held.is_any() => {}
             Phase::Idle if elapsed > bounds.idle => self.end_idle(elapsed - bounds.idle),
-            Phase::Lingering if elapsed > LINGER => self.judge(Verdict::Drop),
+            Phase::Lingering if elapsed > LINGER => self.close(Closing::Drop),
             // HTTP/2 tells by itself.
-            Phase::Busy if !self.http2.get() && self.is_abandoned() => self.judge(Verdict::Drop),
+            Phase::Busy if !self.http2.get() && self.is_abandoned() => self.close(Closing::Drop),
             _ => {}
         }
     }
@@ -284,21 +284,21 @@ impl Watch {
     /// HTTP/2 may still hold what the client does not take: it gets a while to let go.
     fn end_idle(&self, over: Ticks) {
         if over > LINGER {
-            self.judge(Verdict::Drop);
+            self.close(Closing::Drop);
         } else {
-            self.judge(Verdict::Finish);
+            self.close(Closing::Finish);
         }
     }
 
-    fn judge_slow(&self, verdict: Verdict) {
-        if self.verdict.get() != verdict {
+    fn close_slow(&self, closing: Closing) {
+        if self.closing.get() != closing {
             self.sweep.metrics.timed_out.add(1);
         }
-        self.judge(verdict);
+        self.close(closing);
     }
 
-    fn judge(&self, verdict: Verdict) {
-        self.verdict.set(verdict);
+    fn close(&self, closing: Closing) {
+        self.closing.set(closing);
         if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
@@ -336,8 +336,8 @@ impl Watch {
         written
     }
 
-    /// The verdict, also of those to come: the connection's task is woken.
-    pub(in crate::edge) fn verdict(&self, context: &mut Context<'_>) -> Verdict {
+    /// The closing, also of those to come: the connection's task is woken.
+    pub(in crate::edge) fn closing(&self, context: &mut Context<'_>) -> Closing {
         let mut waker = self.waker.borrow_mut();
         if !waker
             .as_ref()
@@ -345,25 +345,25 @@ impl Watch {
         {
             *waker = Some(context.waker().clone());
         }
-        self.verdict.get()
+        self.closing.get()
     }
 
-    /// The verdict so far.
-    pub(in crate::edge) fn present_verdict(&self) -> Verdict {
-        self.verdict.get()
+    /// The closing so far.
+    pub(in crate::edge) fn present_closing(&self) -> Closing {
+        self.closing.get()
     }
 
-    /// Takes back the verdict `Finish`, and says whether it still holds.
+    /// Takes back the closing `Finish`, and says whether it still holds.
     pub(in crate::edge) fn take_finish(&self) -> bool {
-        self.verdict.replace(Verdict::Keep) == Verdict::Finish
+        self.closing.replace(Closing::Keep) == Closing::Finish
             && (self.http2.get() || self.phase.get() == Phase::Idle)
     }
 
     /// A future's result, or `None` if the connection was to end first.
     pub(in crate::edge) async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = std::pin::pin!(future);
-        std::future::poll_fn(|context| match self.verdict(context) {
-            Verdict::Keep => future.as_mut().poll(context).map(Some),
+        std::future::poll_fn(|context| match self.closing(context) {
+            Closing::Keep => future.as_mut().poll(context).map(Some),
             _ => Poll::Ready(None),
         })
         .await

@@ -17,7 +17,7 @@ pub(super) struct Validators<'answer> {
 
 /// What conditions come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Outcome {
     /// They hold.
     Go,
     /// The client has it already: 304.
@@ -28,7 +28,7 @@ pub(super) enum Verdict {
 
 /// Judges the conditions of a GET or HEAD, in the order of section 13.2.2: tags before times, and each
 /// kind of time only where there is no tag.
-pub(super) fn judge(headers: &HeaderMap, validators: Validators<'_>) -> Verdict {
+pub(super) fn judge(headers: &HeaderMap, validators: Validators<'_>) -> Outcome {
     let is_as_expected = match headers.contains_key(IF_MATCH) {
         true => any_tag(headers, IF_MATCH, |tag| tag.is_strongly(validators.etag)),
         false => !validators
@@ -36,7 +36,7 @@ pub(super) fn judge(headers: &HeaderMap, validators: Validators<'_>) -> Verdict 
             .unwrap_or(false),
     };
     if !is_as_expected {
-        return Verdict::Failed;
+        return Outcome::Failed;
     }
     let is_new = match headers.contains_key(IF_NONE_MATCH) {
         true => !any_tag(headers, IF_NONE_MATCH, |tag| tag.is_weakly(validators.etag)),
@@ -45,8 +45,8 @@ pub(super) fn judge(headers: &HeaderMap, validators: Validators<'_>) -> Verdict 
             .unwrap_or(true),
     };
     match is_new {
-        true => Verdict::Go,
-        false => Verdict::NotModified,
+        true => Outcome::Go,
+        false => Outcome::NotModified,
     }
 }
 

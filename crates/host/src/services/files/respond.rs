@@ -1,7 +1,7 @@
 //! From a request for a file to its answer.
 
 use super::{
-    condition::{self, Verdict},
+    condition::{self, Outcome},
     entry::Variant,
     load::Fault,
     range::{self, Asked},
@@ -67,10 +67,10 @@ impl Plan {
             };
         }
         match condition::judge(headers, variant.validators()) {
-            Verdict::NotModified => return Self::NotModified,
-            Verdict::Failed => return Self::PreconditionFailed,
-            Verdict::Go if request.method == Method::HEAD => return Self::Head,
-            Verdict::Go => {}
+            Outcome::NotModified => return Self::NotModified,
+            Outcome::Failed => return Self::PreconditionFailed,
+            Outcome::Go if request.method == Method::HEAD => return Self::Head,
+            Outcome::Go => {}
         }
         match range::asked(headers, variant.stamp.bytes) {
             Asked::Whole => Self::Whole,

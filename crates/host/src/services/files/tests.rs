@@ -30,7 +30,7 @@ mod parts;
 mod places;
 
 /// A folder, and the service of it.
-struct Site {
+struct Fixture {
     folder: TempDir,
     files: Files,
 }
@@ -43,8 +43,8 @@ struct Answer {
     body: Vec<u8>,
 }
 
-impl Site {
-    /// A site with these files, which looks at them with every request.
+impl Fixture {
+    /// A fixture with these files, which looks at them with every request.
     fn new(files: &[(&str, &[u8])]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -154,12 +154,12 @@ fn big(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn a_file_has_its_content_and_says_what_it_is() {
-    let site = Site::new(&[
+    let fixture = Fixture::new(&[
         ("a.html", b"<p>"),
         ("b/c.unknown", b"?"),
         ("empty.json", b""),
     ]);
-    let answer = site.get("/a.html?query");
+    let answer = fixture.get("/a.html?query");
     assert_eq!(
         (answer.status, &*answer.body),
         (StatusCode::OK, b"<p>".as_slice())
@@ -180,10 +180,10 @@ fn a_file_has_its_content_and_says_what_it_is() {
         etag.len() > 10 && etag.starts_with('"') && etag.ends_with('"'),
         "{etag}"
     );
-    let other = site.get("/b/c.unknown");
+    let other = fixture.get("/b/c.unknown");
     assert_eq!(other.field(CONTENT_TYPE), Some("application/octet-stream"));
     assert_ne!(other.field(ETAG), Some(etag));
-    let empty = site.get("/empty.json");
+    let empty = fixture.get("/empty.json");
     assert_eq!((empty.status, empty.body.len()), (StatusCode::OK, 0));
     assert_eq!(empty.field(CONTENT_LENGTH), Some("0"));
     assert_eq!(empty.field(CONTENT_TYPE), Some("application/json"));
@@ -198,13 +198,13 @@ fn big_files_arrive_whole_from_memory_and_from_disk() {
         5 * load::PIECE_BYTES + 77,
     ] {
         let content = big(bytes);
-        let site = Site::new(&[("big", &content)]);
+        let fixture = Fixture::new(&[("big", &content)]);
         // Out of the kernel's memory, where the file system lets one: it is read by a blocking thread then.
-        let file = fs::File::open(site.path("big")).unwrap();
+        let file = fs::File::open(fixture.path("big")).unwrap();
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         for _ in 0..2 {
-            let answer = site.get("/big");
+            let answer = fixture.get("/big");
             assert_eq!(answer.field(CONTENT_LENGTH), Some(&*bytes.to_string()));
             assert!(answer.body == content, "{bytes}");
         }
@@ -231,7 +231,7 @@ fn what_may_have_to_be_waited_for_is_read_elsewhere() {
 
 #[test]
 fn head_is_get_without_a_body() {
-    let site = Site::new(&[
+    let fixture = Fixture::new(&[
         ("a.txt", b"text"),
         ("z.js", b"plain script"),
         ("z.js.gz", b"packed"),
@@ -243,8 +243,8 @@ fn head_is_get_without_a_body() {
         "/a.txt", "/z.js", "/big", "/folder/", "/folder", "/nothing", "/.hidden", "/",
     ] {
         for fields in [&[] as &[_], &packed] {
-            let get = site.get_with(target, fields);
-            let head = site.ask(Method::HEAD, target, fields);
+            let get = fixture.get_with(target, fields);
+            let head = fixture.ask(Method::HEAD, target, fields);
             assert_eq!(
                 (get.status, &get.headers),
                 (head.status, &head.headers),
@@ -258,7 +258,7 @@ fn head_is_get_without_a_body() {
             assert!(!get.body.is_empty() && head.body.is_empty(), "{target}");
         }
     }
-    let ranged = site.ask(Method::HEAD, "/a.txt", &[(RANGE, "bytes=0-0")]);
+    let ranged = fixture.ask(Method::HEAD, "/a.txt", &[(RANGE, "bytes=0-0")]);
     assert_eq!(
         (ranged.status, ranged.field(CONTENT_LENGTH)),
         (StatusCode::OK, Some("4"))
@@ -267,7 +267,7 @@ fn head_is_get_without_a_body() {
 
 #[test]
 fn files_are_only_read() {
-    let site = Site::new(&[("a", b"a")]);
+    let fixture = Fixture::new(&[("a", b"a")]);
     for method in [
         Method::POST,
         Method::PUT,
@@ -277,28 +277,28 @@ fn files_are_only_read() {
         Method::CONNECT,
     ] {
         for target in ["/a", "/none"] {
-            let answer = site.ask(method.clone(), target, &[]);
+            let answer = fixture.ask(method.clone(), target, &[]);
             assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
             assert_eq!(answer.field(ALLOW), Some("GET, HEAD, OPTIONS"));
         }
     }
     for target in ["/a", "*"] {
-        let answer = site.ask(Method::OPTIONS, target, &[]);
+        let answer = fixture.ask(Method::OPTIONS, target, &[]);
         assert_eq!(
             (answer.status, answer.field(ALLOW)),
             (StatusCode::NO_CONTENT, Some("GET, HEAD, OPTIONS"))
         );
     }
-    assert_eq!(fs::read(site.path("a")).unwrap(), b"a");
+    assert_eq!(fs::read(fixture.path("a")).unwrap(), b"a");
 }
 
 #[test]
 fn conditions_decide_between_200_304_and_412() {
     for content in [b"small".to_vec(), big(200_000)] {
-        let site = Site::new(&[("a", &content)]);
-        let etag = site.get("/a").field(ETAG).unwrap().to_owned();
+        let fixture = Fixture::new(&[("a", &content)]);
+        let etag = fixture.get("/a").field(ETAG).unwrap().to_owned();
         let at = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let fresh = site.get_with("/a", &[(IF_NONE_MATCH, &etag), (RANGE, "bytes=0-0")]);
+        let fresh = fixture.get_with("/a", &[(IF_NONE_MATCH, &etag), (RANGE, "bytes=0-0")]);
         assert_eq!(
             (fresh.status, fresh.body.len()),
             (StatusCode::NOT_MODIFIED, 0)
@@ -310,17 +310,17 @@ fn conditions_decide_between_200_304_and_412() {
             (None, None)
         );
         assert_eq!(
-            site.get_with("/a", &[(IF_MODIFIED_SINCE, at)]).status,
+            fixture.get_with("/a", &[(IF_MODIFIED_SINCE, at)]).status,
             StatusCode::NOT_MODIFIED
         );
-        let head = site.ask(Method::HEAD, "/a", &[(IF_NONE_MATCH, "*")]);
+        let head = fixture.ask(Method::HEAD, "/a", &[(IF_NONE_MATCH, "*")]);
         assert_eq!(head.status, StatusCode::NOT_MODIFIED);
-        let failed = site.get_with("/a", &[(IF_MATCH, "\"other\"")]);
+        let failed = fixture.get_with("/a", &[(IF_MATCH, "\"other\"")]);
         assert_eq!(failed.status, StatusCode::PRECONDITION_FAILED);
-        assert_eq!(site.get_with("/a", &[(IF_MATCH, &etag)]).body, content);
+        assert_eq!(fixture.get_with("/a", &[(IF_MATCH, &etag)]).body, content);
         // Of what is not there nothing is conditional.
         assert_eq!(
-            site.get_with("/b", &[(IF_MATCH, "*")]).status,
+            fixture.get_with("/b", &[(IF_MATCH, "*")]).status,
             StatusCode::NOT_FOUND
         );
     }
@@ -328,7 +328,7 @@ fn conditions_decide_between_200_304_and_412() {
 
 #[test]
 fn a_client_gets_the_coding_that_it_likes() {
-    let site = Site::new(&[
+    let fixture = Fixture::new(&[
         ("a.css", b"plain"),
         ("a.css.br", b"brotli"),
         ("a.css.gz", b"gzipped"),
@@ -337,9 +337,9 @@ fn a_client_gets_the_coding_that_it_likes() {
         ("old.css.gz", b"of before"),
         ("only.css.gz", b"no plain one"),
     ]);
-    set_time(&site.path("old.css.gz"), 784_111_776);
+    set_time(&fixture.path("old.css.gz"), 784_111_776);
     let get = |target: &str, codings| {
-        let answer = site.get_with(target, &[(ACCEPT_ENCODING, codings)]);
+        let answer = fixture.get_with(target, &[(ACCEPT_ENCODING, codings)]);
         let text = |name| answer.field(name).map(str::to_owned);
         (
             String::from_utf8(answer.body.clone()).unwrap(),
@@ -371,7 +371,7 @@ fn a_client_gets_the_coding_that_it_likes() {
     );
     // A sibling that was forgotten when the file was changed.
     assert_eq!(get("/old.css", "gzip"), ("new".to_owned(), None, None, css));
-    assert_eq!(site.status("/only.css"), 404);
+    assert_eq!(fixture.status("/only.css"), 404);
     // As a file of its own it is what its name says.
     let packed = get("/a.css.gz", "gzip");
     assert_eq!(
@@ -379,8 +379,8 @@ fn a_client_gets_the_coding_that_it_likes() {
         ("gzipped", None, Some("application/gzip"))
     );
     // Each variant is something else, and a part is one of the variant.
-    let plain = site.get("/a.css");
-    let coded = site.get_with("/a.css", &[(ACCEPT_ENCODING, "gzip"), (RANGE, "bytes=1-2")]);
+    let plain = fixture.get("/a.css");
+    let coded = fixture.get_with("/a.css", &[(ACCEPT_ENCODING, "gzip"), (RANGE, "bytes=1-2")]);
     assert_ne!(plain.field(ETAG), coded.field(ETAG));
     assert_eq!(
         (&*coded.body, coded.field(CONTENT_RANGE)),
@@ -393,22 +393,22 @@ fn what_is_kept_has_bounds() {
     let names: Vec<_> = (0..400).map(|number| format!("file-{number}")).collect();
     let content = big(10_000);
     let files: Vec<_> = names.iter().map(|name| (&**name, &*content)).collect();
-    let mut site = Site::new(&files);
+    let mut fixture = Fixture::new(&files);
     let bounds = Bounds {
         entries: 50,
         bytes: 300_000,
     };
-    site.files.cache = RefCell::new(Cache::new(bounds));
+    fixture.files.cache = RefCell::new(Cache::new(bounds));
     for round in 0..2 {
         for name in &names {
             assert!(
-                site.get(&format!("/{name}")).body == content,
+                fixture.get(&format!("/{name}")).body == content,
                 "{round} {name}"
             );
-            assert_eq!(site.status(&format!("/{name}-not")), 404);
+            assert_eq!(fixture.status(&format!("/{name}-not")), 404);
         }
     }
-    let (entries, bytes) = site.files.cache.borrow().size();
+    let (entries, bytes) = fixture.files.cache.borrow().size();
     assert!(
         (1..=50).contains(&entries) && bytes <= 300_000,
         "{entries} {bytes}"
@@ -419,20 +419,20 @@ fn what_is_kept_has_bounds() {
 /// The second wall: whoever is sent astray by a wrong name or link reads nothing there.
 #[test]
 fn readers_open_what_is_served_and_nothing_else() {
-    let site = Site::new(&[("f", b"served")]);
+    let fixture = Fixture::new(&[("f", b"served")]);
     let other = tempfile::tempdir().unwrap();
     write(other.path(), "f", b"not served");
-    symlink(other.path().join("f"), site.path("astray")).unwrap();
-    let (_, folders) = site.files.root();
+    symlink(other.path().join("f"), fixture.path("astray")).unwrap();
+    let (_, folders) = fixture.files.root();
     let read = |path: PathBuf| {
         let work = move || fs::read(path).map_err(|error| Errno::from_io_error(&error));
         let work = move || work().map_err(|errno| Fault::from(errno.unwrap_or(Errno::IO)));
         block_on(folders.readers.read(work))
     };
-    assert_eq!(read(site.path("f")).unwrap(), b"served");
+    assert_eq!(read(fixture.path("f")).unwrap(), b"served");
     for path in [
         other.path().join("f"),
-        site.path("astray"),
+        fixture.path("astray"),
         "/etc/passwd".into(),
         "/proc/self/environ".into(),
     ] {
@@ -440,7 +440,7 @@ fn readers_open_what_is_served_and_nothing_else() {
         // It is there for everybody else.
         fs::read(&path).unwrap();
     }
-    let (own, program) = (site.path("f"), || {
+    let (own, program) = (fixture.path("f"), || {
         std::process::Command::new("/bin/true").status()
     });
     let writes = move || {
@@ -459,8 +459,8 @@ fn readers_open_what_is_served_and_nothing_else() {
 /// A big file is open for those who come next, and closed soon after: who removes it gets its space back.
 #[test]
 fn big_files_are_held_for_a_moment() {
-    let site = Site::new(&[("big", &big(2 * load::PIECE_BYTES))]);
-    let of_it = fs::metadata(site.path("big")).unwrap();
+    let fixture = Fixture::new(&[("big", &big(2 * load::PIECE_BYTES))]);
+    let of_it = fs::metadata(fixture.path("big")).unwrap();
     let is_it = |file: fs::DirEntry| {
         let file = fs::metadata(file.path());
         file.is_ok_and(|file| (file.dev(), file.ino()) == (of_it.dev(), of_it.ino()))
@@ -475,7 +475,7 @@ fn big_files_are_held_for_a_moment() {
         .build()
         .unwrap();
     for _ in 0..2 {
-        let answer = runtime.block_on(site.files.respond(&request));
+        let answer = runtime.block_on(fixture.files.respond(&request));
         assert_eq!(answer.status(), StatusCode::OK);
         drop(answer);
         assert_eq!(count(), 1, "the next one has the same");
@@ -511,17 +511,17 @@ fn a_folder_that_may_not_be_served_is_not_followed() {
             _ => Ok(()),
         }
     };
-    let site = Site {
+    let fixture = Fixture {
         files: files_that_may_be(&config, Box::new(check)).unwrap(),
         folder: sites,
     };
-    symlink("v2", site.path("next")).unwrap();
-    fs::rename(site.path("next"), &current).unwrap();
+    symlink("v2", fixture.path("next")).unwrap();
+    fs::rename(fixture.path("next"), &current).unwrap();
     while asked.load(Ordering::SeqCst) == 0 {
-        assert_eq!(site.get("/f").body, b"one");
+        assert_eq!(fixture.get("/f").body, b"one");
     }
     let refused = Instant::now();
-    while site.get("/f").body != b"two" {
+    while fixture.get("/f").body != b"two" {
         std::thread::yield_now();
     }
     // It is not asked again at each request.

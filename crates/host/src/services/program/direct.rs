@@ -1,7 +1,7 @@
 //! A listener that is the program's own.
 
 use super::{
-    ProgramError, connections, consumption::Consumption, door::still_listens, guest::Guest, sys,
+    ProgramError, connections, consumption::Consumption, endpoint::still_listens, guest::Guest, sys,
 };
 use crate::config::Address;
 use rustix::{

@@ -1,6 +1,6 @@
 //! Asking a program whether it is well.
 
-use super::door::Door;
+use super::endpoint::Endpoint;
 use crate::{
     body::Body,
     client::{Attempt, Client, Pool, Times},
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 /// Asks again and again; returns why it is unwell, once it has been so too often. Until it is well for the first
 /// time, it may be unwell for as long as a start may take.
 pub(super) async fn watch(
-    door: Arc<Door>,
+    endpoint: Arc<Endpoint>,
     health: Health,
     client: Client,
     start_time: Duration,
 ) -> String {
     // A connection for each question: whether it takes new ones is what matters.
-    let pool = door.pool("the program".into(), (0, health.time), None);
+    let pool = endpoint.pool("the program".into(), (0, health.time), None);
     let mut starts_until = Some(Instant::now() + start_time);
     let mut failures = 0;
     loop {
@@ -31,7 +31,7 @@ pub(super) async fn watch(
             Ok(()) => {
                 failures = 0;
                 starts_until = None;
-                door.prove();
+                endpoint.prove();
             }
             Err(reason) => {
                 failures += 1;

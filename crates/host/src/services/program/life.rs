@@ -3,7 +3,7 @@
 use super::{
     Settings,
     direct::{self, Listener},
-    door::{Access, Door},
+    endpoint::{Access, Endpoint},
     guest::{self, GRACE, Guest},
     health,
     shared::{Shared, State, View},
@@ -39,8 +39,8 @@ pub(super) struct Life {
     pub(super) client: Client,
     /// Who needs the program.
     need: Need,
-    /// The door of a process that died: the next one gets it.
-    door: Option<Arc<Door>>,
+    /// The endpoint of a process that died: the next one gets it.
+    endpoint: Option<Arc<Endpoint>>,
     ending: JoinSet<()>,
     /// Ends that nobody asked for, one after the other.
     failures: u32,
@@ -97,7 +97,7 @@ impl Life {
             launcher,
             client,
             need,
-            door: None,
+            endpoint: None,
             ending: JoinSet::new(),
             failures: 0,
             mute_lives: 0,
@@ -245,25 +245,28 @@ impl Life {
         if let Some(port) = self.settings().program.port {
             return self.run_inside(port).await;
         }
-        let kept = self.door.take().filter(|door| door.may_be_kept());
-        let door = match kept.map_or_else(|| Door::make().map(Arc::new), Ok) {
-            Ok(door) => door,
+        let kept = self
+            .endpoint
+            .take()
+            .filter(|endpoint| endpoint.may_be_kept());
+        let endpoint = match kept.map_or_else(|| Endpoint::make().map(Arc::new), Ok) {
+            Ok(endpoint) => endpoint,
             Err(error) => return After::NotStarted(format!("host: cannot make a socket: {error}")),
         };
-        let listener = match door.listener() {
+        let listener = match endpoint.listener() {
             Ok(listener) => listener,
             Err(error) => return After::NotStarted(format!("host: cannot copy a socket: {error}")),
         };
-        door.begin();
+        endpoint.begin();
         let guest = match self.start(Some(listener)).await {
             Ok(guest) => guest,
             Err(reason) => {
-                self.door = Some(door);
+                self.endpoint = Some(endpoint);
                 return After::NotStarted(reason);
             }
         };
         let born = Instant::now();
-        self.serve_by(door, guest, born).await
+        self.serve_by(endpoint, guest, born).await
     }
 
     /// The same of one that binds a port of its domain's own: workers come once it answers there.
@@ -296,8 +299,8 @@ impl Life {
             let why = format!("did not listen at port {port} in the time for its start");
             return self.end_mute(guest, born, &why).await;
         }
-        let door = Arc::new(Door::to_port(inside));
-        self.serve_by(door, guest, born).await
+        let endpoint = Arc::new(Endpoint::to_port(inside));
+        self.serve_by(endpoint, guest, born).await
     }
 
     /// It is ended, and has answered nobody.
@@ -313,28 +316,33 @@ impl Life {
         }
     }
 
-    /// Lets workers in by this door for as long as the process behind it lives and is needed.
-    async fn serve_by(&mut self, door: Arc<Door>, mut guest: Guest, born: Instant) -> After {
-        door.open();
-        self.shared.show(View::Open(Arc::clone(&door)));
-        match self.watch(&mut guest, &door).await {
+    /// Lets workers in by this endpoint for as long as the process behind it lives and is needed.
+    async fn serve_by(
+        &mut self,
+        endpoint: Arc<Endpoint>,
+        mut guest: Guest,
+        born: Instant,
+    ) -> After {
+        endpoint.open();
+        self.shared.show(View::Open(Arc::clone(&endpoint)));
+        match self.watch(&mut guest, &endpoint).await {
             WhyEnded::Died => {
-                let is_mute = !door.has_answered();
-                door.close();
-                self.door = Some(door);
+                let is_mute = !endpoint.has_answered();
+                endpoint.close();
+                self.endpoint = Some(endpoint);
                 self.account_death(born, guest, is_mute).await
             }
             WhyEnded::Mute => {
-                // What waits at the door has not been looked at, and is the next one's.
-                door.close();
-                self.door = Some(door);
+                // What waits at the endpoint has not been looked at, and is the next one's.
+                endpoint.close();
+                self.endpoint = Some(endpoint);
                 let why = "did not answer in the time for its start";
                 self.end_mute(guest, born, why).await
             }
             WhyEnded::Unwell(why) => {
                 let reason = self.fail(&why);
-                let is_mute = !door.has_answered();
-                self.retire(guest, door, MOST_DRAIN_OF_UNWELL, true);
+                let is_mute = !endpoint.has_answered();
+                self.retire(guest, endpoint, MOST_DRAIN_OF_UNWELL, true);
                 After::Died {
                     lived: born.elapsed(),
                     reason,
@@ -343,11 +351,11 @@ impl Life {
             }
             WhyEnded::Idle => {
                 self.failures = 0;
-                self.retire(guest, door, MOST_DRAIN, false);
+                self.retire(guest, endpoint, MOST_DRAIN, false);
                 After::Idle
             }
             WhyEnded::Unneeded => {
-                self.retire(guest, door, MOST_DRAIN, false);
+                self.retire(guest, endpoint, MOST_DRAIN, false);
                 After::Unneeded
             }
         }
@@ -374,39 +382,39 @@ impl Life {
         }
     }
 
-    /// Lets nobody in any more by this door, and ends the guest once everybody has left, beside what comes next.
+    /// Lets nobody in any more by this endpoint, and ends the guest once everybody has left, beside what comes next.
     /// `is_told`: why it is ended was noted already.
-    fn retire(&mut self, guest: Guest, door: Arc<Door>, most: Duration, is_told: bool) {
-        door.retire();
+    fn retire(&mut self, guest: Guest, endpoint: Arc<Endpoint>, most: Duration, is_told: bool) {
+        endpoint.retire();
         let shared = Arc::clone(&self.shared);
         let server = self.need.server.clone();
         self.ending.spawn_local(async move {
             let pid = guest.pid();
-            let report = drain(guest, &door, most, server).await;
+            let report = drain(guest, &endpoint, most, server).await;
             shared.ended(pid, report.as_ref().ok());
             if !is_told {
                 shared.left(&guest::tell(&report));
             }
             // Who was on the way in is refused by now, and leaves; who takes an answer slowly holds up no other start.
             tokio::task::spawn_local(async move {
-                door.is_left().await;
-                door.wall_up();
+                endpoint.is_left().await;
+                endpoint.wall_up();
             });
         });
     }
 
-    async fn watch(&self, guest: &mut Guest, door: &Arc<Door>) -> WhyEnded {
+    async fn watch(&self, guest: &mut Guest, endpoint: &Arc<Endpoint>) -> WhyEnded {
         let program = &self.settings().program;
         let mut need = self.need.clone();
         let mut unwell = Unwell::watch(
             program.health.clone(),
-            door,
+            endpoint,
             &self.client,
             program.start_time,
         );
         let step = look_step(program.idle_time, program.start_time);
         let mut looks = tokio::time::interval(step);
-        let mut quiet = Quiet::new(door);
+        let mut quiet = Quiet::new(endpoint);
         loop {
             tokio::select! {
                 biased;
@@ -414,16 +422,16 @@ impl Life {
                 why = unwell.comes() => return WhyEnded::Unwell(why),
                 () = need.ends() => return WhyEnded::Unneeded,
                 _ = looks.tick() => {
-                    if !door.is_sound() {
+                    if !endpoint.is_sound() {
                         return WhyEnded::Unwell("has shut its socket".into());
                     }
-                    if door.access() == Access::Closed {
-                        door.open();
-                        self.shared.show(View::Open(Arc::clone(door)));
+                    if endpoint.access() == Access::Closed {
+                        endpoint.open();
+                        self.shared.show(View::Open(Arc::clone(endpoint)));
                     }
-                    // Who still waits for the door is looked for before those inside: nobody is missed on the way.
+                    // Who still waits for the endpoint is looked for before those inside: nobody is missed on the way.
                     let is_awaited = self.shared.is_wanted();
-                    if let Some(end) = quiet.look(door, is_awaited, program) {
+                    if let Some(end) = quiet.look(endpoint, is_awaited, program) {
                         return end;
                     }
                 }
@@ -504,9 +512,9 @@ struct Quiet {
 }
 
 impl Quiet {
-    fn new(door: &Door) -> Self {
+    fn new(endpoint: &Endpoint) -> Self {
         Self {
-            ever: door.inside().1,
+            ever: endpoint.inside().1,
             since: Instant::now(),
             asked_since: None,
         }
@@ -514,17 +522,17 @@ impl Quiet {
 
     fn look(
         &mut self,
-        door: &Door,
+        endpoint: &Endpoint,
         is_awaited: bool,
         program: &config::Program,
     ) -> Option<WhyEnded> {
         let now = Instant::now();
-        let (inside, ever) = door.inside();
+        let (inside, ever) = endpoint.inside();
         let is_used = is_awaited || inside > 0 || ever != self.ever;
         if is_used {
             (self.ever, self.since) = (ever, now);
         }
-        let is_unanswered = inside > 0 && door.access() == Access::Started;
+        let is_unanswered = inside > 0 && endpoint.access() == Access::Started;
         self.asked_since = is_unanswered.then(|| self.asked_since.unwrap_or(now));
         if self
             .asked_since
@@ -545,12 +553,12 @@ struct Unwell {
 impl Unwell {
     fn watch(
         health: Option<config::Health>,
-        door: &Arc<Door>,
+        endpoint: &Arc<Endpoint>,
         client: &Client,
         start_time: Duration,
     ) -> Self {
         let task = health.map(|health| {
-            let watch = health::watch(Arc::clone(door), health, client.clone(), start_time);
+            let watch = health::watch(Arc::clone(endpoint), health, client.clone(), start_time);
             let task = tokio::task::spawn_local(watch);
             let abort = task.abort_handle();
             (task, abort)
@@ -580,20 +588,20 @@ impl Drop for Unwell {
     }
 }
 
-/// Waits until nobody is behind the door, for `most` at most and not once the server stops, then ends the guest.
+/// Waits until nobody is at the endpoint, for `most` at most and not once the server stops, then ends the guest.
 async fn drain(
     mut guest: Guest,
-    door: &Door,
+    endpoint: &Endpoint,
     most: Duration,
     mut server: watch::Receiver<()>,
 ) -> Result<Report, DomainError> {
     tokio::select! {
         // A guest that ends here takes those inside with it.
         () = guest.ends() => {}
-        _ = tokio::time::timeout(most, door.is_left()) => {}
+        _ = tokio::time::timeout(most, endpoint.is_left()) => {}
         _ = server.changed() => {}
     }
-    door.shut();
+    endpoint.shut();
     guest.finish(GRACE).await
 }
 
@@ -603,8 +611,8 @@ mod tests {
 
     #[test]
     fn nobody_is_left_standing_before_the_door_for_idleness() {
-        let door = Door::make().unwrap();
-        let mut quiet = Quiet::new(&door);
+        let endpoint = Endpoint::make().unwrap();
+        let mut quiet = Quiet::new(&endpoint);
         let program = config::Program {
             command: Vec::new(),
             direct: None,
@@ -615,12 +623,12 @@ mod tests {
             back_off: Duration::ZERO,
             back_off_most: Duration::ZERO,
         };
-        assert!(quiet.look(&door, true, &program).is_none());
-        let tally = door.add_tally();
+        assert!(quiet.look(&endpoint, true, &program).is_none());
+        let tally = endpoint.add_tally();
         tally.begin();
-        assert!(quiet.look(&door, false, &program).is_none());
+        assert!(quiet.look(&endpoint, false, &program).is_none());
         tally.end();
-        let look = quiet.look(&door, false, &program);
+        let look = quiet.look(&endpoint, false, &program);
         assert!(matches!(look, Some(WhyEnded::Idle)));
     }
 }

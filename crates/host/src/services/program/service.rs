@@ -2,7 +2,7 @@
 
 use super::{
     Program,
-    door::{Access, Door},
+    endpoint::{Access, Endpoint},
     shared::View,
 };
 use crate::{
@@ -39,15 +39,15 @@ pub struct ProgramService {
     direct: Option<Rc<Pool>>,
 }
 
-/// A door, and this worker's connections through it.
+/// An endpoint, and this worker's connections through it.
 #[derive(Debug)]
 struct WayIn {
-    door: Arc<Door>,
+    endpoint: Arc<Endpoint>,
     pool: Rc<Pool>,
     tally: Arc<Tally>,
 }
 
-/// A request that is behind the door. Its answer's body is counted by its connection.
+/// A request that is at the endpoint. Its answer's body is counted by its connection.
 struct Visit {
     way_in: Rc<WayIn>,
     is_proven: bool,
@@ -145,8 +145,8 @@ impl ProgramService {
         match answer {
             Ok(response) => {
                 // Looked at anew: there may be another process since the request came.
-                if way_in.door.access() != Access::Proven {
-                    way_in.door.prove();
+                if way_in.endpoint.access() != Access::Proven {
+                    way_in.endpoint.prove();
                 }
                 Ok(response)
             }
@@ -154,7 +154,7 @@ impl ProgramService {
                 match error {
                     UpstreamError::Connect { .. } => {
                         way_in.pool.forget_idle();
-                        way_in.door.refused();
+                        way_in.endpoint.refused();
                     }
                     // One process answers all: the other connections lead to a dead one, too.
                     UpstreamError::Closed { .. } => way_in.pool.forget_idle(),
@@ -198,10 +198,10 @@ impl ProgramService {
         if let Some(visit) = self.way_in.borrow().as_ref().and_then(Visit::begin) {
             return Ok(visit);
         }
-        self.wait_for_door().await
+        self.wait_for_endpoint().await
     }
 
-    async fn wait_for_door(&self) -> Result<Visit, UpstreamError> {
+    async fn wait_for_endpoint(&self) -> Result<Visit, UpstreamError> {
         let shared = &self.program.shared;
         let deadline = Instant::now() + shared.settings.program.start_time;
         // Before the state is looked at: the supervisor looks at both the other way round.
@@ -210,8 +210,8 @@ impl ProgramService {
         loop {
             let seen = view.borrow_and_update().clone();
             match seen {
-                View::Open(door) => {
-                    if let Some(visit) = Visit::begin(&self.way_through(&door)) {
+                View::Open(endpoint) => {
+                    if let Some(visit) = Visit::begin(&self.way_through(&endpoint)) {
                         return Ok(visit);
                     }
                 }
@@ -237,20 +237,20 @@ impl ProgramService {
         }
     }
 
-    /// The way through this door, made where it is another than before.
-    fn way_through(&self, door: &Arc<Door>) -> Rc<WayIn> {
+    /// The way through this endpoint, made where it is another than before.
+    fn way_through(&self, endpoint: &Arc<Endpoint>) -> Rc<WayIn> {
         let mut way_in = self.way_in.borrow_mut();
         if let Some(known) = way_in
             .as_ref()
-            .filter(|known| Arc::ptr_eq(&known.door, door))
+            .filter(|known| Arc::ptr_eq(&known.endpoint, endpoint))
         {
             return Rc::clone(known);
         }
-        let tally = door.add_tally();
+        let tally = endpoint.add_tally();
         let counting = Some(Arc::clone(&tally));
-        let pool = door.pool(Arc::clone(&self.name), KEPT, counting);
+        let pool = endpoint.pool(Arc::clone(&self.name), KEPT, counting);
         let made = Rc::new(WayIn {
-            door: Arc::clone(door),
+            endpoint: Arc::clone(endpoint),
             pool,
             tally,
         });
@@ -297,7 +297,7 @@ fn server_at(address: &Address) -> Server {
 }
 
 impl Visit {
-    /// Goes in, if the door is open.
+    /// Goes in, if the endpoint is open.
     fn begin(way_in: &Rc<WayIn>) -> Option<Self> {
         way_in.tally.begin();
         // From here on its end is counted too.
@@ -305,7 +305,7 @@ impl Visit {
             way_in: Rc::clone(way_in),
             is_proven: false,
         };
-        match way_in.door.access() {
+        match way_in.endpoint.access() {
             Access::Started => {}
             Access::Proven => visit.is_proven = true,
             Access::Closed | Access::Retired => return None,

@@ -1,6 +1,8 @@
 //! What supervisor and workers know of one program.
 
-use super::{Output, ProgramError, Settings, consumption::Consumption, door::Door, guest::Recipe};
+use super::{
+    Output, ProgramError, Settings, consumption::Consumption, endpoint::Endpoint, guest::Recipe,
+};
 use crate::metrics::Fault;
 use palisade_wall::Report;
 use std::{
@@ -18,9 +20,9 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) recipe: Recipe,
     pub(super) output: Arc<dyn Output>,
-    /// How to get in. Only who has no open door looks.
+    /// How to get in. Only who has no open endpoint looks.
     pub(super) view: watch::Sender<View>,
-    /// Requests that wait for a door.
+    /// Requests that wait for an endpoint.
     waiting: AtomicUsize,
     /// Tells the supervisor that one does.
     pub(super) wanted: Notify,
@@ -46,8 +48,8 @@ pub(super) enum View {
     Idle,
     /// It is being started.
     Starting,
-    /// By this door.
-    Open(Arc<Door>),
+    /// By this endpoint.
+    Open(Arc<Endpoint>),
     /// Not before this moment.
     Resting {
         until: Instant,

@@ -26,9 +26,9 @@ fn validators(etag: &HeaderValue) -> Validators<'_> {
 
 #[test]
 fn conditions_are_judged_in_their_order() {
-    use Verdict::{Failed, Go, NotModified};
+    use Outcome::{Failed, Go, NotModified};
     let etag = HeaderValue::from_static("\"a,b\"");
-    let cases: &[(&[(&HeaderName, &str)], Verdict)] = &[
+    let cases: &[(&[(&HeaderName, &str)], Outcome)] = &[
         (&[], Go),
         (&[(&IF_NONE_MATCH, "\"a,b\"")], NotModified),
         (&[(&IF_NONE_MATCH, "W/\"a,b\"")], NotModified),

@@ -28,8 +28,8 @@ fn rest_of(body: Body) -> (Vec<u8>, bool) {
 /// Begins to send a file, does something to it, and gives what arrives.
 fn change_while_sent(act: impl FnOnce(&Path)) -> (Vec<u8>, Vec<u8>, bool) {
     let content = big(BIG);
-    let site = Site::new(&[("f", &content)]);
-    let response = site.begin(Method::GET, "/f", &[]);
+    let fixture = Fixture::new(&[("f", &content)]);
+    let response = fixture.begin(Method::GET, "/f", &[]);
     assert_eq!(response.headers()[CONTENT_LENGTH], *BIG.to_string());
     let mut body = response.into_body();
     let first = block_on(body.frame())
@@ -38,7 +38,7 @@ fn change_while_sent(act: impl FnOnce(&Path)) -> (Vec<u8>, Vec<u8>, bool) {
         .into_data()
         .unwrap();
     assert!(!first.is_empty() && first.len() <= load::PIECE_BYTES);
-    act(&site.path("f"));
+    act(&fixture.path("f"));
     let (rest, is_broken) = rest_of(body);
     let received = [&first[..], &rest].concat();
     (content, received, is_broken)
@@ -98,63 +98,63 @@ fn a_file_that_is_removed_or_replaced_is_sent_to_its_end() {
 fn the_next_request_sees_a_change() {
     for bytes in [10, BIG] {
         let (one, two) = (big(bytes), vec![b'2'; bytes]);
-        let site = Site::new(&[("f", &one)]);
-        let first = site.get("/f");
+        let fixture = Fixture::new(&[("f", &one)]);
+        let first = fixture.get("/f");
         assert!(first.body == one);
-        fs::write(site.path("f"), &two).unwrap();
-        let second = site.get("/f");
+        fs::write(fixture.path("f"), &two).unwrap();
+        let second = fixture.get("/f");
         assert!(second.body == two);
         assert_ne!(first.field(ETAG), second.field(ETAG));
         // Also where nothing but the kernel's own time tells.
-        fs::write(site.path("f"), &one).unwrap();
-        set_time(&site.path("f"), 784_111_777);
-        assert!(site.get("/f").body == one);
-        fs::remove_file(site.path("f")).unwrap();
-        assert_eq!(site.status("/f"), 404);
-        assert_eq!(site.files.cache.borrow().size(), (0, 0));
-        fs::create_dir(site.path("f")).unwrap();
-        assert_eq!(site.status("/f"), 301);
-        write(site.folder.path(), "f/index.html", b"index");
-        assert_eq!(site.get("/f/").body, b"index");
+        fs::write(fixture.path("f"), &one).unwrap();
+        set_time(&fixture.path("f"), 784_111_777);
+        assert!(fixture.get("/f").body == one);
+        fs::remove_file(fixture.path("f")).unwrap();
+        assert_eq!(fixture.status("/f"), 404);
+        assert_eq!(fixture.files.cache.borrow().size(), (0, 0));
+        fs::create_dir(fixture.path("f")).unwrap();
+        assert_eq!(fixture.status("/f"), 301);
+        write(fixture.folder.path(), "f/index.html", b"index");
+        assert_eq!(fixture.get("/f/").body, b"index");
     }
 }
 
 #[test]
 fn a_sibling_that_comes_or_goes_is_seen() {
-    let site = Site::new(&[("f", b"plain")]);
-    let get = || site.get_with("/f", &[(ACCEPT_ENCODING, "gzip")]).body;
+    let fixture = Fixture::new(&[("f", b"plain")]);
+    let get = || fixture.get_with("/f", &[(ACCEPT_ENCODING, "gzip")]).body;
     assert_eq!(get(), b"plain");
-    write(site.folder.path(), "f.gz", b"packed");
+    write(fixture.folder.path(), "f.gz", b"packed");
     assert_eq!(get(), b"packed");
-    set_time(&site.path("f"), 784_111_778);
+    set_time(&fixture.path("f"), 784_111_778);
     assert_eq!(get(), b"plain");
-    set_time(&site.path("f.gz"), 784_111_778);
+    set_time(&fixture.path("f.gz"), 784_111_778);
     assert_eq!(get(), b"packed");
-    fs::remove_file(site.path("f.gz")).unwrap();
+    fs::remove_file(fixture.path("f.gz")).unwrap();
     assert_eq!(get(), b"plain");
 }
 
 /// For a moment nobody looks: that is what makes it fast.
 #[test]
 fn what_was_looked_at_lately_is_believed() {
-    let mut site = Site::new(&[("f", b"one"), ("f.gz", b"packed")]);
-    site.files.trust_ms = u64::MAX;
-    let first = site.get("/f");
-    fs::remove_file(site.path("f")).unwrap();
-    let second = site.get("/f");
+    let mut fixture = Fixture::new(&[("f", b"one"), ("f.gz", b"packed")]);
+    fixture.files.trust_ms = u64::MAX;
+    let first = fixture.get("/f");
+    fs::remove_file(fixture.path("f")).unwrap();
+    let second = fixture.get("/f");
     assert_eq!((first.body, first.headers), (second.body, second.headers));
-    site.files.trust_ms = 0;
-    assert_eq!(site.status("/f"), 404);
+    fixture.files.trust_ms = 0;
+    assert_eq!(fixture.status("/f"), 404);
 }
 
 /// A big file's headers are kept, and its content is opened each time: they have to fit.
 #[test]
 fn kept_headers_never_go_with_other_content() {
-    let mut site = Site::new(&[("f", &big(BIG))]);
-    site.files.trust_ms = u64::MAX;
-    let first = site.get("/f");
-    fs::write(site.path("f"), big(BIG + 1)).unwrap();
-    let second = site.get("/f");
+    let mut fixture = Fixture::new(&[("f", &big(BIG))]);
+    fixture.files.trust_ms = u64::MAX;
+    let first = fixture.get("/f");
+    fs::write(fixture.path("f"), big(BIG + 1)).unwrap();
+    let second = fixture.get("/f");
     assert_eq!(second.field(CONTENT_LENGTH), Some(&*(BIG + 1).to_string()));
     assert_ne!(first.field(ETAG), second.field(ETAG));
     assert_eq!(second.body.len(), BIG + 1);
@@ -163,8 +163,8 @@ fn kept_headers_never_go_with_other_content() {
 /// An entry is used again once the file is old enough for every change to show.
 #[test]
 fn an_unchanged_file_is_not_read_again() {
-    let site = Site::new(&[("f", b"one"), ("f.br", b"packed")]);
-    let find = || block_on(site.files.find("/f")).unwrap();
+    let fixture = Fixture::new(&[("f", b"one"), ("f.br", b"packed")]);
+    let find = || block_on(fixture.files.find("/f")).unwrap();
     let end = Instant::now() + Duration::from_secs(30);
     while !Rc::ptr_eq(&find(), &find()) {
         assert!(Instant::now() < end, "read with every request");
@@ -172,7 +172,7 @@ fn an_unchanged_file_is_not_read_again() {
     }
     let before = find();
     assert!(Rc::ptr_eq(&before, &find()));
-    fs::set_permissions(site.path("f"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(fixture.path("f"), fs::Permissions::from_mode(0o600)).unwrap();
     assert!(!Rc::ptr_eq(&before, &find()));
 }
 
@@ -184,24 +184,24 @@ fn a_folder_that_is_replaced_is_followed() {
     }
     let current = sites.path().join("current");
     symlink("v1", &current).unwrap();
-    let mut site = Site::new(&[]);
+    let mut fixture = Fixture::new(&[]);
     let config = config::Files {
         root: current.clone(),
         index: "index.html".to_owned(),
         precompressed: false,
         cache_control: None,
     };
-    site.files = files_of(&config).unwrap();
-    assert_eq!(site.get("/f").body, b"one");
+    fixture.files = files_of(&config).unwrap();
+    assert_eq!(fixture.get("/f").body, b"one");
     symlink("v2", sites.path().join("next")).unwrap();
     fs::rename(sites.path().join("next"), &current).unwrap();
     // It is opened beside the requests.
-    while site.get("/f").body != b"two" {
+    while fixture.get("/f").body != b"two" {
         std::thread::yield_now();
     }
     // For a moment, or for good: what was there is still the same.
     fs::remove_file(&current).unwrap();
-    assert_eq!(site.get("/f").body, b"two");
+    assert_eq!(fixture.get("/f").body, b"two");
 }
 
 /// Whoever writes all the time gets no reader a mixture; a small file is read again until it stands still.
@@ -209,8 +209,8 @@ fn a_folder_that_is_replaced_is_followed() {
 fn readers_of_a_file_under_rewriting_see_one_state() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    let site = Site::new(&[("f", &[b'a'; 5000])]);
-    let (path, is_over) = (site.path("f"), AtomicBool::new(false));
+    let fixture = Fixture::new(&[("f", &[b'a'; 5000])]);
+    let (path, is_over) = (fixture.path("f"), AtomicBool::new(false));
     let (mut whole, mut refused) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -223,7 +223,7 @@ fn readers_of_a_file_under_rewriting_see_one_state() {
             }
         });
         for _ in 0..300 {
-            let answer = site.get("/f");
+            let answer = fixture.get("/f");
             match answer.status {
                 StatusCode::OK => {
                     let [first, ..] = answer.body[..] else {

@@ -3,14 +3,14 @@
 use super::*;
 
 /// A small file, and one that is streamed.
-fn sites() -> [(Site, Vec<u8>); 2] {
+fn sites() -> [(Fixture, Vec<u8>); 2] {
     [big(1000), big(3 * load::PIECE_BYTES + 1000)]
-        .map(|content| (Site::new(&[("f.txt", &content)]), content))
+        .map(|content| (Fixture::new(&[("f.txt", &content)]), content))
 }
 
 #[test]
 fn one_range_is_one_part() {
-    for (site, content) in sites() {
+    for (fixture, content) in sites() {
         let end = content.len();
         for (range, expected) in [
             ("bytes=0-0".to_owned(), 0..1),
@@ -20,7 +20,7 @@ fn one_range_is_one_part() {
             (format!("bytes=-{}", end * 2), 0..end),
             ("bytes=1-2,3-99999999999".to_owned(), 1..end),
         ] {
-            let answer = site.get_with("/f.txt", &[(RANGE, &range)]);
+            let answer = fixture.get_with("/f.txt", &[(RANGE, &range)]);
             assert_eq!(answer.status, StatusCode::PARTIAL_CONTENT, "{range}");
             let said = format!("bytes {}-{}/{end}", expected.start, expected.end - 1);
             assert_eq!(answer.field(CONTENT_RANGE), Some(&*said));
@@ -39,11 +39,11 @@ fn one_range_is_one_part() {
 
 #[test]
 fn several_ranges_are_a_message_of_parts() {
-    for (site, content) in sites() {
+    for (fixture, content) in sites() {
         let end = content.len();
         let ranges = [500..600, 0..1, end - 100..end];
         let asked = format!("bytes=500-599, 0-0, -100, {end}-");
-        let answer = site.get_with("/f.txt", &[(RANGE, &asked)]);
+        let answer = fixture.get_with("/f.txt", &[(RANGE, &asked)]);
         assert_eq!(answer.status, StatusCode::PARTIAL_CONTENT);
         assert_eq!(
             answer.field(CONTENT_LENGTH),
@@ -66,7 +66,7 @@ fn several_ranges_are_a_message_of_parts() {
         }
         expected.extend(format!("--{boundary}--\r\n").as_bytes());
         assert!(answer.body == expected, "{:?}", Bytes::from(answer.body));
-        let again = site.get_with("/f.txt", &[(RANGE, &asked)]);
+        let again = fixture.get_with("/f.txt", &[(RANGE, &asked)]);
         assert_ne!(
             again.field(CONTENT_TYPE),
             Some(kind),
@@ -77,10 +77,10 @@ fn several_ranges_are_a_message_of_parts() {
 
 #[test]
 fn a_range_behind_the_end_is_an_error_and_nonsense_is_the_whole() {
-    for (site, content) in sites() {
+    for (fixture, content) in sites() {
         let end = content.len();
         for range in [format!("bytes={end}-"), "bytes=-0".to_owned()] {
-            let answer = site.get_with("/f.txt", &[(RANGE, &range)]);
+            let answer = fixture.get_with("/f.txt", &[(RANGE, &range)]);
             assert_eq!(answer.status, StatusCode::RANGE_NOT_SATISFIABLE, "{range}");
             assert_eq!(
                 answer.field(CONTENT_RANGE),
@@ -93,7 +93,7 @@ fn a_range_behind_the_end_is_an_error_and_nonsense_is_the_whole() {
         }
         let overlapping = format!("bytes={}", vec!["0-"; 1000].join(","));
         for range in ["bytes=b-a", "lines=1-2", &overlapping] {
-            let answer = site.get_with("/f.txt", &[(RANGE, range)]);
+            let answer = fixture.get_with("/f.txt", &[(RANGE, range)]);
             assert_eq!(
                 (answer.status, answer.field(CONTENT_RANGE)),
                 (StatusCode::OK, None)
@@ -105,10 +105,10 @@ fn a_range_behind_the_end_is_an_error_and_nonsense_is_the_whole() {
 
 #[test]
 fn a_range_is_only_of_what_the_client_knows() {
-    for (site, content) in sites() {
-        let etag = site.get("/f.txt").field(ETAG).unwrap().to_owned();
+    for (fixture, content) in sites() {
+        let etag = fixture.get("/f.txt").field(ETAG).unwrap().to_owned();
         let status = |value: &str, range: &str| {
-            let answer = site.get_with("/f.txt", &[(IF_RANGE, value), (RANGE, range)]);
+            let answer = fixture.get_with("/f.txt", &[(IF_RANGE, value), (RANGE, range)]);
             assert!(answer.status != StatusCode::OK || answer.body == content);
             answer.status.as_u16()
         };

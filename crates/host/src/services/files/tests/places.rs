@@ -6,19 +6,19 @@ use super::*;
 fn nothing_outside_the_folder_is_served() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret"), "secret").unwrap();
-    let site = Site::new(&[("inside/a", b"a")]);
+    let fixture = Fixture::new(&[("inside/a", b"a")]);
     let out = outside.path();
-    symlink(out.join("secret"), site.path("file")).unwrap();
-    symlink(out, site.path("folder")).unwrap();
+    symlink(out.join("secret"), fixture.path("file")).unwrap();
+    symlink(out, fixture.path("folder")).unwrap();
     let up = format!("../{}/secret", out.file_name().unwrap().to_str().unwrap());
-    symlink(&up, site.path("relative")).unwrap();
-    symlink(format!("../{up}"), site.path("inside/deeper")).unwrap();
-    symlink("/proc/self/root/etc/hostname", site.path("magic")).unwrap();
-    symlink("/dev/null", site.path("device")).unwrap();
-    symlink("loop", site.path("loop")).unwrap();
+    symlink(&up, fixture.path("relative")).unwrap();
+    symlink(format!("../{up}"), fixture.path("inside/deeper")).unwrap();
+    symlink("/proc/self/root/etc/hostname", fixture.path("magic")).unwrap();
+    symlink("/dev/null", fixture.path("device")).unwrap();
+    symlink("loop", fixture.path("loop")).unwrap();
     // The links do lead there.
     for name in ["file", "folder/secret", "relative", "inside/deeper"] {
-        assert_eq!(fs::read(site.path(name)).unwrap(), b"secret", "{name}");
+        assert_eq!(fs::read(fixture.path(name)).unwrap(), b"secret", "{name}");
     }
     let name = out.file_name().unwrap().to_str().unwrap();
     for target in [
@@ -50,31 +50,31 @@ fn nothing_outside_the_folder_is_served() {
         "*",
         "host:1",
     ] {
-        let answer = site.get(target);
+        let answer = fixture.get(target);
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{target}");
         assert!(
             !String::from_utf8_lossy(&answer.body).contains("secret"),
             "{target}"
         );
     }
-    assert_eq!(site.get("/inside/a").body, b"a");
+    assert_eq!(fixture.get("/inside/a").body, b"a");
 }
 
 #[test]
 fn links_inside_the_folder_are_followed() {
-    let site = Site::new(&[("data/v1/a", b"one"), ("data/v2/a", b"two")]);
-    symlink("data/v1", site.path("current")).unwrap();
-    symlink("../current/../v2/a", site.path("data/other")).unwrap();
-    assert_eq!(site.get("/current/a").body, b"one");
-    assert_eq!(site.get("/data/other").body, b"two");
-    symlink("data/v2", site.path("next")).unwrap();
-    fs::rename(site.path("next"), site.path("current")).unwrap();
-    assert_eq!(site.get("/current/a").body, b"two");
+    let fixture = Fixture::new(&[("data/v1/a", b"one"), ("data/v2/a", b"two")]);
+    symlink("data/v1", fixture.path("current")).unwrap();
+    symlink("../current/../v2/a", fixture.path("data/other")).unwrap();
+    assert_eq!(fixture.get("/current/a").body, b"one");
+    assert_eq!(fixture.get("/data/other").body, b"two");
+    symlink("data/v2", fixture.path("next")).unwrap();
+    fs::rename(fixture.path("next"), fixture.path("current")).unwrap();
+    assert_eq!(fixture.get("/current/a").body, b"two");
 }
 
 #[test]
 fn names_with_a_dot_before_them_are_not_there() {
-    let site = Site::new(&[
+    let fixture = Fixture::new(&[
         (".env", b"secret"),
         (".git/config", b"secret"),
         ("a/.htpasswd", b"secret"),
@@ -94,14 +94,17 @@ fn names_with_a_dot_before_them_are_not_there() {
         "/a/.well-known/x",
         "/..twice",
     ] {
-        assert_eq!(site.status(target), 404, "{target}");
+        assert_eq!(fixture.status(target), 404, "{target}");
     }
-    assert_eq!(site.get("/.well-known/acme-challenge/token").body, b"token");
+    assert_eq!(
+        fixture.get("/.well-known/acme-challenge/token").body,
+        b"token"
+    );
 }
 
 #[test]
 fn folders_have_an_index_and_a_slash() {
-    let site = Site::new(&[
+    let fixture = Fixture::new(&[
         ("index.html", b"root"),
         ("a b/index.html", b"index"),
         ("a b/ü/index.html", b"deep"),
@@ -110,10 +113,10 @@ fn folders_have_an_index_and_a_slash() {
         ("evil.example/index.html", b""),
         ("javascript:alert(1)/index.html", b""),
     ]);
-    assert_eq!(site.get("/").body, b"root");
-    assert_eq!(site.get("/a%20b/").body, b"index");
+    assert_eq!(fixture.get("/").body, b"root");
+    assert_eq!(fixture.get("/a%20b/").body, b"index");
     assert_eq!(
-        site.get("/a%20b/").field(CONTENT_TYPE),
+        fixture.get("/a%20b/").field(CONTENT_TYPE),
         Some("text/html; charset=utf-8")
     );
     for (target, address) in [
@@ -125,7 +128,7 @@ fn folders_have_an_index_and_a_slash() {
         ("/evil.example", "./evil.example/"),
         ("/javascript:alert(1)", "./javascript:alert(1)/"),
     ] {
-        let answer = site.get(target);
+        let answer = fixture.get(target);
         assert_eq!(
             (answer.status.as_u16(), answer.field(LOCATION)),
             (301, Some(address)),
@@ -139,7 +142,7 @@ fn folders_have_an_index_and_a_slash() {
         "//evil.example/a%20b",
         "/\\evil.example",
     ] {
-        let answer = site.get(target);
+        let answer = fixture.get(target);
         assert_eq!(
             (answer.status.as_u16(), answer.field(LOCATION)),
             (404, None),
@@ -153,7 +156,7 @@ fn folders_have_an_index_and_a_slash() {
         "/none",
         "/none/",
     ] {
-        assert_eq!(site.status(target), 404, "{target}");
+        assert_eq!(fixture.status(target), 404, "{target}");
     }
 }
 
@@ -162,16 +165,16 @@ fn folders_have_an_index_and_a_slash() {
 fn what_is_no_file_is_never_opened() {
     use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
-    let site = Site::new(&[("file", b"x")]);
-    rustix::fs::mkfifoat(CWD, site.path("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
-    let _listener = UnixListener::bind(site.path("socket")).unwrap();
-    let device = site.path("device");
+    let fixture = Fixture::new(&[("file", b"x")]);
+    rustix::fs::mkfifoat(CWD, fixture.path("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
+    let _listener = UnixListener::bind(fixture.path("socket")).unwrap();
+    let device = fixture.path("device");
     // Where the tests may make one.
     let null = rustix::fs::makedev(1, 3);
     let has_device =
         rustix::fs::mknodat(CWD, &device, FileType::CharacterDevice, Mode::RUSR, null).is_ok();
     let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
-    inotify::add_watch(&watch, site.folder.path(), WatchFlags::OPEN).unwrap();
+    inotify::add_watch(&watch, fixture.folder.path(), WatchFlags::OPEN).unwrap();
     let opened = || {
         let mut room = [std::mem::MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&watch, &mut room);
@@ -186,23 +189,23 @@ fn what_is_no_file_is_never_opened() {
         names
     };
     for target in ["/fifo", "/socket", "/device", "/fifo/", "/socket/x"] {
-        assert_eq!(site.status(target), 404, "{target}");
+        assert_eq!(fixture.status(target), 404, "{target}");
     }
     assert_eq!(opened(), Vec::<String>::new(), "device: {has_device}");
-    assert_eq!(site.status("/file"), 200);
+    assert_eq!(fixture.status("/file"), 200);
     assert_eq!(opened(), ["file"]);
 }
 
 #[test]
 fn what_the_server_may_not_read_is_forbidden() {
-    let site = Site::new(&[
+    let fixture = Fixture::new(&[
         ("secret", b"secret"),
         ("closed/a", b"a"),
         ("open", b"open"),
         ("open.gz", b"packed"),
     ]);
     let chmod = |name, mode| {
-        fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(fixture.path(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     for (name, mode) in [
         ("", 0o755),
@@ -214,7 +217,7 @@ fn what_the_server_may_not_read_is_forbidden() {
         chmod(name, mode);
     }
     let config = config::Files {
-        root: site.folder.path().to_owned(),
+        root: fixture.folder.path().to_owned(),
         index: "secret".to_owned(),
         precompressed: true,
         cache_control: None,

@@ -18,14 +18,14 @@ use std::{
     },
 };
 
-/// Bytes that wait for a place that takes no more. Above it, lines are dropped.
+/// Bytes that wait for a sink that takes no more. Above it, lines are dropped.
 const MOST_PENDING_BYTES: usize = 256 << 10;
 /// What a pipe that is said to be writable takes without waiting (pipe(7)).
 const PIPE_BUF: usize = 4096;
 
 /// Where lines go.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Sink {
     state: Mutex<State>,
     /// Lines that did not come as far as here.
     dropped: AtomicU64,
@@ -43,7 +43,7 @@ struct State {
     own_ends: u64,
     /// What was written last is not a line's end.
     mid_line: bool,
-    /// Lines lost that this place was not told of.
+    /// Lines lost that this sink was not told of.
     lost: u64,
     /// Lines lost that `pending` tells of.
     noted: u64,
@@ -57,7 +57,7 @@ pub(super) struct Opened {
     is_terminal: bool,
 }
 
-/// How an open place is written to.
+/// How an open sink is written to.
 #[derive(Debug)]
 enum Out {
     /// `O_NONBLOCK` is set, on a description that nobody else has.
@@ -66,7 +66,7 @@ enum Out {
     Shared(OwnedFd),
 }
 
-impl Place {
+impl Sink {
     /// Opens the file, or stderr.
     pub(super) fn open(path: Option<&Path>, format: Format) -> Result<Self, LogError> {
         let (out, is_terminal) = open(path)?;
@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// What waits goes to the old place first.
+    /// What waits goes to the old sink first.
     fn go_on_in(&mut self, out: Out, is_terminal: bool) {
         self.flush();
         self.forget_pending();
@@ -265,7 +265,7 @@ const FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// Opens a place; says whether it is a terminal.
+/// Opens a sink; says whether it is a terminal.
 fn open(path: Option<&Path>) -> Result<(Out, bool), LogError> {
     let opened = match path.map(|path| (path, path.to_str())) {
         None | Some((_, Some("/dev/stderr"))) => open_stream(io::stderr(), "/proc/self/fd/2"),

@@ -28,7 +28,7 @@ use tokio::{
 const MODE: u32 = 0o600;
 /// Connections at one time.
 const MOST_CONNECTIONS: usize = 64;
-/// From a connection's beginning to the end of its request's head: others wait for its place.
+/// From a connection's beginning to the end of its request's head: others wait for its permit.
 const MOST_HEAD_TIME: Duration = Duration::from_secs(5);
 /// A connection is one request; a reload may have to compile.
 const MOST_TIME: Duration = Duration::from_secs(600);
@@ -47,18 +47,18 @@ pub enum AdminError {
 
 /// An open admin socket. Dropping it closes it, and removes the file of a Unix socket.
 #[derive(Debug)]
-pub struct Door {
+pub struct AdminListener {
     listening: Listening,
     accepting: JoinHandle<()>,
 }
 
-impl Drop for Door {
+impl Drop for AdminListener {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-impl Door {
+impl AdminListener {
     /// Listens at `address` and answers by `admin`, on this thread's runtime.
     ///
     /// # Errors
@@ -70,11 +70,11 @@ impl Door {
             Address::Internet(_) => {
                 let listener = TcpListener::from_std(socket.into()).map_err(AdminError::Socket)?;
                 tokio::spawn(async move {
-                    let places = Places::default();
+                    let permits = Permits::default();
                     loop {
-                        let place = places.take().await;
+                        let permit = permits.take().await;
                         match listener.accept().await {
-                            Ok((stream, _)) => place.serve(stream, admin.clone(), true),
+                            Ok((stream, _)) => permit.serve(stream, admin.clone(), true),
                             Err(error) => admin.wait_after(&error).await,
                         }
                     }
@@ -83,11 +83,11 @@ impl Door {
             Address::Unix(_) => {
                 let listener = UnixListener::from_std(socket.into()).map_err(AdminError::Socket)?;
                 tokio::spawn(async move {
-                    let places = Places::default();
+                    let permits = Permits::default();
                     loop {
-                        let place = places.take().await;
+                        let permit = permits.take().await;
                         match listener.accept().await {
-                            Ok((stream, _)) => place.serve(stream, admin.clone(), false),
+                            Ok((stream, _)) => permit.serve(stream, admin.clone(), false),
                             Err(error) => admin.wait_after(&error).await,
                         }
                     }
@@ -114,29 +114,29 @@ impl Admin {
 }
 
 /// Room for connections.
-struct Places(Arc<Semaphore>);
+struct Permits(Arc<Semaphore>);
 
-impl Default for Places {
+impl Default for Permits {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MOST_CONNECTIONS)))
     }
 }
 
 /// Room for one, given back when this is dropped.
-struct Place {
+struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
-    async fn take(&self) -> Place {
+impl Permits {
+    async fn take(&self) -> Permit {
         // It is never closed.
-        Place {
+        Permit {
             _permit: self.0.clone().acquire_owned().await.ok(),
         }
     }
 }
 
-impl Place {
+impl Permit {
     /// Serves a connection on a task of its own, for one request.
     fn serve<S>(self, stream: S, admin: Admin, is_internet: bool)
     where

@@ -1,50 +1,50 @@
 //! The addresses that are listened on, and how they become those of another configuration.
 
 use super::{
-    Certificate, Edge, EdgeError, ListenError, Listening, TlsError, accept::Door, tls::Secured,
+    Certificate, Edge, EdgeError, ListenError, Listening, TlsError, accept::Bound, tls::Secured,
 };
 use crate::config::{Address, Listener, Tls};
 use std::sync::Arc;
 
 /// The addresses that are listened on, in the configuration's order.
 #[derive(Default)]
-pub(crate) struct Doors(Vec<OpenDoor>);
+pub(crate) struct Listeners(Vec<OpenListener>);
 
-/// What changes at the doors of one worker.
-pub(crate) struct DoorChanges {
-    pub(crate) new: Vec<Door>,
+/// What changes at the listeners of one worker.
+pub(crate) struct ListenerChanges {
+    pub(crate) new: Vec<Bound>,
     /// Those that stay, and what they speak from now on.
     pub(crate) kept: Vec<(Address, Option<Secured>)>,
     pub(crate) gone: Vec<Address>,
 }
 
 /// An address that is listened on, as this thread knows it.
-struct OpenDoor {
+struct OpenListener {
     /// As the configuration has it: port 0 stays 0.
     asked: Address,
     listening: Listening,
     tls: Option<OpenTls>,
 }
 
-/// How a door speaks TLS.
+/// How a listener speaks TLS.
 #[derive(Clone)]
 struct OpenTls {
     files: Vec<Tls>,
     secured: Secured,
 }
 
-impl Doors {
+impl Listeners {
     /// Opens what is new, with a socket for each worker, and says what becomes of what is there. Changes
     /// nothing.
-    pub(crate) fn plan(&self, edge: &Edge, workers: usize) -> Result<DoorPlan, EdgeError> {
-        let mut plan = DoorPlan { steps: Vec::new() };
+    pub(crate) fn plan(&self, edge: &Edge, workers: usize) -> Result<ListenerPlan, EdgeError> {
+        let mut plan = ListenerPlan { steps: Vec::new() };
         for listener in &edge.listeners {
             let step = match plan.find_old(&self.0, &listener.address) {
                 Some(index) => Step::keep(index, &self.0[index], listener)?,
                 None if plan.is_taken(&self.0, &listener.address) => {
                     return Err(ListenError::twice(&listener.address).into());
                 }
-                None => Step::New(OpenDoor::open(listener, workers)?),
+                None => Step::New(OpenListener::open(listener, workers)?),
             };
             plan.steps.push(step);
         }
@@ -54,25 +54,25 @@ impl Doors {
     /// What a plan comes to for one worker.
     pub(crate) fn changes(
         &self,
-        plan: &DoorPlan,
+        plan: &ListenerPlan,
         worker: usize,
-    ) -> Result<DoorChanges, ListenError> {
-        Ok(DoorChanges {
-            new: plan.new_doors(worker)?,
+    ) -> Result<ListenerChanges, ListenError> {
+        Ok(ListenerChanges {
+            new: plan.new_listeners(worker)?,
             kept: plan.kept(&self.0),
             gone: plan.gone(&self.0),
         })
     }
 
     /// Carries a plan out, as far as it is not the workers'.
-    pub(crate) fn carry_out(&mut self, plan: DoorPlan) {
+    pub(crate) fn carry_out(&mut self, plan: ListenerPlan) {
         self.0 = plan.carry_out(std::mem::take(&mut self.0));
     }
 
     /// Reads every certificate anew. The first error, if there is one; the other certificates are replaced.
     pub(crate) fn reload_certificates(&self) -> Result<(), TlsError> {
         let mut result = Ok(());
-        for tls in self.0.iter().filter_map(|door| door.tls.as_ref()) {
+        for tls in self.0.iter().filter_map(|open| open.tls.as_ref()) {
             match Certificate::read(&tls.files) {
                 Ok(certificate) => tls.secured.certificate.replace(&certificate),
                 Err(error) => result = result.and(Err(error)),
@@ -83,19 +83,19 @@ impl Doors {
 
     /// The addresses, with the ports that they really are.
     pub(crate) fn addresses(&self) -> Vec<Address> {
-        let addresses = self.0.iter().map(|door| door.listening.address());
+        let addresses = self.0.iter().map(|open| open.listening.address());
         addresses.cloned().collect()
     }
 
     /// Lets nobody in any more.
     pub(crate) fn close_to_new(self) {
-        for door in self.0 {
-            door.listening.close_to_new();
+        for open in self.0 {
+            open.listening.close_to_new();
         }
     }
 }
 
-impl OpenDoor {
+impl OpenListener {
     fn open(listener: &Listener, workers: usize) -> Result<Self, EdgeError> {
         Ok(Self {
             asked: listener.address.clone(),
@@ -105,13 +105,13 @@ impl OpenDoor {
     }
 }
 
-/// What becomes of the doors, in the new configuration's order. Old ones without a step go.
-pub(crate) struct DoorPlan {
+/// What becomes of the listeners, in the new configuration's order. Old ones without a step go.
+pub(crate) struct ListenerPlan {
     steps: Vec<Step>,
 }
 
 enum Step {
-    New(OpenDoor),
+    New(OpenListener),
     Keep {
         index: usize,
         mode: Option<u32>,
@@ -123,8 +123,8 @@ enum Step {
 
 impl Step {
     /// A listener that speaks TLS as before keeps what it has for that, tickets of sessions too.
-    fn keep(index: usize, door: &OpenDoor, listener: &Listener) -> Result<Self, TlsError> {
-        let (tls, read) = match &door.tls {
+    fn keep(index: usize, open: &OpenListener, listener: &Listener) -> Result<Self, TlsError> {
+        let (tls, read) = match &open.tls {
             None => (OpenTls::open_any(&listener.tls)?, None),
             Some(_) if listener.tls.is_empty() => (None, None),
             Some(open) => {
@@ -149,8 +149,8 @@ impl Step {
     }
 }
 
-impl DoorPlan {
-    fn find_old(&self, old: &[OpenDoor], address: &Address) -> Option<usize> {
+impl ListenerPlan {
+    fn find_old(&self, old: &[OpenListener], address: &Address) -> Option<usize> {
         (0..old.len()).find(|&index| old[index].asked == *address && !self.keeps(index))
     }
 
@@ -160,32 +160,32 @@ impl DoorPlan {
     }
 
     /// Whether the address was named before. Port 0 is another port each time.
-    fn is_taken(&self, old: &[OpenDoor], address: &Address) -> bool {
+    fn is_taken(&self, old: &[OpenListener], address: &Address) -> bool {
         if matches!(address, Address::Internet(address) if address.port() == 0) {
             return false;
         }
         self.steps.iter().any(|step| match step {
-            Step::New(door) => door.asked == *address,
+            Step::New(open) => open.asked == *address,
             Step::Keep { index, .. } => old[*index].asked == *address,
         })
     }
 
-    fn new_doors(&self, worker: usize) -> Result<Vec<Door>, ListenError> {
+    fn new_listeners(&self, worker: usize) -> Result<Vec<Bound>, ListenError> {
         let new = self.steps.iter().filter_map(|step| match step {
-            Step::New(door) => Some(door),
+            Step::New(open) => Some(open),
             Step::Keep { .. } => None,
         });
-        new.map(|door| {
-            Ok(Door {
-                address: door.listening.address().clone(),
-                socket: door.listening.socket(worker)?,
-                tls: door.tls.as_ref().map(|tls| tls.secured.clone()),
+        new.map(|open| {
+            Ok(Bound {
+                address: open.listening.address().clone(),
+                socket: open.listening.socket(worker)?,
+                tls: open.tls.as_ref().map(|tls| tls.secured.clone()),
             })
         })
         .collect()
     }
 
-    fn kept(&self, old: &[OpenDoor]) -> Vec<(Address, Option<Secured>)> {
+    fn kept(&self, old: &[OpenListener]) -> Vec<(Address, Option<Secured>)> {
         let kept = self.steps.iter().filter_map(|step| match step {
             Step::New(_) => None,
             Step::Keep { index, tls, .. } => Some((index, tls)),
@@ -197,35 +197,35 @@ impl DoorPlan {
         .collect()
     }
 
-    fn gone(&self, old: &[OpenDoor]) -> Vec<Address> {
+    fn gone(&self, old: &[OpenListener]) -> Vec<Address> {
         let gone = (0..old.len()).filter(|&index| !self.keeps(index));
         gone.map(|index| old[index].listening.address().clone())
             .collect()
     }
 
-    fn carry_out(self, old: Vec<OpenDoor>) -> Vec<OpenDoor> {
+    fn carry_out(self, old: Vec<OpenListener>) -> Vec<OpenListener> {
         let mut old: Vec<_> = old.into_iter().map(Some).collect();
-        let doors = self.steps.into_iter().filter_map(|step| match step {
-            Step::New(door) => Some(door),
+        let listeners = self.steps.into_iter().filter_map(|step| match step {
+            Step::New(open) => Some(open),
             Step::Keep {
                 index,
                 mode,
                 tls,
                 read,
             } => {
-                let door = old[index].take()?;
-                door.listening.set_mode(mode);
+                let open = old[index].take()?;
+                open.listening.set_mode(mode);
                 if let (Some(tls), Some(read)) = (&tls, read) {
                     tls.secured.certificate.replace(&read);
                 }
-                Some(OpenDoor { tls, ..door })
+                Some(OpenListener { tls, ..open })
             }
         });
-        let doors = doors.collect();
-        for door in old.into_iter().flatten() {
-            door.listening.close_to_new();
+        let listeners = listeners.collect();
+        for open in old.into_iter().flatten() {
+            open.listening.close_to_new();
         }
-        doors
+        listeners
     }
 }
 

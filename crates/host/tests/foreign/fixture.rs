@@ -20,7 +20,7 @@ use tempfile::TempDir;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder, and the servers behind the one that is tested.
-pub(crate) struct Ground {
+pub(crate) struct Fixture {
     folder: TempDir,
     backends: Vec<(String, Backend)>,
     config: String,
@@ -45,7 +45,7 @@ pub(crate) struct Places {
     pub(crate) admin: PathBuf,
 }
 
-impl Ground {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("make a folder");
         // A server of another user gets in.

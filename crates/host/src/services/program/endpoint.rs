@@ -29,7 +29,7 @@ use std::{
 /// get in through `/proc/self/fd`, by a descriptor of the file (unix(7), proc(5)): nobody but this process
 /// reaches the program, and nothing stays behind whatever ends the server.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Endpoint {
     /// Given to one process of the program after the other: what is queued in it when one dies is the
     /// next one's. `None`: it is shut.
     listener: Mutex<Option<OwnedFd>>,
@@ -41,7 +41,7 @@ pub(super) struct Door {
     /// Where they do instead, if the program has a port of its own.
     inside: Option<Arc<Inside>>,
     state: AtomicU8,
-    /// The process that has the listener has answered: it may do so before the supervisor has opened the door.
+    /// The process that has the listener has answered: it may do so before the supervisor has opened the endpoint.
     has_answered: AtomicBool,
     tallies: Mutex<Tallies>,
 }
@@ -54,7 +54,7 @@ struct Tallies {
     of_gone: u64,
 }
 
-/// What a worker may do at a door.
+/// What a worker may do at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Access {
@@ -64,11 +64,11 @@ pub(super) enum Access {
     Proven,
     /// Wait until it is started again.
     Closed,
-    /// Find another door: whoever is inside is waited for, and then the program is ended.
+    /// Find another endpoint: whoever is inside is waited for, and then the program is ended.
     Retired,
 }
 
-impl Door {
+impl Endpoint {
     /// Makes one, open to nobody.
     pub(super) fn make() -> io::Result<Self> {
         let (listener, file) = in_private_folder(|folder| {
@@ -139,7 +139,7 @@ impl Door {
     }
 
     /// Closes what it holds. It must be retired, shut and left: nobody is on the way to a descriptor's number then
-    /// that is another's afterwards. A worker may keep what is left until it finds another door.
+    /// that is another's afterwards. A worker may keep what is left until it finds another endpoint.
     pub(super) fn wall_up(&self) {
         self.shut();
         drop(lock(&self.file).take());
@@ -241,7 +241,7 @@ impl Door {
         }
     }
 
-    /// Requests that are behind the door now, and all that ever were.
+    /// Requests that are at the endpoint now, and all that ever were.
     pub(super) fn inside(&self) -> (u64, u64) {
         let mut tallies = lock(&self.tallies);
         let (mut now, mut ever, mut gone) = (0, 0u64, 0u64);
@@ -281,7 +281,7 @@ pub(super) fn still_listens(socket: &OwnedFd) -> bool {
 const NAME: &str = "socket";
 /// The kernel takes less where `net.core.somaxconn` says so.
 const BACKLOG: i32 = 4096;
-/// How often whoever waits for a door to be left looks.
+/// How often whoever waits for an endpoint to be left looks.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
 
 /// Has `act` work in a new folder that nobody else can enter, and removes the folder.
@@ -320,8 +320,8 @@ fn bases() -> impl Iterator<Item = PathBuf> {
     all.filter(|base| base.is_absolute())
 }
 
-/// Where doors are made. A guest that could rename a folder there would be let in by another guest's door.
-pub(crate) fn places() -> impl Iterator<Item = PathBuf> {
+/// Where endpoints are made. A guest that could rename a folder there would be let in by another guest's endpoint.
+pub(crate) fn paths() -> impl Iterator<Item = PathBuf> {
     bases().map(|base| base.join("palisade"))
 }
 
@@ -346,49 +346,49 @@ mod tests {
 
     #[test]
     fn a_door_without_a_name_can_be_entered() {
-        let door = Door::make().unwrap();
-        let Server::Unix(path) = door.server() else {
+        let endpoint = Endpoint::make().unwrap();
+        let Server::Unix(path) = endpoint.server() else {
             panic!("a Unix socket");
         };
         let mut client = UnixStream::connect(&path).unwrap();
         client.write_all(b"hello").unwrap();
         drop(client);
-        let listener = UnixListener::from(door.listener().unwrap());
+        let listener = UnixListener::from(endpoint.listener().unwrap());
         let (mut inside, _) = listener.accept().unwrap();
         let mut text = String::new();
         inside.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
-        assert!(door.is_sound());
-        rustix::net::shutdown(door.listener().unwrap(), rustix::net::Shutdown::Both).unwrap();
+        assert!(endpoint.is_sound());
+        rustix::net::shutdown(endpoint.listener().unwrap(), rustix::net::Shutdown::Both).unwrap();
         assert!(UnixStream::connect(&path).is_err());
-        assert!(!door.is_sound());
-        door.wall_up();
-        assert!(door.listener().is_err());
+        assert!(!endpoint.is_sound());
+        endpoint.wall_up();
+        assert!(endpoint.listener().is_err());
     }
 
-    /// Many doors come and go while somebody stands before one that is shut.
+    /// Many endpoints come and go while somebody stands before one that is shut.
     #[test]
     fn a_door_that_is_shut_leads_to_no_other() {
-        let door = Door::make().unwrap();
-        let Server::Unix(path) = door.server() else {
+        let endpoint = Endpoint::make().unwrap();
+        let Server::Unix(path) = endpoint.server() else {
             panic!("a Unix socket");
         };
-        let tally = door.add_tally();
+        let tally = endpoint.add_tally();
         tally.begin();
-        door.retire();
+        endpoint.retire();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
             .unwrap();
         runtime.block_on(async {
             let leaves = async {
-                door.shut();
-                door.is_left().await;
-                door.wall_up();
+                endpoint.shut();
+                endpoint.is_left().await;
+                endpoint.wall_up();
             };
             tokio::pin!(leaves);
             for _ in 0..200 {
-                let other = Door::make().unwrap();
+                let other = Endpoint::make().unwrap();
                 tokio::select! {
                     biased;
                     () = &mut leaves => panic!("somebody is on the way in"),
@@ -406,54 +406,54 @@ mod tests {
 
     #[test]
     fn who_is_inside_is_counted() {
-        let door = Door::make().unwrap();
-        let (one, two) = (door.add_tally(), door.add_tally());
+        let endpoint = Endpoint::make().unwrap();
+        let (one, two) = (endpoint.add_tally(), endpoint.add_tally());
         one.begin();
         two.begin();
         two.begin();
         two.end();
-        assert_eq!(door.inside(), (2, 3));
+        assert_eq!(endpoint.inside(), (2, 3));
         one.end();
         drop(one);
-        assert_eq!(door.inside(), (1, 3));
-        assert_eq!(door.inside(), (1, 3));
+        assert_eq!(endpoint.inside(), (1, 3));
+        assert_eq!(endpoint.inside(), (1, 3));
     }
 
     #[test]
     fn an_answer_is_known_whenever_it_comes() {
-        let door = Door::make().unwrap();
-        door.open();
-        assert_eq!(door.access(), Access::Started);
-        door.prove();
-        assert_eq!(door.access(), Access::Proven);
-        door.refused();
-        assert_eq!(door.access(), Access::Closed);
-        door.open();
-        assert_eq!(door.access(), Access::Proven, "it is the same process");
-        door.close();
-        door.begin();
-        door.open();
-        assert_eq!(door.access(), Access::Started, "it is the next one");
-        door.close();
-        door.prove();
-        door.begin();
-        door.open();
+        let endpoint = Endpoint::make().unwrap();
+        endpoint.open();
+        assert_eq!(endpoint.access(), Access::Started);
+        endpoint.prove();
+        assert_eq!(endpoint.access(), Access::Proven);
+        endpoint.refused();
+        assert_eq!(endpoint.access(), Access::Closed);
+        endpoint.open();
+        assert_eq!(endpoint.access(), Access::Proven, "it is the same process");
+        endpoint.close();
+        endpoint.begin();
+        endpoint.open();
+        assert_eq!(endpoint.access(), Access::Started, "it is the next one");
+        endpoint.close();
+        endpoint.prove();
+        endpoint.begin();
+        endpoint.open();
         assert_eq!(
-            door.access(),
+            endpoint.access(),
             Access::Started,
             "it is the dead one that answered"
         );
-        door.close();
-        door.begin();
-        door.prove();
-        door.open();
+        endpoint.close();
+        endpoint.begin();
+        endpoint.prove();
+        endpoint.open();
         assert_eq!(
-            door.access(),
+            endpoint.access(),
             Access::Proven,
             "it was faster than its supervisor"
         );
-        door.retire();
-        door.prove();
-        assert_eq!(door.access(), Access::Retired);
+        endpoint.retire();
+        endpoint.prove();
+        assert_eq!(endpoint.access(), Access::Retired);
     }
 }
