@@ -147,7 +147,7 @@ enum Met {
     Stopped(Stop),
 }
 
-/// What ends the way of a request, or of a response.
+/// Why a request or a response goes no further.
 #[derive(Debug)]
 enum Stop {
     /// A filter wants the connection broken off.

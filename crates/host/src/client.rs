@@ -55,7 +55,7 @@ use std::{
 pub struct Times {
     /// To be connected to: its name's lookup, the connection, TLS.
     pub connect: Duration,
-    /// To begin its answer, from the last part of the request that it took.
+    /// To begin its response, from the last part of the request that it took.
     pub answer: Duration,
 }
 
@@ -139,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When there was no answer.
+    /// When there was no response.
     pub async fn send(
         &self,
         server: &Server,

@@ -1,7 +1,7 @@
 //! Where requests come in: sockets, TLS, connections.
 //!
 //! ```text
-//!  listen ──▶ accept ──▶ connection ──▶ check ──▶ form ──▶ Serve::answer
+//!  listen ──▶ accept ──▶ connection ──▶ check ──▶ form ──▶ Serve::respond
 //!  sockets    limit on   TLS, HTTP/1    what may  as all
 //!             them all   or HTTP/2      be asked  see it
 //!                  └────── watch ──────┘

@@ -22,11 +22,11 @@ pub(crate) fn is_of_connection(name: &HeaderName) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     /// A request's, before filters see it: a change of protocol is for its service to refuse.
-    Asked,
+    Received,
     /// A request's, before a server sees it: with its framing.
-    Sent,
+    Request,
     /// A response's.
-    Answered,
+    Response,
 }
 
 /// Takes out what concerns one connection only.
@@ -56,8 +56,8 @@ const MOST_KINDS: usize = 11;
 
 fn is_of_connection_of(name: &HeaderName, head: Head) -> bool {
     match *name {
-        header::UPGRADE => head != Head::Asked,
-        header::EXPECT | header::CONTENT_LENGTH => head == Head::Sent,
+        header::UPGRADE => head != Head::Received,
+        header::EXPECT | header::CONTENT_LENGTH => head == Head::Request,
         _ => is_of_connection(name),
     }
 }

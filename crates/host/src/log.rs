@@ -110,13 +110,13 @@ pub struct Access {
     pub method: Method,
     /// The path as it was asked for, without the query, which may hold what nobody else should read.
     pub path: Box<str>,
-    /// The answer's status, if its head went out.
+    /// The response's status, if its head went out.
     pub status: Option<StatusCode>,
-    /// Bytes of the answer's body that were handed to the connection.
+    /// Bytes of the response's body that were handed to the connection.
     pub bytes: u64,
-    /// From the request's head to the answer's end.
+    /// From the request's head to the response's end.
     pub time: Duration,
-    /// From the request's head to the answer's, where the two were not there at one time.
+    /// From the request's head to the response's, where the two were not there at one time.
     pub first: Option<Duration>,
     /// The route's name; empty without one.
     pub route: Box<str>,

@@ -65,12 +65,15 @@ pub(crate) fn request_too_large() -> Response<Body> {
 pub(crate) fn response_too_large() -> Response<Body> {
     plain(
         StatusCode::INTERNAL_SERVER_ERROR,
-        "the body of this answer is too long for a filter of this route\n",
+        "the body of this response is too long for a filter of this route\n",
     )
 }
 
 pub(crate) fn too_late() -> Response<Body> {
-    plain(StatusCode::GATEWAY_TIMEOUT, "there was no answer in time\n")
+    plain(
+        StatusCode::GATEWAY_TIMEOUT,
+        "there was no response in time\n",
+    )
 }
 
 /// The service has more requests than are left for all others.

@@ -1,7 +1,7 @@
-//! The threads that serve: one a processor, each with sockets, a site and connections of its own.
+//! The threads that serve: one a processor, each with sockets, a state and connections of its own.
 //!
 //! ```text
-//!  Workers ──Swap, Stop──▶ worker 0: sockets, Rc<Site>, connections
+//!  Workers ──Swap, Stop──▶ worker 0: sockets, Rc<S: Serve>, connections
 //!     ▲                    worker 1: …
 //!     └──── it is done ────┘
 //! ```

@@ -291,7 +291,7 @@ fn write_routes(page: &mut Page, routes: &[(Arc<str>, RouteSum)]) {
         "Requests that are over, by their route and the class of the status that they were answered with.",
     );
     for (name, sum) in routes {
-        for (class, count) in sum.answers() {
+        for (class, count) in sum.responses() {
             page.sample(
                 REQUESTS,
                 &format!(r#"{},code="{class}""#, label_of(name)),

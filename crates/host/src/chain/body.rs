@@ -1,4 +1,4 @@
-//! A body on its way through the filters that look at it.
+//! A body on its way through the filters that inspect it.
 //!
 //! ```text
 //!  inner ──▶ inspector 0 [held] ──▶ inspector 1 [held] ──▶ out

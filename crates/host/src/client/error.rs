@@ -34,7 +34,7 @@ pub enum UpstreamError {
         server: Arc<str>,
         source: hyper::Error,
     },
-    #[error("host: the heads of {server}'s answer have more than 128 KiB")]
+    #[error("host: the heads of {server}'s response have more than 128 KiB")]
     Heads { server: Arc<str> },
     #[error("host: {server} switched to a protocol that nobody asked for")]
     Switched { server: Arc<str> },

@@ -45,7 +45,7 @@ pub(crate) fn prepare(
         refuse_upgrade(&parts.headers)?;
     }
     let says_nothing = body.is_end_stream() && says_that_it_is_empty(parts);
-    take_out_connection_fields(&mut parts.headers, Head::Sent);
+    take_out_connection_fields(&mut parts.headers, Head::Request);
     if says_nothing {
         let none = HeaderValue::from_static("0");
         parts.headers.insert(header::CONTENT_LENGTH, none);
@@ -65,10 +65,10 @@ fn says_that_it_is_empty(parts: &request::Parts) -> bool {
     expects_body || parts.headers.contains_key(header::CONTENT_LENGTH)
 }
 
-/// Makes an answer one of this server's own connection.
-pub(super) fn clean_answer(parts: &mut response::Parts) {
+/// Makes a response one of this server's own connection.
+pub(super) fn clean_response(parts: &mut response::Parts) {
     let is_chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
-    take_out_connection_fields(&mut parts.headers, Head::Answered);
+    take_out_connection_fields(&mut parts.headers, Head::Response);
     if is_chunked {
         // RFC 9112, 6.3: the length is not what it says.
         parts.headers.remove(header::CONTENT_LENGTH);

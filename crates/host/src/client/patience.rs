@@ -1,4 +1,4 @@
-//! How long an answer may take: counted from the last part of the request that the server took.
+//! How long a response may take: counted from the last part of the request that the server took.
 
 use crate::body::{Body, BodyError};
 use bytes::Bytes;
@@ -26,10 +26,10 @@ pub(super) struct PatientBody {
 #[derive(Debug)]
 pub(super) struct Progress(Cell<Instant>);
 
-/// What became of an answer.
+/// What became of a response.
 pub(super) enum Waited<T> {
     /// It came, or its connection failed.
-    Answered(T),
+    Responded(T),
     /// It did not come in time.
     TooLong,
 }
@@ -51,17 +51,17 @@ pub(super) fn unwatch(request: Request<PatientBody>) -> Request<Body> {
     request.map(|patient| patient.body)
 }
 
-/// Waits for an answer, for at most `limit` after the last part of the request was taken.
+/// Waits for a response, for at most `limit` after the last part of the request was taken.
 pub(super) async fn within<F: Future>(
     limit: Duration,
     progress: Option<Rc<Progress>>,
-    answer: F,
+    response: F,
 ) -> Waited<F::Output> {
-    let mut answer = pin!(answer);
+    let mut response = pin!(response);
     let mut deadline = Instant::now() + limit;
     loop {
-        if let Ok(answer) = tokio::time::timeout_at(deadline, answer.as_mut()).await {
-            return Waited::Answered(answer);
+        if let Ok(response) = tokio::time::timeout_at(deadline, response.as_mut()).await {
+            return Waited::Responded(response);
         }
         let last = progress.as_ref().map(|progress| progress.0.get());
         match last.map(|last| last + limit) {

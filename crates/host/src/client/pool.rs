@@ -93,7 +93,7 @@ pub(crate) struct Pool {
     inside: Option<Arc<Inside>>,
     /// What it is called in messages.
     name: Arc<str>,
-    /// Counts requests from their beginning to the end of their answers.
+    /// Counts requests from their beginning to the end of their responses.
     tally: Option<Arc<Tally>>,
     /// What lives as long as its connections.
     owner: Option<Owner>,
@@ -205,23 +205,23 @@ impl Pool {
         };
         let (request, body_end) = patience::watch(request);
         link.wire.expect_head();
-        let answer = link
+        let response = link
             .sender
             .borrow_mut()
             .as_mut()
             .map(|sender| sender.try_send_request(request));
-        let Some(answer) = answer else {
+        let Some(response) = response else {
             return Err(self.closed(None));
         };
-        match patience::within(times.answer, body_end, answer).await {
-            Waited::Answered(Ok(response)) => {
+        match patience::within(times.answer, body_end, response).await {
+            Waited::Responded(Ok(response)) => {
                 link.wire.has_head();
                 self.accept(response)
             }
-            Waited::Answered(Err(_)) if link.wire.is_overrun() => Err(UpstreamError::Heads {
+            Waited::Responded(Err(_)) if link.wire.is_overrun() => Err(UpstreamError::Heads {
                 server: Arc::clone(&self.name),
             }),
-            Waited::Answered(Err(mut error)) => {
+            Waited::Responded(Err(mut error)) => {
                 attempt.request = error.take_message().map(patience::unwatch);
                 Err(self.failed(error.into_error()))
             }
@@ -303,7 +303,7 @@ impl Pool {
             });
         }
         let (mut parts, body) = response.into_parts();
-        fields::clean_answer(&mut parts);
+        fields::clean_response(&mut parts);
         Ok(Response::from_parts(parts, Body::Incoming(body)))
     }
 

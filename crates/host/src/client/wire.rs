@@ -33,7 +33,7 @@ pub(super) enum Wire {
 /// Bytes of a server that are read before others have their turn.
 const MOST_READ: usize = 128 << 10;
 
-/// Bytes of an answer's head, and of all interim ones before it (RFC 9110, section 15.2: any number may come).
+/// Bytes of a response's head, and of all interim ones before it (RFC 9110, section 15.2: any number may come).
 pub(super) const MOST_HEAD: usize = 128 << 10;
 
 /// One that hyper drives, and that can be looked at in between.

@@ -125,7 +125,7 @@ impl Drop for Received {
     }
 }
 
-/// An answer's body. Its end is the end of the request.
+/// A response's body. Its end is the end of the request.
 pub struct Sent {
     body: Body,
     /// HTTP/2, once a part of it was handed over.
@@ -140,10 +140,10 @@ pub struct Sent {
     record: RequestRecord,
 }
 
-/// What answers broke off in the middle.
+/// What responses broke off in the middle.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the service has sent no part of its answer for longer than `body-time`")]
-struct AnswerLate;
+#[error("the service has sent no part of its response for longer than `body-time`")]
+struct ResponseLate;
 
 impl Sent {
     /// `length`: bytes that it will have, where that is known. `fault`: of the request's body.
@@ -176,7 +176,7 @@ impl Sent {
     }
 
     fn end(&mut self) {
-        self.request.set_answered();
+        self.request.set_responded();
         self.record.ended();
     }
 
@@ -194,7 +194,7 @@ impl Sent {
             BrokenBy::Filter
         } else if self.is_request_cut_off() || is_clients(error) {
             BrokenBy::Client
-        } else if error.is::<AnswerLate>() {
+        } else if error.is::<ResponseLate>() {
             BrokenBy::Limit
         } else {
             BrokenBy::Service
@@ -209,7 +209,7 @@ impl Sent {
     }
 
     /// Whether the next part has not come for too long. Neither the client's end nor its going away would end
-    /// such an answer.
+    /// such a response.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let sweep = self.request.watch().sweep();
         self.wait
@@ -231,7 +231,7 @@ impl Sent {
     }
 }
 
-/// A part of an answer's body, which tells how far it has been sent.
+/// A part of a response's body, which tells how far it has been sent.
 pub struct Part {
     bytes: Bytes,
     held: Option<Held>,
@@ -267,7 +267,7 @@ impl HttpBody for Sent {
             if !self.is_late(context) {
                 return Poll::Pending;
             }
-            let late = AnswerLate.into();
+            let late = ResponseLate.into();
             self.break_off(&late);
             return Poll::Ready(Some(Err(late)));
         }

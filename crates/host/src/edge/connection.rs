@@ -224,7 +224,7 @@ async fn serve<S: Serve>(
     });
     let service = service_fn(move |request| {
         let request_open = OpenRequest::new(&client.watch);
-        answer(Rc::clone(&client), request, request_open)
+        respond(Rc::clone(&client), request, request_open)
     });
     // How the connection ended is the client's affair: there is nobody to tell.
     if is_http2 {
@@ -275,7 +275,7 @@ struct Client<S> {
     connections: Rc<Connections<S>>,
 }
 
-async fn answer<S: Serve>(
+async fn respond<S: Serve>(
     client: Rc<Client<S>>,
     request: Request<Incoming>,
     open: OpenRequest,
@@ -329,7 +329,7 @@ async fn answer<S: Serve>(
         record.broke(BrokenBy::Filter);
         return Err(reset);
     }
-    client.watch.is_answered();
+    client.watch.responded();
     take_out_body(&mut response, is_head);
     if !client.watch.is_http2() && client.watch.sweep().is_stopping() {
         set_close(&mut response);
@@ -356,7 +356,7 @@ fn length_of(response: &Response<Body>) -> Option<u64> {
     response.body().size_hint().exact().or_else(promised)
 }
 
-/// Takes out what the answer must not have (RFC 9110, section 6.4.1): HTTP/2's would be sent. An answer to HEAD
+/// Takes out what the response must not have (RFC 9110, section 6.4.1): HTTP/2's would be sent. A response to HEAD
 /// tells how long it would be.
 fn take_out_body(response: &mut Response<Body>, is_head: bool) {
     let has_none = matches!(
@@ -391,7 +391,7 @@ fn is_http2_that_expects(parts: &request::Parts) -> bool {
     parts.version == Version::HTTP_2 && parts.headers.get(header::EXPECT).is_some_and(expects)
 }
 
-/// The answer that a client gets in place of one that cannot be sent.
+/// The response that a client gets in place of one that cannot be sent.
 fn amend(response: Response<Body>, fault: Option<&Fault>) -> Response<Body> {
     match fault.and_then(|fault| fault.get()) {
         Some(ReceivedFault::TooLong) => refusal(StatusCode::PAYLOAD_TOO_LARGE, true),
@@ -437,7 +437,7 @@ fn text_of(refused: StatusCode) -> &'static str {
     }
 }
 
-/// HTTP/1: the connection ends with this answer. (hyper takes the field away in HTTP/2.)
+/// HTTP/1: the connection ends with this response. (hyper takes the field away in HTTP/2.)
 fn set_close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);

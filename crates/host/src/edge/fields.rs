@@ -26,7 +26,7 @@ pub(super) fn tidy(headers: &mut HeaderMap, underscores: bool) -> Result<(), Rep
         }
     }
     // A repeated `connection` is for this server alone.
-    take_out_connection_fields(headers, Head::Asked);
+    take_out_connection_fields(headers, Head::Received);
     match headers.len() == headers.keys_len() {
         true => Ok(()),
         false => join_repeated(headers),

@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// enough for a request that was sent before the client could know.
 const LAST_CALL: Ticks = 4;
 
-/// How long an answer may wait for a client that takes nothing of it, once there is little room left for requests.
+/// How long a response may wait for a client that takes nothing of it, once there is little room left for requests.
 const SCARCE: Ticks = 8;
 
 type Ticks = u32;

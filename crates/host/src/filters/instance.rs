@@ -246,7 +246,7 @@ impl FilterInstance {
     #[cold]
     fn deliver_mail(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
         for asked in self.mail.take_calls() {
-            // Of one that went down nobody waits for answers.
+            // Of one that went down nobody waits for responses.
             if self.is_alive() {
                 self.begin_call(asked, owner.cloned());
             }
@@ -277,13 +277,13 @@ impl FilterInstance {
         });
     }
 
-    /// One HTTP call of the guest's, from its asking to the answer.
+    /// One HTTP call of the guest's, from its asking to the response.
     async fn make_call(self: Rc<Self>, asked: Asked, owner: Owner) {
         let (token, stream) = (asked.call.token, asked.call.stream);
         let Some(filter) = self.filter.upgrade() else {
             return;
         };
-        let answer = surroundings::make_call(&filter, asked).await;
+        let response = surroundings::make_call(&filter, asked).await;
         drop(filter);
         // Given up meanwhile, if it is not wanted any more.
         self.pace.has_rested().await;
@@ -294,7 +294,7 @@ impl FilterInstance {
             owned.hand_over(&self, stream);
         }
         self.tell_owner(owner.as_ref(), |guest| {
-            guest.on_http_call_response(token, answer)
+            guest.on_http_call_response(token, response)
         });
         self.wake_leaving();
     }

@@ -24,8 +24,8 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// Bytes of an answer's body that a filter gets of its calls.
-const ANSWER_BYTES: usize = 1 << 20;
+/// Bytes of a response's body that a filter gets of its calls.
+const RESPONSE_BYTES: usize = 1 << 20;
 
 /// HTTP calls of a filter that are under way at one time on a worker, of all its instances: as many as Envoy lets
 /// there be to one cluster.
@@ -150,13 +150,13 @@ fn log_level(level: LogLevel) -> Level {
     }
 }
 
-/// Makes a call; `None`: there was no answer.
+/// Makes a call; `None`: there was no response.
 pub(super) async fn make_call(filter: &WorkerFilter, mut asked: Asked) -> Option<HttpCallAnswer> {
     let call = &mut asked.call;
     let server = filter.loaded.upstreams.get(&call.upstream)?;
     let (parts, body) = mem::take(&mut call.request).into_parts();
     let request = Request::from_parts(parts, Body::Whole(body));
-    let answer = async {
+    let response = async {
         let times = Times {
             connect: call.timeout,
             answer: call.timeout,
@@ -169,7 +169,7 @@ pub(super) async fn make_call(filter: &WorkerFilter, mut asked: Asked) -> Option
             }
         }
     };
-    tokio::time::timeout(call.timeout, answer).await.ok()?
+    tokio::time::timeout(call.timeout, response).await.ok()?
 }
 
 /// That nobody answers is the guest's to tell; that it may not ask is its owner's to know.
@@ -188,7 +188,7 @@ async fn whole(response: Response<Body>) -> Option<HttpCallAnswer> {
     let (mut bytes, mut trailers) = (BytesMut::new(), HeaderMap::new());
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         match frame.ok()?.into_data() {
-            Ok(data) if bytes.len() + data.len() > ANSWER_BYTES => return None,
+            Ok(data) if bytes.len() + data.len() > RESPONSE_BYTES => return None,
             Ok(data) => bytes.extend_from_slice(&data),
             Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
         }

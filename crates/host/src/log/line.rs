@@ -81,7 +81,7 @@ impl Line {
         }
     }
 
-    /// The line of a request that is over. Without a broken answer, `time_first_us` of one that came at once, or a
+    /// The line of a request that is over. Without a broken response, `time_first_us` of one that came at once, or a
     /// client on the network, the fields for them are not there.
     pub(super) fn of_access(access: Access) -> Self {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

@@ -17,7 +17,7 @@ const BOUNDS_US: [u64; 16] = [
 /// The metrics of one route on one worker, which alone counts them.
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
-    answers: [Counter; CLASSES.len()],
+    responses: [Counter; CLASSES.len()],
     broken: [Counter; BrokenBy::ALL.len()],
     /// By [`BOUNDS_US`].
     times: [Counter; BOUNDS_US.len() + 1],
@@ -27,7 +27,7 @@ pub struct RouteMetrics {
 /// One route's metrics, all workers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteSum {
-    answers: [u64; CLASSES.len()],
+    responses: [u64; CLASSES.len()],
     broken: [u64; BrokenBy::ALL.len()],
     times: [u64; BOUNDS_US.len() + 1],
     times_us: u64,
@@ -38,7 +38,7 @@ impl RouteMetrics {
     pub(crate) fn count(&self, status: Option<StatusCode>, broken: Option<BrokenBy>) {
         let class = status.map_or(0, |status| usize::from(status.as_u16() / 100));
         // Nothing but the five classes is a status of HTTP; what a guest makes up beyond them is a failure.
-        self.answers[class.min(CLASSES.len() - 1)].add(1);
+        self.responses[class.min(CLASSES.len() - 1)].add(1);
         if let Some(by) = broken {
             self.broken[by as usize].add(1);
         }
@@ -62,15 +62,15 @@ impl RouteSum {
                 *sum += counter.get();
             }
         }
-        add(&mut self.answers, &metrics.answers);
+        add(&mut self.responses, &metrics.responses);
         add(&mut self.broken, &metrics.broken);
         add(&mut self.times, &metrics.times);
         self.times_us += metrics.times_us.get();
     }
 
     /// Requests by what class of status they were answered with.
-    pub(crate) fn answers(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CLASSES.into_iter().zip(self.answers)
+    pub(crate) fn responses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CLASSES.into_iter().zip(self.responses)
     }
 
     /// Requests that were broken off, by who did it.
@@ -125,8 +125,8 @@ mod tests {
         metrics.count(None, Some(BrokenBy::Limit));
         let mut sum = RouteSum::default();
         sum.add(&metrics);
-        let answers: Vec<_> = sum.answers().map(|(_, count)| count).collect();
-        assert_eq!(answers, [1, 1, 1, 0, 0, 3]);
+        let responses: Vec<_> = sum.responses().map(|(_, count)| count).collect();
+        assert_eq!(responses, [1, 1, 1, 0, 0, 3]);
         assert_eq!(sum.broken().last(), Some(("limit", 1)));
     }
 }

@@ -98,9 +98,9 @@ pub struct ComponentService {
     server: Rc<ForGuest>,
 }
 
-/// There is no answer.
+/// There is no response.
 #[derive(Debug, thiserror::Error)]
-pub enum Unanswered {
+pub enum NoResponse {
     /// The guest failed; the log has been told.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -109,7 +109,7 @@ pub enum Unanswered {
     Resting,
 }
 
-impl Unanswered {
+impl NoResponse {
     fn status(&self) -> StatusCode {
         match self {
             Self::Fault(fault) => fault.status(),
@@ -175,11 +175,11 @@ impl ComponentService {
         &self,
         request: Request<Body>,
         peer: &Peer,
-    ) -> Result<Response<Body>, Unanswered> {
+    ) -> Result<Response<Body>, NoResponse> {
         let server = &self.server;
         if server.loaded.budget.is_at_rest() {
             server.metrics.set_state(State::Resting);
-            return Err(Unanswered::Resting);
+            return Err(NoResponse::Resting);
         }
         server.metrics.set_state(State::Ready);
         server.begin();
@@ -264,11 +264,11 @@ impl Host for ForGuest {
         }));
         let log = self.loaded.log.clone();
         Box::pin(async move {
-            let answer = sending.await.map_err(|error| {
+            let response = sending.await.map_err(|error| {
                 log.write(Line::new(Level::Warn, error.to_string()));
                 send_error(&error)
             })?;
-            Ok(answer.map(|body| -> AnyBody { Box::pin(body) }))
+            Ok(response.map(|body| -> AnyBody { Box::pin(body) }))
         })
     }
 

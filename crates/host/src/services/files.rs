@@ -1,7 +1,7 @@
 //! Files of a folder, as a service.
 //!
 //! ```text
-//!  path ──▶ name ──▶ entry ──▶ variant ──▶ plan ──▶ answer
+//!  path ──▶ name ──▶ entry ──▶ variant ──▶ plan ──▶ response
 //!           name.rs  cache,    encoding    condition, body from memory
 //!                    load.rs   .rs         range.rs   or stream.rs
 //! ```
@@ -14,7 +14,7 @@
 //!
 //! Files of up to 128 KiB are kept in memory, headers of all: 4096 paths at most, and about 32 MiB. What is kept is
 //! compared with the file's metadata at most every 100 ms, so a change shows within that. Another folder in the place of
-//! the root is opened and checked as at a reload first, and shows some 100 ms later. An answer is of one state of a file: what is replaced or removed is sent on as it was,
+//! the root is opened and checked as at a reload first, and shows some 100 ms later. A response is of one state of a file: what is replaced or removed is sent on as it was,
 //! and where a file is changed in its place while it is sent, the connection is broken off. To change files under
 //! load, write a new one and rename(2) it. What a program writes through a shared mapping (mmap(2)) moves a file's
 //! times only now and then, and can be missed.
@@ -61,7 +61,7 @@ use std::{
 
 /// How long an entry is believed without a look at its file.
 const TRUST_MS: u64 = 100;
-/// How often an answer is begun anew because the file was changed in the meantime.
+/// How often a response is begun anew because the file was changed in the meantime.
 const TRIES: usize = 4;
 /// What a worker keeps of one folder.
 const BOUNDS: Bounds = Bounds {
@@ -154,17 +154,17 @@ impl Files {
         })
     }
 
-    /// Answers a request whose path is normal ([`path::normalize`](crate::path::normalize)). Needs a Tokio
+    /// Responds to a request whose path is normal ([`path::normalize`](crate::path::normalize)). Needs a Tokio
     /// runtime: what waits for a disk does so on one of its blocking threads.
     pub async fn respond(&self, request: &Parts) -> Response<Body> {
         match self.respond_at_once(request) {
             Some(response) => response,
-            // Boxed: what may wait would make every answer's future bigger.
+            // Boxed: what may wait would make every response's future bigger.
             None => Box::pin(self.respond_later(request)).await,
         }
     }
 
-    /// The answer with a file that is known and in memory, for which nothing has to be waited; `None`: not here.
+    /// The response with a file that is known and in memory, for which nothing has to be waited; `None`: not here.
     pub(crate) fn respond_at_once(&self, request: &Parts) -> Option<Response<Body>> {
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return None;
@@ -176,7 +176,7 @@ impl Files {
         is_at_once.then(|| without_body_of_head(request, plan.carry_out(variant, None)))
     }
 
-    /// The answer for which [`Files::respond_at_once`] has none.
+    /// The response for which [`Files::respond_at_once`] has none.
     pub(crate) async fn respond_later(&self, request: &Parts) -> Response<Body> {
         let response = match request.method {
             Method::GET | Method::HEAD => self
@@ -216,7 +216,7 @@ impl Files {
         if let Some(entry) = self.kept(path, now_ms) {
             return Ok(entry);
         }
-        // Boxed: it is rare, and would make every answer's future bigger.
+        // Boxed: it is rare, and would make every response's future bigger.
         match Box::pin(self.load(path)).await {
             Ok(loaded) => {
                 let entry = Rc::new(Entry::new(loaded, self.cache_control.as_ref(), now_ms));
@@ -312,7 +312,7 @@ impl Root {
     }
 }
 
-/// An answer to HEAD has no body, an error neither.
+/// A response to HEAD has no body, an error neither.
 fn without_body_of_head(request: &Parts, mut response: Response<Body>) -> Response<Body> {
     if request.method == Method::HEAD {
         *response.body_mut() = Body::Empty;

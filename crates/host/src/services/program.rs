@@ -7,7 +7,7 @@
 //!                    a request waits             started
 //!        ┌──▶ Idle ───────────────────▶ Starting ────────▶ Running ◀─▶ answers, is asked for its health
 //!        │                                 │  ▲               │ │
-//!        │ nobody has asked for            │  │ back-off      │ └─ no answer within start_time: ended;
+//!        │ nobody has asked for            │  │ back-off      │ └─ no response within start_time: ended;
 //!        │ idle_time: whoever is inside    │  │ is over       │    unwell too often: replaced
 //!        │ is waited for, then             ▼  │               ▼
 //!        │ SIGTERM, then SIGKILL         Resting ◀──────── it died
@@ -23,7 +23,7 @@
 //! **What a request gets.** While the program is not there it waits, for `start_time` at most; when it would
 //! take longer, or the program cannot be started at all, it gets 503 and is told when to come again. Cut off
 //! by a death it gets 502, unless it is idempotent and has no body to come: then it is sent once more. A
-//! program that runs and takes too long, for its first answer longer than `start_time`, gives 504.
+//! program that runs and takes too long, for its first response longer than `start_time`, gives 504.
 //!
 //! **A program that is not well** is replaced: requests go to the next process, and those inside are given some
 //! seconds to finish.

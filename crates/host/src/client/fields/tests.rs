@@ -73,11 +73,11 @@ fn fields_of_a_connection_are_taken_out_of_answers_too() {
         .header("content-length", "7")
         .header("content-type", "text/plain");
     let (mut parts, ()) = response.body(()).unwrap().into_parts();
-    clean_answer(&mut parts);
+    clean_response(&mut parts);
     assert_eq!(names(&parts.headers), ["content-type"]);
     let response = http::Response::builder().header("content-length", "7");
     let (mut parts, ()) = response.body(()).unwrap().into_parts();
-    clean_answer(&mut parts);
+    clean_response(&mut parts);
     assert_eq!(names(&parts.headers), ["content-length"]);
 }
 

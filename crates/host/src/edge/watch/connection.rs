@@ -1,6 +1,8 @@
 //! One connection, as the sweep sees it, and its requests.
 
-use super::{super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldAnswers};
+use super::{
+    super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldResponses,
+};
 use crate::permits::Permit;
 use http::Version;
 use std::{
@@ -45,7 +47,7 @@ pub(in crate::edge) enum Closing {
     Keep,
     /// No other request is begun.
     Finish,
-    /// The client was told nothing for too long: an answer that says so, and the end.
+    /// The client was told nothing for too long: a response that says so, and the end.
     HeadLate,
     /// The end, now.
     Drop,
@@ -64,7 +66,7 @@ pub(in crate::edge) struct Watch {
     requests: Cell<u32>,
     /// The socket takes nothing, since then.
     stalled: Cell<Option<Ticks>>,
-    pub(super) held: HeldAnswers,
+    pub(super) held: HeldResponses,
     aborts: Cell<u32>,
     client: Client,
     closing: Cell<Closing>,
@@ -94,7 +96,7 @@ impl Watched {
             http2: Cell::new(false),
             requests: Cell::new(0),
             stalled: Cell::new(None),
-            held: HeldAnswers::default(),
+            held: HeldResponses::default(),
             aborts: Cell::new(0),
             client: Client::default(),
             closing: Cell::new(Closing::Keep),
@@ -145,9 +147,9 @@ impl Watch {
         self.client.asked(version);
     }
 
-    /// The answer's head goes out.
-    pub(in crate::edge) fn is_answered(&self) {
-        self.client.is_answered();
+    /// The response's head goes out.
+    pub(in crate::edge) fn responded(&self) {
+        self.client.responded();
     }
 
     /// The protocol is known: requests may come.
@@ -196,7 +198,7 @@ impl Watch {
         self.enter(Phase::Lingering);
     }
 
-    /// HTTP/2 has a part of an answer less.
+    /// HTTP/2 has a part of a response less.
     pub(super) fn has_let_go(&self) {
         if self.phase.get() == Phase::Idle {
             self.enter(Phase::Idle);
@@ -209,13 +211,13 @@ impl Watch {
         self.sweep.metrics.requests.add(1);
     }
 
-    fn close_request(&self, answered: bool) {
+    fn close_request(&self, has_responded: bool) {
         let requests = self.requests.get().saturating_sub(1);
         self.requests.set(requests);
         if requests == 0 && self.phase.get() == Phase::Busy {
             self.enter(Phase::Idle);
         }
-        if !answered && self.http2.get() {
+        if !has_responded && self.http2.get() {
             self.abort();
         }
     }
@@ -227,12 +229,12 @@ impl Watch {
         }
     }
 
-    /// Ends the connection once the requests that it is at are answered.
+    /// Ends the connection once the requests that it is at are has_responded.
     pub(super) fn stop(&self) {
         if self.http2.get() {
             self.close(Closing::Finish);
         }
-        // HTTP/1 is told with its next answer; the sweep ends it if there is no request on the way.
+        // HTTP/1 is told with its next response; the sweep ends it if there is no request on the way.
         if self.phase.get() == Phase::Idle {
             self.since.set(self.sweep.now.get());
         }
@@ -245,9 +247,9 @@ impl Watch {
 
     pub(super) fn look(&self, bounds: Bounds) {
         self.aborts.set(0);
-        let (late_answers, is_without_task) =
+        let (late_responses, is_without_task) =
             self.held.look(self.stalled.get().is_some(), bounds.body);
-        self.sweep.metrics.timed_out.add(late_answers);
+        self.sweep.metrics.timed_out.add(late_responses);
         if is_without_task {
             self.close(Closing::Reset);
             return;
@@ -270,7 +272,7 @@ impl Watch {
         }
     }
 
-    /// Nobody waits for the answer.
+    /// Nobody waits for the response.
     fn is_abandoned(&self) -> bool {
         self.client.is_gone(self.stalled.get().is_some())
     }
@@ -391,7 +393,7 @@ impl Left {
 /// A request under way. Dropping it ends it.
 pub(in crate::edge) struct OpenRequest {
     watch: Rc<Watch>,
-    answered: bool,
+    has_responded: bool,
     /// `None`: its client has too many of them, or all have.
     permit: Option<Permit>,
 }
@@ -401,7 +403,7 @@ impl OpenRequest {
         watch.open_request();
         Self {
             watch: Rc::clone(watch),
-            answered: false,
+            has_responded: false,
             permit: watch.customer.permit(),
         }
     }
@@ -416,14 +418,14 @@ impl OpenRequest {
     }
 
     /// The whole answer was handed over.
-    pub(in crate::edge) fn set_answered(&mut self) {
-        self.answered = true;
+    pub(in crate::edge) fn set_responded(&mut self) {
+        self.has_responded = true;
     }
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.watch.close_request(self.answered);
+        self.watch.close_request(self.has_responded);
     }
 }
 

@@ -75,7 +75,7 @@ impl HttpBody for Read {
             return Poll::Ready(None);
         }
         if !self.is_asked {
-            // There is room: the last one was taken before its answer came. Without a task there is no answer either.
+            // There is room: the last one was taken before its response came. Without a task there is no response either.
             let _ = self.ask.try_send(());
             self.is_asked = true;
         }

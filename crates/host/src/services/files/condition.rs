@@ -6,11 +6,11 @@ use http::{
 };
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What an answer is recognised by.
+/// What a response is recognised by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Validators<'answer> {
+pub(super) struct Validators<'response> {
     /// A strong tag, with its quotes.
-    pub(super) etag: &'answer HeaderValue,
+    pub(super) etag: &'response HeaderValue,
     /// `Last-Modified` in seconds since 1970, where it has one.
     pub(super) modified_s: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub(super) fn judge(headers: &HeaderMap, validators: Validators<'_>) -> Outcome 
     }
 }
 
-/// Whether ranges may be sent: without `If-Range`, or when that names exactly this answer (section 13.1.5).
+/// Whether ranges may be sent: without `If-Range`, or when that names exactly this response (section 13.1.5).
 pub(super) fn may_send_range(headers: &HeaderMap, validators: Validators<'_>) -> bool {
     let Some(field) = headers.get(IF_RANGE) else {
         return true;

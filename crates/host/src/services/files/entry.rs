@@ -1,4 +1,4 @@
-//! What is kept of a path: its file and the file's compressed siblings, with the headers of their answers made.
+//! What is kept of a path: its file and the file's compressed siblings, with the headers of their responses made.
 
 use super::{
     condition::Validators,
@@ -43,7 +43,7 @@ pub(super) struct Variant {
     pub(super) stamp: Stamp,
     /// All of it, if it is small.
     pub(super) content: Option<Bytes>,
-    /// Of the answer with all of it.
+    /// Of the response with all of it.
     pub(super) headers: HeaderMap,
     etag: HeaderValue,
     modified_s: Option<u64>,
@@ -150,7 +150,7 @@ impl Variant {
         }
     }
 
-    /// What its answers are recognised by.
+    /// What its responses are recognised by.
     pub(super) fn validators(&self) -> Validators<'_> {
         Validators {
             etag: &self.etag,
@@ -159,7 +159,7 @@ impl Variant {
     }
 }
 
-/// What the answers of all variants have.
+/// What the responses of all variants have.
 fn common_headers(loaded: &Loaded, cache_control: Option<&HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, content_type(&loaded.plain.name));
@@ -203,7 +203,7 @@ fn etag(stamp: &Stamp) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("\"\""))
 }
 
-/// In seconds since 1970. None for what HTTP has no date for, or what is yet to come: no answer may say so
+/// In seconds since 1970. None for what HTTP has no date for, or what is yet to come: no response may say so
 /// (RFC 9110, section 8.8.2.1).
 fn modified_s(stamp: &Stamp) -> Option<u64> {
     let seconds = u64::try_from(stamp.modified_ns.div_euclid(1_000_000_000)).ok()?;

@@ -4,7 +4,7 @@
 use http::{HeaderMap, header::RANGE};
 use std::ops::Range;
 
-/// Of more ranges than this none is served, but the whole file: an answer is never bigger than the file by
+/// Of more ranges than this none is served, but the whole file: a response is never bigger than the file by
 /// more than their heads, and nobody honest asks for more.
 const MOST_RANGES: usize = 16;
 

@@ -1,4 +1,4 @@
-//! From a request for a file to its answer.
+//! From a request for a file to its response.
 
 use super::{
     condition::{self, Outcome},
@@ -86,7 +86,7 @@ impl Plan {
         matches!(self, Self::Whole | Self::Part(_) | Self::Parts(_)) && variant.content.is_none()
     }
 
-    /// Makes the answer. `file` is open if [`needs_file`](Self::needs_file).
+    /// Makes the response. `file` is open if [`needs_file`](Self::needs_file).
     pub(super) fn carry_out(self, variant: &Variant, file: Option<Arc<OwnedFd>>) -> Response<Body> {
         match self {
             Self::Head => with(StatusCode::OK, variant.headers.clone(), Body::Empty),
@@ -194,7 +194,7 @@ fn boundary() -> String {
     format!("{:016x}{:016x}", random.hash_one(1), random.hash_one(2))
 }
 
-/// An answer without a file.
+/// A response without a file.
 pub(super) fn to_fault(fault: &Fault, uri: &Uri) -> Response<Body> {
     match fault {
         Fault::Folder => to_folder(uri),

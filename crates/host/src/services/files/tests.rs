@@ -35,7 +35,7 @@ struct Fixture {
     files: Files,
 }
 
-/// An answer, all of it.
+/// A response, all of it.
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,

@@ -66,8 +66,8 @@ async fn ask(pool: &Rc<Pool>, client: &Client, path: &str, limit: Duration) -> R
         answer: limit,
     };
     let mut attempt = Attempt::new(request, client.spares());
-    let answer = pool.send(client, &mut attempt, &times).await;
-    let status = answer.map_err(|error| error.to_string())?.status();
+    let response = pool.send(client, &mut attempt, &times).await;
+    let status = response.map_err(|error| error.to_string())?.status();
     match status.is_server_error() {
         true => Err(format!("it answered {status}")),
         false => Ok(()),

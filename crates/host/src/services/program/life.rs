@@ -44,7 +44,7 @@ pub(super) struct Life {
     ending: JoinSet<()>,
     /// Ends that nobody asked for, one after the other.
     failures: u32,
-    /// Those of them, up to the last, before which nobody had an answer.
+    /// Those of them, up to the last, before which nobody had a response.
     mute_lives: u32,
     faults: VecDeque<Instant>,
     has_run: bool,
@@ -78,7 +78,7 @@ enum After {
     Died {
         lived: Duration,
         reason: String,
-        /// Nobody has had an answer of it.
+        /// Nobody has had a response of it.
         is_mute: bool,
     },
     /// It could not even be started.
@@ -395,7 +395,7 @@ impl Life {
             if !is_told {
                 shared.left(&guest::tell(&report));
             }
-            // Who was on the way in is refused by now, and leaves; who takes an answer slowly holds up no other start.
+            // Who was on the way in is refused by now, and leaves; who takes a response slowly holds up no other start.
             tokio::task::spawn_local(async move {
                 endpoint.is_left().await;
                 endpoint.wall_up();
@@ -504,7 +504,7 @@ fn look_step(idle_time: Option<Duration>, start_time: Duration) -> Duration {
     (shortest / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
 }
 
-/// Since when nobody has come in, and since when somebody has waited for a first answer.
+/// Since when nobody has come in, and since when somebody has waited for a first response.
 struct Quiet {
     ever: u64,
     since: Instant,

@@ -47,7 +47,7 @@ struct WayIn {
     tally: Arc<Tally>,
 }
 
-/// A request that is at the endpoint. Its answer's body is counted by its connection.
+/// A request that is at the endpoint. Its response's body is counted by its connection.
 struct Visit {
     way_in: Rc<WayIn>,
     is_proven: bool,
@@ -97,11 +97,11 @@ impl ProgramService {
         let mut is_first = true;
         let deaths = self.program.shared.deaths();
         loop {
-            let answer = match &self.direct {
+            let response = match &self.direct {
                 Some(pool) => pool.send(&self.client, &mut attempt, &self.times).await,
                 None => self.visit(&self.enter().await?, &mut attempt).await,
             };
-            let error = match answer {
+            let error = match response {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
@@ -133,16 +133,16 @@ impl ProgramService {
         };
         let way_in = &visit.way_in;
         let sending = way_in.pool.send(&self.client, attempt, &times);
-        let answer = match visit.is_proven {
+        let response = match visit.is_proven {
             true => sending.await,
             // A request that waits for it to accept is not the next process's as well.
             false => tokio::select! {
                 biased;
-                answer = sending => answer,
+                response = sending => response,
                 why = self.is_hopeless() => Err(why),
             },
         };
-        match answer {
+        match response {
             Ok(response) => {
                 // Looked at anew: there may be another process since the request came.
                 if way_in.endpoint.access() != Access::Proven {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The moment of the answer's last change, and a second before and after it.
+/// The moment of the response's last change, and a second before and after it.
 const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
