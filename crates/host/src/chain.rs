@@ -61,29 +61,29 @@ struct Slot {
 /// meets it.
 #[derive(Default)]
 struct Own {
-    /// What it holds of each direction, if it looks at that body.
+    /// What it holds of each direction, if it inspects that body.
     rests: [Option<Message>; 2],
     /// What it responds with.
     local_response: Option<Box<LocalResponse>>,
 }
 
-/// What of requests the filters of a route look at, all of them together: most look at few of them.
+/// What of requests the filters of a route inspect, all of them together: most inspect little.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inspects {
-    /// At bodies or trailers, of each direction.
+    /// Bodies or trailers, of each direction.
     bodies: [bool; 2],
-    /// At the exchange when it is over, for its log.
+    /// The exchange when it is over, for its log.
     log: bool,
-    /// At when a request began, how long its bodies were, and the like. To look at the clock costs as much as a small
+    /// When a request began, how long its bodies were, and the like. To look at the clock costs as much as a small
     /// callback.
     pub(crate) properties: bool,
 }
 
 impl Inspects {
     pub(crate) fn of(filters: &[Rc<FilterHandle>]) -> Self {
-        let any = |looks: fn(&Filter) -> bool| {
+        let any = |inspects: fn(&Filter) -> bool| {
             let mut filters = filters.iter();
-            filters.any(|handle| looks(&handle.loaded.filter))
+            filters.any(|handle| inspects(&handle.loaded.filter))
         };
         Self {
             bodies: [
@@ -108,7 +108,7 @@ pub(crate) struct Flow {
     holder: Option<usize>,
     /// A response in place of the service's, from a filter that saw the request's body.
     early: Option<(usize, Stop)>,
-    /// Filters look at the response's body, and have not seen any of it.
+    /// Filters inspect the response's body, and have not seen any of it.
     has_body_to_come: bool,
     /// How much of each direction's body is held to tell its length again, where a filter may change it.
     whole_bytes: [Option<usize>; 2],

@@ -10,6 +10,7 @@
 //! that it hears signals and the admin socket at any time.
 
 mod notify;
+mod signals;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -22,26 +23,20 @@ use crate::{
     log::{Line, LogError, Prepared},
 };
 use notify::notify;
+use signals::{Heard, Signals};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-    task::JoinHandle,
-};
+use tokio::{sync::mpsc, task::JoinHandle};
 use watch::Watch;
 
 /// Those who can wait for a reload at one time; more wait to be allowed to.
 const MOST_ASKED: usize = 16;
 /// How long the log may take to be written at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// One signal may come twice: timeout(1) sends it to its child and to the group that the child is in.
-const ONE_SIGNAL: Duration = Duration::from_millis(300);
 
 /// What loads a configuration, beside what serves.
 pub type Load<L> = Box<dyn FnOnce(Config, Vec<PathBuf>) -> Result<L, String> + Send>;
@@ -120,57 +115,6 @@ pub struct Control<S: Serving> {
 struct Loading<L> {
     thread: JoinHandle<Result<Next<L>, ServeError>>,
     asked: Vec<Asked>,
-}
-
-/// Signals that a server hears.
-struct Signals {
-    hangup: Signal,
-    reopen: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-/// What a signal means.
-enum Heard {
-    /// Read the configuration anew, and open the logs anew.
-    Reload,
-    /// Open the logs anew.
-    Reopen,
-    /// End. Its number.
-    End(u8),
-}
-
-impl Signals {
-    fn hear() -> Result<Self, ServeError> {
-        let hear = |kind| signal(kind).map_err(ServeError::Signals);
-        Ok(Self {
-            hangup: hear(SignalKind::hangup())?,
-            reopen: hear(SignalKind::user_defined1())?,
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for one.
-    async fn next(&mut self) -> Heard {
-        tokio::select! {
-            _ = self.hangup.recv() => Heard::Reload,
-            _ = self.reopen.recv() => Heard::Reopen,
-            _ = self.terminate.recv() => Heard::End(15),
-            _ = self.interrupt.recv() => Heard::End(2),
-        }
-    }
-
-    /// The number of the second signal by which the server shall end: the first has just come.
-    async fn second_end(&mut self) -> u8 {
-        let first = std::time::Instant::now();
-        loop {
-            match self.next().await {
-                Heard::End(signal) if first.elapsed() >= ONE_SIGNAL => return signal,
-                _ => {}
-            }
-        }
-    }
 }
 
 impl<S: Serving> Control<S> {

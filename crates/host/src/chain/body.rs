@@ -29,7 +29,7 @@ use tokio::time::Sleep;
 /// Pieces that are shown to filters before others on this worker get their turn.
 const CALLBACKS_AT_ONCE: usize = 16;
 
-/// A body, and the slots of the flow that look at it.
+/// A body, and the slots of the flow that inspect it.
 pub(super) struct FilteredBody {
     flow: SharedFlow,
     inner: Body,
@@ -52,7 +52,7 @@ pub(super) struct FilteredBody {
     rest: Option<Pin<Box<Sleep>>>,
 }
 
-/// One slot's.
+/// What one slot holds of the body that it inspects.
 struct Inspector {
     slot: usize,
     most_bytes: usize,
@@ -75,7 +75,7 @@ enum Pause {
 }
 
 impl FilteredBody {
-    /// The body as these slots pass it on. One that no slot looks at stays as it is, but for
+    /// The body as these slots pass it on. One that no slot inspects stays as it is, but for
     /// this: it keeps the flow until it is sent, for filters are told about the end of their streams.
     pub(super) fn wrap(
         flow: &SharedFlow,
@@ -184,7 +184,7 @@ impl FilteredBody {
         }
     }
 
-    /// Takes what a inspector held of the body, and whether the body ends with it: not if its filter has made trailers
+    /// Takes what an inspector held of the body, and whether the body ends with it: not if its filter has made trailers
     /// at the end.
     fn let_go(&mut self, at: usize, has_ended: bool) -> (BytesMut, bool) {
         let mut flow = self.flow.borrow_mut();
@@ -226,7 +226,7 @@ impl FilteredBody {
         Ok(())
     }
 
-    /// Tells a inspector that holds some of the body that no more comes, for trailers say so to nobody who does not look
+    /// Tells an inspector that holds some of the body that no more comes, for trailers say so to nobody who does not look
     /// at them. `None`: it still holds the body, and the trailers wait.
     fn end_body(
         &mut self,
@@ -245,7 +245,7 @@ impl FilteredBody {
         Ok(Some(self.take_trailers(at)))
     }
 
-    /// Takes trailers that a inspector had: none, if its filter has emptied them.
+    /// Takes trailers that an inspector had: none, if its filter has emptied them.
     fn take_trailers(&mut self, at: usize) -> Box<HeaderMap> {
         let mut flow = self.flow.borrow_mut();
         let rest = flow.rest(self.inspectors[at].slot, self.direction);
@@ -302,7 +302,7 @@ impl FilteredBody {
         broken
     }
 
-    /// Lets a inspector go on whose filter says so. Whether one did.
+    /// Lets an inspector go on whose filter says so. Whether one did.
     fn resume(&mut self, context: &mut Context<'_>) -> Result<bool, BrokenByFilter> {
         for at in 0..self.inspectors.len() {
             let Some(pause) = self.inspectors[at].pause else {
@@ -322,7 +322,7 @@ impl FilteredBody {
         Ok(false)
     }
 
-    /// Asks a inspector once more about what it holds, in another instance.
+    /// Asks an inspector once more about what it holds, in another instance.
     fn ask_again(&mut self, at: usize, pause: Pause) -> Result<(), BrokenByFilter> {
         self.inspectors[at].pause = match pause {
             // It is told anew that the body has ended.

@@ -161,7 +161,7 @@ impl Flow {
         }
     }
 
-    /// Whether one of these filters looks at the body.
+    /// Whether one of these filters inspects the body.
     pub(super) fn inspects_body(&self, direction: Direction, mut slots: Range<usize>) -> bool {
         let part = body_of(direction);
         self.inspects.bodies[direction as usize] && slots.any(|at| self.inspects_part(at, part))
@@ -187,7 +187,7 @@ impl Flow {
         self.inspects_part(at, body_of(direction)) && filter.changes_bodies()
     }
 
-    /// The length of the response that its head tells, if filters look at its body.
+    /// The length of the response that its head tells, if filters inspect its body.
     pub(super) fn told_length(&mut self) -> Option<HeaderValue> {
         if !self.inspects.bodies[Direction::Response as usize] {
             return None;
@@ -213,7 +213,7 @@ impl Flow {
         self.whole_bytes[direction as usize] = most_bytes;
     }
 
-    /// Whether the slot's filter looks at this part.
+    /// Whether the slot's filter inspects this part.
     pub(super) fn inspects_part(&self, at: usize, part: Part) -> bool {
         let slot = &self.slots[at];
         !slot.is_passed_by && slot.filter.loaded.filter.has(part)

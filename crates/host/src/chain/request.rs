@@ -97,7 +97,7 @@ fn pass_request_body(flow: &SharedFlow, mut body: Body, wrapped: usize) -> Body 
 }
 
 /// The request's body with its length, where filters have taken that away and it is short enough to be told again; or
-/// the response of a filter that looks at it.
+/// the response of a filter that inspects it.
 pub(crate) async fn whole_request(flow: &SharedFlow, body: Body) -> Result<Body, Response<Body>> {
     let Some(most_bytes) = flow.borrow_mut().whole_bytes[Direction::Request as usize].take() else {
         return Ok(body);
@@ -115,7 +115,7 @@ pub(crate) async fn whole_request(flow: &SharedFlow, body: Body) -> Result<Body,
     Ok(body)
 }
 
-/// Waits for the service's response, and for that of a filter that looks at the request's body. Once one is there,
+/// Waits for the service's response, and for that of a filter that inspects the request's body. Once one is there,
 /// the service is not asked any more.
 pub(crate) async fn respond_or_early<F: Future<Output = Response<Body>>>(
     flow: &SharedFlow,

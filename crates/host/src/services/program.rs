@@ -52,6 +52,7 @@ mod endpoint;
 mod guest;
 mod health;
 mod life;
+mod liveness;
 mod service;
 mod shared;
 mod supervisor;
