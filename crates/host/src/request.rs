@@ -59,7 +59,7 @@ impl Serve for WorkerState {
             return responses::busy();
         };
         record.hold(permit);
-        Box::pin(respond_later(&self, target, peer, *pending.progress)).await
+        Box::pin(respond_later(&self, target, peer, pending.progress)).await
     }
 
     async fn end() {
@@ -175,10 +175,10 @@ async fn respond_later(
     state: &WorkerState,
     target: &RouteTarget,
     peer: &Rc<Peer>,
-    progress: Progress,
+    progress: Box<Progress>,
 ) -> Response<Body> {
     let is_asked = Cell::new(false);
-    let response = pin!(go_on(target, peer, progress, &is_asked));
+    let response = pin!(go_on(target, peer, *progress, &is_asked));
     let response = within(state.answer_time(), response).await;
     response.unwrap_or_else(|| {
         // Nobody is left in it to say so.

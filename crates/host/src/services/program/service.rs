@@ -34,14 +34,14 @@ pub struct ProgramService {
     /// What stands for the program where a request names no host.
     local: Server,
     times: Times,
-    way_in: RefCell<Option<Rc<WayIn>>>,
+    reached: RefCell<Option<Rc<EndpointPool>>>,
     /// To a listener of the program's own, where it has one: a connection there is what starts it.
     direct: Option<Rc<Pool>>,
 }
 
 /// An endpoint, and this worker's connections through it.
 #[derive(Debug)]
-struct WayIn {
+struct EndpointPool {
     endpoint: Arc<Endpoint>,
     pool: Rc<Pool>,
     tally: Arc<Tally>,
@@ -49,7 +49,7 @@ struct WayIn {
 
 /// A request that is at the endpoint. Its response's body is counted by its connection.
 struct Visit {
-    way_in: Rc<WayIn>,
+    reached: Rc<EndpointPool>,
     is_proven: bool,
 }
 
@@ -74,7 +74,7 @@ impl ProgramService {
             name,
             local: Server::Unix(PathBuf::new()),
             times,
-            way_in: RefCell::default(),
+            reached: RefCell::default(),
             direct,
         }
     }
@@ -131,8 +131,8 @@ impl ProgramService {
                 ..self.times
             },
         };
-        let way_in = &visit.way_in;
-        let sending = way_in.pool.send(&self.client, attempt, &times);
+        let reached = &visit.reached;
+        let sending = reached.pool.send(&self.client, attempt, &times);
         let response = match visit.is_proven {
             true => sending.await,
             // A request that waits for it to accept is not the next process's as well.
@@ -145,19 +145,19 @@ impl ProgramService {
         match response {
             Ok(response) => {
                 // Looked at anew: there may be another process since the request came.
-                if way_in.endpoint.access() != Access::Proven {
-                    way_in.endpoint.prove();
+                if reached.endpoint.access() != Access::Proven {
+                    reached.endpoint.prove();
                 }
                 Ok(response)
             }
             Err(error) => {
                 match error {
                     UpstreamError::Connect { .. } => {
-                        way_in.pool.forget_idle();
-                        way_in.endpoint.refused();
+                        reached.pool.forget_idle();
+                        reached.endpoint.refused();
                     }
                     // One process answers all: the other connections lead to a dead one, too.
-                    UpstreamError::Closed { .. } => way_in.pool.forget_idle(),
+                    UpstreamError::Closed { .. } => reached.pool.forget_idle(),
                     _ => {}
                 }
                 Err(error)
@@ -193,9 +193,9 @@ impl ProgramService {
         }
     }
 
-    /// By the way that is known, if it is still open.
+    /// By the endpoint that is known, if it is still open.
     async fn enter(&self) -> Result<Visit, UpstreamError> {
-        if let Some(visit) = self.way_in.borrow().as_ref().and_then(Visit::begin) {
+        if let Some(visit) = self.reached.borrow().as_ref().and_then(Visit::begin) {
             return Ok(visit);
         }
         self.wait_for_endpoint().await
@@ -211,7 +211,7 @@ impl ProgramService {
             let seen = view.borrow_and_update().clone();
             match seen {
                 View::Open(endpoint) => {
-                    if let Some(visit) = Visit::begin(&self.way_through(&endpoint)) {
+                    if let Some(visit) = Visit::begin(&self.reach(&endpoint)) {
                         return Ok(visit);
                     }
                 }
@@ -237,10 +237,10 @@ impl ProgramService {
         }
     }
 
-    /// The way through this endpoint, made where it is another than before.
-    fn way_through(&self, endpoint: &Arc<Endpoint>) -> Rc<WayIn> {
-        let mut way_in = self.way_in.borrow_mut();
-        if let Some(known) = way_in
+    /// The connections to this endpoint, made where it is another than before.
+    fn reach(&self, endpoint: &Arc<Endpoint>) -> Rc<EndpointPool> {
+        let mut reached = self.reached.borrow_mut();
+        if let Some(known) = reached
             .as_ref()
             .filter(|known| Arc::ptr_eq(&known.endpoint, endpoint))
         {
@@ -249,12 +249,12 @@ impl ProgramService {
         let tally = endpoint.add_tally();
         let counting = Some(Arc::clone(&tally));
         let pool = endpoint.pool(Arc::clone(&self.name), KEPT, counting);
-        let made = Rc::new(WayIn {
+        let made = Rc::new(EndpointPool {
             endpoint: Arc::clone(endpoint),
             pool,
             tally,
         });
-        Rc::clone(way_in.insert(made))
+        Rc::clone(reached.insert(made))
     }
 
     fn not_ready(&self, why: &str) -> UpstreamError {
@@ -298,14 +298,14 @@ fn server_at(address: &Address) -> Server {
 
 impl Visit {
     /// Goes in, if the endpoint is open.
-    fn begin(way_in: &Rc<WayIn>) -> Option<Self> {
-        way_in.tally.begin();
+    fn begin(reached: &Rc<EndpointPool>) -> Option<Self> {
+        reached.tally.begin();
         // From here on its end is counted too.
         let mut visit = Self {
-            way_in: Rc::clone(way_in),
+            reached: Rc::clone(reached),
             is_proven: false,
         };
-        match way_in.endpoint.access() {
+        match reached.endpoint.access() {
             Access::Started => {}
             Access::Proven => visit.is_proven = true,
             Access::Closed | Access::Retired => return None,
@@ -316,6 +316,6 @@ impl Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.way_in.tally.end();
+        self.reached.tally.end();
     }
 }
