@@ -5,9 +5,9 @@
 use http::{Request, Uri};
 use palisade_host::{
     config,
-    files::file_name,
     path::{Ambiguities, normalize},
     route::Routes,
+    services::files::file_name,
 };
 
 /// What became of a target.

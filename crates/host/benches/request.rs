@@ -8,14 +8,15 @@ use http::{HeaderMap, HeaderValue, Request, header};
 use palisade_engine::guest::Engine;
 use palisade_filter::{Peer, Shared};
 use palisade_host::{
-    account::Account,
     body::Body,
     config::Config,
-    figures::Registry,
+    generation::{Generation, Tools, load},
     log::Log,
-    program::Supervisor,
-    site::{Generation, Site, Tools, load},
-    worker::Serve,
+    metrics::Registry,
+    record::RequestRecord,
+    serve::Serve,
+    services::program::Supervisor,
+    worker_state::WorkerState,
 };
 use palisade_process::{Launcher, Machine};
 use palisade_wasm::programs::Programs;
@@ -140,17 +141,17 @@ fn fields() -> HeaderMap {
 }
 
 /// A request whose answer is there at the first look.
-fn ask(site: &Rc<Site>, peer: &Rc<Peer>, path: &'static str, fields: &HeaderMap) -> usize {
+fn ask(state: &Rc<WorkerState>, peer: &Rc<Peer>, path: &'static str, fields: &HeaderMap) -> usize {
     let (mut head, body) = Request::new(Body::Empty).into_parts();
     head.uri = http::Uri::from_static(path);
     head.headers = fields.clone();
     // As on a busy worker: there is no end of requests in this quarter of a second.
-    let mut account = Rc::clone(site).open(peer, &head, 1);
+    let mut record = state.open(peer, &head, 1);
     let request = Request::from_parts(head, body);
-    let answer = Rc::clone(site).answer(peer, request, &mut account);
-    let mut answer = pin!(answer);
+    let response = Rc::clone(state).respond(peer, request, &mut record);
+    let mut response = pin!(response);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match answer.as_mut().poll(&mut context) {
+    match response.as_mut().poll(&mut context) {
         Poll::Ready(response) => {
             assert_eq!(response.status(), http::StatusCode::OK);
             response.headers().len()
@@ -168,7 +169,7 @@ fn requests(criterion: &mut Criterion) {
         .build()
         .expect("a runtime");
     let tasks = tokio::task::LocalSet::new();
-    let site = tasks.block_on(&runtime, async { Site::site(&generation, 0) });
+    let state = tasks.block_on(&runtime, async { WorkerState::state(&generation, 0) });
     let peer = Rc::new(Peer::default());
     let fields = fields();
     for path in [
@@ -181,20 +182,20 @@ fn requests(criterion: &mut Criterion) {
         // The first reads the file.
         let mut request = Request::new(Body::Empty);
         *request.uri_mut() = http::Uri::from_static(path);
-        let mut account = Account::default();
-        let first = Rc::clone(&site).answer(&peer, request, &mut account);
+        let mut record = RequestRecord::default();
+        let first = Rc::clone(&state).respond(&peer, request, &mut record);
         let first = tasks.block_on(&runtime, first);
         assert_eq!(first.status(), http::StatusCode::OK, "{path}");
         drop(first);
         criterion.bench_function(path, |bencher| {
             let measured = async {
-                bencher.iter(|| ask(&site, &peer, path, &fields));
+                bencher.iter(|| ask(&state, &peer, path, &fields));
             };
             tasks.block_on(&runtime, measured);
         });
     }
     // Its filters leave on tasks.
-    tasks.block_on(&runtime, async { drop(site) });
+    tasks.block_on(&runtime, async { drop(state) });
 }
 
 criterion_group!(benches, requests);

@@ -1,4 +1,4 @@
-//! The admin socket: figures for Prometheus, status as JSON, reload.
+//! The admin socket: metrics for Prometheus, status as JSON, reload.
 //!
 //! ```text
 //!  GET /metrics ─┐
@@ -10,18 +10,19 @@
 //! busy. Who reaches it may reload the server, so it is a Unix socket of the server's user, or a port of
 //! the loopback that web pages cannot use.
 
-mod door;
-pub mod metrics;
+mod listener;
+pub mod prometheus;
 pub mod status;
 #[cfg(test)]
 mod tests;
 
-pub use door::{AdminError, Door};
+pub use listener::{AdminError, AdminListener};
 
 use crate::{
-    edge::EdgeFigures,
-    figures::Registry,
-    log::{Level, Line, Log},
+    edge::EdgeMetrics,
+    kinds::Level,
+    log::{Line, Log},
+    metrics::Registry,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
@@ -65,7 +66,7 @@ pub struct Now {
     /// Where requests come in, as people write it.
     pub listeners: Vec<String>,
     /// Figures of the workers' connections, one for each worker.
-    pub edge: Vec<Arc<EdgeFigures>>,
+    pub edge: Vec<Arc<EdgeMetrics>>,
     /// What in the configuration is probably not meant.
     pub warnings: Vec<String>,
     /// Guests that the configuration has, each with what it is.
@@ -82,7 +83,7 @@ pub struct Now {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Filter or service.
-    pub kind: crate::figures::GuestKind,
+    pub kind: crate::kinds::GuestKind,
     /// Its name.
     pub name: String,
     /// `filter`, `component`, `program`, `files` or `upstream`.
@@ -143,7 +144,7 @@ impl Admin {
             return refuse(StatusCode::FORBIDDEN, why);
         }
         match (request.method(), request.uri().path()) {
-            (&Method::GET, "/metrics") => text(metrics::TYPE, metrics::write(&self.report)),
+            (&Method::GET, "/metrics") => text(prometheus::TYPE, prometheus::write(&self.report)),
             (&Method::GET, "/status") => json(StatusCode::OK, &status::status(&self.report)),
             (&Method::POST, "/reload") => self.reload().await,
             (_, "/metrics" | "/status") => not_allowed("GET"),

@@ -1,4 +1,4 @@
-//! Bodies of requests and answers, whatever they come from.
+//! Bodies of requests and responses, whatever they come from.
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -10,6 +10,19 @@ use std::{
 
 /// Why a body broke off.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a body broke off that filters inspect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BrokenByFilter {
+    #[error("guest: a filter failed over this body")]
+    Failed,
+    #[error("guest: a filter answered in place of the rest of this body")]
+    Answered,
+    #[error("guest: a filter broke this stream off")]
+    Reset,
+    #[error("guest: a filter holds back more of this body than its `body-size` allows")]
+    TooLarge,
+}
 
 /// A body. It stays on its worker's thread.
 #[derive(Default)]

@@ -27,7 +27,7 @@ pub use file::{ConfigFile, ReadFile};
 pub use read::host_schema;
 
 use crate::{
-    log::{Format, Level},
+    kinds::{Format, Level},
     path::Ambiguities,
 };
 use http::{HeaderName, HeaderValue, Method};

@@ -1,7 +1,7 @@
 //! Where requests come in: sockets, TLS, connections.
 //!
 //! ```text
-//!  listen ──▶ accept ──▶ connection ──▶ check ──▶ form ──▶ Serve::answer
+//!  listen ──▶ accept ──▶ connection ──▶ check ──▶ form ──▶ Serve::respond
 //!  sockets    limit on   TLS, HTTP/1    what may  as all
 //!             them all   or HTTP/2      be asked  see it
 //!                  └────── watch ──────┘
@@ -16,13 +16,14 @@ mod accept;
 mod body;
 mod check;
 mod connection;
-mod doors;
+mod connections;
 mod fields;
 mod form;
 mod heads;
 mod host;
 mod io;
 mod listen;
+mod listeners;
 mod stream;
 mod sys;
 mod tls;
@@ -32,15 +33,15 @@ pub use body::{Part, Received, ReceivedFault, Sent};
 pub use listen::{ListenError, Listening, Name, adopt_inherited, may_filter_sockets};
 pub use tls::TlsError;
 
-pub(crate) use accept::{Accepting, Door};
-pub(crate) use connection::{Guests, Protocols};
-pub(crate) use doors::{DoorChanges, Doors};
+pub(crate) use accept::{Accepting, Bound};
+pub(crate) use connections::Connections;
+pub(crate) use listeners::{ListenerChanges, Listeners};
 pub(crate) use tls::Certificate;
 pub(crate) use watch::{Noticed, Sweep};
 
 use crate::{
     config::{Address, Config, Limits, Listener},
-    figures::Counter,
+    metrics::Counter,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -107,7 +108,7 @@ impl Notice {
 
 /// What one worker's connections came to.
 #[derive(Debug, Default)]
-pub struct EdgeFigures {
+pub struct EdgeMetrics {
     /// Connections accepted.
     pub accepted: Counter,
     /// Connections now.

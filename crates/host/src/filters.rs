@@ -1,50 +1,46 @@
 //! The filters of one worker: their instances, and what these ask of the server.
 //!
 //! ```text
-//!  Slot ──────────▶ Live ◀──── Station ◀──── Flow
-//!  a filter on      an         a filter's    a request
-//!  this worker      instance   stream        on its way
-//!    ▲                            │
-//!    └──────────── Lease ◀────────┘
+//!  WorkerFilter ──▶ FilterInstance ◀── Slot of a Flow (`chain`)
+//!  a filter on      what runs          a filter's stream
+//!  this worker      its code           of one request
+//!    ▲                                  │
+//!    └────────── FilterHandle ◀─────────┘
 //! ```
 //!
 //! An instance that faulted is out of use from then on. The request that it faulted over is treated as
 //! `on-failure` says. Others that have a stream in it go on in a new instance: what a filter had begun to do with
 //! their headers it does once more, and what it had finished stays done.
 
-mod leave;
+mod handle;
+mod instance;
 mod pace;
 pub(crate) mod reach;
 mod surroundings;
 pub(crate) mod trial;
 
-pub(crate) use leave::{Lease, left};
+pub(crate) use handle::{FilterHandle, left};
+pub(crate) use instance::{FilterInstance, HandOver};
 pub(crate) use pace::Pace;
 
 use crate::{
     budget::Budget,
-    chain::Flow,
+    client::Client,
     config::{Isolation, OnFailure, Server},
-    figures::{GuestFigures, State},
-    log::{Level, Line, Log},
-    upstream::Client,
+    kinds::Level,
+    log::{Line, Log},
+    metrics::{GuestMetrics, State},
 };
 use palisade_engine::permits::{NoPermit, Permit, Permits, Share};
-use palisade_filter::{
-    Action, Direction, Exchange, Fault, FaultKind, Filter, Instance, LocalResponse, Notify, Part,
-    StreamId,
-};
+use palisade_filter::{Fault, FaultKind, Filter, Instance, Notify};
 use palisade_network::{Network, SystemResolver};
 use std::{
-    cell::{Cell, OnceCell, RefCell, RefMut},
+    cell::{Cell, OnceCell, RefCell},
     collections::BTreeMap,
-    rc::{Rc, Weak},
+    rc::Rc,
     sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
 };
-use surroundings::{Asked, Calls, Mail, Surroundings};
-use tokio::task::AbortHandle;
+use surroundings::{Calls, Mail, Surroundings};
 
 /// A filter as the configuration has it: the same for all workers.
 #[derive(Debug)]
@@ -72,13 +68,14 @@ pub(crate) struct Loaded {
 }
 
 /// A filter on one worker.
-pub(crate) struct Slot {
+pub(crate) struct WorkerFilter {
     pub(crate) loaded: Arc<Loaded>,
-    pub(crate) figures: Arc<GuestFigures>,
+    pub(crate) metrics: Arc<GuestMetrics>,
     pub(crate) client: Client,
-    live: RefCell<Option<Rc<Live>>>,
+    /// The kept one.
+    instance: RefCell<Option<Rc<FilterInstance>>>,
     /// Of instances that requests have for themselves.
-    places: Rc<Permits>,
+    permits: Rc<Permits>,
     pub(crate) pace: Rc<Pace>,
     has_started: Cell<bool>,
     notifier: OnceCell<Arc<dyn Notify>>,
@@ -94,16 +91,16 @@ pub(crate) enum NoInstance {
     Busy,
 }
 
-impl Slot {
-    fn new(loaded: &Arc<Loaded>, figures: Arc<GuestFigures>) -> Rc<Self> {
+impl WorkerFilter {
+    fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Self> {
         let resolver = Arc::new(SystemResolver::default());
         Rc::new(Self {
             loaded: Arc::clone(loaded),
-            figures,
+            metrics,
             // Of its own: no other guest's connections, and no names but those that are granted.
             client: Client::new(reach::settings(&loaded.rules, resolver)),
-            live: RefCell::default(),
-            places: Permits::new(loaded.share),
+            instance: RefCell::default(),
+            permits: Permits::new(loaded.share),
             pace: Rc::new(Pace::new(loaded.slow_share)),
             has_started: Cell::new(false),
             notifier: OnceCell::new(),
@@ -111,8 +108,11 @@ impl Slot {
         })
     }
 
-    /// The instance for a stream that begins. `place`: what was waited for, if there was.
-    pub(crate) fn live(self: &Rc<Self>, place: Option<Permit>) -> Result<Rc<Live>, NoInstance> {
+    /// The instance for a stream that begins. `permit`: what was waited for, if there was.
+    pub(crate) fn instance(
+        self: &Rc<Self>,
+        permit: Option<Permit>,
+    ) -> Result<Rc<FilterInstance>, NoInstance> {
         if self.pace.rest().is_some() {
             self.say_busy(self.pace.why());
             return Err(NoInstance::Busy);
@@ -121,56 +121,56 @@ impl Slot {
             if self.loaded.budget.is_at_rest() {
                 return Err(NoInstance::Failed);
             }
-            let Some(place) = place.or_else(|| self.places.take_free()) else {
+            let Some(permit) = permit.or_else(|| self.permits.take_free()) else {
                 self.say_busy(NoPermit(self.loaded.share));
                 return Err(NoInstance::Busy);
             };
-            return self.start(Some(place));
+            return self.start(Some(permit));
         }
-        if let Some(live) = &*self.live.borrow() {
-            return Ok(Rc::clone(live));
+        if let Some(instance) = &*self.instance.borrow() {
+            return Ok(Rc::clone(instance));
         }
         if self.loaded.budget.is_at_rest() {
             return Err(NoInstance::Failed);
         }
-        let live = self.start(None)?;
-        *self.live.borrow_mut() = Some(Rc::clone(&live));
-        Ok(live)
+        let instance = self.start(None)?;
+        *self.instance.borrow_mut() = Some(Rc::clone(&instance));
+        Ok(instance)
     }
 
-    /// The places, where a request is to wait for one before it asks for an instance.
-    pub(crate) fn full_places(&self) -> Option<Rc<Permits>> {
+    /// The permits, where a request is to wait for one before it asks for an instance.
+    pub(crate) fn exhausted_permits(&self) -> Option<Rc<Permits>> {
         let waits = self.loaded.isolation == Isolation::Fresh
-            && !self.places.has_free()
+            && !self.permits.has_free()
             && self.pace.rest().is_none()
             && !self.loaded.budget.is_at_rest();
-        waits.then(|| Rc::clone(&self.places))
+        waits.then(|| Rc::clone(&self.permits))
     }
 
     #[cold]
     fn say_busy(&self, why: impl std::fmt::Display) {
-        if let Some(requests) = self.places.refuse() {
+        if let Some(requests) = self.permits.refuse() {
             let text = format!("{why} (requests refused: {requests})");
             self.loaded.log.write(Line::new(Level::Warn, text));
         }
     }
 
     /// Starts an instance.
-    fn start(self: &Rc<Self>, place: Option<Permit>) -> Result<Rc<Live>, NoInstance> {
+    fn start(self: &Rc<Self>, permit: Option<Permit>) -> Result<Rc<FilterInstance>, NoInstance> {
         let mail = Rc::new(Mail::default());
         let surroundings = Rc::new(Surroundings::new(&self.loaded, &mail, &self.calls));
         let notifier = self.notifier.get_or_init(|| surroundings::notifier(self));
         if self.has_started.replace(true) && self.loaded.isolation == Isolation::Kept {
-            self.figures.restarts.add(1);
+            self.metrics.restarts.add(1);
         }
         let notify = Some(Arc::clone(notifier));
         let started = self
             .pace
             .measure(|| Instance::start(&self.loaded.filter, surroundings, notify));
         match started {
-            Ok(instance) => {
-                self.figures.set_state(State::Ready);
-                Ok(Live::new(self, instance, place, mail))
+            Ok(guest) => {
+                self.metrics.set_state(State::Ready);
+                Ok(FilterInstance::new(self, guest, permit, mail))
             }
             // The server's own lack of instances is none of the filter's doing.
             Err(fault) if fault.kind == FaultKind::Host => {
@@ -186,7 +186,7 @@ impl Slot {
 
     /// A fault: counted, logged, and spent of the budget.
     fn note(&self, fault: &Fault) {
-        self.figures.fault(fault.to_string());
+        self.metrics.fault(fault.to_string());
         let log = &self.loaded.log;
         log.write(Line::new(Level::Error, fault.to_string()));
         // What the host could not do is none of the filter's doing.
@@ -196,344 +196,15 @@ impl Slot {
         if let Some(rest) = self.loaded.budget.spend() {
             let why = format!("more faults than its budget allows: out of use for {rest:?}");
             log.write(Line::new(Level::Error, why));
-            self.figures.set_state(State::Resting);
+            self.metrics.set_state(State::Resting);
         }
     }
 
     /// Tells the instance that a queue of its has something in it.
     fn queue_ready(self: &Rc<Self>, queue: u32) {
-        let live = self.live.borrow().clone();
-        if let Some(live) = live {
-            live.tell(&Weak::new(), |instance| instance.on_queue_ready(queue));
+        let instance = self.instance.borrow().clone();
+        if let Some(instance) = instance {
+            instance.tell(|guest| guest.on_queue_ready(queue));
         }
-    }
-}
-
-/// An instance, and what it has asked for.
-pub(crate) struct Live {
-    slot: Weak<Slot>,
-    /// The slot's.
-    figures: Arc<GuestFigures>,
-    /// The slot's.
-    pace: Rc<Pace>,
-    instance: RefCell<Instance>,
-    /// For as long as it is alive: the request over which it died wants another one.
-    place: Cell<Option<Permit>>,
-    is_alive: Cell<bool>,
-    mail: Rc<Mail>,
-    /// What calls it at its period.
-    ticks: RefCell<Option<AbortHandle>>,
-    /// HTTP calls of its that are under way.
-    calls: RefCell<Vec<Call>>,
-    /// Who waits for the end of its work, when it leaves.
-    leaving: Cell<Option<Waker>>,
-    /// What of the instance's own figures is in its filter's.
-    counted: Cell<palisade_filter::InstanceMetrics>,
-}
-
-/// An HTTP call that is under way.
-struct Call {
-    token: u32,
-    stream: Option<StreamId>,
-    task: AbortHandle,
-}
-
-impl Live {
-    fn new(slot: &Rc<Slot>, instance: Instance, place: Option<Permit>, mail: Rc<Mail>) -> Rc<Self> {
-        let live = Rc::new(Self {
-            slot: Rc::downgrade(slot),
-            figures: Arc::clone(&slot.figures),
-            pace: Rc::clone(&slot.pace),
-            instance: RefCell::new(instance),
-            place: Cell::new(place),
-            is_alive: Cell::new(true),
-            mail,
-            ticks: RefCell::default(),
-            calls: RefCell::default(),
-            leaving: Cell::default(),
-            counted: Cell::default(),
-        });
-        live.deliver(&Weak::new());
-        live.count();
-        live
-    }
-
-    pub(crate) fn is_alive(&self) -> bool {
-        self.is_alive.get()
-    }
-
-    /// Opens a stream with its exchange.
-    pub(crate) fn open(&self, exchange: Box<Exchange>) -> StreamId {
-        self.figures.requests.add(1);
-        self.instance.borrow_mut().open(exchange)
-    }
-
-    /// Makes a callback about a stream.
-    pub(crate) fn call(
-        self: &Rc<Self>,
-        flow: &Weak<RefCell<Flow>>,
-        stream: StreamId,
-        part: Part,
-        end_of_stream: bool,
-    ) -> Result<Action, Fault> {
-        let result = self.pace.measure(|| {
-            make_callback(&mut self.instance.borrow_mut(), stream, part, end_of_stream)
-        });
-        if let Err(fault) = &result {
-            self.go_down(fault);
-        }
-        self.deliver(flow);
-        result
-    }
-
-    /// Tells the instance something that no stream waits for. One that has left is told nothing more.
-    fn tell(
-        self: &Rc<Self>,
-        flow: &Weak<RefCell<Flow>>,
-        tell: impl FnOnce(&mut Instance) -> Result<(), Fault>,
-    ) {
-        if !self.is_alive() || self.instance.borrow().is_done() {
-            return;
-        }
-        let result = self.pace.measure(|| tell(&mut self.instance.borrow_mut()));
-        if let Err(fault) = &result {
-            self.go_down(fault);
-        }
-        self.deliver(flow);
-        self.count();
-        self.wake_leaving();
-    }
-
-    pub(crate) fn take(&self, stream: StreamId) -> Option<Box<Exchange>> {
-        self.instance.borrow_mut().take(stream)
-    }
-
-    /// Puts an exchange back; gives it back where the stream is none any more.
-    pub(crate) fn put(
-        &self,
-        stream: StreamId,
-        exchange: Box<Exchange>,
-    ) -> Result<(), Box<Exchange>> {
-        self.instance.borrow_mut().put(stream, exchange)
-    }
-
-    /// The exchange of a stream, if it is here.
-    pub(crate) fn exchange(&self, stream: StreamId) -> Option<RefMut<'_, Exchange>> {
-        let instance = self.instance.borrow_mut();
-        RefMut::filter_map(instance, |instance| instance.exchange(stream)).ok()
-    }
-
-    /// Whether the filter answers in place of the service, or wants the connection broken off.
-    pub(crate) fn has_answered(&self, stream: StreamId) -> bool {
-        self.instance.borrow().has_responded(stream)
-    }
-
-    /// What the filter answers in place of the service, if it does.
-    pub(crate) fn local_response(&self, stream: StreamId) -> Option<Box<LocalResponse>> {
-        self.instance
-            .borrow_mut()
-            .exchange(stream)?
-            .local_response
-            .take()
-    }
-
-    /// Whether the filter lets a stream go on that it has held.
-    pub(crate) fn poll_resumed(
-        &self,
-        stream: StreamId,
-        direction: Direction,
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
-        self.instance
-            .borrow_mut()
-            .poll_resumed(stream, direction, context)
-    }
-
-    /// Ends a stream; gives its exchange back.
-    pub(crate) fn close(self: &Rc<Self>, stream: StreamId) -> Option<Box<Exchange>> {
-        let result = self
-            .pace
-            .measure(|| self.instance.borrow_mut().close(stream));
-        let exchange = result.unwrap_or_else(|fault| {
-            self.go_down(&fault);
-            self.take(stream)
-        });
-        self.deliver(&Weak::new());
-        if !self.calls.borrow().is_empty() {
-            self.give_up_calls_of(stream);
-        }
-        self.count();
-        exchange
-    }
-
-    /// Gives up the calls made for a stream that is over; those of a fresh instance all are. A filter that says it is
-    /// not done with the stream keeps them.
-    fn give_up_calls_of(&self, stream: StreamId) {
-        let mut instance = self.instance.borrow_mut();
-        if instance.has_stream(stream) {
-            return;
-        }
-        let is_fresh = self
-            .slot
-            .upgrade()
-            .is_none_or(|slot| slot.loaded.isolation == Isolation::Fresh);
-        self.calls.borrow_mut().retain(|call| {
-            let is_over = is_fresh || call.stream == Some(stream);
-            if is_over {
-                instance.forget_call(call.token);
-                call.task.abort();
-            }
-            !is_over
-        });
-    }
-
-    /// Whether the filter wants the connection broken off.
-    pub(crate) fn is_closed(&self, stream: StreamId) -> bool {
-        self.instance.borrow().is_closed(stream)
-    }
-
-    /// Takes the instance out of use. Whoever waits for it is woken by the instance itself.
-    fn go_down(&self, fault: &Fault) {
-        if !self.is_alive.replace(false) {
-            return;
-        }
-        drop(self.place.take());
-        self.give_up_calls();
-        if let Some(slot) = self.slot.upgrade() {
-            slot.note(fault);
-            // A fresh one is in no slot, and another may be there already.
-            slot.live.borrow_mut().take_if(|live| !live.is_alive());
-        }
-    }
-
-    /// Sees to what the guest asked for during a callback. Most ask for nothing.
-    #[inline]
-    fn deliver(self: &Rc<Self>, flow: &Weak<RefCell<Flow>>) {
-        if !self.mail.is_empty() {
-            self.deliver_mail(flow);
-        }
-    }
-
-    #[cold]
-    fn deliver_mail(self: &Rc<Self>, flow: &Weak<RefCell<Flow>>) {
-        for asked in self.mail.take_calls() {
-            // Of one that went down nobody waits for answers.
-            if self.is_alive() {
-                self.begin_call(asked, flow);
-            }
-        }
-        if let Some(period) = self.mail.take_new_period() {
-            self.tick_every(period);
-        }
-    }
-
-    /// Ends the ticks that there are, and begins others.
-    fn tick_every(self: &Rc<Self>, period: Option<Duration>) {
-        let begin =
-            |period| tokio::task::spawn_local(tick(Rc::downgrade(self), period)).abort_handle();
-        let ticks = self.ticks.replace(period.map(begin));
-        if let Some(ticks) = ticks {
-            ticks.abort();
-        }
-    }
-
-    fn begin_call(self: &Rc<Self>, asked: Asked, flow: &Weak<RefCell<Flow>>) {
-        let (token, stream) = (asked.call.token, asked.call.stream);
-        let work = Rc::clone(self).make_call(asked, Weak::clone(flow));
-        let task = tokio::task::spawn_local(work).abort_handle();
-        self.calls.borrow_mut().push(Call {
-            token,
-            stream,
-            task,
-        });
-    }
-
-    /// One HTTP call of the guest's, from its asking to the answer.
-    async fn make_call(self: Rc<Self>, asked: Asked, flow: Weak<RefCell<Flow>>) {
-        let (token, stream) = (asked.call.token, asked.call.stream);
-        let Some(slot) = self.slot.upgrade() else {
-            return;
-        };
-        let answer = surroundings::make_call(&slot, asked).await;
-        drop(slot);
-        // Given up meanwhile, if it is not wanted any more.
-        self.pace.has_rested().await;
-        self.calls.borrow_mut().retain(|call| call.token != token);
-        // The callback may look at the exchange that it was made for.
-        if let (Some(flow), Some(stream)) = (flow.upgrade(), stream) {
-            flow.borrow_mut().hand_to_stream(&self, stream);
-        }
-        self.tell(&flow, |instance| {
-            instance.on_http_call_response(token, answer)
-        });
-        self.wake_leaving();
-    }
-
-    fn wake_leaving(&self) {
-        if let Some(waker) = self.leaving.take() {
-            waker.wake();
-        }
-    }
-
-    fn give_up_calls(&self) {
-        for call in self.calls.take() {
-            call.task.abort();
-        }
-    }
-
-    /// Adds what the instance has done since the last time to its filter's figures.
-    fn count(&self) {
-        let now = self.instance.borrow_mut().metrics();
-        let before = self.counted.replace(now);
-        let figures = &self.figures;
-        figures.cpu_ns.add(now.cpu_ns - before.cpu_ns);
-        figures.crossings.add(now.crossings - before.crossings);
-        figures.denials.add(now.denials - before.denials);
-        figures
-            .memory_bytes
-            .add(now.memory_bytes.wrapping_sub(before.memory_bytes));
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        if let Some(ticks) = self.ticks.take() {
-            ticks.abort();
-        }
-        let held = self.counted.get().memory_bytes;
-        self.figures.memory_bytes.add(held.wrapping_neg());
-    }
-}
-
-fn make_callback(
-    instance: &mut Instance,
-    stream: StreamId,
-    part: Part,
-    end_of_stream: bool,
-) -> Result<Action, Fault> {
-    match part {
-        Part::RequestHeaders => instance.on_request_headers(stream, end_of_stream),
-        Part::RequestBody => instance.on_request_body(stream, end_of_stream),
-        Part::RequestTrailers => instance.on_request_trailers(stream),
-        Part::ResponseHeaders => instance.on_response_headers(stream, end_of_stream),
-        Part::ResponseBody => instance.on_response_body(stream, end_of_stream),
-        Part::ResponseTrailers => instance.on_response_trailers(stream),
-    }
-}
-
-/// Calls the guest at its period, until it is aborted or the instance is gone.
-async fn tick(live: Weak<Live>, period: Duration) {
-    let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        interval.tick().await;
-        let Some(pace) = live.upgrade().map(|live| Rc::clone(&live.pace)) else {
-            return;
-        };
-        pace.has_rested().await;
-        let Some(live) = live.upgrade().filter(|live| live.is_alive()) else {
-            return;
-        };
-        live.tell(&Weak::new(), Instance::on_tick);
     }
 }

@@ -4,23 +4,26 @@
 //!  workers, guests ──try──▶ bounded queue ──▶ one thread ──▶ stderr, the server's file, guests' own files
 //! ```
 //!
-//! Nobody waits for a log: what the queue or a place does not take is dropped and counted, whether the disk
-//! is full, nobody reads the pipe, or somebody holds the terminal. Once a place takes lines again, it is told
+//! Nobody waits for a log: what the queue or a sink does not take is dropped and counted, whether the disk
+//! is full, nobody reads the pipe, or somebody holds the terminal. Once a sink takes lines again, it is told
 //! how many it lost. A guest's text can neither end a line nor act on a terminal.
 
 mod line;
-mod place;
+mod sink;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use line::{Level, Line, Value};
+pub use line::{Line, Value};
 
-use crate::{account::BrokenBy, config, figures::GuestKind};
+use crate::{
+    config,
+    kinds::{BrokenBy, Format, GuestKind, Level},
+};
 use http::{Method, StatusCode};
 use line::Origin;
 pub(crate) use line::Rfc3339;
-use place::Place;
+use sink::Sink;
 use std::{
     net::IpAddr,
     path::{Path, PathBuf},
@@ -39,28 +42,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// Of these, what one guest's lines may take: a noisy one loses its own.
 const MOST_BYTES_OF_GUEST: usize = 1 << 20;
 
-/// How lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// For people on a terminal, for machines elsewhere.
-    #[default]
-    Auto,
-    /// One JSON object a line.
-    Json,
-    /// For people.
-    Text,
-}
-
-impl Format {
-    /// The words of `host.toml`.
-    pub const WORDS: &[(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("json", Self::Json),
-        ("text", Self::Text),
-    ];
-}
-
-/// A place for lines can't be opened.
+/// A sink for lines can't be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("host: cannot write the log {}: {source}", path.display())]
 pub struct LogError {
@@ -68,7 +50,7 @@ pub struct LogError {
     source: std::io::Error,
 }
 
-/// Where the lines of the server, or of one guest, go. Clones write to the same place.
+/// Where the lines of the server, or of one guest, go. Clones write to the same sink.
 #[derive(Clone, Debug)]
 pub struct Log {
     queue: SyncSender<Order>,
@@ -80,7 +62,7 @@ pub struct Log {
 #[derive(Debug)]
 pub struct Prepared {
     settings: config::Log,
-    opened: Option<place::Opened>,
+    opened: Option<sink::Opened>,
 }
 
 /// What all logs of a server have in common.
@@ -92,10 +74,10 @@ struct Common {
     access: AtomicBool,
     /// Files shall be opened anew.
     reopen: AtomicBool,
-    /// Where lines go that have no place of their own.
-    server: Arc<Place>,
+    /// Where lines go that have no sink of their own.
+    server: Arc<Sink>,
     /// Every other file that is open, by its path.
-    files: Mutex<Vec<(PathBuf, Weak<Place>)>>,
+    files: Mutex<Vec<(PathBuf, Weak<Sink>)>>,
 }
 
 /// What the writer is asked to do.
@@ -128,13 +110,13 @@ pub struct Access {
     pub method: Method,
     /// The path as it was asked for, without the query, which may hold what nobody else should read.
     pub path: Box<str>,
-    /// The answer's status, if its head went out.
+    /// The response's status, if its head went out.
     pub status: Option<StatusCode>,
-    /// Bytes of the answer's body that were handed to the connection.
+    /// Bytes of the response's body that were handed to the connection.
     pub bytes: u64,
-    /// From the request's head to the answer's end.
+    /// From the request's head to the response's end.
     pub time: Duration,
-    /// From the request's head to the answer's, where the two were not there at one time.
+    /// From the request's head to the response's, where the two were not there at one time.
     pub first: Option<Duration>,
     /// The route's name; empty without one.
     pub route: Box<str>,
@@ -166,24 +148,24 @@ impl Log {
     /// # Errors
     /// The file can't be opened.
     pub fn start(settings: &config::Log) -> Result<Self, LogError> {
-        let place = Place::open(settings.path.as_deref(), settings.format)?;
-        Ok(Self::to(place, settings))
+        let sink = Sink::open(settings.path.as_deref(), settings.format)?;
+        Ok(Self::to(sink, settings))
     }
 
-    fn to(place: Place, settings: &config::Log) -> Self {
-        let place = Arc::new(place);
+    fn to(sink: Sink, settings: &config::Log) -> Self {
+        let sink = Arc::new(sink);
         let common = Arc::new(Common {
             queued_bytes: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
             level: AtomicU8::new(settings.level as u8),
             access: AtomicBool::new(settings.access),
             reopen: AtomicBool::new(false),
-            server: place.clone(),
+            server: sink.clone(),
             files: Mutex::default(),
         });
         let (queue, orders) = mpsc::sync_channel(MOST_LINES);
         writer::start(orders, common.clone());
-        let origin = Arc::new(Origin::new(None, place));
+        let origin = Arc::new(Origin::new(None, sink));
         Self {
             queue,
             common,
@@ -201,14 +183,14 @@ impl Log {
         name: &str,
         path: Option<&Path>,
     ) -> Result<Self, LogError> {
-        let place = match path {
+        let sink = match path {
             Some(path) => self.common.open(path)?,
             None => self.common.server.clone(),
         };
         Ok(Self {
             queue: self.queue.clone(),
             common: self.common.clone(),
-            origin: Arc::new(Origin::new(Some((kind, name.into())), place)),
+            origin: Arc::new(Origin::new(Some((kind, name.into())), sink)),
         })
     }
 
@@ -326,29 +308,29 @@ impl Log {
 }
 
 impl Common {
-    /// The place at `path`, opened once for all that write there.
-    fn open(&self, path: &Path) -> Result<Arc<Place>, LogError> {
+    /// The sink at `path`, opened once for all that write there.
+    fn open(&self, path: &Path) -> Result<Arc<Sink>, LogError> {
         let mut files = self
             .files
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        files.retain(|(_, place)| place.strong_count() > 0);
+        files.retain(|(_, sink)| sink.strong_count() > 0);
         let known = files.iter().find(|(known, _)| known == path);
-        if let Some(place) = known.and_then(|(_, place)| place.upgrade()) {
-            return Ok(place);
+        if let Some(sink) = known.and_then(|(_, sink)| sink.upgrade()) {
+            return Ok(sink);
         }
-        let place = Arc::new(Place::open(Some(path), Format::Json)?);
-        files.push((path.into(), Arc::downgrade(&place)));
-        Ok(place)
+        let sink = Arc::new(Sink::open(Some(path), Format::Json)?);
+        files.push((path.into(), Arc::downgrade(&sink)));
+        Ok(sink)
     }
 
-    /// Every place that is in use.
-    fn places(&self) -> Vec<Arc<Place>> {
+    /// Every sink that is in use.
+    fn sinks(&self) -> Vec<Arc<Sink>> {
         let files = self
             .files
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        let open = files.iter().filter_map(|(_, place)| place.upgrade());
+        let open = files.iter().filter_map(|(_, sink)| sink.upgrade());
         open.chain([self.server.clone()]).collect()
     }
 
@@ -373,7 +355,7 @@ impl Common {
 
     fn drop_entry(&self, entry: &Entry) {
         self.let_go(entry);
-        entry.origin.place.lose();
+        entry.origin.sink.lose();
         self.count_dropped(1);
     }
 

@@ -10,38 +10,33 @@
 //! that it hears signals and the admin socket at any time.
 
 mod notify;
+mod signals;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use crate::{
-    admin::{Admin, AdminError, Asked, Door, Guest, Reloaded, Report},
+    admin::{Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report},
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
-    edge::EdgeFigures,
-    figures::GuestKind,
-    log::{Level, Line, LogError, Prepared},
+    edge::EdgeMetrics,
+    kinds::{GuestKind, Level},
+    log::{Line, LogError, Prepared},
 };
 use notify::notify;
+use signals::{Heard, Signals};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-    task::JoinHandle,
-};
+use tokio::{sync::mpsc, task::JoinHandle};
 use watch::Watch;
 
 /// Those who can wait for a reload at one time; more wait to be allowed to.
 const MOST_ASKED: usize = 16;
 /// How long the log may take to be written at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// One signal may come twice: timeout(1) sends it to its child and to the group that the child is in.
-const ONE_SIGNAL: Duration = Duration::from_millis(300);
 
 /// What loads a configuration, beside what serves.
 pub type Load<L> = Box<dyn FnOnce(Config, Vec<PathBuf>) -> Result<L, String> + Send>;
@@ -72,7 +67,7 @@ pub struct Put {
     /// Where requests come in, in the configuration's order, with the ports that they really are.
     pub listeners: Vec<Address>,
     /// Figures of the workers' connections.
-    pub edge: Vec<Arc<EdgeFigures>>,
+    pub edge: Vec<Arc<EdgeMetrics>>,
 }
 
 /// The server cannot begin, or cannot do what it was told.
@@ -106,7 +101,7 @@ pub struct Control<S: Serving> {
     report: Arc<Report>,
     admin: Admin,
     asked: mpsc::Receiver<Asked>,
-    door: Option<Door>,
+    listener: Option<AdminListener>,
     watch: Option<Watch>,
     config: Config,
     /// Heard from the beginning on: who knows that the server is ready may send one at once.
@@ -120,57 +115,6 @@ pub struct Control<S: Serving> {
 struct Loading<L> {
     thread: JoinHandle<Result<Next<L>, ServeError>>,
     asked: Vec<Asked>,
-}
-
-/// Signals that a server hears.
-struct Signals {
-    hangup: Signal,
-    reopen: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-/// What a signal means.
-enum Heard {
-    /// Read the configuration anew, and open the logs anew.
-    Reload,
-    /// Open the logs anew.
-    Reopen,
-    /// End. Its number.
-    End(u8),
-}
-
-impl Signals {
-    fn hear() -> Result<Self, ServeError> {
-        let hear = |kind| signal(kind).map_err(ServeError::Signals);
-        Ok(Self {
-            hangup: hear(SignalKind::hangup())?,
-            reopen: hear(SignalKind::user_defined1())?,
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for one.
-    async fn next(&mut self) -> Heard {
-        tokio::select! {
-            _ = self.hangup.recv() => Heard::Reload,
-            _ = self.reopen.recv() => Heard::Reopen,
-            _ = self.terminate.recv() => Heard::End(15),
-            _ = self.interrupt.recv() => Heard::End(2),
-        }
-    }
-
-    /// The number of the second signal by which the server shall end: the first has just come.
-    async fn second_end(&mut self) -> u8 {
-        let first = std::time::Instant::now();
-        loop {
-            match self.next().await {
-                Heard::End(signal) if first.elapsed() >= ONE_SIGNAL => return signal,
-                _ => {}
-            }
-        }
-    }
 }
 
 impl<S: Serving> Control<S> {
@@ -202,14 +146,14 @@ impl<S: Serving> Control<S> {
             report,
             admin,
             asked,
-            door: None,
+            listener: None,
             watch,
             config: Config::default(),
             signals,
             loading: None,
             wanted: None,
         };
-        control.door = control.open_door(&file.config)?;
+        control.listener = control.open_listener(&file.config)?;
         control.took(file, put);
         Ok(control)
     }
@@ -221,8 +165,8 @@ impl<S: Serving> Control<S> {
             [] => "no listener of its own".to_owned(),
             listeners => listeners.join(", "),
         };
-        let admin = match &self.door {
-            Some(door) => format!("; admin at {}", door.address()),
+        let admin = match &self.listener {
+            Some(listener) => format!("; admin at {}", listener.address()),
             None => String::new(),
         };
         let (workers, routes) = (now.edge.len(), self.config.routes.len());
@@ -317,20 +261,20 @@ impl<S: Serving> Control<S> {
     fn put(&mut self, next: Next<S::Loaded>) -> Result<(), ServeError> {
         let Next { file, loaded } = next;
         let log = self.report.log.prepare(&file.config.log)?;
-        let door = match file.config.admin == self.config.admin {
+        let listener = match file.config.admin == self.config.admin {
             true => None,
-            false => Some(self.open_door(&file.config)?),
+            false => Some(self.open_listener(&file.config)?),
         };
         let put = self.serving.put(loaded).map_err(ServeError::Load)?;
-        self.apply(log, door);
+        self.apply(log, listener);
         self.took(file, put);
         Ok(())
     }
 
-    fn apply(&mut self, log: Prepared, door: Option<Option<Door>>) {
+    fn apply(&mut self, log: Prepared, listener: Option<Option<AdminListener>>) {
         self.report.log.apply(log);
-        if let Some(door) = door {
-            self.door = door;
+        if let Some(listener) = listener {
+            self.listener = listener;
         }
     }
 
@@ -397,8 +341,8 @@ impl<S: Serving> Control<S> {
         self.report.log.write(line);
     }
 
-    fn open_door(&self, config: &Config) -> Result<Option<Door>, ServeError> {
-        let open = |address| Door::open(address, self.admin.clone());
+    fn open_listener(&self, config: &Config) -> Result<Option<AdminListener>, ServeError> {
+        let open = |address| AdminListener::open(address, self.admin.clone());
         Ok(config.admin.as_ref().map(open).transpose()?)
     }
 
@@ -411,7 +355,7 @@ impl<S: Serving> Control<S> {
             serving,
             report,
             config,
-            door,
+            listener,
             mut signals,
             ..
         } = self;
@@ -430,7 +374,7 @@ impl<S: Serving> Control<S> {
                 ExitCode::from(128 + signal)
             }
         };
-        drop(door);
+        drop(listener);
         report.log.flush(LAST_WORDS);
         code
     }

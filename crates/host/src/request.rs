@@ -1,19 +1,21 @@
-//! The way of one request.
+//! One request through the server.
 //!
 //! ```text
-//!  head ──▶ route ──▶ filters ──▶ service ──▶ filters ──▶ answer
+//!  head ──▶ route ──▶ filters ──▶ service ──▶ filters ──▶ response
 //! ```
 //!
-//! The edge has brought the head into the form that all of them see. Whatever goes wrong on the way is an answer: it
-//! has no error.
+//! The edge has brought the head into the form that all of them see. Whatever goes wrong is a response: it has no
+//! error.
 
 use crate::{
-    account::Account,
-    answers,
     body::Body,
-    chain::{self, Flow, HeldAnswer, HeldRequest, SharedFlow},
+    chain::{self, Flow, HeldRequest, HeldResponse, SharedFlow},
+    generation::Generation,
     path,
-    site::{Kind, Site, Way},
+    record::RequestRecord,
+    responses,
+    serve::Serve,
+    worker_state::{self, RouteTarget, WorkerState},
 };
 use http::{Request, Response, request};
 use palisade_filter::{Exchange, Message, Peer};
@@ -24,177 +26,233 @@ use std::{
     mem,
     pin::{Pin, pin},
     rc::Rc,
+    sync::Arc,
     task::Poll,
     time::{Duration, SystemTime},
 };
 
-/// What of a request's way is left after the first look. Most requests have nothing left: a box takes no room in every
-/// request's future.
-pub(crate) struct Later {
-    /// The place of its way in the site.
-    pub(crate) way: usize,
-    stage: Box<Stage>,
+impl Serve for WorkerState {
+    type Generation = Generation;
+
+    fn state(generation: &Arc<Generation>, worker: usize) -> Rc<Self> {
+        Rc::new(Self::new(generation, worker))
+    }
+
+    fn open(&self, peer: &Peer, head: &request::Parts, tick: u32) -> RequestRecord {
+        self.recorder.open(peer, head, tick)
+    }
+
+    async fn respond(
+        self: Rc<Self>,
+        peer: &Rc<Peer>,
+        request: Request<Body>,
+        record: &mut RequestRecord,
+    ) -> Response<Body> {
+        let pending = match respond_at_once(&self, peer, request, record) {
+            Ok(response) => return response,
+            Err(pending) => pending,
+        };
+        let Some(target) = self.target(pending.target) else {
+            return responses::no_route();
+        };
+        let Some(permit) = target.service.permit() else {
+            return responses::busy();
+        };
+        record.hold(permit);
+        Box::pin(respond_later(&self, target, peer, pending.progress)).await
+    }
+
+    async fn end() {
+        worker_state::end().await;
+    }
 }
 
-enum Stage {
-    /// There are no filters: its service is to answer.
+/// A request that has to wait. Most have not: a box takes no room in every request's future.
+struct Pending {
+    /// The index of its route's target.
+    target: usize,
+    progress: Box<Progress>,
+}
+
+/// How far a request has come that has to wait.
+enum Progress {
+    /// There are no filters: its service is to respond.
     Unfiltered(request::Parts, Body),
     /// A filter has its head wait.
     Held(SharedFlow, HeldRequest),
     /// All filters have let its head pass.
     Passed(SharedFlow, Body),
-    /// A filter has its answer's head wait.
-    Answered(SharedFlow, HeldAnswer),
-    /// Its answer's body is held to tell its length.
+    /// A filter has its response's head wait.
+    Responded(SharedFlow, HeldResponse),
+    /// Its response's body is held to tell its length.
     Whole(SharedFlow, Response<Body>),
 }
 
-/// Answers a request for which nothing has to be waited, and says in its account which way it took.
-pub(crate) fn answer_at_once(
-    site: &Site,
+/// Responds to a request for which nothing has to be waited, and notes in its record which route it took.
+fn respond_at_once(
+    state: &WorkerState,
     peer: &Rc<Peer>,
     request: Request<Body>,
-    account: &mut Account,
-) -> Result<Response<Body>, Later> {
+    record: &mut RequestRecord,
+) -> Result<Response<Body>, Pending> {
     let (mut parts, body) = request.into_parts();
-    let Some((at, way)) = site.find(&parts) else {
-        return Ok(answers::no_route());
+    let Some((at, target)) = state.find(&parts) else {
+        return Ok(responses::no_route());
     };
-    account.took(at);
-    if !site.takes((at, way), &parts) {
-        return Ok(answers::ambiguous_path());
+    record.set_route(at);
+    if !state.takes((at, target), &parts) {
+        return Ok(responses::ambiguous_path());
     }
-    if way.is_stripped {
-        let rest = site.rest(at, parts.uri.path());
-        if let Some(target) = way.redirect_to_folder(rest, &parts.uri) {
-            return Ok(answers::redirect(&target));
+    if target.is_stripped {
+        let rest = state.rest(at, parts.uri.path());
+        if let Some(location) = target.redirect_to_folder(rest, &parts.uri) {
+            return Ok(responses::redirect(&location));
         }
         let rest_bytes = rest.len();
         match path::strip(mem::take(&mut parts.uri), rest_bytes) {
             Ok(uri) => parts.uri = uri,
-            Err(_) => return Ok(answers::bad_path()),
+            Err(_) => return Ok(responses::bad_path()),
         }
     }
-    let outcome = match way.filters.is_empty() {
-        true => ask_at_once(way, parts, body),
-        false => pass_at_once(way, peer, parts, body),
+    let outcome = match target.filters.is_empty() {
+        true => ask_at_once(target, parts, body),
+        false => filter_at_once(target, peer, parts, body),
     };
-    outcome.map_err(|stage| Later { way: at, stage })
-}
-
-fn ask_at_once(way: &Way, parts: request::Parts, body: Body) -> Result<Response<Body>, Box<Stage>> {
-    if let Kind::Files(files) = &way.service.kind
-        && let Some(answer) = way.service.answer_at_once(files, &parts)
-    {
-        return Ok(answer);
-    }
-    Err(Box::new(Stage::Unfiltered(parts, body)))
-}
-
-fn pass_at_once(
-    way: &Way,
-    peer: &Rc<Peer>,
-    parts: request::Parts,
-    body: Body,
-) -> Result<Response<Body>, Box<Stage>> {
-    let exchange = exchange(way, peer, parts);
-    let flow = Flow::new(&way.filters, way.looks, way.ambiguous_paths, exchange);
-    let body = match chain::pass_request_at_once(&flow, body) {
-        Ok(body) => body,
-        Err(held) => return Err(Box::new(Stage::Held(flow, held))),
-    };
-    let Kind::Files(files) = &way.service.kind else {
-        return Err(Box::new(Stage::Passed(flow, body)));
-    };
-    let answer = flow
-        .borrow_mut()
-        .look_at_request(|request| way.service.answer_at_once(files, request));
-    let Some(answer) = answer else {
-        return Err(Box::new(Stage::Passed(flow, body)));
-    };
-    match chain::pass_response_at_once(&flow, answer) {
-        Ok(answer) if chain::holds_answer(&flow) => Err(Box::new(Stage::Whole(flow, answer))),
-        Ok(answer) => Ok(answer),
-        Err(held) => Err(Box::new(Stage::Answered(flow, held))),
-    }
-}
-
-/// The answer to a request for which [`answer_at_once`] had none.
-pub(crate) async fn answer_later(site: &Site, peer: &Rc<Peer>, later: Later) -> Response<Body> {
-    let Some(way) = site.way(later.way) else {
-        return answers::no_route();
-    };
-    let is_asked = Cell::new(false);
-    let answer = pin!(go_on(way, peer, *later.stage, &is_asked));
-    let answer = within(site.answer_time(), answer).await;
-    answer.unwrap_or_else(|| {
-        // Nobody is left in it to say so.
-        if is_asked.get() {
-            way.service.count_late();
-        }
-        answers::too_late()
+    outcome.map_err(|progress| Pending {
+        target: at,
+        progress,
     })
 }
 
-/// `is_asked` says whether the service has the request, for whoever gives its answer up.
-async fn go_on(way: &Way, peer: &Rc<Peer>, stage: Stage, is_asked: &Cell<bool>) -> Response<Body> {
-    let (flow, body) = match stage {
-        Stage::Unfiltered(parts, body) => {
-            is_asked.set(true);
-            return way.service.answer(parts, body, peer).await;
+fn ask_at_once(
+    target: &RouteTarget,
+    parts: request::Parts,
+    body: Body,
+) -> Result<Response<Body>, Box<Progress>> {
+    match target.service.respond_at_once(&parts) {
+        Some(response) => Ok(response),
+        None => Err(Box::new(Progress::Unfiltered(parts, body))),
+    }
+}
+
+fn filter_at_once(
+    target: &RouteTarget,
+    peer: &Rc<Peer>,
+    parts: request::Parts,
+    body: Body,
+) -> Result<Response<Body>, Box<Progress>> {
+    let exchange = exchange(target, peer, parts);
+    let flow = Flow::new(
+        &target.filters,
+        target.inspects,
+        target.ambiguous_paths,
+        exchange,
+    );
+    let body = match chain::pass_request_at_once(&flow, body) {
+        Ok(body) => body,
+        Err(held) => return Err(Box::new(Progress::Held(flow, held))),
+    };
+    if target.service.takes_body() {
+        return Err(Box::new(Progress::Passed(flow, body)));
+    }
+    let response = flow
+        .borrow_mut()
+        .look_at_request(|head| target.service.respond_at_once(head));
+    let Some(response) = response else {
+        return Err(Box::new(Progress::Passed(flow, body)));
+    };
+    match chain::pass_response_at_once(&flow, response) {
+        Ok(response) if chain::holds_response(&flow) => {
+            Err(Box::new(Progress::Whole(flow, response)))
         }
-        Stage::Answered(flow, held) => return chain::pass_response_on(&flow, held).await,
-        Stage::Whole(flow, answer) => return chain::whole_answer(&flow, answer).await,
-        Stage::Passed(flow, body) => (flow, body),
-        Stage::Held(flow, held) => match chain::pass_request_on(&flow, held).await {
+        Ok(response) => Ok(response),
+        Err(held) => Err(Box::new(Progress::Responded(flow, held))),
+    }
+}
+
+/// The response to a request for which [`respond_at_once`] had none.
+async fn respond_later(
+    state: &WorkerState,
+    target: &RouteTarget,
+    peer: &Rc<Peer>,
+    progress: Box<Progress>,
+) -> Response<Body> {
+    let is_asked = Cell::new(false);
+    let response = pin!(go_on(target, peer, *progress, &is_asked));
+    let response = within(state.answer_time(), response).await;
+    response.unwrap_or_else(|| {
+        // Nobody is left in it to say so.
+        if is_asked.get() {
+            target.service.count_late();
+        }
+        responses::too_late()
+    })
+}
+
+/// `is_asked` says whether the service has the request, for whoever gives its response up.
+async fn go_on(
+    target: &RouteTarget,
+    peer: &Rc<Peer>,
+    progress: Progress,
+    is_asked: &Cell<bool>,
+) -> Response<Body> {
+    let service = &target.service;
+    let (flow, body) = match progress {
+        Progress::Unfiltered(parts, body) => {
+            is_asked.set(true);
+            return service.respond(parts, body, peer).await;
+        }
+        Progress::Responded(flow, held) => return chain::pass_response_on(&flow, held).await,
+        Progress::Whole(flow, response) => return chain::whole_response(&flow, response).await,
+        Progress::Passed(flow, body) => (flow, body),
+        Progress::Held(flow, held) => match chain::pass_request_on(&flow, held).await {
             Ok(body) => (flow, body),
-            Err(answer) => return answer,
+            Err(response) => return response,
         },
     };
-    is_asked.set(true);
-    if let Kind::Files(files) = &way.service.kind {
-        let look = async |parts: &request::Parts| way.service.answer_lent(files, parts).await;
-        let answer = Box::pin(chain::lend_request(&flow, look)).await;
+    if !service.takes_body() {
+        is_asked.set(true);
+        let look = async |head: &request::Parts| service.respond_to_head(head).await;
+        let response = Box::pin(chain::lend_request(&flow, look)).await;
         is_asked.set(false);
-        return chain::pass_response(&flow, answer).await;
+        return chain::pass_response(&flow, response).await;
     }
-    is_asked.set(false);
     let body = match Box::pin(chain::whole_request(&flow, body)).await {
         Ok(body) => body,
-        Err(answer) => return answer,
+        Err(response) => return response,
     };
     is_asked.set(true);
     let parts = flow.borrow_mut().copy_request();
-    let answer = pin!(way.service.answer(parts, body, peer));
-    chain::answer_or_early(&flow, answer, is_asked).await
+    let response = pin!(service.respond(parts, body, peer));
+    chain::respond_or_early(&flow, response, is_asked).await
 }
 
-fn exchange(way: &Way, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange> {
+fn exchange(target: &RouteTarget, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange> {
     Box::new(Exchange {
         request,
         is_request_changed: false,
         request_rest: Message::default(),
-        started: way.looks.properties.then(SystemTime::now),
+        started: target.inspects.properties.then(SystemTime::now),
         response: None,
         response_rest: Message::default(),
         peer: Rc::clone(peer),
-        route: Rc::clone(&way.name),
-        service: Rc::clone(&way.service.name),
+        route: Rc::clone(&target.name),
+        service: Rc::clone(&target.service.name),
         properties: BTreeMap::new(),
         local_response: None,
     })
 }
 
-/// An answer that takes longer is given up. Most are there at the first look, and cost no timer.
+/// A response that takes longer is given up. Most are there at the first look, and cost no timer.
 ///
 /// (The caller pins it, here and elsewhere: a future that is handed on has its place twice.)
 async fn within<F: Future<Output = Response<Body>>>(
     time: Duration,
-    mut answer: Pin<&mut F>,
+    mut response: Pin<&mut F>,
 ) -> Option<Response<Body>> {
-    let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+    let first = poll_fn(|context| Poll::Ready(response.as_mut().poll(context))).await;
     if let Poll::Ready(response) = first {
         return Some(response);
     }
-    tokio::time::timeout(time, answer).await.ok()
+    tokio::time::timeout(time, response).await.ok()
 }

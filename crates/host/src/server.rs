@@ -4,13 +4,15 @@ use crate::{
     admin::Report,
     config::ConfigFile,
     edge::{Edge, Notice, adopt_inherited},
-    figures::Registry,
-    log::{Level, Line, Log},
+    generation::{self, Generation, Tools},
+    kinds::Level,
+    log::{Line, Log},
     memory,
-    program::Supervisor,
+    metrics::Registry,
     reload::{Control, Load, Put, ServeError, Serving, files_of},
-    site::{self, Generation, Site, Tools},
+    services::program::Supervisor,
     worker::{self, Workers},
+    worker_state::WorkerState,
 };
 use palisade_engine::guest::Engine;
 use palisade_filter::{Shared, SharedBounds};
@@ -106,7 +108,7 @@ fn raise_file_limit() {
 /// The threads, and what they serve with.
 struct Server {
     tools: Arc<Tools>,
-    workers: Option<Workers<Site>>,
+    workers: Option<Workers<WorkerState>>,
     generation: Option<Arc<Generation>>,
 }
 
@@ -155,7 +157,8 @@ impl Serving for Server {
     fn loader(&self) -> Load<Generation> {
         let (tools, previous) = (Arc::clone(&self.tools), self.generation.clone());
         Box::new(move |config, files| {
-            site::load(config, files, previous.as_deref(), &tools).map_err(|error| describe(&error))
+            generation::load(config, files, previous.as_deref(), &tools)
+                .map_err(|error| describe(&error))
         })
     }
 
@@ -196,7 +199,7 @@ impl Server {
         Put {
             generation: number,
             listeners: workers.map(Workers::addresses).unwrap_or_default(),
-            edge: workers.map(Workers::figures).unwrap_or_default(),
+            edge: workers.map(Workers::metrics).unwrap_or_default(),
         }
     }
 }

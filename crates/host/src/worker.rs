@@ -1,7 +1,7 @@
-//! The threads that serve: one a processor, each with sockets, a site and connections of its own.
+//! The threads that serve: one a processor, each with sockets, a state and connections of its own.
 //!
 //! ```text
-//!  Workers ──Swap, Stop──▶ worker 0: sockets, Rc<Site>, connections
+//!  Workers ──Swap, Stop──▶ worker 0: sockets, Rc<S: Serve>, connections
 //!     ▲                    worker 1: …
 //!     └──── it is done ────┘
 //! ```
@@ -12,17 +12,13 @@
 mod thread;
 
 use crate::{
-    account::Account,
-    body::Body,
     config::{Address, Limits},
-    edge::{DoorChanges, Doors, Edge, EdgeError, EdgeFigures, Notice, Noticed, Shared},
+    edge::{Edge, EdgeError, EdgeMetrics, ListenerChanges, Listeners, Notice, Noticed, Shared},
+    serve::Serve,
 };
-use http::{Request, Response, request};
-use palisade_filter::Peer;
 use palisade_process::Confinement;
 use std::{
     num::NonZeroUsize,
-    rc::Rc,
     sync::{Arc, mpsc as replies},
     thread::JoinHandle,
     time::Duration,
@@ -36,44 +32,15 @@ const BLOCKING_THREADS: usize = 16;
 /// How long they are waited for when a worker ends. They may be stuck for ever.
 const BLOCKING_STOP_TIME: Duration = Duration::from_secs(1);
 
-/// What answers requests on a worker's thread.
-pub trait Serve: Sized + 'static {
-    /// What every worker makes its own part from.
-    type Generation: Send + Sync + 'static;
-
-    /// Makes a worker's part of a generation, on its thread.
-    fn site(generation: &Arc<Self::Generation>, worker: usize) -> Rc<Self>;
-
-    /// Opens the account of a request whose head is there, also of one that is refused. `tick` counts quarters of a
-    /// second.
-    fn open(self: Rc<Self>, peer: &Peer, head: &request::Parts, tick: u32) -> Account {
-        let _ = (peer, head, tick);
-        Account::default()
-    }
-
-    /// Answers a request. Errors are answers.
-    fn answer(
-        self: Rc<Self>,
-        peer: &Rc<Peer>,
-        request: Request<Body>,
-        account: &mut Account,
-    ) -> impl Future<Output = Response<Body>>;
-
-    /// What is to be done on a worker's thread before it ends, once requests have ended.
-    fn end() -> impl Future<Output = ()> {
-        std::future::ready(())
-    }
-}
-
 /// The threads that serve. Dropping this ends them at once; [`Workers::stop`] lets them finish.
 pub struct Workers<S: Serve> {
     workers: Vec<Handle<S>>,
-    doors: Doors,
+    listeners: Listeners,
 }
 
 struct Handle<S: Serve> {
     commands: UnboundedSender<Command<S::Generation>>,
-    figures: Arc<EdgeFigures>,
+    metrics: Arc<EdgeMetrics>,
     thread: JoinHandle<()>,
 }
 
@@ -88,7 +55,7 @@ enum Command<G> {
 struct Swap<G> {
     generation: Arc<G>,
     limits: Limits,
-    doors: DoorChanges,
+    listeners: ListenerChanges,
     done: replies::Sender<()>,
 }
 
@@ -121,7 +88,7 @@ impl<S: Serve> Workers<S> {
             .collect();
         let mut workers = Self {
             workers: workers?,
-            doors: Doors::default(),
+            listeners: Listeners::default(),
         };
         workers.swap(generation, edge)?;
         Ok(workers)
@@ -135,20 +102,20 @@ impl<S: Serve> Workers<S> {
     ///
     /// As of [`Workers::start`]; everything is as it was before, unless a worker is gone.
     pub fn swap(&mut self, generation: Arc<S::Generation>, edge: &Edge) -> Result<(), EdgeError> {
-        let plan = self.doors.plan(edge, self.workers.len())?;
+        let plan = self.listeners.plan(edge, self.workers.len())?;
         let (done, replies) = replies::channel();
         let swaps: Result<Vec<_>, _> = (0..self.workers.len())
             .map(|worker| {
                 Ok::<_, EdgeError>(Swap {
                     generation: Arc::clone(&generation),
                     limits: edge.limits.clone(),
-                    doors: self.doors.changes(&plan, worker)?,
+                    listeners: self.listeners.changes(&plan, worker)?,
                     done: done.clone(),
                 })
             })
             .collect();
         let swaps = swaps?;
-        self.doors.carry_out(plan);
+        self.listeners.carry_out(plan);
         for (worker, swap) in self.workers.iter().zip(swaps) {
             // Whether it is gone is seen by its answer.
             let _ = worker.commands.send(Command::Swap(Box::new(swap)));
@@ -166,21 +133,21 @@ impl<S: Serve> Workers<S> {
     ///
     /// What is wrong with the first broken one; the others are replaced.
     pub fn reload_certificates(&self) -> Result<(), EdgeError> {
-        Ok(self.doors.reload_certificates()?)
+        Ok(self.listeners.reload_certificates()?)
     }
 
     /// Where requests come in, in the configuration's order, with the ports that they really are.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
-        self.doors.addresses()
+        self.listeners.addresses()
     }
 
-    /// Each worker's figures.
+    /// Each worker's metrics.
     #[must_use]
-    pub fn figures(&self) -> Vec<Arc<EdgeFigures>> {
+    pub fn metrics(&self) -> Vec<Arc<EdgeMetrics>> {
         self.workers
             .iter()
-            .map(|worker| Arc::clone(&worker.figures))
+            .map(|worker| Arc::clone(&worker.metrics))
             .collect()
     }
 
@@ -188,7 +155,7 @@ impl<S: Serve> Workers<S> {
     /// connections that were cut off.
     #[must_use]
     pub fn stop(self, time: Duration) -> usize {
-        self.doors.close_to_new();
+        self.listeners.close_to_new();
         let (done, replies) = replies::channel();
         for worker in &self.workers {
             let stop = Command::Stop {
@@ -222,13 +189,13 @@ fn start_worker<S: Serve>(
         .build()
         .map_err(EdgeError::Thread)?;
     let (commands, inbox) = mpsc::unbounded_channel();
-    let figures = Arc::new(EdgeFigures::default());
+    let metrics = Arc::new(EdgeMetrics::default());
     let seat = Seat {
         index,
         count,
         shared: Arc::clone(shared),
         noticed: Arc::clone(noticed),
-        figures: Arc::clone(&figures),
+        metrics: Arc::clone(&metrics),
     };
     let confinement = Confinement::to_execute_nothing()?;
     let (confined, is_confined) = replies::channel();
@@ -250,7 +217,7 @@ fn start_worker<S: Serve>(
     is_confined.recv().map_err(|_| EdgeError::WorkerGone)??;
     Ok(Handle {
         commands,
-        figures,
+        metrics,
         thread,
     })
 }

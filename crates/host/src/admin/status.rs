@@ -2,8 +2,9 @@
 
 use super::Report;
 use crate::{
-    figures::{GuestKind, GuestSum, State},
+    kinds::GuestKind,
     log::Rfc3339,
+    metrics::{GuestSum, State},
 };
 use serde::Serialize;
 use std::time::SystemTime;
@@ -96,8 +97,8 @@ pub fn status(report: &Report) -> Status {
         let sum = known.map(|(_, sum)| sum.clone()).unwrap_or_default();
         guest_status(&guest.name, guest.what, sum)
     });
-    let edge = |figure: fn(&crate::edge::EdgeFigures) -> u64| {
-        now.edge.iter().map(|edge| figure(edge)).sum()
+    let edge = |metric: fn(&crate::edge::EdgeMetrics) -> u64| {
+        now.edge.iter().map(|edge| metric(edge)).sum()
     };
     Status {
         version: env!("CARGO_PKG_VERSION"),

@@ -2,9 +2,9 @@ mod exposition;
 
 use super::*;
 use crate::{
-    account::BrokenBy,
     config::{self, Address},
-    figures::{GuestKind, State},
+    kinds::{BrokenBy, GuestKind},
+    metrics::State,
 };
 use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use tempfile::TempDir;
@@ -13,14 +13,14 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-struct Stage {
+struct Fixture {
     folder: TempDir,
     report: Arc<Report>,
     reloads: mpsc::Receiver<Asked>,
     admin: Admin,
 }
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         let log = Log::start(&config::Log {
             path: Some("/dev/null".into()),
@@ -43,9 +43,9 @@ impl Stage {
     }
 
     /// A server with some history.
-    fn with_figures() -> Self {
-        let stage = Self::new();
-        let registry = &stage.report.registry;
+    fn with_metrics() -> Self {
+        let fixture = Self::new();
+        let registry = &fixture.report.registry;
         let filter = registry.guest(GuestKind::Filter, "auth", 0);
         filter.requests.add(7);
         filter.cpu_ns.add(1_500_000);
@@ -63,11 +63,11 @@ impl Stage {
         route.count_time(Duration::from_micros(700), 1);
         route.count_time(Duration::from_secs(11), 16);
         registry.route("", 0);
-        let edge = EdgeFigures::default();
+        let edge = EdgeMetrics::default();
         edge.accepted.add(4);
         edge.connections.set(2);
         edge.requests.add(10);
-        *stage.report.now() = Now {
+        *fixture.report.now() = Now {
             generation: 3,
             listeners: vec!["http://127.0.0.1:8080".into()],
             edge: vec![Arc::new(edge)],
@@ -88,15 +88,15 @@ impl Stage {
             last_failure: Some((SystemTime::UNIX_EPOCH, "it was wrong".into())),
             ..Now::default()
         };
-        stage
+        fixture
     }
 
     fn socket(&self) -> PathBuf {
         self.folder.path().join("admin.sock")
     }
 
-    fn open(&self) -> Door {
-        Door::open(&Address::Unix(self.socket()), self.admin.clone()).unwrap()
+    fn open(&self) -> AdminListener {
+        AdminListener::open(&Address::Unix(self.socket()), self.admin.clone()).unwrap()
     }
 }
 
@@ -119,24 +119,24 @@ fn run(act: impl Future<Output = ()>) {
 #[test]
 fn only_the_servers_user_reaches_the_socket() {
     run(async {
-        let stage = Stage::new();
-        let door = stage.open();
-        let mode = std::fs::metadata(stage.socket())
+        let fixture = Fixture::new();
+        let listener = fixture.open();
+        let mode = std::fs::metadata(fixture.socket())
             .unwrap()
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        drop(door);
-        assert!(!stage.socket().exists(), "it is gone with the server");
+        drop(listener);
+        assert!(!fixture.socket().exists(), "it is gone with the server");
     });
 }
 
 #[test]
 fn metrics_are_in_the_format_of_prometheus() {
     run(async {
-        let stage = Stage::with_figures();
-        let _door = stage.open();
-        let answer = ask(&stage.socket(), "GET /metrics").await;
+        let fixture = Fixture::with_metrics();
+        let _listener = fixture.open();
+        let answer = ask(&fixture.socket(), "GET /metrics").await;
         let (head, page) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(
@@ -155,9 +155,9 @@ fn metrics_are_in_the_format_of_prometheus() {
 #[test]
 fn status_is_json() {
     run(async {
-        let stage = Stage::with_figures();
-        let _door = stage.open();
-        let answer = ask(&stage.socket(), "GET /status").await;
+        let fixture = Fixture::with_metrics();
+        let _listener = fixture.open();
+        let answer = ask(&fixture.socket(), "GET /status").await;
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         let mut status: serde_json::Value = serde_json::from_str(body).unwrap();
         for key in ["pid", "started", "uptime_s"] {
@@ -172,9 +172,9 @@ fn status_is_json() {
 #[test]
 fn a_reload_is_answered_when_it_has_ended() {
     run(async {
-        let mut stage = Stage::new();
-        let _door = stage.open();
-        let mut reloads = std::mem::replace(&mut stage.reloads, mpsc::channel(1).1);
+        let mut fixture = Fixture::new();
+        let _listener = fixture.open();
+        let mut reloads = std::mem::replace(&mut fixture.reloads, mpsc::channel(1).1);
         let reloaded = |generation, error: Option<&str>| Reloaded {
             generation,
             warnings: Vec::new(),
@@ -184,7 +184,7 @@ fn a_reload_is_answered_when_it_has_ended() {
             (reloaded(2, None), "HTTP/1.1 200 "),
             (reloaded(2, Some("broken")), "HTTP/1.1 422 "),
         ] {
-            let socket = stage.socket();
+            let socket = fixture.socket();
             let asking = tokio::spawn(async move { ask(&socket, "POST /reload").await });
             let asked = reloads.recv().await.unwrap();
             assert!(!asking.is_finished());
@@ -198,7 +198,7 @@ fn a_reload_is_answered_when_it_has_ended() {
             );
         }
         drop(reloads);
-        let answer = ask(&stage.socket(), "POST /reload").await;
+        let answer = ask(&fixture.socket(), "POST /reload").await;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     });
 }
@@ -206,15 +206,15 @@ fn a_reload_is_answered_when_it_has_ended() {
 #[test]
 fn what_there_is_not_is_told() {
     run(async {
-        let stage = Stage::new();
-        let _door = stage.open();
+        let fixture = Fixture::new();
+        let _listener = fixture.open();
         for (request, wanted) in [
             ("GET /", "HTTP/1.1 404 "),
             ("GET /reload", "HTTP/1.1 405 "),
             ("POST /metrics", "HTTP/1.1 405 "),
             ("BREW /status", "HTTP/1.1 405 "),
         ] {
-            let answer = ask(&stage.socket(), request).await;
+            let answer = ask(&fixture.socket(), request).await;
             assert!(answer.starts_with(wanted), "{request}: {answer}");
         }
     });
@@ -224,13 +224,13 @@ fn what_there_is_not_is_told() {
 #[test]
 fn a_port_answers_no_web_page() {
     run(async {
-        let stage = Stage::new();
-        let door = Door::open(
+        let fixture = Fixture::new();
+        let listener = AdminListener::open(
             &Address::Internet("127.0.0.1:0".parse().unwrap()),
-            stage.admin.clone(),
+            fixture.admin.clone(),
         )
         .unwrap();
-        let Address::Internet(address) = *door.address() else {
+        let Address::Internet(address) = *listener.address() else {
             panic!("no port");
         };
         let ask = async |head: &str| {
@@ -265,19 +265,21 @@ fn a_port_answers_no_web_page() {
 #[test]
 fn who_says_nothing_gives_up_its_place() {
     run(async {
-        let stage = Stage::new();
-        let _door = stage.open();
+        let fixture = Fixture::new();
+        let _listener = fixture.open();
         let mut silent = Vec::new();
         for number in 0..70 {
-            let mut stream = UnixStream::connect(stage.socket()).await.unwrap();
+            let mut stream = UnixStream::connect(fixture.socket()).await.unwrap();
             let begun = &b"GET /status HTTP/1.1\r\nhost: x\r\n"[..number % 20];
             stream.write_all(begun).await.unwrap();
             silent.push(stream);
         }
-        let answer =
-            tokio::time::timeout(Duration::from_secs(60), ask(&stage.socket(), "GET /status"))
-                .await
-                .expect("it has a turn");
+        let answer = tokio::time::timeout(
+            Duration::from_secs(60),
+            ask(&fixture.socket(), "GET /status"),
+        )
+        .await
+        .expect("it has a turn");
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     });
 }

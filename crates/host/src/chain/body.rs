@@ -1,15 +1,19 @@
-//! A body on its way through the filters that look at it.
+//! A body on its way through the filters that inspect it.
 //!
 //! ```text
-//!  inner ──▶ place 0 [held] ──▶ place 1 [held] ──▶ out
+//!  inner ──▶ inspector 0 [held] ──▶ inspector 1 [held] ──▶ out
 //! ```
 //!
 //! A filter that pauses holds what it has seen; the next piece is added, and it is asked again about the
-//! whole. What is held lies at the filter's station, so that it sees it also when it is told something else. One
+//! whole. What is held lies at the filter's slot, so that it sees it also when it is told something else. One
 //! that holds more than it may ends the exchange.
 
-use super::{SharedFlow, Step, Verdict, Woken};
-use crate::body::{Body, BodyError};
+mod wrap;
+
+pub(super) use wrap::Begun;
+
+use super::{SharedFlow, Step, Stop, head::Woken};
+use crate::body::{Body, BodyError, BrokenByFilter};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -25,48 +29,35 @@ use tokio::time::Sleep;
 /// Pieces that are shown to filters before others on this worker get their turn.
 const CALLBACKS_AT_ONCE: usize = 16;
 
-/// Why a body broke off that filters look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Broken {
-    #[error("guest: a filter failed over this body")]
-    Failed,
-    #[error("guest: a filter answered in place of the rest of this body")]
-    Answered,
-    #[error("guest: a filter broke this stream off")]
-    Reset,
-    #[error("guest: a filter holds back more of this body than its `body-size` allows")]
-    TooLarge,
-}
-
-/// A body, and the stations of the flow that look at it.
+/// A body, and the slots of the flow that inspect it.
 pub(super) struct FilteredBody {
     flow: SharedFlow,
     inner: Body,
     direction: Direction,
-    places: Vec<Place>,
-    /// The inner body's end was passed to the first place.
+    inspectors: Vec<Inspector>,
+    /// The inner body's end was passed to the first inspector.
     has_ended: bool,
-    /// Trailers on their way, and the place whose turn it is to see them.
+    /// Trailers on their way, and the inspector whose turn it is to see them.
     trailers: Option<(Box<HeaderMap>, usize)>,
     out: Bytes,
-    /// Bytes that have passed the last place.
+    /// Bytes that have passed the last inspector.
     passed_bytes: u64,
-    /// All that will, where no place changes that.
+    /// All that will, where no inspector changes that.
     all_bytes: Option<u64>,
     /// What is to be said at the next look.
-    broken: Option<Broken>,
-    /// All has passed the last place; trailers, if any, go out.
+    broken: Option<BrokenByFilter>,
+    /// All has passed the last inspector; trailers, if any, go out.
     is_through: bool,
     /// Until a filter that takes too much time may be asked again.
     rest: Option<Pin<Box<Sleep>>>,
 }
 
-/// One station's.
-struct Place {
-    station: usize,
+/// What one slot holds of the body that it inspects.
+struct Inspector {
+    slot: usize,
     most_bytes: usize,
     pause: Option<Pause>,
-    /// How many streams the station had had when its filter paused.
+    /// How many streams the slot had had when its filter paused.
     opened: u32,
 }
 
@@ -84,26 +75,22 @@ enum Pause {
 }
 
 impl FilteredBody {
-    /// The body as these stations pass it on. One that no station looks at stays as it is, but for
+    /// The body as these slots pass it on. One that no slot inspects stays as it is, but for
     /// this: it keeps the flow until it is sent, for filters are told about the end of their streams.
     pub(super) fn wrap(
         flow: &SharedFlow,
         inner: Body,
         direction: Direction,
-        stations: Range<usize>,
+        slots: Range<usize>,
     ) -> Body {
-        let places = places(flow, direction, stations.clone());
-        if places.is_empty() {
+        let inspectors = inspectors(flow, direction, slots.clone());
+        if inspectors.is_empty() {
             return match (direction, inner) {
                 (Direction::Request, inner) | (_, inner @ (Body::Empty | Body::Whole(_))) => inner,
-                (Direction::Response, inner) => Body::new(Kept {
-                    inner,
-                    passed_bytes: 0,
-                    flow: SharedFlow::clone(flow),
-                }),
+                (Direction::Response, inner) => wrap::keep_flow(inner, flow),
             };
         }
-        let may_change = flow.borrow_mut().may_change_framing(direction, stations);
+        let may_change = flow.borrow_mut().may_change_framing(direction, slots);
         let all_bytes = match may_change {
             true => None,
             false => inner.size_hint().exact(),
@@ -112,7 +99,7 @@ impl FilteredBody {
             flow: SharedFlow::clone(flow),
             inner,
             direction,
-            places,
+            inspectors,
             has_ended: false,
             trailers: None,
             out: Bytes::new(),
@@ -135,14 +122,14 @@ impl FilteredBody {
         Body::new(body)
     }
 
-    /// Passes a piece on, from this place to the end or to the one that holds it.
+    /// Passes a piece on, from this inspector to the end or to the one that holds it.
     fn push(
         &mut self,
         from: usize,
         mut piece: BytesMut,
         mut has_ended: bool,
-    ) -> Result<(), Broken> {
-        for at in from..self.places.len() {
+    ) -> Result<(), BrokenByFilter> {
+        for at in from..self.inspectors.len() {
             if piece.is_empty() && !has_ended {
                 return Ok(());
             }
@@ -159,49 +146,49 @@ impl FilteredBody {
         Ok(())
     }
 
-    /// Asks one place about what it holds and this piece. Whether it lets both go.
-    fn ask(&mut self, at: usize, piece: BytesMut, has_ended: bool) -> Result<bool, Broken> {
+    /// Asks one inspector about what it holds and this piece. Whether it lets both go.
+    fn ask(&mut self, at: usize, piece: BytesMut, has_ended: bool) -> Result<bool, BrokenByFilter> {
         let (part, direction) = (body_of(self.direction), self.direction);
-        let place = &mut self.places[at];
-        place.pause = None;
-        let (station, most_bytes) = (place.station, place.most_bytes);
+        let inspector = &mut self.inspectors[at];
+        inspector.pause = None;
+        let (slot, most_bytes) = (inspector.slot, inspector.most_bytes);
         let mut flow = self.flow.borrow_mut();
-        let held = &mut flow.rest(station, direction).body;
+        let held = &mut flow.rest(slot, direction).body;
         match held.is_empty() {
             true => *held = piece,
             false => held.extend_from_slice(&piece),
         }
-        if !flow.looks_at(station, part) {
+        if !flow.inspects_part(slot, part) {
             return Ok(true);
         }
-        let step = flow.call(station, part, has_ended);
-        let held_bytes = flow.rest(station, direction).body.len();
+        let step = flow.call(slot, part, has_ended);
+        let held_bytes = flow.rest(slot, direction).body.len();
         drop(flow);
         match step {
             Step::Continue => Ok(true),
-            Step::Stop(verdict) => Err(self.stop(at, verdict)),
+            Step::Stop(stop) => Err(self.stop(at, stop)),
             Step::Pause | Step::HoldHead if held_bytes > most_bytes => {
-                Err(self.stop(at, Verdict::TooLarge(direction)))
+                Err(self.stop(at, Stop::TooLarge(direction)))
             }
             Step::Pause | Step::HoldHead => {
-                self.places[at].pause = Some(match has_ended {
+                self.inspectors[at].pause = Some(match has_ended {
                     true => Pause::End,
                     false => Pause::Piece,
                 });
                 let mut flow = self.flow.borrow_mut();
-                self.places[at].opened = flow.stations[station].opened;
+                self.inspectors[at].opened = flow.slots[slot].opened;
                 // Whatever it is told while it holds this, it finds it.
-                flow.hand_to(station);
+                flow.hand_to(slot);
                 Ok(false)
             }
         }
     }
 
-    /// Takes what a place held of the body, and whether the body ends with it: not if its filter has made trailers
+    /// Takes what an inspector held of the body, and whether the body ends with it: not if its filter has made trailers
     /// at the end.
     fn let_go(&mut self, at: usize, has_ended: bool) -> (BytesMut, bool) {
         let mut flow = self.flow.borrow_mut();
-        let rest = flow.rest(self.places[at].station, self.direction);
+        let rest = flow.rest(self.inspectors[at].slot, self.direction);
         let body = mem::take(&mut rest.body);
         rest.passed_bytes += body.len() as u64;
         if !has_ended {
@@ -213,9 +200,13 @@ impl FilteredBody {
         (body, is_end)
     }
 
-    /// Shows trailers to this place and those after it.
-    fn push_trailers(&mut self, from: usize, mut trailers: Box<HeaderMap>) -> Result<(), Broken> {
-        for at in from..self.places.len() {
+    /// Shows trailers to this inspector and those after it.
+    fn push_trailers(
+        &mut self,
+        from: usize,
+        mut trailers: Box<HeaderMap>,
+    ) -> Result<(), BrokenByFilter> {
+        for at in from..self.inspectors.len() {
             let Some(ended) = self.end_body(at, trailers)? else {
                 return Ok(());
             };
@@ -230,98 +221,96 @@ impl FilteredBody {
                 return self.push(at + 1, held, false);
             }
         }
-        self.trailers = Some((trailers, self.places.len()));
+        self.trailers = Some((trailers, self.inspectors.len()));
         self.is_through = true;
         Ok(())
     }
 
-    /// Tells a place that holds some of the body that no more comes, for trailers say so to nobody who does not look
+    /// Tells an inspector that holds some of the body that no more comes, for trailers say so to nobody who does not look
     /// at them. `None`: it still holds the body, and the trailers wait.
     fn end_body(
         &mut self,
         at: usize,
         trailers: Box<HeaderMap>,
-    ) -> Result<Option<Box<HeaderMap>>, Broken> {
-        if self.places[at].pause != Some(Pause::Piece) {
+    ) -> Result<Option<Box<HeaderMap>>, BrokenByFilter> {
+        if self.inspectors[at].pause != Some(Pause::Piece) {
             return Ok(Some(trailers));
         }
-        let (station, direction) = (self.places[at].station, self.direction);
-        self.flow.borrow_mut().rest(station, direction).trailers = Some(trailers);
+        let (slot, direction) = (self.inspectors[at].slot, self.direction);
+        self.flow.borrow_mut().rest(slot, direction).trailers = Some(trailers);
         if !self.ask(at, BytesMut::new(), true)? {
-            self.places[at].pause = Some(Pause::BeforeTrailers);
+            self.inspectors[at].pause = Some(Pause::BeforeTrailers);
             return Ok(None);
         }
         Ok(Some(self.take_trailers(at)))
     }
 
-    /// Takes trailers that a place had: none, if its filter has emptied them.
+    /// Takes trailers that an inspector had: none, if its filter has emptied them.
     fn take_trailers(&mut self, at: usize) -> Box<HeaderMap> {
         let mut flow = self.flow.borrow_mut();
-        let rest = flow.rest(self.places[at].station, self.direction);
+        let rest = flow.rest(self.inspectors[at].slot, self.direction);
         rest.trailers.take().unwrap_or_default()
     }
 
-    /// Asks one place about trailers. `None`: it holds them.
+    /// Asks one inspector about trailers. `None`: it holds them.
     fn ask_trailers(
         &mut self,
         at: usize,
         trailers: Box<HeaderMap>,
-    ) -> Result<Option<Box<HeaderMap>>, Broken> {
+    ) -> Result<Option<Box<HeaderMap>>, BrokenByFilter> {
         let (part, direction) = (trailers_of(self.direction), self.direction);
-        self.places[at].pause = None;
-        let station = self.places[at].station;
+        self.inspectors[at].pause = None;
+        let slot = self.inspectors[at].slot;
         let mut flow = self.flow.borrow_mut();
-        if !flow.looks_at(station, part) {
+        if !flow.inspects_part(slot, part) {
             return Ok(Some(trailers));
         }
-        flow.rest(station, direction).trailers = Some(trailers);
-        let step = flow.call(station, part, true);
+        flow.rest(slot, direction).trailers = Some(trailers);
+        let step = flow.call(slot, part, true);
         match step {
             Step::Continue => {
-                let seen = flow.rest(station, direction).trailers.take();
+                let seen = flow.rest(slot, direction).trailers.take();
                 Ok(Some(seen.unwrap_or_default()))
             }
-            Step::Stop(verdict) => {
+            Step::Stop(stop) => {
                 drop(flow);
-                Err(self.stop(at, verdict))
+                Err(self.stop(at, stop))
             }
             Step::Pause | Step::HoldHead => {
-                self.places[at].pause = Some(Pause::Trailers);
-                self.places[at].opened = flow.stations[station].opened;
-                flow.hand_to(station);
+                self.inspectors[at].pause = Some(Pause::Trailers);
+                self.inspectors[at].opened = flow.slots[slot].opened;
+                flow.hand_to(slot);
                 Ok(None)
             }
         }
     }
 
-    fn stop(&mut self, at: usize, verdict: Verdict) -> Broken {
-        let broken = match verdict {
-            Verdict::Failed | Verdict::Busy | Verdict::BadPath => Broken::Failed,
-            Verdict::Local(_) => Broken::Answered,
-            Verdict::Reset => Broken::Reset,
-            Verdict::TooLarge(_) => Broken::TooLarge,
+    fn stop(&mut self, at: usize, stop: Stop) -> BrokenByFilter {
+        let broken = match stop {
+            Stop::Failed | Stop::Busy | Stop::BadPath => BrokenByFilter::Failed,
+            Stop::Local(_) => BrokenByFilter::Answered,
+            Stop::Reset => BrokenByFilter::Reset,
+            Stop::TooLarge(_) => BrokenByFilter::TooLarge,
         };
         let mut flow = self.flow.borrow_mut();
-        let station = self.places[at].station;
-        if let Verdict::TooLarge(Direction::Response) = verdict {
-            // A client can send what it likes; a filter of answers should know its service.
-            flow.stations[station].slot.figures.errors.add(1);
+        let slot = self.inspectors[at].slot;
+        if let Stop::TooLarge(Direction::Response) = stop {
+            // A client can send what it likes; a filter of responses should know its service.
+            flow.slots[slot].filter.metrics.errors.add(1);
         }
-        flow.early = Some((station, verdict));
+        flow.early = Some((slot, stop));
         broken
     }
 
-    /// Lets a place go on whose filter says so. Whether one did.
-    fn resume(&mut self, context: &mut Context<'_>) -> Result<bool, Broken> {
-        for at in 0..self.places.len() {
-            let Some(pause) = self.places[at].pause else {
+    /// Lets an inspector go on whose filter says so. Whether one did.
+    fn resume(&mut self, context: &mut Context<'_>) -> Result<bool, BrokenByFilter> {
+        for at in 0..self.inspectors.len() {
+            let Some(pause) = self.inspectors[at].pause else {
                 continue;
             };
-            let Place {
-                station, opened, ..
-            } = self.places[at];
+            let Inspector { slot, opened, .. } = self.inspectors[at];
             let flow = self.flow.borrow();
-            let polled = flow.poll_resumed(station, opened, self.direction, context);
+            let polled = flow.poll_resumed(slot, opened, self.direction, context);
             drop(flow);
             match polled {
                 Poll::Pending => continue,
@@ -333,9 +322,9 @@ impl FilteredBody {
         Ok(false)
     }
 
-    /// Asks a place once more about what it holds, in another instance.
-    fn ask_again(&mut self, at: usize, pause: Pause) -> Result<(), Broken> {
-        self.places[at].pause = match pause {
+    /// Asks an inspector once more about what it holds, in another instance.
+    fn ask_again(&mut self, at: usize, pause: Pause) -> Result<(), BrokenByFilter> {
+        self.inspectors[at].pause = match pause {
             // It is told anew that the body has ended.
             Pause::BeforeTrailers => Some(Pause::Piece),
             _ => None,
@@ -345,19 +334,19 @@ impl FilteredBody {
             return self.push_trailers(at, trailers);
         }
         let mut flow = self.flow.borrow_mut();
-        let rest = flow.rest(self.places[at].station, self.direction);
+        let rest = flow.rest(self.inspectors[at].slot, self.direction);
         let held = mem::take(&mut rest.body);
         drop(flow);
         self.push(at, held, pause == Pause::End)
     }
 
-    fn release(&mut self, at: usize, pause: Pause) -> Result<(), Broken> {
-        let station = self.places[at].station;
-        let verdict = self.flow.borrow_mut().local_response(station);
-        if let Some(verdict) = verdict {
-            return Err(self.stop(at, verdict));
+    fn release(&mut self, at: usize, pause: Pause) -> Result<(), BrokenByFilter> {
+        let slot = self.inspectors[at].slot;
+        let stop = self.flow.borrow_mut().local_response(slot);
+        if let Some(stop) = stop {
+            return Err(self.stop(at, stop));
         }
-        self.places[at].pause = None;
+        self.inspectors[at].pause = None;
         match pause {
             Pause::Piece | Pause::End => {}
             Pause::BeforeTrailers => self.trailers = Some((self.take_trailers(at), at)),
@@ -368,7 +357,7 @@ impl FilteredBody {
     }
 
     /// Trailers go on. Whether there were any.
-    fn advance_trailers(&mut self) -> Result<bool, Broken> {
+    fn advance_trailers(&mut self) -> Result<bool, BrokenByFilter> {
         match self.trailers.take() {
             Some((trailers, at)) => self.push_trailers(at, trailers).map(|()| true),
             None => Ok(false),
@@ -411,9 +400,9 @@ impl FilteredBody {
                 self.rest = None;
             }
             let flow = self.flow.borrow();
-            let slots = self.places.iter();
-            let slots = slots.map(|place| &flow.stations[place.station].slot);
-            let Some(longest) = slots.filter_map(|slot| slot.pace.rest()).max() else {
+            let filters = self.inspectors.iter();
+            let filters = filters.map(|inspector| &flow.slots[inspector.slot].filter);
+            let Some(longest) = filters.filter_map(|filter| filter.pace.rest()).max() else {
                 return Poll::Ready(());
             };
             drop(flow);
@@ -479,107 +468,24 @@ impl HttpBody for FilteredBody {
     }
 }
 
-/// A body beside the flow that it belongs to.
-struct Kept {
-    inner: Body,
-    passed_bytes: u64,
-    flow: SharedFlow,
-}
-
-impl HttpBody for Kept {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            self.passed_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let mut flow = self.flow.borrow_mut();
-        flow.note_passed(Direction::Response, self.passed_bytes);
-    }
-}
-
-/// A body whose first part has come.
-pub(super) struct Begun {
-    first: Option<Result<Frame<Bytes>, BodyError>>,
-    rest: Body,
-}
-
-impl Begun {
-    pub(super) fn body(first: Result<Frame<Bytes>, BodyError>, rest: Body) -> Body {
-        Body::new(Self {
-            first: Some(first),
-            rest,
-        })
-    }
-}
-
-impl HttpBody for Begun {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.first.take() {
-            Some(first) => Poll::Ready(Some(first)),
-            None => Pin::new(&mut self.rest).poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.rest.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let first = match &self.first {
-            None => Some(0),
-            Some(Ok(frame)) => frame.data_ref().map(Bytes::len),
-            Some(Err(_)) => None,
-        };
-        match (first, self.rest.size_hint().exact()) {
-            (Some(first), Some(rest)) => SizeHint::with_exact(first as u64 + rest),
-            _ => SizeHint::default(),
-        }
-    }
-}
-
-fn places(flow: &SharedFlow, direction: Direction, stations: Range<usize>) -> Vec<Place> {
+fn inspectors(flow: &SharedFlow, direction: Direction, slots: Range<usize>) -> Vec<Inspector> {
     let flow = flow.borrow();
-    if !flow.looks.bodies[direction as usize] {
+    if !flow.inspects.bodies[direction as usize] {
         return Vec::new();
     }
     let looks = |at: &usize| {
-        flow.looks_at(*at, body_of(direction)) || flow.looks_at(*at, trailers_of(direction))
+        flow.inspects_part(*at, body_of(direction))
+            || flow.inspects_part(*at, trailers_of(direction))
     };
-    let place = |station: usize| Place {
-        station,
-        most_bytes: flow.stations[station].slot.loaded.body_bytes,
+    let inspector = |slot: usize| Inspector {
+        slot,
+        most_bytes: flow.slots[slot].filter.loaded.body_bytes,
         pause: None,
         opened: 0,
     };
     match direction {
-        Direction::Request => stations.filter(looks).map(place).collect(),
-        Direction::Response => stations.rev().filter(looks).map(place).collect(),
+        Direction::Request => slots.filter(looks).map(inspector).collect(),
+        Direction::Response => slots.rev().filter(looks).map(inspector).collect(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     route::RouteParts,
 };
 use crate::{
-    claims::{is_claim, is_of_connection},
+    fields::{is_claim, is_of_connection},
     path::Ambiguities,
 };
 use palisade_policy::visible;

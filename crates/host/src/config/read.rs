@@ -11,7 +11,7 @@ use super::{
     listener::ListenerParts,
     route::RouteParts,
 };
-use crate::log::{Format, Level};
+use crate::kinds::{Format, Level};
 use palisade_policy::{
     document::{self, Located, TomlProblem, Value},
     policy_schema,

@@ -2,7 +2,7 @@
 
 use super::{Address, ConfigProblem, Isolation, OnFailure, Server, error::Found};
 use crate::{
-    log::{Format, Level},
+    kinds::{Format, Level},
     path::{self, Ambiguity},
 };
 use http::{HeaderName, HeaderValue, Method, Uri, uri::PathAndQuery};

@@ -1,13 +1,7 @@
 //! From a listening socket to connections.
 
-use super::{
-    Notice,
-    connection::{self, Guests},
-    io::Stream,
-    tls::Secured,
-    watch::Sweep,
-};
-use crate::config::Address;
+use super::{Notice, connection, connections::Connections, io::Stream, tls::Secured, watch::Sweep};
+use crate::{config::Address, serve::Serve};
 use rustix::io::Errno;
 use std::{
     cell::{Cell, RefCell},
@@ -30,7 +24,7 @@ use tokio::{
 const HALF_MADE: Duration = Duration::from_millis(100);
 
 /// What a worker needs to listen at an address.
-pub(crate) struct Door {
+pub(crate) struct Bound {
     /// With the port that it really is.
     pub(crate) address: Address,
     pub(crate) socket: OwnedFd,
@@ -52,15 +46,18 @@ struct AcceptingShared {
 
 impl Accepting {
     /// Begins to accept. Must be called on a worker's thread, inside its tasks.
-    pub(crate) fn begin<G: Guests>(door: Door, guests: Rc<G>) -> io::Result<Self> {
-        let listener = Listener::new(door.socket, &door.address)?;
+    pub(crate) fn begin<S: Serve>(
+        bound: Bound,
+        connections: Rc<Connections<S>>,
+    ) -> io::Result<Self> {
+        let listener = Listener::new(bound.socket, &bound.address)?;
         let shared = Rc::new(AcceptingShared {
-            address: door.address,
-            tls: RefCell::new(door.tls),
+            address: bound.address,
+            tls: RefCell::new(bound.tls),
             draining: Cell::new(false),
             drain: Notify::new(),
         });
-        let task = tokio::task::spawn_local(accept(listener, Rc::clone(&shared), guests));
+        let task = tokio::task::spawn_local(accept(listener, Rc::clone(&shared), connections));
         Ok(Self { shared, task })
     }
 
@@ -133,55 +130,67 @@ impl Listener {
 }
 
 /// Accepts until the address goes away, then what is queued.
-async fn accept<G: Guests>(listener: Listener, shared: Rc<AcceptingShared>, guests: Rc<G>) {
+async fn accept<S: Serve>(
+    listener: Listener,
+    shared: Rc<AcceptingShared>,
+    connections: Rc<Connections<S>>,
+) {
     while !shared.draining.get() {
         tokio::select! {
             () = shared.drain.notified() => {}
-            () = accept_one(&listener, &shared, &guests) => {}
+            () = accept_one(&listener, &shared, &connections) => {}
         }
     }
-    accept_queued(&listener, &shared, &guests);
+    accept_queued(&listener, &shared, &connections);
     if matches!(shared.address, Address::Internet(_)) {
         tokio::time::sleep(HALF_MADE).await;
-        accept_queued(&listener, &shared, &guests);
+        accept_queued(&listener, &shared, &connections);
     }
 }
 
-async fn accept_one<G: Guests>(listener: &Listener, shared: &AcceptingShared, guests: &Rc<G>) {
-    let sweep = guests.sweep();
+async fn accept_one<S: Serve>(
+    listener: &Listener,
+    shared: &AcceptingShared,
+    connections: &Rc<Connections<S>>,
+) {
+    let sweep = connections.sweep();
     wait_for_limit(sweep).await;
     match poll_fn(|context| listener.poll_accept(context)).await {
         Ok((stream, client)) => {
             sweep.shared.starved.store(false, Ordering::Relaxed);
-            admit(stream, client, shared, guests);
+            admit(stream, client, shared, connections);
         }
         Err(error) => recover(&error, shared, sweep).await,
     }
 }
 
-fn accept_queued<G: Guests>(listener: &Listener, shared: &AcceptingShared, guests: &Rc<G>) {
+fn accept_queued<S: Serve>(
+    listener: &Listener,
+    shared: &AcceptingShared,
+    connections: &Rc<Connections<S>>,
+) {
     loop {
         match listener.accept_now() {
-            Ok((stream, client)) => admit(stream, client, shared, guests),
+            Ok((stream, client)) => admit(stream, client, shared, connections),
             Err(error) if is_clients(&error) => {}
             Err(_) => return,
         }
     }
 }
 
-fn admit<G: Guests>(
+fn admit<S: Serve>(
     stream: Stream,
     client: Option<SocketAddr>,
     shared: &AcceptingShared,
-    guests: &Rc<G>,
+    connections: &Rc<Connections<S>>,
 ) {
-    guests
+    connections
         .sweep()
         .shared
         .connections
         .fetch_add(1, Ordering::Relaxed);
     let tls = shared.tls.borrow().clone();
-    connection::begin(stream, client, &shared.address, tls, guests);
+    connection::begin(stream, client, &shared.address, tls, connections);
 }
 
 /// Clients wait in the kernel's queue while every connection is taken. (Each worker may take one more at each

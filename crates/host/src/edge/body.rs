@@ -1,10 +1,10 @@
 //! Bodies on their way in and out, with the edge's bounds on them.
 
-use super::watch::{Held, OpenRequest, Stream, Verdict, Wait, Watch};
+use super::watch::{Closing, Held, OpenRequest, Stream, Wait, Watch};
 use crate::{
-    account::{Account, BrokenBy},
-    body::{Body, BodyError},
-    chain,
+    body::{Body, BodyError, BrokenByFilter},
+    kinds::BrokenBy,
+    record::RequestRecord,
 };
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -125,7 +125,7 @@ impl Drop for Received {
     }
 }
 
-/// An answer's body. Its end is the end of the request.
+/// A response's body. Its end is the end of the request.
 pub struct Sent {
     body: Body,
     /// HTTP/2, once a part of it was handed over.
@@ -137,13 +137,13 @@ pub struct Sent {
     /// Why the request's body was cut off, if it has one and was.
     fault: Option<Fault>,
     request: OpenRequest,
-    account: Account,
+    record: RequestRecord,
 }
 
-/// What answers broke off in the middle.
+/// What responses broke off in the middle.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the service has sent no part of its answer for longer than `body-time`")]
-struct AnswerLate;
+#[error("the service has sent no part of its response for longer than `body-time`")]
+struct ResponseLate;
 
 impl Sent {
     /// `length`: bytes that it will have, where that is known. `fault`: of the request's body.
@@ -152,7 +152,7 @@ impl Sent {
         length: Option<u64>,
         fault: Option<Fault>,
         request: OpenRequest,
-        account: Account,
+        record: RequestRecord,
     ) -> Self {
         Self {
             body,
@@ -161,7 +161,7 @@ impl Sent {
             fault,
             wait: None,
             request,
-            account,
+            record,
         }
     }
 
@@ -170,31 +170,31 @@ impl Sent {
         let Some(data) = frame.data_ref() else {
             return self.end();
         };
-        self.account.sent(data.len());
+        self.record.sent(data.len());
         let bytes = data.len() as u64;
         self.rest = self.rest.map(|rest| rest.saturating_sub(bytes));
     }
 
     fn end(&mut self) {
-        self.request.set_answered();
-        self.account.ended();
+        self.request.set_responded();
+        self.record.ended();
     }
 
     fn break_off(&mut self, error: &BodyError) {
         let by = self.broken_by(error);
         if matches!(by, BrokenBy::Service | BrokenBy::Limit) {
-            self.account.service_failed();
+            self.record.service_failed();
         }
-        self.account.broke(by);
+        self.record.broke(by);
     }
 
     /// Whose doing an error of it is.
     fn broken_by(&self, error: &BodyError) -> BrokenBy {
-        if error.is::<chain::Broken>() {
+        if error.is::<BrokenByFilter>() {
             BrokenBy::Filter
         } else if self.is_request_cut_off() || is_clients(error) {
             BrokenBy::Client
-        } else if error.is::<AnswerLate>() {
+        } else if error.is::<ResponseLate>() {
             BrokenBy::Limit
         } else {
             BrokenBy::Service
@@ -209,7 +209,7 @@ impl Sent {
     }
 
     /// Whether the next part has not come for too long. Neither the client's end nor its going away would end
-    /// such an answer.
+    /// such a response.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let sweep = self.request.watch().sweep();
         self.wait
@@ -231,7 +231,7 @@ impl Sent {
     }
 }
 
-/// A part of an answer's body, which tells how far it has been sent.
+/// A part of a response's body, which tells how far it has been sent.
 pub struct Part {
     bytes: Bytes,
     held: Option<Held>,
@@ -267,7 +267,7 @@ impl HttpBody for Sent {
             if !self.is_late(context) {
                 return Poll::Pending;
             }
-            let late = AnswerLate.into();
+            let late = ResponseLate.into();
             self.break_off(&late);
             return Poll::Ready(Some(Err(late)));
         }
@@ -301,12 +301,12 @@ impl Drop for Sent {
             self.end();
         }
         if self.is_request_cut_off() {
-            self.account.broke(BrokenBy::Client);
+            self.record.broke(BrokenBy::Client);
         }
-        let verdict = self.request.watch().present_verdict();
+        let closing = self.request.watch().present_closing();
         let is_late = self.stream.as_ref().is_some_and(Stream::is_late);
-        if is_late || matches!(verdict, Verdict::Drop | Verdict::Reset) {
-            self.account.broke(BrokenBy::Limit);
+        if is_late || matches!(closing, Closing::Drop | Closing::Reset) {
+            self.record.broke(BrokenBy::Limit);
         }
     }
 }

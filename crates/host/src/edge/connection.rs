@@ -3,17 +3,19 @@
 use super::{
     body::{Fault, Received, ReceivedFault, Sent},
     check::check,
+    connections::Connections,
     form::{Formless, form},
     io::{Socket, Stream, Transport, Wire},
     stream::Streams,
     tls::{Secured, Tenancy},
-    watch::{OpenRequest, Sweep, Verdict, Watch, Watched},
+    watch::{Closing, OpenRequest, Watch, Watched},
 };
 use crate::{
-    account::{Account, BrokenBy},
-    answers::{self, Reset},
     body::Body,
     config::{Address, Limits},
+    kinds::BrokenBy,
+    responses::{self, Reset},
+    serve::Serve,
 };
 use bytes::BytesMut;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
@@ -53,25 +55,6 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// connection.
 const MOST_PENDING_RESETS: usize = 20;
 const MOST_ERROR_RESETS: usize = 128;
-
-/// Who answers the requests of a worker's connections.
-pub(crate) trait Guests: 'static {
-    /// The worker's books.
-    fn sweep(&self) -> &Rc<Sweep>;
-    /// How connections are spoken with.
-    fn protocols(&self) -> Rc<Protocols>;
-    /// The next connection's number.
-    fn next_number(&self) -> u64;
-    /// The account of a request, of one that is refused too.
-    fn open(&self, peer: &Peer, head: &request::Parts) -> Account;
-    /// The answer to a request.
-    fn answer(
-        &self,
-        peer: &Rc<Peer>,
-        request: Request<Body>,
-        account: &mut Account,
-    ) -> impl Future<Output = Response<Body>>;
-}
 
 /// HTTP as the limits want it.
 pub(crate) struct Protocols {
@@ -121,17 +104,17 @@ fn http1_builder(limits: &Limits) -> http1::Builder {
 }
 
 /// Begins to serve an accepted connection, which `shared.connections` has counted.
-pub(super) fn begin<G: Guests>(
+pub(super) fn begin<S: Serve>(
     stream: Stream,
     client: Option<SocketAddr>,
     listener: &Address,
     tls: Option<Secured>,
-    guests: &Rc<G>,
+    connections: &Rc<Connections<S>>,
 ) {
-    let sweep = guests.sweep();
+    let sweep = connections.sweep();
     let Some(whose) = sweep.customer(client.map(|client| client.ip())) else {
         // It has more than are left for all others: let it close some.
-        sweep.figures.refused.add(1);
+        sweep.metrics.refused.add(1);
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         return;
     };
@@ -139,15 +122,15 @@ pub(super) fn begin<G: Guests>(
     let peer = Peer {
         address: client,
         local_address: local_address(&stream, listener),
-        number: guests.next_number(),
+        number: connections.next_number(),
         ..Peer::default()
     };
     let socket = Socket::new(stream, Rc::clone(&watched.0));
-    let guests = Rc::clone(guests);
+    let connections = Rc::clone(connections);
     tokio::task::spawn_local(async move {
         match tls {
-            None => serve_plain(socket, &watched.0, peer, guests).await,
-            Some(tls) => serve_tls(socket, tls, &watched.0, peer, guests).await,
+            None => serve_plain(socket, &watched.0, peer, connections).await,
+            Some(tls) => serve_tls(socket, tls, &watched.0, peer, connections).await,
         }
     });
 }
@@ -161,13 +144,18 @@ fn local_address(stream: &Stream, listener: &Address) -> Option<SocketAddr> {
     }
 }
 
-async fn serve_plain<G: Guests>(mut socket: Socket, watch: &Rc<Watch>, peer: Peer, guests: Rc<G>) {
+async fn serve_plain<S: Serve>(
+    mut socket: Socket,
+    watch: &Rc<Watch>,
+    peer: Peer,
+    connections: Rc<Connections<S>>,
+) {
     let first = watch.unless_ended(read_first(&mut socket, watch)).await;
     let Some(Some((is_http2, first))) = first else {
         return;
     };
     let wire = Wire::new(Transport::Plain(socket), first, is_http2, Rc::clone(watch));
-    serve(wire, is_http2, watch, (peer, None), guests).await;
+    serve(wire, is_http2, watch, (peer, None), connections).await;
 }
 
 /// Reads until it is clear what the client speaks. `None`: nothing.
@@ -189,16 +177,16 @@ async fn read_first(socket: &mut Socket, watch: &Watch) -> Option<(bool, BytesMu
     }
 }
 
-async fn serve_tls<G: Guests>(
+async fn serve_tls<S: Serve>(
     socket: Socket,
     tls: Secured,
     watch: &Rc<Watch>,
     mut peer: Peer,
-    guests: Rc<G>,
+    connections: Rc<Connections<S>>,
 ) {
     let handshake = TlsAcceptor::from(Arc::clone(&tls.config)).accept(socket);
     let Some(Ok(stream)) = watch.unless_ended(handshake).await else {
-        guests.sweep().figures.handshakes_failed.add(1);
+        connections.sweep().metrics.handshakes_failed.add(1);
         return;
     };
     let session = stream.get_ref().1;
@@ -208,7 +196,7 @@ async fn serve_tls<G: Guests>(
     let tenancy = Tenancy::of(&tls.certificate, peer.server_name.as_deref());
     let transport = Transport::Tls(Box::new(stream));
     let wire = Wire::new(transport, BytesMut::new(), is_http2, Rc::clone(watch));
-    serve(wire, is_http2, watch, (peer, tenancy), guests).await;
+    serve(wire, is_http2, watch, (peer, tenancy), connections).await;
 }
 
 fn tls_version(version: ProtocolVersion) -> Option<&'static str> {
@@ -219,24 +207,24 @@ fn tls_version(version: ProtocolVersion) -> Option<&'static str> {
     }
 }
 
-async fn serve<G: Guests>(
+async fn serve<S: Serve>(
     wire: Wire,
     is_http2: bool,
     watch: &Rc<Watch>,
     (peer, tenancy): (Peer, Option<Tenancy>),
-    guests: Rc<G>,
+    connections: Rc<Connections<S>>,
 ) {
     watch.begin(is_http2);
-    let protocols = guests.protocols();
+    let protocols = connections.protocols();
     let client = Rc::new(Client {
         peer: Rc::new(peer),
         tenancy,
         watch: Rc::clone(watch),
-        guests,
+        connections,
     });
     let service = service_fn(move |request| {
         let request_open = OpenRequest::new(&client.watch);
-        answer(Rc::clone(&client), request, request_open)
+        respond(Rc::clone(&client), request, request_open)
     });
     // How the connection ended is the client's affair: there is nobody to tell.
     if is_http2 {
@@ -264,13 +252,13 @@ async fn drive<C: Future>(
 ) {
     poll_fn(|context| {
         watch.begin_turn();
-        let verdict = watch.verdict(context);
-        if matches!(verdict, Verdict::Drop | Verdict::Reset) {
+        let closing = watch.closing(context);
+        if matches!(closing, Closing::Drop | Closing::Reset) {
             return Poll::Ready(());
         }
         let mut polled = connection.as_mut().poll(context);
         // A request may have come while the connection was thought idle.
-        if verdict == Verdict::Finish && watch.take_finish() && polled.is_pending() {
+        if closing == Closing::Finish && watch.take_finish() && polled.is_pending() {
             finish(connection.as_mut());
             polled = connection.as_mut().poll(context);
         }
@@ -280,15 +268,15 @@ async fn drive<C: Future>(
 }
 
 /// The other end of a connection, for its requests.
-struct Client<G> {
+struct Client<S> {
     peer: Rc<Peer>,
     tenancy: Option<Tenancy>,
     watch: Rc<Watch>,
-    guests: Rc<G>,
+    connections: Rc<Connections<S>>,
 }
 
-async fn answer<G: Guests>(
-    client: Rc<Client<G>>,
+async fn respond<S: Serve>(
+    client: Rc<Client<S>>,
     request: Request<Incoming>,
     open: OpenRequest,
 ) -> Result<Response<Sent>, Reset> {
@@ -296,7 +284,7 @@ async fn answer<G: Guests>(
     let (mut parts, body) = request.into_parts();
     client.watch.asked(parts.version);
     let is_secure = client.peer.tls_version.is_some();
-    let checked = match open.has_turn() {
+    let checked = match open.has_permit() {
         true => check(&parts, body.size_hint().exact(), &bounds),
         false => Err(StatusCode::SERVICE_UNAVAILABLE),
     };
@@ -304,7 +292,7 @@ async fn answer<G: Guests>(
         Err(status) => Err(refusal(status, true)),
         Ok(()) => {
             form(&mut parts, is_secure, bounds.underscores).map_err(|formless| match formless {
-                Formless::Path => answers::bad_path(),
+                Formless::Path => responses::bad_path(),
                 Formless::Repeated => refusal(StatusCode::BAD_REQUEST, true),
             })
         }
@@ -317,36 +305,39 @@ async fn answer<G: Guests>(
         }
         _ => formed,
     };
-    // From here on nobody sees the request in another form: its account neither.
-    let mut account = client.guests.open(&client.peer, &parts);
+    // From here on nobody sees the request in another form: its record neither.
+    let tick = client.watch.sweep().tick();
+    let mut record = client
+        .connections
+        .with_state(|state| state.open(&client.peer, &parts, tick));
     let is_head = parts.method == Method::HEAD;
     let (mut response, fault) = match formed {
         Err(response) => {
-            client.watch.sweep().figures.refused.add(1);
+            client.watch.sweep().metrics.refused.add(1);
             (response, None)
         }
         Ok(()) => {
             let expects = is_http2_that_expects(&parts);
             let (body, fault) = receive(body, expects, &client.watch);
             let request = Request::from_parts(parts, body);
-            let answer = client.guests.answer(&client.peer, request, &mut account);
-            let response = answer.await;
+            let state = client.connections.state();
+            let response = state.respond(&client.peer, request, &mut record).await;
             (amend(response, fault.as_ref()), fault)
         }
     };
     if let Some(&reset) = response.extensions().get::<Reset>() {
-        account.broke(BrokenBy::Filter);
+        record.broke(BrokenBy::Filter);
         return Err(reset);
     }
-    client.watch.is_answered();
+    client.watch.responded();
     take_out_body(&mut response, is_head);
     if !client.watch.is_http2() && client.watch.sweep().is_stopping() {
         set_close(&mut response);
     }
     let length = length_of(&response);
     let is_whole = matches!(response.body(), Body::Empty | Body::Whole(_));
-    account.answered(response.status(), is_whole);
-    Ok(response.map(|body| Sent::new(body, length, fault, open, account)))
+    record.responded(response.status(), is_whole);
+    Ok(response.map(|body| Sent::new(body, length, fault, open, record)))
 }
 
 /// The host of a request that has its form.
@@ -365,7 +356,7 @@ fn length_of(response: &Response<Body>) -> Option<u64> {
     response.body().size_hint().exact().or_else(promised)
 }
 
-/// Takes out what the answer must not have (RFC 9110, section 6.4.1): HTTP/2's would be sent. An answer to HEAD
+/// Takes out what the response must not have (RFC 9110, section 6.4.1): HTTP/2's would be sent. A response to HEAD
 /// tells how long it would be.
 fn take_out_body(response: &mut Response<Body>, is_head: bool) {
     let has_none = matches!(
@@ -400,7 +391,7 @@ fn is_http2_that_expects(parts: &request::Parts) -> bool {
     parts.version == Version::HTTP_2 && parts.headers.get(header::EXPECT).is_some_and(expects)
 }
 
-/// The answer that a client gets in place of one that cannot be sent.
+/// The response that a client gets in place of one that cannot be sent.
 fn amend(response: Response<Body>, fault: Option<&Fault>) -> Response<Body> {
     match fault.and_then(|fault| fault.get()) {
         Some(ReceivedFault::TooLong) => refusal(StatusCode::PAYLOAD_TOO_LARGE, true),
@@ -446,7 +437,7 @@ fn text_of(refused: StatusCode) -> &'static str {
     }
 }
 
-/// HTTP/1: the connection ends with this answer. (hyper takes the field away in HTTP/2.)
+/// HTTP/1: the connection ends with this response. (hyper takes the field away in HTTP/2.)
 fn set_close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);

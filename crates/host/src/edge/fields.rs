@@ -5,10 +5,7 @@
 //! the last, or all of them with a comma in between. So they are joined here as RFC 9110, section 5.3, lets a proxy
 //! do, and refused where the field's own definition has one value.
 
-use crate::{
-    claims::is_claim,
-    upstream::{Head, take_out_connection_fields},
-};
+use crate::fields::{Head, is_claim, take_out_connection_fields};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// A field that there may be only one of stands there more than once.
@@ -29,7 +26,7 @@ pub(super) fn tidy(headers: &mut HeaderMap, underscores: bool) -> Result<(), Rep
         }
     }
     // A repeated `connection` is for this server alone.
-    take_out_connection_fields(headers, Head::Asked);
+    take_out_connection_fields(headers, Head::Received);
     match headers.len() == headers.keys_len() {
         true => Ok(()),
         false => join_repeated(headers),

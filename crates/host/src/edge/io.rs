@@ -2,7 +2,7 @@
 
 use super::{
     heads::{Heads, Unclear},
-    watch::{Verdict, Watch},
+    watch::{Closing, Watch},
 };
 use crate::io::{poll_read, poll_read_some};
 use bytes::{Buf, BytesMut};
@@ -67,7 +67,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.watch.present_verdict() == Verdict::Reset
+        if self.watch.present_closing() == Closing::Reset
             && let Stream::Tcp(stream) = &*self.stream.borrow()
         {
             // Else the kernel would keep trying to send what the client does not take.
@@ -198,7 +198,7 @@ impl Wire {
         {
             first.truncate(at);
             first.extend_from_slice(Heads::REFUSED);
-            watch.sweep().figures.refused.add(1);
+            watch.sweep().metrics.refused.add(1);
         }
         Self {
             transport,
@@ -256,8 +256,8 @@ impl Wire {
         if self.ending == Ending::Ended {
             return;
         }
-        poll_fn(|context| match self.watch.verdict(context) {
-            Verdict::Drop | Verdict::Reset => Poll::Ready(()),
+        poll_fn(|context| match self.watch.closing(context) {
+            Closing::Drop | Closing::Reset => Poll::Ready(()),
             // The client may be gone.
             _ => hyper::rt::Write::poll_shutdown(Pin::new(&mut self), context).map(|_| ()),
         })
@@ -295,7 +295,7 @@ impl hyper::rt::Read for Wire {
             wire.take_first(&mut buffer);
             return Poll::Ready(Ok(()));
         }
-        if wire.watch.present_verdict() == Verdict::HeadLate {
+        if wire.watch.present_closing() == Closing::HeadLate {
             wire.tell_late(context);
             return Poll::Ready(Ok(()));
         }
@@ -310,7 +310,7 @@ impl hyper::rt::Read for Wire {
         }
         if unclear {
             wire.first = BytesMut::from(Heads::REFUSED);
-            wire.watch.sweep().figures.refused.add(1);
+            wire.watch.sweep().metrics.refused.add(1);
             // Nothing at all would be the connection's end.
             wire.take_first(&mut buffer);
         }

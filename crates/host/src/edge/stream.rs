@@ -26,7 +26,7 @@ where
 }
 
 pin_project! {
-    /// One request and its answer. Where it ends before the answer does, h2 resets the stream.
+    /// One request and its response. Where it ends before the response does, h2 resets the stream.
     struct Task<F> {
         #[pin]
         future: F,

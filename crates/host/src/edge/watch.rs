@@ -11,15 +11,15 @@ mod customer;
 mod held;
 mod wait;
 
-pub(super) use connection::{OpenRequest, Verdict, Watch, Watched};
+pub(super) use connection::{Closing, OpenRequest, Watch, Watched};
 pub(super) use customer::Customer;
 pub(super) use held::{Held, Known, Stream};
 pub(super) use wait::Wait;
 
-use super::{EdgeFigures, Notice, Shared};
+use super::{EdgeMetrics, Notice, Shared};
 use crate::{
     config::Limits,
-    turns::{Descriptors, Turns},
+    permits::{Descriptors, Permits},
 };
 use customer::Customers;
 use slab::Slab;
@@ -38,7 +38,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// enough for a request that was sent before the client could know.
 const LAST_CALL: Ticks = 4;
 
-/// How long an answer may wait for a client that takes nothing of it, once there is little room left for requests.
+/// How long a response may wait for a client that takes nothing of it, once there is little room left for requests.
 const SCARCE: Ticks = 8;
 
 type Ticks = u32;
@@ -67,7 +67,7 @@ impl Bounds {
     /// Makes room for the requests of one of so many workers, too.
     fn of_worker(limits: &Limits, workers: usize) -> Self {
         let descriptors = Descriptors::of_process(limits.connections);
-        Turns::here().set_most(descriptors.requests / workers);
+        Permits::here().set_most(descriptors.requests / workers);
         Self {
             header: ticks(limits.header_time),
             idle: ticks(limits.idle_time),
@@ -101,7 +101,7 @@ pub(crate) struct Sweep {
     room: Notify,
     waiting_for_room: Cell<usize>,
     pub(super) shared: Arc<Shared>,
-    pub(super) figures: Arc<EdgeFigures>,
+    pub(super) metrics: Arc<EdgeMetrics>,
     noticed: Noticed,
     /// When a want of room was last told.
     told: Cell<Option<Ticks>>,
@@ -112,7 +112,7 @@ impl Sweep {
         limits: &Limits,
         workers: usize,
         shared: Arc<Shared>,
-        figures: Arc<EdgeFigures>,
+        metrics: Arc<EdgeMetrics>,
         noticed: Noticed,
     ) -> Rc<Self> {
         Rc::new(Self {
@@ -127,7 +127,7 @@ impl Sweep {
             room: Notify::new(),
             waiting_for_room: Cell::new(0),
             shared,
-            figures,
+            metrics,
             noticed,
             told: Cell::new(None),
         })
@@ -191,7 +191,7 @@ impl Sweep {
 
     /// Returns once a connection has ended or a tick has passed.
     pub(super) async fn room(&self) {
-        self.figures.waits.add(1);
+        self.metrics.waits.add(1);
         let _waiting = Waiting::new(&self.waiting_for_room);
         self.begun.notify_one();
         self.room.notified().await;
@@ -223,7 +223,7 @@ impl Sweep {
         } else {
             bounds.idle
         };
-        let body = match Turns::here().are_scarce() {
+        let body = match Permits::here().are_scarce() {
             true => bounds.body.min(SCARCE),
             false => bounds.body,
         };

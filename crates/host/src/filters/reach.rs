@@ -8,7 +8,7 @@
 //! Names are looked up when they are called, not when the configuration is loaded: a server starts without its name
 //! servers.
 
-use crate::{config::Server, upstream::Settings};
+use crate::{client::Settings, config::Server};
 use palisade_network::{
     Answer, Gate, NameRule, Network, NetworkError, Pins, Resolve, ResolveError,
 };

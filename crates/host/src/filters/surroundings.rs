@@ -2,11 +2,12 @@
 //!
 //! It asks while it runs, and nobody may call it then: what it wants is noted, and seen to when it has come back.
 
-use super::{Loaded, Slot};
+use super::{Loaded, WorkerFilter};
 use crate::{
     body::Body,
-    log::{Level, Line},
-    upstream::{Times, UpstreamError},
+    client::{Times, UpstreamError},
+    kinds::Level,
+    log::Line,
 };
 use bytes::BytesMut;
 use http::{HeaderMap, Request, Response};
@@ -23,8 +24,8 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// Bytes of an answer's body that a filter gets of its calls.
-const ANSWER_BYTES: usize = 1 << 20;
+/// Bytes of a response's body that a filter gets of its calls.
+const RESPONSE_BYTES: usize = 1 << 20;
 
 /// HTTP calls of a filter that are under way at one time on a worker, of all its instances: as many as Envoy lets
 /// there be to one cluster.
@@ -149,33 +150,34 @@ fn log_level(level: LogLevel) -> Level {
     }
 }
 
-/// Makes a call; `None`: there was no answer.
-pub(super) async fn make_call(slot: &Slot, mut asked: Asked) -> Option<HttpCallResponse> {
+/// Makes a call; `None`: there was no response.
+pub(super) async fn make_call(filter: &WorkerFilter, mut asked: Asked) -> Option<HttpCallResponse> {
     let call = &mut asked.call;
-    let server = slot.loaded.upstreams.get(&call.upstream)?;
+    let server = filter.loaded.upstreams.get(&call.upstream)?;
     let (parts, body) = mem::take(&mut call.request).into_parts();
     let request = Request::from_parts(parts, Body::Whole(body));
-    let answer = async {
+    let response = async {
         let times = Times {
             connect: call.timeout,
             answer: call.timeout,
         };
-        match slot.client.send(server, request, &times).await {
+        match filter.client.send(server, request, &times).await {
             Ok(response) => whole(response).await,
             Err(error) => {
-                note(slot, &error);
+                note(filter, &error);
                 None
             }
         }
     };
-    tokio::time::timeout(call.timeout, answer).await.ok()?
+    tokio::time::timeout(call.timeout, response).await.ok()?
 }
 
 /// That nobody answers is the guest's to tell; that it may not ask is its owner's to know.
-fn note(slot: &Slot, error: &UpstreamError) {
+fn note(filter: &WorkerFilter, error: &UpstreamError) {
     if error.is_denial() {
-        slot.figures.denials.add(1);
-        slot.loaded
+        filter.metrics.denials.add(1);
+        filter
+            .loaded
             .log
             .write(Line::new(Level::Warn, error.to_string()));
     }
@@ -186,7 +188,7 @@ async fn whole(response: Response<Body>) -> Option<HttpCallResponse> {
     let (mut bytes, mut trailers) = (BytesMut::new(), HeaderMap::new());
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         match frame.ok()?.into_data() {
-            Ok(data) if bytes.len() + data.len() > ANSWER_BYTES => return None,
+            Ok(data) if bytes.len() + data.len() > RESPONSE_BYTES => return None,
             Ok(data) => bytes.extend_from_slice(&data),
             Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
         }
@@ -207,19 +209,21 @@ impl Notify for Notifier {
     }
 }
 
-/// A notifier for the instances of a slot. What it starts ends with it.
-pub(super) fn notifier(slot: &Rc<Slot>) -> Arc<dyn Notify> {
+/// A notifier for the instances of a filter. What it starts ends with it.
+pub(super) fn notifier(filter: &Rc<WorkerFilter>) -> Arc<dyn Notify> {
     let (sender, mut receiver) = mpsc::channel(TELLINGS);
-    let slot: Weak<Slot> = Rc::downgrade(slot);
+    let filter: Weak<WorkerFilter> = Rc::downgrade(filter);
     tokio::task::spawn_local(async move {
         while let Some(queue) = receiver.recv().await {
-            let Some(pace) = slot.upgrade().map(|slot| Rc::clone(&slot.pace)) else {
+            let Some(pace) = filter.upgrade().map(|filter| Rc::clone(&filter.pace)) else {
                 return;
             };
             pace.has_rested().await;
-            let Some(slot) = slot.upgrade() else { return };
-            slot.queue_ready(queue);
-            drop(slot);
+            let Some(filter) = filter.upgrade() else {
+                return;
+            };
+            filter.queue_ready(queue);
+            drop(filter);
             // A callback may take all its time, and fill the queue again.
             tokio::task::yield_now().await;
         }

@@ -1,7 +1,7 @@
 //! One line, and how it is written.
 
-use super::{Access, place::Place};
-use crate::figures::GuestKind;
+use super::{Access, sink::Sink};
+use crate::kinds::{GuestKind, Level};
 use jiff::Timestamp;
 use palisade_policy::{acts_on_terminal, visible};
 use std::{
@@ -18,36 +18,6 @@ const MOST_TEXT_BYTES: usize = 8 << 10;
 const LINE_BYTES: usize = 192;
 /// Fields of a request's line.
 const MOST_ACCESS_FIELDS: usize = 9;
-
-/// How much a line matters. The words are proxy-wasm's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is its name")]
-pub enum Level {
-    Trace,
-    Debug,
-    #[default]
-    Info,
-    Warn,
-    Error,
-    Critical,
-}
-
-impl Level {
-    /// The words of `host.toml` and of lines.
-    pub const WORDS: &[(&'static str, Self)] = &[
-        ("trace", Self::Trace),
-        ("debug", Self::Debug),
-        ("info", Self::Info),
-        ("warn", Self::Warn),
-        ("error", Self::Error),
-        ("critical", Self::Critical),
-    ];
-
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        Self::WORDS[self as usize].0
-    }
-}
 
 /// A field of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +81,7 @@ impl Line {
         }
     }
 
-    /// The line of a request that is over. Without a broken answer, `time_first_us` of one that came at once, or a
+    /// The line of a request that is over. Without a broken response, `time_first_us` of one that came at once, or a
     /// client on the network, the fields for them are not there.
     pub(super) fn of_access(access: Access) -> Self {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -177,15 +147,15 @@ fn cut(text: &str) -> &str {
 #[derive(Debug)]
 pub(super) struct Origin {
     guest: Option<(GuestKind, Box<str>)>,
-    pub(super) place: Arc<Place>,
+    pub(super) sink: Arc<Sink>,
     pub(super) queued_bytes: AtomicUsize,
 }
 
 impl Origin {
-    pub(super) fn new(guest: Option<(GuestKind, Box<str>)>, place: Arc<Place>) -> Self {
+    pub(super) fn new(guest: Option<(GuestKind, Box<str>)>, sink: Arc<Sink>) -> Self {
         Self {
             guest,
-            place,
+            sink,
             queued_bytes: AtomicUsize::new(0),
         }
     }

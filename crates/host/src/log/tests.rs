@@ -49,15 +49,15 @@ fn messages(path: &Path) -> Vec<String> {
 fn log_to_pipe() -> (Log, File) {
     let flags = PipeFlags::NONBLOCK | PipeFlags::CLOEXEC;
     let (reader, writer) = rustix::pipe::pipe_with(flags).unwrap();
-    let place = Place::pipe(writer.into(), Format::Json);
-    (Log::to(place, &config::Log::default()), reader.into())
+    let sink = Sink::pipe(writer.into(), Format::Json);
+    (Log::to(sink, &config::Log::default()), reader.into())
 }
 
 #[test]
 fn a_line_in_both_forms() {
-    let place = Arc::new(Place::open(Some(Path::new("/dev/null")), Format::Json).unwrap());
-    let guest = Origin::new(Some((GuestKind::Filter, "auth".into())), place.clone());
-    let server = Origin::new(None, place);
+    let sink = Arc::new(Sink::open(Some(Path::new("/dev/null")), Format::Json).unwrap());
+    let guest = Origin::new(Some((GuestKind::Filter, "auth".into())), sink.clone());
+    let server = Origin::new(None, sink);
     let time = UNIX_EPOCH + Duration::from_millis(1_709_210_096_007);
     let hostile = Line::new(
         Level::Warn,
@@ -207,11 +207,11 @@ fn said() -> Vec<Vec<u8>> {
 
 #[test]
 fn whatever_is_said_is_one_line() {
-    let place = Arc::new(Place::open(Some(Path::new("/dev/null")), Format::Json).unwrap());
+    let sink = Arc::new(Sink::open(Some(Path::new("/dev/null")), Format::Json).unwrap());
     for bytes in said() {
         let text = String::from_utf8_lossy(&bytes);
         let name = text.chars().take(64).collect::<String>();
-        let origin = Origin::new(Some((GuestKind::Service, (&*name).into())), place.clone());
+        let origin = Origin::new(Some((GuestKind::Service, (&*name).into())), sink.clone());
         let line = Line::new(Level::Info, text.clone()).with("field", &*text);
         let mut json = String::new();
         line::write_json(&mut json, UNIX_EPOCH, &origin, &line);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a place that takes no more is left alone.
+/// How long a sink that takes no more is left alone.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Lines that are put together before they are passed on.
 const MOST_TOGETHER: usize = 256;
@@ -26,8 +26,8 @@ pub(super) fn start(orders: Receiver<Order>, common: Arc<Common>) {
 
 fn write_all(orders: &Receiver<Order>, common: &Common) {
     loop {
-        let places = common.places();
-        let is_pending = places.iter().any(|place| place.is_pending());
+        let sinks = common.sinks();
+        let is_pending = sinks.iter().any(|sink| sink.is_pending());
         let first = match is_pending {
             true => orders.recv_timeout(AGAIN_AFTER),
             false => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -51,7 +51,7 @@ fn carry_out(first: Order, orders: &Receiver<Order>, common: &Common) {
         match order {
             Order::Write(entry) => {
                 common.let_go(&entry);
-                common.count_dropped(entry.origin.place.put(&entry));
+                common.count_dropped(entry.origin.sink.put(&entry));
             }
             Order::Reopen => {
                 flush(common);
@@ -59,7 +59,7 @@ fn carry_out(first: Order, orders: &Receiver<Order>, common: &Common) {
             }
             Order::Flush(answer) => {
                 flush(common);
-                let is_all = !common.places().iter().any(|place| place.is_pending());
+                let is_all = !common.sinks().iter().any(|sink| sink.is_pending());
                 let _ = answer.try_send(is_all);
             }
         }
@@ -67,14 +67,14 @@ fn carry_out(first: Order, orders: &Receiver<Order>, common: &Common) {
 }
 
 fn flush(common: &Common) {
-    for place in common.places() {
-        common.count_dropped(place.flush());
+    for sink in common.sinks() {
+        common.count_dropped(sink.flush());
     }
 }
 
 fn reopen(common: &Common) {
-    for place in common.places() {
-        if let Err(error) = place.reopen() {
+    for sink in common.sinks() {
+        if let Err(error) = sink.reopen() {
             // The old file is still written, and this line goes there.
             common.say(&error.to_string());
         }

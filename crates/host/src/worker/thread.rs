@@ -1,21 +1,12 @@
 //! What runs on a worker's thread.
 
-use super::{Command, Serve, Swap};
+use super::{Command, Swap};
 use crate::{
-    account::Account,
-    body::Body,
     config::Address,
-    edge::{Accepting, Door, EdgeFigures, Guests, Notice, Noticed, Protocols, Shared, Sweep},
+    edge::{Accepting, Bound, Connections, EdgeMetrics, Notice, Noticed, Shared, Sweep},
+    serve::Serve,
 };
-use http::{Request, Response, request};
-use palisade_filter::Peer;
-use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, sync::mpsc::UnboundedReceiver, task::LocalSet};
 
 /// What a worker is given for its life.
@@ -24,7 +15,7 @@ pub(super) struct Seat {
     pub(super) count: usize,
     pub(super) shared: Arc<Shared>,
     pub(super) noticed: Noticed,
-    pub(super) figures: Arc<EdgeFigures>,
+    pub(super) metrics: Arc<EdgeMetrics>,
 }
 
 pub(super) type Inbox<S> = UnboundedReceiver<Command<<S as Serve>::Generation>>;
@@ -41,15 +32,15 @@ async fn obey<S: Serve>(seat: Seat, mut inbox: Inbox<S>) {
         return;
     };
     let worker = Worker::<S>::new(seat, &first);
-    let sweep = Rc::clone(&worker.sweep);
+    let sweep = Rc::clone(worker.connections.sweep());
     tokio::task::spawn_local(async move { sweep.run().await });
-    let mut doors = HashMap::new();
-    worker.swap(*first, &mut doors);
+    let mut listeners = HashMap::new();
+    worker.swap(*first, &mut listeners);
     while let Some(command) = inbox.recv().await {
         match command {
-            Command::Swap(swap) => worker.swap(*swap, &mut doors),
+            Command::Swap(swap) => worker.swap(*swap, &mut listeners),
             Command::Stop { time, done } => {
-                let cut_off = worker.stop(doors, time).await;
+                let cut_off = worker.stop(listeners, time).await;
                 S::end().await;
                 // The receiver may have given up.
                 let _ = done.send(cut_off);
@@ -64,107 +55,70 @@ type Open = HashMap<Address, Accepting>;
 /// One worker, on its thread.
 struct Worker<S> {
     seat: Seat,
-    site: RefCell<Rc<S>>,
-    protocols: RefCell<Rc<Protocols>>,
-    sweep: Rc<Sweep>,
-    connections: Cell<u64>,
+    connections: Rc<Connections<S>>,
 }
 
 impl<S: Serve> Worker<S> {
-    fn new(seat: Seat, first: &Swap<S::Generation>) -> Rc<Self> {
+    fn new(seat: Seat, first: &Swap<S::Generation>) -> Self {
         let sweep = Sweep::new(
             &first.limits,
             seat.count,
             Arc::clone(&seat.shared),
-            Arc::clone(&seat.figures),
+            Arc::clone(&seat.metrics),
             Arc::clone(&seat.noticed),
         );
-        Rc::new(Self {
-            site: RefCell::new(S::site(&first.generation, seat.index)),
-            protocols: RefCell::new(Rc::new(Protocols::new(&first.limits))),
-            sweep,
-            connections: Cell::new(0),
+        let state = S::state(&first.generation, seat.index);
+        let place = (seat.index, seat.count);
+        Self {
+            connections: Connections::new(state, &first.limits, sweep, place),
             seat,
-        })
+        }
     }
 
-    fn swap(self: &Rc<Self>, swap: Swap<S::Generation>, doors: &mut Open) {
-        let site = S::site(&swap.generation, self.seat.index);
-        let old = self.site.replace(site);
-        self.protocols
-            .replace(Rc::new(Protocols::new(&swap.limits)));
-        self.sweep.set_limits(&swap.limits);
-        for (address, tls) in swap.doors.kept {
-            if let Some(door) = doors.get(&address) {
-                door.set_tls(tls);
+    fn swap(&self, swap: Swap<S::Generation>, listeners: &mut Open) {
+        let state = S::state(&swap.generation, self.seat.index);
+        let old = self.connections.replace(state, &swap.limits);
+        for (address, tls) in swap.listeners.kept {
+            if let Some(listener) = listeners.get(&address) {
+                listener.set_tls(tls);
             }
         }
-        for address in swap.doors.gone {
-            if let Some(door) = doors.remove(&address) {
-                door.drain();
+        for address in swap.listeners.gone {
+            if let Some(listener) = listeners.remove(&address) {
+                listener.drain();
             }
         }
-        for door in swap.doors.new {
-            self.open(door, doors);
+        for bound in swap.listeners.new {
+            self.open(bound, listeners);
         }
         drop(old);
         // The receiver may have given up.
         let _ = swap.done.send(());
     }
 
-    fn open(self: &Rc<Self>, door: Door, doors: &mut Open) {
-        let address = door.address.clone();
-        match Accepting::begin(door, Rc::clone(self)) {
+    fn open(&self, bound: Bound, listeners: &mut Open) {
+        let address = bound.address.clone();
+        match Accepting::begin(bound, Rc::clone(&self.connections)) {
             Ok(accepting) => {
-                doors.insert(address, accepting);
+                listeners.insert(address, accepting);
             }
             Err(source) => (self.seat.noticed)(Notice::accept(&address, source)),
         }
     }
 
     /// Returns the number of connections that did not end in time.
-    async fn stop(&self, doors: Open, time: Duration) -> usize {
-        let draining: Vec<_> = doors.into_values().map(Accepting::drain).collect();
+    async fn stop(&self, listeners: Open, time: Duration) -> usize {
+        let draining: Vec<_> = listeners.into_values().map(Accepting::drain).collect();
+        let sweep = self.connections.sweep();
         let finished = async {
-            for door in draining {
+            for listener in draining {
                 // A task that panicked has said so on stderr.
-                let _ = door.await;
+                let _ = listener.await;
             }
-            self.sweep.stop();
-            self.sweep.emptied().await;
+            sweep.stop();
+            sweep.emptied().await;
         };
         let _ = tokio::time::timeout(time, finished).await;
-        self.sweep.cut_off()
-    }
-}
-
-impl<S: Serve> Guests for Worker<S> {
-    fn sweep(&self) -> &Rc<Sweep> {
-        &self.sweep
-    }
-
-    fn protocols(&self) -> Rc<Protocols> {
-        Rc::clone(&self.protocols.borrow())
-    }
-
-    fn next_number(&self) -> u64 {
-        let number = self.connections.get();
-        self.connections.set(number + 1);
-        number * self.seat.count as u64 + self.seat.index as u64
-    }
-
-    fn open(&self, peer: &Peer, head: &request::Parts) -> Account {
-        let site = Rc::clone(&self.site.borrow());
-        site.open(peer, head, self.sweep.tick())
-    }
-
-    fn answer(
-        &self,
-        peer: &Rc<Peer>,
-        request: Request<Body>,
-        account: &mut Account,
-    ) -> impl Future<Output = Response<Body>> {
-        let site = Rc::clone(&self.site.borrow());
-        site.answer(peer, request, account)
+        sweep.cut_off()
     }
 }

@@ -1,6 +1,6 @@
 //! What passes between filters and their server beside the plain way of a request, by `guests/filters/steps.c`.
 
-use crate::ground::{Ground, PATIENCE, Server};
+use crate::fixture::{Fixture, PATIENCE, Server};
 use crate::raw_http::{Answer, Request, exchange};
 use palisade_suite::guests::Filter;
 use palisade_suite::served;
@@ -77,18 +77,21 @@ fn tell(request: &Request) -> Answer {
 }
 
 /// A filter of `steps.c` before a service that tells bodies back.
-fn ground(settings: &str) -> Ground {
-    Ground::new()
+fn fixture(settings: &str) -> Fixture {
+    Fixture::new()
         .backend("teller", tell)
         .filter("steps", &served::filter(Filter::Steps), settings)
         .route("/", &["steps"], "teller")
 }
 
 /// The same, with an upstream that it may call.
-fn ground_with_gate(settings: &str, gate: impl Fn(&Request) -> Answer + Send + 'static) -> Ground {
-    let ground = Ground::new().backend("teller", tell).backend("gate", gate);
-    let settings = ground.grant("gate") + "\nconfiguration = \"gate\"\n" + settings;
-    ground
+fn fixture_with_gate(
+    settings: &str,
+    gate: impl Fn(&Request) -> Answer + Send + 'static,
+) -> Fixture {
+    let fixture = Fixture::new().backend("teller", tell).backend("gate", gate);
+    let settings = fixture.grant("gate") + "\nconfiguration = \"gate\"\n" + settings;
+    fixture
         .filter("steps", &served::filter(Filter::Steps), &settings)
         .route("/", &["steps"], "teller")
 }
@@ -109,8 +112,8 @@ fn has_figure(server: &Server, name: &str, value: &str) -> bool {
 
 /// What belongs to the client's connection is taken out before filters see the request, but for this.
 fn a_change_of_protocol_is_refused_behind_filters_too() {
-    let ground = ground("");
-    let server = ground.serve();
+    let fixture = fixture("");
+    let server = fixture.serve();
     let plain = Request::new("GET", "/").header("connection", "x-own");
     assert_eq!(server.ask(&plain).text(), "told ");
     let upgrade = Request::new("GET", "/")
@@ -121,8 +124,8 @@ fn a_change_of_protocol_is_refused_behind_filters_too() {
 
 /// Guards behind it, and its service, see no other spelling; what has two meanings gets nowhere.
 fn a_path_that_a_filter_sets_has_one_form() {
-    let ground = ground_with_gate("", |_| Answer::new(200, ""));
-    let server = ground.serve();
+    let fixture = fixture_with_gate("", |_| Answer::new(200, ""));
+    let server = fixture.serve();
     for step in ["/go-to?", "/wait?/go-to?"] {
         for (path, seen) in [
             ("/plain", "/plain"),
@@ -130,25 +133,25 @@ fn a_path_that_a_filter_sets_has_one_form() {
             ("/a//./c?d=/../e", "/a/c?d=/../e"),
         ] {
             assert_eq!(server.get(&format!("{step}{path}")).text(), "told ");
-            let asked = ground.asked("teller");
+            let asked = fixture.asked("teller");
             assert_eq!(asked.last().unwrap().path, seen, "{step}{path}");
         }
-        let before = ground.asked("teller").len();
+        let before = fixture.asked("teller").len();
         for path in ["/a%00", "/../a", "/a%2f.."] {
             let answer = server.get(&format!("{step}{path}"));
             assert_eq!(answer.status, 400, "{step}{path}");
         }
-        assert_eq!(ground.asked("teller").len(), before, "{step}");
+        assert_eq!(fixture.asked("teller").len(), before, "{step}");
     }
 }
 
 fn a_fresh_instance_ends_with_its_request() {
     let (open_gate, gate_opens) = mpsc::channel::<()>();
-    let ground = ground_with_gate("", move |_| {
+    let fixture = fixture_with_gate("", move |_| {
         let _ = gate_opens.recv();
         Answer::new(200, "")
     });
-    let server = ground.serve();
+    let server = fixture.serve();
     let begin = Instant::now();
     for _ in 0..10 {
         assert_eq!(server.get("/stray-call").text(), "told ");
@@ -164,11 +167,11 @@ fn a_fresh_instance_ends_with_its_request() {
 /// They count no more: it may make as many as before.
 fn a_kept_instance_forgets_calls_of_requests_that_ended() {
     let (open_gate, gate_opens) = mpsc::channel::<()>();
-    let ground = ground_with_gate("isolation = \"kept\"", move |_| {
+    let fixture = fixture_with_gate("isolation = \"kept\"", move |_| {
         let _ = gate_opens.recv();
         Answer::new(200, "")
     });
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     for _ in 0..60 {
         assert_eq!(server.get("/stray-call").text(), "told ");
     }
@@ -180,8 +183,8 @@ fn a_kept_instance_forgets_calls_of_requests_that_ended() {
 /// 100 of one instance, 1024 of all.
 fn calls_of_all_instances_have_a_bound() {
     raise_file_limit();
-    let ground = Ground::new().answer_time("8s").backend("teller", tell);
-    let gate = ground.folder().join("gate");
+    let fixture = Fixture::new().answer_time("8s").backend("teller", tell);
+    let gate = fixture.folder().join("gate");
     let listener = UnixListener::bind(&gate).expect("listen");
     thread::spawn(move || {
         let silent: Vec<_> = listener.incoming().take(2000).collect();
@@ -191,14 +194,14 @@ fn calls_of_all_instances_have_a_bound() {
         "configuration = \"gate\"\npolicy = {{ grants = {{ connect = [\"unix:{}\"] }}, limits = {{ time = \"10s\" }} }}",
         gate.display()
     );
-    let ground = ground
+    let fixture = fixture
         .text(&format!(
             "[services.gate]\nupstream = \"unix:{}\"",
             gate.display()
         ))
         .filter("steps", &served::filter(Filter::Steps), &settings)
         .route("/", &["steps"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let clients: Vec<_> = (0..11)
         .map(|_| send(&server, b"GET /many-calls HTTP/1.1\r\nhost: test\r\n\r\n"))
         .collect();
@@ -253,8 +256,8 @@ pub(crate) fn answer_to(server: &Server, bytes: &[u8]) -> String {
 
 pub(crate) fn held_bodies_are_seen_by_answers() {
     for settings in ["", "isolation = \"kept\""] {
-        let ground = ground_with_gate(settings, |_| Answer::new(200, " and more"));
-        let mut server = ground.serve();
+        let fixture = fixture_with_gate(settings, |_| Answer::new(200, " and more"));
+        let mut server = fixture.serve();
         let answer = server.ask(&Request::new("POST", "/hold-request").body("abc"));
         assert_eq!(answer.text(), "told abc and more");
         server.wait_for_line("held bytes: 3");
@@ -265,9 +268,9 @@ pub(crate) fn held_bodies_are_seen_by_answers() {
 }
 
 /// Two filters: what one makes, the other one sees.
-fn ground_of_two() -> Ground {
+fn fixture_of_two() -> Fixture {
     let module = served::filter(Filter::Steps);
-    Ground::new()
+    Fixture::new()
         .backend("teller", tell)
         .filter("first", &module, "")
         .filter("second", &module, "")
@@ -275,8 +278,8 @@ fn ground_of_two() -> Ground {
 }
 
 fn trailers_that_a_filter_makes_go_out() {
-    let ground = ground_of_two();
-    let mut server = ground.serve();
+    let fixture = fixture_of_two();
+    let mut server = fixture.serve();
     let answer = answer_to(
         &server,
         b"POST /make-trailers HTTP/1.1\r\nhost: test\r\nte: trailers\r\nconnection: te, close\r\n\
@@ -292,17 +295,17 @@ fn trailers_that_a_filter_makes_go_out() {
 }
 
 fn trailers_that_a_filter_makes_go_out_by_http2() {
-    let ground = ground_of_two();
-    let frames = ask_by_http2(&ground.serve(), "/make-trailers", &[b"abc"]);
+    let fixture = fixture_of_two();
+    let frames = ask_by_http2(&fixture.serve(), "/make-trailers", &[b"abc"]);
     let kinds: Vec<_> = frames.iter().map(|frame| frame.kind).collect();
     assert_eq!((kinds[0], kinds.last()), (HEADERS, Some(&HEADERS)));
     assert!(kinds.len() > 2 && kinds.contains(&DATA), "{kinds:?}");
 }
 
 fn trailers_pass_two_filters_that_hold_the_body() {
-    let ground = ground_of_two();
+    let fixture = fixture_of_two();
     let answer = answer_to(
-        &ground.serve(),
+        &fixture.serve(),
         b"POST /hold-until-end HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
           transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-made: by the client\r\n\r\n",
     );
@@ -334,15 +337,15 @@ const JUDGE: &str = r#"(module
 /// The client's trailers, and those that another filter makes: before the service and behind it.
 fn a_body_that_trailers_end_is_judged() {
     let steps = served::filter(Filter::Steps);
-    let ground = Ground::new().backend("teller", tell);
-    let judge = put_module(&ground, JUDGE);
-    let ground = ground
+    let fixture = Fixture::new().backend("teller", tell);
+    let judge = put_module(&fixture, JUDGE);
+    let fixture = fixture
         .filter("first", &steps, "")
         .filter("judge", &judge, "")
         .filter("last", &steps, "")
         .route("/make-trailers", &["first", "judge", "last"], "teller")
         .route("/", &["judge"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let by_client = "POST / HTTP/1.1\r\nhost: test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
                      3\r\nbad\r\n0\r\nx: y\r\n\r\n";
     let by_filters = "POST /make-trailers HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: 3\r\n\r\n\
@@ -354,7 +357,7 @@ fn a_body_that_trailers_end_is_judged() {
             "{answer}"
         );
     }
-    let bodies: Vec<_> = ground
+    let bodies: Vec<_> = fixture
         .asked("teller")
         .into_iter()
         .map(|asked| asked.body)
@@ -362,18 +365,18 @@ fn a_body_that_trailers_end_is_judged() {
     assert_eq!(bodies, [b"judged", b"judged"]);
 }
 
-pub(crate) fn put_module(ground: &Ground, text: &str) -> PathBuf {
-    ground.put(
+pub(crate) fn put_module(fixture: &Fixture, text: &str) -> PathBuf {
+    fixture.put(
         "module.wasm",
         wat::parse_str(text).expect("read the module's text"),
     );
-    ground.folder().join("module.wasm")
+    fixture.folder().join("module.wasm")
 }
 
 /// A filter that is told the end of a body before its trailers, and still holds it, is shown them afterwards.
 fn trailers_wait_until_a_filter_lets_the_body_go() {
-    let ground = ground_with_gate("", |_| Answer::new(200, " and more"));
-    let mut server = ground.serve();
+    let fixture = fixture_with_gate("", |_| Answer::new(200, " and more"));
+    let mut server = fixture.serve();
     let answer = answer_to(
         &server,
         b"POST /hold-request HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
@@ -401,12 +404,12 @@ const EMPTIER: &str = r#"(module
         (i32.const 1)))"#;
 
 fn trailers_that_were_emptied_go_on_after_a_fault() {
-    let ground = Ground::new().backend("teller", tell);
-    let emptier = put_module(&ground, EMPTIER);
-    let ground = ground
+    let fixture = Fixture::new().backend("teller", tell);
+    let emptier = put_module(&fixture, EMPTIER);
+    let fixture = fixture
         .filter("emptier", &emptier, "isolation = \"kept\"")
         .route("/", &["emptier"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let mut client = send(
         &server,
         b"POST / HTTP/1.1\r\nhost: test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
@@ -445,8 +448,8 @@ const HOLDER: &str = r#"(module
 
 /// The service answers before it has the body: an instance that goes down had both wait.
 fn both_directions_of_a_request_go_on_after_a_fault() {
-    let ground = Ground::new();
-    let early = ground.folder().join("early");
+    let fixture = Fixture::new();
+    let early = fixture.folder().join("early");
     let listener = UnixListener::bind(&early).expect("listen");
     let service = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
@@ -462,15 +465,15 @@ fn both_directions_of_a_request_go_on_after_a_fault() {
             asked.push(byte[0]);
         }
     });
-    let holder = put_module(&ground, HOLDER);
-    let ground = ground
+    let holder = put_module(&fixture, HOLDER);
+    let fixture = fixture
         .text(&format!(
             "[services.early]\nupstream = \"unix:{}\"",
             early.display()
         ))
         .filter("holder", &holder, "isolation = \"kept\"")
         .route("/", &["holder"], "early");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let mut client = send(
         &server,
         b"POST / HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc",
@@ -486,28 +489,28 @@ fn both_directions_of_a_request_go_on_after_a_fault() {
 }
 
 fn a_request_too_long_to_hold_is_refused() {
-    let ground = ground("body-size = \"1K\"");
-    let mut server = ground.serve();
+    let fixture = fixture("body-size = \"1K\"");
+    let mut server = fixture.serve();
     let long = Request::new("POST", "/hold-until-end").body("x".repeat(50_000));
     let answer = server.ask(&long);
     assert_eq!(answer.status, 413, "{answer:?}\n{}", server.log());
-    assert!(ground.asked("teller").is_empty(), "a part of it was told");
+    assert!(fixture.asked("teller").is_empty(), "a part of it was told");
     let short = server.ask(&Request::new("POST", "/hold-until-end").body("abc"));
     assert_eq!(short.text(), "told abc");
 }
 
 fn an_answer_too_long_to_hold_is_an_error() {
-    let ground = Ground::new().backend("gate", |_| Answer::new(200, ""));
-    let settings = ground.grant("gate") + "\nconfiguration = \"gate\"\nbody-size = \"1K\"";
-    let ground = ground
+    let fixture = Fixture::new().backend("gate", |_| Answer::new(200, ""));
+    let settings = fixture.grant("gate") + "\nconfiguration = \"gate\"\nbody-size = \"1K\"";
+    let fixture = fixture
         .text("[services.files]\nfiles = \"pages\"")
         .filter("steps", &served::filter(Filter::Steps), &settings)
         .route("/", &["steps"], "files");
-    let pages = ground.folder().join("pages");
+    let pages = fixture.folder().join("pages");
     fs::create_dir(&pages).expect("a folder");
     fs::write(pages.join("hold-answer"), "x".repeat(5000)).expect("a page");
     fs::write(pages.join("other"), "x".repeat(5000)).expect("a page");
-    let server = ground.serve();
+    let server = fixture.serve();
     assert_eq!(server.get("/hold-answer").status, 500);
     assert!(has_figure(&server, "palisade_errors_total", " 1"));
     assert_eq!(server.get("/other").text(), "x".repeat(5000));
@@ -517,7 +520,7 @@ fn an_answer_too_long_to_hold_is_an_error() {
 fn an_answer_goes_to_the_stream_it_is_for() {
     let (asked, is_asked) = mpsc::channel();
     let (let_tell, may_tell) = mpsc::channel::<()>();
-    let ground = Ground::new().backend("teller", move |request| {
+    let fixture = Fixture::new().backend("teller", move |request| {
         if request.path == "/be-answered" {
             asked.send(()).expect("the test waits");
             let _ = may_tell.recv();
@@ -525,13 +528,13 @@ fn an_answer_goes_to_the_stream_it_is_for() {
         Answer::new(200, "told")
     });
     let module = served::filter(Filter::Steps);
-    let ground = ground
+    let fixture = fixture
         .backend("other", tell)
         .filter("steps", &module, "isolation = \"kept\"")
         .filter("beside", &module, "isolation = \"kept\"")
         .route("/answer-other", &["steps", "beside"], "other")
         .route("/", &["steps", "beside"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let socket = server.socket();
     thread::scope(|scope| {
         let waits = scope.spawn(|| exchange(socket, &Request::new("GET", "/be-answered")));
@@ -546,18 +549,18 @@ fn an_answer_goes_to_the_stream_it_is_for() {
 
 fn an_answer_of_a_filter_that_failed_is_nobodys() {
     let module = served::filter(Filter::Steps);
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", tell)
         .filter("steps", &module, "on-failure = \"open\"")
         .filter("null", &served::filter(Filter::Null), "")
         .route("/", &["steps", "null"], "teller");
-    let answer = ground.serve().get("/answer-and-trap");
+    let answer = fixture.serve().get("/answer-and-trap");
     assert_eq!((answer.status, answer.text().as_str()), (200, "told "));
 }
 
 fn a_filter_can_log_sizes_and_the_status() {
-    let ground = ground("");
-    let mut server = ground.serve();
+    let fixture = fixture("");
+    let mut server = fixture.serve();
     let answer = server.ask(&Request::new("POST", "/").body("12345"));
     assert_eq!(answer.text(), "told 12345");
     server.wait_for_line("request's bytes: 5");
@@ -566,13 +569,13 @@ fn a_filter_can_log_sizes_and_the_status() {
 }
 
 fn a_filter_that_a_reload_replaces_is_told() {
-    let mut ground = ground_with_gate("isolation = \"kept\"\nroot-id = \"first\"", |_| {
+    let mut fixture = fixture_with_gate("isolation = \"kept\"\nroot-id = \"first\"", |_| {
         Answer::new(200, "")
     });
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     assert_eq!(server.get("/").status, 200);
     assert!(!server.log().contains("it leaves"));
-    ground.edit("root-id = \"first\"", "root-id = \"second\"");
+    fixture.edit("root-id = \"first\"", "root-id = \"second\"");
     let answer = exchange(&server.places().admin, &Request::new("POST", "/reload"));
     assert_eq!(answer.expect("an answer").status, 200);
     server.wait_for_line("it leaves");
@@ -583,13 +586,13 @@ fn a_filter_that_a_reload_replaces_is_told() {
 
 fn a_filter_that_leaves_finishes_its_streams_first() {
     let (open_gate, gate_opens) = mpsc::channel::<()>();
-    let mut ground = ground_with_gate("isolation = \"kept\"\nroot-id = \"first\"", move |_| {
+    let mut fixture = fixture_with_gate("isolation = \"kept\"\nroot-id = \"first\"", move |_| {
         let _ = gate_opens.recv();
         Answer::new(200, "")
     });
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     assert_eq!(server.get("/finish-later").status, 200);
-    ground.edit("root-id = \"first\"", "root-id = \"second\"");
+    fixture.edit("root-id = \"first\"", "root-id = \"second\"");
     let answer = exchange(&server.places().admin, &Request::new("POST", "/reload"));
     assert_eq!(answer.expect("an answer").status, 200);
     // The call of the stream, and that of the filter that leaves.
@@ -600,8 +603,8 @@ fn a_filter_that_leaves_finishes_its_streams_first() {
 }
 
 fn a_filter_is_told_that_the_server_stops() {
-    let ground = ground_with_gate("isolation = \"kept\"", |_| Answer::new(200, ""));
-    let mut server = ground.serve();
+    let fixture = fixture_with_gate("isolation = \"kept\"", |_| Answer::new(200, ""));
+    let mut server = fixture.serve();
     assert_eq!(server.get("/").status, 200);
     let process = Pid::from_raw(server.process().cast_signed()).expect("a process");
     kill_process(process, Signal::TERM).expect("stop it");
@@ -610,8 +613,8 @@ fn a_filter_is_told_that_the_server_stops() {
 }
 
 fn empty_pieces_are_not_shown() {
-    let ground = ground("");
-    let mut server = ground.serve();
+    let fixture = fixture("");
+    let mut server = fixture.serve();
     let frames = ask_by_http2(&server, "/tell-pieces", &[b"", b"", b"abc", b"", b"de"]);
     assert_eq!(frames[0].kind, HEADERS);
     server.wait_for_line("request's bytes: 5");
@@ -717,14 +720,14 @@ fn a_body_that_a_filter_fails_over_is_an_error() {
         .iter()
         .flat_map(|isolation| ways.map(|parts| (isolation, parts)))
     {
-        let ground = Ground::new();
-        let service = ground.folder().join("service");
+        let fixture = Fixture::new();
+        let service = fixture.folder().join("service");
         send_in_parts(&service, parts);
-        let log = ground.folder().join("access.log");
+        let log = fixture.folder().join("access.log");
         let settings = format!(
             "configuration = \"trap-in-body\"\nvm-configuration = \"trap-in-body\"\nisolation = \"{isolation}\""
         );
-        let ground = ground
+        let fixture = fixture
             .log_to(log.to_str().expect("Unicode"))
             .text(&format!(
                 "[services.service]\nupstream = \"unix:{}\"",
@@ -732,7 +735,7 @@ fn a_body_that_a_filter_fails_over_is_an_error() {
             ))
             .filter("hostile", &served::filter(Filter::Hostile), &settings)
             .route("/", &["hostile"], "service");
-        let server = ground.serve();
+        let server = fixture.serve();
         let answer = server.try_ask(&Request::new("GET", "/attack"));
         let answer = answer.unwrap_or_else(|| panic!("no answer: {parts:?}, {isolation}"));
         assert_eq!(answer.status, 500, "{parts:?}, {isolation}: {answer:?}");

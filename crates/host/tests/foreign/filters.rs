@@ -1,6 +1,6 @@
 //! Filters that nobody here wrote do what their authors say they do.
 
-use crate::ground::{Ground, fetched};
+use crate::fixture::{Fixture, fetched};
 use crate::raw_http::{Answer, Request};
 
 /// Where requests end that no filter answers: it tells them back.
@@ -17,8 +17,8 @@ fn tell(request: &Request) -> Answer {
     )
 }
 
-fn ground() -> Ground {
-    Ground::new().backend("teller", tell)
+fn fixture() -> Fixture {
+    Fixture::new().backend("teller", tell)
 }
 
 // --- the examples of the Rust SDK ---
@@ -32,11 +32,11 @@ pub(crate) fn http_headers_of_abi_0_1_does_the_same() {
 }
 
 fn answers_and_traces(module: &str) {
-    let ground =
-        ground()
+    let fixture =
+        fixture()
             .filter("headers", &fetched(module), "")
             .route("/", &["headers"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let hello = server.get("/hello");
     assert_eq!(
         (hello.status, hello.text().as_str()),
@@ -47,7 +47,7 @@ fn answers_and_traces(module: &str) {
         (Some("World"), Some("proxy-wasm"))
     );
     assert!(
-        ground.asked("teller").is_empty(),
+        fixture.asked("teller").is_empty(),
         "the filter answered this one"
     );
 
@@ -60,26 +60,26 @@ fn answers_and_traces(module: &str) {
 }
 
 pub(crate) fn http_config_adds_what_it_was_configured_with() {
-    let ground = ground()
+    let fixture = fixture()
         .filter(
             "config",
             &fetched("http_config"),
             "configuration = \"of this filter\"",
         )
         .route("/", &["config"], "teller");
-    let answer = ground.serve().get("/");
+    let answer = fixture.serve().get("/");
     assert_eq!(answer.value("custom-header"), Some("of this filter"));
 }
 
 pub(crate) fn http_body_redacts_what_is_secret() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", |request| match request.path.as_str() {
             "/secret" => Answer::new(200, "this is a secret text"),
             _ => Answer::new(200, "x".repeat(300_000)),
         })
         .filter("body", &fetched("http_body"), "")
         .route("/", &["body"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     assert_eq!(
         server.get("/secret").text(),
         "Original message body (21 bytes) redacted."
@@ -88,56 +88,56 @@ pub(crate) fn http_body_redacts_what_is_secret() {
 }
 
 pub(crate) fn http_auth_random_asks_before_it_lets_pass() {
-    let ground = ground().backend("httpbin", |request| match request.path.as_str() {
+    let fixture = fixture().backend("httpbin", |request| match request.path.as_str() {
         "/bytes/1" => Answer::new(200, [2]),
         _ => Answer::new(404, ""),
     });
-    let grant = ground.grant("httpbin");
-    let ground = ground
+    let grant = fixture.grant("httpbin");
+    let fixture = fixture
         .filter("auth", &fetched("http_auth_random"), &grant)
         .route("/", &["auth"], "teller");
-    let answer = ground.serve().get("/");
+    let answer = fixture.serve().get("/");
     assert_eq!(
         (answer.status, answer.value("powered-by")),
         (200, Some("proxy-wasm"))
     );
     assert_eq!(
-        ground.asked("httpbin")[0].value("host"),
+        fixture.asked("httpbin")[0].value("host"),
         Some("httpbin.org")
     );
 }
 
 pub(crate) fn http_auth_random_refuses_odd_bytes() {
-    let ground = ground().backend("httpbin", |_| Answer::new(200, [7]));
-    let grant = ground.grant("httpbin");
-    let ground = ground
+    let fixture = fixture().backend("httpbin", |_| Answer::new(200, [7]));
+    let grant = fixture.grant("httpbin");
+    let fixture = fixture
         .filter("auth", &fetched("http_auth_random"), &grant)
         .route("/", &["auth"], "teller");
-    let answer = ground.serve().get("/");
+    let answer = fixture.serve().get("/");
     assert_eq!(
         (answer.status, answer.text().as_str()),
         (403, "Access forbidden.\n")
     );
     assert!(
-        ground.asked("teller").is_empty(),
+        fixture.asked("teller").is_empty(),
         "a request passed that was refused"
     );
 }
 
 /// It takes a refusal for a reason to panic: that costs the request, and no other one.
 pub(crate) fn http_auth_random_without_a_grant_reaches_nobody() {
-    let ground = ground()
+    let fixture = fixture()
         .backend("httpbin", |_| Answer::new(200, [2]))
         .filter("auth", &fetched("http_auth_random"), "")
         .route("/open", &[], "teller")
         .route("/", &["auth"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     for _ in 0..3 {
         assert!(server.get("/").status >= 500);
         assert_eq!(server.get("/open").status, 200);
     }
     assert!(
-        ground.asked("httpbin").is_empty(),
+        fixture.asked("httpbin").is_empty(),
         "it was called without a grant"
     );
     assert!(server.is_alive());
@@ -145,11 +145,11 @@ pub(crate) fn http_auth_random_without_a_grant_reaches_nobody() {
 
 /// It is no filter of requests: its author has it greet, and panic where it is asked about one.
 pub(crate) fn hello_world_greets_and_filters_nothing() {
-    let ground = ground()
+    let fixture = fixture()
         .filter("hello", &fetched("hello_world"), "")
         .route("/beside", &[], "teller")
         .route("/", &["hello"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     assert_eq!(server.get("/").status, 500);
     server.wait_for_line("Hello, World!");
     server.wait_for_line("missing ContextType on root_context");
@@ -161,10 +161,10 @@ pub(crate) fn hello_world_greets_and_filters_nothing() {
 const SCRIPT: &str = "root-id = \"add_header\"\nconfiguration = \"you\"";
 
 pub(crate) fn assemblyscript_adds_its_header() {
-    let ground = ground()
+    let fixture = fixture()
         .filter("script", &fetched("assemblyscript"), SCRIPT)
         .route("/", &["script"], "teller");
-    assert_eq!(ground.serve().get("/").value("hello"), Some("you"));
+    assert_eq!(fixture.serve().get("/").value("hello"), Some("you"));
 }
 
 // --- Higress and GPUStack: Go, and one in Rust ---
@@ -186,10 +186,10 @@ pub(crate) fn transformer_transforms_requests() {
                                     {"key": "X-dedupe-last", "strategy": "RETAIN_LAST"},
                                     {"key": "X-dedupe-unique", "strategy": "RETAIN_UNIQUE"}]}
 ]}'''"#;
-    let ground = ground()
+    let fixture = fixture()
         .filter("transformer", &fetched("transformer"), RULES)
         .route("/", &["transformer"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let mut request = Request::new("POST", "/post?k1=v1&k2=v2")
         .header("host", "foo.bar.com")
         .header("content-type", "application/json")
@@ -204,7 +204,7 @@ pub(crate) fn transformer_transforms_requests() {
             .header("x-dedupe-unique", value);
     }
     assert_eq!(server.ask(&request).status, 200);
-    let asked = &ground.asked("teller")[0];
+    let asked = &fixture.asked("teller")[0];
     let values = |name: &str| {
         let found = asked.headers.iter().filter(|(one, _)| one == name);
         found
@@ -247,7 +247,7 @@ pub(crate) fn transformer_transforms_answers() {
   {"operate": "add", "headers": [{"key": "X-added", "value": "yes"}],
    "body": [{"key": "a2", "value": "t2", "value_type": "string"}]}
 ]}'''"#;
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("json", |_| {
             let answer = Answer::new(200, r#"{"a1":"t1","a3":"t3"}"#);
             answer
@@ -256,7 +256,7 @@ pub(crate) fn transformer_transforms_answers() {
         })
         .filter("transformer", &fetched("transformer"), RULES)
         .route("/", &["transformer"], "json");
-    let answer = ground.serve().get("/");
+    let answer = fixture.serve().get("/");
     assert_eq!(
         (answer.value("x-remove"), answer.value("x-added")),
         (None, Some("yes"))
@@ -269,14 +269,14 @@ pub(crate) fn transformer_transforms_answers() {
 pub(crate) fn transformer_maps_bodies_to_headers() {
     const RULES: &str = r#"configuration = '''
 {"reqRules": [{"operate": "map", "headers": [{"fromKey": "userId", "toKey": "x-user-id"}], "mapSource": "body"}]}'''"#;
-    let ground = ground()
+    let fixture = fixture()
         .filter("transformer", &fetched("transformer"), RULES)
         .route("/", &["transformer"], "teller");
     let request = Request::new("POST", "/").header("content-type", "application/json");
-    ground
+    fixture
         .serve()
         .ask(&request.body(r#"{"userId":12, "userName":"johnlanni"}"#));
-    let asked = &ground.asked("teller")[0];
+    let asked = &fixture.asked("teller")[0];
     assert_eq!(asked.value("x-user-id"), Some("12"));
     assert_eq!(asked.body, br#"{"userId":12, "userName":"johnlanni"}"#);
 }
@@ -290,14 +290,17 @@ pub(crate) fn data_masking_denies_and_masks() {
 # It unpacks a dictionary of Chinese when it is configured.
 policy = { limits = { time = "60s", memory = "256M" } }
 isolation = "kept""#;
-    let ground = ground()
+    let fixture = fixture()
         .filter("masking", &fetched("ai-data-masking"), RULES)
         .route("/", &["masking"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let request = Request::new("POST", "/").header("content-type", "text/plain");
     let denied = server.ask(&request.clone().body("I want the forbidden fruit"));
     assert_eq!((denied.status, denied.text().as_str()), (403, "denied"));
-    assert!(ground.asked("teller").is_empty(), "a denied request passed");
+    assert!(
+        fixture.asked("teller").is_empty(),
+        "a denied request passed"
+    );
 
     assert_eq!(
         server
@@ -305,11 +308,11 @@ isolation = "kept""#;
             .status,
         200
     );
-    assert_eq!(ground.asked("teller")[0].body, b"my key is ****, keep it");
+    assert_eq!(fixture.asked("teller")[0].body, b"my key is ****, keep it");
 }
 
 pub(crate) fn statistics_count_tokens() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("llm", |_| {
             let answer = r#"{"id":"1","object":"chat.completion","model":"small","choices":[{"index":0,"message":
                 {"role":"assistant","content":"4"}}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}"#;
@@ -317,7 +320,7 @@ pub(crate) fn statistics_count_tokens() {
         })
         .filter("statistics", &fetched("ai-statistics"), "configuration = '{}'")
         .route("/", &["statistics"], "llm");
-    let server = ground.serve();
+    let server = fixture.serve();
     let question = r#"{"model":"small","messages":[{"role":"user","content":"2+2"}]}"#;
     let request =
         Request::new("POST", "/v1/chat/completions").header("content-type", "application/json");
@@ -343,28 +346,28 @@ configuration = '''
  "authz": {"endpoint_mode": "forward_auth", "timeout": 1000,
   "endpoint": {"service_name": "auth.dns", "service_port": 8090, "path": "/auth", "request_method": "GET"},
   "authorization_response": {"allowed_upstream_headers": [{"exact": "x-user-id"}]}}}'''"#;
-    let ground = ground().backend(SERVICE, |request| match request.value("authorization") {
+    let fixture = fixture().backend(SERVICE, |request| match request.value("authorization") {
         Some("right") => Answer::new(200, "").header("x-user-id", "7"),
         _ => Answer::new(401, "").header("x-why", "no such key"),
     });
-    let settings = ground.grant(SERVICE) + RULES;
-    let ground = ground
+    let settings = fixture.grant(SERVICE) + RULES;
+    let fixture = fixture
         .filter("auth", &fetched("gpustack-ext-auth"), &settings)
         .text("[[route]]\nname = \"open\"\npath = \"/open\"\nfilters = [\"auth\"]\nservice = \"teller\"\n")
         .text("[[route]]\nname = \"guarded\"\nfilters = [\"auth\"]\nservice = \"teller\"\n");
-    let server = ground.serve();
+    let server = fixture.serve();
     let refused = server.ask(&Request::new("GET", "/users?all").header("authorization", "wrong"));
     assert_eq!(refused.status, 401);
     assert!(
-        ground.asked("teller").is_empty(),
+        fixture.asked("teller").is_empty(),
         "a refused request passed"
     );
 
     let passed = server.ask(&Request::new("GET", "/users?all").header("authorization", "right"));
     assert_eq!(passed.status, 200);
-    assert_eq!(ground.asked("teller")[0].value("x-user-id"), Some("7"));
+    assert_eq!(fixture.asked("teller")[0].value("x-user-id"), Some("7"));
     assert_eq!(server.get("/open").status, 200);
-    let asked = ground.asked(SERVICE);
+    let asked = fixture.asked(SERVICE);
     assert_eq!(asked.len(), 2, "{asked:?}");
     assert_eq!(
         (
@@ -379,10 +382,10 @@ configuration = '''
 pub(crate) fn addresses_are_looked_at() {
     const RULES: &str = r#"configuration = '''
 {"realIPHeader": "x-seen-from", "consumers": {"*": {"deniedCidrs": ["10.0.0.0/8"]}}}'''"#;
-    let ground = ground()
+    let fixture = fixture()
         .filter("acl", &fetched("gpustack-ip-acl"), RULES)
         .route("/", &["acl"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let from = |address: &str| {
         let request = Request::new("GET", "/").header("x-mse-consumer", "somebody");
         // `x-real-ip` is not a client's to say.
@@ -394,10 +397,10 @@ pub(crate) fn addresses_are_looked_at() {
 
 /// It imports what one server has beside the ABI.
 pub(crate) fn rate_limit_is_told_what_is_missing() {
-    let ground = ground()
+    let fixture = fixture()
         .filter("limit", &fetched("gpustack-rate-limit"), "")
         .route("/", &["limit"], "teller");
-    let said = ground.refusal();
+    let said = fixture.refusal();
     assert!(said.contains("proxy_redis_"), "{said}");
 }
 
@@ -405,12 +408,12 @@ pub(crate) fn rate_limit_is_told_what_is_missing() {
 pub(crate) fn filters_of_three_languages_make_a_chain() {
     const GO: &str = r#"configuration = '''
 {"reqRules": [{"operate": "add", "headers": [{"key": "x-go", "value": "was here"}]}]}'''"#;
-    let ground = ground()
+    let fixture = fixture()
         .filter("rust", &fetched("http_config"), "configuration = \"rust\"")
         .filter("script", &fetched("assemblyscript"), SCRIPT)
         .filter("go", &fetched("transformer"), GO)
         .route("/", &["rust", "script", "go"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     for _ in 0..50 {
         let answer = server.get("/");
         assert_eq!(

@@ -23,7 +23,7 @@
 //! | upstream | no HTTP, heads without end, half answers, other protocols, certificates | `tests/host/upstream.rs`, `tests/host/upstream/tls.rs` |
 //! | name server | forged, damaged, circular and boundless answers | `crates/network/src/names/dns/tests.rs` |
 
-use crate::ground::{Ground, Server};
+use crate::fixture::{Fixture, Server};
 use crate::raw_http::{Answer, Client, Request, exchange};
 use palisade_suite::guests::{Component, Filter, FilterAttack};
 use palisade_suite::served;
@@ -119,22 +119,22 @@ const SECRET: &str = "nobody granted this";
 const SENT: &str = "sent";
 const SMUGGLED: &str = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
 
-fn ground(attack: &str, isolation: &str) -> Ground {
-    let ground = Ground::new()
+fn fixture(attack: &str, isolation: &str) -> Fixture {
+    let fixture = Fixture::new()
         .answer_time("1s")
         .backend("teller", |_| {
             Answer::new(200, "told").header("x-from", "the service")
         })
         .backend("granted", |_| Answer::new(200, "called"))
         .backend("secret", |_| Answer::new(200, SECRET));
-    let itself = ground.folder().join("socket");
+    let itself = fixture.folder().join("socket");
     let settings = format!(
         "policy = {{ grants = {{ connect = [\"unix:{}\", \"unix:{}\"] }}, limits = {{ time = \"200ms\", memory = \"32M\" }} }}\n\
          configuration = \"{attack}\"\nvm-configuration = \"{attack}\"\nisolation = \"{isolation}\"",
-        ground.path_of("granted").display(),
+        fixture.path_of("granted").display(),
         itself.display()
     );
-    ground
+    fixture
         .text(&format!(
             "[services.itself]\nupstream = \"unix:{}\"\n",
             itself.display()
@@ -151,14 +151,14 @@ pub(crate) fn attack_ends_well(attack: FilterAttack) {
             is_not_loaded(attack, isolation);
             continue;
         }
-        let ground = ground(attack.name(), isolation);
-        let mut server = ground.serve();
+        let fixture = fixture(attack.name(), isolation);
+        let mut server = fixture.serve();
         assert_eq!(server.get("/beside").status, 200);
         let before = resident_kib(&server);
         for _ in 0..3 {
             attack_once(attack, &server);
         }
-        look_around(attack, &ground, &mut server);
+        look_around(attack, &fixture, &mut server);
         let after = resident_kib(&server);
         assert!(
             after < before + 128 * 1024,
@@ -170,15 +170,15 @@ pub(crate) fn attack_ends_well(attack: FilterAttack) {
 /// A filter that does not start, or does not take its configuration, is refused before anybody's request meets it: with
 /// a new server, and by one that serves.
 fn is_not_loaded(attack: FilterAttack, isolation: &str) {
-    let refusal = ground(attack.name(), isolation).refusal();
+    let refusal = fixture(attack.name(), isolation).refusal();
     let says_why = |text: &str| {
         text.contains("filter hostile: guest: ") && text.contains("correct its configuration")
     };
     assert!(says_why(&refusal), "{refusal}");
     let harmless = FilterAttack::Contexts.name();
-    let mut ground = ground(harmless, isolation);
-    let server = ground.serve();
-    ground.edit(
+    let mut fixture = fixture(harmless, isolation);
+    let server = fixture.serve();
+    fixture.edit(
         &format!("\"{harmless}\""),
         &format!("\"{}\"", attack.name()),
     );
@@ -217,14 +217,14 @@ fn call_own_service(name: &str, more: &str) -> (u16, usize, String) {
     let settings = format!(
         "policy = {{ grants = {{ connect = [\"tcp://{name}:{port}\"{more}] }} }}\nconfiguration = \"asked\""
     );
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .text(&format!(
             "[services.asked]\nupstream = \"http://{name}:{port}\"\n"
         ))
         .backend("teller", |_| Answer::new(200, "told"))
         .filter("auth", &served::filter(Filter::Auth), &settings)
         .route("/", &["auth"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let answer = server.ask(&Request::new("GET", "/").header("authorization", "secret"));
     let metrics = server.admin("/metrics");
     (answer.status, came.load(Ordering::SeqCst), metrics)
@@ -338,7 +338,7 @@ fn wait_for_its_end(server: &Server) {
     }
 }
 
-fn look_around(attack: FilterAttack, ground: &Ground, server: &mut Server) {
+fn look_around(attack: FilterAttack, fixture: &Fixture, server: &mut Server) {
     if attack == FilterAttack::CallItself {
         assert_eq!(server.get("/beside").text(), "told", "no filter is asked");
         wait_for_its_end(server);
@@ -353,13 +353,13 @@ fn look_around(attack: FilterAttack, ground: &Ground, server: &mut Server) {
     assert_eq!(server.get("/beside").text(), "told");
     assert!(server.is_alive());
     assert!(
-        ground.asked("secret").is_empty(),
+        fixture.asked("secret").is_empty(),
         "it reached whom it may not"
     );
-    for request in ground
+    for request in fixture
         .asked("teller")
         .iter()
-        .chain(&ground.asked("granted"))
+        .chain(&fixture.asked("granted"))
     {
         // Its own request is its to change.
         let of_another = if request.path == "/attack" {
@@ -407,8 +407,8 @@ fn look_around(attack: FilterAttack, ground: &Ground, server: &mut Server) {
 /// hold on a connection that is kept.
 pub(crate) fn neighbours_go_on_during_attacks() {
     for attack in [FilterAttack::DataStorm, FilterAttack::LieOfLength] {
-        let ground = ground(attack.name(), "fresh").workers(2);
-        let server = ground.serve();
+        let fixture = fixture(attack.name(), "fresh").workers(2);
+        let server = fixture.serve();
         let socket = server.socket();
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -434,7 +434,7 @@ pub(crate) fn neighbours_go_on_during_attacks() {
                 });
             }
         });
-        for request in ground.asked("teller") {
+        for request in fixture.asked("teller") {
             assert!(
                 ["/attack", "/beside"].contains(&request.path.as_str()),
                 "{request:?}"
@@ -445,20 +445,20 @@ pub(crate) fn neighbours_go_on_during_attacks() {
 }
 
 /// A filter that is slow, and may be: a machine that does much else makes it slower still.
-fn dawdling(attack: FilterAttack, isolation: &str, share: u32) -> Ground {
-    let mut ground = ground(attack.name(), isolation);
-    ground.edit("time = \"200ms\"", "time = \"10s\"");
+fn dawdling(attack: FilterAttack, isolation: &str, share: u32) -> Fixture {
+    let mut fixture = fixture(attack.name(), isolation);
+    fixture.edit("time = \"200ms\"", "time = \"10s\"");
     let isolation = format!("isolation = \"{isolation}\"");
-    ground.edit(&isolation, &format!("{isolation}\nslow-share = {share}"));
-    ground
+    fixture.edit(&isolation, &format!("{isolation}\nslow-share = {share}"));
+    fixture
 }
 
 /// A filter whose every callback takes nearly all the time that it may has its share of the worker, and no more.
 pub(crate) fn slow_callbacks_have_a_share() {
     const ASKED: usize = 60;
     for isolation in ["fresh", "kept"] {
-        let ground = dawdling(FilterAttack::Dawdle, isolation, 1);
-        let mut server = ground.serve();
+        let fixture = dawdling(FilterAttack::Dawdle, isolation, 1);
+        let mut server = fixture.serve();
         let statuses: Vec<_> = (0..ASKED).map(|_| server.get("/attack").status).collect();
         let refused = statuses.iter().filter(|status| **status == 503).count();
         assert!(refused > 0, "{isolation}: it is never too much");
@@ -486,8 +486,8 @@ pub(crate) fn slow_callbacks_have_a_share() {
 
 /// The same of what it does unasked: 90 ms every time that 1 ms is over.
 pub(crate) fn slow_timers_have_a_share() {
-    let ground = dawdling(FilterAttack::DawdleInTick, "kept", 1);
-    let server = ground.serve();
+    let fixture = dawdling(FilterAttack::DawdleInTick, "kept", 1);
+    let server = fixture.serve();
     assert_eq!(server.get("/other").text(), "told");
     let cpu_seconds = || {
         let metrics = server.admin("/metrics");
@@ -515,12 +515,12 @@ pub(crate) fn slow_timers_have_a_share() {
 
 /// An answer that is not as its fields say breaks off, or is an error; nobody finds another one behind it.
 pub(crate) fn lies_of_a_component_are_not_passed_on() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", |_| Answer::new(200, "told"))
         .component("lies", &served::component(Component::Lies), "")
         .route("/beside", &[], "teller")
         .route("/", &[], "lies");
-    let server = ground.serve();
+    let server = fixture.serve();
     for sent in ["", "x"] {
         let text = exchange_bytes(server.socket(), sent);
         let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
@@ -586,13 +586,13 @@ pub(crate) fn resident_kib(server: &Server) -> u64 {
 pub(crate) fn memory_of_clients_comes_back() {
     const IDLE: usize = 1500;
     const SLOW: usize = 300;
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .text("[services.site]\nfiles = \"site\"\n")
         .route("/", &[], "site");
-    std::fs::create_dir(ground.folder().join("site")).expect("make a folder");
-    ground.put("site/big", vec![b'x'; 8 << 20]);
-    ground.put("site/index.html", "small");
-    let server = ground.serve();
+    std::fs::create_dir(fixture.folder().join("site")).expect("make a folder");
+    fixture.put("site/big", vec![b'x'; 8 << 20]);
+    fixture.put("site/index.html", "small");
+    let server = fixture.serve();
     assert_eq!(server.get("/").text(), "small");
     let before = resident_kib(&server);
     let idle: Vec<_> = (0..IDLE)
@@ -639,8 +639,8 @@ pub(crate) fn memory_of_clients_comes_back() {
 
 /// Requests that do not attack.
 pub(crate) fn other_paths_are_unharmed() {
-    let ground = ground("trap", "kept");
-    let server = ground.serve();
+    let fixture = fixture("trap", "kept");
+    let server = fixture.serve();
     for _ in 0..10 {
         assert_eq!(server.get("/other").text(), "told");
     }
@@ -649,11 +649,11 @@ pub(crate) fn other_paths_are_unharmed() {
 /// With `on-failure = "open"` requests pass a filter that fails, and with a spent budget it is left alone.
 pub(crate) fn open_failure_lets_requests_pass() {
     let settings = "configuration = \"trap\"\non-failure = \"open\"\nfaults = { most = 3, within = \"1m\", rest = \"1m\" }";
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", |_| Answer::new(200, "told"))
         .filter("hostile", &served::filter(Filter::Hostile), settings)
         .route("/", &["hostile"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     for _ in 0..8 {
         assert_eq!(server.get("/attack").text(), "told");
     }

@@ -1,7 +1,7 @@
 //! How long a body is said to be behind filters that look at it, and that it is not said to be empty.
 
 use crate::chain::{answer_to, put_module};
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 use crate::raw_http::{Answer, Request};
 
 /// Each case.
@@ -58,11 +58,11 @@ fn echo(request: &Request) -> Answer {
 }
 
 /// An echo and a folder behind this module.
-fn ground(module: &str, settings: &str) -> Ground {
-    let ground = Ground::new().backend("echo", echo);
-    let filter = put_module(&ground, module);
-    std::fs::create_dir(ground.folder().join("site")).expect("make a folder");
-    ground
+fn fixture(module: &str, settings: &str) -> Fixture {
+    let fixture = Fixture::new().backend("echo", echo);
+    let filter = put_module(&fixture, module);
+    std::fs::create_dir(fixture.folder().join("site")).expect("make a folder");
+    fixture
         .filter("filter", &filter, settings)
         .text("[services.site]\nfiles = \"site\"")
         .text(
@@ -77,8 +77,8 @@ fn post(bytes: usize) -> Request {
 }
 
 /// What the request and its answer were said to be long: `None` for chunks.
-fn lengths(ground: &Ground, answer: &Answer) -> (Option<String>, Option<String>) {
-    let asked = ground.asked("echo");
+fn lengths(fixture: &Fixture, answer: &Answer) -> (Option<String>, Option<String>) {
+    let asked = fixture.asked("echo");
     let asked = asked.last().expect("the service was asked");
     assert_eq!(
         asked.value("content-length").is_none(),
@@ -96,15 +96,15 @@ fn told(bytes: usize) -> Option<String> {
 }
 
 fn a_filter_that_only_reads_leaves_lengths() {
-    let ground = ground(READER, "");
+    let fixture = fixture(READER, "");
     // Larger than anything that is held, in several pieces.
     let big = vec![b'x'; 5 << 20];
-    std::fs::write(ground.folder().join("site/big"), &big).expect("write a file");
-    let server = ground.serve();
+    std::fs::write(fixture.folder().join("site/big"), &big).expect("write a file");
+    let server = fixture.serve();
     for bytes in [1, 100_000, 5 << 20] {
         let answer = server.ask(&post(bytes));
         assert_eq!(answer.body.len(), bytes);
-        assert_eq!(lengths(&ground, &answer), (told(bytes), told(bytes)));
+        assert_eq!(lengths(&fixture, &answer), (told(bytes), told(bytes)));
     }
     let file = server.get("/site/big");
     assert!(file.body == big);
@@ -118,13 +118,13 @@ fn a_filter_that_only_reads_leaves_lengths() {
 }
 
 fn a_filter_that_changes_bodies_tells_their_new_lengths() {
-    let ground = ground(JUDGE, "");
-    std::fs::write(ground.folder().join("site/file"), "x".repeat(100_000)).expect("write a file");
-    let server = ground.serve();
+    let fixture = fixture(JUDGE, "");
+    std::fs::write(fixture.folder().join("site/file"), "x".repeat(100_000)).expect("write a file");
+    let server = fixture.serve();
     for bytes in [1, 100_000, 1 << 20] {
         let answer = server.ask(&post(bytes));
         assert_eq!(answer.text(), "judged");
-        assert_eq!(lengths(&ground, &answer), (told(6), told(6)), "{bytes}");
+        assert_eq!(lengths(&fixture, &answer), (told(6), told(6)), "{bytes}");
     }
     let file = server.get("/site/file");
     assert_eq!(
@@ -148,14 +148,14 @@ fn what_is_too_long_to_hold_goes_on_in_pieces() {
         "(drop (i32.const 0)) (if (i32.const 0) (then (drop (call $get",
     );
     let module = module.replace("(i32.const 20))))", "(i32.const 20))))))");
-    let ground = ground(&module, "body-size = \"1K\"");
-    let server = ground.serve();
+    let fixture = fixture(&module, "body-size = \"1K\"");
+    let server = fixture.serve();
     for (bytes, is_told) in [(1024, true), (1025, false), (100_000, false)] {
         let answer = server.ask(&post(bytes));
         assert!(answer.text() == "x".repeat(bytes), "{}", answer.status);
         let expected = is_told.then(|| bytes.to_string());
         assert_eq!(
-            lengths(&ground, &answer),
+            lengths(&fixture, &answer),
             (expected.clone(), expected),
             "{bytes}"
         );
@@ -163,12 +163,12 @@ fn what_is_too_long_to_hold_goes_on_in_pieces() {
 }
 
 fn what_has_no_length_goes_on_as_it_comes() {
-    let ground = ground(JUDGE, "");
-    let server = ground.serve();
+    let fixture = fixture(JUDGE, "");
+    let server = fixture.serve();
     let chunked = "POST / HTTP/1.1\r\nhost: test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
                    5\r\n12345\r\n0\r\n\r\n";
     assert!(answer_to(&server, chunked.as_bytes()).contains("judged"));
-    let asked = ground.asked("echo");
+    let asked = fixture.asked("echo");
     assert_eq!(asked[0].value("transfer-encoding"), Some("chunked"));
     assert_eq!(
         (asked[0].value("content-length"), &asked[0].body[..]),
@@ -177,11 +177,11 @@ fn what_has_no_length_goes_on_as_it_comes() {
 }
 
 fn an_empty_body_is_told_to_be_empty() {
-    let ground = ground(JUDGE, "");
-    let server = ground.serve();
+    let fixture = fixture(JUDGE, "");
+    let server = fixture.serve();
     let length = |request: Request| {
         assert_eq!(server.ask(&request).status, 200);
-        let asked = ground.asked("echo");
+        let asked = fixture.asked("echo");
         asked
             .last()
             .and_then(|asked| asked.value("content-length").map(str::to_owned))
@@ -201,11 +201,11 @@ fn an_empty_body_is_told_to_be_empty() {
 
 /// Its head has not gone out: the client is told.
 fn a_filter_that_fails_over_a_held_body_is_answered_for() {
-    let ground = ground(JUDGE, "");
-    std::fs::write(ground.folder().join("site/three"), "abc").expect("write a file");
-    let server = ground.serve();
+    let fixture = fixture(JUDGE, "");
+    std::fs::write(fixture.folder().join("site/three"), "abc").expect("write a file");
+    let server = fixture.serve();
     assert_eq!(server.ask(&post(3)).status, 500);
-    assert_eq!(ground.asked("echo").len(), 0);
+    assert_eq!(fixture.asked("echo").len(), 0);
     assert_eq!(server.get("/site/three").status, 500);
     assert_eq!(server.ask(&post(4)).text(), "judged");
 }

@@ -7,7 +7,7 @@
 mod backend;
 mod chain;
 mod filters;
-mod ground;
+mod fixture;
 mod hostile;
 mod lengths;
 mod own;
@@ -166,7 +166,7 @@ fn main() {
 }
 
 fn foreign_trial((name, test, files): &Foreign) -> Trial {
-    let is_there = files.iter().all(|file| ground::fetched(file).is_file());
+    let is_there = files.iter().all(|file| fixture::fetched(file).is_file());
     let why_not = (!is_there).then_some("needs what tools/real-filters fetches");
     ignore(Trial::test(*name, run(*test)), why_not)
 }

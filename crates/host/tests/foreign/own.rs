@@ -1,7 +1,7 @@
 //! The guests of this repository do what their tables say: `guests/filters/README.md`, `guests/services/README.md`.
 
 use crate::chain;
-use crate::ground::{Ground, Server};
+use crate::fixture::{Fixture, Server};
 use crate::hostile;
 use crate::raw_http::{Answer, Request, exchange};
 use crate::readers;
@@ -51,12 +51,12 @@ fn tell_headers(request: &Request) -> Answer {
 }
 
 fn null_changes_nothing() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", tell_headers)
         .filter("null", &served::filter(Filter::Null), "")
         .route("/plain", &[], "teller")
         .route("/", &["null"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let with = |path: &str| {
         let mut answer = server.ask(&Request::new("GET", path).header("x-mine", "value"));
         answer.headers.retain(|(name, _)| name != "date");
@@ -66,21 +66,21 @@ fn null_changes_nothing() {
 }
 
 fn headers_changes_both_directions() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", tell_headers)
         .filter("headers", &served::filter(Filter::Headers), "")
         .route("/", &["headers"], "teller");
     let request = Request::new("GET", "/")
         .header("host", "example.org")
         .header("x-internal", "yes");
-    let answer = ground
+    let answer = fixture
         .serve()
         .ask(&request.header("x-forwarded-host", "forged"));
     assert_eq!(
         (answer.value("x-filter"), answer.value("x-powered-by")),
         (Some("palisade"), None)
     );
-    let asked = &ground.asked("teller")[0];
+    let asked = &fixture.asked("teller")[0];
     assert_eq!(
         (asked.value("x-forwarded-host"), asked.value("x-internal")),
         (Some("example.org"), None)
@@ -88,7 +88,7 @@ fn headers_changes_both_directions() {
 }
 
 fn body_masks_both_directions() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("echo", |request| {
             Answer::new(200, [&request.body[..], b" and secret"].concat())
         })
@@ -98,22 +98,22 @@ fn body_masks_both_directions() {
             "configuration = \"secret\"",
         )
         .route("/", &["body"], "echo");
-    let answer = ground
+    let answer = fixture
         .serve()
         .ask(&Request::new("POST", "/").body("a secretsecret word"));
-    assert_eq!(ground.asked("echo")[0].body, b"a ************ word");
+    assert_eq!(fixture.asked("echo")[0].body, b"a ************ word");
     assert_eq!(answer.text(), "a ************ word and ******");
 }
 
 fn auth_asks_first() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", tell_headers)
         .backend("gate", |request| {
             let is_right = request.value("authorization") == Some("right");
             Answer::new(if is_right { 200 } else { 401 }, "")
         });
-    let settings = ground.grant("gate") + "\nconfiguration = \"gate\"";
-    let ground = ground
+    let settings = fixture.grant("gate") + "\nconfiguration = \"gate\"";
+    let fixture = fixture
         .filter("auth", &served::filter(Filter::Auth), &settings)
         .filter(
             "ungranted",
@@ -122,7 +122,7 @@ fn auth_asks_first() {
         )
         .route("/ungranted", &["ungranted"], "teller")
         .route("/", &["auth"], "teller");
-    let server = ground.serve();
+    let server = fixture.serve();
     let ask =
         |path: &str, key: &str| server.ask(&Request::new("GET", path).header("authorization", key));
     let refused = ask("/", "wrong");
@@ -132,12 +132,12 @@ fn auth_asks_first() {
     );
     assert_eq!(ask("/ungranted", "right").status, 403);
     assert!(
-        ground.asked("teller").is_empty(),
+        fixture.asked("teller").is_empty(),
         "a refused request passed"
     );
     assert_eq!(ask("/", "right").status, 200);
     assert_eq!(
-        ground.asked("gate").len(),
+        fixture.asked("gate").len(),
         2,
         "each request but the ungranted one is asked about once"
     );
@@ -150,7 +150,7 @@ fn a_trap_does_not_take_its_neighbours_along() {
     let (open_gate, gate_opens) = mpsc::channel::<()>();
     let (teller_asked, is_teller_asked) = mpsc::channel();
     let (let_tell, teller_may) = mpsc::channel::<()>();
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("gate", move |_| {
             gate_asked.send(()).expect("the test waits");
             // The second time there is nobody to wait for.
@@ -164,11 +164,11 @@ fn a_trap_does_not_take_its_neighbours_along() {
             }
             Answer::new(200, "told")
         });
-    let settings = ground.grant("gate") + "\nconfiguration = \"gate\"\nisolation = \"kept\"";
-    let ground = ground
+    let settings = fixture.grant("gate") + "\nconfiguration = \"gate\"\nisolation = \"kept\"";
+    let fixture = fixture
         .filter("waits", &served::filter(Filter::Waits), &settings)
         .route("/", &["waits"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let socket = server.socket();
     let get = |path| exchange(socket, &Request::new("GET", path)).expect("an answer");
     thread::scope(|scope| {
@@ -184,7 +184,7 @@ fn a_trap_does_not_take_its_neighbours_along() {
         }
     });
     assert_eq!(
-        ground.asked("gate").len(),
+        fixture.asked("gate").len(),
         2,
         "asked again in the new instance"
     );
@@ -192,7 +192,7 @@ fn a_trap_does_not_take_its_neighbours_along() {
 }
 
 fn count_counts() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("teller", tell_headers)
         .filter(
             "kept",
@@ -206,7 +206,7 @@ fn count_counts() {
         )
         .route("/kept", &["kept"], "teller")
         .route("/fresh", &["fresh"], "teller");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     for number in ["1", "2", "3"] {
         let kept = server.get("/kept/path");
         assert_eq!(
@@ -232,7 +232,7 @@ pub(crate) fn a_fresh_filter_has_so_many_instances() {
     let (asked, is_asked) = mpsc::channel();
     let (let_tell, may_tell) = mpsc::channel::<()>();
     let null = served::filter(Filter::Null);
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("slow", move |_| {
             asked.send(()).expect("the test waits");
             // The second time there is nobody to wait for.
@@ -243,7 +243,7 @@ pub(crate) fn a_fresh_filter_has_so_many_instances() {
         .filter("patient", &null, "instances = 1\nwait-time = \"1h\"")
         .route("/hasty", &["hasty"], "slow")
         .route("/", &["patient", "hasty"], "slow");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let socket = server.socket();
     let get = |path| exchange(socket, &Request::new("GET", path)).expect("an answer");
     thread::scope(|scope| {
@@ -270,12 +270,12 @@ pub(crate) fn a_fresh_filter_has_so_many_instances() {
 /// other.
 pub(crate) fn a_component_has_so_many_instances() {
     let settings = "instances = 1\nwait-time = \"20ms\"";
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("echo", &served::component(Component::Echo), settings)
         .component("hello", &served::component(Component::Hello), settings)
         .route("/hello", &[], "hello")
         .route("/", &[], "echo");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let mut slow = UnixStream::connect(server.socket()).expect("connect");
     let head =
         "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\nconnection: close\r\n\r\n";
@@ -308,10 +308,10 @@ pub(crate) fn a_component_has_so_many_instances() {
 /// The guest has its time up while it waits for the rest of what it echoes.
 pub(crate) fn a_client_that_stalls_is_to_blame_for_its_answer() {
     let settings = "policy.limits.time = \"300ms\"";
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("echo", &served::component(Component::Echo), settings)
         .route("/", &[], "echo");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let mut slow = UnixStream::connect(server.socket()).expect("connect");
     slow.write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nbegun")
         .expect("send");
@@ -356,24 +356,24 @@ fn pictures() -> (Vec<u8>, Vec<u8>) {
 
 fn mono_filters_pictures() {
     let (colour, mono) = pictures();
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .backend("pictures", move |request| match request.path.as_str() {
             "/picture" => Answer::new(200, colour.clone()),
             _ => Answer::new(200, "no picture"),
         })
         .filter("mono", &served::filter(Filter::Mono), "")
         .route("/", &["mono"], "pictures");
-    let server = ground.serve();
+    let server = fixture.serve();
     assert!(server.get("/picture").body == mono, "it is another picture");
     assert_eq!(server.get("/text").text(), "no picture");
 }
 
 fn hello_greets() {
     let hello = served::component(Component::Hello);
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("hello", &hello, "")
         .route("/", &[], "hello");
-    let answer = ground.serve().get("/");
+    let answer = fixture.serve().get("/");
     assert_eq!(
         (answer.text().as_str(), answer.value("content-type")),
         ("Hello, world!\n", Some("text/plain"))
@@ -382,7 +382,7 @@ fn hello_greets() {
 
 fn echo_echoes_and_what_filters_make_of_it() {
     let echo = served::component(Component::Echo);
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("echo", &echo, "")
         .component("kept", &echo, "isolation = \"kept\"")
         .filter(
@@ -393,7 +393,7 @@ fn echo_echoes_and_what_filters_make_of_it() {
         .route("/masked", &["body"], "echo")
         .route("/kept", &["body"], "kept")
         .route("/", &[], "echo");
-    let server = ground.serve();
+    let server = fixture.serve();
     for path in ["/masked", "/kept"] {
         for _ in 0..3 {
             let text = "a secret. ".repeat(20_000);
@@ -418,12 +418,12 @@ fn echo_echoes_and_what_filters_make_of_it() {
 
 fn faulty_costs_its_own_request() {
     let faulty = served::component(Component::Faulty);
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("fresh", &faulty, "")
         .component("kept", &faulty, "isolation = \"kept\"")
         .route("/kept", &[], "kept")
         .route("/", &[], "fresh");
-    let server = ground.serve();
+    let server = fixture.serve();
     for path in ["/fresh", "/kept"] {
         for _ in 0..3 {
             let trapped = server.ask(&Request::new("POST", path).body("x"));
@@ -439,10 +439,10 @@ fn faulty_costs_its_own_request() {
 
 fn mono_answers_pictures() {
     let component = served::component(Component::Mono);
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("mono", &component, "")
         .route("/", &[], "mono");
-    let server = ground.serve();
+    let server = fixture.serve();
     let (colour, mono) = pictures();
     assert!(
         server.ask(&Request::new("POST", "/").body(colour)).body == mono,

@@ -1,7 +1,7 @@
 //! One request, several readers: what routes, a filter (`guests/filters/guard.c`), the log and a program of WSGI, as
 //! Python's own server runs it, take from the same bytes.
 
-use crate::ground::{Ground, PATIENCE};
+use crate::fixture::{Fixture, PATIENCE};
 use crate::raw_http::{Answer, Request, exchange};
 use palisade_suite::{guests::Filter, served};
 use std::{
@@ -104,10 +104,10 @@ impl Drop for Program {
 }
 
 /// A program behind a guard of `/admin`; `more` is of its route.
-fn ground(more: &str) -> (Ground, Program) {
-    let ground = Ground::new();
-    let program = Program::start(ground.folder());
-    let ground = ground
+fn fixture(more: &str) -> (Fixture, Program) {
+    let fixture = Fixture::new();
+    let program = Program::start(fixture.folder());
+    let fixture = fixture
         .text(&format!(
             "[services.wsgi]\nupstream = \"unix:{}\"",
             program.socket.display()
@@ -115,7 +115,7 @@ fn ground(more: &str) -> (Ground, Program) {
         .filter("guard", &served::filter(Filter::Guard), "")
         .route("/", &["guard"], "wsgi")
         .text(more);
-    (ground, program)
+    (fixture, program)
 }
 
 fn path_of(answer: &Answer) -> String {
@@ -157,13 +157,13 @@ const SPELLINGS: &[(&str, bool, &str)] = &[
 ];
 
 pub(crate) fn no_other_spelling_reaches_the_program() {
-    let (ground, program) = ground("");
+    let (fixture, program) = fixture("");
     // With no wall, they do.
     for (spelling, is_taken, _) in SPELLINGS {
         let is_secret = path_of(&program.get(spelling)) == "/admin/secret";
         assert_eq!(is_secret, *is_taken, "{spelling}");
     }
-    let server = ground.serve();
+    let server = fixture.serve();
     assert_eq!(path_of(&server.get("/public")), "/public");
     // The same path after all: the filter sees it.
     for guarded in [
@@ -187,12 +187,12 @@ pub(crate) fn no_other_spelling_reaches_the_program() {
 
 fn ambiguous_paths_need_a_route_that_takes_them() {
     for kind in ["separators", "parameters", "encodings", "bytes", "dots"] {
-        let (mut ground, _program) = ground("");
-        ground.edit(
+        let (mut fixture, _program) = fixture("");
+        fixture.edit(
             "path = \"/\"\n",
             &format!("path = \"/\"\nambiguous-paths = [{kind:?}]\n"),
         );
-        let server = ground.serve();
+        let server = fixture.serve();
         for (spelling, _, of) in SPELLINGS {
             let expected = if *of == kind { 200 } else { 400 };
             assert_eq!(server.get(spelling).status, expected, "{kind}: {spelling}");
@@ -202,14 +202,14 @@ fn ambiguous_paths_need_a_route_that_takes_them() {
 
 /// A route that takes them is no way past another one.
 fn a_reading_that_leads_to_another_route_is_refused() {
-    let (mut ground, program) = ground("");
+    let (mut fixture, program) = fixture("");
     let all =
         "ambiguous-paths = [\"separators\", \"parameters\", \"encodings\", \"bytes\", \"dots\"]";
-    ground.edit(
+    fixture.edit(
         "[[route]]\npath = \"/\"\nfilters = [\"guard\"]",
         &format!("[[route]]\npath = \"/admin\"\nfilters = [\"guard\"]\nservice = \"wsgi\"\n\n[[route]]\npath = \"/\"\n{all}"),
     );
-    let server = ground.serve();
+    let server = fixture.serve();
     assert_eq!(server.get("/admin/secret").status, 403);
     assert_eq!(path_of(&program.get("/admin%2Fsecret")), "/admin/secret");
     for spelling in [
@@ -242,8 +242,8 @@ fn a_guard_sees_what_the_program_serves_whatever_is_asked() {
         ";x=1", "%3B", "%25", "%252F", "%2e", "%2E%2E", "%00", "%61dmin", "a%64min", "%C0%AF",
         "%C3%A4", "%FF", "%20", "x", "?", "#", "@", "%40", "http://h",
     ];
-    let (ground, program) = ground("");
-    let server = ground.serve();
+    let (fixture, program) = fixture("");
+    let server = fixture.serve();
     let (mut random, mut taken, mut guarded) = (1_u64, 0, 0);
     for _ in 0..3000 {
         let mut target = String::from("/");
@@ -316,8 +316,8 @@ fn assert_same(answer: &Answer, path: &str, fields: [&str; 4]) {
 }
 
 fn filter_and_program_see_the_same_fields() {
-    let (ground, _program) = ground("");
-    let server = ground.serve();
+    let (fixture, _program) = fixture("");
+    let server = fixture.serve();
     let request = |host: &str| Request::new("GET", "/a").header("host", host);
     let twice = request("A.Example.")
         .header("cookie", "a=1")
@@ -342,8 +342,8 @@ fn filter_and_program_see_the_same_fields() {
 }
 
 fn crumbs_and_schemes_of_http_2_are_formed_before_filters() {
-    let (ground, _program) = ground("");
-    let server = ground.serve();
+    let (fixture, _program) = fixture("");
+    let server = fixture.serve();
     let fields = [
         (":method", "GET"),
         (":scheme", "https"),
@@ -364,13 +364,13 @@ fn crumbs_and_schemes_of_http_2_are_formed_before_filters() {
 }
 
 fn the_log_tells_what_was_served() {
-    let (ground, _program) = ground("");
-    let ground = ground.log_to("log");
-    let server = ground.serve();
+    let (fixture, _program) = fixture("");
+    let fixture = fixture.log_to("log");
+    let server = fixture.serve();
     for path in ["/x/..//%61", "http://h/b"] {
         assert_eq!(server.get(path).status, 200);
     }
-    let log = ground.folder().join("log");
+    let log = fixture.folder().join("log");
     let begin = Instant::now();
     for path in ["/a", "/b"] {
         let line = format!(" path={path} ");

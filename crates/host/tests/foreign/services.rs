@@ -1,13 +1,13 @@
 //! Services that nobody here wrote answer.
 
-use crate::ground::{Ground, fetched};
+use crate::fixture::{Fixture, fetched};
 use crate::raw_http::Request;
 
 fn says_hello(name: &str) {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("service", &fetched(name), "")
         .route("/", &[], "service");
-    let server = ground.serve();
+    let server = fixture.serve();
     for _ in 0..20 {
         let answer = server.get("/");
         assert_eq!(
@@ -34,10 +34,10 @@ pub(crate) fn rust_by_other_crates_answers() {
 }
 
 pub(crate) fn javascript_reads_and_answers() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("service", &fetched("javascript"), "")
         .route("/", &[], "service");
-    let server = ground.serve();
+    let server = fixture.serve();
     assert_eq!(server.get("/a?b=c").text(), "/a?b=c: 0 bytes\n");
     let answer = server.ask(&Request::new("POST", "/a").body(vec![b'x'; 100_000]));
     assert_eq!(answer.text(), "/a: 100000 bytes\n");
@@ -46,7 +46,7 @@ pub(crate) fn javascript_reads_and_answers() {
 
 /// A foreign filter before a foreign service.
 pub(crate) fn a_filter_stands_before_a_service() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .component("service", &fetched("http_proxy_0.2.12"), "")
         .filter(
             "config",
@@ -54,7 +54,7 @@ pub(crate) fn a_filter_stands_before_a_service() {
             "configuration = \"added\"",
         )
         .route("/", &["config"], "service");
-    let answer = ground.serve().get("/");
+    let answer = fixture.serve().get("/");
     assert_eq!(
         (answer.text().as_str(), answer.value("custom-header")),
         ("Hello, WASI!", Some("added"))

@@ -11,7 +11,7 @@ mod samples;
 mod tls;
 mod trouble;
 
-use crate::ground::{Ground, Places, fetched};
+use crate::fixture::{Fixture, Places, fetched};
 use crate::raw_http::{Answer, Request};
 use clients::Kind;
 use palisade_suite::guests::{Component, Filter, Program};
@@ -114,11 +114,11 @@ pub(crate) fn no_request_fails_whatever_happens() {
     });
     let guests = guests();
     let issuer = tls::Issuer::new();
-    let ground = ground(&guests, &issuer);
+    let fixture = fixture(&guests, &issuer);
     let kinds = clients::kinds(guests.greeting);
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     let seen = Seen::default();
-    let mut trouble = trouble::Trouble::new(&ground, server.places(), &issuer, &seen);
+    let mut trouble = trouble::Trouble::new(&fixture, server.places(), &issuer, &seen);
     // Each kind of trouble with each version before anything is measured: what is compiled then is in the cache later.
     for _ in 0..trouble::VERSIONS {
         trouble.all_once();
@@ -188,22 +188,22 @@ impl Drop for Over<'_> {
     }
 }
 
-fn ground(guests: &Guests, issuer: &tls::Issuer) -> Ground {
+fn fixture(guests: &Guests, issuer: &tls::Issuer) -> Fixture {
     // A machine that does much else starts programs when it comes to it; under Linux 6.18 a new session, or control
     // group, has been seen to wait for more than a minute beside threads that are always busy.
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .answer_time("5m")
         .text("header-time = \"2s\"\nbody-time = \"4s\"\n")
         .backend("up", |_| Answer::new(200, "told"));
-    let folder = ground.folder().to_owned();
+    let folder = fixture.folder().to_owned();
     fs::create_dir(folder.join("site")).expect("make a folder");
     fs::write(folder.join("site/page"), &PAGE[..]).expect("write a page");
     fs::copy(&guests.filter, folder.join("filter.wasm")).expect("copy the filter");
     fs::copy(&guests.component, folder.join("component.wasm")).expect("copy the component");
-    issuer.certify(&ground);
+    issuer.certify(&fixture);
     let program = served::program(Program::Server);
     let policy = format!("policy = {{ grants = {{ read = [{program:?}] }} }}");
-    ground
+    fixture
         .quiet()
         .workers(2)
         .text("[[listen]]\naddress = \"unix:tls\"\ntls = { certificate = \"certificate.pem\", key = \"key.pem\" }\n")
@@ -234,11 +234,11 @@ fn ground(guests: &Guests, issuer: &tls::Issuer) -> Ground {
 
 /// What a server says whose log lies on a disk that is full.
 pub(crate) fn a_full_disk_holds_nobody_up() {
-    let ground = Ground::new()
+    let fixture = Fixture::new()
         .log_to("/dev/full")
         .backend("up", |_| Answer::new(200, "told"))
         .route("/", &[], "up");
-    let mut server = ground.serve();
+    let mut server = fixture.serve();
     for _ in 0..200 {
         let answer = server.ask(&Request::new("GET", "/"));
         assert_eq!((answer.status, answer.text().as_str()), (200, "told"));

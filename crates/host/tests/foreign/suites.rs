@@ -1,6 +1,6 @@
 //! Suites of others, run against a server: h2spec (`tools/protocol-suites`) and slowhttptest.
 
-use crate::ground::{Ground, Server};
+use crate::fixture::{Fixture, Server};
 use crate::raw_http::Answer;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::{
@@ -38,19 +38,19 @@ fn h2spec() -> PathBuf {
 }
 
 /// A service that reads all of its request, and answers with more than a window of HTTP/2 has room for.
-fn ground(limits: &str) -> Ground {
-    let ground = Ground::new().backend("service", |_| Answer::new(200, vec![b'x'; 200_000]));
+fn fixture(limits: &str) -> Fixture {
+    let fixture = Fixture::new().backend("service", |_| Answer::new(200, vec![b'x'; 200_000]));
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-    ground.put("certificate.pem", cert.pem());
-    ground.put("key.pem", signing_key.serialize_pem());
-    let mut ground = ground
+    fixture.put("certificate.pem", cert.pem());
+    fixture.put("key.pem", signing_key.serialize_pem());
+    let mut fixture = fixture
         .quiet()
         .text("[[listen]]\naddress = \"127.0.0.1:0\"")
         .text("[[listen]]\naddress = \"127.0.0.1:0\"\ntls = { certificate = \"certificate.pem\", key = \"key.pem\" }")
         .route("/", &[], "service");
-    ground.edit("[limits]\n", &format!("[limits]\n{limits}"));
-    ground
+    fixture.edit("[limits]\n", &format!("[limits]\n{limits}"));
+    fixture
 }
 
 /// The port of `http` or `https`.
@@ -82,8 +82,8 @@ fn run_h2spec(port: &str, more: &[&str]) -> String {
 }
 
 fn h2spec_passes_by_tls() {
-    let ground = ground("");
-    let mut server = ground.serve();
+    let fixture = fixture("");
+    let mut server = fixture.serve();
     let port = port(&mut server, "https");
     let told = run_h2spec(&port, &["-t", "-k"]);
     assert!(
@@ -95,8 +95,8 @@ fn h2spec_passes_by_tls() {
 /// Without TLS a port speaks HTTP/1 as well: what does not begin as HTTP/2 is refused in the words of HTTP/1 before the
 /// connection ends, which h2spec takes for a frame that breaks off.
 fn h2spec_passes_but_for_http_1() {
-    let ground = ground("");
-    let mut server = ground.serve();
+    let fixture = fixture("");
+    let mut server = fixture.serve();
     let port = port(&mut server, "http");
     let told = run_h2spec(&port, &[]);
     assert!(
@@ -118,8 +118,8 @@ const SHORT: &str = "header-time = \"1s\"\nbody-time = \"1s\"\n";
 
 /// Fifty connections at once that take their time, for ten seconds at most.
 fn run_slow(limits: &str, mode: &[&str]) -> String {
-    let ground = ground(limits);
-    let mut server = ground.serve();
+    let fixture = fixture(limits);
+    let mut server = fixture.serve();
     let url = format!("http://127.0.0.1:{}/", port(&mut server, "http"));
     let settings = ["-c", "50", "-r", "50", "-l", "10", "-p", "5", "-u", &url];
     let told = output(Command::new(SLOWHTTPTEST).args(mode).args(settings));

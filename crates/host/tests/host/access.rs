@@ -1,7 +1,7 @@
-//! Requests, as the log's lines and their routes' figures tell of them once they are over.
+//! Requests, as the log's lines and their routes' metrics tell of them once they are over.
 
 use super::{
-    control::{Server, Stage},
+    control::{Fixture, Server},
     edge::http2::{handshake, with_client},
     program::served,
     raw_http::{Client, get},
@@ -85,11 +85,11 @@ fn serve(mut stream: TcpStream, wait_for_go: &dyn Fn() -> bool) {
 }
 
 /// A server with a line for each request, and a backend below `/up`.
-fn start(more: &str) -> (Stage, Backend, Server) {
-    let (stage, backend) = (Stage::new(), Backend::start());
-    stage.write(&config(backend.port, more));
-    let server = stage.start(&["--no-watch"]);
-    (stage, backend, server)
+fn start(more: &str) -> (Fixture, Backend, Server) {
+    let (fixture, backend) = (Fixture::new(), Backend::start());
+    fixture.write(&config(backend.port, more));
+    let server = fixture.start(&["--no-watch"]);
+    (fixture, backend, server)
 }
 
 fn config(port: u16, more: &str) -> String {
@@ -126,7 +126,7 @@ fn assert_figures(server: &Server, wanted: &[&str]) {
 
 #[test]
 fn a_line_is_written_when_the_answer_is_over() {
-    let (_stage, backend, server) = start("");
+    let (_fixture, backend, server) = start("");
     let mut client = Client::connect(server.address());
     client.send(get("/up/whole?secret"));
     let mut head = String::new();
@@ -178,7 +178,7 @@ fn a_line_is_written_when_the_answer_is_over() {
 
 #[test]
 fn answers_that_break_off_are_told_and_counted() {
-    let (_stage, _backend, server) = start("[limits]\nbody-time = '1s'\n");
+    let (_fixture, _backend, server) = start("[limits]\nbody-time = '1s'\n");
     for (path, status, bytes, by) in [
         ("/up/early", 200, 4, "service"),
         ("/up/chunked", 200, 4, "service"),
@@ -230,7 +230,7 @@ fn answers_that_break_off_are_told_and_counted() {
 
 #[test]
 fn an_upload_that_is_cut_off_is_its_clients_fault() {
-    let (_stage, _backend, server) = start("[limits]\nbody-size = '1KiB'\n");
+    let (_fixture, _backend, server) = start("[limits]\nbody-size = '1KiB'\n");
     let mut client = Client::connect(server.address());
     let part = format!("258\r\n{}\r\n", "x".repeat(0x258));
     client.send(format!(
@@ -250,7 +250,7 @@ fn an_upload_that_is_cut_off_is_its_clients_fault() {
 
 #[test]
 fn answers_without_a_body_are_whole() {
-    let (_stage, _backend, server) = start("");
+    let (_fixture, _backend, server) = start("");
     for (request, status, bytes) in [
         (
             "HEAD /up/head HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
@@ -295,7 +295,7 @@ fn answers_without_a_body_are_whole() {
 
 #[test]
 fn http_2_is_told_in_the_same_way() {
-    let (_stage, _backend, server) = start("");
+    let (_fixture, _backend, server) = start("");
     let request = |method, path: &str| {
         Request::builder()
             .method(method)
@@ -368,7 +368,7 @@ fn http_2_is_told_in_the_same_way() {
 
 #[test]
 fn what_an_http_2_client_does_not_take_in_time_breaks_a_limit() {
-    let (_stage, _backend, server) = start("[limits]\nbody-time = '1s'\n");
+    let (_fixture, _backend, server) = start("[limits]\nbody-time = '1s'\n");
     with_client(async || {
         let stream = tokio::net::TcpStream::connect(server.address());
         let mut sender = handshake(stream.await.unwrap()).await;
@@ -390,15 +390,15 @@ fn what_an_http_2_client_does_not_take_in_time_breaks_a_limit() {
 
 #[test]
 fn a_program_that_dies_over_its_answer_is_to_blame() {
-    let (stage, backend) = (Stage::new(), Backend::start());
+    let (fixture, backend) = (Fixture::new(), Backend::start());
     let program = served();
     let service = format!(
         "[services.program]\nprogram = [{program:?}]\nback-off = '10ms'\npolicy.grants.read = [{:?}]\n\
          [[route]]\nname = 'program'\nservice = 'program'\n",
         program.parent().unwrap()
     );
-    stage.write(&config(backend.port, &service));
-    let server = stage.start(&["--no-watch"]);
+    fixture.write(&config(backend.port, &service));
+    let server = fixture.start(&["--no-watch"]);
     for path in ["/die", "/cut"] {
         let mut client = Client::connect(server.address());
         client.send(get(path));
@@ -420,7 +420,7 @@ fn a_program_that_dies_over_its_answer_is_to_blame() {
 /// Nothing that a client says begins a line, looks like another's, or acts on the terminal that the log is read in.
 #[test]
 fn what_a_client_says_is_one_line_of_the_log() {
-    let (_stage, _backend, server) = start("");
+    let (_fixture, _backend, server) = start("");
     let forged = "%0a%7b%22message%22:%22request%22,%22status%22:299%7d";
     let requests = [
         format!("GET /up/chunked{forged} HTTP/1.1\r\nhost: a\r\n"),
@@ -459,7 +459,7 @@ fn what_a_client_says_is_one_line_of_the_log() {
 
 #[test]
 fn an_answer_that_never_comes_is_the_services_error() {
-    let (_stage, _backend, server) = start("[limits]\nanswer-time = '300ms'\n");
+    let (_fixture, _backend, server) = start("[limits]\nanswer-time = '300ms'\n");
     let answer = Client::connect(server.address()).get("/up/never");
     assert_eq!(answer.status, 504);
     assert_eq!(told(&line(&server)).0, Some(504));
@@ -471,7 +471,7 @@ fn an_answer_that_never_comes_is_the_services_error() {
 
 #[test]
 fn numbers_of_requests_go_on_through_reloads_and_differ_between_starts() {
-    let (stage, backend, server) = start("");
+    let (fixture, backend, server) = start("");
     let mut numbers = HashSet::new();
     for _ in 0..2 {
         let mut ask = |server: &Server| {
@@ -482,12 +482,12 @@ fn numbers_of_requests_go_on_through_reloads_and_differ_between_starts() {
         };
         ask(&server);
         ask(&server);
-        stage.write(&config(backend.port, "[limits]\nheaders = 50\n"));
+        fixture.write(&config(backend.port, "[limits]\nheaders = 50\n"));
         assert_eq!(server.admin("POST /reload").0, 200);
         ask(&server);
     }
     drop(server);
-    let again = stage.start(&["--no-watch"]);
+    let again = fixture.start(&["--no-watch"]);
     Client::connect(again.address()).get("/none");
     assert!(numbers.insert(line(&again)["request"].as_u64().unwrap()));
 }

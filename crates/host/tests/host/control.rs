@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a page and a configuration that serves it.
-pub(super) struct Stage {
+pub(super) struct Fixture {
     folder: TempDir,
 }
 
@@ -32,21 +32,21 @@ pub(super) struct Server {
     admin: PathBuf,
 }
 
-impl Stage {
+impl Fixture {
     pub(super) fn new() -> Self {
-        let stage = Self {
+        let fixture = Self {
             folder: tempfile::tempdir().unwrap(),
         };
         for name in ["one", "two"] {
-            fs::create_dir(stage.path(name)).unwrap();
-            fs::write(stage.path(name).join("index.html"), name).unwrap();
+            fs::create_dir(fixture.path(name)).unwrap();
+            fs::write(fixture.path(name).join("index.html"), name).unwrap();
         }
         // The server asks where they are; without WebAssembly it starts neither.
         for name in ["palisade-worker", "palisade-compiler"] {
-            fs::write(stage.path(name), "").unwrap();
+            fs::write(fixture.path(name), "").unwrap();
         }
-        stage.serve("one", "");
-        stage
+        fixture.serve("one", "");
+        fixture
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -175,7 +175,7 @@ impl Server {
         )
     }
 
-    /// Its figures.
+    /// Its metrics.
     pub(super) fn metrics(&self) -> String {
         let stream = UnixStream::connect(&self.admin).unwrap();
         ask(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -196,8 +196,8 @@ pub(super) fn ask(mut stream: impl Read + Write, request: &str) -> String {
 
 #[test]
 fn the_ready_line_says_what_is_served_where() {
-    let stage = Stage::new();
-    let server = stage.start(&[]);
+    let fixture = Fixture::new();
+    let server = fixture.start(&[]);
     for part in [
         "host.toml",
         "http://127.0.0.1:",
@@ -215,9 +215,9 @@ fn the_ready_line_says_what_is_served_where() {
 
 #[test]
 fn a_reload_that_was_asked_for_is_answered() {
-    let stage = Stage::new();
-    let server = stage.start(&["--no-watch"]);
-    stage.serve("two", "");
+    let fixture = Fixture::new();
+    let server = fixture.start(&["--no-watch"]);
+    fixture.serve("two", "");
     assert_eq!(server.page(), "one", "nobody looks at the file");
     let (status, answer) = server.admin("POST /reload");
     assert_eq!(
@@ -230,8 +230,8 @@ fn a_reload_that_was_asked_for_is_answered() {
 
 #[test]
 fn what_cannot_be_served_leaves_the_old_one_serving() {
-    let stage = Stage::new();
-    let server = stage.start(&["--no-watch"]);
+    let fixture = Fixture::new();
+    let server = fixture.start(&["--no-watch"]);
     for (folder, more, wanted) in [
         ("two", "wrokers = 2", "unknown key `wrokers`"),
         ("nowhere", "", "nowhere"),
@@ -246,13 +246,13 @@ fn what_cannot_be_served_leaves_the_old_one_serving() {
             "203.0.113.1:80",
         ),
     ] {
-        stage.serve(folder, "");
-        let text = fs::read_to_string(stage.path("host.toml")).unwrap();
+        fixture.serve(folder, "");
+        let text = fs::read_to_string(fixture.path("host.toml")).unwrap();
         let text = match more.starts_with("[log]") {
             true => text.replace("log.format = 'json'\n", "") + more,
             false => text + more,
         };
-        stage.write(&text);
+        fixture.write(&text);
         let (status, answer) = server.admin("POST /reload");
         assert_eq!(
             (status, &answer["generation"]),
@@ -275,7 +275,7 @@ fn what_cannot_be_served_leaves_the_old_one_serving() {
     }
     let told = server.wait_for("reload failed");
     assert!(told.contains("wrokers"), "{told}");
-    stage.serve("two", "");
+    fixture.serve("two", "");
     assert_eq!(server.admin("POST /reload").0, 200);
     let (_, status) = server.admin("GET /status");
     assert_eq!(
@@ -288,9 +288,9 @@ fn what_cannot_be_served_leaves_the_old_one_serving() {
 
 #[test]
 fn hangup_reloads() {
-    let stage = Stage::new();
-    let server = stage.start(&["--no-watch"]);
-    stage.serve("two", "");
+    let fixture = Fixture::new();
+    let server = fixture.start(&["--no-watch"]);
+    fixture.serve("two", "");
     server.signal(Signal::HUP);
     server.wait_for("reloaded");
     assert_eq!(server.page(), "two");
@@ -298,37 +298,37 @@ fn hangup_reloads() {
 
 #[test]
 fn a_changed_file_is_served() {
-    let stage = Stage::new();
-    let server = stage.start(&[]);
-    stage.serve("two", "");
+    let fixture = Fixture::new();
+    let server = fixture.start(&[]);
+    fixture.serve("two", "");
     server.wait_for("reloaded");
     assert_eq!(server.page(), "two");
-    stage.write("this is = not");
+    fixture.write("this is = not");
     server.wait_for("reload failed");
     assert_eq!(server.page(), "two");
-    stage.serve("one", "");
+    fixture.serve("one", "");
     server.wait_for("reloaded");
     assert_eq!(server.page(), "one");
 }
 
 #[test]
 fn the_admin_socket_goes_where_the_file_says() {
-    let stage = Stage::new();
-    let mut server = stage.start(&["--no-watch"]);
+    let fixture = Fixture::new();
+    let mut server = fixture.start(&["--no-watch"]);
     let old = server.admin.clone();
-    let text = fs::read_to_string(stage.path("host.toml")).unwrap();
-    stage.write(&text.replace("admin.sock", "other.sock"));
+    let text = fs::read_to_string(fixture.path("host.toml")).unwrap();
+    fixture.write(&text.replace("admin.sock", "other.sock"));
     assert_eq!(server.admin("POST /reload").0, 200);
     assert!(!old.exists(), "the old socket is gone");
-    server.admin = stage.path("other.sock");
+    server.admin = fixture.path("other.sock");
     assert_eq!(server.admin("GET /status").1["generation"], 2);
 }
 
 #[test]
 fn a_signal_lets_requests_finish_and_ends_the_server() {
     for signal in [Signal::TERM, Signal::INT] {
-        let stage = Stage::new();
-        let server = stage.start(&[]);
+        let fixture = Fixture::new();
+        let server = fixture.start(&[]);
         assert_eq!(server.page(), "one");
         let admin = server.admin.clone();
         server.signal(signal);
@@ -345,15 +345,15 @@ fn a_signal_lets_requests_finish_and_ends_the_server() {
 #[test]
 fn logs_that_were_moved_away_are_opened_anew() {
     for signal in [Signal::USR1, Signal::HUP] {
-        let stage = Stage::new();
-        let text = fs::read_to_string(stage.path("host.toml")).unwrap();
-        stage.write(&text.replace(
+        let fixture = Fixture::new();
+        let text = fs::read_to_string(fixture.path("host.toml")).unwrap();
+        fixture.write(&text.replace(
             "log.format = 'json'",
             "log = { path = 'host.log', access = true }",
         ));
-        let server = stage.start(&["--no-watch"]);
-        let log = stage.path("host.log");
-        fs::rename(&log, stage.path("host.log.1")).unwrap();
+        let server = fixture.start(&["--no-watch"]);
+        let log = fixture.path("host.log");
+        fs::rename(&log, fixture.path("host.log.1")).unwrap();
         server.signal(signal);
         // The signal is heard before the reload is, for it came first.
         server.admin("POST /reload");
@@ -368,25 +368,25 @@ fn logs_that_were_moved_away_are_opened_anew() {
 /// As a container has it, whose lines somebody else collects; a socket, which cannot be opened, among others.
 #[test]
 fn the_processes_own_stream_is_a_log_by_its_name() {
-    let stage = Stage::new();
-    let text = fs::read_to_string(stage.path("host.toml")).unwrap();
-    stage.write(&text.replace(
+    let fixture = Fixture::new();
+    let text = fs::read_to_string(fixture.path("host.toml")).unwrap();
+    fixture.write(&text.replace(
         "log.format = 'json'",
         "log = { path = '/dev/stdout', access = true, format = 'json' }",
     ));
     let (mut reader, socket) = UnixStream::pair().unwrap();
-    let file = fs::File::create(stage.path("out")).unwrap();
+    let file = fs::File::create(fixture.path("out")).unwrap();
     for stream in [OwnedFd::from(socket), OwnedFd::from(file)] {
-        let mut command = stage.command(&["--no-watch"]);
+        let mut command = fixture.command(&["--no-watch"]);
         command.stdout(stream);
-        let server = stage.start_command(command);
+        let server = fixture.start_command(command);
         assert_eq!(server.page(), "one");
         server.signal(Signal::TERM);
         server.end();
     }
     let mut lines = String::new();
     reader.read_to_string(&mut lines).unwrap();
-    for lines in [lines, fs::read_to_string(stage.path("out")).unwrap()] {
+    for lines in [lines, fs::read_to_string(fixture.path("out")).unwrap()] {
         assert!(lines.contains("\"path\":\"/\""), "{lines}");
     }
 }
@@ -395,8 +395,8 @@ fn the_processes_own_stream_is_a_log_by_its_name() {
 #[test]
 fn a_server_without_descriptors_waits_and_goes_on() {
     const DESCRIPTORS: usize = 64;
-    let stage = Stage::new();
-    let own = stage.command(&["--no-watch"]);
+    let fixture = Fixture::new();
+    let own = fixture.command(&["--no-watch"]);
     let mut command = Command::new("/bin/sh");
     command
         .args([
@@ -412,7 +412,7 @@ fn a_server_without_descriptors_waits_and_goes_on() {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let server = stage.start_command(command);
+    let server = fixture.start_command(command);
     let clients: Vec<_> = (0..2 * DESCRIPTORS).map(|_| server.connect()).collect();
     server.wait_for("no descriptor left");
     let before = server.processor_time();
@@ -436,17 +436,17 @@ fn a_server_without_descriptors_waits_and_goes_on() {
 
 #[test]
 fn a_service_manager_is_told() {
-    let stage = Stage::new();
-    let socket = UnixDatagram::bind(stage.path("notify")).unwrap();
+    let fixture = Fixture::new();
+    let socket = UnixDatagram::bind(fixture.path("notify")).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let heard = || {
         let mut message = [0; 256];
         let count = socket.recv(&mut message).unwrap();
         String::from_utf8(message[..count].to_vec()).unwrap()
     };
-    let mut command = stage.command(&["--no-watch"]);
-    command.env("NOTIFY_SOCKET", stage.path("notify"));
-    let server = stage.start_command(command);
+    let mut command = fixture.command(&["--no-watch"]);
+    command.env("NOTIFY_SOCKET", fixture.path("notify"));
+    let server = fixture.start_command(command);
     assert_eq!(heard(), "READY=1");
     server.signal(Signal::HUP);
     let reloading = heard();
@@ -461,9 +461,9 @@ fn a_service_manager_is_told() {
 
 #[test]
 fn a_check_serves_nothing() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let check = || {
-        let output = stage.command(&["--check"]).output().unwrap();
+        let output = fixture.command(&["--check"]).output().unwrap();
         (
             output.status.code(),
             String::from_utf8(output.stderr).unwrap(),
@@ -472,10 +472,10 @@ fn a_check_serves_nothing() {
     let (code, said) = check();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("configuration is valid"), "{said}");
-    assert!(!Path::new(&stage.path("admin.sock")).exists());
-    stage.serve("one", "[services.old]\nfiles = 'two'");
+    assert!(!Path::new(&fixture.path("admin.sock")).exists());
+    fixture.serve("one", "[services.old]\nfiles = 'two'");
     assert!(check().1.contains("no route leads to service `old`"));
-    stage.serve("nowhere", "");
+    fixture.serve("nowhere", "");
     let (code, said) = check();
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("nowhere"), "{said}");
@@ -483,15 +483,15 @@ fn a_check_serves_nothing() {
 
 #[test]
 fn what_is_not_a_configuration_ends_it_with_the_line() {
-    let stage = Stage::new();
-    stage.write("workers = 'many'");
-    let output = stage.command(&[]).output().unwrap();
+    let fixture = Fixture::new();
+    fixture.write("workers = 'many'");
+    let output = fixture.command(&[]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(said.contains("host.toml:1:11"), "{said}");
     for flags in [&["--workers", "0"][..], &["--unknown"], &["other.toml"]] {
         assert_eq!(
-            stage.command(flags).output().unwrap().status.code(),
+            fixture.command(flags).output().unwrap().status.code(),
             Some(125)
         );
     }

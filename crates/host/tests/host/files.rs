@@ -5,12 +5,13 @@ use crate::raw_http::{Client, get};
 use http::{Request, Response, StatusCode};
 use palisade_filter::Peer;
 use palisade_host::{
-    account::Account,
     body::Body,
     config::{self, Address, Limits},
-    files::{Files, Served},
     path::normalize,
-    worker::{Serve, Workers},
+    record::RequestRecord,
+    serve::Serve,
+    services::files::{Files, Served},
+    worker::Workers,
 };
 use std::{fs, num::NonZeroUsize, rc::Rc, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -24,17 +25,17 @@ struct Folder(Files);
 impl Serve for Folder {
     type Generation = (config::Files, Arc<Served>);
 
-    fn site(generation: &Arc<Self::Generation>, _: usize) -> Rc<Self> {
+    fn state(generation: &Arc<Self::Generation>, _: usize) -> Rc<Self> {
         let (config, served) = &**generation;
         let files = Files::new(config, served);
         Rc::new(Self(files.expect("the folder is there")))
     }
 
-    async fn answer(
+    async fn respond(
         self: Rc<Self>,
         _: &Rc<Peer>,
         request: Request<Body>,
-        _: &mut Account,
+        _: &mut RequestRecord,
     ) -> Response<Body> {
         let (mut parts, _) = request.into_parts();
         match normalize(&parts.uri) {
@@ -46,7 +47,7 @@ impl Serve for Folder {
                 return response;
             }
         }
-        self.0.answer(&parts).await
+        self.0.respond(&parts).await
     }
 }
 

@@ -15,11 +15,11 @@ use http_body_util::BodyExt;
 use palisade_filter::Peer;
 use palisade_host::{
     body::Body,
+    client::{self, Client, Times, UpstreamError},
     config::{self, FaultBudget, Health},
-    program::{
-        Figures, Output, Program, ProgramError, ProgramService, Settings, State, Supervisor,
+    services::program::{
+        Output, Program, ProgramError, ProgramMetrics, ProgramService, Settings, State, Supervisor,
     },
-    upstream::{self, Client, Times, UpstreamError},
 };
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_process::{Launcher, Machine};
@@ -143,12 +143,12 @@ impl Host {
         service_of(self.program(), answer)
     }
 
-    fn figures(&self) -> Figures {
-        self.program().figures()
+    fn metrics(&self) -> ProgramMetrics {
+        self.program().metrics()
     }
 
-    /// Waits until the figures are so.
-    async fn becomes(&self, wanted: impl Fn(&Figures) -> bool) -> Figures {
+    /// Waits until the metrics are so.
+    async fn becomes(&self, wanted: impl Fn(&ProgramMetrics) -> bool) -> ProgramMetrics {
         becomes(self.program(), wanted).await
     }
 
@@ -186,15 +186,15 @@ fn service_of(program: &Arc<Program>, answer: Duration) -> ProgramService {
         connect: Duration::from_secs(10),
         answer,
     };
-    let client = Client::new(upstream::Settings::default());
+    let client = Client::new(client::Settings::default());
     ProgramService::new(program, &client, times)
 }
 
-async fn becomes(program: &Program, wanted: impl Fn(&Figures) -> bool) -> Figures {
+async fn becomes(program: &Program, wanted: impl Fn(&ProgramMetrics) -> bool) -> ProgramMetrics {
     loop {
-        let figures = program.figures();
-        if wanted(&figures) {
-            return figures;
+        let metrics = program.metrics();
+        if wanted(&metrics) {
+            return metrics;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -216,7 +216,7 @@ async fn ask(service: &ProgramService, method: Method, path: &str, body: &'stati
         body => Body::from(body),
     };
     let request = request.header("host", "one.example").body(body).unwrap();
-    service.answer(request, &Peer::default()).await
+    service.respond(request, &Peer::default()).await
 }
 
 async fn get(service: &ProgramService, path: &str) -> Answer {
@@ -237,8 +237,8 @@ async fn is_well(service: &ProgramService) {
 }
 
 /// Ends the program's first process from outside.
-fn kill(figures: &Figures) {
-    let pid = rustix::process::Pid::from_raw(figures.pid.unwrap() as i32).unwrap();
+fn kill(metrics: &ProgramMetrics) {
+    let pid = rustix::process::Pid::from_raw(metrics.pid.unwrap() as i32).unwrap();
     // It may have ended since.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
@@ -252,7 +252,7 @@ fn a_program_is_started_by_its_first_request() {
     let host = Host::start(settings(&[]));
     on_worker(async {
         let service = host.service();
-        assert_eq!(host.figures().starts, 0);
+        assert_eq!(host.metrics().starts, 0);
         assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
         assert_eq!(
             body_of(ask(&service, Method::POST, "/echo", "text").await).await,
@@ -266,12 +266,12 @@ fn a_program_is_started_by_its_first_request() {
             head.contains("forwarded: for=unknown;proto=http\r\n"),
             "{head}"
         );
-        let figures = host.figures();
+        let metrics = host.metrics();
         assert_eq!(
-            (figures.state, figures.starts, figures.restarts),
+            (metrics.state, metrics.starts, metrics.restarts),
             (State::Running, 1, 0)
         );
-        assert!(figures.memory_bytes > 0);
+        assert!(metrics.memory_bytes > 0);
         assert_eq!(
             get(&service, "/none").await.unwrap().status(),
             StatusCode::NOT_FOUND
@@ -292,7 +292,7 @@ fn all_requests_wait_for_the_same_start() {
                 .iter()
                 .all(|text| text == "1 own http")
         );
-        assert_eq!(host.figures().starts, 1);
+        assert_eq!(host.metrics().starts, 1);
     });
 }
 
@@ -326,21 +326,21 @@ fn a_crash_costs_the_requests_that_brought_it_about() {
             .unwrap_err();
         assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{error}");
         body_of(get(&service, "/").await).await;
-        let figures = host.becomes(|figures| figures.starts == 2).await;
-        assert_eq!(figures.faults, 1);
+        let metrics = host.becomes(|metrics| metrics.starts == 2).await;
+        assert_eq!(metrics.faults, 1);
         let error = get(&service, "/crash").await.unwrap_err();
         assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{error}");
         body_of(get(&service, "/").await).await;
-        let figures = host.becomes(|figures| figures.starts >= 4).await;
+        let metrics = host.becomes(|metrics| metrics.starts >= 4).await;
         assert_eq!(
-            (figures.starts, figures.restarts, figures.faults),
+            (metrics.starts, metrics.restarts, metrics.faults),
             (4, 3, 3),
             "once more, and no more"
         );
-        assert_eq!(figures.last_end.unwrap(), "ended with signal 6");
+        assert_eq!(metrics.last_end.unwrap(), "ended with signal 6");
         let half = get(&service, "/cut").await.unwrap();
         assert!(half.into_body().collect().await.is_err());
-        assert_eq!(host.figures().starts, 4, "that was no crash");
+        assert_eq!(host.metrics().starts, 4, "that was no crash");
     });
 }
 
@@ -361,8 +361,8 @@ fn a_killed_program_fails_no_request_that_may_be_repeated() {
         let counts = || answered.each_ref().map(std::cell::Cell::get);
         let kills = async {
             for round in 1..=ROUNDS {
-                let figures = host
-                    .becomes(|figures| figures.starts >= round as u64 && figures.pid.is_some())
+                let metrics = host
+                    .becomes(|metrics| metrics.starts >= round as u64 && metrics.pid.is_some())
                     .await;
                 // Each has had an answer since: what is cut off now has not been before.
                 let before = counts();
@@ -373,10 +373,10 @@ fn a_killed_program_fails_no_request_that_may_be_repeated() {
                 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                kill(&figures);
-                host.becomes(|figures| figures.faults >= round as u64).await;
+                kill(&metrics);
+                host.becomes(|metrics| metrics.faults >= round as u64).await;
             }
-            host.becomes(|figures| figures.starts > ROUNDS as u64).await;
+            host.becomes(|metrics| metrics.starts > ROUNDS as u64).await;
             is_over.set(true);
         };
         let [first, second, third] = &answered;
@@ -386,7 +386,7 @@ fn a_killed_program_fails_no_request_that_may_be_repeated() {
             load(&two, third),
             kills
         );
-        assert_eq!(host.figures().restarts, ROUNDS as u64);
+        assert_eq!(host.metrics().restarts, ROUNDS as u64);
     });
 }
 
@@ -402,12 +402,12 @@ fn a_program_that_does_not_start_is_not_waited_for_for_ever() {
         assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
         assert!(error.retry_after().is_some());
         host.hears("stderr: cannot start today").await;
-        let figures = host.becomes(|figures| figures.faults >= 3).await;
-        assert_eq!(figures.last_end.unwrap(), "ended with exit code 3");
-        let fault = figures.last_fault.unwrap();
+        let metrics = host.becomes(|metrics| metrics.faults >= 3).await;
+        assert_eq!(metrics.last_end.unwrap(), "ended with exit code 3");
+        let fault = metrics.last_fault.unwrap();
         assert_eq!(fault.message, "ended with exit code 3");
         // 50 + 100 + 200 + 400 ms lie between the first five starts.
-        assert!(figures.starts < 8, "{} starts", figures.starts);
+        assert!(metrics.starts < 8, "{} starts", metrics.starts);
     });
 }
 
@@ -429,7 +429,7 @@ fn a_program_that_dies_at_each_start_holds_nobody() {
         };
         tokio::join!(ask(&one), ask(&one), ask(&two));
         // Later ones are told at once, for as long as it rests.
-        host.becomes(|figures| figures.faults >= 2).await;
+        host.becomes(|metrics| metrics.faults >= 2).await;
         ask(&two).await;
     });
 }
@@ -449,8 +449,8 @@ fn a_first_start_that_fails_costs_no_request() {
         let service = host.service();
         let answer = ask(&service, Method::POST, "/echo", "text").await;
         assert_eq!(body_of(answer).await, "text");
-        let figures = host.becomes(|figures| figures.starts == 2).await;
-        assert_eq!(figures.faults, 1);
+        let metrics = host.becomes(|metrics| metrics.starts == 2).await;
+        assert_eq!(metrics.faults, 1);
     });
 }
 
@@ -472,9 +472,9 @@ fn a_program_that_cannot_be_started_is_told_at_once() {
         let service = host.service();
         let error = get(&service, "/").await.unwrap_err();
         assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
-        let figures = host.figures();
-        assert_eq!(figures.starts, 0);
-        assert!(figures.last_end.unwrap().contains("program"));
+        let metrics = host.metrics();
+        assert_eq!(metrics.starts, 0);
+        assert!(metrics.last_end.unwrap().contains("program"));
         // It is there again.
         std::fs::copy(served(), &program).unwrap();
         let answer = async {
@@ -540,12 +540,12 @@ fn a_program_that_never_answers_is_ended() {
         assert_eq!(error.status(), StatusCode::GATEWAY_TIMEOUT, "{error}");
         let asks = async {
             // Nobody is ended whom nobody asks.
-            while host.figures().faults == 0 {
+            while host.metrics().faults == 0 {
                 let _ = get(&service, "/").await;
             }
         };
         asks.await;
-        let end = host.figures().last_end.unwrap();
+        let end = host.metrics().last_end.unwrap();
         assert_eq!(end, "did not answer in the time for its start");
     });
 }
@@ -559,7 +559,7 @@ fn a_request_that_takes_too_long_is_given_up() {
         let error = get(&service, "/hang").await.unwrap_err();
         assert_eq!(error.status(), StatusCode::GATEWAY_TIMEOUT, "{error}");
         body_of(get(&service, "/").await).await;
-        assert_eq!(host.figures().starts, 1);
+        assert_eq!(host.metrics().starts, 1);
     });
 }
 
@@ -615,14 +615,14 @@ fn an_unwell_program_is_started_anew() {
         let service = host.service();
         is_well(&service).await;
         body_of(get(&service, "/unwell").await).await;
-        let figures = host.becomes(|figures| figures.starts == 2).await;
-        let end = figures.last_end.unwrap();
+        let metrics = host.becomes(|metrics| metrics.starts == 2).await;
+        let end = metrics.last_end.unwrap();
         assert_eq!(
             end,
             "was not well: /health: it answered 500 Internal Server Error"
         );
         body_of(get(&service, "/").await).await;
-        assert_eq!(host.figures().faults, 1);
+        assert_eq!(host.metrics().faults, 1);
     });
 }
 
@@ -642,7 +642,7 @@ fn a_program_may_be_unwell_while_it_starts() {
         while body_of(get(&service, "/asked").await).await.len() < 8 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert_eq!((host.figures().starts, host.figures().faults), (1, 0));
+        assert_eq!((host.metrics().starts, host.metrics().faults), (1, 0));
     });
 }
 
@@ -673,7 +673,7 @@ fn a_program_that_shuts_its_socket_gets_another() {
     on_worker(async {
         let service = host.service();
         let _ = get(&service, "/shut").await;
-        host.becomes(|figures| figures.faults > 0).await;
+        host.becomes(|metrics| metrics.faults > 0).await;
         assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
     });
 }
@@ -686,8 +686,8 @@ fn a_limit_ends_a_program_and_not_its_service() {
     on_worker(async {
         let service = host.service();
         body_of(get(&service, "/talk").await).await;
-        let figures = host.becomes(|figures| figures.faults == 1).await;
-        assert_eq!(figures.last_end.unwrap(), "was ended: the limit on output");
+        let metrics = host.becomes(|metrics| metrics.faults == 1).await;
+        assert_eq!(metrics.last_end.unwrap(), "was ended: the limit on output");
         body_of(get(&service, "/").await).await;
     });
 }
@@ -729,7 +729,7 @@ fn webassembly_is_a_program_too() {
         for _ in 0..3 {
             assert_eq!(body_of(get(&service, "/").await).await, "wasm");
         }
-        assert_eq!((host.figures().starts, host.figures().faults), (1, 0));
+        assert_eq!((host.metrics().starts, host.metrics().faults), (1, 0));
     });
 }
 

@@ -11,8 +11,9 @@ use http_body_util::BodyExt;
 use palisade_filter::Peer;
 use palisade_host::{
     body::{Body, BodyError},
+    client::{Client, Settings, Times, UpstreamError},
     config::{self, Server},
-    upstream::{Client, Settings, Times, Upstream, UpstreamError},
+    services::upstream::Upstream,
 };
 use std::{
     cell::Cell,
@@ -55,7 +56,7 @@ fn post(path: &str) -> Request<Body> {
 type Answer = Result<Response<Body>, UpstreamError>;
 
 async fn ask(upstream: &Upstream, request: Request<Body>) -> Answer {
-    upstream.answer(request, &Peer::default()).await
+    upstream.respond(request, &Peer::default()).await
 }
 
 async fn text(answer: Answer) -> String {
@@ -559,7 +560,7 @@ fn the_server_learns_who_asked() {
             .header("x-forwarded-for", "203.0.113.9")
             .body(Body::Empty)
             .unwrap();
-        let answer = upstream.answer(request, &peer).await;
+        let answer = upstream.respond(request, &peer).await;
         assert_eq!(text(answer).await, "ok");
         let seen = server.seen();
         assert!(seen.contains("x-forwarded-for: 192.0.2.7\r\n"), "{seen}");

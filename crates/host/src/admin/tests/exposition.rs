@@ -1,6 +1,6 @@
-//! A page of figures, read as strictly as the text format of Prometheus (version 0.0.4) and its conventions want it.
+//! A page of metrics, read as strictly as the text format of Prometheus (version 0.0.4) and its conventions want it.
 
-use crate::admin::metrics::{Page, write_defined};
+use crate::admin::prometheus::{Page, write_defined};
 use palisade_filter::{Histogram, Metric, MetricValue};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! hyper does not read while a request is answered. Of TCP the end of what a client sends says nothing: it may have shut
-//! that direction and wait for its answer. So it is told an interim answer once, which every client of HTTP/1.1 passes
+//! that direction and wait for its response. So it is told an interim response once, which every client of HTTP/1.1 passes
 //! over (RFC 9110, section 15.2.1): the kernel of one that has gone refuses that.
 
 use super::super::io::Stream;
@@ -30,7 +30,7 @@ pub(super) struct Client {
     /// The connection's own, as long as that lives.
     socket: RefCell<Weak<RefCell<Stream>>>,
     has_tls: Cell<bool>,
-    /// It may be told an interim answer: it speaks HTTP/1.1, has had no head, and was not told one for this request.
+    /// It may be told an interim response: it speaks HTTP/1.1, has had no head, and was not told one for this request.
     may_be_told: Cell<bool>,
 }
 
@@ -46,7 +46,7 @@ impl Client {
     }
 
     /// It is about to have a head.
-    pub(super) fn is_answered(&self) {
+    pub(super) fn responded(&self) {
         self.may_be_told.set(false);
     }
 

@@ -1,7 +1,9 @@
 //! One connection, as the sweep sees it, and its requests.
 
-use super::{super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldAnswers};
-use crate::turns::Turn;
+use super::{
+    super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldResponses,
+};
+use crate::permits::Permit;
 use http::Version;
 use std::{
     cell::{Cell, RefCell},
@@ -40,12 +42,12 @@ enum Phase {
 
 /// What is to become of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::edge) enum Verdict {
+pub(in crate::edge) enum Closing {
     /// It goes on.
     Keep,
     /// No other request is begun.
     Finish,
-    /// The client was told nothing for too long: an answer that says so, and the end.
+    /// The client was told nothing for too long: a response that says so, and the end.
     HeadLate,
     /// The end, now.
     Drop,
@@ -64,10 +66,10 @@ pub(in crate::edge) struct Watch {
     requests: Cell<u32>,
     /// The socket takes nothing, since then.
     stalled: Cell<Option<Ticks>>,
-    pub(super) held: HeldAnswers,
+    pub(super) held: HeldResponses,
     aborts: Cell<u32>,
     client: Client,
-    verdict: Cell<Verdict>,
+    closing: Cell<Closing>,
     waker: RefCell<Option<Waker>>,
     /// Bytes that may still be read and written before others have their turn.
     left: (Left, Left),
@@ -94,17 +96,17 @@ impl Watched {
             http2: Cell::new(false),
             requests: Cell::new(0),
             stalled: Cell::new(None),
-            held: HeldAnswers::default(),
+            held: HeldResponses::default(),
             aborts: Cell::new(0),
             client: Client::default(),
-            verdict: Cell::new(Verdict::Keep),
+            closing: Cell::new(Closing::Keep),
             waker: RefCell::new(None),
             left: (Left(Cell::new(MOST_READ)), Left(Cell::new(MOST_WRITTEN))),
         });
         let key = sweep.connections.borrow_mut().insert(Rc::clone(&watch));
         watch.key.set(key);
-        sweep.figures.accepted.add(1);
-        sweep.figures.connections.set(key_count(sweep));
+        sweep.metrics.accepted.add(1);
+        sweep.metrics.connections.set(key_count(sweep));
         sweep.begun.notify_one();
         Self(watch)
     }
@@ -119,7 +121,7 @@ impl Drop for Watched {
         let sweep = &self.0.sweep;
         sweep.connections.borrow_mut().try_remove(self.0.key.get());
         sweep.customer_went(&self.0.customer);
-        sweep.figures.connections.set(key_count(sweep));
+        sweep.metrics.connections.set(key_count(sweep));
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         sweep.room.notify_waiters();
     }
@@ -145,9 +147,9 @@ impl Watch {
         self.client.asked(version);
     }
 
-    /// The answer's head goes out.
-    pub(in crate::edge) fn is_answered(&self) {
-        self.client.is_answered();
+    /// The response's head goes out.
+    pub(in crate::edge) fn responded(&self) {
+        self.client.responded();
     }
 
     /// The protocol is known: requests may come.
@@ -196,7 +198,7 @@ impl Watch {
         self.enter(Phase::Lingering);
     }
 
-    /// HTTP/2 has a part of an answer less.
+    /// HTTP/2 has a part of a response less.
     pub(super) fn has_let_go(&self) {
         if self.phase.get() == Phase::Idle {
             self.enter(Phase::Idle);
@@ -206,16 +208,16 @@ impl Watch {
     fn open_request(&self) {
         self.requests.set(self.requests.get() + 1);
         self.phase.set(Phase::Busy);
-        self.sweep.figures.requests.add(1);
+        self.sweep.metrics.requests.add(1);
     }
 
-    fn close_request(&self, answered: bool) {
+    fn close_request(&self, has_responded: bool) {
         let requests = self.requests.get().saturating_sub(1);
         self.requests.set(requests);
         if requests == 0 && self.phase.get() == Phase::Busy {
             self.enter(Phase::Idle);
         }
-        if !answered && self.http2.get() {
+        if !has_responded && self.http2.get() {
             self.abort();
         }
     }
@@ -223,16 +225,16 @@ impl Watch {
     fn abort(&self) {
         self.aborts.set(self.aborts.get() + 1);
         if self.aborts.get() > MOST_ABORTS {
-            self.judge(Verdict::Reset);
+            self.close(Closing::Reset);
         }
     }
 
-    /// Ends the connection once the requests that it is at are answered.
+    /// Ends the connection once the requests that it is at are has_responded.
     pub(super) fn stop(&self) {
         if self.http2.get() {
-            self.judge(Verdict::Finish);
+            self.close(Closing::Finish);
         }
-        // HTTP/1 is told with its next answer; the sweep ends it if there is no request on the way.
+        // HTTP/1 is told with its next response; the sweep ends it if there is no request on the way.
         if self.phase.get() == Phase::Idle {
             self.since.set(self.sweep.now.get());
         }
@@ -240,37 +242,37 @@ impl Watch {
 
     /// Ends the connection with whatever it is at.
     pub(super) fn cut_off(&self) {
-        self.judge(Verdict::Drop);
+        self.close(Closing::Drop);
     }
 
     pub(super) fn look(&self, bounds: Bounds) {
         self.aborts.set(0);
-        let (late_answers, is_without_task) =
+        let (late_responses, is_without_task) =
             self.held.look(self.stalled.get().is_some(), bounds.body);
-        self.sweep.figures.timed_out.add(late_answers);
+        self.sweep.metrics.timed_out.add(late_responses);
         if is_without_task {
-            self.judge(Verdict::Reset);
+            self.close(Closing::Reset);
             return;
         }
         if self.is_stalled(bounds) {
-            self.judge_slow(Verdict::Reset);
+            self.close_slow(Closing::Reset);
             return;
         }
         let elapsed = self.sweep.elapsed(self.since.get());
         match self.phase.get() {
-            Phase::Handshake if elapsed > bounds.header => self.judge_slow(Verdict::Drop),
-            Phase::Head if elapsed > bounds.header => self.judge_slow(Verdict::HeadLate),
+            Phase::Handshake if elapsed > bounds.header => self.close_slow(Closing::Drop),
+            Phase::Head if elapsed > bounds.header => self.close_slow(Closing::HeadLate),
             // What is still being sent has the time of a body.
             Phase::Idle if self.stalled.get().is_some() || self.held.is_any() => {}
             Phase::Idle if elapsed > bounds.idle => self.end_idle(elapsed - bounds.idle),
-            Phase::Lingering if elapsed > LINGER => self.judge(Verdict::Drop),
+            Phase::Lingering if elapsed > LINGER => self.close(Closing::Drop),
             // HTTP/2 tells by itself.
-            Phase::Busy if !self.http2.get() && self.is_abandoned() => self.judge(Verdict::Drop),
+            Phase::Busy if !self.http2.get() && self.is_abandoned() => self.close(Closing::Drop),
             _ => {}
         }
     }
 
-    /// Nobody waits for the answer.
+    /// Nobody waits for the response.
     fn is_abandoned(&self) -> bool {
         self.client.is_gone(self.stalled.get().is_some())
     }
@@ -284,21 +286,21 @@ impl Watch {
     /// HTTP/2 may still hold what the client does not take: it gets a while to let go.
     fn end_idle(&self, over: Ticks) {
         if over > LINGER {
-            self.judge(Verdict::Drop);
+            self.close(Closing::Drop);
         } else {
-            self.judge(Verdict::Finish);
+            self.close(Closing::Finish);
         }
     }
 
-    fn judge_slow(&self, verdict: Verdict) {
-        if self.verdict.get() != verdict {
-            self.sweep.figures.timed_out.add(1);
+    fn close_slow(&self, closing: Closing) {
+        if self.closing.get() != closing {
+            self.sweep.metrics.timed_out.add(1);
         }
-        self.judge(verdict);
+        self.close(closing);
     }
 
-    fn judge(&self, verdict: Verdict) {
-        self.verdict.set(verdict);
+    fn close(&self, closing: Closing) {
+        self.closing.set(closing);
         if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
@@ -336,8 +338,8 @@ impl Watch {
         written
     }
 
-    /// The verdict, also of those to come: the connection's task is woken.
-    pub(in crate::edge) fn verdict(&self, context: &mut Context<'_>) -> Verdict {
+    /// The closing, also of those to come: the connection's task is woken.
+    pub(in crate::edge) fn closing(&self, context: &mut Context<'_>) -> Closing {
         let mut waker = self.waker.borrow_mut();
         if !waker
             .as_ref()
@@ -345,25 +347,25 @@ impl Watch {
         {
             *waker = Some(context.waker().clone());
         }
-        self.verdict.get()
+        self.closing.get()
     }
 
-    /// The verdict so far.
-    pub(in crate::edge) fn present_verdict(&self) -> Verdict {
-        self.verdict.get()
+    /// The closing so far.
+    pub(in crate::edge) fn present_closing(&self) -> Closing {
+        self.closing.get()
     }
 
-    /// Takes back the verdict `Finish`, and says whether it still holds.
+    /// Takes back the closing `Finish`, and says whether it still holds.
     pub(in crate::edge) fn take_finish(&self) -> bool {
-        self.verdict.replace(Verdict::Keep) == Verdict::Finish
+        self.closing.replace(Closing::Keep) == Closing::Finish
             && (self.http2.get() || self.phase.get() == Phase::Idle)
     }
 
     /// A future's result, or `None` if the connection was to end first.
     pub(in crate::edge) async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = std::pin::pin!(future);
-        std::future::poll_fn(|context| match self.verdict(context) {
-            Verdict::Keep => future.as_mut().poll(context).map(Some),
+        std::future::poll_fn(|context| match self.closing(context) {
+            Closing::Keep => future.as_mut().poll(context).map(Some),
             _ => Poll::Ready(None),
         })
         .await
@@ -391,9 +393,9 @@ impl Left {
 /// A request under way. Dropping it ends it.
 pub(in crate::edge) struct OpenRequest {
     watch: Rc<Watch>,
-    answered: bool,
+    has_responded: bool,
     /// `None`: its client has too many of them, or all have.
-    turn: Option<Turn>,
+    permit: Option<Permit>,
 }
 
 impl OpenRequest {
@@ -401,14 +403,14 @@ impl OpenRequest {
         watch.open_request();
         Self {
             watch: Rc::clone(watch),
-            answered: false,
-            turn: watch.customer.turn(),
+            has_responded: false,
+            permit: watch.customer.permit(),
         }
     }
 
     /// Whether there is room for it.
-    pub(in crate::edge) fn has_turn(&self) -> bool {
-        self.turn.is_some()
+    pub(in crate::edge) fn has_permit(&self) -> bool {
+        self.permit.is_some()
     }
 
     pub(in crate::edge) fn watch(&self) -> &Rc<Watch> {
@@ -416,14 +418,14 @@ impl OpenRequest {
     }
 
     /// The whole answer was handed over.
-    pub(in crate::edge) fn set_answered(&mut self) {
-        self.answered = true;
+    pub(in crate::edge) fn set_responded(&mut self) {
+        self.has_responded = true;
     }
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.watch.close_request(self.answered);
+        self.watch.close_request(self.has_responded);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who the clients of a worker's connections are, by address.
 
 use super::Sweep;
-use crate::turns::{Share, Turn, Turns};
+use crate::permits::{Permit, Permits, Share};
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -33,13 +33,13 @@ impl Customer {
         })
     }
 
-    /// A place for one more request of it.
-    pub(in crate::edge) fn turn(&self) -> Option<Turn> {
-        let turns = Turns::here();
+    /// A permit for one more request of it.
+    pub(in crate::edge) fn permit(&self) -> Option<Permit> {
+        let permits = Permits::here();
         match self.address {
-            Some(_) => turns.take(&self.requests),
+            Some(_) => permits.take(&self.requests),
             // Who may connect to a socket of the file system is known to the operator.
-            None => turns.take(&Rc::default()),
+            None => permits.take(&Rc::default()),
         }
     }
 }

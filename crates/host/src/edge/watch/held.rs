@@ -1,4 +1,4 @@
-//! Answers that HTTP/2 holds because the client's windows do not let them go.
+//! Responses that HTTP/2 holds because the client's windows do not let them go.
 //!
 //! ```text
 //!  Sent ──owns──▶ Stream ┐
@@ -6,7 +6,7 @@
 //!  Part ──owns──▶ Held ──┘
 //! ```
 //!
-//! Only bytes of the answer itself count. A client that takes none can make the connection's bytes flow as it
+//! Only bytes of the response itself count. A client that takes none can make the connection's bytes flow as it
 //! likes, with PINGs and their answers.
 
 use super::{Ticks, Watch};
@@ -19,17 +19,17 @@ use std::{
 
 /// All of one connection.
 #[derive(Default)]
-pub(super) struct HeldAnswers {
+pub(super) struct HeldResponses {
     entries: RefCell<Slab<Entry>>,
-    /// A byte of an answer has gone out since the socket was last full.
+    /// A byte of a response has gone out since the socket was last full.
     has_moved: Cell<bool>,
-    /// What the socket is full of are answers.
+    /// What the socket is full of are responses.
     fill_socket: Cell<bool>,
     /// The stream whose task is being polled.
     polled: Cell<Option<usize>>,
 }
 
-/// One answer.
+/// One response.
 #[derive(Default)]
 struct Entry {
     /// Its body is there, and so is the task that hands it over.
@@ -42,8 +42,8 @@ struct Entry {
     task: Option<Waker>,
 }
 
-impl HeldAnswers {
-    /// HTTP/2 has parts of answers.
+impl HeldResponses {
+    /// HTTP/2 has parts of responses.
     pub(super) fn is_any(&self) -> bool {
         let entries = self.entries.borrow();
         entries.iter().any(|(_, entry)| entry.parts > 0)
@@ -54,7 +54,7 @@ impl HeldAnswers {
         self.fill_socket.set(self.has_moved.replace(false));
     }
 
-    /// Has each answer ended that was held for longer than `most`. Says how many there are, and whether there is
+    /// Has each response ended that was held for longer than `most`. Says how many there are, and whether there is
     /// one that only the connection's end can end: its task has handed everything over.
     pub(super) fn look(&self, socket_is_full: bool, most: Ticks) -> (u64, bool) {
         if socket_is_full && self.fill_socket.get() {
@@ -94,7 +94,7 @@ impl HeldAnswers {
     }
 }
 
-/// An answer's place in the connection's books, as its body has it.
+/// A response's place in the connection's books, as its body has it.
 pub(in crate::edge) struct Stream {
     watch: Rc<Watch>,
     key: usize,
@@ -147,7 +147,7 @@ impl Drop for Stream {
     }
 }
 
-/// A part of an answer that HTTP/2 has. Dropping it: it was sent, or thrown away.
+/// A part of a response that HTTP/2 has. Dropping it: it was sent, or thrown away.
 pub(in crate::edge) struct Held {
     watch: Rc<Watch>,
     key: usize,
@@ -170,23 +170,23 @@ impl Drop for Held {
     }
 }
 
-/// What the task of a stream knows of its answer.
+/// What the task of a stream knows of its response.
 #[derive(Default)]
 pub(in crate::edge) struct Known(Option<usize>);
 
 impl Known {
-    /// Whether the answer was held for too long: its task is to end.
+    /// Whether the response was held for too long: its task is to end.
     pub(in crate::edge) fn is_late(&self, watch: &Watch) -> bool {
         let is_late = |key| watch.held.change(key, |entry| entry.is_late);
         self.0.and_then(is_late).unwrap_or(false)
     }
 
-    /// The task was polled. Its answer lives no longer than it does, so that the key stays good.
+    /// The task was polled. Its response lives no longer than it does, so that the key stays good.
     pub(in crate::edge) fn learn(&mut self, watch: &Watch) {
         self.0 = watch.held.polled.take().or(self.0);
     }
 
-    /// The task goes on: it is woken when its answer is held for too long.
+    /// The task goes on: it is woken when its response is held for too long.
     pub(in crate::edge) fn wait(&self, watch: &Watch, context: &Context<'_>) {
         let Some(key) = self.0 else { return };
         let is_known = |task: &Waker| task.will_wake(context.waker());
@@ -205,8 +205,8 @@ mod tests {
 
     const MOST: Ticks = 3;
 
-    fn held() -> HeldAnswers {
-        let held = HeldAnswers::default();
+    fn held() -> HeldResponses {
+        let held = HeldResponses::default();
         held.entries.borrow_mut().insert(Entry {
             parts: 1,
             ..Entry::default()
@@ -214,8 +214,8 @@ mod tests {
         held
     }
 
-    /// After how many sweeps an answer is late, if it is before the hundredth.
-    fn late_after(held: &HeldAnswers, socket_is_full: bool) -> Option<usize> {
+    /// After how many sweeps a response is late, if it is before the hundredth.
+    fn late_after(held: &HeldResponses, socket_is_full: bool) -> Option<usize> {
         (1..100).find(|_| held.look(socket_is_full, MOST) == (1, true))
     }
 

@@ -75,7 +75,7 @@ impl Wait {
         };
         let most = self.first.get().unwrap_or(most).min(most);
         if now.wrapping_sub(since) > most && !self.late.replace(true) {
-            self.sweep.figures.timed_out.add(1);
+            self.sweep.metrics.timed_out.add(1);
             if let Some(waker) = self.waker.borrow().as_ref() {
                 waker.wake_by_ref();
             }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     body::Body,
-    upstream::{Client, Times, UpstreamError},
+    client::{Client, Times, UpstreamError},
 };
 use http::Request;
 use palisade_policy::Policy;

@@ -1,7 +1,7 @@
 //! Those who ask all the time, each kind in its own way, and know what the answer is.
 
 use super::{PAGE, Seen, http2::Http2, tls::Issuer};
-use crate::ground::Places;
+use crate::fixture::Places;
 use crate::raw_http::{Answer, Client, Request};
 use std::{
     io::{self, Read, Write},

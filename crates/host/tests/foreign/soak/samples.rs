@@ -1,7 +1,7 @@
 //! What the server and its children hold: once a second under load, and before and after it.
 
 use super::{Counts, Seen};
-use crate::ground::{PATIENCE, Places};
+use crate::fixture::{PATIENCE, Places};
 use crate::raw_http::{Request, exchange};
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! Certificates of one issuer, and clients that believe it.
 
-use crate::ground::Ground;
+use crate::fixture::Fixture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, client::Resumption};
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -38,12 +38,12 @@ impl Issuer {
     }
 
     /// Puts a new certificate and its key in place of those that there are.
-    pub(super) fn certify(&self, ground: &Ground) -> CertificateDer<'static> {
+    pub(super) fn certify(&self, fixture: &Fixture) -> CertificateDer<'static> {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![NAME.to_owned()]).expect("a name");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        ground.put("key.pem", key.serialize_pem());
-        ground.put("certificate.pem", certificate.pem());
+        fixture.put("key.pem", key.serialize_pem());
+        fixture.put("certificate.pem", certificate.pem());
         certificate.der().clone()
     }
 

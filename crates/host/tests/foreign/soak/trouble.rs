@@ -1,7 +1,7 @@
 //! What happens to a server one day, one kind after the other, again and again.
 
 use super::{Seen, http2::flood_with_resets, tls::Issuer};
-use crate::ground::{Ground, Places};
+use crate::fixture::{Fixture, Places};
 use crate::raw_http::{Request, exchange};
 use palisade_suite::guests::Program;
 use palisade_suite::served;
@@ -51,7 +51,7 @@ pub(super) const KINDS: [&str; 16] = [
 const LARGE_HEAD_BYTES: usize = 64 << 10;
 
 pub(super) struct Trouble<'a> {
-    ground: &'a Ground,
+    fixture: &'a Fixture,
     server: &'a Places,
     issuer: &'a Issuer,
     seen: &'a Seen,
@@ -63,14 +63,14 @@ pub(super) struct Trouble<'a> {
 
 impl<'a> Trouble<'a> {
     pub(super) fn new(
-        ground: &'a Ground,
+        fixture: &'a Fixture,
         server: &'a Places,
         issuer: &'a Issuer,
         seen: &'a Seen,
     ) -> Self {
-        let read = |name: &str| fs::read(ground.folder().join(name)).expect("read a guest");
+        let read = |name: &str| fs::read(fixture.folder().join(name)).expect("read a guest");
         Self {
-            ground,
+            fixture,
             server,
             issuer,
             seen,
@@ -139,17 +139,17 @@ impl<'a> Trouble<'a> {
     }
 
     fn replace(&mut self, kind: &'static str, name: &str) {
-        self.ground.put(name, self.version(name));
+        self.fixture.put(name, self.version(name));
         self.reload(kind, 200);
     }
 
     /// A version that is none, and the right one again.
     fn break_file(&mut self, kind: &'static str, name: &str, bytes: &[u8]) {
-        self.ground.put(name, bytes);
+        self.fixture.put(name, bytes);
         self.reload(kind, 422);
         match name {
-            "host.toml" => self.ground.put(name, self.ground.config()),
-            _ => self.ground.put(name, self.version(name)),
+            "host.toml" => self.fixture.put(name, self.fixture.config()),
+            _ => self.fixture.put(name, self.version(name)),
         }
         self.reload("a reload of nothing new", 200);
     }
@@ -167,8 +167,8 @@ impl<'a> Trouble<'a> {
         let kind = "another host.toml";
         let more = "\n[[route]]\npath = \"/more\"\nservice = \"up\"\n";
         for (more, status) in [(more, 200), ("", 404)] {
-            let config = format!("{}{more}", self.ground.config());
-            self.ground.put("host.toml", config);
+            let config = format!("{}{more}", self.fixture.config());
+            self.fixture.put("host.toml", config);
             self.reload(kind, 200);
             self.be_refused(kind, Request::new("GET", "/more"), status);
         }
@@ -176,7 +176,7 @@ impl<'a> Trouble<'a> {
 
     fn renew_certificate(&mut self) {
         let kind = "another certificate";
-        let new = self.issuer.certify(self.ground);
+        let new = self.issuer.certify(self.fixture);
         self.reload(kind, 200);
         match self.issuer.shown(&self.server.tls) {
             Ok(shown) if shown == new => {}

@@ -21,12 +21,12 @@ fn start(socket: &Path) -> Server {
 }
 
 fn connections(server: &Server) -> u64 {
-    server.figure(|figures| figures.connections.get())
+    server.figure(|metrics| metrics.connections.get())
 }
 
 fn begins(server: &Server, requests: u64) {
     wait_until("the request begins", || {
-        server.figure(|figures| figures.requests.get()) == requests
+        server.figure(|metrics| metrics.requests.get()) == requests
     });
 }
 

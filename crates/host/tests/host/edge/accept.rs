@@ -112,7 +112,7 @@ fn end_in_every_way(server: &Server, rounds: u64) {
         "PRI * HTTP/2",
         "",
     ];
-    let accepted = || server.figure(|figures| figures.accepted.get());
+    let accepted = || server.figure(|metrics| metrics.accepted.get());
     let all = accepted() + rounds * (sent.len() as u64 + 1);
     for _ in 0..rounds {
         for bytes in sent {
@@ -247,7 +247,7 @@ fn a_client_has_no_more_connections_than_are_left() {
     assert_eq!(other.get("/").text(), "first");
     drop(greedy);
     wait_until("one alone is in", || {
-        server.figure(|figures| figures.connections.get()) == 1
+        server.figure(|metrics| metrics.connections.get()) == 1
     });
     assert_eq!(server.connect().get("/").text(), "first", "it may again");
 }

@@ -45,7 +45,7 @@ fn a_request_that_takes_too_long_is_cut_off() {
     let mut client = server.connect();
     client.send(get("/forever"));
     wait_until("the request begins", || {
-        server.figure(|figures| figures.requests.get()) == 1
+        server.figure(|metrics| metrics.requests.get()) == 1
     });
     assert_eq!(server.stop(Duration::from_millis(500)), 1);
     assert!(client.try_answer().is_err());
@@ -57,7 +57,7 @@ fn a_call_that_never_ends_does_not_hold_the_end_up() {
     let mut client = server.connect();
     client.send(get("/stuck"));
     wait_until("the request begins", || {
-        server.figure(|figures| figures.requests.get()) == 1
+        server.figure(|metrics| metrics.requests.get()) == 1
     });
     let (stopped, stop) = std::sync::mpsc::channel();
     thread::spawn(move || stopped.send(server.stop(Duration::from_millis(100))));

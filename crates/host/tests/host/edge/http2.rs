@@ -181,7 +181,7 @@ fn an_answer_that_the_window_does_not_take_is_broken_off() {
             .expect("an answer");
         // Nobody reads it: the client opens no window.
         let body: Incoming = response.into_body();
-        while server.figure(|figures| figures.timed_out.get()) == 0 {
+        while server.figure(|metrics| metrics.timed_out.get()) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert!(body.collect().await.is_err(), "it has no end");
@@ -321,7 +321,7 @@ fn pings_keep_no_answer_that_is_not_taken() {
         client.send(get_frame(3, "/"));
         assert!(is_served(&mut client), "window {window}");
     }
-    assert_eq!(server.figure(|figures| figures.timed_out.get()), 2);
+    assert_eq!(server.figure(|metrics| metrics.timed_out.get()), 2);
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn empty_parts_keep_no_body_that_does_not_come() {
     let mut client = begin(&server);
     client.send(frame(HEADERS, END_HEADERS, 1, &get_head("/echo")));
     let begun = Instant::now();
-    while server.figure(|figures| figures.timed_out.get()) == 0 {
+    while server.figure(|metrics| metrics.timed_out.get()) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
         // The answer to each PING sets the pace; h2 takes no more than so many.
         let empty = frame(DATA, 0, 1, &[]);
@@ -520,7 +520,7 @@ fn flood(batch: u32) -> u64 {
     }
     assert!(first < MOST, "the connection goes on");
     assert_eq!(other.get("/").text(), "first", "on another connection");
-    server.figure(|figures| figures.requests.get())
+    server.figure(|metrics| metrics.requests.get())
 }
 
 #[test]
@@ -541,7 +541,7 @@ fn a_flood_of_requests_that_are_reset_unseen_ends_its_connection() {
         .map(|stream| [ask_forever(stream), reset(stream)].concat())
         .find_map(|frames| client.try_send(frames).err());
     assert!(ended.is_some() || read_until(&mut client, GOAWAY).is_some());
-    let requests = server.figure(|figures| figures.requests.get());
+    let requests = server.figure(|metrics| metrics.requests.get());
     assert!(requests < 5_000, "{requests} requests were begun");
 }
 

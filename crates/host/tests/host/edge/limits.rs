@@ -122,7 +122,7 @@ fn a_head_that_does_not_end_gets_408() {
     client.send("GET / HTTP/1.1\r\nhost:");
     assert_eq!(client.answer().status, 408);
     assert_eq!(client.read_to_end().expect("the connection ends"), "");
-    assert_eq!(server.figure(|figures| figures.timed_out.get()), 1);
+    assert_eq!(server.figure(|metrics| metrics.timed_out.get()), 1);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn an_answer_that_does_not_go_on_is_broken_off() {
     client.send(get("/stalled"));
     client.read_exactly(40).expect("it begins");
     wait_until_gone(&server);
-    assert_eq!(server.figure(|figures| figures.timed_out.get()), 1);
+    assert_eq!(server.figure(|metrics| metrics.timed_out.get()), 1);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn an_answer_that_is_not_taken_ends_the_connection() {
     client.send(get("/endless"));
     client.read_exactly(1000).expect("it begins");
     wait_until_gone(&server);
-    assert_eq!(server.figure(|figures| figures.timed_out.get()), 1);
+    assert_eq!(server.figure(|metrics| metrics.timed_out.get()), 1);
     let rest = std::iter::repeat_with(|| client.read_exactly(10_000)).find_map(Result::err);
     assert_eq!(
         rest.map(|error| error.kind()),
@@ -232,7 +232,7 @@ fn an_answer_that_is_taken_slowly_goes_on() {
 /// Waits until the server has no connection.
 pub(crate) fn wait_until_gone(server: &Server) {
     wait_until("every connection ends", || {
-        server.figure(|figures| figures.connections.get()) == 0
+        server.figure(|metrics| metrics.connections.get()) == 0
     });
 }
 

@@ -6,11 +6,12 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use palisade_filter::Peer;
 use palisade_host::{
-    account::Account,
     body::{Body, BodyError},
     config::{Address, Limits, Listener},
-    edge::{Edge, EdgeError, EdgeFigures, Notice},
-    worker::{Serve, Workers},
+    edge::{Edge, EdgeError, EdgeMetrics, Notice},
+    record::RequestRecord,
+    serve::Serve,
+    worker::Workers,
 };
 use std::{
     fmt::Write,
@@ -40,17 +41,17 @@ pub(crate) struct StandIn {
 impl Serve for StandIn {
     type Generation = Generation;
 
-    fn site(generation: &Arc<Generation>, _: usize) -> Rc<Self> {
+    fn state(generation: &Arc<Generation>, _: usize) -> Rc<Self> {
         Rc::new(Self {
             generation: Arc::clone(generation),
         })
     }
 
-    async fn answer(
+    async fn respond(
         self: Rc<Self>,
         peer: &Rc<Peer>,
         request: Request<Body>,
-        _: &mut Account,
+        _: &mut RequestRecord,
     ) -> Response<Body> {
         match request.uri().path() {
             "/" => Response::new(Body::from(self.generation.name)),
@@ -310,12 +311,12 @@ impl Server {
         Client::connect(self.address())
     }
 
-    /// One of the workers' figures, added up.
-    pub(crate) fn figure(&self, figure: impl Fn(&EdgeFigures) -> u64) -> u64 {
+    /// One of the workers' metrics, added up.
+    pub(crate) fn figure(&self, figure: impl Fn(&EdgeMetrics) -> u64) -> u64 {
         self.workers
-            .figures()
+            .metrics()
             .iter()
-            .map(|figures| figure(figures))
+            .map(|metrics| figure(metrics))
             .sum()
     }
 }

@@ -326,7 +326,7 @@ fn a_handshake_that_does_not_end_ends_the_connection() {
     client.send([0x16, 3, 1]);
     assert_eq!(client.read_to_end().expect("it ends"), "");
     wait_until_gone(&server);
-    assert_eq!(server.figure(|figures| figures.handshakes_failed.get()), 1);
+    assert_eq!(server.figure(|metrics| metrics.handshakes_failed.get()), 1);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn plain_http_to_tls_is_no_request() {
     let files = Files::new("one.test");
     let server = start(vec![files.listener()], Limits::default());
     assert!(server.connect().try_get("/").is_err());
-    assert_eq!(server.figure(|figures| figures.requests.get()), 0);
+    assert_eq!(server.figure(|metrics| metrics.requests.get()), 0);
 }
 
 #[test]

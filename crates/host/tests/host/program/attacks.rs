@@ -11,7 +11,7 @@ fn attacker() -> Settings {
 }
 
 async fn is_left(host: &Host) {
-    host.becomes(|figures| figures.state == State::Idle && figures.pid.is_none())
+    host.becomes(|metrics| metrics.state == State::Idle && metrics.pid.is_none())
         .await;
 }
 
@@ -26,7 +26,7 @@ fn what_is_no_http_is_a_bad_gateway() {
             body_of(get(&service, "/").await).await;
         }
         is_left(&host).await;
-        assert_eq!(host.figures().faults, 0);
+        assert_eq!(host.metrics().faults, 0);
     });
 }
 
@@ -79,9 +79,9 @@ fn a_thousand_children_go_with_their_program() {
         let service = host.service();
         assert_eq!(body_of(get(&service, "/fork").await).await, "1000");
         body_of(get(&service, "/").await).await;
-        let figures = host.figures();
-        assert!(figures.memory_bytes > 0);
-        figures.pid.unwrap()
+        let metrics = host.metrics();
+        assert!(metrics.memory_bytes > 0);
+        metrics.pid.unwrap()
     });
     drop(host);
     assert!(!lives(pid));
@@ -125,7 +125,7 @@ fn one_that_closes_its_socket_is_replaced_if_it_is_asked_for_its_health() {
     on_worker(async {
         let service = host.service();
         body_of(get(&service, "/close").await).await;
-        host.becomes(|figures| figures.starts == 2).await;
+        host.becomes(|metrics| metrics.starts == 2).await;
         assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
     });
 }

@@ -36,7 +36,7 @@ fn fed() -> (UnboundedSender<&'static str>, Body) {
 
 async fn send(service: &ProgramService, method: Method, path: &str, body: Body) -> Answer {
     let request = Request::builder().method(method).uri(path).body(body);
-    service.answer(request.unwrap(), &Peer::default()).await
+    service.respond(request.unwrap(), &Peer::default()).await
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_body_that_was_under_way_is_not_sent_again() {
             assert_eq!(error.status(), StatusCode::BAD_GATEWAY, "{error}");
             crashes += times;
             body_of(get(&service, "/").await).await;
-            assert_eq!(host.figures().faults, crashes);
+            assert_eq!(host.metrics().faults, crashes);
         };
         let (feed, body) = fed();
         feed.send("text").unwrap();
@@ -71,8 +71,8 @@ fn a_body_that_nobody_has_touched_goes_to_the_next_process() {
         let service = host.service();
         for round in 1..=5 {
             body_of(get(&service, "/").await).await;
-            kill(&host.becomes(|figures| figures.pid.is_some()).await);
-            host.becomes(|figures| figures.faults == round).await;
+            kill(&host.becomes(|metrics| metrics.pid.is_some()).await);
+            host.becomes(|metrics| metrics.faults == round).await;
             let (feed, body) = fed();
             feed.send("text").unwrap();
             let answer = send(&service, Method::POST, "/echo", body).await;
@@ -122,14 +122,14 @@ fn an_unwell_program_is_replaced_while_its_requests_finish() {
         let inside = send(&service, Method::POST, "/echo", body);
         let replaced = async {
             body_of(get(&service, "/unwell").await).await;
-            host.becomes(|figures| figures.starts == 2).await;
+            host.becomes(|metrics| metrics.starts == 2).await;
             body_of(get(&service, "/").await).await;
             feed.send("xt").unwrap();
         };
         let (answer, ()) = tokio::join!(inside, replaced);
         assert_eq!(body_of(answer).await, "text");
-        assert_eq!(host.figures().faults, 1);
+        assert_eq!(host.metrics().faults, 1);
         host.hears("stdout: leaving").await;
-        assert_eq!(host.figures().starts, 2);
+        assert_eq!(host.metrics().starts, 2);
     });
 }

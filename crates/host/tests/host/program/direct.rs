@@ -52,11 +52,11 @@ fn a_connection_starts_the_program_that_has_it() {
     let host = Host::start(direct(any_port(), &[]));
     on_worker(async {
         let address = address_of(&host);
-        assert_eq!(host.figures().starts, 0);
+        assert_eq!(host.metrics().starts, 0);
         for _ in 0..3 {
             assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
         }
-        host.becomes(|figures| figures.starts == 1).await;
+        host.becomes(|metrics| metrics.starts == 1).await;
     });
 }
 
@@ -88,9 +88,9 @@ fn connections_wait_while_there_is_no_program() {
         // The one that brings it down is lost, those after it are not.
         let _ = fetch(address, "/crash").await;
         assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
-        let figures = host.becomes(|figures| figures.starts >= 2).await;
+        let metrics = host.becomes(|metrics| metrics.starts >= 2).await;
         assert_eq!(
-            (figures.starts, figures.restarts, figures.faults),
+            (metrics.starts, metrics.restarts, metrics.faults),
             (2, 1, 1)
         );
     });
@@ -105,21 +105,21 @@ fn an_idle_program_is_ended_and_its_listener_stays() {
         let address = address_of(&host);
         for round in 1..=3 {
             assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
-            let figures = host
-                .becomes(|figures| {
-                    (figures.state, figures.pid, figures.starts) == (State::Idle, None, round)
+            let metrics = host
+                .becomes(|metrics| {
+                    (metrics.state, metrics.pid, metrics.starts) == (State::Idle, None, round)
                 })
                 .await;
-            assert_eq!((figures.starts, figures.faults), (round, 0), "{figures:?}");
+            assert_eq!((metrics.starts, metrics.faults), (round, 0), "{metrics:?}");
         }
         // Who is connected keeps it, whether it says something or not.
         let held = TcpStream::connect(address).unwrap();
-        host.becomes(|figures| figures.state == State::Running)
+        host.becomes(|metrics| metrics.state == State::Running)
             .await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(host.figures().state, State::Running);
+        assert_eq!(host.metrics().state, State::Running);
         drop(held);
-        host.becomes(|figures| figures.state == State::Idle).await;
+        host.becomes(|metrics| metrics.state == State::Idle).await;
     });
 }
 
@@ -148,7 +148,7 @@ fn a_route_may_lead_to_it_too() {
         assert_eq!(body_of(get(&service, "/env").await).await, "1 own http");
         let answer = ask(&service, Method::POST, "/echo", "text").await;
         assert_eq!(body_of(answer).await, "text");
-        host.becomes(|figures| figures.starts == 1).await;
+        host.becomes(|metrics| metrics.starts == 1).await;
     });
 }
 
@@ -165,12 +165,12 @@ fn what_was_only_loaded_touches_nothing() {
         for _ in 0..20 {
             assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
         }
-        assert_eq!(loaded.figures(), Figures::default());
+        assert_eq!(loaded.metrics(), ProgramMetrics::default());
         drop(loaded);
         assert_eq!(fetch(address, "/env").await.unwrap(), ANSWER);
         // The one start is counted once it is told of.
-        host.becomes(|figures| figures.starts == 1).await;
-        assert_eq!(host.figures().faults, 0);
+        host.becomes(|metrics| metrics.starts == 1).await;
+        assert_eq!(host.metrics().faults, 0);
     });
 }
 

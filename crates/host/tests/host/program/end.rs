@@ -15,12 +15,12 @@ fn an_idle_program_is_ended_and_started_again() {
         let service = host.service();
         for round in 1..=3 {
             body_of(get(&service, "/").await).await;
-            let figures = host
-                .becomes(|figures| figures.state == State::Idle && figures.pid.is_none())
+            let metrics = host
+                .becomes(|metrics| metrics.state == State::Idle && metrics.pid.is_none())
                 .await;
-            assert_eq!(figures.starts, round);
-            assert_eq!((figures.restarts, figures.faults), (0, 0));
-            assert_eq!(figures.last_end.unwrap(), "ended with exit code 0");
+            assert_eq!(metrics.starts, round);
+            assert_eq!((metrics.restarts, metrics.faults), (0, 0));
+            assert_eq!(metrics.last_end.unwrap(), "ended with exit code 0");
         }
         host.hears("stdout: leaving").await;
     });
@@ -33,7 +33,7 @@ fn a_long_answer_is_no_idleness() {
         let service = host.service();
         let answer = get(&service, "/stream").await;
         assert_eq!(body_of(answer).await, "part\n".repeat(10));
-        assert_eq!(host.figures().starts, 1);
+        assert_eq!(host.metrics().starts, 1);
     });
 }
 
@@ -51,9 +51,9 @@ fn no_request_is_lost_while_programs_come_and_go() {
             }
         };
         tokio::join!(load(&one, 50), load(&two, 47));
-        let figures = host.figures();
-        assert!(figures.starts > 2, "{figures:?}");
-        assert_eq!((figures.restarts, figures.faults), (0, 0), "{figures:?}");
+        let metrics = host.metrics();
+        assert!(metrics.starts > 2, "{metrics:?}");
+        assert_eq!((metrics.restarts, metrics.faults), (0, 0), "{metrics:?}");
     });
 }
 
@@ -72,11 +72,11 @@ fn no_request_is_lost_to_a_program_that_is_always_about_to_leave() {
             }
         };
         tokio::join!(load(&one, 11), load(&two, 13));
-        let figures = host.figures();
+        let metrics = host.metrics();
         // Nobody is started for nobody.
         let most = 2 * ROUNDS as u64;
-        assert!((3..=most).contains(&figures.starts), "{figures:?}");
-        assert_eq!((figures.restarts, figures.faults), (0, 0), "{figures:?}");
+        assert!((3..=most).contains(&metrics.starts), "{metrics:?}");
+        assert_eq!((metrics.restarts, metrics.faults), (0, 0), "{metrics:?}");
     });
 }
 
@@ -99,7 +99,7 @@ fn nobody_gets_in_by_the_door_of_another_program() {
             }
         };
         tokio::join!(load(&one, "one", 11), load(&two, "two", 13));
-        assert!(host.figures().starts > 2, "{:?}", host.figures());
+        assert!(host.metrics().starts > 2, "{:?}", host.metrics());
     });
 }
 
@@ -112,18 +112,18 @@ fn counts_go_on_in_the_next_program() {
         let _ = ask(&service, Method::POST, "/crash", "text").await;
         body_of(get(&service, "/").await).await;
         let old = host
-            .becomes(|figures| (figures.starts, figures.state) == (2, State::Running))
+            .becomes(|metrics| (metrics.starts, metrics.state) == (2, State::Running))
             .await;
         drop(service);
         let mut changed = host.program().settings().clone();
         changed.program.back_off *= 2;
         let next = host.begin(changed, Some(host.program()));
         host.program = Some(next);
-        assert!(host.figures().cpu_us >= old.cpu_us, "it has not ended yet");
+        assert!(host.metrics().cpu_us >= old.cpu_us, "it has not ended yet");
         body_of(get(&host.service(), "/").await).await;
-        let figures = host.becomes(|figures| figures.starts == 3).await;
-        assert_eq!((figures.restarts, figures.faults), (1, 1));
-        assert_eq!(figures.last_fault, old.last_fault);
+        let metrics = host.becomes(|metrics| metrics.starts == 3).await;
+        assert_eq!((metrics.restarts, metrics.faults), (1, 1));
+        assert_eq!(metrics.last_fault, old.last_fault);
     });
 }
 
@@ -133,7 +133,7 @@ fn who_is_inside_is_waited_for_when_the_service_goes() {
     on_worker(async {
         let service = host.service();
         body_of(get(&service, "/").await).await;
-        let pid = host.figures().pid.unwrap();
+        let pid = host.metrics().pid.unwrap();
         let answer = {
             let asked = get(&service, "/slow");
             tokio::pin!(asked);
@@ -164,7 +164,7 @@ fn nothing_is_left_when_the_server_ends() {
         let host = Host::start(settings);
         let pid = on_worker(async {
             body_of(get(&host.service(), "/").await).await;
-            host.figures().pid.unwrap()
+            host.metrics().pid.unwrap()
         });
         assert!(lives(pid));
         drop(host);
@@ -183,7 +183,7 @@ fn programs_that_do_not_leave_do_not_pile_up() {
         let service = host.service();
         for round in 1..=8 {
             body_of(get(&service, "/").await).await;
-            host.becomes(|figures| (figures.starts, figures.state) == (round, State::Idle))
+            host.becomes(|metrics| (metrics.starts, metrics.state) == (round, State::Idle))
                 .await;
             let count = with_argument(&mark);
             assert!((1..=5).contains(&count), "{count} in round {round}");
@@ -207,7 +207,7 @@ fn a_server_that_ends_does_not_wait_for_those_who_still_hold_on() {
     on_worker(async {
         let service = host.service();
         body_of(get(&service, "/").await).await;
-        let pid = host.figures().pid.unwrap();
+        let pid = host.metrics().pid.unwrap();
         drop(host.supervisor.take());
         assert!(!lives(pid));
         let error = get(&service, "/").await.unwrap_err();
@@ -238,7 +238,7 @@ async fn come_and_go() {
         let path = if round % 2 == 0 { "/crash" } else { "/cut" };
         // Whatever becomes of it.
         let _ = ask(&service, Method::POST, path, "text").await;
-        host.becomes(|figures| figures.state == State::Idle && figures.pid.is_none())
+        host.becomes(|metrics| metrics.state == State::Idle && metrics.pid.is_none())
             .await;
         // Idle threads for what blocks stay for a while; there are no more of them than at first.
         let now = (count("fd"), count("task"));

@@ -76,8 +76,8 @@ fn a_server_that_binds_its_port_answers() {
         }
         assert_eq!(host_listeners(), before, "it is a port of this machine's");
         host.hears("GET /page HTTP/1.1\" 200").await;
-        let figures = host.figures();
-        assert_eq!((figures.starts, figures.faults), (1, 0));
+        let metrics = host.metrics();
+        assert_eq!((metrics.starts, metrics.faults), (1, 0));
     });
 }
 
@@ -195,11 +195,11 @@ fn the_next_process_has_the_port_again() {
     on_worker(async {
         let service = host.service();
         body_of(get(&service, "/").await).await;
-        kill(&host.figures());
-        host.becomes(|figures| figures.faults == 1).await;
+        kill(&host.metrics());
+        host.becomes(|metrics| metrics.faults == 1).await;
         body_of(get(&service, "/").await).await;
-        let figures = host.figures();
-        assert_eq!((figures.starts, figures.restarts), (2, 1));
+        let metrics = host.metrics();
+        assert_eq!((metrics.starts, metrics.restarts), (2, 1));
     });
 }
 

@@ -1,12 +1,12 @@
 //! A program whose file is replaced, or taken away, under a server that runs.
 
 use super::served;
-use crate::{control::Stage, raw_http::Client};
+use crate::{control::Fixture, raw_http::Client};
 use std::{fs, path::Path};
 
-fn configure(stage: &Stage, program: &Path) {
+fn configure(fixture: &Fixture, program: &Path) {
     let folder = program.parent().unwrap();
-    stage.write(&format!(
+    fixture.write(&format!(
         "admin = 'unix:admin.sock'\nworkers = 1\nlog.format = 'json'\n[[listen]]\naddress = '127.0.0.1:0'\n\
          [services.program]\nprogram = [{program:?}]\npolicy.grants.read = [{folder:?}]\n\
          [[route]]\nservice = 'program'\n"
@@ -22,12 +22,12 @@ fn put(program: &Path) {
 
 #[test]
 fn a_program_that_was_replaced_is_started_by_a_reload() {
-    let stage = Stage::new();
-    fs::create_dir(stage.path("app")).unwrap();
-    let program = stage.path("app/program");
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("app")).unwrap();
+    let program = fixture.path("app/program");
     put(&program);
-    configure(&stage, &program);
-    let server = stage.start(&["--no-watch"]);
+    configure(&fixture, &program);
+    let server = fixture.start(&["--no-watch"]);
     let status = |path: &str| Client::connect(server.address()).get(path).status;
     assert_eq!((status("/unwell"), status("/health")), (200, 500));
     assert_eq!(server.admin("POST /reload").0, 200);
@@ -40,12 +40,12 @@ fn a_program_that_was_replaced_is_started_by_a_reload() {
 
 #[test]
 fn a_program_that_is_not_there_is_refused_at_check_and_reload() {
-    let stage = Stage::new();
-    fs::create_dir(stage.path("app")).unwrap();
-    let program = stage.path("app/program");
-    configure(&stage, &program);
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("app")).unwrap();
+    let program = fixture.path("app/program");
+    configure(&fixture, &program);
     let check = || {
-        let output = stage.command(&["--check"]).output().unwrap();
+        let output = fixture.command(&["--check"]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
     };
@@ -55,7 +55,7 @@ fn a_program_that_is_not_there_is_refused_at_check_and_reload() {
     assert!(code != Some(0) && names_it(&said), "{code:?}: {said}");
     put(&program);
     assert_eq!(check().0, Some(0));
-    let server = stage.start(&["--no-watch"]);
+    let server = fixture.start(&["--no-watch"]);
     assert_eq!(Client::connect(server.address()).get("/health").status, 200);
     fs::remove_file(&program).unwrap();
     let (code, said) = server.admin("POST /reload");

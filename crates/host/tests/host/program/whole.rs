@@ -17,7 +17,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a program of its own, and a server that is started there.
-struct Stage {
+struct Fixture {
     folder: TempDir,
 }
 
@@ -25,19 +25,19 @@ struct Server {
     process: Child,
 }
 
-impl Stage {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let anybody = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.path(), anybody).unwrap();
-        let stage = Self { folder };
-        fs::create_dir(stage.path("bin")).unwrap();
-        fs::copy(served(), stage.path("bin/served")).unwrap();
+        let fixture = Self { folder };
+        fs::create_dir(fixture.path("bin")).unwrap();
+        fs::copy(served(), fixture.path("bin/served")).unwrap();
         // The server asks where they are; without WebAssembly it starts neither.
         for name in ["palisade-worker", "palisade-compiler"] {
-            fs::write(stage.path(name), "").unwrap();
+            fs::write(fixture.path(name), "").unwrap();
         }
-        stage
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -138,68 +138,71 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn a_configuration_that_cannot_be_loaded_starts_nothing() {
-    let stage = Stage::new();
-    stage.write("", "");
-    let _server = stage.start();
-    stage.env_of("own");
-    stage.env_of("socket");
-    let before = stage.processes();
+    let fixture = Fixture::new();
+    fixture.write("", "");
+    let _server = fixture.start();
+    fixture.env_of("own");
+    fixture.env_of("socket");
+    let before = fixture.processes();
     assert_eq!(before.len(), 2, "{before:?}");
-    let memory = |guest| stage.status_of(guest)["memory_bytes"].as_u64().unwrap();
+    let memory = |guest| fixture.status_of(guest)["memory_bytes"].as_u64().unwrap();
     assert!(memory("own") > 0 && memory("routed") > 0);
-    stage.write(
+    fixture.write(
         "back-off = '50ms'",
         "[services.unloadable]\nfiles = 'nowhere'\n[[route]]\npath = '/x'\nservice = 'unloadable'\n",
     );
     assert!(
-        stage
+        fixture
             .ask("admin", "POST /reload")
             .starts_with("HTTP/1.1 422")
     );
     for _ in 0..10 {
-        stage.env_of("own");
-        stage.env_of("socket");
+        fixture.env_of("own");
+        fixture.env_of("socket");
     }
-    assert_eq!(stage.processes(), before);
+    assert_eq!(fixture.processes(), before);
     assert!(
         memory("own") > 0 && memory("routed") > 0,
-        "figures are intact"
+        "metrics are intact"
     );
-    stage.write("back-off = '50ms'", "");
+    fixture.write("back-off = '50ms'", "");
     assert!(
-        stage
+        fixture
             .ask("admin", "POST /reload")
             .starts_with("HTTP/1.1 200")
     );
     until("the old programs end", || {
-        stage.processes().is_disjoint(&before)
+        fixture.processes().is_disjoint(&before)
     });
-    stage.env_of("own");
-    stage.env_of("socket");
-    assert_eq!(stage.processes().len(), 2);
+    fixture.env_of("own");
+    fixture.env_of("socket");
+    assert_eq!(fixture.processes().len(), 2);
     assert!(memory("own") > 0 && memory("routed") > 0);
 }
 
 #[test]
 fn a_fault_is_told_and_counts_go_on_through_a_reload() {
-    let stage = Stage::new();
-    stage.write("", "");
-    let _server = stage.start();
+    let fixture = Fixture::new();
+    fixture.write("", "");
+    let _server = fixture.start();
     assert!(
-        stage
+        fixture
             .ask("socket", "POST /crash")
             .starts_with("HTTP/1.1 502")
     );
-    until("it is told", || stage.status_of("routed")["faults"] == 1);
+    until("it is told", || fixture.status_of("routed")["faults"] == 1);
     let message = "ended with signal 6";
-    assert_eq!(stage.status_of("routed")["last_fault"]["message"], message);
-    stage.write("back-off = '50ms'", "");
+    assert_eq!(
+        fixture.status_of("routed")["last_fault"]["message"],
+        message
+    );
+    fixture.write("back-off = '50ms'", "");
     assert!(
-        stage
+        fixture
             .ask("admin", "POST /reload")
             .starts_with("HTTP/1.1 200")
     );
-    let status = stage.status_of("routed");
+    let status = fixture.status_of("routed");
     assert_eq!(
         (&status["faults"], &status["last_fault"]["message"]),
         (&1.into(), &message.into())
@@ -208,19 +211,19 @@ fn a_fault_is_told_and_counts_go_on_through_a_reload() {
 
 #[test]
 fn a_program_is_heard_where_the_new_file_says() {
-    let stage = Stage::new();
-    stage.write("", "");
-    let _server = stage.start();
-    stage.env_of("socket");
-    stage.write("log = 'programs.log'", "");
+    let fixture = Fixture::new();
+    fixture.write("", "");
+    let _server = fixture.start();
+    fixture.env_of("socket");
+    fixture.write("log = 'programs.log'", "");
     assert!(
-        stage
+        fixture
             .ask("admin", "POST /reload")
             .starts_with("HTTP/1.1 200")
     );
-    stage.ask("socket", "POST /crash");
+    fixture.ask("socket", "POST /crash");
     until("its end is in the log", || {
-        let lines = fs::read_to_string(stage.path("programs.log"));
+        let lines = fs::read_to_string(fixture.path("programs.log"));
         lines.is_ok_and(|lines| lines.contains("signal 6"))
     });
 }
@@ -269,12 +272,12 @@ fn living(pids: &BTreeSet<u32>) -> Vec<u32> {
 }
 
 fn nothing_is_left_after(signal: Signal) {
-    let stage = Stage::new();
-    stage.write("policy.limits.processes = 100", "");
-    let mut server = stage.start();
-    stage.env_of("own");
-    stage.env_of("socket");
-    let programs = stage.processes();
+    let fixture = Fixture::new();
+    fixture.write("policy.limits.processes = 100", "");
+    let mut server = fixture.start();
+    fixture.env_of("own");
+    fixture.env_of("socket");
+    let programs = fixture.processes();
     assert_eq!(programs.len(), 2);
     let keepers = children(server.process.id());
     let groups = groups(&programs);
@@ -293,12 +296,12 @@ fn nothing_is_left_after(signal: Signal) {
         !groups.iter().any(|group| group.exists())
     });
     if signal == Signal::TERM {
-        assert!(!stage.path("own").exists() && !stage.path("socket").exists());
+        assert!(!fixture.path("own").exists() && !fixture.path("socket").exists());
     }
     // What a killed server leaves of its sockets is in nobody's way.
-    let _server = stage.start();
-    stage.env_of("own");
-    stage.env_of("socket");
+    let _server = fixture.start();
+    fixture.env_of("own");
+    fixture.env_of("socket");
 }
 
 /// One of its programs ignores SIGTERM.

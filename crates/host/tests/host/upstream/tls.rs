@@ -2,8 +2,9 @@
 
 use super::{ask, config, fake::on_worker, get, text};
 use palisade_host::{
+    client::{Client, Roots, Settings, UpstreamError},
     config::Server,
-    upstream::{Client, Roots, Settings, Upstream, UpstreamError},
+    services::upstream::Upstream,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};

@@ -1,0 +1,394 @@
+//! One instance of a filter: its streams, its callbacks, and the calls that it has under way.
+
+use super::{
+    Pace, WorkerFilter,
+    surroundings::{self, Asked, Mail},
+};
+use crate::{config::Isolation, metrics::GuestMetrics};
+use palisade_engine::permits::Permit;
+use palisade_filter::{
+    Action, Direction, Exchange, Fault, Instance, LocalResponse, Part, StreamId,
+};
+use std::{
+    cell::{Cell, RefCell, RefMut},
+    rc::{Rc, Weak},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use tokio::task::AbortHandle;
+
+/// Who has the exchange of a stream while its filter waits for a call of its own: a request under way.
+pub(crate) trait HandOver {
+    /// Hands the exchange to the instance whose stream this is: it is about to be told something.
+    fn hand_over(&self, instance: &Rc<FilterInstance>, stream: StreamId);
+}
+
+/// `None`: no stream waits.
+type Owner = Option<Weak<dyn HandOver>>;
+
+/// An instance, and what it has asked for.
+pub(crate) struct FilterInstance {
+    filter: Weak<WorkerFilter>,
+    /// The filter's.
+    metrics: Arc<GuestMetrics>,
+    /// The filter's.
+    pace: Rc<Pace>,
+    guest: RefCell<Instance>,
+    /// For as long as it is alive: the request over which it died wants another one.
+    permit: Cell<Option<Permit>>,
+    is_alive: Cell<bool>,
+    mail: Rc<Mail>,
+    /// What calls it at its period.
+    ticks: RefCell<Option<AbortHandle>>,
+    /// HTTP calls of its that are under way.
+    calls: RefCell<Vec<Call>>,
+    /// Who waits for the end of its work, when it leaves.
+    leaving: Cell<Option<Waker>>,
+    /// What of the instance's own metrics is in its filter's.
+    counted: Cell<palisade_filter::InstanceMetrics>,
+}
+
+/// An HTTP call that is under way.
+struct Call {
+    token: u32,
+    stream: Option<StreamId>,
+    task: AbortHandle,
+}
+
+impl FilterInstance {
+    pub(super) fn new(
+        filter: &Rc<WorkerFilter>,
+        guest: Instance,
+        permit: Option<Permit>,
+        mail: Rc<Mail>,
+    ) -> Rc<Self> {
+        let instance = Rc::new(Self {
+            filter: Rc::downgrade(filter),
+            metrics: Arc::clone(&filter.metrics),
+            pace: Rc::clone(&filter.pace),
+            guest: RefCell::new(guest),
+            permit: Cell::new(permit),
+            is_alive: Cell::new(true),
+            mail,
+            ticks: RefCell::default(),
+            calls: RefCell::default(),
+            leaving: Cell::default(),
+            counted: Cell::default(),
+        });
+        instance.deliver(None);
+        instance.count();
+        instance
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.is_alive.get()
+    }
+
+    /// Opens a stream with its exchange.
+    pub(crate) fn open(&self, exchange: Box<Exchange>) -> StreamId {
+        self.metrics.requests.add(1);
+        self.guest.borrow_mut().open(exchange)
+    }
+
+    /// Makes a callback about a stream.
+    pub(crate) fn call(
+        self: &Rc<Self>,
+        owner: &Weak<dyn HandOver>,
+        stream: StreamId,
+        part: Part,
+        end_of_stream: bool,
+    ) -> Result<Action, Fault> {
+        let result = self
+            .pace
+            .measure(|| make_callback(&mut self.guest.borrow_mut(), stream, part, end_of_stream));
+        if let Err(fault) = &result {
+            self.go_down(fault);
+        }
+        self.deliver(Some(owner));
+        result
+    }
+
+    /// Tells the instance something that no stream waits for.
+    pub(super) fn tell(self: &Rc<Self>, tell: impl FnOnce(&mut Instance) -> Result<(), Fault>) {
+        self.tell_owner(None, tell);
+    }
+
+    /// The same, where further calls are for the `owner` of a stream. One that has left is told nothing more.
+    fn tell_owner(
+        self: &Rc<Self>,
+        owner: Option<&Weak<dyn HandOver>>,
+        tell: impl FnOnce(&mut Instance) -> Result<(), Fault>,
+    ) {
+        if !self.is_alive() || self.guest.borrow().is_done() {
+            return;
+        }
+        let result = self.pace.measure(|| tell(&mut self.guest.borrow_mut()));
+        if let Err(fault) = &result {
+            self.go_down(fault);
+        }
+        self.deliver(owner);
+        self.count();
+        self.wake_leaving();
+    }
+
+    pub(crate) fn take(&self, stream: StreamId) -> Option<Box<Exchange>> {
+        self.guest.borrow_mut().take(stream)
+    }
+
+    /// Puts an exchange back; gives it back where the stream is none any more.
+    pub(crate) fn put(
+        &self,
+        stream: StreamId,
+        exchange: Box<Exchange>,
+    ) -> Result<(), Box<Exchange>> {
+        self.guest.borrow_mut().put(stream, exchange)
+    }
+
+    /// The exchange of a stream, if it is here.
+    pub(crate) fn exchange(&self, stream: StreamId) -> Option<RefMut<'_, Exchange>> {
+        let guest = self.guest.borrow_mut();
+        RefMut::filter_map(guest, |guest| guest.exchange(stream)).ok()
+    }
+
+    /// Whether the filter responds in place of the service, or wants the connection broken off.
+    pub(crate) fn has_answered(&self, stream: StreamId) -> bool {
+        self.guest.borrow().has_responded(stream)
+    }
+
+    /// What the filter responds in place of the service, if it does.
+    pub(crate) fn local_response(&self, stream: StreamId) -> Option<Box<LocalResponse>> {
+        self.guest
+            .borrow_mut()
+            .exchange(stream)?
+            .local_response
+            .take()
+    }
+
+    /// Whether the filter lets a stream go on that it has held.
+    pub(crate) fn poll_resumed(
+        &self,
+        stream: StreamId,
+        direction: Direction,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        self.guest
+            .borrow_mut()
+            .poll_resumed(stream, direction, context)
+    }
+
+    /// Ends a stream; gives its exchange back.
+    pub(crate) fn close(self: &Rc<Self>, stream: StreamId) -> Option<Box<Exchange>> {
+        let result = self.pace.measure(|| self.guest.borrow_mut().close(stream));
+        let exchange = result.unwrap_or_else(|fault| {
+            self.go_down(&fault);
+            self.take(stream)
+        });
+        self.deliver(None);
+        if !self.calls.borrow().is_empty() {
+            self.give_up_calls_of(stream);
+        }
+        self.count();
+        exchange
+    }
+
+    /// Gives up the calls made for a stream that is over; those of a fresh instance all are. A filter that says it is
+    /// not done with the stream keeps them.
+    fn give_up_calls_of(&self, stream: StreamId) {
+        let mut guest = self.guest.borrow_mut();
+        if guest.has_stream(stream) {
+            return;
+        }
+        let is_fresh = self
+            .filter
+            .upgrade()
+            .is_none_or(|filter| filter.loaded.isolation == Isolation::Fresh);
+        self.calls.borrow_mut().retain(|call| {
+            let is_over = is_fresh || call.stream == Some(stream);
+            if is_over {
+                guest.forget_call(call.token);
+                call.task.abort();
+            }
+            !is_over
+        });
+    }
+
+    /// Whether the filter wants the connection broken off.
+    pub(crate) fn is_closed(&self, stream: StreamId) -> bool {
+        self.guest.borrow().is_closed(stream)
+    }
+
+    /// Takes the instance out of use. Whoever waits for it is woken by the instance itself.
+    fn go_down(&self, fault: &Fault) {
+        if !self.is_alive.replace(false) {
+            return;
+        }
+        drop(self.permit.take());
+        self.give_up_calls();
+        if let Some(filter) = self.filter.upgrade() {
+            filter.note(fault);
+            // A fresh one is not the kept one, and another may be there already.
+            filter
+                .instance
+                .borrow_mut()
+                .take_if(|instance| !instance.is_alive());
+        }
+    }
+
+    /// Sees to what the guest asked for during a callback. Most ask for nothing.
+    #[inline]
+    fn deliver(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
+        if !self.mail.is_empty() {
+            self.deliver_mail(owner);
+        }
+    }
+
+    #[cold]
+    fn deliver_mail(self: &Rc<Self>, owner: Option<&Weak<dyn HandOver>>) {
+        for asked in self.mail.take_calls() {
+            // Of one that went down nobody waits for responses.
+            if self.is_alive() {
+                self.begin_call(asked, owner.cloned());
+            }
+        }
+        if let Some(period) = self.mail.take_new_period() {
+            self.tick_every(period);
+        }
+    }
+
+    /// Ends the ticks that there are, and begins others.
+    fn tick_every(self: &Rc<Self>, period: Option<Duration>) {
+        let begin =
+            |period| tokio::task::spawn_local(tick(Rc::downgrade(self), period)).abort_handle();
+        let ticks = self.ticks.replace(period.map(begin));
+        if let Some(ticks) = ticks {
+            ticks.abort();
+        }
+    }
+
+    fn begin_call(self: &Rc<Self>, asked: Asked, owner: Owner) {
+        let (token, stream) = (asked.call.token, asked.call.stream);
+        let work = Rc::clone(self).make_call(asked, owner);
+        let task = tokio::task::spawn_local(work).abort_handle();
+        self.calls.borrow_mut().push(Call {
+            token,
+            stream,
+            task,
+        });
+    }
+
+    /// One HTTP call of the guest's, from its asking to the response.
+    async fn make_call(self: Rc<Self>, asked: Asked, owner: Owner) {
+        let (token, stream) = (asked.call.token, asked.call.stream);
+        let Some(filter) = self.filter.upgrade() else {
+            return;
+        };
+        let response = surroundings::make_call(&filter, asked).await;
+        drop(filter);
+        // Given up meanwhile, if it is not wanted any more.
+        self.pace.has_rested().await;
+        self.calls.borrow_mut().retain(|call| call.token != token);
+        // The callback may look at the exchange that it was made for.
+        let owned = owner.as_ref().and_then(Weak::upgrade);
+        if let (Some(owned), Some(stream)) = (owned, stream) {
+            owned.hand_over(&self, stream);
+        }
+        self.tell_owner(owner.as_ref(), |guest| {
+            guest.on_http_call_response(token, response)
+        });
+        self.wake_leaving();
+    }
+
+    pub(super) fn wake_leaving(&self) {
+        if let Some(waker) = self.leaving.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn give_up_calls(&self) {
+        for call in self.calls.take() {
+            call.task.abort();
+        }
+    }
+
+    /// Adds what the instance has done since the last time to its filter's metrics.
+    fn count(&self) {
+        let now = self.guest.borrow_mut().metrics();
+        let before = self.counted.replace(now);
+        let metrics = &self.metrics;
+        metrics.cpu_ns.add(now.cpu_ns - before.cpu_ns);
+        metrics.crossings.add(now.crossings - before.crossings);
+        metrics.denials.add(now.denials - before.denials);
+        metrics
+            .memory_bytes
+            .add(now.memory_bytes.wrapping_sub(before.memory_bytes));
+    }
+}
+
+/// How it leaves.
+impl FilterInstance {
+    /// Ready when a filter that leaves is no longer at this.
+    pub(super) fn poll_leaving(
+        &self,
+        context: &mut Context<'_>,
+        is_at: impl Fn(&Self) -> bool,
+    ) -> Poll<()> {
+        if !is_at(self) {
+            return Poll::Ready(());
+        }
+        self.leaving.set(Some(context.waker().clone()));
+        Poll::Pending
+    }
+
+    pub(super) fn has_call_of_stream(&self) -> bool {
+        let calls = self.calls.borrow();
+        calls.iter().any(|call| call.stream.is_some())
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        !self.guest.borrow().is_done() || !self.calls.borrow().is_empty()
+    }
+}
+
+impl Drop for FilterInstance {
+    fn drop(&mut self) {
+        if let Some(ticks) = self.ticks.take() {
+            ticks.abort();
+        }
+        let held = self.counted.get().memory_bytes;
+        self.metrics.memory_bytes.add(held.wrapping_neg());
+    }
+}
+
+fn make_callback(
+    guest: &mut Instance,
+    stream: StreamId,
+    part: Part,
+    end_of_stream: bool,
+) -> Result<Action, Fault> {
+    match part {
+        Part::RequestHeaders => guest.on_request_headers(stream, end_of_stream),
+        Part::RequestBody => guest.on_request_body(stream, end_of_stream),
+        Part::RequestTrailers => guest.on_request_trailers(stream),
+        Part::ResponseHeaders => guest.on_response_headers(stream, end_of_stream),
+        Part::ResponseBody => guest.on_response_body(stream, end_of_stream),
+        Part::ResponseTrailers => guest.on_response_trailers(stream),
+    }
+}
+
+/// Calls the guest at its period, until it is aborted or the instance is gone.
+async fn tick(instance: Weak<FilterInstance>, period: Duration) {
+    let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let Some(pace) = instance.upgrade().map(|instance| Rc::clone(&instance.pace)) else {
+            return;
+        };
+        pace.has_rested().await;
+        let Some(instance) = instance.upgrade().filter(|instance| instance.is_alive()) else {
+            return;
+        };
+        instance.tell(Instance::on_tick);
+    }
+}

@@ -1,0 +1,205 @@
+//! From a configuration to what can serve: every module compiled and loaded, every folder looked at.
+//!
+//! Nothing here changes what serves now. A configuration that can't be loaded is an error, and that is all.
+
+use super::{
+    Generation,
+    load_filters::{kept_filter, load_filter},
+    load_services::{is_same_component, kept_service, load_component, load_service},
+    relied_on::open_served,
+};
+use crate::{
+    config::{Config, ServiceKind},
+    filters,
+    log::{Log, LogError},
+    metrics::Registry,
+    services::{
+        component::ComponentError,
+        files::FilesError,
+        program::{ProgramError, Supervisor},
+    },
+    stamp::Stamp,
+};
+use palisade_engine::{
+    guest::{self, Engine},
+    permits::Share,
+};
+use palisade_filter::Shared;
+use palisade_network::NetworkError;
+use palisade_process::{Machine, plan::PlanError};
+use palisade_wasm::{launch::StartError, module::ModuleError, programs::Programs};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+/// A configuration can't be served.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum LoadError {
+    #[error("{guest}: {source}")]
+    Module { guest: String, source: ModuleError },
+    #[error("{guest}: policy: {} cannot be read: {source}; name a file that is there", path.display())]
+    Unreadable {
+        guest: String,
+        path: PathBuf,
+        source: rustix::io::Errno,
+    },
+    #[error("{guest}: guest: {} is no WebAssembly; name a module or component", path.display())]
+    NoModule { guest: String, path: PathBuf },
+    #[error(
+        "{guest}: policy: it could change {}, which the server reads or runs again outside the wall: keep it out of what \
+         is granted for writing, or protect it",
+        path.display()
+    )]
+    ReliedOn { guest: String, path: PathBuf },
+    #[error(
+        "{guest}: policy: it could put another folder or a link in the place of {}, which {user} uses outside the wall: \
+         grant that folder itself for writing, keep it out of what is granted, or protect it",
+        path.display()
+    )]
+    Movable {
+        guest: String,
+        path: PathBuf,
+        user: String,
+    },
+    #[error(
+        "{guest}: policy: the folder {} has {} in it, which is the server's own: serve a folder without it",
+        root.display(), path.display()
+    )]
+    Served {
+        guest: String,
+        root: PathBuf,
+        path: PathBuf,
+    },
+    #[error("{guest}: {source}")]
+    Grants { guest: String, source: PlanError },
+    #[error("{guest}: {source}")]
+    Compile { guest: String, source: StartError },
+    #[error("{guest}: {source}")]
+    Program {
+        guest: String,
+        source: guest::LoadError,
+    },
+    #[error("{guest}: {source}")]
+    Trial {
+        guest: String,
+        source: filters::trial::TrialError,
+    },
+    #[error("{guest}: {source}")]
+    Network { guest: String, source: NetworkError },
+    #[error("{guest}: {source}")]
+    Filter {
+        guest: String,
+        source: palisade_filter::LoadError,
+    },
+    #[error("{guest}: {source}")]
+    Files { guest: String, source: FilesError },
+    #[error(
+        "host: this kernel has no Landlock, which holds those who read what is served to the folders they serve: \
+         `allow-degraded = [\"landlock\"]` at the top of the file goes on without"
+    )]
+    NoLandlock,
+    #[error("{guest}: {source}")]
+    Service { guest: String, source: ProgramError },
+    #[error("{guest}: {source}")]
+    Component {
+        guest: String,
+        source: ComponentError,
+    },
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+impl LoadError {
+    pub(super) fn of_service(name: &str, source: ProgramError) -> Self {
+        Self::Service {
+            guest: format!("service {name}"),
+            source,
+        }
+    }
+}
+
+/// What loading needs beside the configuration. One for the life of the server.
+#[derive(Debug)]
+pub struct Tools {
+    /// Where the compiler lies.
+    pub programs: Programs,
+    /// What this machine offers to domains.
+    pub machine: Machine,
+    /// Where compiled code is kept; `None`: where the user's caches are.
+    pub caches: Option<PathBuf>,
+    /// How many threads serve.
+    pub workers: NonZeroUsize,
+    /// Where filters' instances live.
+    pub engine: Engine,
+    /// What filters share.
+    pub shared: Arc<Shared>,
+    /// What starts and ends programs.
+    pub supervisor: Supervisor,
+    /// The metrics of all guests.
+    pub registry: Arc<Registry>,
+    /// The server's log.
+    pub log: Log,
+}
+
+impl Tools {
+    /// What one guest may have on each worker of a pool of so many: half of the pool on all of them together, so that no
+    /// guest and none of its clients takes the whole.
+    pub(super) fn bounded(&self, share: Share, instances: u32) -> Share {
+        let most = instances as usize / 2 / self.workers;
+        Share {
+            instances: share.instances.min(most.max(1)),
+            ..share
+        }
+    }
+}
+
+/// Which file stood behind each name when it was loaded.
+pub(super) type Stamps = BTreeMap<PathBuf, Stamp>;
+
+/// Loads a configuration that was read from these files. What `previous` has loaded of the same file with the same settings is taken over.
+///
+/// # Errors
+///
+/// The first thing that can't be loaded.
+pub fn load(
+    config: Config,
+    files: Vec<PathBuf>,
+    previous: Option<&Generation>,
+    tools: &Tools,
+) -> Result<Generation, LoadError> {
+    let config = Arc::new(config);
+    let served = open_served(&config, files, tools)?;
+    let mut stamps = Stamps::new();
+    let mut filters = BTreeMap::new();
+    for (name, filter) in &config.filters {
+        let stamp = Stamp::of(&filter.module);
+        let loaded = match kept_filter(previous, name, &config, stamp) {
+            Some(loaded) => loaded,
+            None => Arc::new(load_filter(name, filter, &config, tools)?),
+        };
+        stamps.extend(stamp.map(|stamp| (filter.module.clone(), stamp)));
+        filters.insert(name.clone(), loaded);
+    }
+    let mut services = BTreeMap::new();
+    for (name, service) in &config.services {
+        let kept = kept_service(previous, name, service);
+        let loaded = match &service.kind {
+            ServiceKind::Component(component) => {
+                let stamp = Stamp::of(&component.component);
+                let same = kept.filter(|_| is_same_component(previous, name, service, stamp));
+                stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
+                load_component(name, component, service, same, tools)?
+            }
+            _ => load_service(name, service, kept, served.as_ref(), tools)?,
+        };
+        services.insert(name.clone(), loaded);
+    }
+    Ok(Generation {
+        number: previous.map_or(1, |previous| previous.number + 1),
+        log: tools.log.clone(),
+        registry: Arc::clone(&tools.registry),
+        config,
+        filters,
+        services,
+        stamps,
+    })
+}

@@ -1,0 +1,172 @@
+//! Filters of a configuration: compiled, loaded, and tried once.
+
+use super::{
+    Generation,
+    compile::compile,
+    load::{LoadError, Tools},
+};
+use crate::{
+    budget::Budget,
+    config::{self, Config, Server, ServiceKind},
+    filters,
+    kinds::GuestKind,
+    stamp::Stamp,
+};
+use bytes::Bytes;
+use palisade_engine::guest::{self, Limits};
+use palisade_filter::{Bounds, Filter, Settings};
+use palisade_network::SystemResolver;
+use palisade_policy::{ConnectGrant, HostPattern, Transport};
+use palisade_wasm::compile::Purpose;
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+
+/// Time of one callback of a filter whose policy says nothing.
+const CALLBACK_TIME: Duration = Duration::from_millis(100);
+/// Memory of one instance of a filter whose policy says nothing, in bytes.
+const FILTER_BYTES: usize = 64 << 20;
+
+/// The filter that serves now, if it is the one that is asked for.
+pub(super) fn kept_filter(
+    previous: Option<&Generation>,
+    name: &str,
+    config: &Config,
+    stamp: Option<Stamp>,
+) -> Option<Arc<filters::Loaded>> {
+    let previous = previous?;
+    let filter = config.filters.get(name)?;
+    let is_same = previous.config.filters.get(name) == Some(filter)
+        && stamp.is_some()
+        && previous.stamps.get(&filter.module) == stamp.as_ref();
+    let loaded = previous.filters.get(name)?;
+    // Where its calls go is said elsewhere in the file.
+    let is_same = is_same && loaded.upstreams == upstreams(filter, config);
+    is_same.then(|| Arc::clone(loaded))
+}
+
+pub(super) fn load_filter(
+    name: &str,
+    filter: &config::Filter,
+    config: &Config,
+    tools: &Tools,
+) -> Result<filters::Loaded, LoadError> {
+    let guest = || format!("filter {name}");
+    let code = compile(
+        &filter.module,
+        Purpose::Filter,
+        &filter.policy,
+        tools,
+        guest,
+    )?;
+    let program = tools.engine.load_code(&code);
+    let program = program.map_err(|source| LoadError::Program {
+        guest: guest(),
+        source,
+    })?;
+    let filter_of_module = Filter::load(&program, settings(name, filter), &tools.shared);
+    let filter_of_module = filter_of_module.map_err(|source| LoadError::Filter {
+        guest: guest(),
+        source,
+    })?;
+    let upstreams = upstreams(filter, config);
+    let names = upstreams.keys().cloned().collect();
+    let started = filters::trial::start(&program, settings(name, filter), names);
+    started.map_err(|source| LoadError::Trial {
+        guest: guest(),
+        source,
+    })?;
+    let grants = &filter.policy.grants.connect;
+    let rules = filters::reach::rules(upstreams.values(), grants, &SystemResolver::default());
+    Ok(filters::Loaded {
+        filter: filter_of_module,
+        isolation: filter.isolation,
+        share: tools.bounded(filter.share, tools.engine.options().instances),
+        on_failure: filter.on_failure,
+        budget: Budget::new(filter.faults),
+        slow_share: filter.slow_share,
+        body_bytes: filter.body_bytes,
+        upstreams,
+        rules: rules.map_err(|source| LoadError::Network {
+            guest: guest(),
+            source,
+        })?,
+        log: tools
+            .log
+            .of_guest(GuestKind::Filter, name, filter.log.as_deref())?,
+    })
+}
+
+fn settings(name: &str, filter: &config::Filter) -> Settings {
+    let limits = &filter.policy.limits;
+    let env = filter.policy.grants.env.iter();
+    Settings {
+        name: name.to_owned(),
+        root_id: filter.root_id.clone(),
+        vm_id: filter.vm_id.clone(),
+        configuration: Bytes::from(filter.configuration.clone()),
+        vm_configuration: Bytes::from(filter.vm_configuration.clone()),
+        env: env
+            .filter_map(|grant| Some((grant.name.clone(), grant.value.clone()?)))
+            .collect(),
+        limits: Limits {
+            memory_bytes: limits.memory_bytes.map_or(FILTER_BYTES, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }),
+            time: Some(limits.time.unwrap_or(CALLBACK_TIME)),
+            ..Limits::default()
+        },
+        isolation: match filter.isolation {
+            config::Isolation::Kept => guest::Isolation::Kept,
+            config::Isolation::Fresh => guest::Isolation::Fresh,
+        },
+        bounds: Bounds {
+            body_bytes: filter.body_bytes,
+            ..Bounds::default()
+        },
+    }
+}
+
+/// The servers that a filter may call: each upstream service whose servers its policy all grants, under the
+/// service's name.
+fn upstreams(filter: &config::Filter, config: &Config) -> BTreeMap<String, Server> {
+    let connect = &filter.policy.grants.connect;
+    let granted = |server: &Server| connect.iter().any(|grant| is_granted(grant, server));
+    let services = config.services.iter();
+    services
+        .filter_map(|(name, service)| match &service.kind {
+            ServiceKind::Upstream(upstream) if upstream.servers.iter().all(granted) => {
+                Some((name.clone(), upstream.servers.first()?.clone()))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn is_granted(grant: &ConnectGrant, server: &Server) -> bool {
+    match (grant, server) {
+        (ConnectGrant::Unix(socket), Server::Unix(path)) => socket.host == *path,
+        (
+            ConnectGrant::Internet {
+                transport: Transport::Tcp,
+                host: pattern,
+                ports,
+            },
+            Server::Internet { host, port, .. },
+        ) => ports.contains(*port) && fits(pattern, host),
+        _ => false,
+    }
+}
+
+/// Whether a pattern grants what a configuration calls a server. Both are the operator's own words: what a name
+/// leads to is not asked.
+fn fits(pattern: &HostPattern, host: &str) -> bool {
+    match (pattern, host.trim_matches(['[', ']']).parse::<IpAddr>()) {
+        (HostPattern::Network(network), Ok(address)) => network.contains(address),
+        (HostPattern::Name(name), Err(_)) => name.as_str().eq_ignore_ascii_case(host),
+        (HostPattern::Wildcard(above), Err(_)) => {
+            let host = host.to_ascii_lowercase();
+            let head = host.strip_suffix(above.as_str());
+            head.is_some_and(|head| head.ends_with('.'))
+        }
+        _ => false,
+    }
+}

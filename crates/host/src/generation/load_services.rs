@@ -1,0 +1,118 @@
+//! Services of a configuration, as far as all workers share them.
+
+use super::{
+    Generation,
+    compile::compile,
+    load::{LoadError, Tools},
+    programs::load_program,
+};
+use crate::{
+    config::{self, ServiceKind},
+    kinds::GuestKind,
+    services::{
+        Loaded, Shared, component,
+        files::{Files, FilesError, Served},
+    },
+    stamp::Stamp,
+};
+use palisade_wasm::compile::Purpose;
+use std::sync::Arc;
+
+/// What serves now under this name, if its lines go where they are to go.
+pub(super) fn kept_service<'a>(
+    previous: Option<&'a Generation>,
+    name: &str,
+    service: &config::Service,
+) -> Option<&'a Loaded> {
+    let previous = previous?;
+    let is_same = previous.config.services.get(name)?.log == service.log;
+    previous.services.get(name).filter(|_| is_same)
+}
+
+/// Whether the component that serves now is the one that is asked for.
+pub(super) fn is_same_component(
+    previous: Option<&Generation>,
+    name: &str,
+    service: &config::Service,
+    stamp: Option<Stamp>,
+) -> bool {
+    let ServiceKind::Component(component) = &service.kind else {
+        return false;
+    };
+    previous.is_some_and(|previous| {
+        previous.config.services.get(name) == Some(service)
+            && stamp.is_some()
+            && previous.stamps.get(&component.component) == stamp.as_ref()
+    })
+}
+
+/// A component; the one that serves now, where it is the `same`.
+pub(super) fn load_component(
+    name: &str,
+    component: &config::Component,
+    service: &config::Service,
+    same: Option<&Loaded>,
+    tools: &Tools,
+) -> Result<Loaded, LoadError> {
+    if let Some(Loaded {
+        shared: Shared::Component(loaded),
+        log,
+    }) = same
+    {
+        return Ok(Loaded {
+            shared: Shared::Component(Arc::clone(loaded)),
+            log: log.clone(),
+        });
+    }
+    let path = service.log.as_deref();
+    let log = tools.log.of_guest(GuestKind::Service, name, path)?;
+    let code = compile(
+        &component.component,
+        Purpose::Service,
+        &service.policy,
+        tools,
+        || format!("service {name}"),
+    )?;
+    let bound = |share, instances| tools.bounded(share, instances);
+    let loaded = component::Loaded::new(&code, component, service, bound, log.clone());
+    let loaded = loaded.map_err(|source| LoadError::Component {
+        guest: format!("service {name}"),
+        source,
+    })?;
+    Ok(Loaded {
+        shared: Shared::Component(Arc::new(loaded)),
+        log,
+    })
+}
+
+pub(super) fn load_service(
+    name: &str,
+    service: &config::Service,
+    previous: Option<&Loaded>,
+    served: Option<&Arc<Served>>,
+    tools: &Tools,
+) -> Result<Loaded, LoadError> {
+    let log = service.log.as_deref();
+    let log = tools.log.of_guest(GuestKind::Service, name, log)?;
+    let shared = match &service.kind {
+        ServiceKind::Files(files) => {
+            let of_files = |source| LoadError::Files {
+                guest: format!("service {name}"),
+                source,
+            };
+            let served = served.ok_or_else(|| of_files(FilesError::not_served(files)))?;
+            // Each worker makes its own: this is to say now that it can't be.
+            Files::new(files, served).map_err(of_files)?;
+            Shared::Files(files.clone(), Arc::clone(served))
+        }
+        ServiceKind::Upstream(upstream) => Shared::Upstream(upstream.clone()),
+        ServiceKind::Program(program) => {
+            let loaded = load_program(name, program, service, &log, previous, tools);
+            Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
+        }
+        ServiceKind::Component(component) => {
+            return load_component(name, component, service, None, tools);
+        }
+    };
+    Ok(Loaded { shared, log })
+}

@@ -1,0 +1,136 @@
+//! The programs of a generation: planned when it is loaded, opened and begun when it is put in place.
+
+use super::{
+    Generation,
+    load::{LoadError, Tools},
+};
+use crate::{
+    config,
+    kinds::{GuestKind, Level},
+    log::{Line, Log},
+    metrics::{GuestSum, State},
+    services::{
+        Loaded, Shared,
+        program::{self, Output, Program, ProgramError},
+    },
+};
+use std::sync::Arc;
+
+/// The program that runs, if it is the one that is asked for, else one that is planned.
+pub(super) fn load_program(
+    name: &str,
+    program: &config::Program,
+    service: &config::Service,
+    log: &Log,
+    previous: Option<&Loaded>,
+    tools: &Tools,
+) -> Result<Arc<Program>, ProgramError> {
+    let settings = program::Settings {
+        name: name.to_owned(),
+        program: program.clone(),
+        policy: service.policy.clone(),
+        faults: service.faults,
+        libexec: None,
+    };
+    match previous.and_then(Loaded::program) {
+        Some(running) if *running.settings() == settings && running.is_current(&tools.machine) => {
+            Ok(Arc::clone(running))
+        }
+        _ => {
+            let lines = Arc::new(Lines(log.clone()));
+            Program::new(settings, lines, &tools.machine).map(Arc::new)
+        }
+    }
+}
+
+impl Loaded {
+    fn program(&self) -> Option<&Arc<Program>> {
+        match &self.shared {
+            Shared::Program(program) => Some(program),
+            _ => None,
+        }
+    }
+}
+
+impl Generation {
+    /// Opens what its programs listen at by themselves: before it is put in place. What listens for `previous`
+    /// is shared with it.
+    ///
+    /// # Errors
+    /// An address is taken.
+    pub fn open(&self, previous: Option<&Self>) -> Result<(), LoadError> {
+        for (name, program) in self.new_programs(previous) {
+            let others = previous.into_iter().flat_map(Self::programs);
+            let opened = program.open(others.map(|(_, other)| &**other));
+            opened.map_err(|source| LoadError::of_service(name, source))?;
+        }
+        Ok(())
+    }
+
+    /// Has its programs started when they are asked for, and counted: once it is in place of `previous`.
+    pub fn begin(&self, previous: Option<&Self>, tools: &Tools) {
+        for (name, program) in self.new_programs(previous) {
+            let predecessor = previous.and_then(|previous| previous.program(name));
+            program.begin(
+                &tools.supervisor,
+                predecessor.map(|predecessor| &**predecessor),
+            );
+            let counted = Arc::downgrade(program);
+            tools.registry.count_by(GuestKind::Service, name, move || {
+                counted
+                    .upgrade()
+                    .map_or_else(GuestSum::default, |program| sum(program.metrics()))
+            });
+        }
+    }
+
+    fn programs(&self) -> impl Iterator<Item = (&str, &Arc<Program>)> {
+        let services = self.services.iter();
+        services.filter_map(|(name, service)| Some((&**name, service.program()?)))
+    }
+
+    fn program(&self, name: &str) -> Option<&Arc<Program>> {
+        self.services.get(name)?.program()
+    }
+
+    /// Those that `previous` does not have.
+    fn new_programs(&self, previous: Option<&Self>) -> impl Iterator<Item = (&str, &Arc<Program>)> {
+        self.programs().filter(move |(name, program)| {
+            let known = previous.and_then(|previous| previous.program(name));
+            known.is_none_or(|known| !Arc::ptr_eq(known, program))
+        })
+    }
+}
+
+fn sum(metrics: program::ProgramMetrics) -> GuestSum {
+    GuestSum {
+        cpu_ns: metrics.cpu_us * 1000,
+        memory_bytes: metrics.memory_bytes,
+        denials: metrics.denials,
+        faults: metrics.faults,
+        restarts: metrics.restarts,
+        state: match metrics.state {
+            program::State::Idle | program::State::Ended => State::Idle,
+            program::State::Starting => State::Starting,
+            program::State::Running => State::Ready,
+            program::State::Resting => State::Resting,
+        },
+        last_fault: metrics.last_fault,
+        ..GuestSum::default()
+    }
+}
+
+/// A program's lines, in its log.
+struct Lines(Log);
+
+impl Output for Lines {
+    fn line(&self, is_stderr: bool, line: &str) {
+        let stream = if is_stderr { "stderr" } else { "stdout" };
+        self.0
+            .write(Line::new(Level::Info, line).with("stream", stream));
+    }
+
+    fn notice(&self, text: &str) {
+        self.0.write(Line::new(Level::Warn, text));
+    }
+}

@@ -1,0 +1,132 @@
+//! What the requests of one route came to, and how long they took.
+
+use super::Counter;
+use crate::kinds::BrokenBy;
+use http::StatusCode;
+use std::time::Duration;
+
+/// Classes of statuses, and none: no head went out.
+const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Upper bounds of the times that are counted together, in µs; what takes longer comes behind them.
+const BOUNDS_US: [u64; 16] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+
+/// The metrics of one route on one worker, which alone counts them.
+#[derive(Debug, Default)]
+pub struct RouteMetrics {
+    responses: [Counter; CLASSES.len()],
+    broken: [Counter; BrokenBy::ALL.len()],
+    /// By [`BOUNDS_US`].
+    times: [Counter; BOUNDS_US.len() + 1],
+    times_us: Counter,
+}
+
+/// One route's metrics, all workers together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteSum {
+    responses: [u64; CLASSES.len()],
+    broken: [u64; BrokenBy::ALL.len()],
+    times: [u64; BOUNDS_US.len() + 1],
+    times_us: u64,
+}
+
+impl RouteMetrics {
+    /// Counts a request that is over.
+    pub(crate) fn count(&self, status: Option<StatusCode>, broken: Option<BrokenBy>) {
+        let class = status.map_or(0, |status| usize::from(status.as_u16() / 100));
+        // Nothing but the five classes is a status of HTTP; what a guest makes up beyond them is a failure.
+        self.responses[class.min(CLASSES.len() - 1)].add(1);
+        if let Some(by) = broken {
+            self.broken[by as usize].add(1);
+        }
+    }
+
+    /// Counts how long one took, which stands for `weight` of them.
+    pub(crate) fn count_time(&self, time: Duration, weight: u32) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let weight = u64::from(weight);
+        let at = BOUNDS_US.partition_point(|bound| *bound < us);
+        self.times[at].add(weight);
+        self.times_us.add(us.saturating_mul(weight));
+    }
+}
+
+impl RouteSum {
+    /// Adds a worker's.
+    pub(super) fn add(&mut self, metrics: &RouteMetrics) {
+        fn add<const N: usize>(sums: &mut [u64; N], counters: &[Counter; N]) {
+            for (sum, counter) in sums.iter_mut().zip(counters) {
+                *sum += counter.get();
+            }
+        }
+        add(&mut self.responses, &metrics.responses);
+        add(&mut self.broken, &metrics.broken);
+        add(&mut self.times, &metrics.times);
+        self.times_us += metrics.times_us.get();
+    }
+
+    /// Requests by what class of status they were answered with.
+    pub(crate) fn responses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CLASSES.into_iter().zip(self.responses)
+    }
+
+    /// Requests that were broken off, by who did it.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        BrokenBy::ALL
+            .map(BrokenBy::name)
+            .into_iter()
+            .zip(self.broken)
+    }
+
+    /// Requests that took no longer than so many seconds.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (f64, u64)> {
+        let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
+        let mut sum = 0;
+        bounds.zip(self.times).map(move |(bound, count)| {
+            sum += count;
+            (bound, sum)
+        })
+    }
+
+    /// All of them, and their seconds.
+    pub(crate) fn times_sum(&self) -> (u64, f64) {
+        (self.times.iter().sum(), self.times_us as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_times_add_up_in_steps() {
+        let (first, second) = (RouteMetrics::default(), RouteMetrics::default());
+        first.count_time(Duration::from_micros(100), 1);
+        first.count_time(Duration::from_micros(101), 16);
+        second.count_time(Duration::from_secs(3600), 1);
+        let mut sum = RouteSum::default();
+        sum.add(&first);
+        sum.add(&second);
+        let times: Vec<_> = sum.times().collect();
+        assert_eq!(times[..3], [(0.0001, 1), (0.00025, 17), (0.0005, 17)]);
+        assert_eq!(times.last(), Some(&(10.0, 17)));
+        assert_eq!(sum.times_sum(), (18, 3_600.001_716));
+    }
+
+    #[test]
+    fn whatever_a_status_is_it_has_a_class() {
+        let metrics = RouteMetrics::default();
+        for code in [100, 200, 599, 600, 999] {
+            metrics.count(StatusCode::from_u16(code).ok(), None);
+        }
+        metrics.count(None, Some(BrokenBy::Limit));
+        let mut sum = RouteSum::default();
+        sum.add(&metrics);
+        let responses: Vec<_> = sum.responses().map(|(_, count)| count).collect();
+        assert_eq!(responses, [1, 1, 1, 0, 0, 3]);
+        assert_eq!(sum.broken().last(), Some(("limit", 1)));
+    }
+}

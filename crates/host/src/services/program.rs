@@ -1,0 +1,230 @@
+//! Programs behind the process wall, as services.
+//!
+//! One process, or what it starts, answers for all workers. A thread of its own, the [`Supervisor`]'s, starts
+//! and ends it; the path of a request meets no lock and no other thread while the program runs.
+//!
+//! ```text
+//!                    a request waits             started
+//!        ┌──▶ Idle ───────────────────▶ Starting ────────▶ Running ◀─▶ answers, is asked for its health
+//!        │                                 │  ▲               │ │
+//!        │ nobody has asked for            │  │ back-off      │ └─ no response within start_time: ended;
+//!        │ idle_time: whoever is inside    │  │ is over       │    unwell too often: replaced
+//!        │ is waited for, then             ▼  │               ▼
+//!        │ SIGTERM, then SIGKILL         Resting ◀──────── it died
+//!        └──────────────────────────────────────────────── Running
+//! ```
+//!
+//! The program finds a listening Unix socket open as descriptor 3, with `LISTEN_FDS=1` and its own pid in
+//! `LISTEN_PID`, as systemd passes them (sd_listen_fds(3)), and speaks HTTP/1.1 there. It needs no grant for
+//! it. Workers keep connections to it, so that it must serve several at one time, or close each behind its
+//! answer. The socket outlives a process that dies: what was queued and not accepted is answered by the next
+//! one.
+//!
+//! **What a request gets.** While the program is not there it waits, for `start_time` at most; when it would
+//! take longer, or the program cannot be started at all, it gets 503 and is told when to come again. Cut off
+//! by a death it gets 502, unless it is idempotent and has no body to come: then it is sent once more. A
+//! program that runs and takes too long, for its first response longer than `start_time`, gives 504.
+//!
+//! **A program that is not well** is replaced: requests go to the next process, and those inside are given some
+//! seconds to finish.
+//!
+//! **`direct`.** The listener of that address is the program's own: the server binds it, waits for a first
+//! connection, and starts the program with that very socket as descriptor 3. From then on no byte
+//! passes through the server. The socket stays open here too, so that connections wait while there is no
+//! program. It is idle when for `idle_time` it has used no processor time and nobody is connected. What it
+//! speaks is its own affair; there are no filters and no health checks. A route may lead to it all the same:
+//! workers are clients of that listener then, as any other.
+//!
+//! **`port`.** The program finds no socket. It binds a port of its own, at the loopback of its domain, which has no other
+//! network. Each connection of a worker's is made there with a socket that the domain's init makes and passes
+//! out. Requests come once the port answers; connections are one process's, and end with it.
+//!
+//! | | through the server | `direct` |
+//! |---|---|---|
+//! | filters, limits of connections, TLS, HTTP/2 | yes | no |
+//! | its own speed | less by one more socket | all of it |
+//! | requests while it starts or after it died | wait, or are sent once more | connections wait; those it had are gone |
+
+mod connections;
+mod consumption;
+mod direct;
+mod endpoint;
+mod guest;
+mod health;
+mod life;
+mod liveness;
+mod service;
+mod shared;
+mod supervisor;
+
+pub(crate) use endpoint::paths as endpoint_paths;
+pub use service::ProgramService;
+pub use shared::{ProgramMetrics, State};
+pub use supervisor::Supervisor;
+
+use crate::{
+    config::{self, Address, FaultBudget},
+    stamp::Stamp,
+};
+use palisade_policy::Policy;
+use palisade_process::Machine;
+use palisade_walls::Plan;
+use shared::Shared;
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+use tokio::sync::watch;
+
+/// What a program is and may do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The service's name.
+    pub name: String,
+    /// What is run, and when.
+    pub program: config::Program,
+    /// What it may reach and use. `limits.time` bounds the life of a process: it is started again then.
+    pub policy: Policy,
+    /// How often it may die.
+    pub faults: FaultBudget,
+    /// Where worker and compiler lie, for WebAssembly; `None`: in the usual places.
+    pub libexec: Option<PathBuf>,
+}
+
+/// Where a program's lines go.
+pub trait Output: Send + Sync {
+    /// A line that the program wrote, as it is, less its end. Longer ones than 8 KiB come in parts. Must
+    /// not block.
+    fn line(&self, is_stderr: bool, line: &str);
+
+    /// What the supervisor has to say about the program.
+    fn notice(&self, text: &str);
+}
+
+/// A program could not be made ready or started.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's message is its documentation")]
+pub enum ProgramError {
+    #[error("policy: the command is empty; name a program")]
+    NoCommand,
+    #[error(
+        "policy: the guest finds no program {0:?}: install it, correct `command`, or grant the folder that it lies in for \
+         reading"
+    )]
+    Missing(String),
+    #[error(transparent)]
+    Wall(#[from] palisade_wall::Error),
+    #[error("host: cannot make a socket for the program: {0}")]
+    Socket(#[source] io::Error),
+    #[error("host: cannot listen at {address}: {source}; see who has it")]
+    Listen { address: String, source: io::Error },
+    #[error("host: cannot make pipes for the program's lines: {0}")]
+    Pipe(#[source] io::Error),
+    #[error("host: the supervisor's thread has ended")]
+    NoSupervisor,
+}
+
+/// Files, and which they were.
+type Files = Vec<(PathBuf, Option<Stamp>)>;
+
+fn files(plan: &Plan) -> Files {
+    let stamped = |path: PathBuf| {
+        let stamp = Stamp::of(&path);
+        (path, stamp)
+    };
+    plan.fixed_files().into_iter().map(stamped).collect()
+}
+
+/// A program as a service, for all workers. Dropping it ends the program once nobody is inside any more.
+///
+/// Made, opened and begun one after the other: what is only loaded, and may never serve, touches nothing that
+/// serves now.
+#[derive(Debug)]
+pub struct Program {
+    shared: Arc<Shared>,
+    /// Where clients reach it without the server, once that is open.
+    listener: OnceLock<Arc<direct::Listener>>,
+    /// What it is started from, as it was when this was planned.
+    files: Files,
+    /// Its end is the supervisor's sign that nobody needs the program.
+    needed: watch::Sender<()>,
+}
+
+impl Program {
+    /// Plans a program: the policy is checked on this machine, and nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// When the policy cannot be carried out here, or the program is not there.
+    pub fn new(
+        settings: Settings,
+        output: Arc<dyn Output>,
+        machine: &Machine,
+    ) -> Result<Self, ProgramError> {
+        let shared = Arc::new(Shared::new(settings, output)?);
+        let files = files(&shared.recipe.plan(machine)?);
+        if files.is_empty() {
+            let command = shared.settings.program.command.first();
+            return Err(ProgramError::Missing(command.cloned().unwrap_or_default()));
+        }
+        Ok(Self {
+            shared,
+            files,
+            listener: OnceLock::new(),
+            needed: watch::Sender::new(()),
+        })
+    }
+
+    /// Opens its `direct` listener, if it is to have one: before workers are told of the program. One of
+    /// `others` that listens at that address shares its own.
+    ///
+    /// # Errors
+    ///
+    /// When the address is taken.
+    pub fn open<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> Result<(), ProgramError> {
+        let Some(address) = &self.settings().program.direct else {
+            return Ok(());
+        };
+        let mut listeners = others.into_iter().filter_map(|other| other.listener.get());
+        let shared = listeners
+            .find(|listener| listener.asked_for() == address && listener.is_sound())
+            .map_or_else(
+                || direct::Listener::bind(address).map(Arc::new),
+                |listener| Ok(Arc::clone(listener)),
+            )?;
+        self.listener.get_or_init(|| shared);
+        Ok(())
+    }
+
+    /// Has it started when it is asked for, from now on. What its `predecessor` has done and has cost is counted
+    /// to it.
+    pub fn begin(&self, supervisor: &Supervisor, predecessor: Option<&Self>) {
+        if let Some(predecessor) = predecessor {
+            self.shared.succeed(&predecessor.shared);
+        }
+        let listener = self.listener.get().cloned();
+        supervisor.look_after(&self.shared, listener, self.needed.subscribe());
+    }
+
+    /// What it was made with: one whose settings are the same need not be made anew.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Whether a start would still find the program, and what its arguments name, as it was.
+    pub fn is_current(&self, machine: &Machine) -> bool {
+        let plan = self.shared.recipe.plan(machine);
+        plan.is_ok_and(|plan| files(&plan) == self.files)
+    }
+
+    /// What it does, has done and has cost until now.
+    pub fn metrics(&self) -> ProgramMetrics {
+        self.shared.metrics()
+    }
+
+    /// The address of its own listener, for one that the kernel chose a port for.
+    pub fn direct_address(&self) -> Option<&Address> {
+        self.listener.get().map(|listener| listener.address())
+    }
+}

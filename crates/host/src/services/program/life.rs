@@ -1,0 +1,498 @@
+//! Starting and ending one program, for as long as anybody needs it.
+
+use super::{
+    Settings,
+    direct::{self, Listener},
+    endpoint::{Access, Endpoint},
+    guest::{self, GRACE, Guest},
+    liveness::{Quiet, Unwell, WhyEnded, look_step},
+    shared::{Shared, State, View},
+};
+use crate::client::{Client, Inside};
+use palisade_process::Launcher;
+use palisade_wall::{Error, Report};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tokio::{sync::watch, task::JoinSet, time::Instant};
+
+/// How long requests that are inside may go on when their program is to end.
+const MOST_DRAIN: Duration = Duration::from_secs(60);
+/// The same, when it is replaced because it is not well: it may not answer them at all.
+const MOST_DRAIN_OF_UNWELL: Duration = Duration::from_secs(10);
+
+/// How long a request waits for a back-off to be over.
+const MOST_WAIT: Duration = Duration::from_secs(1);
+
+/// Processes of one program that may be ending beside the one that serves.
+const MOST_ENDING: usize = 4;
+
+/// The life of one program.
+pub(super) struct Life {
+    pub(super) shared: Arc<Shared>,
+    pub(super) launcher: Arc<Launcher>,
+    pub(super) client: Client,
+    /// Who needs the program.
+    need: Need,
+    /// The endpoint of a process that died: the next one gets it.
+    endpoint: Option<Arc<Endpoint>>,
+    ending: JoinSet<()>,
+    /// Ends that nobody asked for, one after the other.
+    failures: u32,
+    /// Those of them, up to the last, before which nobody had a response.
+    mute_lives: u32,
+    faults: VecDeque<Instant>,
+    has_run: bool,
+}
+
+/// Somebody needs the program: its service, and the server.
+#[derive(Clone)]
+pub(super) struct Need {
+    /// Neither ever changes; each is closed when its end comes.
+    pub(super) service: watch::Receiver<()>,
+    pub(super) server: watch::Receiver<()>,
+}
+
+impl Need {
+    /// Waits until one of them does not any more.
+    async fn ends(&mut self) {
+        tokio::select! {
+            _ = self.service.changed() => {}
+            _ = self.server.changed() => {}
+        }
+    }
+}
+
+/// Why a process of the program is no more.
+enum After {
+    /// Nobody needed it.
+    Idle,
+    /// Nobody will need it.
+    Unneeded,
+    /// It failed: after so long, for this reason.
+    Died {
+        lived: Duration,
+        reason: String,
+        /// Nobody has had a response of it.
+        is_mute: bool,
+    },
+    /// It could not even be started.
+    NotStarted(String),
+}
+
+impl Life {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        launcher: Arc<Launcher>,
+        client: Client,
+        need: Need,
+    ) -> Self {
+        Self {
+            shared,
+            launcher,
+            client,
+            need,
+            endpoint: None,
+            ending: JoinSet::new(),
+            failures: 0,
+            mute_lives: 0,
+            faults: VecDeque::new(),
+            has_run: false,
+        }
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Until nobody needs it any more, and nothing of it runs.
+    pub(super) async fn live(mut self, listener: Option<Arc<Listener>>) {
+        let mut need = self.need.clone();
+        loop {
+            self.shared.set_state(State::Idle);
+            let wanted = async {
+                match &listener {
+                    Some(listener) => listener.is_called().await,
+                    None => self.is_wanted().await,
+                }
+            };
+            tokio::select! {
+                () = wanted => {}
+                () = need.ends() => break,
+            }
+            if !self.run(listener.as_ref()).await {
+                break;
+            }
+        }
+        self.shared.show(View::Gone);
+        while self.ending.join_next().await.is_some() {}
+        self.shared.set_state(State::Ended);
+    }
+
+    async fn is_wanted(&self) {
+        self.shared.show(View::Idle);
+        while !self.shared.is_wanted() {
+            self.shared.wanted.notified().await;
+        }
+    }
+
+    /// From its start until it is idle (`true`) or unneeded, however often it dies in between.
+    async fn run(&mut self, listener: Option<&Arc<Listener>>) -> bool {
+        loop {
+            let after = match listener {
+                Some(listener) => self.run_direct(listener).await,
+                None => self.run_once().await,
+            };
+            let (reason, is_hopeless, has_run) = match after {
+                After::Idle => return true,
+                After::Unneeded => return false,
+                After::Died {
+                    lived,
+                    reason,
+                    is_mute,
+                } => {
+                    if lived >= self.settings().program.back_off_most {
+                        self.failures = 0;
+                    }
+                    self.mute_lives = if is_mute { self.mute_lives + 1 } else { 0 };
+                    // A first start that fails costs no request.
+                    (reason, self.mute_lives > 1, true)
+                }
+                After::NotStarted(reason) => {
+                    self.shared.died(&reason);
+                    (reason, true, false)
+                }
+            };
+            if !self.rest(&reason, is_hopeless).await {
+                return false;
+            }
+            if !has_run && listener.is_none() && !self.shared.is_wanted() {
+                return true;
+            }
+        }
+    }
+
+    /// Waits before the next start; `false` when there is to be none.
+    async fn rest(&mut self, reason: &str, is_hopeless: bool) -> bool {
+        let rest = self.back_off();
+        let is_hopeless = is_hopeless || rest > MOST_WAIT;
+        let text = format!("{reason}; it is started again in {} ms", rest.as_millis());
+        self.shared.output.notice(&text);
+        let until = Instant::now() + rest;
+        self.shared.set_state(State::Resting);
+        self.shared.show(View::Resting {
+            until: until.into_std(),
+            reason: reason.into(),
+            is_hopeless,
+        });
+        let mut need = self.need.clone();
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => true,
+            () = need.ends() => false,
+        }
+    }
+
+    fn back_off(&mut self) -> Duration {
+        let program = &self.shared.settings.program;
+        let doubled = 2u32.saturating_pow(self.failures.min(24));
+        let rest = program
+            .back_off
+            .saturating_mul(doubled)
+            .min(program.back_off_most);
+        self.failures = self.failures.saturating_add(1);
+        let budget = self.shared.settings.faults;
+        let now = Instant::now();
+        self.faults.push_back(now);
+        let most = budget.most as usize;
+        let is_past = |at: &Instant| now - *at > budget.within;
+        while self.faults.front().is_some_and(is_past) || self.faults.len() > most + 1 {
+            self.faults.pop_front();
+        }
+        match self.faults.len() > most {
+            true => rest.max(budget.rest),
+            false => rest,
+        }
+    }
+
+    async fn start(&mut self, listener: Option<std::os::fd::OwnedFd>) -> Result<Guest, String> {
+        self.shared.set_state(State::Starting);
+        let started = Guest::start(&self.shared, &self.launcher, listener).await;
+        let guest = started.map_err(|error| error.to_string())?;
+        self.shared.started(
+            guest.pid(),
+            std::mem::replace(&mut self.has_run, true) && self.failures > 0,
+        );
+        Ok(guest)
+    }
+
+    /// Until few are ending: ones that leave slowly must not pile up.
+    async fn wait_for_endings(&mut self) {
+        while self.ending.try_join_next().is_some() {}
+        while self.ending.len() > MOST_ENDING {
+            self.ending.join_next().await;
+        }
+    }
+
+    /// One process, that workers reach.
+    async fn run_once(&mut self) -> After {
+        self.shared.show(View::Starting);
+        self.wait_for_endings().await;
+        if let Some(port) = self.settings().program.port {
+            return self.run_inside(port).await;
+        }
+        let kept = self
+            .endpoint
+            .take()
+            .filter(|endpoint| endpoint.may_be_kept());
+        let endpoint = match kept.map_or_else(|| Endpoint::make().map(Arc::new), Ok) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return After::NotStarted(format!("host: cannot make a socket: {error}")),
+        };
+        let listener = match endpoint.listener() {
+            Ok(listener) => listener,
+            Err(error) => return After::NotStarted(format!("host: cannot copy a socket: {error}")),
+        };
+        endpoint.begin();
+        let guest = match self.start(Some(listener)).await {
+            Ok(guest) => guest,
+            Err(reason) => {
+                self.endpoint = Some(endpoint);
+                return After::NotStarted(reason);
+            }
+        };
+        let born = Instant::now();
+        self.serve_by(endpoint, guest, born).await
+    }
+
+    /// The same of one that binds a port of its domain's own: workers come once it answers there.
+    async fn run_inside(&mut self, port: u16) -> After {
+        let mut guest = match self.start(None).await {
+            Ok(guest) => guest,
+            Err(reason) => return After::NotStarted(reason),
+        };
+        let born = Instant::now();
+        let inside = match guest.inside(port) {
+            Ok(inside) => Arc::new(inside),
+            Err(error) => {
+                let pid = guest.pid();
+                self.shared.ended(pid, guest.kill().await.as_ref().ok());
+                return After::NotStarted(format!("host: cannot reach its port: {error}"));
+            }
+        };
+        let mut need = self.need.clone();
+        let start_time = self.settings().program.start_time;
+        let opened = tokio::select! {
+            biased;
+            () = guest.ends() => return self.account_death(born, guest, true).await,
+            () = need.ends() => {
+                self.finish(guest).await;
+                return After::Unneeded;
+            }
+            opened = tokio::time::timeout(start_time, answers(&inside)) => opened.is_ok(),
+        };
+        if !opened {
+            let why = format!("did not listen at port {port} in the time for its start");
+            return self.end_mute(guest, born, &why).await;
+        }
+        let endpoint = Arc::new(Endpoint::to_port(inside));
+        self.serve_by(endpoint, guest, born).await
+    }
+
+    /// It is ended, and has answered nobody.
+    async fn end_mute(&self, guest: Guest, born: Instant, why: &str) -> After {
+        let reason = self.fail(why);
+        let lived = born.elapsed();
+        let pid = guest.pid();
+        self.shared.ended(pid, guest.kill().await.as_ref().ok());
+        After::Died {
+            lived,
+            reason,
+            is_mute: true,
+        }
+    }
+
+    /// Lets workers in by this endpoint for as long as the process behind it lives and is needed.
+    async fn serve_by(
+        &mut self,
+        endpoint: Arc<Endpoint>,
+        mut guest: Guest,
+        born: Instant,
+    ) -> After {
+        endpoint.open();
+        self.shared.show(View::Open(Arc::clone(&endpoint)));
+        match self.watch(&mut guest, &endpoint).await {
+            WhyEnded::Died => {
+                let is_mute = !endpoint.has_answered();
+                endpoint.close();
+                self.endpoint = Some(endpoint);
+                self.account_death(born, guest, is_mute).await
+            }
+            WhyEnded::Mute => {
+                // What waits at the endpoint has not been looked at, and is the next one's.
+                endpoint.close();
+                self.endpoint = Some(endpoint);
+                let why = "did not answer in the time for its start";
+                self.end_mute(guest, born, why).await
+            }
+            WhyEnded::Unwell(why) => {
+                let reason = self.fail(&why);
+                let is_mute = !endpoint.has_answered();
+                self.retire(guest, endpoint, MOST_DRAIN_OF_UNWELL, true);
+                After::Died {
+                    lived: born.elapsed(),
+                    reason,
+                    is_mute,
+                }
+            }
+            WhyEnded::Idle => {
+                self.failures = 0;
+                self.retire(guest, endpoint, MOST_DRAIN, false);
+                After::Idle
+            }
+            WhyEnded::Unneeded => {
+                self.retire(guest, endpoint, MOST_DRAIN, false);
+                After::Unneeded
+            }
+        }
+    }
+
+    /// Notes that it is ended for this; gives it as a sentence.
+    fn fail(&self, why: &str) -> String {
+        self.shared.failed(why);
+        format!("guest: {} {why}", self.settings().name)
+    }
+
+    /// Notes an end that nobody asked for.
+    async fn account_death(&self, born: Instant, guest: Guest, is_mute: bool) -> After {
+        let lived = born.elapsed();
+        let pid = guest.pid();
+        let report = guest.report().await;
+        let how = guest::tell(&report);
+        self.shared.ended(pid, report.as_ref().ok());
+        self.shared.died(&how);
+        After::Died {
+            lived,
+            reason: format!("guest: {} {how}", self.settings().name),
+            is_mute,
+        }
+    }
+
+    /// Lets nobody in any more by this endpoint, and ends the guest once everybody has left, beside what comes next.
+    /// `is_told`: why it is ended was noted already.
+    fn retire(&mut self, guest: Guest, endpoint: Arc<Endpoint>, most: Duration, is_told: bool) {
+        endpoint.retire();
+        let shared = Arc::clone(&self.shared);
+        let server = self.need.server.clone();
+        self.ending.spawn_local(async move {
+            let pid = guest.pid();
+            let report = drain(guest, &endpoint, most, server).await;
+            shared.ended(pid, report.as_ref().ok());
+            if !is_told {
+                shared.left(&guest::tell(&report));
+            }
+            // Who was on the way in is refused by now, and leaves; who takes a response slowly holds up no other start.
+            tokio::task::spawn_local(async move {
+                endpoint.is_left().await;
+                endpoint.wall_up();
+            });
+        });
+    }
+
+    async fn watch(&self, guest: &mut Guest, endpoint: &Arc<Endpoint>) -> WhyEnded {
+        let program = &self.settings().program;
+        let mut need = self.need.clone();
+        let mut unwell = Unwell::watch(
+            program.health.clone(),
+            endpoint,
+            &self.client,
+            program.start_time,
+        );
+        let step = look_step(program.idle_time, program.start_time);
+        let mut looks = tokio::time::interval(step);
+        let mut quiet = Quiet::new(endpoint);
+        loop {
+            tokio::select! {
+                biased;
+                () = guest.ends() => return WhyEnded::Died,
+                why = unwell.comes() => return WhyEnded::Unwell(why),
+                () = need.ends() => return WhyEnded::Unneeded,
+                _ = looks.tick() => {
+                    if !endpoint.is_sound() {
+                        return WhyEnded::Unwell("has shut its socket".into());
+                    }
+                    if endpoint.access() == Access::Closed {
+                        endpoint.open();
+                        self.shared.show(View::Open(Arc::clone(endpoint)));
+                    }
+                    // Who still waits for the endpoint is looked for before those inside: nobody is missed on the way.
+                    let is_awaited = self.shared.is_wanted();
+                    if let Some(end) = quiet.look(endpoint, is_awaited, program) {
+                        return end;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One process, that clients reach by themselves.
+    async fn run_direct(&mut self, listener: &Arc<Listener>) -> After {
+        let socket = match listener.socket_for_guest() {
+            Ok(socket) => socket,
+            Err(error) => return After::NotStarted(error.to_string()),
+        };
+        let mut guest = match self.start(Some(socket)).await {
+            Ok(guest) => guest,
+            Err(reason) => return After::NotStarted(reason),
+        };
+        let born = Instant::now();
+        let mut need = self.need.clone();
+        let idle_time = self.settings().program.idle_time;
+        let is_idle = tokio::select! {
+            biased;
+            idle = direct::runs_until_idle(&mut guest, listener.address(), idle_time) => idle,
+            () = need.ends() => {
+                self.finish(guest).await;
+                return After::Unneeded;
+            }
+        };
+        if !is_idle {
+            return self.account_death(born, guest, false).await;
+        }
+        self.failures = 0;
+        self.finish(guest).await;
+        After::Idle
+    }
+
+    /// Ends it and notes that.
+    async fn finish(&self, guest: Guest) {
+        let pid = guest.pid();
+        let report = guest.finish(GRACE).await;
+        self.shared.ended(pid, report.as_ref().ok());
+        self.shared.left(&guest::tell(&report));
+    }
+}
+
+/// Waits until a program takes a connection at its port.
+async fn answers(inside: &Inside) {
+    const LONGEST_WAIT: Duration = Duration::from_millis(100);
+    let mut wait = Duration::from_millis(2);
+    while inside.connect().await.is_err() {
+        tokio::time::sleep(wait).await;
+        wait = LONGEST_WAIT.min(wait * 2);
+    }
+}
+
+/// Waits until nobody is at the endpoint, for `most` at most and not once the server stops, then ends the guest.
+async fn drain(
+    mut guest: Guest,
+    endpoint: &Endpoint,
+    most: Duration,
+    mut server: watch::Receiver<()>,
+) -> Result<Report, Error> {
+    tokio::select! {
+        // A guest that ends here takes those inside with it.
+        () = guest.ends() => {}
+        _ = tokio::time::timeout(most, endpoint.is_left()) => {}
+        _ = server.changed() => {}
+    }
+    endpoint.shut();
+    guest.finish(GRACE).await
+}
