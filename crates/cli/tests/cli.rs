@@ -14,6 +14,7 @@ mod cli {
     pub(crate) mod exit_codes;
     pub(crate) mod explain;
     pub(crate) mod files;
+    pub(crate) mod fixture;
     pub(crate) mod guard;
     pub(crate) mod hints;
     pub(crate) mod jobs;
@@ -34,7 +35,6 @@ mod cli {
     pub(crate) mod schema;
     pub(crate) mod second_names;
     pub(crate) mod serve;
-    pub(crate) mod stage;
     pub(crate) mod starter;
     pub(crate) mod stories;
     pub(crate) mod stream_kinds;
@@ -47,8 +47,9 @@ mod cli {
 }
 
 use cli::{
-    cleanup, network, real_wasm,
-    stage::{Case, Installed, Stage, User},
+    cleanup,
+    fixture::{Case, Fixture, Installed, User},
+    network, real_wasm,
 };
 use libtest_mimic::{Arguments, Trial};
 use std::sync::Arc;
@@ -119,7 +120,7 @@ fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Tr
     let name = format!("{}/{module}/{}", user.name(), case.name);
     let installed = Arc::clone(installed);
     let trial = Trial::test(name, move || {
-        (case.act)(&Stage::new(user, &installed));
+        (case.act)(&Fixture::new(user, &installed));
         Ok(())
     });
     let why_not = user.why_not().or_else(|| case.why_not(user));

@@ -58,7 +58,7 @@ impl Session {
             let step = self.steps[first..].last_mut();
             match (line.strip_prefix("$ "), line.strip_prefix('>'), step) {
                 (Some(command), ..) => self.steps.push(Step::new(fence.line, command)),
-                (None, Some(more), Some(step)) if step.expected.is_empty() => step.go_on(more),
+                (None, Some(more), Some(step)) if step.expected.is_empty() => step.resume(more),
                 (None, _, Some(step)) => step.expected.push(line.clone()),
                 (None, _, None) => {}
             }
@@ -110,7 +110,7 @@ impl Step {
         }
     }
 
-    fn go_on(&mut self, more: &str) {
+    fn resume(&mut self, more: &str) {
         self.command.push('\n');
         self.command
             .push_str(more.strip_prefix(' ').unwrap_or(more));

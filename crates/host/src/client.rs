@@ -152,7 +152,7 @@ impl Client {
         let mut attempt = Attempt::new(Request::from_parts(parts, body), &self.0.spares);
         loop {
             match pool.send(self, &mut attempt, times).await {
-                Err(_) if attempt.may_go_on() => {}
+                Err(_) if attempt.may_retry() => {}
                 done => return done,
             }
         }

@@ -178,7 +178,7 @@ async fn respond_later(
     progress: Box<Progress>,
 ) -> Response<Body> {
     let is_asked = Cell::new(false);
-    let response = pin!(go_on(target, peer, *progress, &is_asked));
+    let response = pin!(resume(target, peer, *progress, &is_asked));
     let response = within(state.answer_time(), response).await;
     response.unwrap_or_else(|| {
         // Nobody is left in it to say so.
@@ -190,7 +190,7 @@ async fn respond_later(
 }
 
 /// `is_asked` says whether the service has the request, for whoever gives its response up.
-async fn go_on(
+async fn resume(
     target: &RouteTarget,
     peer: &Rc<Peer>,
     progress: Progress,

@@ -63,7 +63,7 @@ impl Policy {
         PolicyLayer::from(self.clone()).to_toml()
     }
 
-    /// Finds what cannot be meant, without looking at the machine.
+    /// Finds mistakes, without looking at the machine.
     ///
     /// After `Ok`, every path is absolute and free of `..`, each guest path comes from one host
     /// path with one of read and write, each exec, ipc and protect path lies below a writable one,

@@ -1,6 +1,6 @@
 //! What is refused before anything starts: exit code 125, one line, whose fault, what to do.
 
-use super::stage::{Stage, cases};
+use super::fixture::{Fixture, cases};
 use std::os::unix::fs::symlink;
 
 cases![
@@ -28,23 +28,23 @@ cases![
 ];
 
 #[track_caller]
-fn refused(stage: &Stage, flags: &[&str], words: &[&str]) {
+fn refused(fixture: &Fixture, flags: &[&str], words: &[&str]) {
     let line = ["run"]
         .iter()
         .chain(flags)
         .chain(&["--", "/bin/echo", "it ran"])
         .copied();
-    stage.palisade(line).run().refuses(words);
+    fixture.palisade(line).run().refuses(words);
 }
 
-fn limits_that_mean_nothing(stage: &Stage) {
+fn limits_that_mean_nothing(fixture: &Fixture) {
     refused(
-        stage,
+        fixture,
         &["--memory", "0"],
         &["policy: --memory: `0`", "leave it out for no limit"],
     );
     refused(
-        stage,
+        fixture,
         &["--time", "12 parsecs"],
         &[
             "policy: --time: `12 parsecs`",
@@ -52,25 +52,29 @@ fn limits_that_mean_nothing(stage: &Stage) {
             "1h30m",
         ],
     );
-    refused(stage, &["--cpu=-1"], &["policy: --cpu:"]);
-    refused(stage, &["--cpu", "nan"], &["policy: --cpu:"]);
-    refused(stage, &["--processes", "many"], &["policy: --processes:"]);
+    refused(fixture, &["--cpu=-1"], &["policy: --cpu:"]);
+    refused(fixture, &["--cpu", "nan"], &["policy: --cpu:"]);
+    refused(fixture, &["--processes", "many"], &["policy: --processes:"]);
     refused(
-        stage,
+        fixture,
         &["--files", "3"],
         &["policy: ", "files", "the least"],
     );
-    refused(stage, &["--memory", "99999999999T"], &["policy: --memory:"]);
+    refused(
+        fixture,
+        &["--memory", "99999999999T"],
+        &["policy: --memory:"],
+    );
 }
 
-fn unknown_words(stage: &Stage) {
+fn unknown_words(fixture: &Fixture) {
     refused(
-        stage,
+        fixture,
         &["--writ", "x"],
         &["usage: ", "'--writ'", "'--write'"],
     );
     refused(
-        stage,
+        fixture,
         &["--profile", "cobol"],
         &[
             "policy: --profile: ",
@@ -78,24 +82,24 @@ fn unknown_words(stage: &Stage) {
         ],
     );
     refused(
-        stage,
+        fixture,
         &["--allow-degraded", "everything"],
         &["policy: --allow-degraded: ", "namespaces"],
     );
     for list in ["memory,everything", "memory,,cpu", "memory,", "memory, cpu"] {
         refused(
-            stage,
+            fixture,
             &["--allow-degraded", list],
             &["policy: --allow-degraded: ", "namespaces"],
         );
     }
-    stage
+    fixture
         .palisade(["rnu", "ls"])
         .run()
         .refuses(&["usage: ", "'rnu'", "--help"]);
 }
 
-fn flags_of_other_tools(stage: &Stage) {
+fn flags_of_other_tools(fixture: &Fixture) {
     for (flags, advice) in [
         (
             &["--ro-bind", "/srv", "/srv"][..],
@@ -109,85 +113,89 @@ fn flags_of_other_tools(stage: &Stage) {
         (&["-v", "/srv:/srv"], "write `--write PATH:GUEST`"),
         (&["--rm"], "leave it out"),
     ] {
-        refused(stage, flags, &["usage: palisade has no -", advice]);
+        refused(fixture, flags, &["usage: palisade has no -", advice]);
     }
 }
 
-fn help_of_the_verb_that_was_typed(stage: &Stage) {
+fn help_of_the_verb_that_was_typed(fixture: &Fixture) {
     for verb in ["run", "explain", "cost", "bench", "serve", "why"] {
         let help = format!("see `palisade {verb} --help`");
-        stage
+        fixture
             .palisade([verb, "--bogus"])
             .run()
             .refuses(&["usage: ", &help]);
     }
 }
 
-fn nothing_to_run(stage: &Stage) {
-    stage
+fn nothing_to_run(fixture: &Fixture) {
+    fixture
         .palisade(["run"])
         .run()
         .refuses(&["usage: ", "PROGRAM"]);
-    stage
+    fixture
         .palisade(["run", "--no-system", "--"])
         .run()
         .refuses(&["usage: ", "PROGRAM"]);
 }
 
-fn missing_paths(stage: &Stage) {
-    let missing = stage.text("missing");
+fn missing_paths(fixture: &Fixture) {
+    let missing = fixture.text("missing");
     for flag in ["--read", "--write"] {
         refused(
-            stage,
+            fixture,
             &[flag, "missing"],
             &["policy: ", &missing, "does not exist"],
         );
-        refused(stage, &[flag, "missing:/inside"], &["policy: ", &missing]);
+        refused(fixture, &[flag, "missing:/inside"], &["policy: ", &missing]);
     }
-    stage.write("file", "");
+    fixture.write("file", "");
     refused(
-        stage,
+        fixture,
         &["--read", "file/below"],
         &["policy: ", "does not exist"],
     );
-    refused(stage, &["--read", ""], &["policy: --read"]);
+    refused(fixture, &["--read", ""], &["policy: --read"]);
 }
 
-fn parent_folders(stage: &Stage) {
-    stage.make_folder("a");
-    refused(stage, &["--read", "a/../a"], &["policy: --read", "`..`"]);
+fn parent_folders(fixture: &Fixture) {
+    fixture.make_folder("a");
+    refused(fixture, &["--read", "a/../a"], &["policy: --read", "`..`"]);
     refused(
-        stage,
+        fixture,
         &["--write", "/var/../etc"],
         &["policy: --write", "`..`"],
     );
-    refused(stage, &["--read", "a:/x/../y"], &["policy: --read", "`..`"]);
-    refused(stage, &["--cwd", "/a/../b"], &["policy: --cwd", "`..`"]);
-    let above = stage.palisade(["run", "--read", "../", "--", "/bin/true"]);
+    refused(
+        fixture,
+        &["--read", "a:/x/../y"],
+        &["policy: --read", "`..`"],
+    );
+    refused(fixture, &["--cwd", "/a/../b"], &["policy: --cwd", "`..`"]);
+    let above = fixture.palisade(["run", "--read", "../", "--", "/bin/true"]);
     above.run().is_silent(0);
 }
 
-fn reserved_places(stage: &Stage) {
-    refused(stage, &["--read", "/"], &["policy: ", "`/`"]);
-    refused(stage, &["--read", "/proc"], &["policy: ", "/proc"]);
-    refused(stage, &["--write", "/dev"], &["policy: ", "--device"]);
-    stage.make_folder("a");
-    refused(stage, &["--read", "/:/"], &["policy: ", "`/`"]);
-    refused(stage, &["--read", "a:/proc/x"], &["policy: "]);
-    refused(stage, &["--read", "/:/everything"], &["policy: ", "/"]);
+fn reserved_places(fixture: &Fixture) {
+    refused(fixture, &["--read", "/"], &["policy: ", "`/`"]);
+    refused(fixture, &["--read", "/proc"], &["policy: ", "/proc"]);
+    refused(fixture, &["--write", "/dev"], &["policy: ", "--device"]);
+    fixture.make_folder("a");
+    refused(fixture, &["--read", "/:/"], &["policy: ", "`/`"]);
+    refused(fixture, &["--read", "a:/proc/x"], &["policy: "]);
+    refused(fixture, &["--read", "/:/everything"], &["policy: ", "/"]);
 }
 
 /// A link is followed once, by palisade: what the guest gets is what the link led to then.
-fn symlinks_in_grants(stage: &Stage) {
-    stage.write("real/file", "content");
-    symlink(stage.path("real"), stage.path("link")).unwrap();
-    symlink("/nowhere", stage.path("dangling")).unwrap();
+fn symlinks_in_grants(fixture: &Fixture) {
+    fixture.write("real/file", "content");
+    symlink(fixture.path("real"), fixture.path("link")).unwrap();
+    symlink("/nowhere", fixture.path("dangling")).unwrap();
     refused(
-        stage,
+        fixture,
         &["--read", "dangling"],
         &["policy: ", "does not exist"],
     );
-    stage
+    fixture
         .script(&["--read", "link"], "cat link/file")
         .run()
         .prints("content");
@@ -198,70 +206,70 @@ fn symlinks_in_grants(stage: &Stage) {
         ("devices", "/dev"),
         ("self", "/proc/self/root"),
     ] {
-        symlink(target, stage.path(link)).unwrap();
-        refused(stage, &["--read", link], &["policy: ", "/"]);
+        symlink(target, fixture.path(link)).unwrap();
+        refused(fixture, &["--read", link], &["policy: ", "/"]);
         refused(
-            stage,
+            fixture,
             &["--write", &format!("{link}:/inside")],
             &["policy: ", "/"],
         );
     }
 }
 
-fn symlinks_in_protected_paths(stage: &Stage) {
-    stage.make_folder("a/real");
-    symlink("real", stage.path("a/link")).unwrap();
+fn symlinks_in_protected_paths(fixture: &Fixture) {
+    fixture.make_folder("a/real");
+    symlink("real", fixture.path("a/link")).unwrap();
     refused(
-        stage,
+        fixture,
         &["--write", "a", "--protect", "a/link"],
         &["policy: ", "symlink"],
     );
     refused(
-        stage,
+        fixture,
         &["--write", "a", "--protect", "a/link/deeper"],
         &["policy: ", "symlink"],
     );
-    symlink("nowhere", stage.path("a/dangling")).unwrap();
+    symlink("nowhere", fixture.path("a/dangling")).unwrap();
     refused(
-        stage,
+        fixture,
         &["--write", "a", "--protect", "a/dangling"],
         &["policy: ", "symlink"],
     );
 }
 
-fn rules_without_effect(stage: &Stage) {
-    stage.make_folder("a");
+fn rules_without_effect(fixture: &Fixture) {
+    fixture.make_folder("a");
     refused(
-        stage,
+        fixture,
         &["--protect", "a"],
         &["policy: ", "no effect", "--write"],
     );
-    refused(stage, &["--exec", "a"], &["policy: ", "--write"]);
-    refused(stage, &["--ipc", "a"], &["policy: ", "--write"]);
-    refused(stage, &["--read", "a", "--exec", "a"], &["policy: "]);
+    refused(fixture, &["--exec", "a"], &["policy: ", "--write"]);
+    refused(fixture, &["--ipc", "a"], &["policy: ", "--write"]);
+    refused(fixture, &["--read", "a", "--exec", "a"], &["policy: "]);
     refused(
-        stage,
+        fixture,
         &["--write", "a", "--protect", "a"],
         &["policy: ", "read"],
     );
 }
 
-fn two_hosts_for_one_guest_path(stage: &Stage) {
-    stage.make_folder("a");
-    stage.make_folder("b");
+fn two_hosts_for_one_guest_path(fixture: &Fixture) {
+    fixture.make_folder("a");
+    fixture.make_folder("b");
     refused(
-        stage,
+        fixture,
         &["--read", "a:/x", "--read", "b:/x"],
         &["policy: ", "two host paths"],
     );
 }
 
-fn unknown_key_shows_its_line(stage: &Stage) {
-    stage.write(
+fn unknown_key_shows_its_line(fixture: &Fixture) {
+    fixture.write(
         "policy.toml",
         "[grants]\nread = []\n\n[limits]\nmemroy = '512M'\n",
     );
-    let outcome = stage
+    let outcome = fixture
         .palisade(["run", "--policy", "policy.toml", "--", "/bin/true"])
         .run();
     outcome.says(125, &["policy: ", "unknown key `memroy`"]);
@@ -276,14 +284,14 @@ fn unknown_key_shows_its_line(stage: &Stage) {
     );
 }
 
-fn broken_policy_files(stage: &Stage) {
+fn broken_policy_files(fixture: &Fixture) {
     refused(
-        stage,
+        fixture,
         &["--policy", "absent.toml"],
         &["policy: ", "absent.toml"],
     );
-    stage.make_folder("folder");
-    refused(stage, &["--policy", "folder"], &["policy: ", "folder"]);
+    fixture.make_folder("folder");
+    refused(fixture, &["--policy", "folder"], &["policy: ", "folder"]);
     for (text, word) in [
         ("[limits\n", "not valid TOML"),
         ("[limits]\ntime = '12 parsecs'\n", "parsecs"),
@@ -295,8 +303,8 @@ fn broken_policy_files(stage: &Stage) {
         ("[grants]\nread = 'src'\n", "must be"),
         ("read = ['src']\n", "belongs"),
     ] {
-        stage.write("policy.toml", text);
-        let outcome = stage
+        fixture.write("policy.toml", text);
+        let outcome = fixture
             .palisade(["run", "--policy", "policy.toml", "--", "/bin/true"])
             .run();
         outcome.is(125);
@@ -308,64 +316,64 @@ fn broken_policy_files(stage: &Stage) {
     }
 }
 
-fn policy_that_the_guest_could_rewrite(stage: &Stage) {
-    stage.write("work/policy.toml", "");
+fn policy_that_the_guest_could_rewrite(fixture: &Fixture) {
+    fixture.write("work/policy.toml", "");
     let flags = ["--policy", "work/policy.toml", "--write", "work"];
     refused(
-        stage,
+        fixture,
         &flags,
         &["policy: ", "rewrite its own policy", "--protect"],
     );
     let protected = [&flags[..], &["--protect", "work/policy.toml"]].concat();
-    stage.script(&protected, "true").run().is_silent(0);
-    stage
+    fixture.script(&protected, "true").run().is_silent(0);
+    fixture
         .script(&["--policy", "work/policy.toml", "--read", "work"], "true")
         .run()
         .is_silent(0);
 }
 
 /// Granting the folder under another name, or by a link, changes nothing.
-fn policy_that_the_guest_could_replace(stage: &Stage) {
-    stage.write("work/policy.toml", "");
-    symlink(stage.path("work/policy.toml"), stage.path("link.toml")).unwrap();
+fn policy_that_the_guest_could_replace(fixture: &Fixture) {
+    fixture.write("work/policy.toml", "");
+    symlink(fixture.path("work/policy.toml"), fixture.path("link.toml")).unwrap();
     refused(
-        stage,
+        fixture,
         &["--policy", "work/policy.toml", "--write", "work:/w"],
         &["rewrite its own policy"],
     );
     refused(
-        stage,
+        fixture,
         &["--policy", "link.toml", "--write", "work:/w"],
         &["rewrite its own policy"],
     );
-    stage.write("own.toml", "[grants]\nwrite = ['.']\n");
+    fixture.write("own.toml", "[grants]\nwrite = ['.']\n");
     refused(
-        stage,
+        fixture,
         &["--policy", "own.toml"],
         &["rewrite its own policy"],
     );
-    stage.make_folder("links");
+    fixture.make_folder("links");
     symlink(
-        stage.path("work/policy.toml"),
-        stage.path("links/policy.toml"),
+        fixture.path("work/policy.toml"),
+        fixture.path("links/policy.toml"),
     )
     .unwrap();
     refused(
-        stage,
+        fixture,
         &["--policy", "links/policy.toml", "--write", "links"],
         &["policy: "],
     );
 }
 
-fn report_that_cannot_be_written(stage: &Stage) {
+fn report_that_cannot_be_written(fixture: &Fixture) {
     refused(
-        stage,
+        fixture,
         &["--report", "no/such/folder/report.json"],
         &["host: ", "report"],
     );
 }
 
-fn variables_without_a_name(stage: &Stage) {
+fn variables_without_a_name(fixture: &Fixture) {
     let cases = [
         ("BAD NAME=1", "a space or an unprintable character"),
         ("BAD\tNAME", "a space or an unprintable character"),
@@ -373,9 +381,9 @@ fn variables_without_a_name(stage: &Stage) {
         ("", "nothing was given"),
     ];
     for (grant, word) in cases {
-        refused(stage, &["--env", grant], &["policy: --env: ", word]);
-        stage.write("odd.toml", &format!("[grants]\nenv = [{grant:?}]\n"));
-        let outcome = stage
+        refused(fixture, &["--env", grant], &["policy: --env: ", word]);
+        fixture.write("odd.toml", &format!("[grants]\nenv = [{grant:?}]\n"));
+        let outcome = fixture
             .palisade(["run", "--policy", "odd.toml", "--", "/bin/true"])
             .run();
         outcome.says(125, &["policy: ", "is not a valid environment grant"]);
@@ -384,30 +392,30 @@ fn variables_without_a_name(stage: &Stage) {
     }
 }
 
-fn working_directory_that_is_not_there(stage: &Stage) {
+fn working_directory_that_is_not_there(fixture: &Fixture) {
     refused(
-        stage,
+        fixture,
         &["--cwd", "/no/such/folder"],
         &["policy: ", "/no/such/folder", "--cwd"],
     );
 }
 
-fn devices_that_are_none(stage: &Stage) {
-    stage.write("file", "");
+fn devices_that_are_none(fixture: &Fixture) {
+    fixture.write("file", "");
     refused(
-        stage,
-        &["--device", &stage.text("file")],
+        fixture,
+        &["--device", &fixture.text("file")],
         &["policy: ", "not a device"],
     );
     refused(
-        stage,
+        fixture,
         &["--device", "/dev/no-such-device"],
         &["policy: ", "does not exist"],
     );
-    refused(stage, &["--device", "null"], &["policy: --device: "]);
+    refused(fixture, &["--device", "null"], &["policy: --device: "]);
 }
 
-fn network_grants_that_are_none(stage: &Stage) {
+fn network_grants_that_are_none(fixture: &Fixture) {
     for (flags, word) in [
         (["--connect", "example.com:443"], "by which transport"),
         (["--connect", "tcp://0177.1:80"], "`0177.1`"),
@@ -422,6 +430,6 @@ fn network_grants_that_are_none(stage: &Stage) {
         (["--listen", "tcp://example.com:80"], "not at a name"),
         (["--listen", "tcp://*:80,redy"], "`redy`"),
     ] {
-        refused(stage, &flags, &[&format!("policy: {}: ", flags[0]), word]);
+        refused(fixture, &flags, &[&format!("policy: {}: ", flags[0]), word]);
     }
 }

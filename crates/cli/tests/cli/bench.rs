@@ -1,7 +1,7 @@
 //! `palisade bench`: what it leaves behind, and what can be done with that. Figures are not looked at:
 //! a machine that runs tests is not one to measure on.
 
-use super::stage::{Stage, cases};
+use super::fixture::{Fixture, cases};
 use serde_json::Value;
 use std::fs;
 
@@ -16,78 +16,80 @@ cases![
 ];
 
 /// Measures two rows, hardly, below `runs`; gives the folder's name.
-fn measure(stage: &Stage) -> String {
+fn measure(fixture: &Fixture) -> String {
     let words = [
         "bench", "mk-7", "mk-2", "mk-7", "--time", "10ms", "--peers", "none",
     ];
-    let outcome = stage.palisade(words).run();
+    let outcome = fixture.palisade(words).run();
     outcome.is_silent(0);
     let text = outcome.text();
     assert!(text.contains("mk-7: open 500 and 1000"), "{text}");
-    let mut folders = fs::read_dir(stage.path("runs")).unwrap();
+    let mut folders = fs::read_dir(fixture.path("runs")).unwrap();
     let folder = folders.next().unwrap().unwrap();
     assert!(folders.next().is_none(), "one folder for all rows");
     format!("runs/{}", folder.file_name().to_string_lossy())
 }
 
-fn a_run_is_kept_and_shown_again(stage: &Stage) {
-    let run = measure(stage);
-    let readme = stage.read(&format!("{run}/README.md"));
+fn a_run_is_kept_and_shown_again(fixture: &Fixture) {
+    let run = measure(fixture);
+    let readme = fixture.read(&format!("{run}/README.md"));
     assert!(
         readme.contains("\npalisade bench mk-7 mk-2 mk-7 --time 10ms --peers none\n"),
         "{readme}"
     );
     for row in ["mk-2", "mk-7"] {
         assert!(readme.contains(&format!("| [{row}]({row}) |")), "{readme}");
-        let table = stage.read(&format!("{run}/{row}/table.txt"));
-        let shown = stage
+        let table = fixture.read(&format!("{run}/{row}/table.txt"));
+        let shown = fixture
             .palisade(["bench", "--from", &format!("{run}/{row}")])
             .run();
         shown.prints(&format!("{table}\n"));
     }
-    let markdown = stage
+    let markdown = fixture
         .palisade(["bench", "--from", &run, "--markdown"])
         .run();
     let markdown = markdown.is_silent(0).text();
     assert!(markdown.contains("\n| open 500 files |"), "{markdown}");
-    let json = stage.palisade(["bench", "--from", &run, "--json"]).run();
+    let json = fixture.palisade(["bench", "--from", &run, "--json"]).run();
     let json: Value = serde_json::from_str(&json.is_silent(0).text()).unwrap();
     assert_eq!(json["rows"].as_array().unwrap().len(), 2);
     assert_eq!(json["rows"][0]["rounds"], 2);
 
-    let page = stage
+    let page = fixture
         .palisade(["bench", "--from", &run, "--html", "page.html"])
         .run();
     assert_eq!(page.code(), 0);
     assert!(page.stderr.contains("the page is page.html"), "{page:?}");
-    let page = stage.read("page.html");
+    let page = fixture.read("page.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"));
 }
 
-fn a_run_is_compared(stage: &Stage) {
-    let run = measure(stage);
-    let same = stage.palisade(["bench", "--compare", &run, &run]).run();
+fn a_run_is_compared(fixture: &Fixture) {
+    let run = measure(fixture);
+    let same = fixture.palisade(["bench", "--compare", &run, &run]).run();
     let text = same.is_silent(0).text();
     assert!(text.contains("Nothing got worse: 0 worse"), "{text}");
 
-    make_slower(stage, &format!("{run}/mk-2/samples.jsonl.gz"), "slower");
+    make_slower(fixture, &format!("{run}/mk-2/samples.jsonl.gz"), "slower");
     fs::copy(
-        stage.path(&format!("{run}/mk-2/summary.json")),
-        stage.path("slower/mk-2/summary.json"),
+        fixture.path(&format!("{run}/mk-2/summary.json")),
+        fixture.path("slower/mk-2/summary.json"),
     )
     .unwrap();
     fs::copy(
-        stage.path(&format!("{run}/environment.json")),
-        stage.path("slower/environment.json"),
+        fixture.path(&format!("{run}/environment.json")),
+        fixture.path("slower/environment.json"),
     )
     .unwrap();
-    let slower = stage.palisade(["bench", "--compare", &run, "slower"]).run();
+    let slower = fixture
+        .palisade(["bench", "--compare", &run, "slower"])
+        .run();
     slower.is_silent(1);
     let text = slower.text();
     for words in ["SLOWER", "Something got worse: 2 worse", "(mk-7)"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    let json = stage
+    let json = fixture
         .palisade(["bench", "--json", "--compare", &run, "slower/mk-2"])
         .run();
     json.is_silent(1);
@@ -100,9 +102,9 @@ fn a_run_is_compared(stage: &Stage) {
 }
 
 /// Copies samples of mk-2 into another run, with palisade a thousand times as slow.
-fn make_slower(stage: &Stage, samples: &str, run: &str) {
+fn make_slower(fixture: &Fixture, samples: &str, run: &str) {
     let mut slower = String::new();
-    for line in stage.read_packed(samples).lines() {
+    for line in fixture.read_packed(samples).lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
         if line["subject"] == "palisade run" {
             for reading in line["readings"].as_array_mut().unwrap() {
@@ -113,13 +115,13 @@ fn make_slower(stage: &Stage, samples: &str, run: &str) {
         }
         slower += &format!("{line}\n");
     }
-    stage.make_folder(run);
-    stage.make_folder(&format!("{run}/mk-2"));
-    stage.write(&format!("{run}/mk-2/samples.jsonl"), &slower);
+    fixture.make_folder(run);
+    fixture.make_folder(&format!("{run}/mk-2"));
+    fixture.write(&format!("{run}/mk-2/samples.jsonl"), &slower);
 }
 
-fn a_row_that_fails_does_not_end_the_others(stage: &Stage) {
-    let outcome = stage
+fn a_row_that_fails_does_not_end_the_others(fixture: &Fixture) {
+    let outcome = fixture
         .palisade([
             "bench",
             "mk-2",
@@ -141,8 +143,8 @@ fn a_row_that_fails_does_not_end_the_others(stage: &Stage) {
     assert!(outcome.text().contains("\nfailed: "), "{outcome:?}");
 }
 
-fn rows_are_listed_with_their_times(stage: &Stage) {
-    let text = stage
+fn rows_are_listed_with_their_times(fixture: &Fixture) {
+    let text = fixture
         .palisade(["bench", "--list"])
         .run()
         .is_silent(0)
@@ -159,7 +161,7 @@ fn rows_are_listed_with_their_times(stage: &Stage) {
     );
 }
 
-fn what_does_not_fit_together_is_refused(stage: &Stage) {
+fn what_does_not_fit_together_is_refused(fixture: &Fixture) {
     for words in [
         &["--all", "mk-2"][..],
         &["--json", "--markdown"],
@@ -169,25 +171,25 @@ fn what_does_not_fit_together_is_refused(stage: &Stage) {
         &["no-such-row"],
     ] {
         let words = ["bench"].iter().chain(words);
-        stage.palisade(words).run().refuses(&["usage: "]);
+        fixture.palisade(words).run().refuses(&["usage: "]);
     }
 }
 
-fn a_folder_without_a_run_is_refused(stage: &Stage) {
-    stage.make_folder("empty");
+fn a_folder_without_a_run_is_refused(fixture: &Fixture) {
+    fixture.make_folder("empty");
     for words in [&["--from", "empty"][..], &["--compare", "empty", "empty"]] {
         let words = ["bench"].iter().chain(words);
-        stage
+        fixture
             .palisade(words)
             .run()
             .refuses(&["empty is no folder of a run"]);
     }
 }
 
-fn a_page_that_cannot_be_written_is_told_before_anything_is_measured(stage: &Stage) {
-    stage
+fn a_page_that_cannot_be_written_is_told_before_anything_is_measured(fixture: &Fixture) {
+    fixture
         .palisade(["bench", "mk-2", "--html", "nowhere/page.html"])
         .run()
         .refuses(&["--html: cannot write nowhere/page.html"]);
-    assert!(!stage.exists("runs"));
+    assert!(!fixture.exists("runs"));
 }

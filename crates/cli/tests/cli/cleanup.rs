@@ -5,7 +5,7 @@
 //! none of anybody else's. What palisade leaves without a parent becomes the worker's child; when
 //! the worker has no child any more, all processes are gone.
 
-use super::stage::{Stage, User, cases, ends_within, finish};
+use super::fixture::{Fixture, User, cases, ends_within, finish};
 use rustix::{
     io::Errno,
     process::{WaitOptions, wait},
@@ -39,8 +39,8 @@ pub(crate) struct Orders {
     folder: PathBuf,
 }
 
-fn nothing_is_left_of_200_runs(stage: &Stage) {
-    stage.make_folder("work");
+fn nothing_is_left_of_200_runs(fixture: &Fixture) {
+    fixture.make_folder("work");
     let mut command = Command::new("/usr/bin/unshare");
     command.args(["--pid", "--fork", "--mount", "--mount-proc", "--kill-child"]);
     if !rustix::process::geteuid().is_root() {
@@ -48,13 +48,13 @@ fn nothing_is_left_of_200_runs(stage: &Stage) {
     }
     command.arg(env::current_exe().unwrap());
     let values = [
-        stage.user.name().into(),
-        stage.program().to_owned(),
-        stage.path("work"),
+        fixture.user.name().into(),
+        fixture.program().to_owned(),
+        fixture.path("work"),
     ];
     command
         .envs(ORDERS.into_iter().zip(values))
-        .current_dir(stage.path("work"));
+        .current_dir(fixture.path("work"));
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

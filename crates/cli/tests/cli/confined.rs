@@ -5,7 +5,7 @@
 
 use super::{
     cleanup::eventually,
-    stage::{Stage, User, cases, children_of, init_of, signal, wait},
+    fixture::{Fixture, User, cases, children_of, init_of, signal, wait},
 };
 use palisade_suite::guest;
 use rustix::process::Signal;
@@ -60,14 +60,14 @@ const TOO_FEW: &str = r#"
 "#;
 
 /// Of fork(2) that fails one could take -1 for the child's number.
-fn a_part_that_could_not_be_made_ends_nobody(stage: &Stage) {
-    if stage.user == User::Ordinary {
+fn a_part_that_could_not_be_made_ends_nobody(fixture: &Fixture) {
+    if fixture.user == User::Ordinary {
         // Processes of that user are other tests'.
         return;
     }
     let words = ["-p", "-f", "--mount-proc", "/bin/sh", "-c", TOO_FEW, "sh"];
-    let mut call = stage.call(Path::new("/usr/bin/unshare"), words);
-    call.command.arg(stage.program());
+    let mut call = fixture.call(Path::new("/usr/bin/unshare"), words);
+    call.command.arg(fixture.program());
     let outcome = call.run();
     outcome.is(0);
     assert!(
@@ -81,51 +81,51 @@ fn a_part_that_could_not_be_made_ends_nobody(stage: &Stage) {
 const WILDCARD: [&str; 2] = ["--connect", "tcp://*.example.com:443"];
 
 /// Or it would say nothing of palisade that one is refused.
-fn each_order_is_carried_out_by_a_process_that_nothing_holds(stage: &Stage) {
-    lay_out(stage);
-    let mut alone = alone(stage);
+fn each_order_is_carried_out_by_a_process_that_nothing_holds(fixture: &Fixture) {
+    lay_out(fixture);
+    let mut alone = alone(fixture);
     for (order, path) in ORDERS {
-        assert_eq!(plant(stage, alone.id(), order, path), 0, "{order}");
+        assert_eq!(plant(fixture, alone.id(), order, path), 0, "{order}");
     }
     wait(&mut alone);
-    assert!(stage.exists("executed") && stage.exists("new") && stage.exists("folder"));
-    assert!(!stage.exists("victim"));
+    assert!(fixture.exists("executed") && fixture.exists("new") && fixture.exists("folder"));
+    assert!(!fixture.exists("victim"));
 }
 
-fn nothing_is_done_for_a_guest(stage: &Stage) {
-    holds_supervisor_and_keeper(stage, &[]);
+fn nothing_is_done_for_a_guest(fixture: &Fixture) {
+    holds_supervisor_and_keeper(fixture, &[]);
 }
 
 /// There palisade may list names, and read or change nothing.
-fn nothing_is_done_for_a_guest_where_it_may_write(stage: &Stage) {
-    holds_supervisor_and_keeper(stage, &["--write", "."]);
+fn nothing_is_done_for_a_guest_where_it_may_write(fixture: &Fixture) {
+    holds_supervisor_and_keeper(fixture, &["--write", "."]);
 }
 
-fn nothing_is_done_for_a_guest_with_placeholders(stage: &Stage) {
-    stage.make_folder("work");
-    holds_supervisor_and_keeper(stage, &["--write", "work", "--protect", "work/.env"]);
+fn nothing_is_done_for_a_guest_with_placeholders(fixture: &Fixture) {
+    fixture.make_folder("work");
+    holds_supervisor_and_keeper(fixture, &["--write", "work", "--protect", "work/.env"]);
 }
 
-fn nothing_is_done_for_a_guest_in_a_control_group(stage: &Stage) {
-    holds_supervisor_and_keeper(stage, &["--memory", "100M", "--report", "report"]);
+fn nothing_is_done_for_a_guest_in_a_control_group(fixture: &Fixture) {
+    holds_supervisor_and_keeper(fixture, &["--memory", "100M", "--report", "report"]);
 }
 
 /// They pass signals on.
-fn holds_supervisor_and_keeper(stage: &Stage, flags: &[&str]) {
-    holds(stage, flags, &["signal"], |palisade| {
+fn holds_supervisor_and_keeper(fixture: &Fixture, flags: &[&str]) {
+    holds(fixture, flags, &["signal"], |palisade| {
         [&[palisade][..], &children_of(palisade)].concat()
     });
 }
 
 /// Who executes getent(1) and reads the system's settings changes nothing and reads nothing else.
-fn names_are_looked_up_by_somebody_who_does_nothing_else(stage: &Stage) {
+fn names_are_looked_up_by_somebody_who_does_nothing_else(fixture: &Fixture) {
     let may = ["socket", "fork", "signal", "look"];
-    holds(stage, &WILDCARD, &may, child_named("palisade-names"));
+    holds(fixture, &WILDCARD, &may, child_named("palisade-names"));
 }
 
 /// Who reads what a guest sends through the proxy connects, and opens no file at all.
-fn tunnels_are_served_by_somebody_who_does_nothing_else(stage: &Stage) {
-    holds(stage, &WILDCARD, &["socket"], |palisade| {
+fn tunnels_are_served_by_somebody_who_does_nothing_else(fixture: &Fixture) {
+    holds(fixture, &WILDCARD, &["socket"], |palisade| {
         let proxy = child_named("palisade-proxy")(palisade);
         let threads: Vec<u32> = proxy.iter().copied().flat_map(threads_of).collect();
         // One that hears of connections, one that takes them.
@@ -138,17 +138,17 @@ fn tunnels_are_served_by_somebody_who_does_nothing_else(stage: &Stage) {
 }
 
 /// Who passes bytes on has no need of anything but its descriptors.
-fn streams_are_relayed_by_somebody_who_does_nothing_else(stage: &Stage) {
-    lay_out(stage);
+fn streams_are_relayed_by_somebody_who_does_nothing_else(fixture: &Fixture) {
+    lay_out(fixture);
     let (_ours, theirs) = UnixStream::pair().unwrap();
-    let guarded = start(stage, &[], OwnedFd::from(theirs).into());
-    is_held(stage, guarded, &[], child_named("palisade-relay"));
+    let guarded = start(fixture, &[], OwnedFd::from(theirs).into());
+    is_held(fixture, guarded, &[], child_named("palisade-relay"));
 }
 
 /// Who answers a guest's calls on the network looks into it, and opens, changes and executes nothing.
-fn the_guests_network_is_served_by_threads_that_change_nothing(stage: &Stage) {
+fn the_guests_network_is_served_by_threads_that_change_nothing(fixture: &Fixture) {
     let may = ["socket", "look"];
-    holds(stage, &WILDCARD, &may, |palisade| {
+    holds(fixture, &WILDCARD, &may, |palisade| {
         let mut threads = threads_of(palisade);
         threads.retain(|thread| *thread != palisade);
         // Once those have ended that start others.
@@ -162,9 +162,9 @@ fn the_guests_network_is_served_by_threads_that_change_nothing(stage: &Stage) {
 }
 
 /// Under a limit on memory a process in the domain's group makes the guest's sockets.
-fn who_makes_sockets_in_a_control_group_does_nothing_else(stage: &Stage) {
+fn who_makes_sockets_in_a_control_group_does_nothing_else(fixture: &Fixture) {
     let flags = ["--memory", "100M", "--connect", "tcp://127.0.0.1:1"];
-    holds(stage, &flags, &["socket"], |palisade| {
+    holds(fixture, &flags, &["socket"], |palisade| {
         let of_keeper = children_of(children_of(palisade)[0]).into_iter();
         of_keeper
             .filter(|child| *child != init_of(palisade))
@@ -172,8 +172,8 @@ fn who_makes_sockets_in_a_control_group_does_nothing_else(stage: &Stage) {
     });
 }
 
-fn what_was_made_is_removed_all_the_same(stage: &Stage) {
-    stage.make_folder("work");
+fn what_was_made_is_removed_all_the_same(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = [
         "--write",
         "work",
@@ -182,23 +182,23 @@ fn what_was_made_is_removed_all_the_same(stage: &Stage) {
         "--report",
         "report",
     ];
-    let mut guarded = start(stage, &flags, Stdio::piped());
-    assert!(stage.exists("work/.git"));
+    let mut guarded = start(fixture, &flags, Stdio::piped());
+    assert!(fixture.exists("work/.git"));
     drop(guarded.stdin.take());
     assert!(wait(&mut guarded).success());
-    assert!(!stage.exists("work/.git"));
-    assert!(stage.read("report").contains("\"exit_code\": 0"));
+    assert!(!fixture.exists("work/.git"));
+    assert!(fixture.read("report").contains("\"exit_code\": 0"));
 }
 
 /// A guest with these flags, and [`is_held`].
-fn holds(stage: &Stage, flags: &[&str], may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
-    lay_out(stage);
-    let guarded = start(stage, flags, Stdio::piped());
-    is_held(stage, guarded, may, parts);
+fn holds(fixture: &Fixture, flags: &[&str], may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
+    lay_out(fixture);
+    let guarded = start(fixture, flags, Stdio::piped());
+    is_held(fixture, guarded, may, parts);
 }
 
 /// Has each of these processes and threads of palisade's make each call but those that it may.
-fn is_held(stage: &Stage, mut guarded: Child, may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
+fn is_held(fixture: &Fixture, mut guarded: Child, may: &[&str], parts: impl Fn(u32) -> Vec<u32>) {
     let find = || parts(guarded.id());
     eventually("each part is under a filter", || {
         let found = find();
@@ -209,7 +209,7 @@ fn is_held(stage: &Stage, mut guarded: Child, may: &[&str], parts: impl Fn(u32) 
     for part in found.iter().copied() {
         for (order, path) in ORDERS.iter().filter(|(order, _)| !may.contains(order)) {
             let name = name_of(part);
-            assert_ne!(plant(stage, part, order, path), 0, "{order}, by {name}");
+            assert_ne!(plant(fixture, part, order, path), 0, "{order}, by {name}");
         }
     }
     signal(&guarded, Signal::TERM);
@@ -220,10 +220,10 @@ fn is_held(stage: &Stage, mut guarded: Child, may: &[&str], parts: impl Fn(u32) 
             .find(|part| Path::new(&format!("/proc/{part}")).exists());
         left.map(ToString::to_string)
     });
-    assert_eq!(stage.read("secret"), "hunter2");
-    assert!(stage.exists("victim"));
+    assert_eq!(fixture.read("secret"), "hunter2");
+    assert!(fixture.exists("victim"));
     for made in ["new", "folder", "executed"] {
-        assert!(!stage.exists(made), "{made}");
+        assert!(!fixture.exists(made), "{made}");
     }
 }
 
@@ -235,24 +235,24 @@ fn child_named(name: &str) -> impl Fn(u32) -> Vec<u32> {
 }
 
 /// What the orders are about, as if none had ever been carried out.
-fn lay_out(stage: &Stage) {
-    stage.write("secret", "hunter2");
-    stage.write("victim", "");
-    stage.write_program("program", "#!/bin/sh\n: > \"${0%/*}/executed\"\n");
-    let _ = fs::remove_file(stage.path("new"));
-    let _ = fs::remove_dir(stage.path("folder"));
-    let _ = fs::remove_file(stage.path("executed"));
+fn lay_out(fixture: &Fixture) {
+    fixture.write("secret", "hunter2");
+    fixture.write("victim", "");
+    fixture.write_program("program", "#!/bin/sh\n: > \"${0%/*}/executed\"\n");
+    let _ = fs::remove_file(fixture.path("new"));
+    let _ = fs::remove_dir(fixture.path("folder"));
+    let _ = fs::remove_file(fixture.path("executed"));
 }
 
 /// A process of the user's that waits.
-fn alone(stage: &Stage) -> Child {
-    let mut call = stage.call(Path::new("/bin/sleep"), ["1000"]);
+fn alone(fixture: &Fixture) -> Child {
+    let mut call = fixture.call(Path::new("/bin/sleep"), ["1000"]);
     call.spawn()
 }
 
 /// A guest that has said that it runs, and reads until its input ends.
-fn start(stage: &Stage, flags: &[&str], stderr: Stdio) -> Child {
-    let mut call = stage.script(flags, "echo ready; cat");
+fn start(fixture: &Fixture, flags: &[&str], stderr: Stdio) -> Child {
+    let mut call = fixture.script(flags, "echo ready; cat");
     call.command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = call.command.stderr(stderr).spawn().unwrap();
     let mut line = String::new();
@@ -283,10 +283,10 @@ fn is_filtered(process: u32) -> bool {
 }
 
 /// The kernel's answer to the order: zero, or an error number.
-fn plant(stage: &Stage, process: u32, order: &str, path: &str) -> i32 {
+fn plant(fixture: &Fixture, process: u32, order: &str, path: &str) -> i32 {
     let planted = Command::new(guest("fault"))
         .args([&process.to_string(), order])
-        .arg(stage.path(path))
+        .arg(fixture.path(path))
         .stdin(Stdio::null())
         .output()
         .unwrap();

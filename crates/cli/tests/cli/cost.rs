@@ -1,6 +1,6 @@
 //! `palisade cost`, on commands that take no time: that it runs and what it says, not what it measures.
 
-use super::stage::{Outcome, Stage, cases, finish, signal};
+use super::fixture::{Fixture, Outcome, cases, finish, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{fs, io::Read};
@@ -33,10 +33,10 @@ cases![
 ];
 
 /// With little to do and nobody else.
-fn cost(stage: &Stage, flags: &[&str], command: &[&str]) -> Outcome {
+fn cost(fixture: &Fixture, flags: &[&str], command: &[&str]) -> Outcome {
     let few = ["cost", "--runs", "2", "--peers", "none"];
     let words = few.iter().chain(flags).chain(&["--"]).chain(command);
-    stage.palisade(words.copied()).run()
+    fixture.palisade(words.copied()).run()
 }
 
 #[track_caller]
@@ -52,9 +52,9 @@ fn shows(outcome: &Outcome, words: &[&str]) {
 }
 
 /// The second `bzip2 -k` in one folder would fail.
-fn a_command_that_works_only_once(stage: &Stage) {
-    stage.write("file", "some text\n");
-    let outcome = cost(stage, &[], &["bzip2", "-k", "file"]);
+fn a_command_that_works_only_once(fixture: &Fixture) {
+    fixture.write("file", "some text\n");
+    let outcome = cost(fixture, &[], &["bzip2", "-k", "file"]);
     let words = [
         "cost: bzip2 -k file",
         "2 rounds",
@@ -64,32 +64,32 @@ fn a_command_that_works_only_once(stage: &Stage) {
         "palisade run --write . -- bzip2 -k file\n",
     ];
     shows(&outcome, &words);
-    let left = fs::read_dir(stage.path("")).unwrap().count();
+    let left = fs::read_dir(fixture.path("")).unwrap().count();
     assert_eq!(left, 1, "the folder stays as it is");
 }
 
-fn a_script_of_python(stage: &Stage) {
-    stage.write("numbers", "1\n2\n");
-    stage.write(
+fn a_script_of_python(fixture: &Fixture) {
+    fixture.write("numbers", "1\n2\n");
+    fixture.write(
         "add.py",
         "open('sum', 'w').write(str(sum(map(int, open('numbers')))))\n",
     );
-    let outcome = cost(stage, &[], &["python3", "add.py"]);
+    let outcome = cost(fixture, &[], &["python3", "add.py"]);
     shows(&outcome, &["palisade run --write . -- python3 add.py"]);
-    assert!(!stage.exists("sum"));
+    assert!(!fixture.exists("sum"));
 }
 
-fn a_script_in_the_folder(stage: &Stage) {
-    stage.write_program("job.sh", "#!/bin/sh\necho done > result\n");
-    let outcome = cost(stage, &[], &["./job.sh"]);
+fn a_script_in_the_folder(fixture: &Fixture) {
+    fixture.write_program("job.sh", "#!/bin/sh\necho done > result\n");
+    let outcome = cost(fixture, &[], &["./job.sh"]);
     shows(
         &outcome,
         &["exec job.sh", "--write . --exec job.sh -- ./job.sh"],
     );
 }
 
-fn figures_as_json(stage: &Stage) {
-    let outcome = cost(stage, &["--json"], &["true"]);
+fn figures_as_json(fixture: &Fixture) {
+    let outcome = cost(fixture, &["--json"], &["true"]);
     outcome.is_silent(0);
     let all: Value = serde_json::from_slice(&outcome.stdout).unwrap();
     let figures = all["figures"].as_array().unwrap();
@@ -108,55 +108,55 @@ fn figures_as_json(stage: &Stage) {
 }
 
 /// As those of rows are, so that they can be read again.
-fn samples_are_kept_where_asked(stage: &Stage) {
-    let outcome = cost(stage, &["--out", "kept"], &["true"]);
+fn samples_are_kept_where_asked(fixture: &Fixture) {
+    let outcome = cost(fixture, &["--out", "kept"], &["true"]);
     shows(&outcome, &["samples: kept/"]);
-    let mut runs = fs::read_dir(stage.path("kept")).unwrap();
+    let mut runs = fs::read_dir(fixture.path("kept")).unwrap();
     let run = runs.next().unwrap().unwrap().path();
     let kept = |name: &str| fs::read_to_string(run.join("cost").join(name)).unwrap();
     let samples = run.join("cost/samples.jsonl.gz");
-    let samples = stage.read_packed(samples.to_str().unwrap());
+    let samples = fixture.read_packed(samples.to_str().unwrap());
     assert_eq!(samples.lines().count(), 4);
     assert_eq!(kept("table.txt"), outcome.text());
     let shown = ["bench", "--from", run.to_str().unwrap()];
     shows(
-        &stage.palisade(shown).run(),
+        &fixture.palisade(shown).run(),
         &["cost: true", "\npalisade run "],
     );
 }
 
-fn a_command_that_fails(stage: &Stage) {
-    let outcome = cost(stage, &[], &["cat", "nothing"]);
+fn a_command_that_fails(fixture: &Fixture) {
+    let outcome = cost(fixture, &[], &["cat", "nothing"]);
     outcome.refuses(&[
         "guest: cat fails with no wall at all",
         "--ignore-failure",
         "No such file",
     ]);
     shows(
-        &cost(stage, &["--ignore-failure"], &["cat", "nothing"]),
+        &cost(fixture, &["--ignore-failure"], &["cat", "nothing"]),
         &["\npalisade run "],
     );
 }
 
 /// A refusal of palisade's own is no run of the command.
-fn a_failure_of_the_walls_own_is_no_run(stage: &Stage) {
+fn a_failure_of_the_walls_own_is_no_run(fixture: &Fixture) {
     let flags = ["--ignore-failure", "--cwd", "/nowhere"];
-    let outcome = cost(stage, &flags, &["cat", "nothing"]);
+    let outcome = cost(fixture, &flags, &["cat", "nothing"]);
     outcome.is(125);
     assert!(outcome.stderr.contains("/nowhere"), "{outcome:?}");
 }
 
 /// Beside a program that only looks like wasmtime, for the command line and the table. Nothing runs it with
 /// no wall, so nothing is said of what the wall costs.
-fn a_wasm_file_runs_behind_the_wall_and_in_engines(stage: &Stage) {
+fn a_wasm_file_runs_behind_the_wall_and_in_engines(fixture: &Fixture) {
     /// `(module (func (export "_start")))`.
     const MODULE: &str = "\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\
                           \x0a\x04\x01\x02\0\x0b";
-    stage.write("empty.wasm", "");
-    let refused = cost(stage, &[], &["./empty.wasm"]);
+    fixture.write("empty.wasm", "");
+    let refused = cost(fixture, &[], &["./empty.wasm"]);
     refused.refuses(&["guest: empty.wasm fails behind palisade's wall"]);
-    stage.write("filter.wasm", MODULE);
-    stage.write_program(
+    fixture.write("filter.wasm", MODULE);
+    fixture.write_program(
         "tools/wasmtime",
         "#!/bin/sh\n[ \"$1\" = run ] && [ \"$2\" = --dir ]\n",
     );
@@ -169,41 +169,41 @@ fn a_wasm_file_runs_behind_the_wall_and_in_engines(stage: &Stage) {
         "--",
         "./filter.wasm",
     ];
-    let path = format!("{}:/usr/bin:/bin", stage.text("tools"));
-    let outcome = stage.palisade(words).env("PATH", &path).run();
+    let path = format!("{}:/usr/bin:/bin", fixture.text("tools"));
+    let outcome = fixture.palisade(words).env("PATH", &path).run();
     shows(&outcome, &["\npalisade run ", "\nwasmtime "]);
     assert!(!outcome.text().contains("palisade costs"), "{outcome:?}");
 }
 
-fn a_command_that_fails_behind_the_wall(stage: &Stage) {
-    stage.make_folder("elsewhere");
-    stage.make_folder("here");
-    let target = stage.text("elsewhere/file");
+fn a_command_that_fails_behind_the_wall(fixture: &Fixture) {
+    fixture.make_folder("elsewhere");
+    fixture.make_folder("here");
+    let target = fixture.text("elsewhere/file");
     let script = format!("echo x > {target}");
     let run = |flags: &[&str]| {
         let few = ["cost", "--runs", "2", "--peers", "none"];
         let command = ["--", "sh", "-c", &script];
         let words = few.iter().chain(flags).chain(&command);
-        let mut call = stage.palisade(words);
-        call.command.current_dir(stage.path("here"));
+        let mut call = fixture.palisade(words);
+        call.command.current_dir(fixture.path("here"));
         call.run()
     };
     run(&[]).refuses(&[
         "guest: sh runs with no wall and fails behind palisade's",
         "--write",
     ]);
-    let granted = stage.text("elsewhere");
+    let granted = fixture.text("elsewhere");
     shows(
         &run(&["--write", &granted]),
         &[&format!("--write {granted} --write .")],
     );
 }
 
-fn a_program_that_is_none(stage: &Stage) {
-    stage.make_folder("folder");
-    stage.write("plain", "text");
+fn a_program_that_is_none(fixture: &Fixture) {
+    fixture.make_folder("folder");
+    fixture.write("plain", "text");
     let says = |program: &str, code: i32, words: &[&str]| {
-        cost(stage, &[], &[program]).says(code, words);
+        cost(fixture, &[], &[program]).says(code, words);
     };
     says(
         "no-such-program",
@@ -222,40 +222,40 @@ fn a_program_that_is_none(stage: &Stage) {
         126,
         &["guest: ./folder cannot be executed: it is a folder"],
     );
-    let nothing = stage.palisade(["cost"]).run();
+    let nothing = fixture.palisade(["cost"]).run();
     nothing.refuses(&["usage: ", "PROGRAM"]);
 }
 
-fn a_folder_that_is_too_large(stage: &Stage) {
-    stage.write("large", "");
-    let file = fs::File::options().write(true).open(stage.path("large"));
+fn a_folder_that_is_too_large(fixture: &Fixture) {
+    fixture.write("large", "");
+    let file = fs::File::options().write(true).open(fixture.path("large"));
     file.unwrap().set_len(2 << 30).unwrap();
-    cost(stage, &[], &["true"]).refuses(&["usage: ", "more than 1024 MiB", "--in-place"]);
+    cost(fixture, &[], &["true"]).refuses(&["usage: ", "more than 1024 MiB", "--in-place"]);
     shows(
-        &cost(stage, &["--in-place"], &["true"]),
+        &cost(fixture, &["--in-place"], &["true"]),
         &["granted: write .\n"],
     );
 }
 
-fn folders_that_are_not_copied(stage: &Stage) {
+fn folders_that_are_not_copied(fixture: &Fixture) {
     let run = |folder: &str, home: &str| {
-        let mut call = stage.palisade(["cost", "--peers", "none", "--", "true"]);
+        let mut call = fixture.palisade(["cost", "--peers", "none", "--", "true"]);
         call.command.current_dir(folder).env("HOME", home);
         call.run()
     };
     run("/usr", "/nowhere").refuses(&["usage: /usr is a folder of the system", "--in-place"]);
-    let here = stage.text("");
+    let here = fixture.text("");
     run(&here, &here).refuses(&["usage: ", "is your home", "--cleanup"]);
 }
 
 /// Copying them takes longer than to start a program that does nothing, in whatever build.
-fn copies_that_take_most_of_the_time(stage: &Stage) {
+fn copies_that_take_most_of_the_time(fixture: &Fixture) {
     for number in 0..3000 {
-        stage.write(&format!("{}/{number}", number % 10), "");
+        fixture.write(&format!("{}/{number}", number % 10), "");
     }
     // Each run makes the next one copy all of it again.
     let command = ["sh", "-c", "exec rm -r [0-9]"];
-    let outcome = cost(stage, &["--json"], &command);
+    let outcome = cost(fixture, &["--json"], &command);
     outcome.is_silent(0);
     let all: Value = serde_json::from_slice(&outcome.stdout).unwrap();
     let warnings = all["warnings"].as_array().unwrap();
@@ -266,61 +266,61 @@ fn copies_that_take_most_of_the_time(stage: &Stage) {
 }
 
 /// As those of compilers and test runners.
-fn words_on_stdout_tell_why(stage: &Stage) {
+fn words_on_stdout_tell_why(fixture: &Fixture) {
     let failing = ["sh", "-c", "echo the module is missing; exit 2"];
-    let outcome = cost(stage, &[], &failing);
+    let outcome = cost(fixture, &[], &failing);
     outcome.refuses(&["fails with no wall at all", "the module is missing"]);
     let setup = ["--setup", "echo no room; exit 2"];
-    cost(stage, &setup, &["true"]).refuses(&["--setup: exit status: 2: no room"]);
+    cost(fixture, &setup, &["true"]).refuses(&["--setup: exit status: 2: no room"]);
     // What fails only later, when nobody listens to stdout.
     let third = "echo x >> log; test $(wc -l < log) -lt 4 || { echo three are enough; exit 2; }";
-    let later = cost(stage, &["--in-place"], &["sh", "-c", third]);
+    let later = cost(fixture, &["--in-place"], &["sh", "-c", third]);
     later.refuses(&["its stdout is thrown away"]);
 }
 
-fn limits_hold_behind_the_wall(stage: &Stage) {
+fn limits_hold_behind_the_wall(fixture: &Fixture) {
     let other_than_32 = ["sh", "-c", "test $(ulimit -n) != 32"];
-    let limited = cost(stage, &["--files", "32"], &other_than_32);
+    let limited = cost(fixture, &["--files", "32"], &other_than_32);
     limited.refuses(&["sh runs with no wall and fails behind palisade's"]);
     let words = ["limits: --files 33", "palisade run --write . --files 33 --"];
-    shows(&cost(stage, &["--files", "33"], &other_than_32), &words);
+    shows(&cost(fixture, &["--files", "33"], &other_than_32), &words);
     // The one limit whose flag is the measuring's own.
-    stage.write("policy.toml", "[limits]\ntime = \"100ms\"\n");
-    let slow = cost(stage, &["--policy", "policy.toml"], &["sleep", "0.4"]);
+    fixture.write("policy.toml", "[limits]\ntime = \"100ms\"\n");
+    let slow = cost(fixture, &["--policy", "policy.toml"], &["sleep", "0.4"]);
     slow.refuses(&["sleep runs with no wall and fails behind palisade's"]);
 }
 
-fn in_the_folder_itself(stage: &Stage) {
-    stage.write("file", "some text\n");
-    let twice = cost(stage, &["--in-place"], &["bzip2", "-k", "file"]);
+fn in_the_folder_itself(fixture: &Fixture) {
+    fixture.write("file", "some text\n");
+    let twice = cost(fixture, &["--in-place"], &["bzip2", "-k", "file"]);
     twice.refuses(&["guest: bzip2 runs with no wall and fails", "already exists"]);
-    fs::remove_file(stage.path("file.bz2")).unwrap();
+    fs::remove_file(fixture.path("file.bz2")).unwrap();
     let flags = ["--in-place", "--cleanup", "rm file.bz2"];
     shows(
-        &cost(stage, &flags, &["bzip2", "-k", "file"]),
+        &cost(fixture, &flags, &["bzip2", "-k", "file"]),
         &["granted: write .\n"],
     );
-    assert!(!stage.exists("file.bz2"));
+    assert!(!fixture.exists("file.bz2"));
 }
 
-fn setup_and_cleanup(stage: &Stage) {
-    let log = stage.text("log");
+fn setup_and_cleanup(fixture: &Fixture) {
+    let log = fixture.text("log");
     let note = |word: &str| format!("echo {word} >> {log}");
     let flags = ["--setup", &note("before"), "--cleanup", &note("after")];
-    shows(&cost(stage, &flags, &["true"]), &[]);
-    let said = stage.read("log");
+    shows(&cost(fixture, &flags, &["true"]), &[]);
+    let said = fixture.read("log");
     assert_eq!(
         said,
         "before\nafter\n".repeat(6),
         "tried once and two rounds, of two"
     );
-    let failing = cost(stage, &["--setup", "echo no >&2; exit 3"], &["true"]);
+    let failing = cost(fixture, &["--setup", "echo no >&2; exit 3"], &["true"]);
     failing.refuses(&["palisade: usage: --setup: exit status: 3: no"]);
 }
 
-fn arguments_that_lead_elsewhere(stage: &Stage) {
-    stage.write("other/file", "text");
-    stage.make_folder("here");
+fn arguments_that_lead_elsewhere(fixture: &Fixture) {
+    fixture.write("other/file", "text");
+    fixture.make_folder("here");
     let words = [
         "cost",
         "--runs",
@@ -331,9 +331,9 @@ fn arguments_that_lead_elsewhere(stage: &Stage) {
         "cat",
         "../other/file",
     ];
-    let mut call = stage.palisade(words);
-    call.command.current_dir(stage.path("here"));
-    let file = stage.text("other/file");
+    let mut call = fixture.palisade(words);
+    call.command.current_dir(fixture.path("here"));
+    let file = fixture.text("other/file");
     let outcome = call.run();
     outcome.is_silent(0);
     let (text, granted) = (outcome.text(), format!("--read {file}"));
@@ -345,7 +345,7 @@ fn arguments_that_lead_elsewhere(stage: &Stage) {
     assert!(text.contains(&granted), "{text}");
 }
 
-fn flags_that_mean_nothing(stage: &Stage) {
+fn flags_that_mean_nothing(fixture: &Fixture) {
     for (flags, words) in [
         (["--runs", "1"], ["--runs", "2 is the least"]),
         (["--runs", "many"], ["--runs", "many"]),
@@ -360,61 +360,61 @@ fn flags_that_mean_nothing(stage: &Stage) {
             .chain(&flags)
             .chain(&["--", "true"])
             .copied();
-        stage.palisade(all).run().refuses(&words);
+        fixture.palisade(all).run().refuses(&words);
     }
 }
 
-fn peers_by_name(stage: &Stage) {
+fn peers_by_name(fixture: &Fixture) {
     let words = ["cost", "--runs", "2", "--peers", "bubblewrap", "--", "true"];
-    let outcome = stage.palisade(words).run();
+    let outcome = fixture.palisade(words).run();
     shows(&outcome, &["\nbubblewrap "]);
     assert!(!outcome.text().contains("\nfirejail "));
 }
 
 /// Interrupts when two rounds are over: everybody has been tried once, two have run twice since, and
 /// the next one begins.
-fn interrupted_in_the_third_round(stage: &Stage, flags: &[&str]) -> Outcome {
+fn interrupted_in_the_third_round(fixture: &Fixture, flags: &[&str]) -> Outcome {
     const EVENT: &str = "run\n";
-    stage.make_fifo("events");
+    fixture.make_fifo("events");
     // Open both ways: no writer waits, and there is no end between two of them.
     let mut both_ways = fs::File::options();
     both_ways.read(true).write(true);
-    let mut events = both_ways.open(stage.path("events")).unwrap();
-    let setup = format!("echo run > {}", stage.text("events"));
+    let mut events = both_ways.open(fixture.path("events")).unwrap();
+    let setup = format!("echo run > {}", fixture.text("events"));
     let words = ["cost", "--peers", "none", "--time", "1m", "--setup", &setup];
     let words = words.iter().chain(flags).chain(&["--", "true"]);
-    let child = stage.palisade(words).spawn();
+    let child = fixture.palisade(words).spawn();
     events.read_exact(&mut [0; EVENT.len() * 7]).unwrap();
     signal(&child, Signal::INT);
     finish(child, &[])
 }
 
-fn an_interruption_keeps_what_was_measured(stage: &Stage) {
-    let outcome = interrupted_in_the_third_round(stage, &[]);
+fn an_interruption_keeps_what_was_measured(fixture: &Fixture) {
+    let outcome = interrupted_in_the_third_round(fixture, &[]);
     outcome.is(130);
     assert!(outcome.text().contains("\npalisade run "), "{outcome:?}");
 }
 
-fn an_interruption_before_that_keeps_nothing(stage: &Stage) {
-    let outcome = interrupted_in_the_third_round(stage, &["--warm-up", "1000"]);
+fn an_interruption_before_that_keeps_nothing(fixture: &Fixture) {
+    let outcome = interrupted_in_the_third_round(fixture, &["--warm-up", "1000"]);
     outcome.says(130, &["interrupted before the first round was complete"]);
     assert_eq!(outcome.text(), "");
 }
 
-fn a_page_with_charts(stage: &Stage) {
-    let outcome = cost(stage, &["--html", "page.html"], &["echo", "<b>"]);
+fn a_page_with_charts(fixture: &Fixture) {
+    let outcome = cost(fixture, &["--html", "page.html"], &["echo", "<b>"]);
     assert!(
         outcome.stderr.contains("the page is page.html"),
         "{outcome:?}"
     );
-    let page = stage.read("page.html");
+    let page = fixture.read("page.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"));
     assert!(page.contains("echo &lt;b&gt;") && !page.contains("<b>echo"));
 }
 
-fn a_page_that_cannot_be_written_is_told_before_anything_runs(stage: &Stage) {
+fn a_page_that_cannot_be_written_is_told_before_anything_runs(fixture: &Fixture) {
     let flags = ["--in-place", "--html", "nowhere/page.html"];
-    let outcome = cost(stage, &flags, &["touch", "ran"]);
+    let outcome = cost(fixture, &flags, &["touch", "ran"]);
     outcome.refuses(&["host: --html: cannot write nowhere/page.html"]);
-    assert!(!stage.exists("ran"));
+    assert!(!fixture.exists("ran"));
 }

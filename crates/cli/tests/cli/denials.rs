@@ -1,8 +1,8 @@
 //! Network calls that were refused, as the person at the terminal and the report are told of them.
 
 use super::{
+    fixture::{Fixture, cases},
     person::{PROMPT, Person},
-    stage::{Stage, cases},
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn connect_to(ports: &str) -> String {
     format!("for port in {ports}; do (: < /dev/tcp/127.0.0.1/$port) 2> /dev/null; done; exit 3")
 }
 
-fn report(stage: &Stage, script: &str) -> Value {
+fn report(fixture: &Fixture, script: &str) -> Value {
     let flags = [
         "run",
         "--connect",
@@ -33,12 +33,12 @@ fn report(stage: &Stage, script: &str) -> Value {
         "report.json",
     ];
     let words = flags.into_iter().chain(["--", "/bin/bash", "-c", script]);
-    stage.palisade(words).run().is(3);
-    serde_json::from_str(&stage.read("report.json")).unwrap()
+    fixture.palisade(words).run().is(3);
+    serde_json::from_str(&fixture.read("report.json")).unwrap()
 }
 
-fn a_terminal_shows_the_last_few(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_terminal_shows_the_last_few(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     let script = connect_to("2 3 4 4 4");
     person.types(&format!("$P run {GRANT} -- bash -c '{script}'\n"));
     for line in [
@@ -64,7 +64,7 @@ fn a_terminal_shows_the_last_few(stage: &Stage) {
     );
 }
 
-fn a_pipe_gets_none(stage: &Stage) {
+fn a_pipe_gets_none(fixture: &Fixture) {
     let script = connect_to("2");
     let words = [
         "run",
@@ -75,38 +75,38 @@ fn a_pipe_gets_none(stage: &Stage) {
         "-c",
         &script,
     ];
-    stage.palisade(words).run().is_silent(3);
+    fixture.palisade(words).run().is_silent(3);
 }
 
 /// A process is called as the file that it was started from, unless it says otherwise.
-fn names_reach_no_terminal(stage: &Stage) {
+fn names_reach_no_terminal(fixture: &Fixture) {
     let script = r#"name=$(printf "/tmp/x\033[2J\007"); ln -s /bin/bash "$name";
         "$name" -c ": < /dev/tcp/127.0.0.1/2" 2> /dev/null; exit 3"#
         .replace('\n', "");
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person.types(&format!("$P run {GRANT} -- bash -c '{script}'\n"));
     person
         .sees(r"127.0.0.1:2 (x\u{1b}[2J\u{7}): --connect")
         .sees(PROMPT);
-    let report = report(stage, &script);
+    let report = report(fixture, &script);
     assert_eq!(report["denials"][0]["process"]["name"], r"x\u{1b}[2J\u{7}");
 }
 
-fn the_flag_that_is_shown_works(stage: &Stage) {
-    let denied = report(stage, &connect_to("2"));
+fn the_flag_that_is_shown_works(fixture: &Fixture) {
+    let denied = report(fixture, &connect_to("2"));
     let flag = denied["denials"][0]["grant"].as_str().unwrap();
     let words = ["run", "--report", "report.json"]
         .into_iter()
         .chain(flag.split(' '));
     let script = connect_to("2");
     let words = words.chain(["--", "/bin/bash", "-c", &script]);
-    stage.palisade(words).run().is(3);
-    let granted: Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    fixture.palisade(words).run().is(3);
+    let granted: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
     assert_eq!(granted["denials"], json!([]));
 }
 
-fn the_report_has_them_all(stage: &Stage) {
-    let report = report(stage, &connect_to("{11..18} 18"));
+fn the_report_has_them_all(fixture: &Fixture) {
+    let report = report(fixture, &connect_to("{11..18} 18"));
     let denials = report["denials"].as_array().unwrap();
     assert_eq!(denials.len(), 8, "{report}");
     let mut last = denials[7].clone();
@@ -128,16 +128,16 @@ fn the_report_has_them_all(stage: &Stage) {
 }
 
 /// As getaddrinfo(3) does: a udp socket is connected to an address that is granted for tcp.
-fn probes_are_in_the_report_only(stage: &Stage) {
+fn probes_are_in_the_report_only(fixture: &Fixture) {
     let script = "(: < /dev/udp/127.0.0.1/1) 2> /dev/null; exit 3";
-    let report = report(stage, script);
+    let report = report(fixture, script);
     let told: Vec<_> = report["denials"].as_array().unwrap().iter().collect();
     assert_eq!(told.len(), 1, "{report}");
     assert_eq!(
         (&told[0]["address"], &told[0]["probe"]),
         (&json!("udp://127.0.0.1:1"), &json!(true))
     );
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person.types(&format!(
         "$P run {GRANT} -- bash -c '{script}'; echo code $?\n"
     ));
@@ -145,9 +145,9 @@ fn probes_are_in_the_report_only(stage: &Stage) {
     assert!(!person.shown.contains("denied:"), "{}", person.shown);
 }
 
-fn why_explains_them(stage: &Stage) {
-    report(stage, &connect_to("2"));
-    let text = stage
+fn why_explains_them(fixture: &Fixture) {
+    report(fixture, &connect_to("2"));
+    let text = fixture
         .palisade(["why", "report.json"])
         .run()
         .is_silent(0)

@@ -1,6 +1,6 @@
 //! What a guest finds around it: variables, working directory, devices, system view, identity.
 
-use super::stage::{Stage, User, cases};
+use super::fixture::{Fixture, User, cases};
 use rustix::fs::{FileType, Mode};
 use std::{
     fs,
@@ -29,8 +29,8 @@ cases![
     descriptors,
 ];
 
-fn variables(stage: &Stage) {
-    let outcome = stage
+fn variables(fixture: &Fixture) {
+    let outcome = fixture
         .palisade(["run", "--", "/usr/bin/env"])
         .env("SECRET_TOKEN", "hunter2")
         .env("HOME", "/home/somebody")
@@ -57,33 +57,33 @@ fn variables(stage: &Stage) {
     );
 }
 
-fn granted_variables(stage: &Stage) {
+fn granted_variables(fixture: &Fixture) {
     let print = "echo \"$A-$B-$C-${D-unset}\"";
     let flags = ["--env", "A=1", "--env", "B", "--env", "C=", "--env", "D"];
-    stage
+    fixture
         .script(&flags, print)
         .env("B", "host")
         .env("A", "host")
         .run()
         .prints("1-host--unset\n");
-    stage
+    fixture
         .script(&["--env", "A=1", "--env", "A=2"], print)
         .run()
         .prints("2---unset\n");
-    stage
+    fixture
         .script(&["--env", "PATH=/bin"], "echo $PATH")
         .run()
         .prints("/bin\n");
 }
 
 /// No value of theirs is in a command line, a plan or a report.
-fn variables_of_files(stage: &Stage) {
-    stage.write(
+fn variables_of_files(fixture: &Fixture) {
+    fixture.write(
         "a.env",
         "# comment\n\nA=from $HOME `x` # all of it\nB=file\r\nEMPTY=\nC=1\n",
     );
-    stage.write("b.env", "C=2\n");
-    stage.write(
+    fixture.write("b.env", "C=2\n");
+    fixture.write(
         "policy.toml",
         "[grants]\nenv-file = ['a.env']\nenv = ['B=typed']\n",
     );
@@ -97,23 +97,23 @@ fn variables_of_files(stage: &Stage) {
         "B=typed",
     ];
     let expected = "from $HOME `x` # all of it-typed-2-\n";
-    stage.script(&flags, print).run().prints(expected);
+    fixture.script(&flags, print).run().prints(expected);
     // `env` wins, wherever it stands.
     let flags = ["--policy", "policy.toml", "--env-file", "b.env"];
-    stage.script(&flags, print).run().prints(expected);
+    fixture.script(&flags, print).run().prints(expected);
     let flags = ["--env-file", "a.env", "--report", "report.json"];
-    stage
+    fixture
         .script(&flags, "tr '\\0' ' ' < /proc/self/cmdline")
         .run()
         .is(0);
-    assert!(!stage.read("report.json").contains("all of it"));
+    assert!(!fixture.read("report.json").contains("all of it"));
     // The host's own value of a name that is granted without one is another source.
     let flags = ["--env-file", "b.env", "--env", "C"];
-    let call = stage.script(&flags, "echo $C").env("C", "host");
+    let call = fixture.script(&flags, "echo $C").env("C", "host");
     call.run().prints("host\n");
 }
 
-fn files_of_variables_that_are_none(stage: &Stage) {
+fn files_of_variables_that_are_none(fixture: &Fixture) {
     for (text, why) in [
         ("hunter2", "line 1: there is no `=`"),
         (
@@ -123,27 +123,27 @@ fn files_of_variables_that_are_none(stage: &Stage) {
         ("hunter 2=x", "line 1: the name has a space"),
         ("hunter2=\u{0}", "line 1: "),
     ] {
-        stage.write("x.env", text);
-        let outcome = stage.script(&["--env-file", "x.env"], "true").run();
+        fixture.write("x.env", text);
+        let outcome = fixture.script(&["--env-file", "x.env"], "true").run();
         outcome.refuses(&["policy: cannot use the file of variables ", why]);
         assert!(!outcome.stderr.contains("hunter"), "{outcome:?}");
     }
-    stage.make_fifo("fifo");
-    stage.make_folder("folder");
+    fixture.make_fifo("fifo");
+    fixture.make_folder("folder");
     for name in ["fifo", "folder", "absent", "/dev/zero", "/proc/self/mem"] {
-        let outcome = stage.script(&["--env-file", name], "true").run();
+        let outcome = fixture.script(&["--env-file", name], "true").run();
         outcome.refuses(&["policy: cannot use the file of variables "]);
     }
-    stage.write("x.env", &"A=1\n".repeat(1 << 19));
-    let outcome = stage.script(&["--env-file", "x.env"], "true").run();
+    fixture.write("x.env", &"A=1\n".repeat(1 << 19));
+    let outcome = fixture.script(&["--env-file", "x.env"], "true").run();
     outcome.refuses(&["larger than"]);
 }
 
 /// A guest that writes one chooses the variables of the next guest; by a link it would choose the file.
-fn files_of_variables_in_reach(stage: &Stage) {
-    stage.write("work/x.env", "A=1\n");
-    stage.write("y.env", "A=2\n");
-    symlink(stage.path("y.env"), stage.path("work/link.env")).unwrap();
+fn files_of_variables_in_reach(fixture: &Fixture) {
+    fixture.write("work/x.env", "A=1\n");
+    fixture.write("y.env", "A=2\n");
+    symlink(fixture.path("y.env"), fixture.path("work/link.env")).unwrap();
     for file in ["work/x.env", "work/link.env"] {
         for verb in ["run", "explain"] {
             let words = [
@@ -155,14 +155,14 @@ fn files_of_variables_in_reach(stage: &Stage) {
                 "--",
                 "/bin/true",
             ];
-            stage
+            fixture
                 .palisade(words)
                 .run()
                 .refuses(&["policy: the guest could rewrite the file of variables"]);
         }
     }
     let flags = ["--read", "work", "--env-file", "work/x.env"];
-    stage.script(&flags, "echo $A").run().prints("1\n");
+    fixture.script(&flags, "echo $A").run().prints("1\n");
     let flags = [
         "--write",
         "work",
@@ -171,45 +171,45 @@ fn files_of_variables_in_reach(stage: &Stage) {
         "--env-file",
         "work/x.env",
     ];
-    stage.script(&flags, "echo $A").run().prints("1\n");
+    fixture.script(&flags, "echo $A").run().prints("1\n");
 }
 
 /// Where palisade was started if the guest can see that, else the root.
-fn working_directory(stage: &Stage) {
-    stage.script(&[], "pwd").run().prints("/\n");
-    stage
+fn working_directory(fixture: &Fixture) {
+    fixture.script(&[], "pwd").run().prints("/\n");
+    fixture
         .script(&["--read", "."], "pwd")
         .run()
-        .prints(&format!("{}\n", stage.text("")));
-    stage.write("file", "content");
-    stage
+        .prints(&format!("{}\n", fixture.text("")));
+    fixture.write("file", "content");
+    fixture
         .script(&["--read", ".:/elsewhere"], "pwd")
         .run()
         .prints("/\n");
 }
 
-fn chosen_working_directory(stage: &Stage) {
-    stage
+fn chosen_working_directory(fixture: &Fixture) {
+    fixture
         .script(&["--cwd", "/usr"], "pwd")
         .run()
         .prints("/usr\n");
-    stage
+    fixture
         .script(&["--cwd", "/tmp"], "pwd; touch here")
         .run()
         .prints("/tmp\n");
-    stage.make_folder("work/deep");
-    stage
+    fixture.make_folder("work/deep");
+    fixture
         .script(&["--write", "work:/work", "--cwd", "/work/deep"], "pwd")
         .run()
         .prints("/work/deep\n");
-    stage
+    fixture
         .script(&["--write", "work", "--cwd", "work"], "pwd")
         .run()
-        .prints(&format!("{}\n", stage.text("work")));
+        .prints(&format!("{}\n", fixture.text("work")));
 }
 
-fn system_view(stage: &Stage) {
-    stage
+fn system_view(fixture: &Fixture) {
+    fixture
         .script(
             &[],
             "test -x /usr/bin/env && test -e /etc/passwd && test -r /etc/os-release",
@@ -217,7 +217,7 @@ fn system_view(stage: &Stage) {
         .run()
         .is_silent(0);
     for place in ["/usr/bin", "/etc", "/", "/bin", "/proc", "/dev"] {
-        let outcome = stage
+        let outcome = fixture
             .script(
                 &[],
                 &format!("touch {place}/new 2>/tmp/why || cat /tmp/why"),
@@ -232,14 +232,14 @@ fn system_view(stage: &Stage) {
     }
 }
 
-fn no_system(stage: &Stage) {
-    stage
+fn no_system(fixture: &Fixture) {
+    fixture
         .palisade(["run", "--no-system", "--", "/bin/sh", "-c", "true"])
         .run()
         .says(127, &["not found"]);
     // Palisade is a static program itself.
-    let grant = format!("{}:/program", stage.program().display());
-    let outcome = stage
+    let grant = format!("{}:/program", fixture.program().display());
+    let outcome = fixture
         .palisade([
             "run",
             "--no-system",
@@ -254,7 +254,7 @@ fn no_system(stage: &Stage) {
     assert!(outcome.text().starts_with("palisade "));
 }
 
-fn nothing_personal(stage: &Stage) {
+fn nothing_personal(fixture: &Fixture) {
     for place in [
         "/home",
         "/root",
@@ -266,52 +266,52 @@ fn nothing_personal(stage: &Stage) {
         "/etc/hostname",
         "/etc/machine-id",
     ] {
-        stage
+        fixture
             .script(&[], &format!("test -e {place}"))
             .run()
             .is_silent(1);
     }
-    let names = stage
+    let names = fixture
         .script(&[], "cut -d: -f1 /etc/passwd | tr '\\n' ' '")
         .run();
     assert_eq!(names.text(), "root guest nobody ");
 }
 
 /// Init, the shell and what the shell has started.
-fn processes(stage: &Stage) {
-    stage
+fn processes(fixture: &Fixture) {
+    fixture
         .script(&[], "set /proc/[0-9]*; echo $1 $#; test $2 = /proc/$$")
         .run()
         .prints("/proc/1 2\n");
-    stage
+    fixture
         .script(&[], "kill -0 -1 && kill -KILL 1; echo still here")
         .run()
         .is(0);
 }
 
-fn devices(stage: &Stage) {
-    let list = stage.script(&[], "cd /dev; echo *").run();
+fn devices(fixture: &Fixture) {
+    let list = fixture.script(&[], "cd /dev; echo *").run();
     assert_eq!(
         list.text(),
         "fd full null ptmx random shm stderr stdin stdout urandom zero\n"
     );
-    stage
+    fixture
         .script(&[], "echo x > /dev/null; head -c 4 /dev/zero | wc -c")
         .run()
         .prints("4\n");
-    let with_terminals = stage
+    let with_terminals = fixture
         .script(&["--device", "pts"], "test -c /dev/pts/ptmx && echo yes")
         .run();
     with_terminals.prints("yes\n");
-    stage.script(&[], "test -e /dev/tty").run().is_silent(1);
-    stage
+    fixture.script(&[], "test -e /dev/tty").run().is_silent(1);
+    fixture
         .script(&["--device", "/dev/tty"], "test -c /dev/tty")
         .run()
         .is_silent(0);
 }
 
-fn identity(stage: &Stage) {
-    let id = match stage.user {
+fn identity(fixture: &Fixture) {
+    let id = match fixture.user {
         User::Root => "1000 1000 1000",
         User::Ordinary => {
             let ids = [
@@ -322,47 +322,47 @@ fn identity(stage: &Stage) {
             &format!("{uid} {gid} {gid}")
         }
     };
-    stage
+    fixture
         .script(&[], "echo $(id -u) $(id -g) $(id -G)")
         .run()
         .prints(&format!("{id}\n"));
-    stage.script(&[], "id -un").run().prints("guest\n");
+    fixture.script(&[], "id -un").run().prints("guest\n");
 }
 
-fn capabilities(stage: &Stage) {
+fn capabilities(fixture: &Fixture) {
     let wanted = "NoNewPrivs:\t1 Seccomp:\t2 CapInh:\t0000000000000000 CapPrm:\t0000000000000000 \
                   CapEff:\t0000000000000000 CapBnd:\t0000000000000000 CapAmb:\t0000000000000000 ";
     let script = "for name in NoNewPrivs Seccomp CapInh CapPrm CapEff CapBnd CapAmb; do \
                   grep ^$name: /proc/self/status | tr '\\n' ' '; done";
-    stage.script(&[], script).run().prints(wanted);
+    fixture.script(&[], script).run().prints(wanted);
 }
 
-fn network(stage: &Stage) {
-    stage
+fn network(fixture: &Fixture) {
+    fixture
         .script(&[], "cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d ' '")
         .run()
         .prints("lo\n");
 }
 
-fn host_name(stage: &Stage) {
-    stage.script(&[], "uname -n").run().prints("palisade\n");
+fn host_name(fixture: &Fixture) {
+    fixture.script(&[], "uname -n").run().prints("palisade\n");
 }
 
 /// Nothing that palisade, or whoever started it, had open. The listing has one of its own.
-fn descriptors(stage: &Stage) {
-    stage
+fn descriptors(fixture: &Fixture) {
+    fixture
         .palisade(["run", "--", "/bin/ls", "/proc/self/fd"])
         .run()
         .prints("0\n1\n2\n3\n");
 }
 
 /// What root made, and only root can: nodes outside `/dev`, and a link to one.
-fn devices_of_other_names(stage: &Stage) {
-    if stage.user != User::Root {
+fn devices_of_other_names(fixture: &Fixture) {
+    if fixture.user != User::Root {
         return;
     }
     let make = |name: &str, kind, (major, minor), mode: u32| {
-        let (path, device) = (stage.path(name), rustix::fs::makedev(major, minor));
+        let (path, device) = (fixture.path(name), rustix::fs::makedev(major, minor));
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, Mode::empty(), device).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -372,11 +372,11 @@ fn devices_of_other_names(stage: &Stage) {
     // The machine's memory; and some disk, where there is one of these numbers.
     make("memory", FileType::CharacterDevice, (1, 1), 0o600);
     make("disk", FileType::BlockDevice, (254, 0), 0o600);
-    symlink("zero", stage.path("link")).unwrap();
+    symlink("zero", fixture.path("link")).unwrap();
     let read = |name: &str| {
-        let path = stage.text(name);
+        let path = fixture.text(name);
         let script = format!("head -c 2 {path} | od -An -tx1");
-        stage.script(&["--device", &path], &script).run()
+        fixture.script(&["--device", &path], &script).run()
     };
     read("zero").prints(" 00 00\n");
     read("link").prints(" 00 00\n");
@@ -386,7 +386,7 @@ fn devices_of_other_names(stage: &Stage) {
     }
     // In a granted folder nodes are none.
     let script = "cat zero; cat link";
-    let outcome = stage.script(&["--read", "."], script).run();
+    let outcome = fixture.script(&["--read", "."], script).run();
     assert_eq!(
         outcome.stderr.matches("Permission denied").count(),
         2,
@@ -394,10 +394,10 @@ fn devices_of_other_names(stage: &Stage) {
     );
 }
 
-fn devices_that_are_none(stage: &Stage) {
-    stage.write("file", "");
-    stage.make_fifo("fifo");
-    let (file, fifo) = (stage.text("file"), stage.text("fifo"));
+fn devices_that_are_none(fixture: &Fixture) {
+    fixture.write("file", "");
+    fixture.make_fifo("fifo");
+    let (file, fifo) = (fixture.text("file"), fixture.text("fifo"));
     for (path, why) in [
         (file.as_str(), "is not a device node"),
         (&fifo, "is not a device node"),
@@ -409,7 +409,7 @@ fn devices_that_are_none(stage: &Stage) {
         ("/dev/pts/0", "a name that the domain has of its own"),
         ("/proc/self/fd/0", "a name that the domain has of its own"),
     ] {
-        let outcome = stage.script(&["--device", path], "true").run();
+        let outcome = fixture.script(&["--device", path], "true").run();
         outcome.refuses(&["policy: ", path, why]);
     }
 }

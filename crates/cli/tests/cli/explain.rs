@@ -1,6 +1,6 @@
 //! `palisade explain`: the plan, without its effects.
 
-use super::stage::{Stage, cases};
+use super::fixture::{Fixture, cases};
 use serde_json::Value;
 use std::fs;
 
@@ -18,8 +18,8 @@ cases![
 ];
 
 /// Ten lines that say what the steps below come to.
-fn begins_with_a_summary(stage: &Stage) {
-    let nothing = stage.palisade(["explain", "--", "/bin/ls", "a b"]).run();
+fn begins_with_a_summary(fixture: &Fixture) {
+    let nothing = fixture.palisade(["explain", "--", "/bin/ls", "a b"]).run();
     let text = nothing.is_silent(0).text();
     let (summary, steps) = text.split_once("\n\n").unwrap();
     assert!(summary.lines().count() <= 10, "{summary}");
@@ -39,9 +39,9 @@ fn begins_with_a_summary(stage: &Stage) {
             "{line:?} in {summary}"
         );
     }
-    stage.write("work/.env", "");
-    stage.make_folder("data");
-    let work = stage.text("work");
+    fixture.write("work/.env", "");
+    fixture.make_folder("data");
+    let work = fixture.text("work");
     let mut words = vec![
         "explain",
         "-r",
@@ -64,10 +64,10 @@ fn begins_with_a_summary(stage: &Stage) {
         "A=secret",
     ]);
     words.extend(["--no-system", "--", "/program"]);
-    let text = stage.palisade(words).run().is_silent(0).text();
+    let text = fixture.palisade(words).run().is_silent(0).text();
     let (summary, _) = text.split_once("\n\n").unwrap();
     for line in [
-        format!("reads     {} as /data", stage.text("data")),
+        format!("reads     {} as /data", fixture.text("data")),
         format!(
             "writes    {work}; not {work}/.env; and in a /tmp and /dev/shm of its own, which are gone at the end"
         ),
@@ -84,12 +84,12 @@ fn begins_with_a_summary(stage: &Stage) {
     assert!(!summary.contains("secret"), "{summary}");
 }
 
-fn a_line_is_one_whatever_is_in_it(stage: &Stage) {
+fn a_line_is_one_whatever_is_in_it(fixture: &Fixture) {
     let name = "x\ny  forged";
-    stage.make_folder(name);
-    let plain = stage.palisade(["explain", "--", "ls", "a"]).run().text();
+    fixture.make_folder(name);
+    let plain = fixture.palisade(["explain", "--", "ls", "a"]).run().text();
     let words = ["explain", "--", "ls", "a\nb\n"];
-    let broken = stage.palisade(words).run().is_silent(0).text();
+    let broken = fixture.palisade(words).run().is_silent(0).text();
     assert_eq!(plain.lines().count(), broken.lines().count());
     assert!(
         broken.starts_with("program   ls $'a\\nb\\n', behind"),
@@ -97,7 +97,7 @@ fn a_line_is_one_whatever_is_in_it(stage: &Stage) {
     );
     assert!(broken.contains("\nrun       ls a\\nb\\n\n"), "{broken}");
     let words = ["explain", "-r", name, "-e", "A=b\nc", "--", "ls"];
-    let text = stage.palisade(words).run().is_silent(0).text();
+    let text = fixture.palisade(words).run().is_silent(0).text();
     assert!(text.contains("/x\\ny  forged (ro"), "{text}");
     assert!(
         !text
@@ -108,8 +108,8 @@ fn a_line_is_one_whatever_is_in_it(stage: &Stage) {
 }
 
 /// Those that come from the host or from a file. What was typed is in the list of processes anyway.
-fn values_that_may_be_secrets_are_not_printed(stage: &Stage) {
-    stage.write("secrets.env", "FROM_FILE=hunter2\n");
+fn values_that_may_be_secrets_are_not_printed(fixture: &Fixture) {
+    fixture.write("secrets.env", "FROM_FILE=hunter2\n");
     for form in [&["explain"][..], &["explain", "--json"]] {
         let flags = [
             "-e",
@@ -121,7 +121,7 @@ fn values_that_may_be_secrets_are_not_printed(stage: &Stage) {
             "--",
             "ls",
         ];
-        let call = stage
+        let call = fixture
             .palisade(form.iter().chain(&flags))
             .env("TOKEN", "hunter2");
         let text = call.env("LANG", "C.UTF-8").run().is_silent(0).text();
@@ -137,10 +137,10 @@ fn values_that_may_be_secrets_are_not_printed(stage: &Stage) {
     }
 }
 
-fn takes_a_list_of_what_may_be_degraded(stage: &Stage) {
+fn takes_a_list_of_what_may_be_degraded(fixture: &Fixture) {
     let limits = ["explain", "--memory", "1G", "--cpu", "0.5"];
     let explain = |flags: &[&str]| {
-        let outcome = stage
+        let outcome = fixture
             .palisade([&limits, flags, &["--", "true"]].concat())
             .run();
         outcome.is_silent(0);
@@ -153,28 +153,28 @@ fn takes_a_list_of_what_may_be_degraded(stage: &Stage) {
     );
 }
 
-fn says_what_is_not_there(stage: &Stage) {
-    stage.make_folder("there");
+fn says_what_is_not_there(fixture: &Fixture) {
+    fixture.make_folder("there");
     let flags = ["--read-if-there", "there", "--read-if-there", "absent:/x"];
-    let outcome = stage
+    let outcome = fixture
         .palisade([&["explain"], &flags[..], &["--", "true"]].concat())
         .run();
     outcome.is_silent(0);
     let said = outcome.text();
     let absent = format!(
         "absent    {} is not there: nothing is granted\n",
-        stage.text("absent")
+        fixture.text("absent")
     );
     assert!(said.contains(&absent), "{said}");
     assert!(
-        said.contains(&format!("mount     {} (ro", stage.text("there"))),
+        said.contains(&format!("mount     {} (ro", fixture.text("there"))),
         "{said}"
     );
 }
 
-fn names_every_grant(stage: &Stage) {
-    stage.write("work/old", "");
-    stage.make_folder("data");
+fn names_every_grant(fixture: &Fixture) {
+    fixture.write("work/old", "");
+    fixture.make_folder("data");
     let words = [
         "explain",
         "--read",
@@ -193,16 +193,16 @@ fn names_every_grant(stage: &Stage) {
         "ls",
         "-l",
     ];
-    let outcome = stage.palisade(words).run();
+    let outcome = fixture.palisade(words).run();
     outcome.is_silent(0);
     let text = outcome.text();
-    let work = stage.text("work");
+    let work = fixture.text("work");
     for line in [
         "run       ls -l".to_owned(),
         format!("hold      {work}/.env on the host by an empty file"),
         format!(
             "mount     {} at /data (ro,nosuid,nodev)",
-            stage.text("data")
+            fixture.text("data")
         ),
         format!("mount     {work} (nosuid,nodev,noexec)"),
         format!("remount   {work}/.env (+ro)"),
@@ -224,8 +224,8 @@ fn names_every_grant(stage: &Stage) {
     }
 }
 
-fn as_json(stage: &Stage) {
-    let outcome = stage
+fn as_json(fixture: &Fixture) {
+    let outcome = fixture
         .palisade([
             "explain",
             "--json",
@@ -245,15 +245,15 @@ fn as_json(stage: &Stage) {
     assert!(
         steps
             .iter()
-            .any(|step| step["step"] == "mount" && step["target"] == stage.text("")),
+            .any(|step| step["step"] == "mount" && step["target"] == fixture.text("")),
         "{plan}"
     );
-    assert_eq!(plan["cwd"], stage.text(""));
+    assert_eq!(plan["cwd"], fixture.text(""));
 }
 
-fn changes_nothing(stage: &Stage) {
-    stage.make_folder("work");
-    stage
+fn changes_nothing(fixture: &Fixture) {
+    fixture.make_folder("work");
+    fixture
         .palisade([
             "explain",
             "--write",
@@ -266,24 +266,24 @@ fn changes_nothing(stage: &Stage) {
         ])
         .run()
         .is_silent(0);
-    assert_eq!(fs::read_dir(stage.path("work")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.path("work")).unwrap().count(), 0);
 }
 
-fn refuses_what_run_refuses(stage: &Stage) {
-    stage
+fn refuses_what_run_refuses(fixture: &Fixture) {
+    fixture
         .palisade(["explain", "--read", "missing", "--", "ls"])
         .run()
         .refuses(&["policy: ", "does not exist"]);
-    stage
+    fixture
         .palisade(["explain", "--memory", "0", "--", "ls"])
         .run()
         .refuses(&["policy: --memory"]);
-    stage.palisade(["explain"]).run().refuses(&["usage: "]);
+    fixture.palisade(["explain"]).run().refuses(&["usage: "]);
 }
 
 /// A program that is not there is the guest's matter; the plan says where it would be looked for.
-fn needs_no_privilege_of_the_host(stage: &Stage) {
-    let outcome = stage
+fn needs_no_privilege_of_the_host(fixture: &Fixture) {
+    let outcome = fixture
         .palisade(["explain", "--env", "PATH=/a:/b", "--", "absent"])
         .run();
     outcome.is_silent(0);

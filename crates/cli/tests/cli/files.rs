@@ -1,6 +1,6 @@
 //! Granted files and folders: what may be done there, and what may not.
 
-use super::stage::{Stage, User, cases, kill_and_await_keeper, read_line, wait};
+use super::fixture::{Fixture, User, cases, kill_and_await_keeper, read_line, wait};
 use std::{
     fs,
     io::BufReader,
@@ -57,23 +57,23 @@ cases![
     a_socket_cannot_be_put_in_the_place_of_another,
 ];
 
-fn read_if_there(stage: &Stage) {
-    stage.write("data/file", "content\n");
+fn read_if_there(fixture: &Fixture) {
+    fixture.write("data/file", "content\n");
     let flags = ["--read-if-there", "data", "--read-if-there", "absent"];
     let script =
         "cat data/file; ls -d absent 2>/dev/null; ls; echo x 2>/dev/null > data/file || echo kept";
-    stage
+    fixture
         .script(&flags, script)
         .run()
         .prints("content\ndata\nkept\n");
-    stage.write("policy.toml", "grants.read-if-there = ['data', 'absent']");
-    stage
+    fixture.write("policy.toml", "grants.read-if-there = ['data', 'absent']");
+    fixture
         .script(&["--policy", "policy.toml"], script)
         .run()
         .prints("content\ndata\nkept\n");
     // Whoever may not look does not know.
-    if stage.user == User::Ordinary {
-        stage
+    if fixture.user == User::Ordinary {
+        fixture
             .script(&["--read-if-there", "/root/x"], "true")
             .run()
             .refuses(&["policy: /root/x"]);
@@ -81,58 +81,58 @@ fn read_if_there(stage: &Stage) {
 }
 
 /// Where it is there, a read grant inside a write grant withholds.
-fn missing_in_a_writable_folder_it_stays_missing(stage: &Stage) {
-    stage.make_folder("work");
+fn missing_in_a_writable_folder_it_stays_missing(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = ["--write", "work", "--read-if-there", "work/vendor"];
     let script = "mkdir work/vendor; echo evil > work/vendor/x; touch work/other; echo done";
-    let outcome = stage.script(&flags, script).run();
+    let outcome = fixture.script(&flags, script).run();
     assert_eq!(outcome.text(), "done\n", "{outcome:?}");
-    assert!(!stage.exists("work/vendor") && stage.exists("work/other"));
+    assert!(!fixture.exists("work/vendor") && fixture.exists("work/other"));
 }
 
 /// Debian's policy refuses PDF, which Ghostscript would read.
-fn imagemagick_refuses_inside_what_it_refuses_outside(stage: &Stage) {
+fn imagemagick_refuses_inside_what_it_refuses_outside(fixture: &Fixture) {
     const PDF: &str = "%!PS-Adobe-3.0\n%%BoundingBox: 0 0 9 9\n0 0 9 9 rectfill showpage\n";
-    stage.write("in.ps", PDF);
-    let folder = stage.text("");
+    fixture.write("in.ps", PDF);
+    let folder = fixture.text("");
     let convert = "/usr/bin/convert-im6.q16 ps:in.ps out.png";
-    let outside = stage.call(Path::new("/bin/sh"), ["-c", convert]).run();
-    let inside = stage.script(&["--write", &folder], convert).run();
+    let outside = fixture.call(Path::new("/bin/sh"), ["-c", convert]).run();
+    let inside = fixture.script(&["--write", &folder], convert).run();
     for outcome in [&outside, &inside] {
         assert!(outcome.stderr.contains("security policy"), "{outcome:?}");
     }
-    assert!(!stage.exists("out.png"));
+    assert!(!fixture.exists("out.png"));
     // It is the policy that refuses, and nothing else of the wall.
     let without = "MAGICK_CONFIGURE_PATH=/tmp /usr/bin/convert-im6.q16 xc:red out.png";
-    stage.script(&["--write", &folder], without).run().is(0);
+    fixture.script(&["--write", &folder], without).run().is(0);
 }
 
-fn maven_finds_its_settings(stage: &Stage) {
+fn maven_finds_its_settings(fixture: &Fixture) {
     let script = "test -r /etc/maven/m2.conf && ls /etc/maven";
-    let outcome = stage.script(&[], script).run();
+    let outcome = fixture.script(&[], script).run();
     outcome.is_silent(0);
     assert!(outcome.text().contains("settings.xml"), "{outcome:?}");
 }
 
 /// Whatever of it this host has.
-fn keys_and_tokens_are_not_in_the_system_view(stage: &Stage) {
+fn keys_and_tokens_are_not_in_the_system_view(fixture: &Fixture) {
     let hidden = "/etc/ssl/private /etc/pki/tls/private /etc/npmrc /etc/pip.conf /etc/gitconfig /etc/profile \
                   /etc/bash.bashrc";
     let script = format!("for path in {hidden}; do if test -e $path; then echo $path; fi; done");
-    stage.script(&[], &script).run().prints("");
+    fixture.script(&[], &script).run().prints("");
     let on_host = hidden
         .split_whitespace()
         .any(|path| fs::exists(path).unwrap());
     assert!(on_host, "nothing to hide on this host");
     if fs::exists("/etc/ssl/certs/ca-certificates.crt").unwrap() {
         let script = "test -s /etc/ssl/certs/ca-certificates.crt && test -s /etc/ssl/openssl.cnf";
-        stage.script(&[], script).run().prints("");
+        fixture.script(&[], script).run().prints("");
     }
 }
 
 /// An ordinary user keeps the groups that palisade was started with. Root makes a host with such files;
 /// who is not root has no way to, and shows that what there is stays readable.
-fn what_a_group_may_read_is_not_in_the_system_view(stage: &Stage) {
+fn what_a_group_may_read_is_not_in_the_system_view(fixture: &Fixture) {
     const GROUP: &str = "12345";
     const HOST: &str = "mount -t tmpfs etc /etc/ssl && mkdir -m 755 /etc/ssl/certs && mkdir -m 710 /etc/ssl/private \
         && echo secret > /etc/ssl/private/key && echo secret > /etc/ssl/certs/both.pem && echo fine > /etc/ssl/certs/a.pem \
@@ -140,11 +140,11 @@ fn what_a_group_may_read_is_not_in_the_system_view(stage: &Stage) {
         && chmod 640 /etc/ssl/private/key /etc/ssl/certs/both.pem && exec \"$@\"";
     let read = "cat /etc/ssl/private/key /etc/ssl/certs/both.pem; cat /etc/ssl/certs/a.0; ls /etc/ssl/certs";
     if !rustix::process::geteuid().is_root() {
-        stage.script(&[], "test -d /etc/ssl/certs").run().is(0);
+        fixture.script(&[], "test -d /etc/ssl/certs").run().is(0);
         return;
     }
-    let program = stage.program().to_str().unwrap();
-    let become_user = match stage.user {
+    let program = fixture.program().to_str().unwrap();
+    let become_user = match fixture.user {
         User::Root => "--reuid=0",
         User::Ordinary => "--reuid=65534",
     };
@@ -170,7 +170,7 @@ fn what_a_group_may_read_is_not_in_the_system_view(stage: &Stage) {
             ])
             .args(flags)
             .args(["--", "sh", "-c", read])
-            .current_dir(stage.path(""))
+            .current_dir(fixture.path(""))
             .stdin(std::process::Stdio::null());
         let output = call.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
@@ -180,21 +180,21 @@ fn what_a_group_may_read_is_not_in_the_system_view(stage: &Stage) {
 }
 
 /// A program in Python that makes one call of the C library.
-fn calls(stage: &Stage, flags: &[&str], call: &str) -> String {
+fn calls(fixture: &Fixture, flags: &[&str], call: &str) -> String {
     let program = format!(
         "import ctypes, os\nc = ctypes.CDLL(None, use_errno=True)\n\
          r = {call}\nprint('done' if r >= 0 else ctypes.get_errno())"
     );
     let words = ["run"].iter().chain(flags).copied();
-    let outcome = stage
+    let outcome = fixture
         .palisade(words.chain(["--", "python3", "-c", &program]))
         .run();
     outcome.is(0);
     outcome.text()
 }
 
-fn nobody_waits_for_a_guest_s_lease(stage: &Stage) {
-    stage.write("data/file", "x");
+fn nobody_waits_for_a_guest_s_lease(fixture: &Fixture) {
+    fixture.write("data/file", "x");
     let file = "os.open('data/file', 0)";
     let folder = "os.open('data', 0)";
     for (fd, command, argument) in [
@@ -204,28 +204,31 @@ fn nobody_waits_for_a_guest_s_lease(stage: &Stage) {
     ] {
         let call = format!("c.fcntl({fd}, {command}, {argument})");
         for grant in ["--read", "--write"] {
-            assert_eq!(calls(stage, &[grant, "data"], &call), "1\n", "{call}");
+            assert_eq!(calls(fixture, &[grant, "data"], &call), "1\n", "{call}");
         }
     }
     let own = "c.fcntl(os.open('data/file', 0), 3, 0)";
-    assert_eq!(calls(stage, &["--read", "data"], own), "done\n");
+    assert_eq!(calls(fixture, &["--read", "data"], own), "done\n");
 }
 
-fn the_system_view_is_not_watched(stage: &Stage) {
-    stage.write("data/file", "x");
+fn the_system_view_is_not_watched(fixture: &Fixture) {
+    fixture.write("data/file", "x");
     let watch = |path: &str| format!("c.inotify_add_watch(c.inotify_init(), b'{path}', 0x20)");
-    assert_eq!(calls(stage, &[], &watch("/usr/bin")), "13\n");
+    assert_eq!(calls(fixture, &[], &watch("/usr/bin")), "13\n");
     assert_eq!(
-        calls(stage, &["--read", "data/file"], &watch("/usr/bin")),
+        calls(fixture, &["--read", "data/file"], &watch("/usr/bin")),
         "13\n"
     );
-    assert_eq!(calls(stage, &["--write", "data"], &watch("data")), "done\n");
+    assert_eq!(
+        calls(fixture, &["--write", "data"], &watch("data")),
+        "done\n"
+    );
 }
 
 /// A server of the host's that tells who connects.
-fn serve(stage: &Stage, name: &str) -> UnixListener {
-    let listener = UnixListener::bind(stage.path(name)).unwrap();
-    fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+fn serve(fixture: &Fixture, name: &str) -> UnixListener {
+    let listener = UnixListener::bind(fixture.path(name)).unwrap();
+    fs::set_permissions(fixture.path(name), fs::Permissions::from_mode(0o777)).unwrap();
     listener.set_nonblocking(true).unwrap();
     listener
 }
@@ -236,14 +239,14 @@ const CONNECT: &str = "import socket, sys\n\
      \ttry: s.connect(path); print('connected')\n\
      \texcept OSError as error: print(error.errno)\n";
 
-fn sockets_in_granted_folders_are_not_granted(stage: &Stage) {
-    stage.make_folder("data/run");
-    let servers = ["data/agent", "data/run/agent"].map(|name| serve(stage, name));
-    std::os::unix::fs::symlink("data/agent", stage.path("link")).unwrap();
+fn sockets_in_granted_folders_are_not_granted(fixture: &Fixture) {
+    fixture.make_folder("data/run");
+    let servers = ["data/agent", "data/run/agent"].map(|name| serve(fixture, name));
+    std::os::unix::fs::symlink("data/agent", fixture.path("link")).unwrap();
     let connect = |flags: &[&str], paths: &[&str]| {
         let words = ["run"].iter().chain(flags);
         let guest = ["--", "python3", "-c", CONNECT];
-        let call = stage.palisade(words.chain(&guest).chain(paths).copied());
+        let call = fixture.palisade(words.chain(&guest).chain(paths).copied());
         let outcome = call.run();
         outcome.is(0);
         let reached = servers
@@ -265,16 +268,16 @@ fn sockets_in_granted_folders_are_not_granted(stage: &Stage) {
     // The path of a granted socket, which its guest has made to lead to another.
     let moved = format!(
         "import os\nos.rename('/tmp/a', '/tmp/b'); os.mkdir('/tmp/a'); os.symlink({:?}, '/tmp/a/place')\n{CONNECT}",
-        stage.text("data")
+        fixture.text("data")
     );
-    let place = format!("unix:{}:/tmp/a/place", stage.text("data/run/agent"));
+    let place = format!("unix:{}:/tmp/a/place", fixture.text("data/run/agent"));
     let flags = ["run", "--read", "data", "--connect", &place];
     let words = ["--", "python3", "-c", &moved, "data/agent"];
-    let call = stage.palisade(flags.iter().chain(&words).copied()).run();
+    let call = fixture.palisade(flags.iter().chain(&words).copied()).run();
     assert_eq!(call.text(), "13\n", "{call:?}");
     let ipc = ["--write", "data", "--ipc", "data/run"];
     assert_eq!(connect(&ipc, &all[..2]), ("13\nconnected\n".to_owned(), 1));
-    let socket = format!("unix:{}", stage.text("data/agent"));
+    let socket = format!("unix:{}", fixture.text("data/agent"));
     let granted = ["--read", "data", "--connect", &socket];
     assert_eq!(
         connect(&granted, &all[..2]),
@@ -290,14 +293,14 @@ fn sockets_in_granted_folders_are_not_granted(stage: &Stage) {
          t = socket.socket()\n\
          try: t.connect(('127.0.0.1', 1))\n\
          except OSError as error: print(error.errno)\n";
-    let outcome = stage
+    let outcome = fixture
         .palisade(["run", "--read", "data", "--", "python3", "-c", own])
         .run();
     assert_eq!(outcome.text(), "[1]\n13\n", "{outcome:?}");
 }
 
 /// Neither by a link that turns while the path is looked at, nor by moving it to where sockets are met.
-fn a_socket_cannot_be_put_in_the_place_of_another(stage: &Stage) {
+fn a_socket_cannot_be_put_in_the_place_of_another(fixture: &Fixture) {
     const TURN: &str = "import os, socket, threading, time\n\
          l = socket.socket(socket.AF_UNIX); l.bind('/tmp/own'); l.listen(4096)\n\
          os.symlink('/tmp/own', '/tmp/link')\n\
@@ -311,11 +314,11 @@ fn a_socket_cannot_be_put_in_the_place_of_another(stage: &Stage) {
          \ts = socket.socket(socket.AF_UNIX)\n\
          \ttry: s.connect('/tmp/link')\n\
          \texcept OSError: pass\n";
-    stage.make_folder("data/run");
-    let server = serve(stage, "data/agent");
-    let host = format!("HOST = '{}'\n", stage.text("data/agent"));
+    fixture.make_folder("data/run");
+    let server = serve(fixture, "data/agent");
+    let host = format!("HOST = '{}'\n", fixture.text("data/agent"));
     let flags = ["run", "--read", "data", "--", "python3", "-c"];
-    let outcome = stage
+    let outcome = fixture
         .palisade(flags.iter().copied().chain([&*(host + TURN)]))
         .run();
     outcome.is(0);
@@ -327,23 +330,23 @@ fn a_socket_cannot_be_put_in_the_place_of_another(stage: &Stage) {
          except OSError as error: print(error.errno)\n";
     let flags = ["--write", "data", "--ipc", "data/run"];
     let words = ["run"].iter().chain(&flags).copied();
-    let outcome = stage
+    let outcome = fixture
         .palisade(words.chain(["--", "python3", "-c", program]))
         .run();
     assert_eq!(outcome.text(), "18\n18\n16\n", "{outcome:?}");
     assert!(server.accept().is_err(), "somebody connected");
 }
 
-fn the_boot_has_no_name(stage: &Stage) {
+fn the_boot_has_no_name(fixture: &Fixture) {
     let name = "/proc/sys/kernel/random/boot_id";
     assert!(!fs::read_to_string(name).unwrap().is_empty());
-    stage.script(&[], &format!("cat {name}")).run().prints("");
+    fixture.script(&[], &format!("cat {name}")).run().prints("");
 }
 
-fn read_only(stage: &Stage) {
-    stage.write("data/file", "content");
+fn read_only(fixture: &Fixture) {
+    fixture.write("data/file", "content");
     let flags = ["--read", "data"];
-    stage
+    fixture
         .script(&flags, "cat data/file")
         .run()
         .prints("content");
@@ -358,56 +361,61 @@ fn read_only(stage: &Stage) {
         "ln -s x data/link",
         "truncate -s 0 data/file",
     ] {
-        let outcome = stage.script(&flags, act).run();
+        let outcome = fixture.script(&flags, act).run();
         assert_ne!(outcome.code(), 0, "{act}");
         assert!(outcome.stderr.contains("Read-only"), "{act}: {outcome:?}");
     }
-    assert_eq!(stage.read("data/file"), "content");
+    assert_eq!(fixture.read("data/file"), "content");
 }
 
-fn single_file(stage: &Stage) {
-    stage.write("data/one", "1");
-    stage.write("data/two", "2");
-    stage
+fn single_file(fixture: &Fixture) {
+    fixture.write("data/one", "1");
+    fixture.write("data/two", "2");
+    fixture
         .script(&["--read", "data/one"], "cat data/one; ls data")
         .run()
         .prints("1one\n");
-    stage
+    fixture
         .script(&["--write", "data/one"], "echo changed > data/one; ls data")
         .run()
         .prints("one\n");
-    assert_eq!(stage.read("data/one"), "changed\n");
-    let outcome = stage.script(&["--write", "data/one"], "rm data/one").run();
+    assert_eq!(fixture.read("data/one"), "changed\n");
+    let outcome = fixture
+        .script(&["--write", "data/one"], "rm data/one")
+        .run();
     assert_ne!(outcome.code(), 0, "{outcome:?}");
-    assert!(stage.exists("data/one"));
+    assert!(fixture.exists("data/one"));
 }
 
-fn writable(stage: &Stage) {
-    stage.write("data/file", "content");
+fn writable(fixture: &Fixture) {
+    fixture.write("data/file", "content");
     let acts = "cd data && echo new > file && mkdir -p a/b && echo x > a/b/c && mv a/b/c d && ln -s d e && rm -r a && chmod 600 d && cat e";
-    stage.script(&["--write", "data"], acts).run().prints("x\n");
-    assert_eq!(stage.read("data/file"), "new\n");
-    assert!(stage.exists("data/d") && stage.exists("data/e") && !stage.exists("data/a"));
+    fixture
+        .script(&["--write", "data"], acts)
+        .run()
+        .prints("x\n");
+    assert_eq!(fixture.read("data/file"), "new\n");
+    assert!(fixture.exists("data/d") && fixture.exists("data/e") && !fixture.exists("data/a"));
 }
 
-fn written_files_belong_to_the_starter(stage: &Stage) {
-    stage.make_folder("data");
-    stage
+fn written_files_belong_to_the_starter(fixture: &Fixture) {
+    fixture.make_folder("data");
+    fixture
         .script(
             &["--write", "data"],
             "echo x > data/new; mkdir data/folder; stat -c %U data/new",
         )
         .run()
         .prints("guest\n");
-    let owner = fs::metadata(stage.path("data")).unwrap();
+    let owner = fs::metadata(fixture.path("data")).unwrap();
     for name in ["data/new", "data/folder"] {
-        let new = fs::metadata(stage.path(name)).unwrap();
+        let new = fs::metadata(fixture.path(name)).unwrap();
         assert_eq!((new.uid(), new.gid()), (owner.uid(), owner.gid()), "{name}");
     }
 }
 
 /// Not even where mounts spread from one namespace to the next, as on most hosts, and not into a read grant.
-fn mounts_made_later_do_not_appear(stage: &Stage) {
+fn mounts_made_later_do_not_appear(fixture: &Fixture) {
     const SCRIPT: &str = r#"
         cd "$1" && mount -t tmpfs none . && cd "$1" && mount --make-shared . || exit 1
         mkdir -p granted/below && chmod -R 755 . && mkfifo go || exit 1
@@ -418,8 +426,8 @@ fn mounts_made_later_do_not_appear(stage: &Stage) {
         mount -t tmpfs late granted/below && touch granted/below/late && echo go >&9
         wait && cat out
     "#;
-    let id = fs::metadata(stage.path("")).unwrap().uid().to_string();
-    let (place, program) = (stage.text(""), stage.program().to_str().unwrap());
+    let id = fs::metadata(fixture.path("")).unwrap().uid().to_string();
+    let (place, program) = (fixture.text(""), fixture.program().to_str().unwrap());
     let words = [
         "--mount",
         "--propagation",
@@ -442,63 +450,63 @@ fn mounts_made_later_do_not_appear(stage: &Stage) {
     );
 }
 
-fn mapped_to_another_path(stage: &Stage) {
-    stage.write("data/file", "content");
-    stage
+fn mapped_to_another_path(fixture: &Fixture) {
+    fixture.write("data/file", "content");
+    fixture
         .script(&["--read", "data:/mnt/data"], "cat /mnt/data/file")
         .run()
         .prints("content");
-    stage
+    fixture
         .script(
             &["--read", "data:/mnt/data"],
-            &format!("test -e {}", stage.text("data")),
+            &format!("test -e {}", fixture.text("data")),
         )
         .run()
         .is_silent(1);
-    stage
+    fixture
         .script(&["--write", "data:/work"], "echo new > /work/file")
         .run()
         .is_silent(0);
-    assert_eq!(stage.read("data/file"), "new\n");
-    stage
+    assert_eq!(fixture.read("data/file"), "new\n");
+    fixture
         .script(&["--read", "data/file:/etc/hosts"], "cat /etc/hosts")
         .run()
         .prints("new\n");
-    stage.write("a:b", "colon");
-    stage
+    fixture.write("a:b", "colon");
+    fixture
         .script(&["--read", r"a\:b:/c"], "cat /c")
         .run()
         .prints("colon");
 }
 
-fn below_private_tmp(stage: &Stage) {
-    stage.write("data/file", "content");
-    stage
+fn below_private_tmp(fixture: &Fixture) {
+    fixture.write("data/file", "content");
+    fixture
         .script(
             &["--read", "data:/tmp/data"],
             "cat /tmp/data/file; ls /tmp; touch /tmp/new",
         )
         .run()
         .prints("contentdata\n");
-    stage
+    fixture
         .script(&["--write", "data:/tmp/data"], "mv /tmp/data /tmp/other")
         .run()
         .is(1);
 }
 
-fn in_place_of_private_tmp(stage: &Stage) {
-    stage.make_folder("scratch");
-    stage
+fn in_place_of_private_tmp(fixture: &Fixture) {
+    fixture.make_folder("scratch");
+    fixture
         .script(&["--write", "scratch:/tmp"], "echo x > /tmp/left")
         .run()
         .is_silent(0);
-    assert_eq!(stage.read("scratch/left"), "x\n");
+    assert_eq!(fixture.read("scratch/left"), "x\n");
 }
 
-fn writable_in_read_only(stage: &Stage) {
-    stage.write("project/source", "s");
-    stage.write("project/target/old", "o");
-    stage.write("project/state", "0");
+fn writable_in_read_only(fixture: &Fixture) {
+    fixture.write("project/source", "s");
+    fixture.write("project/target/old", "o");
+    fixture.write("project/state", "0");
     let flags = [
         "--read",
         "project",
@@ -507,7 +515,7 @@ fn writable_in_read_only(stage: &Stage) {
         "--write",
         "project/state",
     ];
-    stage
+    fixture
         .script(
             &flags,
             "cd project; echo new > target/new; echo 1 > state; cat source target/old",
@@ -515,7 +523,7 @@ fn writable_in_read_only(stage: &Stage) {
         .run()
         .prints("so");
     assert_eq!(
-        stage.read("project/target/new") + &stage.read("project/state"),
+        fixture.read("project/target/new") + &fixture.read("project/state"),
         "new\n1\n"
     );
     for act in [
@@ -524,15 +532,15 @@ fn writable_in_read_only(stage: &Stage) {
         "mv project/target project/t",
         "rm project/state",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
     }
 }
 
-fn read_only_in_writable(stage: &Stage) {
-    stage.write("project/source", "s");
-    stage.write("project/vendor/lib", "v");
+fn read_only_in_writable(fixture: &Fixture) {
+    fixture.write("project/source", "s");
+    fixture.write("project/vendor/lib", "v");
     let flags = ["--write", "project", "--read", "project/vendor"];
-    stage
+    fixture
         .script(&flags, "cd project; echo new > source; cat vendor/lib")
         .run()
         .prints("v");
@@ -542,17 +550,17 @@ fn read_only_in_writable(stage: &Stage) {
         "rm -r project/vendor",
         "mv project/vendor project/v",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
     }
-    assert_eq!(stage.read("project/vendor/lib"), "v");
+    assert_eq!(fixture.read("project/vendor/lib"), "v");
 }
 
-fn nested_three_deep(stage: &Stage) {
-    stage.write("a/b/c/d/file", "0");
+fn nested_three_deep(fixture: &Fixture) {
+    fixture.write("a/b/c/d/file", "0");
     let flags = [
         "--read", "a", "--write", "a/b", "--read", "a/b/c", "--write", "a/b/c/d",
     ];
-    stage
+    fixture
         .script(&flags, "echo 1 > a/b/c/d/file; touch a/b/new")
         .run()
         .is_silent(0);
@@ -562,14 +570,14 @@ fn nested_three_deep(stage: &Stage) {
         "mv a/b/c a/b/x",
         "mv a/b a/x",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
     }
-    assert_eq!(stage.read("a/b/c/d/file"), "1\n");
+    assert_eq!(fixture.read("a/b/c/d/file"), "1\n");
 }
 
 /// What lies on the way to a nested grant is held in place too.
-fn a_mount_point_cannot_be_moved(stage: &Stage) {
-    stage.write("a/on/the/way/file", "0");
+fn a_mount_point_cannot_be_moved(fixture: &Fixture) {
+    fixture.write("a/on/the/way/file", "0");
     let flags = ["--write", "a", "--read", "a/on/the/way"];
     for act in [
         "mv a/on a/off",
@@ -577,18 +585,18 @@ fn a_mount_point_cannot_be_moved(stage: &Stage) {
         "rm -rf a/on",
         "mkdir a/x; mv -T a/x a/on",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
-        assert_eq!(stage.read("a/on/the/way/file"), "0", "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
+        assert_eq!(fixture.read("a/on/the/way/file"), "0", "{act}");
     }
-    stage
+    fixture
         .script(&flags, "touch a/on/new a/on/the/new")
         .run()
         .is_silent(0);
 }
 
-fn protect_file(stage: &Stage) {
-    stage.write("work/.env", "SECRET=1");
-    stage.write("work/other", "");
+fn protect_file(fixture: &Fixture) {
+    fixture.write("work/.env", "SECRET=1");
+    fixture.write("work/other", "");
     let flags = ["--write", "work", "--protect", "work/.env"];
     for act in [
         "echo x > work/.env",
@@ -598,18 +606,18 @@ fn protect_file(stage: &Stage) {
         "ln -f work/other work/.env",
         "chmod 777 work/.env",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
-        assert_eq!(stage.read("work/.env"), "SECRET=1", "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
+        assert_eq!(fixture.read("work/.env"), "SECRET=1", "{act}");
     }
-    stage
+    fixture
         .script(&flags, "cat work/.env; echo y > work/other")
         .run()
         .prints("SECRET=1");
 }
 
-fn protect_folder(stage: &Stage) {
-    stage.write("work/.git/hooks/pre-commit", "#!/bin/sh\n");
-    stage.write("work/.git/config", "");
+fn protect_folder(fixture: &Fixture) {
+    fixture.write("work/.git/hooks/pre-commit", "#!/bin/sh\n");
+    fixture.write("work/.git/config", "");
     let flags = [
         "--write",
         "work",
@@ -622,17 +630,17 @@ fn protect_folder(stage: &Stage) {
         "touch work/.git/hooks/post-commit",
         "rm -r work/.git/hooks",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
     }
-    stage
+    fixture
         .script(&flags, "echo x > work/.git/config; touch work/.git/index")
         .run()
         .is_silent(0);
-    assert_eq!(stage.read("work/.git/hooks/pre-commit"), "#!/bin/sh\n");
+    assert_eq!(fixture.read("work/.git/hooks/pre-commit"), "#!/bin/sh\n");
 }
 
-fn protected_parents_cannot_be_moved(stage: &Stage) {
-    stage.write("work/a/b/kept", "0");
+fn protected_parents_cannot_be_moved(fixture: &Fixture) {
+    fixture.write("work/a/b/kept", "0");
     let flags = ["--write", "work", "--protect", "work/a/b/kept"];
     for act in [
         "mv work/a work/x",
@@ -640,13 +648,13 @@ fn protected_parents_cannot_be_moved(stage: &Stage) {
         "mv work/a/b /tmp/",
         "rm -rf work/a",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
-        assert_eq!(stage.read("work/a/b/kept"), "0", "{act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
+        assert_eq!(fixture.read("work/a/b/kept"), "0", "{act}");
     }
 }
 
-fn protect_what_does_not_exist(stage: &Stage) {
-    stage.make_folder("work");
+fn protect_what_does_not_exist(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = ["--write", "work", "--protect", "work/.env"];
     for act in [
         "echo x > work/.env",
@@ -655,29 +663,35 @@ fn protect_what_does_not_exist(stage: &Stage) {
         "touch work/o; mv -f work/o work/.env",
         "rm -f work/.env",
     ] {
-        assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
-        assert!(!stage.exists("work/.env"), "the placeholder is gone: {act}");
+        assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
+        assert!(
+            !fixture.exists("work/.env"),
+            "the placeholder is gone: {act}"
+        );
     }
-    stage.script(&flags, "touch work/other").run().is_silent(0);
+    fixture
+        .script(&flags, "touch work/other")
+        .run()
+        .is_silent(0);
 }
 
-fn protect_below_what_does_not_exist(stage: &Stage) {
-    stage.make_folder("work");
+fn protect_below_what_does_not_exist(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = ["--write", "work", "--protect", "work/.git/hooks/pre-commit"];
     let act = "mkdir -p work/.git/hooks; echo evil > work/.git/hooks/pre-commit";
-    assert_ne!(stage.script(&flags, act).run().code(), 0);
+    assert_ne!(fixture.script(&flags, act).run().code(), 0);
     assert!(
-        !stage.exists("work/.git"),
+        !fixture.exists("work/.git"),
         "{:?}",
-        fs::read_dir(stage.path("work"))
+        fs::read_dir(fixture.path("work"))
             .unwrap()
             .collect::<Vec<_>>()
     );
 }
 
 /// Some of it below one missing folder, some of it that folder.
-fn protect_much_that_does_not_exist(stage: &Stage) {
-    stage.make_folder("work");
+fn protect_much_that_does_not_exist(fixture: &Fixture) {
+    fixture.make_folder("work");
     for paths in [
         [".git/hooks", ".git/config", ".env"],
         [".git", ".git/hooks", ".git/hooks/x"],
@@ -693,42 +707,45 @@ fn protect_much_that_does_not_exist(stage: &Stage) {
             "mkdir work/.git && touch work/.git/config",
             "ln -s / work/.git",
         ] {
-            assert_ne!(stage.script(&flags, act).run().code(), 0, "{act}");
+            assert_ne!(fixture.script(&flags, act).run().code(), 0, "{act}");
         }
-        stage.script(&flags, "touch work/other").run().is_silent(0);
+        fixture
+            .script(&flags, "touch work/other")
+            .run()
+            .is_silent(0);
         assert_eq!(
-            fs::read_dir(stage.path("work")).unwrap().count(),
+            fs::read_dir(fixture.path("work")).unwrap().count(),
             1,
             "only what was written"
         );
-        fs::remove_file(stage.path("work/other")).unwrap();
+        fs::remove_file(fixture.path("work/other")).unwrap();
     }
 }
 
 /// A domain that holds `work/.env` until its input ends, then tries to write it.
-fn hold_protected(stage: &Stage) -> (Child, BufReader<ChildStdout>) {
+fn hold_protected(fixture: &Fixture) -> (Child, BufReader<ChildStdout>) {
     let flags = ["--write", "work", "--protect", "work/.env"];
     let script = "echo ready; read go; echo evil > work/.env && echo written";
-    let mut child = stage.script(&flags, script).spawn();
+    let mut child = fixture.script(&flags, script).spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(read_line(&mut stdout), "ready\n");
     (child, stdout)
 }
 
 #[track_caller]
-fn is_still_protected(stage: &Stage, (mut child, mut stdout): (Child, BufReader<ChildStdout>)) {
-    assert!(stage.exists("work/.env"), "still held");
+fn is_still_protected(fixture: &Fixture, (mut child, mut stdout): (Child, BufReader<ChildStdout>)) {
+    assert!(fixture.exists("work/.env"), "still held");
     drop(child.stdin.take());
     assert_eq!(read_line(&mut stdout), "", "not written");
     wait(&mut child);
-    assert!(!stage.exists("work/.env"), "gone with the last");
+    assert!(!fixture.exists("work/.env"), "gone with the last");
 }
 
 /// One domain's end must not take the placeholder away under the other, whichever came first.
-fn two_domains_protect_the_same(stage: &Stage) {
-    stage.make_folder("work");
+fn two_domains_protect_the_same(fixture: &Fixture) {
+    fixture.make_folder("work");
     for first_ends_first in [false, true] {
-        let (first, second) = (hold_protected(stage), hold_protected(stage));
+        let (first, second) = (hold_protected(fixture), hold_protected(fixture));
         let (one, other) = if first_ends_first {
             (first, second)
         } else {
@@ -737,27 +754,27 @@ fn two_domains_protect_the_same(stage: &Stage) {
         let (mut child, _stdout) = one;
         drop(child.stdin.take());
         wait(&mut child);
-        is_still_protected(stage, other);
+        is_still_protected(fixture, other);
     }
 }
 
 /// Nor must a sudden end, after which the keeper cleans.
-fn a_killed_domain_leaves_the_other_protected(stage: &Stage) {
-    stage.make_folder("work");
+fn a_killed_domain_leaves_the_other_protected(fixture: &Fixture) {
+    fixture.make_folder("work");
     for first_is_killed in [false, true] {
-        let (first, second) = (hold_protected(stage), hold_protected(stage));
+        let (first, second) = (hold_protected(fixture), hold_protected(fixture));
         let (one, other) = if first_is_killed {
             (first, second)
         } else {
             (second, first)
         };
         kill_and_await_keeper(one.0);
-        is_still_protected(stage, other);
+        is_still_protected(fixture, other);
     }
 }
 
-fn placeholder_is_gone_after_sigkill(stage: &Stage) {
-    stage.make_folder("work");
+fn placeholder_is_gone_after_sigkill(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = [
         "--write",
         "work",
@@ -766,30 +783,30 @@ fn placeholder_is_gone_after_sigkill(stage: &Stage) {
         "--protect",
         "work/.git/hooks",
     ];
-    let mut child = stage.script(&flags, "echo ready; sleep 60").spawn();
+    let mut child = fixture.script(&flags, "echo ready; sleep 60").spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(read_line(&mut stdout), "ready\n");
-    assert!(stage.exists("work/.env") && stage.exists("work/.git"));
+    assert!(fixture.exists("work/.env") && fixture.exists("work/.git"));
     kill_and_await_keeper(child);
-    assert!(!stage.exists("work/.env") && !stage.exists("work/.git"));
+    assert!(!fixture.exists("work/.env") && !fixture.exists("work/.git"));
 }
 
 /// Somebody outside may write to it meanwhile; that is not palisade's to remove.
-fn placeholder_that_somebody_filled_stays(stage: &Stage) {
-    stage.make_folder("work");
-    let (mut child, _stdout) = hold_protected(stage);
-    fs::set_permissions(stage.path("work/.env"), fs::Permissions::from_mode(0o644)).unwrap();
-    fs::write(stage.path("work/.env"), "from outside").unwrap();
+fn placeholder_that_somebody_filled_stays(fixture: &Fixture) {
+    fixture.make_folder("work");
+    let (mut child, _stdout) = hold_protected(fixture);
+    fs::set_permissions(fixture.path("work/.env"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(fixture.path("work/.env"), "from outside").unwrap();
     drop(child.stdin.take());
     wait(&mut child);
-    assert_eq!(stage.read("work/.env"), "from outside");
+    assert_eq!(fixture.read("work/.env"), "from outside");
 }
 
-fn links_do_not_lead_out(stage: &Stage) {
-    stage.write("secret", "hunter2");
-    stage.make_folder("work");
-    let secret = stage.text("secret");
-    let outcome = stage
+fn links_do_not_lead_out(fixture: &Fixture) {
+    fixture.write("secret", "hunter2");
+    fixture.make_folder("work");
+    let secret = fixture.text("secret");
+    let outcome = fixture
         .script(
             &["--write", "work"],
             &format!("ln -s {secret} work/link; cat work/link"),
@@ -800,7 +817,7 @@ fn links_do_not_lead_out(stage: &Stage) {
         (1, ""),
         "{outcome:?}"
     );
-    let outcome = stage
+    let outcome = fixture
         .script(&["--write", "work"], "cat work/../secret")
         .run();
     assert_eq!(
@@ -810,15 +827,15 @@ fn links_do_not_lead_out(stage: &Stage) {
     );
 }
 
-fn private_tmp_is_private(stage: &Stage) {
-    let name = stage
+fn private_tmp_is_private(fixture: &Fixture) {
+    let name = fixture
         .path("")
         .file_name()
         .unwrap()
         .to_str()
         .unwrap()
         .to_owned();
-    stage
+    fixture
         .script(
             &[],
             &format!("ls -A /tmp /dev/shm; echo x > /tmp/{name}; echo x > /dev/shm/{name}"),
@@ -830,10 +847,10 @@ fn private_tmp_is_private(stage: &Stage) {
     }
 }
 
-fn written_programs_do_not_run(stage: &Stage) {
-    stage.make_folder("work");
+fn written_programs_do_not_run(fixture: &Fixture) {
+    fixture.make_folder("work");
     for place in ["/tmp", "/dev/shm", "work"] {
-        let outcome = stage
+        let outcome = fixture
             .script(
                 &["--write", "work"],
                 &format!("cp /bin/echo {place}/echo && exec {place}/echo ran"),
@@ -847,36 +864,36 @@ fn written_programs_do_not_run(stage: &Stage) {
     }
     let by_loader = "cp /bin/true /tmp/true && exec /lib64/ld-linux-x86-64.so.2 /tmp/true";
     assert_ne!(
-        stage.script(&[], by_loader).run().code(),
+        fixture.script(&[], by_loader).run().code(),
         0,
         "nor by way of the dynamic linker"
     );
     let as_interpreter =
         "cp /bin/cat /tmp/cat; printf '#!/tmp/cat\\n' > /tmp/s; chmod +x /tmp/s; exec /tmp/s";
-    assert_ne!(stage.script(&[], as_interpreter).run().code(), 0);
+    assert_ne!(fixture.script(&[], as_interpreter).run().code(), 0);
 }
 
 /// It is made, and stays.
-fn granted_exec_of_a_folder_to_come(stage: &Stage) {
-    stage.make_folder("work");
+fn granted_exec_of_a_folder_to_come(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = ["--write", "work", "--exec", "work/bin"];
-    stage.script(&flags, "[ -d work/bin ]").run().is(0);
-    assert!(stage.exists("work/bin"));
+    fixture.script(&flags, "[ -d work/bin ]").run().is(0);
+    assert!(fixture.exists("work/bin"));
     let run = "cp /bin/echo work/bin/echo && exec work/bin/echo ran";
-    stage.script(&flags, run).run().prints("ran\n");
-    assert!(stage.exists("work/bin/echo"));
+    fixture.script(&flags, run).run().prints("ran\n");
+    assert!(fixture.exists("work/bin/echo"));
     // Not what a link leads to, and no more than one.
-    stage.make_folder("elsewhere");
-    std::os::unix::fs::symlink(stage.path("elsewhere"), stage.path("work/link")).unwrap();
-    std::os::unix::fs::symlink("nowhere", stage.path("work/dangling")).unwrap();
+    fixture.make_folder("elsewhere");
+    std::os::unix::fs::symlink(fixture.path("elsewhere"), fixture.path("work/link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", fixture.path("work/dangling")).unwrap();
     for missing in ["work/link/new", "work/new/bin", "work/dangling"] {
-        stage
+        fixture
             .script(&["--write", "work", "--exec", missing], "true")
             .run()
             .refuses(&["--exec", "mkdir -p"]);
     }
-    assert!(!stage.exists("elsewhere/new") && !stage.exists("work/new"));
-    assert!(!stage.exists("work/nowhere"));
+    assert!(!fixture.exists("elsewhere/new") && !fixture.exists("work/new"));
+    assert!(!fixture.exists("work/nowhere"));
     // What is protected in it would come into being with it, in the guest's hands.
     for kept in [
         ["--protect", "work/new/kept"],
@@ -884,54 +901,54 @@ fn granted_exec_of_a_folder_to_come(stage: &Stage) {
     ] {
         let flags = [&["--write", "work", "--exec", "work/new"][..], &kept].concat();
         let act = "mkdir -p work/new/a; echo evil > work/new/kept; echo evil > work/new/a/kept";
-        stage
+        fixture
             .script(&flags, act)
             .run()
             .refuses(&["--exec", "mkdir -p"]);
-        assert!(!stage.exists("work/new"));
+        assert!(!fixture.exists("work/new"));
     }
 }
 
-fn granted_exec(stage: &Stage) {
-    stage.make_folder("work/bin");
+fn granted_exec(fixture: &Fixture) {
+    fixture.make_folder("work/bin");
     let run = |place: &str| format!("cp /bin/echo {place}/echo && exec {place}/echo ran");
-    stage
+    fixture
         .script(&["--exec", "/tmp"], &run("/tmp"))
         .run()
         .prints("ran\n");
-    stage
+    fixture
         .script(&["--write", "work", "--exec", "work"], &run("work/bin"))
         .run()
         .prints("ran\n");
-    stage
+    fixture
         .script(&["--write", "work", "--exec", "work/bin"], &run("work/bin"))
         .run()
         .prints("ran\n");
-    stage
+    fixture
         .script(&["--write", "work", "--exec", "work/bin"], &run("work"))
         .run()
         .is(126);
-    stage
+    fixture
         .script(&["--write", "work", "--exec", "work/bin"], &run("/tmp"))
         .run()
         .is(126);
-    stage
+    fixture
         .script(&["--exec", "/tmp"], &run("/dev/shm"))
         .run()
         .is(126);
 }
 
 /// memfd_create is 319; 0x10 is MFD_EXEC.
-fn memory_files_do_not_run(stage: &Stage) {
+fn memory_files_do_not_run(fixture: &Fixture) {
     let script = r#"
         open(my $in, "<", "/bin/true") or die; binmode $in; local $/; my $program = <$in>;
         my $name = "x"; my $fd = syscall(319, $name, $ARGV[0] + 0); exit 9 if $fd < 0;
         open(my $out, ">&=", $fd) or die; print $out $program; $out->flush;
         exec "/proc/self/fd/$fd"; exit 8;
     "#;
-    stage.write("memory.pl", script);
+    fixture.write("memory.pl", script);
     for flags in ["0", "16"] {
-        let outcome = stage
+        let outcome = fixture
             .palisade([
                 "run",
                 "--read",
@@ -949,29 +966,29 @@ fn memory_files_do_not_run(stage: &Stage) {
     }
 }
 
-fn setuid_cannot_be_made(stage: &Stage) {
-    stage.make_folder("work");
+fn setuid_cannot_be_made(fixture: &Fixture) {
+    fixture.make_folder("work");
     for act in [
         "chmod u+s work/f",
         "chmod g+s work/f",
         "install -m 4755 /bin/true work/f",
     ] {
-        let outcome = stage
+        let outcome = fixture
             .script(&["--write", "work"], &format!("touch work/f; {act}"))
             .run();
         assert_ne!(outcome.code(), 0, "{act}: {outcome:?}");
-        let mode = fs::metadata(stage.path("work/f"))
+        let mode = fs::metadata(fixture.path("work/f"))
             .unwrap()
             .permissions()
             .mode();
         assert_eq!(mode & 0o6000, 0, "{act}");
-        fs::remove_file(stage.path("work/f")).unwrap();
+        fs::remove_file(fixture.path("work/f")).unwrap();
     }
 }
 
 /// Sockets and FIFOs only where nobody outside meets them, or where that was granted.
-fn special_files(stage: &Stage) {
-    stage.make_folder("work");
+fn special_files(fixture: &Fixture) {
+    fixture.make_folder("work");
     for (flags, place, may) in [
         (&["--write", "work"][..], "work", false),
         (&["--write", "work", "--ipc", "work"], "work", true),
@@ -980,7 +997,7 @@ fn special_files(stage: &Stage) {
         (&["--write", "work:/tmp"], "/tmp", false),
         (&["--write", "work:/tmp", "--ipc", "/tmp"], "/tmp", true),
     ] {
-        let outcome = stage
+        let outcome = fixture
             .script(flags, &format!("rm -f {place}/fifo; mkfifo {place}/fifo"))
             .run();
         assert_eq!(outcome.code() == 0, may, "{place} {flags:?}: {outcome:?}");
@@ -991,7 +1008,7 @@ fn special_files(stage: &Stage) {
         "mknod /tmp/null c 1 3",
     ] {
         assert_ne!(
-            stage.script(&["--write", "work"], act).run().code(),
+            fixture.script(&["--write", "work"], act).run().code(),
             0,
             "{act}"
         );
@@ -1000,17 +1017,17 @@ fn special_files(stage: &Stage) {
 
 /// A granted folder opens no file that its starter could not read, root's case included: there the
 /// guest may not read what belongs to others than the folder's owner.
-fn secrets_of_others_stay_unreadable(stage: &Stage) {
-    stage.write("data/mine", "mine");
-    fs::set_permissions(stage.path("data/mine"), fs::Permissions::from_mode(0o600)).unwrap();
-    stage
+fn secrets_of_others_stay_unreadable(fixture: &Fixture) {
+    fixture.write("data/mine", "mine");
+    fs::set_permissions(fixture.path("data/mine"), fs::Permissions::from_mode(0o600)).unwrap();
+    fixture
         .script(&["--read", "data"], "cat data/mine")
         .run()
         .prints("mine");
-    let outcome = stage
+    let outcome = fixture
         .script(&["--read", "/etc/shadow"], "cat /etc/shadow")
         .run();
-    match stage.user {
+    match fixture.user {
         User::Root => assert_eq!(outcome.code(), 0, "granted by root by name: {outcome:?}"),
         User::Ordinary => assert_ne!(outcome.code(), 0),
     }

@@ -1,6 +1,6 @@
 //! What git executes unasked in a checkout that is granted for writing, with git itself.
 
-use super::stage::{Outcome, Stage, User, cases, ends_within, read_line, wait};
+use super::fixture::{Fixture, Outcome, User, cases, ends_within, read_line, wait};
 use std::{
     fs,
     io::{BufReader, Read},
@@ -28,26 +28,26 @@ cases![
 
 /// Git as the user, with no wall.
 #[track_caller]
-fn git(stage: &Stage, words: &str) -> Outcome {
+fn git(fixture: &Fixture, words: &str) -> Outcome {
     let who = "-c user.name=n -c user.email=e -c init.defaultBranch=main";
     let words = who.split(' ').chain(words.split(' '));
-    let outcome = stage.call(Path::new("/usr/bin/git"), words).run();
+    let outcome = fixture.call(Path::new("/usr/bin/git"), words).run();
     outcome.is(0);
     outcome
 }
 
 /// A checkout with one commit at `work`, and a clone of it at `origin`.
-fn check_out(stage: &Stage) {
-    git(stage, "init -q work");
-    stage.write("work/file", "first\n");
-    git(stage, "-C work add file");
-    git(stage, "-C work commit -qm first");
-    git(stage, "clone -q --bare work origin");
-    git(stage, "-C work remote add origin ../origin");
+fn check_out(fixture: &Fixture) {
+    git(fixture, "init -q work");
+    fixture.write("work/file", "first\n");
+    git(fixture, "-C work add file");
+    git(fixture, "-C work commit -qm first");
+    git(fixture, "clone -q --bare work origin");
+    git(fixture, "-C work remote add origin ../origin");
 }
 
-fn git_that_would_change_them_is_told_the_flag(stage: &Stage) {
-    check_out(stage);
+fn git_that_would_change_them_is_told_the_flag(fixture: &Fixture) {
+    check_out(fixture);
     let set = [
         "--",
         "/usr/bin/git",
@@ -59,7 +59,7 @@ fn git_that_would_change_them_is_told_the_flag(stage: &Stage) {
     ];
     let run = |flags: &[&str]| {
         let words = [&["run", "--write", "work"], flags, &set].concat();
-        stage.palisade(words).run()
+        fixture.palisade(words).run()
     };
     let refused = run(&[]);
     assert_ne!(refused.code(), 0, "{refused:?}");
@@ -78,21 +78,21 @@ fn git_that_would_change_them_is_told_the_flag(stage: &Stage) {
 const TRY: &str =
     "for path in $PATHS; do { echo evil > $path; } 2>/dev/null && echo $path; done; true";
 
-fn written(stage: &Stage, flags: &[&str], paths: &str) -> String {
+fn written(fixture: &Fixture, flags: &[&str], paths: &str) -> String {
     let paths = format!("PATHS={paths}");
     let flags = [flags, &["--env", &paths]].concat();
-    let outcome = stage.script(&flags, TRY).run();
+    let outcome = fixture.script(&flags, TRY).run();
     outcome.is_silent(0);
     outcome.text()
 }
 
 const OF_GIT: &str = "work/.git/hooks/pre-commit work/.git/config work/.git/HEAD2 work/.git/hooks2";
 
-fn hooks_and_settings_are_not_the_guest_s(stage: &Stage) {
-    check_out(stage);
-    let settings = stage.read("work/.git/config");
+fn hooks_and_settings_are_not_the_guest_s(fixture: &Fixture) {
+    check_out(fixture);
+    let settings = fixture.read("work/.git/config");
     assert_eq!(
-        written(stage, &["--write", "work"], OF_GIT),
+        written(fixture, &["--write", "work"], OF_GIT),
         "work/.git/HEAD2\nwork/.git/hooks2\n"
     );
     for act in [
@@ -103,27 +103,27 @@ fn hooks_and_settings_are_not_the_guest_s(stage: &Stage) {
         "ln -sf /tmp work/.git/hooks/x",
         "mkdir work/.git/hooks/x",
     ] {
-        let outcome = stage.script(&["--write", "work"], act).run();
+        let outcome = fixture.script(&["--write", "work"], act).run();
         assert_ne!(outcome.code(), 0, "{act}");
     }
-    assert_eq!(stage.read("work/.git/config"), settings);
-    assert!(!stage.exists("work/.git/hooks/pre-commit"));
+    assert_eq!(fixture.read("work/.git/config"), settings);
+    assert!(!fixture.exists("work/.git/hooks/pre-commit"));
     let all = OF_GIT.replace(' ', "\n") + "\n";
     assert_eq!(
-        written(stage, &["--write", "work", "--no-guard"], OF_GIT),
+        written(fixture, &["--write", "work", "--no-guard"], OF_GIT),
         all
     );
 }
 
-fn a_file_opens_them_as_the_flag_does(stage: &Stage) {
-    check_out(stage);
+fn a_file_opens_them_as_the_flag_does(fixture: &Fixture) {
+    check_out(fixture);
     let all = OF_GIT.replace(' ', "\n") + "\n";
-    stage.write("open.toml", "guard = false\n[grants]\nwrite = ['work']\n");
-    assert_eq!(written(stage, &["--policy", "open.toml"], OF_GIT), all);
+    fixture.write("open.toml", "guard = false\n[grants]\nwrite = ['work']\n");
+    assert_eq!(written(fixture, &["--policy", "open.toml"], OF_GIT), all);
 }
 
 /// All that people and agents do with git but change its settings.
-fn git_works_in_a_guarded_checkout(stage: &Stage) {
+fn git_works_in_a_guarded_checkout(fixture: &Fixture) {
     const SCRIPT: &str = "set -e
 export GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e
 git status --short
@@ -143,28 +143,28 @@ git fsck --no-progress --no-dangling
 git log --format=%s
 if git config user.name evil 2>/dev/null; then echo changed; fi
 git log -1 --format=%s";
-    check_out(stage);
-    let settings = stage.read("work/.git/config");
-    let work = stage.text("work");
+    check_out(fixture);
+    let settings = fixture.read("work/.git/config");
+    let work = fixture.text("work");
     let flags = ["--write", &work, "--read", "origin", "--cwd", &work];
-    let outcome = stage.script(&flags, SCRIPT).run();
+    let outcome = fixture.script(&flags, SCRIPT).run();
     assert_eq!(
         outcome.text(),
         "third\nsecond\nfirst\nthird\n",
         "{outcome:?}"
     );
-    assert_eq!(stage.read("work/.git/config"), settings);
-    assert_eq!(git(stage, "-C work status --short").text(), "");
+    assert_eq!(fixture.read("work/.git/config"), settings);
+    assert_eq!(git(fixture, "-C work status --short").text(), "");
 }
 
 /// `git config`, and `git push -u`, put a new file in its place.
-fn settings_that_are_replaced_outside_end_the_guest_and_the_flag_is_named(stage: &Stage) {
-    check_out(stage);
-    let mut call = stage.script(&["--write", "work"], "echo ready; read go; echo evil");
+fn settings_that_are_replaced_outside_end_the_guest_and_the_flag_is_named(fixture: &Fixture) {
+    check_out(fixture);
+    let mut call = fixture.script(&["--write", "work"], "echo ready; read go; echo evil");
     let mut child = call.spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(read_line(&mut stdout), "ready\n");
-    git(stage, "-C work config some.key value");
+    git(fixture, "-C work config some.key value");
     let ended = ends_within(&child, Duration::from_secs(15));
     drop(child.stdin.take());
     assert_eq!((ended, wait(&mut child).code()), (true, Some(137)));
@@ -175,81 +175,85 @@ fn settings_that_are_replaced_outside_end_the_guest_and_the_flag_is_named(stage:
         assert!(said.contains(word), "{word:?} in {said}");
     }
     // Work that leaves the settings alone goes on beside it.
-    let mut call = stage.script(&["--write", "work"], "echo ready; read go; echo done");
+    let mut call = fixture.script(&["--write", "work"], "echo ready; read go; echo done");
     let mut child = call.spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(read_line(&mut stdout), "ready\n");
-    git(stage, "-C work commit -q --allow-empty -m other");
-    git(stage, "-C work gc -q");
+    git(fixture, "-C work commit -q --allow-empty -m other");
+    git(fixture, "-C work gc -q");
     drop(child.stdin.take());
     assert_eq!(read_line(&mut stdout), "done\n");
     assert_eq!(wait(&mut child).code(), Some(0));
 }
 
-fn hooks_that_are_missing_are_held_and_gone_at_the_end(stage: &Stage) {
-    check_out(stage);
-    fs::remove_dir_all(stage.path("work/.git/hooks")).unwrap();
-    git(stage, "-C work config extensions.worktreeConfig true");
+fn hooks_that_are_missing_are_held_and_gone_at_the_end(fixture: &Fixture) {
+    check_out(fixture);
+    fs::remove_dir_all(fixture.path("work/.git/hooks")).unwrap();
+    git(fixture, "-C work config extensions.worktreeConfig true");
     let script = "mkdir work/.git/hooks; echo evil > work/.git/hooks/pre-commit; \
                   echo evil > work/.git/config.worktree; git -C work status --short; echo done";
-    let outcome = stage.script(&["--write", "work"], script).run();
+    let outcome = fixture.script(&["--write", "work"], script).run();
     outcome.is(0);
     assert_eq!(outcome.text(), "done\n", "{outcome:?}");
-    assert!(!stage.exists("work/.git/hooks"));
-    assert!(!stage.exists("work/.git/config.worktree"));
+    assert!(!fixture.exists("work/.git/hooks"));
+    assert!(!fixture.exists("work/.git/config.worktree"));
 }
 
-fn a_linked_worktree_keeps_its_way_to_the_repository(stage: &Stage) {
-    check_out(stage);
-    git(stage, "-C work worktree add -q ../linked");
-    let way = stage.read("linked/.git");
+fn a_linked_worktree_keeps_its_way_to_the_repository(fixture: &Fixture) {
+    check_out(fixture);
+    git(fixture, "-C work worktree add -q ../linked");
+    let way = fixture.read("linked/.git");
     let paths = "linked/.git linked/file";
     assert_eq!(
-        written(stage, &["--write", "linked"], paths),
+        written(fixture, &["--write", "linked"], paths),
         "linked/file\n"
     );
     let swap = "mv linked/.git linked/old || rm linked/.git";
-    assert_ne!(stage.script(&["--write", "linked"], swap).run().code(), 0);
-    assert_eq!(stage.read("linked/.git"), way);
+    assert_ne!(fixture.script(&["--write", "linked"], swap).run().code(), 0);
+    assert_eq!(fixture.read("linked/.git"), way);
     // With the repository beside it, which is guarded too, git works there.
     let commit = "git -c user.name=n -c user.email=e commit -qam second && git log -1 --format=%s";
-    let (linked, repository) = (stage.text("linked"), stage.text("work/.git"));
+    let (linked, repository) = (fixture.text("linked"), fixture.text("work/.git"));
     let flags = ["--write", &linked, "--write", &repository, "--cwd", &linked];
-    stage.script(&flags, commit).run().prints("second\n");
+    fixture.script(&flags, commit).run().prints("second\n");
     let hook = "work/.git/hooks/pre-commit";
     assert_eq!(
-        written(stage, &["--write", "linked", "--write", "work/.git"], hook),
+        written(
+            fixture,
+            &["--write", "linked", "--write", "work/.git"],
+            hook
+        ),
         ""
     );
     assert_eq!(
-        written(stage, &["--write", "linked", "--no-guard"], paths),
+        written(fixture, &["--write", "linked", "--no-guard"], paths),
         "linked/.git\nlinked/file\n"
     );
 }
 
 /// A guest in the main checkout would lead git in the other one elsewhere.
-fn the_repository_keeps_the_ways_of_its_worktrees(stage: &Stage) {
-    check_out(stage);
-    git(stage, "-C work worktree add -q ../linked");
+fn the_repository_keeps_the_ways_of_its_worktrees(fixture: &Fixture) {
+    check_out(fixture);
+    git(fixture, "-C work worktree add -q ../linked");
     let own = "work/.git/worktrees/linked";
     let paths = format!("{own}/commondir {own}/gitdir {own}/extra");
     let open = format!("{own}/extra\n");
-    assert_eq!(written(stage, &["--write", "work"], &paths), open);
+    assert_eq!(written(fixture, &["--write", "work"], &paths), open);
     let all = paths.replace(' ', "\n") + "\n";
     assert_eq!(
-        written(stage, &["--write", "work", "--no-guard"], &paths),
+        written(fixture, &["--write", "work", "--no-guard"], &paths),
         all
     );
 }
 
-fn a_bare_repository_is_guarded(stage: &Stage) {
-    check_out(stage);
+fn a_bare_repository_is_guarded(fixture: &Fixture) {
+    check_out(fixture);
     let paths = "origin/hooks/post-receive origin/config origin/file";
     assert_eq!(
-        written(stage, &["--write", "origin"], paths),
+        written(fixture, &["--write", "origin"], paths),
         "origin/file\n"
     );
-    let (work, origin) = (stage.text("work"), stage.text("origin"));
+    let (work, origin) = (fixture.text("work"), fixture.text("origin"));
     let push = "git commit -q --allow-empty -m second && git push -q origin main";
     let names = [
         "AUTHOR_NAME",
@@ -260,49 +264,49 @@ fn a_bare_repository_is_guarded(stage: &Stage) {
     let names = names.map(|name| format!("GIT_{name}=n"));
     let mut flags = vec!["--write", &work, "--write", &origin, "--cwd", &work];
     flags.extend(names.iter().flat_map(|name| ["--env", name.as_str()]));
-    stage.script(&flags, push).run().is(0);
+    fixture.script(&flags, push).run().is(0);
     assert_eq!(
-        git(stage, "-C origin log -1 --format=%s").text(),
+        git(fixture, "-C origin log -1 --format=%s").text(),
         "second\n"
     );
 }
 
-fn a_second_grant_that_leads_there_is_guarded_too(stage: &Stage) {
-    check_out(stage);
-    let all = format!("{}:/all", stage.text(""));
+fn a_second_grant_that_leads_there_is_guarded_too(fixture: &Fixture) {
+    check_out(fixture);
+    let all = format!("{}:/all", fixture.text(""));
     let flags = ["--write", "work", "--write", all.as_str()];
     let paths = "/all/work/.git/hooks/x /all/work/.git/config /all/work/.git/y";
-    assert_eq!(written(stage, &flags, paths), "/all/work/.git/y\n");
+    assert_eq!(written(fixture, &flags, paths), "/all/work/.git/y\n");
     // By its own name it was asked for.
-    let hooks = format!("{}:/hooks", stage.text("work/.git/hooks"));
+    let hooks = format!("{}:/hooks", fixture.text("work/.git/hooks"));
     let flags = ["--write", "work", "--write", hooks.as_str()];
-    assert_eq!(written(stage, &flags, "/hooks/x"), "/hooks/x\n");
+    assert_eq!(written(fixture, &flags, "/hooks/x"), "/hooks/x\n");
 }
 
-fn a_link_for_hooks_is_refused(stage: &Stage) {
-    check_out(stage);
-    fs::remove_dir_all(stage.path("work/.git/hooks")).unwrap();
-    stage.make_folder("work/githooks");
-    symlink("../githooks", stage.path("work/.git/hooks")).unwrap();
-    let refused = stage.script(&["--write", "work"], "true").run();
+fn a_link_for_hooks_is_refused(fixture: &Fixture) {
+    check_out(fixture);
+    fs::remove_dir_all(fixture.path("work/.git/hooks")).unwrap();
+    fixture.make_folder("work/githooks");
+    symlink("../githooks", fixture.path("work/.git/hooks")).unwrap();
+    let refused = fixture.script(&["--write", "work"], "true").run();
     refused.refuses(&["policy: ", "work/.git/hooks", "symlink", "--no-guard"]);
-    stage
+    fixture
         .script(&["--write", "work", "--no-guard"], "true")
         .run()
         .is_silent(0);
 }
 
-fn explain_names_what_is_kept(stage: &Stage) {
-    check_out(stage);
+fn explain_names_what_is_kept(fixture: &Fixture) {
+    check_out(fixture);
     let explain = |flags: &[&str]| {
         let words = [&["explain", "--write", "work"], flags, &["--", "true"]].concat();
-        let outcome = stage.palisade(words).run();
+        let outcome = fixture.palisade(words).run();
         outcome.is_silent(0);
         outcome.text()
     };
     let line = format!(
         "keep      what git executes outside, unless --no-guard is given: {0}/config, {0}/hooks\n",
-        stage.text("work/.git")
+        fixture.text("work/.git")
     );
     let said = explain(&[]);
     assert!(said.contains(&line), "{said}");
@@ -310,19 +314,19 @@ fn explain_names_what_is_kept(stage: &Stage) {
     assert!(explain(&["--json"]).contains("\"kept_for_git\""));
 }
 
-fn a_profile_says_who_commits(stage: &Stage) {
-    check_out(stage);
-    stage.write(
+fn a_profile_says_who_commits(fixture: &Fixture) {
+    check_out(fixture);
+    fixture.write(
         ".gitconfig",
         "[user]\n\tname = Ada\n\temail = ada@example.com\n[credential]\n\thelper = evil\n",
     );
-    let work = stage.text("work");
+    let work = fixture.text("work");
     let commit = "git commit -q --allow-empty -m second && git log -1 --format='%an %ce' && git config credential.helper";
     let call = |flags: &[&str]| {
         let flags = [&["--write", &work, "--cwd", &work], flags].concat();
-        stage
+        fixture
             .script(&flags, commit)
-            .env("HOME", &stage.text(""))
+            .env("HOME", &fixture.text(""))
             .run()
     };
     let outcome = call(&["--profile", "git"]);
@@ -330,17 +334,20 @@ fn a_profile_says_who_commits(stage: &Stage) {
     assert_ne!(outcome.code(), 0, "no helper is known");
     assert_eq!(call(&[]).text(), "", "without it, git knows nobody");
     // As root the guest is another user inside, to whom the checkout belongs all the same.
-    if stage.user == User::Root {
-        assert_eq!(git(stage, "-C work log -1 --format=%s").text(), "second\n");
+    if fixture.user == User::Root {
+        assert_eq!(
+            git(fixture, "-C work log -1 --format=%s").text(),
+            "second\n"
+        );
     }
 }
 
-fn a_home_that_is_granted_whole_is_warned_of(stage: &Stage) {
-    stage.make_folder("work");
+fn a_home_that_is_granted_whole_is_warned_of(fixture: &Fixture) {
+    fixture.make_folder("work");
     let call = |flags: &[&str]| {
-        stage
+        fixture
             .script(flags, "true")
-            .env("HOME", &stage.text(""))
+            .env("HOME", &fixture.text(""))
             .run()
     };
     let warned = call(&["--write", "."]);

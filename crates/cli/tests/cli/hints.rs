@@ -1,6 +1,6 @@
 //! What a guest that failed may have missed, and the flags that would have helped: each is tried.
 
-use super::stage::{Call, Outcome, Stage, User, cases};
+use super::fixture::{Call, Fixture, Outcome, User, cases};
 use std::{
     ffi::OsString,
     fs,
@@ -49,9 +49,11 @@ fn notes(outcome: &Outcome) -> Vec<&str> {
         .collect()
 }
 
-fn script_that_is_not_granted(stage: &Stage) {
-    stage.write("script.sh", "exit 0\n");
-    let outcome = stage.palisade(["run", "--", "/bin/sh", "script.sh"]).run();
+fn script_that_is_not_granted(fixture: &Fixture) {
+    fixture.write("script.sh", "exit 0\n");
+    let outcome = fixture
+        .palisade(["run", "--", "/bin/sh", "script.sh"])
+        .run();
     outcome.is(2);
     assert_eq!(
         notes(&outcome),
@@ -59,9 +61,9 @@ fn script_that_is_not_granted(stage: &Stage) {
     );
 }
 
-fn program_that_is_not_granted(stage: &Stage) {
-    stage.write_program("program", "#!/bin/sh\n");
-    let outcome = stage.palisade(["run", "--", "./program"]).run();
+fn program_that_is_not_granted(fixture: &Fixture) {
+    fixture.write_program("program", "#!/bin/sh\n");
+    let outcome = fixture.palisade(["run", "--", "./program"]).run();
     outcome.is(127);
     assert_eq!(notes(&outcome).len(), 1, "{outcome:?}");
     assert!(
@@ -70,10 +72,10 @@ fn program_that_is_not_granted(stage: &Stage) {
     );
 }
 
-fn absolute_path(stage: &Stage) {
-    stage.write("data", "");
-    let data = stage.text("data");
-    let outcome = stage.palisade(["run", "--", "/bin/cat", &data]).run();
+fn absolute_path(fixture: &Fixture) {
+    fixture.write("data", "");
+    let data = fixture.text("data");
+    let outcome = fixture.palisade(["run", "--", "/bin/cat", &data]).run();
     outcome.is(1);
     assert!(
         notes(&outcome)[0].ends_with(&format!("--read {data}")),
@@ -82,8 +84,8 @@ fn absolute_path(stage: &Stage) {
 }
 
 /// Granted, in the system view, a flag, or not on the host either.
-fn nothing_to_hint_at(stage: &Stage) {
-    stage.write("granted", "");
+fn nothing_to_hint_at(fixture: &Fixture) {
+    fixture.write("granted", "");
     let words = [
         "run",
         "--read",
@@ -96,36 +98,38 @@ fn nothing_to_hint_at(stage: &Stage) {
         "absent",
         "",
     ];
-    let outcome = stage.palisade(words).run();
+    let outcome = fixture.palisade(words).run();
     outcome.is(1);
     assert_eq!(notes(&outcome), [""; 0], "{outcome:?}");
 }
 
-fn success_needs_no_hint(stage: &Stage) {
-    stage.write("script.sh", "");
-    stage
+fn success_needs_no_hint(fixture: &Fixture) {
+    fixture.write("script.sh", "");
+    fixture
         .palisade(["run", "--", "/bin/true", "script.sh"])
         .run()
         .is_silent(0);
 }
 
-fn the_hint_works(stage: &Stage) {
-    stage.write("script.sh", "echo well\n");
-    let outcome = stage.palisade(["run", "--", "/bin/sh", "script.sh"]).run();
+fn the_hint_works(fixture: &Fixture) {
+    fixture.write("script.sh", "echo well\n");
+    let outcome = fixture
+        .palisade(["run", "--", "/bin/sh", "script.sh"])
+        .run();
     let note = notes(&outcome)[0].to_owned();
     let (_, flag) = note.rsplit_once(": ").unwrap();
     let words = ["run"]
         .into_iter()
         .chain(flag.split(' '))
         .chain(["--", "/bin/sh", "script.sh"]);
-    stage.palisade(words).run().prints("well\n");
+    fixture.palisade(words).run().prints("well\n");
 }
 
 /// Runs a note's words in a shell, as somebody would who copies them: `palisade run FLAGS -- …`.
-fn try_flags(stage: &Stage, flags: &str, rest: &str) -> Call {
+fn try_flags(fixture: &Fixture, flags: &str, rest: &str) -> Call {
     let script = format!("\"$0\" run {flags} -- {rest}");
-    let program = stage.program().to_str().unwrap();
-    stage.call(Path::new("/bin/bash"), ["-c", &script, program])
+    let program = fixture.program().to_str().unwrap();
+    fixture.call(Path::new("/bin/bash"), ["-c", &script, program])
 }
 
 /// The flags at the end of the only note.
@@ -137,9 +141,9 @@ fn advised(outcome: &Outcome) -> String {
     format!("--{flags}")
 }
 
-fn missing_interpreter_of_a_script(stage: &Stage) {
-    stage.write_program("script", "#!/opt/palisade-no-such/fish -x\necho never\n");
-    stage
+fn missing_interpreter_of_a_script(fixture: &Fixture) {
+    fixture.write_program("script", "#!/opt/palisade-no-such/fish -x\necho never\n");
+    fixture
         .palisade(["run", "--read", "script", "--", "./script"])
         .run()
         .says(
@@ -150,10 +154,10 @@ fn missing_interpreter_of_a_script(stage: &Stage) {
                 "not on the host either",
             ],
         );
-    stage.write_program("bin/own", "#!/bin/sh\n");
-    let own = format!("#!{}\n", stage.text("bin/own"));
-    stage.write_program("script", &own);
-    stage
+    fixture.write_program("bin/own", "#!/bin/sh\n");
+    let own = format!("#!{}\n", fixture.text("bin/own"));
+    fixture.write_program("script", &own);
+    fixture
         .palisade(["run", "--read", "script", "--", "./script"])
         .run()
         .says(
@@ -163,7 +167,7 @@ fn missing_interpreter_of_a_script(stage: &Stage) {
                 "on the host, and not granted",
             ],
         );
-    stage
+    fixture
         .palisade(["run", "--no-system", "--read", "bin", "--", "bin/own"])
         .run()
         .says(
@@ -172,9 +176,9 @@ fn missing_interpreter_of_a_script(stage: &Stage) {
         );
 }
 
-fn missing_interpreter_with_a_carriage_return(stage: &Stage) {
-    stage.write_program("script", "#!/bin/sh\r\necho never\r\n");
-    stage
+fn missing_interpreter_with_a_carriage_return(fixture: &Fixture) {
+    fixture.write_program("script", "#!/bin/sh\r\necho never\r\n");
+    fixture
         .palisade(["run", "--read", "script", "--", "./script"])
         .run()
         .says(127, &["'/bin/sh\\r'", "carriage return"]);
@@ -224,14 +228,14 @@ fn binary(loader: &str) -> Vec<u8> {
     bytes
 }
 
-fn missing_loader_of_a_binary(stage: &Stage) {
-    stage.write_program("program", "");
+fn missing_loader_of_a_binary(fixture: &Fixture) {
+    fixture.write_program("program", "");
     fs::write(
-        stage.path("program"),
+        fixture.path("program"),
         binary("/lib/palisade-no-such-ld.so.1"),
     )
     .unwrap();
-    stage
+    fixture
         .palisade(["run", "--read", ".", "--", "./program"])
         .run()
         .says(
@@ -242,28 +246,28 @@ fn missing_loader_of_a_binary(stage: &Stage) {
             ],
         );
     // A real one.
-    fs::copy("/usr/bin/env", stage.path("program")).unwrap();
-    let outcome = stage
+    fs::copy("/usr/bin/env", fixture.path("program")).unwrap();
+    let outcome = fixture
         .palisade(["run", "--no-system", "--read", ".", "--", "./program"])
         .run();
     outcome.says(127, &["'/lib", "which was not found inside"]);
 }
 
-fn interpreter_that_another_script_lacks(stage: &Stage) {
-    stage.write_program("inner", "#!/opt/palisade-no-such/inner\n");
-    stage.write_program("outer", &format!("#!{}\n", stage.text("inner")));
-    stage
+fn interpreter_that_another_script_lacks(fixture: &Fixture) {
+    fixture.write_program("inner", "#!/opt/palisade-no-such/inner\n");
+    fixture.write_program("outer", &format!("#!{}\n", fixture.text("inner")));
+    fixture
         .palisade(["run", "--read", ".", "--", "./outer"])
         .run()
         .says(127, &["'./outer'", "'/opt/palisade-no-such/inner'"]);
 }
 
 /// What lies outside of the domain is not read, wherever a guest's link leads.
-fn interpreter_behind_a_link_that_leads_out(stage: &Stage) {
-    stage.write_program("secret", "#!/opt/secret-word/of-the-host\n");
-    stage.make_folder("work");
-    symlink(stage.path("secret"), stage.path("work/link")).unwrap();
-    let outcome = stage
+fn interpreter_behind_a_link_that_leads_out(fixture: &Fixture) {
+    fixture.write_program("secret", "#!/opt/secret-word/of-the-host\n");
+    fixture.make_folder("work");
+    symlink(fixture.path("secret"), fixture.path("work/link")).unwrap();
+    let outcome = fixture
         .palisade([
             "run",
             "--write",
@@ -279,62 +283,62 @@ fn interpreter_behind_a_link_that_leads_out(stage: &Stage) {
 }
 
 /// A program that needs what lies beside its folder, as toolchains do.
-fn write_toolchain(stage: &Stage, root: &str) {
+fn write_toolchain(fixture: &Fixture, root: &str) {
     let program = "#!/bin/sh\ncat \"${0%/*}/../lib/answer\"\n";
-    stage.write_program(&format!("{root}/bin/palisade-tool"), program);
-    stage.write(&format!("{root}/lib/answer"), "42\n");
+    fixture.write_program(&format!("{root}/bin/palisade-tool"), program);
+    fixture.write(&format!("{root}/lib/answer"), "42\n");
 }
 
-fn with_path(call: Call, stage: &Stage, folder: &str) -> Call {
-    let path = format!("{}:/usr/bin:/bin", stage.text(folder));
-    call.env("PATH", &path).env("HOME", &stage.text("home"))
+fn with_path(call: Call, fixture: &Fixture, folder: &str) -> Call {
+    let path = format!("{}:/usr/bin:/bin", fixture.text(folder));
+    call.env("PATH", &path).env("HOME", &fixture.text("home"))
 }
 
 /// Runs the tool, which is not found; takes the flags of the note, and has them run it.
 #[track_caller]
-fn flags_start_the_tool(stage: &Stage, folder: &str) -> String {
-    let call = stage.palisade(["run", "--", "palisade-tool"]);
-    let outcome = with_path(call, stage, folder).run();
+fn flags_start_the_tool(fixture: &Fixture, folder: &str) -> String {
+    let call = fixture.palisade(["run", "--", "palisade-tool"]);
+    let outcome = with_path(call, fixture, folder).run();
     outcome.is(127);
     let flags = advised(&outcome);
-    let tried = try_flags(stage, &flags, "palisade-tool");
-    with_path(tried, stage, folder).run().prints("42\n");
+    let tried = try_flags(fixture, &flags, "palisade-tool");
+    with_path(tried, fixture, folder).run().prints("42\n");
     flags
 }
 
-fn program_of_a_toolchain_in_a_home(stage: &Stage) {
-    write_toolchain(stage, "home/.nvm/versions/v 22");
-    let flags = flags_start_the_tool(stage, "home/.nvm/versions/v 22/bin");
-    let root = stage.text("home/.nvm/versions/v 22");
+fn program_of_a_toolchain_in_a_home(fixture: &Fixture) {
+    write_toolchain(fixture, "home/.nvm/versions/v 22");
+    let flags = flags_start_the_tool(fixture, "home/.nvm/versions/v 22/bin");
+    let root = fixture.text("home/.nvm/versions/v 22");
     assert_eq!(flags, format!("--read '{root}' --env PATH"));
 }
 
-fn program_that_is_a_link_out_of_its_folder(stage: &Stage) {
-    write_toolchain(stage, "home/sdk/tool");
-    stage.make_folder("home/bin");
-    let target = stage.path("home/sdk/tool/bin/palisade-tool");
+fn program_that_is_a_link_out_of_its_folder(fixture: &Fixture) {
+    write_toolchain(fixture, "home/sdk/tool");
+    fixture.make_folder("home/bin");
+    let target = fixture.path("home/sdk/tool/bin/palisade-tool");
     // The tool finds what lies beside it by its own name, as `go` does by its real one.
-    symlink(&target, stage.path("home/bin/palisade-tool")).unwrap();
-    let call = stage.palisade(["run", "--", "palisade-tool"]);
-    let outcome = with_path(call, stage, "home/bin").run();
+    symlink(&target, fixture.path("home/bin/palisade-tool")).unwrap();
+    let call = fixture.palisade(["run", "--", "palisade-tool"]);
+    let outcome = with_path(call, fixture, "home/bin").run();
     outcome.is(127);
     let flags = advised(&outcome);
     let (file, root) = (
-        stage.text("home/bin/palisade-tool"),
-        stage.text("home/sdk/tool"),
+        fixture.text("home/bin/palisade-tool"),
+        fixture.text("home/sdk/tool"),
     );
     assert_eq!(flags, format!("--read {file} --read {root} --env PATH"));
 }
 
 /// Around a home's own `bin` lies the home.
-fn program_beside_what_is_private(stage: &Stage) {
-    stage.write_program("home/bin/palisade-tool", "#!/bin/sh\necho 42\n");
-    let flags = flags_start_the_tool(stage, "home/bin");
-    let file = stage.text("home/bin/palisade-tool");
+fn program_beside_what_is_private(fixture: &Fixture) {
+    fixture.write_program("home/bin/palisade-tool", "#!/bin/sh\necho 42\n");
+    let flags = flags_start_the_tool(fixture, "home/bin");
+    let file = fixture.text("home/bin/palisade-tool");
     assert_eq!(flags, format!("--read {file} --env PATH"));
-    stage.write_program("home/.ssh/bin/palisade-tool", "#!/bin/sh\necho 42\n");
-    let call = stage.palisade(["run", "--", "palisade-tool"]);
-    let outcome = with_path(call, stage, "home/.ssh/bin").run();
+    fixture.write_program("home/.ssh/bin/palisade-tool", "#!/bin/sh\necho 42\n");
+    let call = fixture.palisade(["run", "--", "palisade-tool"]);
+    let outcome = with_path(call, fixture, "home/.ssh/bin").run();
     outcome.is(127);
     assert!(
         notes(&outcome)[0].contains("no flag is advised"),
@@ -343,37 +347,39 @@ fn program_beside_what_is_private(stage: &Stage) {
     assert!(!outcome.stderr.contains("--read"), "{outcome:?}");
 }
 
-fn program_that_is_seen_where_path_does_not_lead(stage: &Stage) {
-    write_toolchain(stage, "granted");
-    let call = stage.palisade(["run", "--read", "granted", "--", "palisade-tool"]);
-    let outcome = with_path(call, stage, "granted/bin").run();
+fn program_that_is_seen_where_path_does_not_lead(fixture: &Fixture) {
+    write_toolchain(fixture, "granted");
+    let call = fixture.palisade(["run", "--read", "granted", "--", "palisade-tool"]);
+    let outcome = with_path(call, fixture, "granted/bin").run();
     outcome.is(127);
     assert_eq!(advised(&outcome), "--env PATH");
-    let tried = try_flags(stage, "--read granted --env PATH", "palisade-tool");
-    with_path(tried, stage, "granted/bin").run().prints("42\n");
+    let tried = try_flags(fixture, "--read granted --env PATH", "palisade-tool");
+    with_path(tried, fixture, "granted/bin")
+        .run()
+        .prints("42\n");
 }
 
 /// Which is a link, or another name, of rustup's.
-fn program_of_rustup(stage: &Stage) {
-    stage.write_program("home/.cargo/bin/rustup", "#!/bin/sh\nexit 9\n");
-    stage.write("home/.cargo/credentials.toml", "secret");
-    symlink("rustup", stage.path("home/.cargo/bin/palisade-tool")).unwrap();
-    stage.write(
+fn program_of_rustup(fixture: &Fixture) {
+    fixture.write_program("home/.cargo/bin/rustup", "#!/bin/sh\nexit 9\n");
+    fixture.write("home/.cargo/credentials.toml", "secret");
+    symlink("rustup", fixture.path("home/.cargo/bin/palisade-tool")).unwrap();
+    fixture.write(
         "home/.rustup/settings.toml",
         "version = \"12\"\ndefault_toolchain = \"stable\"\n",
     );
-    write_toolchain(stage, "home/.rustup/toolchains/stable");
-    let flags = flags_start_the_tool(stage, "home/.cargo/bin");
-    let root = stage.text("home/.rustup/toolchains/stable");
+    write_toolchain(fixture, "home/.rustup/toolchains/stable");
+    let flags = flags_start_the_tool(fixture, "home/.cargo/bin");
+    let root = fixture.text("home/.rustup/toolchains/stable");
     assert_eq!(
         flags,
         format!("--read {root} --env PATH={root}/bin:\"$PATH\"")
     );
 }
 
-fn program_of_the_present_folder(stage: &Stage) {
-    stage.write_program("palisade-tool", "#!/bin/sh\necho 42\n");
-    let outcome = stage.palisade(["run", "--", "palisade-tool"]).run();
+fn program_of_the_present_folder(fixture: &Fixture) {
+    fixture.write_program("palisade-tool", "#!/bin/sh\necho 42\n");
+    let outcome = fixture.palisade(["run", "--", "palisade-tool"]).run();
     outcome.is(127);
     assert_eq!(
         notes(&outcome),
@@ -382,15 +388,15 @@ fn program_of_the_present_folder(stage: &Stage) {
              add --read ./palisade-tool"
         ]
     );
-    let tried = try_flags(stage, "--read ./palisade-tool", "./palisade-tool");
+    let tried = try_flags(fixture, "--read ./palisade-tool", "./palisade-tool");
     tried.run().prints("42\n");
 }
 
-fn shared_places_are_not_advised(stage: &Stage) {
-    let home = stage.text("");
-    stage.write(".ssh/config", "");
-    stage.make_folder("drop");
-    fs::set_permissions(stage.path("drop"), fs::Permissions::from_mode(0o1777)).unwrap();
+fn shared_places_are_not_advised(fixture: &Fixture) {
+    let home = fixture.text("");
+    fixture.write(".ssh/config", "");
+    fixture.make_folder("drop");
+    fs::set_permissions(fixture.path("drop"), fs::Permissions::from_mode(0o1777)).unwrap();
     for place in [
         "/",
         "/tmp",
@@ -412,12 +418,12 @@ fn shared_places_are_not_advised(stage: &Stage) {
         ".ssh/config",
         "drop",
     ] {
-        let call = stage.palisade(["run", "--", "/bin/false", place]);
+        let call = fixture.palisade(["run", "--", "/bin/false", place]);
         let outcome = call.env("HOME", &home).run();
         outcome.is(1);
         assert!(!outcome.stderr.contains("--"), "{place}: {outcome:?}");
     }
-    let call = stage.palisade(["run", "--", "/bin/false", ".ssh"]);
+    let call = fixture.palisade(["run", "--", "/bin/false", ".ssh"]);
     let outcome = call.env("HOME", &home).run();
     assert!(
         notes(&outcome)[0].contains("keys and passwords"),
@@ -425,7 +431,7 @@ fn shared_places_are_not_advised(stage: &Stage) {
     );
 }
 
-fn names_are_quoted_for_the_shell(stage: &Stage) {
+fn names_are_quoted_for_the_shell(fixture: &Fixture) {
     let names = [
         &b"$(touch pwned)"[..],
         b"it's; x",
@@ -438,52 +444,52 @@ fn names_are_quoted_for_the_shell(stage: &Stage) {
     ];
     for name in names {
         let name = OsString::from_vec(name.to_vec());
-        let path = stage.path("").join(&name);
+        let path = fixture.path("").join(&name);
         fs::write(&path, "well\n").unwrap();
-        own(stage, &path);
+        own(fixture, &path);
         let words = ["run", "--", "/bin/cat"].map(OsString::from);
-        let outcome = stage.palisade(words.iter().chain([&name])).run();
+        let outcome = fixture.palisade(words.iter().chain([&name])).run();
         outcome.is(1);
         let flags = advised(&outcome);
-        let program = stage.program().to_str().unwrap();
+        let program = fixture.program().to_str().unwrap();
         let script = format!("\"$0\" run {flags} -- /bin/cat \"$1\"");
         let words = ["-c", &script, program].map(OsString::from);
-        let tried = stage.call(Path::new("/bin/bash"), words.iter().chain([&name]));
+        let tried = fixture.call(Path::new("/bin/bash"), words.iter().chain([&name]));
         tried.run().prints("well\n");
     }
-    assert!(!stage.exists("pwned"));
+    assert!(!fixture.exists("pwned"));
 }
 
-fn own(stage: &Stage, path: &Path) {
-    if stage.user == User::Ordinary && rustix::process::geteuid().is_root() {
+fn own(fixture: &Fixture, path: &Path) {
+    if fixture.user == User::Ordinary && rustix::process::geteuid().is_root() {
         chown(path, Some(65534), Some(65534)).unwrap();
     }
 }
 
-fn a_path_is_told_once(stage: &Stage) {
-    stage.write("a", "");
-    let same = stage.text("a");
-    let outcome = stage
+fn a_path_is_told_once(fixture: &Fixture) {
+    fixture.write("a", "");
+    let same = fixture.text("a");
+    let outcome = fixture
         .palisade(["run", "--", "/bin/false", "a", "./a", &same, "a"])
         .run();
     assert_eq!(notes(&outcome).len(), 1, "{outcome:?}");
     let names: Vec<String> = (0..100).map(|number| format!("file-{number}")).collect();
     for name in &names {
-        stage.write(name, "");
+        fixture.write(name, "");
     }
     let words = ["run", "--", "/bin/false"].into_iter();
-    let outcome = stage
+    let outcome = fixture
         .palisade(words.chain(names.iter().map(String::as_str)))
         .run();
     assert!((2..=5).contains(&notes(&outcome).len()), "{outcome:?}");
 }
 
 /// Not Chromium itself: what is advised depends on what is installed.
-fn chromium_and_its_own_sandbox(stage: &Stage) {
-    stage.write_program("chromium", "#!/bin/sh\nexit \"$1\"\n");
+fn chromium_and_its_own_sandbox(fixture: &Fixture) {
+    fixture.write_program("chromium", "#!/bin/sh\nexit \"$1\"\n");
     let run = |flags: &[&str], words: &[&str]| {
         let words = [&["run", "--read", "."], flags, &["--", "./chromium"], words].concat();
-        stage.palisade(words).run()
+        fixture.palisade(words).run()
     };
     let has_scripts = Path::new("/etc/chromium.d").is_dir();
     let advice = match has_scripts {
@@ -503,30 +509,30 @@ fn chromium_and_its_own_sandbox(stage: &Stage) {
 const LOAD: &str = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('loaded')";
 
 /// Puts a library there: a module of Python's.
-fn write_library(stage: &Stage, name: impl AsRef<Path>) {
+fn write_library(fixture: &Fixture, name: impl AsRef<Path>) {
     let script = "import _ctypes; print(_ctypes.__file__, end='')";
     let python = Command::new("/usr/bin/python3")
         .args(["-c", script])
         .output()
         .unwrap();
-    let path = stage.path("").join(name);
+    let path = fixture.path("").join(name);
     fs::copy(String::from_utf8(python.stdout).unwrap(), &path).unwrap();
-    own(stage, &path);
+    own(fixture, &path);
 }
 
 /// Runs Python, which loads the library at a path.
-fn load(stage: &Stage, flags: &[&str], library: impl Into<OsString>) -> Outcome {
+fn load(fixture: &Fixture, flags: &[&str], library: impl Into<OsString>) -> Outcome {
     let words = [&["run"], flags, &["--", "/usr/bin/python3", "-c", LOAD]].concat();
     let words = words.into_iter().map(OsString::from);
-    stage.palisade(words.chain([library.into()])).run()
+    fixture.palisade(words.chain([library.into()])).run()
 }
 
-fn library_in_a_writable_folder(stage: &Stage) {
-    stage.make_folder("work/lib");
-    write_library(stage, "work/lib/x.so.1");
-    let outcome = load(stage, &["--write", "work"], "work/lib/x.so.1");
+fn library_in_a_writable_folder(fixture: &Fixture) {
+    fixture.make_folder("work/lib");
+    write_library(fixture, "work/lib/x.so.1");
+    let outcome = load(fixture, &["--write", "work"], "work/lib/x.so.1");
     outcome.is(1);
-    let work = stage.text("work");
+    let work = fixture.text("work");
     assert_eq!(
         notes(&outcome),
         [format!(
@@ -535,22 +541,22 @@ fn library_in_a_writable_folder(stage: &Stage) {
         )]
     );
     let flags = ["--write", "work", "--exec", &work];
-    load(stage, &flags, "work/lib/x.so.1").prints("loaded\n");
+    load(fixture, &flags, "work/lib/x.so.1").prints("loaded\n");
     // By the path that the guest knows.
-    let outcome = load(stage, &["--write", "work:/inside"], "/inside/lib/x.so.1");
+    let outcome = load(fixture, &["--write", "work:/inside"], "/inside/lib/x.so.1");
     outcome.is(1);
     assert_eq!(advised(&outcome), "--exec /inside");
 }
 
 /// What was loaded before is told of where it may be why, and nowhere else.
-fn library_that_is_no_reason(stage: &Stage) {
-    stage.make_folder("work");
-    stage.write_program("work/program", "#!/bin/sh\n");
-    write_library(stage, "work/x.so");
-    load(stage, &["--write", "work"], "work/x.so").is(1);
+fn library_that_is_no_reason(fixture: &Fixture) {
+    fixture.make_folder("work");
+    fixture.write_program("work/program", "#!/bin/sh\n");
+    write_library(fixture, "work/x.so");
+    load(fixture, &["--write", "work"], "work/x.so").is(1);
     let notes_of = |flags: &[&str], script: &str| {
         let words = [&["run"], flags, &["--", "/bin/sh", "-c", script]].concat();
-        let outcome = stage.palisade(words).run();
+        let outcome = fixture.palisade(words).run();
         notes(&outcome).len()
     };
     assert_eq!(notes_of(&["--write", "work"], "exit 1"), 1);
@@ -573,15 +579,15 @@ fn library_that_is_no_reason(stage: &Stage) {
 }
 
 /// Of the library and of the folder. A link and a FIFO are no libraries, and nobody waits for one.
-fn library_with_a_name_that_acts_on_a_terminal(stage: &Stage) {
+fn library_with_a_name_that_acts_on_a_terminal(fixture: &Fixture) {
     let folder = OsString::from_vec(b"wo\nrk\x1b[2J'".to_vec());
     let folder = Path::new(&folder);
-    let path = stage.path("").join(folder);
+    let path = fixture.path("").join(folder);
     fs::create_dir(&path).unwrap();
-    own(stage, &path);
+    own(fixture, &path);
     let name = OsString::from_vec(b"\xff\n\x1b[2J$(touch pwned)'.so".to_vec());
-    stage.make_fifo("fifo");
-    fs::rename(stage.path("fifo"), path.join("fifo.so")).unwrap();
+    fixture.make_fifo("fifo");
+    fs::rename(fixture.path("fifo"), path.join("fifo.so")).unwrap();
     symlink("/usr/bin/env", path.join("link.so")).unwrap();
     symlink("/usr/lib", path.join("lib")).unwrap();
     let library = path.join(&name);
@@ -589,11 +595,13 @@ fn library_with_a_name_that_acts_on_a_terminal(stage: &Stage) {
         let words = ["run".into(), "--write".into(), folder.into()];
         let guest = ["--", "/usr/bin/python3", "-c", LOAD].map(OsString::from);
         let words = words.into_iter().chain(flags).chain(guest);
-        stage.palisade(words.chain([library.clone().into()])).run()
+        fixture
+            .palisade(words.chain([library.clone().into()]))
+            .run()
     };
     let outcome = run(Vec::new());
     assert_eq!(notes(&outcome), [""; 0], "{outcome:?}");
-    write_library(stage, &library);
+    write_library(fixture, &library);
     let outcome = run(Vec::new());
     let flag = advised(&outcome);
     let is_plain = |c: char| !c.is_control();
@@ -607,26 +615,26 @@ fn library_with_a_name_that_acts_on_a_terminal(stage: &Stage) {
         .filter(|word| !word.is_empty());
     let words = words.map(|word| OsString::from_vec(word.to_vec()));
     run(words.collect()).prints("loaded\n");
-    assert!(!stage.exists("pwned"));
+    assert!(!fixture.exists("pwned"));
 }
 
 /// What lies behind thousands of files is not found, and nothing is said of it.
-fn libraries_are_looked_for_within_bounds(stage: &Stage) {
-    stage.make_folder("work/below");
-    write_library(stage, "work/below/x.so");
-    let run = || load(stage, &["--write", "work"], "work/below/x.so");
+fn libraries_are_looked_for_within_bounds(fixture: &Fixture) {
+    fixture.make_folder("work/below");
+    write_library(fixture, "work/below/x.so");
+    let run = || load(fixture, &["--write", "work"], "work/below/x.so");
     assert_eq!(notes(&run()).len(), 1);
     for number in 0..2000 {
-        fs::write(stage.path(&format!("work/{number}")), "").unwrap();
+        fs::write(fixture.path(&format!("work/{number}")), "").unwrap();
     }
     let outcome = run();
     outcome.is(1);
     assert_eq!(notes(&outcome), [""; 0], "{outcome:?}");
 }
 
-fn sockets_below_a_write_grant_in_tmp(stage: &Stage) {
+fn sockets_below_a_write_grant_in_tmp(fixture: &Fixture) {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
-    own(stage, folder.path());
+    own(fixture, folder.path());
     let granted = folder.path().to_str().unwrap();
     let script = "import socket, tempfile, os\n\
                   s = socket.socket(socket.AF_UNIX)\n\
@@ -635,7 +643,7 @@ fn sockets_below_a_write_grant_in_tmp(stage: &Stage) {
         let words = ["run", "--write", granted];
         let words = words.iter().chain(flags);
         let guest = ["--", "/usr/bin/python3", "-c", script];
-        stage.palisade(words.chain(&guest)).run()
+        fixture.palisade(words.chain(&guest)).run()
     };
     let outcome = run(&[]);
     outcome.is(1);

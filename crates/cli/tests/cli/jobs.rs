@@ -1,8 +1,8 @@
 //! Palisade as a job of an interactive shell, and a shell as its guest.
 
 use super::{
+    fixture::{Fixture, cases},
     person::{PROMPT, Person},
-    stage::{Stage, cases},
 };
 
 cases![
@@ -19,8 +19,8 @@ cases![
     a_shell_inside_gets_the_keys_from_a_pipeline,
 ];
 
-fn ctrl_z_stops_palisade_and_fg_goes_on(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn ctrl_z_stops_palisade_and_fg_goes_on(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- perl -e '$| = 1; print qq(up\\n); print while <>; exit 4'\n")
         .sees("\nup\r\n");
@@ -36,8 +36,8 @@ fn ctrl_z_stops_palisade_and_fg_goes_on(stage: &Stage) {
     person.types("echo code $?\n").sees("code 4\r\n");
 }
 
-fn a_stopped_guest_goes_on_in_the_background(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_stopped_guest_goes_on_in_the_background(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     let script =
         "$| = 1; $SIG{CONT} = sub { print qq(continued\\n) }; print qq(up\\n); sleep 1; print <>";
     person
@@ -55,8 +55,8 @@ fn a_stopped_guest_goes_on_in_the_background(stage: &Stage) {
     person.sees(PROMPT);
 }
 
-fn in_the_background_reading_stops(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn in_the_background_reading_stops(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person.types("$P run -- cat &\n").sees(PROMPT);
     // The keys are the shell's.
     person
@@ -69,16 +69,16 @@ fn in_the_background_reading_stops(stage: &Stage) {
     person.types("echo code $?\n").sees("code 130\r\n");
 }
 
-fn in_the_background_printing_does_not_stop(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn in_the_background_printing_does_not_stop(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'echo pr''inted' & wait $!; echo code $?\n")
         .sees("\nprinted\r\n")
         .sees("code 0\r\n");
 }
 
-fn in_the_background_printing_stops_under_tostop(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn in_the_background_printing_stops_under_tostop(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("stty tostop; $P run -- sh -c 'echo pr''inted' &\n")
         .sees(PROMPT);
@@ -91,9 +91,9 @@ fn in_the_background_printing_stops_under_tostop(stage: &Stage) {
 }
 
 /// `:stop` of an editor.
-fn a_guest_that_stops_itself_is_a_stopped_job(stage: &Stage) {
+fn a_guest_that_stops_itself_is_a_stopped_job(fixture: &Fixture) {
     for signal in ["TSTP", "STOP"] {
-        let mut person = Person::sit_down(stage);
+        let mut person = Person::sit_down(fixture);
         person
             .types(&format!(
                 "$P run -- sh -c 'kill -{signal} $$; echo over; exit 4'\n"
@@ -106,19 +106,19 @@ fn a_guest_that_stops_itself_is_a_stopped_job(stage: &Stage) {
 }
 
 /// The script goes on once the guest is at its end. Somebody who does not want to wait presses Ctrl-Z.
-fn a_guest_that_stops_itself_does_not_stop_a_script(stage: &Stage) {
-    stage.write(
+fn a_guest_that_stops_itself_does_not_stop_a_script(fixture: &Fixture) {
+    fixture.write(
         "script",
         "$P run --time 1 -- sh -c 'kill -STOP $$'\necho code $?\n",
     );
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person
         .types("sh script\n")
         .sees("code 124\r\n")
         .sees(PROMPT);
     let guest = "$p = $$; if (!fork) { 1 until `cat /proc/$p/stat` =~ /\\) T/; print qq(up\\n); exit } \
          kill STOP => $$; print qq(over\\n)";
-    stage.write(
+    fixture.write(
         "script",
         &format!("$P run -- perl -e '{guest}'\necho code $?\n"),
     );
@@ -128,8 +128,8 @@ fn a_guest_that_stops_itself_does_not_stop_a_script(stage: &Stage) {
 }
 
 /// `ssh -t host palisade run -- program`: nobody could continue it. The kernel ignores Ctrl-Z there.
-fn without_a_shell_nothing_stops(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn without_a_shell_nothing_stops(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("script -qc \"$P run -- sh -c 'echo up; exec cat'\" /dev/null; echo code $?\n")
         .sees("\nup\r\n");
@@ -138,8 +138,8 @@ fn without_a_shell_nothing_stops(stage: &Stage) {
     person.types("\x04").sees("code 0\r\n");
 }
 
-fn a_stop_takes_a_whole_pipeline(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_stop_takes_a_whole_pipeline(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'echo up; exec cat' | cat\n")
         .sees("\nup\r\n");
@@ -149,8 +149,8 @@ fn a_stop_takes_a_whole_pipeline(stage: &Stage) {
     person.types("\x03").sees(PROMPT);
 }
 
-fn a_shell_inside_has_job_control(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_shell_inside_has_job_control(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     // Another prompt than the one outside, which is waited for at the end.
     person
         .types("$P run --env 'PS1=i''n> ' -- bash --norc -i\n")
@@ -170,8 +170,8 @@ fn a_shell_inside_has_job_control(stage: &Stage) {
     person.types("echo code $?\n").sees("code 6\r\n");
 }
 
-fn a_shell_inside_gets_the_keys_from_a_pipeline(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_shell_inside_gets_the_keys_from_a_pipeline(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run --env 'PS1=i''n> ' -- bash --norc -i | cat\n")
         .sees("in> ");

@@ -1,7 +1,7 @@
 //! Reports and runs that were kept, from whoever wrote them: `palisade why` and `bench --from` end soon, in little
 //! memory, and say nothing that a terminal would act on.
 
-use super::stage::{Outcome, Stage, cases};
+use super::fixture::{Fixture, Outcome, cases};
 use palisade_policy::acts_on_terminal;
 use std::{
     fs::{self, File},
@@ -29,12 +29,12 @@ const ADDRESS_SPACE_BYTES: u64 = 3 << 30;
 
 /// Palisade with these words neither panics nor is killed, and what it says is plain.
 #[track_caller]
-fn is_calm(stage: &Stage, words: &[&str]) -> Outcome {
+fn is_calm(fixture: &Fixture, words: &[&str]) -> Outcome {
     let script = "ulimit -v \"$1\"; shift; exec \"$0\" \"$@\"";
     let limit = (ADDRESS_SPACE_BYTES >> 10).to_string();
-    let program = stage.program().to_str().unwrap();
+    let program = fixture.program().to_str().unwrap();
     let bounded = ["-c", script, program, &limit].into_iter();
-    let call = stage.call(Path::new("/bin/sh"), bounded.chain(words.iter().copied()));
+    let call = fixture.call(Path::new("/bin/sh"), bounded.chain(words.iter().copied()));
     let outcome = call.run();
     let said = |text: &str| text.chars().take(2000).collect::<String>();
     let (stdout, stderr) = (outcome.text(), &outcome.stderr);
@@ -53,13 +53,13 @@ fn is_calm(stage: &Stage, words: &[&str]) -> Outcome {
     outcome
 }
 
-fn calm_why(stage: &Stage, text: &str) -> Outcome {
-    stage.write("report.json", text);
-    is_calm(stage, &["why", "report.json"])
+fn calm_why(fixture: &Fixture, text: &str) -> Outcome {
+    fixture.write("report.json", text);
+    is_calm(fixture, &["why", "report.json"])
 }
 
 /// All forms in which a run is shown, and compared with itself.
-fn calm_bench(stage: &Stage) -> Vec<Outcome> {
+fn calm_bench(fixture: &Fixture) -> Vec<Outcome> {
     let forms = [
         &["--from", "run"][..],
         &["--from", "run", "--json"],
@@ -68,15 +68,15 @@ fn calm_bench(stage: &Stage) -> Vec<Outcome> {
         &["--from", "run/row"],
         &["--compare", "run", "run"],
     ];
-    let call = |form: &&[&str]| is_calm(stage, &[&["bench"], *form].concat());
+    let call = |form: &&[&str]| is_calm(fixture, &[&["bench"], *form].concat());
     forms.iter().map(call).collect()
 }
 
 /// A run of one row.
-fn write_run(stage: &Stage, environment: &str, summary: &str, samples: &str) {
-    stage.write("run/environment.json", environment);
-    stage.write("run/row/summary.json", summary);
-    stage.write("run/row/samples.jsonl", samples);
+fn write_run(fixture: &Fixture, environment: &str, summary: &str, samples: &str) {
+    fixture.write("run/environment.json", environment);
+    fixture.write("run/row/summary.json", summary);
+    fixture.write("run/row/samples.jsonl", samples);
 }
 
 /// What acts on a terminal, in JSON.
@@ -109,24 +109,24 @@ fn oddities() -> Vec<String> {
         .collect()
 }
 
-fn reports_of_any_shape(stage: &Stage) {
-    stage
+fn reports_of_any_shape(fixture: &Fixture) {
+    fixture
         .script(&["--report", "real.json"], "exit 3")
         .run()
         .is(3);
-    let real: serde_json::Value = serde_json::from_str(&stage.read("real.json")).unwrap();
+    let real: serde_json::Value = serde_json::from_str(&fixture.read("real.json")).unwrap();
     let keys: Vec<String> = real.as_object().unwrap().keys().cloned().collect();
     for odd in oddities() {
-        calm_why(stage, &odd);
+        calm_why(fixture, &odd);
         for key in &keys {
             let mut report = real.clone();
             report[key] = "ODD".into();
-            calm_why(stage, &report.to_string().replace("\"ODD\"", &odd));
+            calm_why(fixture, &report.to_string().replace("\"ODD\"", &odd));
         }
     }
 }
 
-fn reports_that_are_deep_or_long(stage: &Stage) {
+fn reports_that_are_deep_or_long(fixture: &Fixture) {
     let denial = format!("{{\"what\": {NASTY}, \"count\": 18446744073709551615}}");
     let denials = vec![denial; 20_000].join(",");
     let report = format!(
@@ -135,16 +135,16 @@ fn reports_that_are_deep_or_long(stage: &Stage) {
             "user_us": 1, "system_us": 1, "peak_process_bytes": 1, "minor_faults": 1, "major_faults": 0, "read_bytes": 0,
             "written_bytes": 0, "voluntary_switches": 1, "involuntary_switches": 0, "left_behind": 0}}}}"#
     );
-    assert_eq!(calm_why(stage, &report).code(), 0);
+    assert_eq!(calm_why(fixture, &report).code(), 0);
     // Held as a tree, this would take thirty times its size.
     let many = format!("{{\"version\": 1, \"x\": [{}[]]}}", "[],".repeat(5_000_000));
-    assert_eq!(calm_why(stage, &many).code(), 125);
+    assert_eq!(calm_why(fixture, &many).code(), 125);
     for open in ["[", "{\"a\":", "{\"version\":"] {
-        assert_eq!(calm_why(stage, &open.repeat(1_000_000)).code(), 125);
+        assert_eq!(calm_why(fixture, &open.repeat(1_000_000)).code(), 125);
     }
 }
 
-fn runs_of_any_shape(stage: &Stage) {
+fn runs_of_any_shape(fixture: &Fixture) {
     let line = r#"{"round":0,"turn":0,"warm_up":false,"workload":"w","subject":"bare","at_us":1,"readings":[]}"#;
     for odd in oddities() {
         for files in [
@@ -170,8 +170,8 @@ fn runs_of_any_shape(stage: &Stage) {
             ],
         ] {
             let [environment, summary, samples] = files;
-            write_run(stage, environment, summary, samples);
-            calm_bench(stage);
+            write_run(fixture, environment, summary, samples);
+            calm_bench(fixture);
         }
     }
 }
@@ -186,7 +186,7 @@ fn figure(number: &str, other: &str) -> String {
     )
 }
 
-fn runs_with_numbers_that_are_no_figures(stage: &Stage) {
+fn runs_with_numbers_that_are_no_figures(fixture: &Fixture) {
     let pairs = [
         ("1e308", "-1e308"),
         ("1e308", "1e308"),
@@ -223,8 +223,8 @@ fn runs_with_numbers_that_are_no_figures(stage: &Stage) {
             let figures = format!("[{0}, {0}]", figure(number, other));
             let summary =
                 format!("{{\"row\": \"x\", \"rounds\": 2, \"figures\": {figures}{chart}}}");
-            write_run(stage, "{}", &summary, &samples.concat());
-            for outcome in &calm_bench(stage)[..4] {
+            write_run(fixture, "{}", &summary, &samples.concat());
+            for outcome in &calm_bench(fixture)[..4] {
                 outcome.is(0);
             }
         }
@@ -232,7 +232,7 @@ fn runs_with_numbers_that_are_no_figures(stage: &Stage) {
 }
 
 /// A number says which round it was; it makes no room for as many.
-fn rounds_of_any_number(stage: &Stage) {
+fn rounds_of_any_number(fixture: &Fixture) {
     let line = |round: &str, subject: &str| {
         format!(
             "{{\"round\":{round},\"turn\":0,\"warm_up\":false,\"workload\":\"w\",\"subject\":\"{subject}\",\"at_us\":1,\
@@ -240,8 +240,8 @@ fn rounds_of_any_number(stage: &Stage) {
         )
     };
     for round in ["1000000000000", "18446744073709551615"] {
-        write_run(stage, "{}", "{\"row\": \"x\"}", &line(round, "bare"));
-        for outcome in calm_bench(stage).iter().take(5) {
+        write_run(fixture, "{}", "{\"row\": \"x\"}", &line(round, "bare"));
+        for outcome in calm_bench(fixture).iter().take(5) {
             outcome.is(0);
         }
     }
@@ -249,28 +249,28 @@ fn rounds_of_any_number(stage: &Stage) {
     let many: String = (0..15_000)
         .map(|number| line(&number.to_string(), &format!("s{number}")))
         .collect();
-    write_run(stage, "{}", "{\"row\": \"x\"}", &many);
-    calm_bench(stage);
+    write_run(fixture, "{}", "{\"row\": \"x\"}", &many);
+    calm_bench(fixture);
 }
 
-fn tables_of_any_width(stage: &Stage) {
+fn tables_of_any_width(fixture: &Fixture) {
     for cell in [70_000, 1_000_000] {
         let wide = "x".repeat(cell);
         let cells = vec!["{\"cells\": [\"a\"]}"; 1000].join(",");
         let table = format!("[[\"title\", {{\"headings\": [\"{wide}\"], \"lines\": [{cells}]}}]]");
         write_run(
-            stage,
+            fixture,
             "{}",
             &format!("{{\"row\": \"x\", \"tables\": {table}}}"),
             "",
         );
-        for outcome in &calm_bench(stage)[..5] {
+        for outcome in &calm_bench(fixture)[..5] {
             outcome.refuses(&["is not as the lab wrote it", "wider than"]);
         }
     }
 }
 
-fn runs_that_are_no_files(stage: &Stage) {
+fn runs_that_are_no_files(fixture: &Fixture) {
     for name in ["environment.json", "row/summary.json", "row/samples.jsonl"] {
         for target in [
             "/dev/zero",
@@ -281,17 +281,17 @@ fn runs_that_are_no_files(stage: &Stage) {
             "loop",
             "nowhere",
         ] {
-            let _ = fs::remove_dir_all(stage.path("run"));
-            write_run(stage, "{}", "{\"row\": \"x\"}", "");
-            let path = stage.path("run").join(name);
+            let _ = fs::remove_dir_all(fixture.path("run"));
+            write_run(fixture, "{}", "{\"row\": \"x\"}", "");
+            let path = fixture.path("run").join(name);
             fs::remove_file(&path).unwrap();
             match target {
-                "fifo" => stage.make_fifo(&format!("run/{name}")),
-                "folder" => stage.make_folder(&format!("run/{name}")),
+                "fifo" => fixture.make_fifo(&format!("run/{name}")),
+                "folder" => fixture.make_folder(&format!("run/{name}")),
                 "loop" => symlink(&path, &path).unwrap(),
                 target => symlink(target, &path).unwrap(),
             }
-            calm_bench(stage);
+            calm_bench(fixture);
         }
     }
 }
@@ -301,22 +301,22 @@ fn make_sparse(path: &Path) {
     file.and_then(|file| file.set_len(1 << 40)).unwrap();
 }
 
-fn runs_that_are_large(stage: &Stage) {
+fn runs_that_are_large(fixture: &Fixture) {
     for name in ["environment.json", "row/summary.json", "row/samples.jsonl"] {
-        write_run(stage, "{}", "{\"row\": \"x\"}", "");
-        make_sparse(&stage.path("run").join(name));
-        for outcome in &calm_bench(stage)[..5] {
+        write_run(fixture, "{}", "{\"row\": \"x\"}", "");
+        make_sparse(&fixture.path("run").join(name));
+        for outcome in &calm_bench(fixture)[..5] {
             outcome.refuses(&["cannot read ", "larger than"]);
         }
     }
-    write_run(stage, "{}", "{\"row\": \"x\"}", "");
+    write_run(fixture, "{}", "{\"row\": \"x\"}", "");
     for number in 0..1001 {
-        stage.write(&format!("run/row-{number}/samples.jsonl"), "");
+        fixture.write(&format!("run/row-{number}/samples.jsonl"), "");
     }
-    is_calm(stage, &["bench", "--from", "run"]).refuses(&["more than 1000 rows"]);
+    is_calm(fixture, &["bench", "--from", "run"]).refuses(&["more than 1000 rows"]);
 }
 
-fn a_folder_of_many_files(stage: &Stage) {
+fn a_folder_of_many_files(fixture: &Fixture) {
     // In memory: it is the reading that counts.
     let run = tempfile::tempdir_in("/dev/shm").unwrap();
     fs::set_permissions(run.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -325,6 +325,6 @@ fn a_folder_of_many_files(stage: &Stage) {
         File::create(run.path().join(format!("file-{number}"))).unwrap();
     }
     let run = run.path().to_str().unwrap();
-    is_calm(stage, &["bench", "--from", run]).is(0);
-    is_calm(stage, &["why", run]).refuses(&["not a regular file"]);
+    is_calm(fixture, &["bench", "--from", run]).is(0);
+    is_calm(fixture, &["why", run]).refuses(&["not a regular file"]);
 }

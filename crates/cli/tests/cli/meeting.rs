@@ -1,6 +1,6 @@
 //! Guests that meet: what one passes to another or moves under it gives neither what was not granted.
 
-use super::stage::{Call, Stage, cases, finish, read_line};
+use super::fixture::{Call, Fixture, cases, finish, read_line};
 use std::{
     fs,
     io::BufReader,
@@ -15,16 +15,16 @@ cases![
 ];
 
 /// A program in Python, behind a wall with these flags or behind none.
-fn program(stage: &Stage, flags: Option<&[&str]>, words: &[&str]) -> Call {
+fn program(fixture: &Fixture, flags: Option<&[&str]>, words: &[&str]) -> Call {
     match flags {
         Some(flags) => {
             let run = ["run"].iter().chain(flags).copied();
             let guest = ["--", "python3", "-c"];
-            stage.palisade(run.chain(guest).chain(words.iter().copied()))
+            fixture.palisade(run.chain(guest).chain(words.iter().copied()))
         }
         None => {
             let words = ["-c"].iter().chain(words).copied();
-            stage.call(Path::new("/usr/bin/python3"), words)
+            fixture.call(Path::new("/usr/bin/python3"), words)
         }
     }
 }
@@ -69,25 +69,25 @@ const TAKE: &str = r"if True:
 ";
 
 /// What who takes the socket could do, and who passed it noticed.
-fn pass(stage: &Stage, flags: Option<&[&str]>) -> (String, String) {
-    let _ = fs::remove_file(stage.path("data/run/door"));
-    let name = stage.text("");
-    let (child, mut stdout) = begin(program(stage, flags, &[PASS, &name]));
+fn pass(fixture: &Fixture, flags: Option<&[&str]>) -> (String, String) {
+    let _ = fs::remove_file(fixture.path("data/run/door"));
+    let name = fixture.text("");
+    let (child, mut stdout) = begin(program(fixture, flags, &[PASS, &name]));
     assert_eq!(read_line(&mut stdout), "ready\n");
-    let taken = program(stage, flags, &[TAKE, &name]).run();
+    let taken = program(fixture, flags, &[TAKE, &name]).run();
     let noticed = [(); 2].map(|()| read_line(&mut stdout)).concat();
     finish(child, b"").is_silent(0);
     (taken.is_silent(0).text(), noticed)
 }
 
 /// A name that is no path belongs to the network of the socket, which may be another guest's.
-fn a_passed_socket_takes_no_names_of_its_network(stage: &Stage) {
-    stage.make_folder("data/run");
+fn a_passed_socket_takes_no_names_of_its_network(fixture: &Fixture) {
+    fixture.make_folder("data/run");
     let done = |taken: &str, noticed: &str| (taken.to_owned(), noticed.to_owned());
-    let open = pass(stage, None);
+    let open = pass(fixture, None);
     assert_eq!(open, done("done\ndone\ndone\n", "reached\nreached\n"));
     let flags = ["--write", "data", "--ipc", "data/run"];
-    let walled = pass(stage, Some(&flags));
+    let walled = pass(fixture, Some(&flags));
     assert_eq!(walled, done("13\n13\n13\n", "alone\nalone\n"));
 }
 
@@ -103,33 +103,36 @@ const CONNECT_TWICE: &str = r"if True:
 ";
 
 /// A server of the host's that everybody may connect to.
-fn serve(stage: &Stage, name: &str) -> UnixListener {
-    let server = UnixListener::bind(stage.path(name)).unwrap();
-    fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+fn serve(fixture: &Fixture, name: &str) -> UnixListener {
+    let server = UnixListener::bind(fixture.path(name)).unwrap();
+    fs::set_permissions(fixture.path(name), fs::Permissions::from_mode(0o777)).unwrap();
     server.set_nonblocking(true).unwrap();
     server
 }
 
 /// Another guest, which may write to all of it, puts other folders with sockets into the places.
-fn a_moved_meeting_place_does_not_bring_another(stage: &Stage) {
+fn a_moved_meeting_place_does_not_bring_another(fixture: &Fixture) {
     const MOVE: &str = "mv data/run data/run.old && mv data/trap data/run && \
          mv data/one data/one.old && mv data/snare data/one";
     for is_walled in [false, true] {
-        let _ = fs::remove_dir_all(stage.path("data"));
+        let _ = fs::remove_dir_all(fixture.path("data"));
         let folders = ["data/run", "data/trap", "data/one", "data/snare"];
         let servers = folders.map(|folder| {
-            stage.make_folder(folder);
-            serve(stage, &format!("{folder}/agent"))
+            fixture.make_folder(folder);
+            serve(fixture, &format!("{folder}/agent"))
         });
-        let one = format!("unix:{}", stage.text("data/one/agent"));
+        let one = format!("unix:{}", fixture.text("data/one/agent"));
         let flags = ["--write", "data", "--ipc", "data/run", "--connect", &one];
         let flags = is_walled.then_some(&flags[..]);
         let paths = ["data/run/agent", "data/one/agent"];
-        let call = program(stage, flags, &[&[CONNECT_TWICE], &paths[..]].concat());
+        let call = program(fixture, flags, &[&[CONNECT_TWICE], &paths[..]].concat());
         let (mut child, mut stdout) = begin(call);
         let mut lines = || [(); 2].map(|()| read_line(&mut stdout)).concat();
         assert_eq!(lines(), "connected\nconnected\n");
-        stage.script(&["--write", "data"], MOVE).run().is_silent(0);
+        fixture
+            .script(&["--write", "data"], MOVE)
+            .run()
+            .is_silent(0);
         drop(child.stdin.take());
         let expected = match is_walled {
             false => "connected\nconnected\n",

@@ -1,7 +1,7 @@
 //! Programs on the network: the host's loopback at ports that nobody else uses, or a network of the
 //! case's own.
 
-use super::stage::{Call, Outcome, Stage, ends_within, signal};
+use super::fixture::{Call, Fixture, Outcome, ends_within, signal};
 use rustix::process::Signal;
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -95,30 +95,30 @@ fn is_free(port: u16) -> bool {
 }
 
 /// `palisade run` with flags and a command, each in one piece, with a space between words.
-pub(crate) fn guest(stage: &Stage, flags: &str, command: &str) -> Call {
+pub(crate) fn guest(fixture: &Fixture, flags: &str, command: &str) -> Call {
     let words = ["run"].into_iter().chain(flags.split_whitespace());
     let words = words.chain(["--"]).chain(command.split_whitespace());
-    stage.palisade(words)
+    fixture.palisade(words)
 }
 
 /// A program with no wall, as the user.
-pub(crate) fn bare(stage: &Stage, command: &str) -> Call {
+pub(crate) fn bare(fixture: &Fixture, command: &str) -> Call {
     let mut words = command.split_whitespace();
     let program = words.next().expect("a command has a first word");
-    stage.call(Path::new(program), words)
+    fixture.call(Path::new(program), words)
 }
 
 /// The same call in a network of its own with nothing but loopback in it, where this shell script has
 /// been carried out before.
-pub(crate) fn in_own_network(stage: &Stage, prepare: &str, call: &Call) -> Call {
-    let new = match stage.user {
-        super::stage::User::Root => "--net --mount",
-        super::stage::User::Ordinary => "--user --map-current-user --keep-caps --net --mount",
+pub(crate) fn in_own_network(fixture: &Fixture, prepare: &str, call: &Call) -> Call {
+    let new = match fixture.user {
+        super::fixture::User::Root => "--net --mount",
+        super::fixture::User::Ordinary => "--user --map-current-user --keep-caps --net --mount",
     };
     let drop = "exec setpriv --ambient-caps=-all --inh-caps=-all \"$@\"";
     let script = format!("set -e; ip link set lo up; {prepare}\n{drop}");
     let words = new.split(' ').chain(["/bin/sh", "-c", &script, "sh"]);
-    let mut within = stage.call(Path::new("/usr/bin/unshare"), words);
+    let mut within = fixture.call(Path::new("/usr/bin/unshare"), words);
     let command = &mut within.command;
     command.arg(call.command.get_program());
     command.args(call.command.get_args());
@@ -254,28 +254,28 @@ fn answer_requests(stream: TcpStream) -> Option<()> {
 }
 
 /// A C program, built where the user can execute it.
-pub(crate) fn compile(stage: &Stage, name: &str, source: &str) -> String {
-    stage.write(&format!("{name}.c"), source);
+pub(crate) fn compile(fixture: &Fixture, name: &str, source: &str) -> String {
+    fixture.write(&format!("{name}.c"), source);
     let status = Command::new("gcc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1"])
         .args(["-static", "-pthread", "-o"])
-        .arg(stage.path(name))
-        .arg(stage.path(&format!("{name}.c")))
+        .arg(fixture.path(name))
+        .arg(fixture.path(&format!("{name}.c")))
         .status()
         .expect("gcc is installed: `make test` sees to it");
     assert!(status.success());
-    stage.text(name)
+    fixture.text(name)
 }
 
 /// A file that the user has.
-pub(crate) fn place(stage: &Stage, name: &str, content: &str) -> String {
-    stage.write(name, content);
-    stage.text(name)
+pub(crate) fn place(fixture: &Fixture, name: &str, content: &str) -> String {
+    fixture.write(name, content);
+    fixture.text(name)
 }
 
-/// The denials of a report in the stage's folder: the call, its address and the flag.
-pub(crate) fn denials(stage: &Stage, report: &str) -> Vec<[String; 3]> {
-    let report: serde_json::Value = serde_json::from_str(&stage.read(report)).unwrap();
+/// The denials of a report in the fixture's folder: the call, its address and the flag.
+pub(crate) fn denials(fixture: &Fixture, report: &str) -> Vec<[String; 3]> {
+    let report: serde_json::Value = serde_json::from_str(&fixture.read(report)).unwrap();
     let denials = report["denials"].as_array().unwrap().iter();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or("none").to_owned();
     denials

@@ -1,8 +1,8 @@
 //! What a guest tries in vain without any network grant, and what it wrote and cannot execute: told with the flag.
 
 use super::{
+    fixture::{Fixture, cases},
     person::{PROMPT, Person},
-    stage::{Stage, cases},
 };
 use serde_json::Value;
 use std::os::unix::fs::symlink;
@@ -27,20 +27,20 @@ cases![
 ];
 
 /// The denials of a run with these flags.
-fn denials(stage: &Stage, flags: &[&str], command: &[&str]) -> Vec<Value> {
+fn denials(fixture: &Fixture, flags: &[&str], command: &[&str]) -> Vec<Value> {
     let words = ["run", "--report", "report.json"].iter().chain(flags);
-    let outcome = stage.palisade(words.chain(&["--"]).chain(command)).run();
+    let outcome = fixture.palisade(words.chain(&["--"]).chain(command)).run();
     outcome.is(3);
-    let report: Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
     report["denials"].as_array().unwrap().clone()
 }
 
-fn by_shell(stage: &Stage, flags: &[&str], script: &str) -> Vec<Value> {
-    denials(stage, flags, &["/bin/bash", "-c", script])
+fn by_shell(fixture: &Fixture, flags: &[&str], script: &str) -> Vec<Value> {
+    denials(fixture, flags, &["/bin/bash", "-c", script])
 }
 
-fn by_python(stage: &Stage, flags: &[&str], script: &str) -> Vec<Value> {
-    denials(stage, flags, &["/usr/bin/python3", "-c", script])
+fn by_python(fixture: &Fixture, flags: &[&str], script: &str) -> Vec<Value> {
+    denials(fixture, flags, &["/usr/bin/python3", "-c", script])
 }
 
 fn told(denials: &[Value]) -> Vec<(&str, &str)> {
@@ -56,18 +56,18 @@ fn told(denials: &[Value]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn a_program_that_was_written_names_the_flag(stage: &Stage) {
-    stage.make_folder("work");
-    let work = stage.text("work");
+fn a_program_that_was_written_names_the_flag(fixture: &Fixture) {
+    fixture.make_folder("work");
+    let work = fixture.text("work");
     let script = "cd work; cp /bin/true t; ./t; exit 3";
-    let denied = by_shell(stage, &["--write", "work"], script);
+    let denied = by_shell(fixture, &["--write", "work"], script);
     let (what, flag) = (
         format!("the execution of {work}/t"),
         format!("--exec {work}"),
     );
     assert_eq!(told(&denied), [(what.as_str(), flag.as_str())]);
     assert_eq!(denied[0]["call"], "execve");
-    let text = stage
+    let text = fixture
         .palisade(["why", "report.json"])
         .run()
         .is_silent(0)
@@ -78,24 +78,24 @@ fn a_program_that_was_written_names_the_flag(stage: &Stage) {
     );
 }
 
-fn a_script_of_the_own_tmpfs_names_it_too(stage: &Stage) {
+fn a_script_of_the_own_tmpfs_names_it_too(fixture: &Fixture) {
     let script =
         r#"printf '#!/bin/sh\nexit 0\n' > /tmp/s; chmod +x /tmp/s; /tmp/s; cd /tmp; ./s; exit 3"#;
-    let denied = by_shell(stage, &[], script);
+    let denied = by_shell(fixture, &[], script);
     assert_eq!(told(&denied), [("the execution of /tmp/s", "--exec /tmp")]);
     assert_eq!(denied[0]["count"], 2);
 }
 
 /// As npm runs what packages bring.
-fn a_name_of_the_path_is_one_as_well(stage: &Stage) {
-    stage.make_folder("work");
-    stage.make_folder("work/bin");
-    stage.make_folder("work/lib");
-    stage.write_program("work/lib/tool", "#!/bin/sh\n");
-    symlink("../lib/tool", stage.path("work/bin/tool")).unwrap();
-    let work = stage.text("work");
+fn a_name_of_the_path_is_one_as_well(fixture: &Fixture) {
+    fixture.make_folder("work");
+    fixture.make_folder("work/bin");
+    fixture.make_folder("work/lib");
+    fixture.write_program("work/lib/tool", "#!/bin/sh\n");
+    symlink("../lib/tool", fixture.path("work/bin/tool")).unwrap();
+    let work = fixture.text("work");
     let script = "cd work; PATH=$PWD/bin:$PATH; tool; exit 3";
-    let denied = by_shell(stage, &["--write", "work"], script);
+    let denied = by_shell(fixture, &["--write", "work"], script);
     let (what, flag) = (
         format!("the execution of {work}/lib/tool"),
         format!("--exec {work}"),
@@ -103,7 +103,7 @@ fn a_name_of_the_path_is_one_as_well(stage: &Stage) {
     assert_eq!(told(&denied), [(what.as_str(), flag.as_str())]);
 }
 
-fn a_thread_is_seen(stage: &Stage) {
+fn a_thread_is_seen(fixture: &Fixture) {
     let script = "
 import os, shutil, threading
 shutil.copy('/bin/true', '/tmp/t')
@@ -114,56 +114,56 @@ thread = threading.Thread(target=run)
 thread.start()
 thread.join()
 os._exit(3)";
-    let denied = by_python(stage, &[], script);
+    let denied = by_python(fixture, &[], script);
     assert_eq!(told(&denied), [("the execution of /tmp/t", "--exec /tmp")]);
 }
 
-fn a_terminal_shows_it(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_terminal_shows_it(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person.types("$P run -- sh -c 'cp /bin/true /tmp/t; /tmp/t'\n");
     person
         .sees("palisade: denied: the execution of /tmp/t: --exec /tmp\r\n")
         .sees(PROMPT);
 }
 
-fn the_guest_s_own_program_names_it(stage: &Stage) {
-    stage.make_folder("work");
-    stage.write_program("work/t", "#!/bin/sh\nexit 0\n");
-    let work = stage.text("work");
+fn the_guest_s_own_program_names_it(fixture: &Fixture) {
+    fixture.make_folder("work");
+    fixture.write_program("work/t", "#!/bin/sh\nexit 0\n");
+    let work = fixture.text("work");
     let flag = format!("--exec {work}");
     let run = |flags: &[&str]| {
         let words = ["run", "--write", "work"].iter().chain(flags);
-        stage.palisade(words.chain(&["--", "work/t"])).run()
+        fixture.palisade(words.chain(&["--", "work/t"])).run()
     };
     run(&[]).says(126, &["'work/t' cannot be executed", &flag]);
     run(&["--exec", "work"]).is_silent(0);
-    stage.write("work/plain", "");
+    fixture.write("work/plain", "");
     let words = ["run", "--write", "work", "--", "work/plain"];
-    let outcome = stage.palisade(words).run();
+    let outcome = fixture.palisade(words).run();
     outcome.says(126, &["cannot be executed: Permission denied"]);
     assert!(!outcome.stderr.contains("--exec"), "{outcome:?}");
 }
 
-fn the_execution_flag_that_is_told_works(stage: &Stage) {
+fn the_execution_flag_that_is_told_works(fixture: &Fixture) {
     let script = "cp /bin/true /tmp/t; /tmp/t; exit 3";
-    let denied = by_shell(stage, &[], script);
+    let denied = by_shell(fixture, &[], script);
     let (_, flag) = told(&denied)[0];
     let flags: Vec<_> = flag.split(' ').collect();
-    assert_eq!(by_shell(stage, &flags, script), [Value::Null; 0]);
+    assert_eq!(by_shell(fixture, &flags, script), [Value::Null; 0]);
 }
 
 /// Not there, not executable, or nothing that anybody executes.
-fn what_cannot_be_executed_anyway_is_no_denial(stage: &Stage) {
+fn what_cannot_be_executed_anyway_is_no_denial(fixture: &Fixture) {
     let script = ": > /tmp/t; /tmp/t; /tmp/none; /tmp; /usr/bin/none; exit 3";
-    assert_eq!(by_shell(stage, &[], script), [Value::Null; 0]);
+    assert_eq!(by_shell(fixture, &[], script), [Value::Null; 0]);
 }
 
-fn an_address_is_told(stage: &Stage) {
+fn an_address_is_told(fixture: &Fixture) {
     let script = "for to in 192.0.2.1/443 192.0.2.1/443 127.0.0.1/5432; do : < /dev/tcp/$to; done; \
                   : < /dev/udp/192.0.2.7/99; exit 3";
-    stage.make_folder("work");
+    fixture.make_folder("work");
     for flags in [&[][..], &["--read", "work"]] {
-        let denied = by_shell(stage, flags, script);
+        let denied = by_shell(fixture, flags, script);
         assert_eq!(
             told(&denied),
             [
@@ -201,18 +201,18 @@ fn is_the_name(denied: &[Value]) {
     assert_eq!(denied[0]["process"]["name"], "python3");
 }
 
-fn a_name_is_told(stage: &Stage) {
-    is_the_name(&by_python(stage, &[], LOOKUP));
+fn a_name_is_told(fixture: &Fixture) {
+    is_the_name(&by_python(fixture, &[], LOOKUP));
 }
 
-fn a_name_is_told_beside_a_folder(stage: &Stage) {
-    stage.make_folder("work");
-    is_the_name(&by_python(stage, &["--write", "work"], LOOKUP));
+fn a_name_is_told_beside_a_folder(fixture: &Fixture) {
+    fixture.make_folder("work");
+    is_the_name(&by_python(fixture, &["--write", "work"], LOOKUP));
 }
 
-fn a_name_is_told_beside_network_grants(stage: &Stage) {
+fn a_name_is_told_beside_network_grants(fixture: &Fixture) {
     for grant in ["tcp://127.0.0.1:1", "udp://127.0.0.1:1"] {
-        is_the_name(&by_python(stage, &["--connect", grant], LOOKUP));
+        is_the_name(&by_python(fixture, &["--connect", grant], LOOKUP));
     }
 }
 
@@ -226,21 +226,21 @@ fn is_counted(denied: &[Value]) {
     assert!((50..=68).contains(&more), "{more}");
 }
 
-fn a_flood_is_counted(stage: &Stage) {
-    is_counted(&by_shell(stage, &[], &format!("cd /tmp; {FLOOD}")));
+fn a_flood_is_counted(fixture: &Fixture) {
+    is_counted(&by_shell(fixture, &[], &format!("cd /tmp; {FLOOD}")));
 }
 
-fn a_flood_beside_a_folder_is_counted(stage: &Stage) {
-    stage.make_folder("work");
+fn a_flood_beside_a_folder_is_counted(fixture: &Fixture) {
+    fixture.make_folder("work");
     is_counted(&by_shell(
-        stage,
+        fixture,
         &["--write", "work"],
         &format!("cd work; {FLOOD}"),
     ));
 }
 
 /// Whoever looks cannot read them, and the kernel says so.
-fn bad_pointers_are_the_guest_s_own(stage: &Stage) {
+fn bad_pointers_are_the_guest_s_own(fixture: &Fixture) {
     let script = "
 import ctypes, errno, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -255,19 +255,22 @@ for bad in (0, 1, 2**47, 2**64 - 1):
     fails(libc.sendto(fd, pointer, 5, 0, pointer, 28), errno.EFAULT, errno.EDESTADDRREQ)
     fails(libc.sendmmsg(fd, pointer, 2, 0), errno.EFAULT)
 os._exit(3)";
-    stage.make_folder("work");
+    fixture.make_folder("work");
     for flags in [&[][..], &["--read", "work"]] {
-        assert_eq!(by_python(stage, flags, script), [Value::Null; 0]);
+        assert_eq!(by_python(fixture, flags, script), [Value::Null; 0]);
     }
 }
 
-fn programs_start_as_without_anybody_looking(stage: &Stage) {
-    stage.make_folder("work");
+fn programs_start_as_without_anybody_looking(fixture: &Fixture) {
+    fixture.make_folder("work");
     let script = r#"cd /bin && ./echo "$0" && bash -c 'exec -a name sh -c "echo \$0"' &&
         env -i A=1 /usr/bin/env && for i in 1 2 3 4 5 6 7 8; do (/bin/true &) ; done; wait; seq 3 | xargs -n1 -P3 true; echo end"#;
     for flags in [&[][..], &["--write", "work"]] {
         let command = ["--", "/bin/bash", "-c", script, "zero"];
         let words = ["run"].iter().chain(flags).chain(&command);
-        stage.palisade(words).run().prints("zero\nname\nA=1\nend\n");
+        fixture
+            .palisade(words)
+            .run()
+            .prints("zero\nname\nA=1\nend\n");
     }
 }

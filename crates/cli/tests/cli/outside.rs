@@ -5,8 +5,8 @@
 //! [`LIST`] has none. The processes are told apart by who started them; what happens inside is the guest's affair.
 
 use super::{
+    fixture::{Call, Fixture, Outcome, cases, finish},
     network::in_own_network,
-    stage::{Call, Outcome, Stage, cases, finish},
 };
 use rustix::process::Signal;
 use std::{
@@ -161,9 +161,9 @@ fn matches(pattern: &str, path: &str) -> bool {
 }
 
 /// The call under strace(1), started in a folder of the case's, with all the [`VARIABLES`].
-fn traced(stage: &Stage, call: &Call) -> Call {
+fn traced(fixture: &Fixture, call: &Call) -> Call {
     for folder in ["traces", "here", "home", "tmp", "bin"] {
-        stage.make_folder(folder);
+        fixture.make_folder(folder);
     }
     let mut words: Vec<String> = [
         "-ff",
@@ -179,9 +179,9 @@ fn traced(stage: &Stage, call: &Call) -> Call {
     ]
     .map(str::to_owned)
     .into();
-    words.push(stage.text("traces/of"));
+    words.push(fixture.text("traces/of"));
     for (name, value) in VARIABLES {
-        let value = format!("{}{value}", stage.text(""));
+        let value = format!("{}{value}", fixture.text(""));
         words.extend(["-E".to_owned(), format!("{name}={value}")]);
     }
     words.push("--".to_owned());
@@ -191,21 +191,21 @@ fn traced(stage: &Stage, call: &Call) -> Call {
         .get_args()
         .map(|word| word.to_str().unwrap().to_owned());
     words.extend(arguments);
-    let mut traced = stage.call(Path::new("/usr/bin/strace"), words);
-    traced.command.current_dir(stage.path("here"));
+    let mut traced = fixture.call(Path::new("/usr/bin/strace"), words);
+    traced.command.current_dir(fixture.path("here"));
     traced
 }
 
 /// Runs it traced; gives what was named, and what became of it.
-fn trace(stage: &Stage, words: &[&str]) -> (Vec<Use>, Outcome) {
-    let outcome = traced(stage, &stage.palisade(words)).run();
-    (collect(stage), outcome)
+fn trace(fixture: &Fixture, words: &[&str]) -> (Vec<Use>, Outcome) {
+    let outcome = traced(fixture, &fixture.palisade(words)).run();
+    (collect(fixture), outcome)
 }
 
 /// Everything that the processes of the last run have named.
-fn collect(stage: &Stage) -> Vec<Use> {
+fn collect(fixture: &Fixture) -> Vec<Use> {
     let mut texts = BTreeMap::new();
-    for entry in fs::read_dir(stage.path("traces")).unwrap().flatten() {
+    for entry in fs::read_dir(fixture.path("traces")).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let pid: u32 = name.strip_prefix("of.").unwrap().parse().unwrap();
         let text = fs::read(entry.path()).unwrap();
@@ -225,7 +225,7 @@ fn collect(stage: &Stage) -> Vec<Use> {
     }
     let own = [
         (
-            stage
+            fixture
                 .program()
                 .parent()
                 .unwrap()
@@ -234,7 +234,7 @@ fn collect(stage: &Stage) -> Vec<Use> {
                 .to_owned(),
             "{program}",
         ),
-        (stage.text(""), "{stage}"),
+        (fixture.text(""), "{fixture}"),
     ];
     for found in &mut uses {
         for (path, name) in &own {
@@ -349,21 +349,21 @@ fn has(uses: &[Use], line: &str) -> bool {
     uses.iter().any(|found| found.line() == line)
 }
 
-fn checked(stage: &Stage, words: &[&str]) -> Outcome {
-    let (uses, outcome) = trace(stage, words);
+fn checked(fixture: &Fixture, words: &[&str]) -> Outcome {
+    let (uses, outcome) = trace(fixture, words);
     is_on_list(&uses);
     outcome
 }
 
-fn traced_native_guests(stage: &Stage) {
-    stage.write("work/input", "input\n");
-    stage.write("out/kept", "");
-    stage.write(
+fn traced_native_guests(fixture: &Fixture) {
+    fixture.write("work/input", "input\n");
+    fixture.write("out/kept", "");
+    fixture.write(
         "policy.toml",
         "[grants]\nread = ['work']\n[limits]\ntime = '60s'\n",
     );
     let [policy, out, absent, report] =
-        ["policy.toml", "out", "out/.git", "report.json"].map(|name| stage.text(name));
+        ["policy.toml", "out", "out/.git", "report.json"].map(|name| fixture.text(name));
     let words = [
         "run",
         "--policy",
@@ -379,21 +379,21 @@ fn traced_native_guests(stage: &Stage) {
     ];
     let script = ["--", "/bin/sh", "-c", "cat /dev/null; exit 3"];
     let words: Vec<_> = words.into_iter().chain(script).collect();
-    let outcome = checked(stage, &words);
+    let outcome = checked(fixture, &words);
     assert_eq!(outcome.status.code(), Some(3), "{outcome:?}");
-    checked(stage, &["run", "--", "nowhere"]);
+    checked(fixture, &["run", "--", "nowhere"]);
     checked(
-        stage,
+        fixture,
         &["run", "--no-system", "--read", "/nonexistent", "--", "/x"],
     );
 }
 
 /// Whoever is asked before DNS is asked by getent(1).
-fn traced_names_that_the_system_looks_up(stage: &Stage) {
-    stage.write("hosts", "127.0.0.1 localhost\n203.0.113.7 granted.test\n");
-    stage.write("nsswitch.conf", "hosts: files resolve dns\n");
+fn traced_names_that_the_system_looks_up(fixture: &Fixture) {
+    fixture.write("hosts", "127.0.0.1 localhost\n203.0.113.7 granted.test\n");
+    fixture.write("nsswitch.conf", "hosts: files resolve dns\n");
     let shown = ["hosts", "nsswitch.conf"]
-        .map(|name| format!("mount --bind {} /etc/{name}", stage.text(name)));
+        .map(|name| format!("mount --bind {} /etc/{name}", fixture.text(name)));
     let ask = "port=${https_proxy##*:}; exec 3<>/dev/tcp/127.0.0.1/$port; \
                printf 'CONNECT unknown.wild.test:443 HTTP/1.1\\r\\n\
                Host: unknown.wild.test:443\\r\\n\\r\\n' >&3; head -n 1 <&3";
@@ -409,13 +409,13 @@ fn traced_names_that_the_system_looks_up(stage: &Stage) {
         "-c",
         ask,
     ];
-    let call = traced(stage, &stage.palisade(words));
-    let mut within = in_own_network(stage, &shown.join("; "), &call);
-    within.command.current_dir(stage.path("here"));
+    let call = traced(fixture, &fixture.palisade(words));
+    let mut within = in_own_network(fixture, &shown.join("; "), &call);
+    within.command.current_dir(fixture.path("here"));
     let outcome = within.run();
     outcome.is(0);
     assert!(outcome.text().starts_with("HTTP/1.1 "), "{outcome:?}");
-    let uses = collect(stage);
+    let uses = collect(fixture);
     is_on_list(&uses);
     for seen in [
         "resolver open /etc/nsswitch.conf",
@@ -428,35 +428,35 @@ fn traced_names_that_the_system_looks_up(stage: &Stage) {
 /// A module that does nothing: `(module (func (export "_start")))`.
 const MODULE: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
 
-fn write_module(stage: &Stage) -> String {
-    stage.write("module.wasm", "");
-    fs::write(stage.path("module.wasm"), MODULE).unwrap();
-    stage.text("module.wasm")
+fn write_module(fixture: &Fixture) -> String {
+    fixture.write("module.wasm", "");
+    fs::write(fixture.path("module.wasm"), MODULE).unwrap();
+    fixture.text("module.wasm")
 }
 
 /// Compiled at first, taken from the cache then.
-fn traced_webassembly(stage: &Stage) {
-    let module = write_module(stage);
-    stage.make_folder("out");
-    let out = stage.text("out");
+fn traced_webassembly(fixture: &Fixture) {
+    let module = write_module(fixture);
+    fixture.make_folder("out");
+    let out = fixture.text("out");
     for _ in 0..2 {
         let words = ["run", "--write", &out, "--", &module];
-        checked(stage, &words).is(0);
+        checked(fixture, &words).is(0);
     }
 }
 
-fn traced_questions_about_the_machine(stage: &Stage) {
-    stage.make_folder("work");
-    let work = stage.text("work");
-    checked(stage, &["explain", "--write", &work, "--", "/bin/true"]).is(0);
-    checked(stage, &["doctor"]);
-    checked(stage, &["why", "--", "/bin/true"]);
-    checked(stage, &["completions", "bash"]).is(0);
-    checked(stage, &["--help"]).is(0);
+fn traced_questions_about_the_machine(fixture: &Fixture) {
+    fixture.make_folder("work");
+    let work = fixture.text("work");
+    checked(fixture, &["explain", "--write", &work, "--", "/bin/true"]).is(0);
+    checked(fixture, &["doctor"]);
+    checked(fixture, &["why", "--", "/bin/true"]);
+    checked(fixture, &["completions", "bash"]).is(0);
+    checked(fixture, &["--help"]).is(0);
 }
 
-fn traced_terminal(stage: &Stage) {
-    let call = traced(stage, &stage.palisade(["run", "--", "/bin/true"]));
+fn traced_terminal(fixture: &Fixture) {
+    let call = traced(fixture, &fixture.palisade(["run", "--", "/bin/true"]));
     let words: Vec<_> = call
         .command
         .get_args()
@@ -464,22 +464,25 @@ fn traced_terminal(stage: &Stage) {
         .collect();
     let line = format!("exec /usr/bin/strace '{}'", words.join("' '"));
     let null = ["-q", "-e", "-c", &line, "/dev/null"];
-    let mut terminal = stage.call(Path::new("/usr/bin/script"), null);
-    terminal.command.current_dir(stage.path("here"));
+    let mut terminal = fixture.call(Path::new("/usr/bin/script"), null);
+    terminal.command.current_dir(fixture.path("here"));
     terminal.run().is(0);
-    is_on_list(&collect(stage));
+    is_on_list(&collect(fixture));
 }
 
-fn traced_server(stage: &Stage) {
-    let first = stage.text("first");
-    stage.palisade(["serve", "--init", &first]).run().is(0);
-    let file = stage.text("first/host.toml");
-    let text = stage
+fn traced_server(fixture: &Fixture) {
+    let first = fixture.text("first");
+    fixture.palisade(["serve", "--init", &first]).run().is(0);
+    let file = fixture.text("first/host.toml");
+    let text = fixture
         .read("first/host.toml")
         .replace("127.0.0.1:8080", "127.0.0.1:0");
     fs::write(&file, text).unwrap();
-    checked(stage, &["serve", "--check", &file]);
-    let mut call = traced(stage, &stage.palisade(["serve", "--workers", "1", &file]));
+    checked(fixture, &["serve", "--check", &file]);
+    let mut call = traced(
+        fixture,
+        &fixture.palisade(["serve", "--workers", "1", &file]),
+    );
     let mut server = call.spawn();
     let mut errors = BufReader::new(server.stderr.take().unwrap());
     let mut line = String::new();
@@ -488,13 +491,13 @@ fn traced_server(stage: &Stage) {
         assert!(errors.read_line(&mut line).unwrap() > 0, "it ended");
     }
     // strace(1) passes what ends it on to nobody: its child is the server.
-    let children = super::stage::children_of(server.id());
+    let children = super::fixture::children_of(server.id());
     for child in children {
         let pid = rustix::process::Pid::from_raw(child as i32).unwrap();
         rustix::process::kill_process(pid, Signal::TERM).unwrap();
     }
     finish(server, b"");
-    let uses = collect(stage);
+    let uses = collect(fixture);
     is_on_list(&uses);
     assert!(
         has(&uses, "command exec {program}/palisade-host"),
@@ -503,10 +506,10 @@ fn traced_server(stage: &Stage) {
 }
 
 /// The witness: a run that names a file of the case's is not on the list, nor is a name that is relative.
-fn traced_what_is_not_on_the_list_is_found(stage: &Stage) {
-    stage.write("here/policy.toml", "[grants]\n");
-    for policy in ["policy.toml", &stage.text("here/policy.toml")] {
-        let (uses, outcome) = trace(stage, &["run", "--policy", policy, "--", "/bin/true"]);
+fn traced_what_is_not_on_the_list_is_found(fixture: &Fixture) {
+    fixture.write("here/policy.toml", "[grants]\n");
+    for policy in ["policy.toml", &fixture.text("here/policy.toml")] {
+        let (uses, outcome) = trace(fixture, &["run", "--policy", policy, "--", "/bin/true"]);
         outcome.is(0);
         let unlisted = unlisted(&uses);
         assert!(
@@ -521,7 +524,7 @@ fn traced_what_is_not_on_the_list_is_found(stage: &Stage) {
     };
     for other in [
         "getent",
-        "{stage}/bin/getent",
+        "{fixture}/bin/getent",
         "/usr/local/bin/getent",
         "/usr/bin/getent.old",
     ] {

@@ -1,6 +1,6 @@
 //! Somebody at a terminal with an interactive shell in it.
 
-use super::stage::{Stage, children_of, pidfd_of};
+use super::fixture::{Fixture, children_of, pidfd_of};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
@@ -36,15 +36,15 @@ pub(crate) struct Person {
 
 impl Person {
     /// As a login starts a shell, whatever the suite was started with.
-    pub(crate) fn sit_down(stage: &Stage) -> Self {
+    pub(crate) fn sit_down(fixture: &Fixture) -> Self {
         let (window, terminal) = open_terminal();
         let stream = || Stdio::from(terminal.try_clone().unwrap());
         let shell = "--ctty env --default-signal bash --norc --noprofile -i";
-        let mut call = stage.call(Path::new("/usr/bin/setsid"), shell.split(' '));
+        let mut call = fixture.call(Path::new("/usr/bin/setsid"), shell.split(' '));
         call.command
             .env("PS1", PROMPT)
             .env("TERM", "dumb")
-            .env("P", stage.program());
+            .env("P", fixture.program());
         let shell = call
             .command
             .stdin(stream())

@@ -2,8 +2,8 @@
 //! on a terminal, and nothing forges a line of its own.
 
 use super::{
+    fixture::{Fixture, Outcome, cases},
     person::{PROMPT, Person},
-    stage::{Outcome, Stage, cases},
 };
 use palisade_policy::acts_on_terminal;
 use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt};
@@ -42,15 +42,15 @@ fn is_shown(text: &str, outcome: &Outcome) {
 
 /// Runs palisade with these words; it must have something to say.
 #[track_caller]
-fn says_no_harm(stage: &Stage, words: &[&str]) -> Outcome {
-    let outcome = stage.palisade(words).run();
+fn says_no_harm(fixture: &Fixture, words: &[&str]) -> Outcome {
+    let outcome = fixture.palisade(words).run();
     is_harmless(&outcome);
     let said = outcome.text() + &outcome.stderr;
     assert!(!said.is_empty(), "{words:?}");
     outcome
 }
 
-fn values_of_flags(stage: &Stage) {
+fn values_of_flags(fixture: &Fixture) {
     let flags = [
         "--wall",
         "--policy",
@@ -79,58 +79,58 @@ fn values_of_flags(stage: &Stage) {
     for flag in flags {
         let absolute = format!("/{NAME}");
         for value in [NAME, &absolute] {
-            says_no_harm(stage, &["run", flag, value, "--", "false"]);
-            says_no_harm(stage, &["explain", flag, value, "--", "false"]);
+            says_no_harm(fixture, &["run", flag, value, "--", "false"]);
+            says_no_harm(fixture, &["explain", flag, value, "--", "false"]);
         }
     }
-    let report = stage.text(&format!("none/{NAME}"));
-    says_no_harm(stage, &["run", "--report", &report, "--", "true"]);
+    let report = fixture.text(&format!("none/{NAME}"));
+    says_no_harm(fixture, &["run", "--report", &report, "--", "true"]);
     for scheme in ["tcp://", "unix:", "unix:/"] {
         let value = format!("{scheme}{NAME}");
-        says_no_harm(stage, &["run", "--connect", &value, "--", "false"]);
-        says_no_harm(stage, &["run", "--listen", &value, "--", "false"]);
+        says_no_harm(fixture, &["run", "--connect", &value, "--", "false"]);
+        says_no_harm(fixture, &["run", "--listen", &value, "--", "false"]);
     }
 }
 
-fn paths_that_are_there(stage: &Stage) {
-    stage.make_folder(NAME);
-    stage.write(&format!("{NAME}/file"), "");
+fn paths_that_are_there(fixture: &Fixture) {
+    fixture.make_folder(NAME);
+    fixture.write(&format!("{NAME}/file"), "");
     let elsewhere = format!("{NAME}:/else{NAME}");
     for flags in [
         &["--read", NAME][..],
         &["--read", &elsewhere],
         &["--write", NAME, "--protect", &format!("{NAME}/none{NAME}")],
         &["--write", NAME, "--exec", NAME, "--ipc", NAME],
-        &["--read", NAME, "--cwd", &stage.text(NAME)],
+        &["--read", NAME, "--cwd", &fixture.text(NAME)],
         &["--env", "A=\u{1b}[2J\u{9b}2J"],
     ] {
         let explain = [&["explain"], flags, &["--", "ls", NAME]].concat();
-        assert!(says_no_harm(stage, &explain).text().contains(r"\u{1b}"));
+        assert!(says_no_harm(fixture, &explain).text().contains(r"\u{1b}"));
         let json = [&["explain", "--json"], flags, &["--", "ls", NAME]].concat();
-        let json = says_no_harm(stage, &json).text();
+        let json = says_no_harm(fixture, &json).text();
         serde_json::from_str::<serde_json::Value>(&json).unwrap();
     }
     // Hints of what was not granted.
-    let hint = says_no_harm(stage, &["run", "--", "ls", NAME]);
+    let hint = says_no_harm(fixture, &["run", "--", "ls", NAME]);
     assert!(hint.stderr.contains("--read"), "{hint:?}");
     // The policy in reach of the guest, and the report.
     let policy = format!("{NAME}/policy.toml");
-    stage.write(&policy, "");
+    fixture.write(&policy, "");
     says_no_harm(
-        stage,
+        fixture,
         &["run", "--write", NAME, "--policy", &policy, "--", "true"],
     );
     let report = format!("{NAME}/report");
     says_no_harm(
-        stage,
+        fixture,
         &["run", "--write", NAME, "--report", &report, "--", "true"],
     );
 }
 
-fn programs_and_verbs(stage: &Stage) {
+fn programs_and_verbs(fixture: &Fixture) {
     let unknown = format!("--{NAME}");
-    stage.write(NAME, "neither a script nor a program");
-    let absolute = stage.text(NAME);
+    fixture.write(NAME, "neither a script nor a program");
+    let absolute = fixture.text(NAME);
     for words in [
         &[NAME][..],
         &[&unknown],
@@ -155,16 +155,16 @@ fn programs_and_verbs(stage: &Stage) {
         &["status", "--admin", NAME],
         &["status", "--admin", &format!("unix:/{NAME}")],
     ] {
-        says_no_harm(stage, words);
+        says_no_harm(fixture, words);
     }
-    stage.write(&format!("{NAME}.wasm"), "\0asm\u{1}\0\0\0no module");
+    fixture.write(&format!("{NAME}.wasm"), "\0asm\u{1}\0\0\0no module");
     says_no_harm(
-        stage,
+        fixture,
         &["run", "--wall", "wasm", "--", &format!("./{NAME}.wasm")],
     );
 }
 
-fn policy_files(stage: &Stage) {
+fn policy_files(fixture: &Fixture) {
     let name = format!("{NAME}.toml");
     let quoted = serde_json::to_string(NAME).unwrap();
     for text in [
@@ -176,15 +176,15 @@ fn policy_files(stage: &Stage) {
         "\u{1b}]52;c;x\u{7} = 1".to_owned(),
         "# \u{9b}2J\u{202e}\nunknown = 1 # \u{9b}2J\u{202e}".to_owned(),
     ] {
-        stage.write(&name, &text);
-        says_no_harm(stage, &["run", "--policy", &name, "--", "true"]);
+        fixture.write(&name, &text);
+        says_no_harm(fixture, &["run", "--policy", &name, "--", "true"]);
     }
 }
 
-fn reports(stage: &Stage) {
-    let outcome = stage.script(&["--report", "report.json"], "exit 3").run();
+fn reports(fixture: &Fixture) {
+    let outcome = fixture.script(&["--report", "report.json"], "exit 3").run();
     outcome.is_silent(3);
-    let mut report: serde_json::Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    let mut report: serde_json::Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
     report["trap"] = NAME.into();
     report["command"] = serde_json::json!([NAME, NAME]);
     report["enforcement"][0]["mechanism"] = NAME.into();
@@ -192,16 +192,16 @@ fn reports(stage: &Stage) {
         "what": NAME, "call": NAME, "address": NAME, "reason": NAME, "count": 2, "grant": format!("--connect {NAME}"),
         "process": { "pid": 1, "name": NAME },
     }]);
-    stage.write("hostile.json", &report.to_string());
-    says_no_harm(stage, &["why", "hostile.json"]);
+    fixture.write("hostile.json", &report.to_string());
+    says_no_harm(fixture, &["why", "hostile.json"]);
     let unknown = serde_json::json!({ "version": 1, NAME: NAME }).to_string();
     for text in [&unknown, NAME, "{\"version\": 99}"] {
-        stage.write("hostile.json", text);
-        says_no_harm(stage, &["why", "hostile.json"]);
+        fixture.write("hostile.json", text);
+        says_no_harm(fixture, &["why", "hostile.json"]);
     }
 }
 
-fn servers(stage: &Stage) {
+fn servers(fixture: &Fixture) {
     let quoted = serde_json::to_string(NAME).unwrap();
     let name = format!("{NAME}.toml");
     for text in [
@@ -210,25 +210,25 @@ fn servers(stage: &Stage) {
         format!("[[filter]]\nname = {quoted}\nmodule = {quoted}"),
         "\u{1b}]52;c;x\u{7} = \u{9b}".to_owned(),
     ] {
-        stage.write(&name, &text);
+        fixture.write(&name, &text);
         for words in [
             &["serve", "--check", &name][..],
             &["serve", &name],
             &["status", &name],
             &["reload", &name],
         ] {
-            says_no_harm(stage, words);
+            says_no_harm(fixture, words);
         }
     }
-    says_no_harm(stage, &["serve", "--init", NAME]);
-    says_no_harm(stage, &["serve", "--init", NAME]);
-    says_no_harm(stage, &["serve", "--check", &format!("{NAME}/host.toml")]);
+    says_no_harm(fixture, &["serve", "--init", NAME]);
+    says_no_harm(fixture, &["serve", "--init", NAME]);
+    says_no_harm(fixture, &["serve", "--check", &format!("{NAME}/host.toml")]);
 }
 
 /// One byte that stands for CSI where text is ISO 8859.
-fn names_that_are_no_text(stage: &Stage) {
+fn names_that_are_no_text(fixture: &Fixture) {
     let name = OsString::from_vec(b"x\x9b2J\xff".to_vec());
-    fs::create_dir(stage.path("").join(&name)).unwrap();
+    fs::create_dir(fixture.path("").join(&name)).unwrap();
     for verb in ["run", "explain"] {
         for flag in ["--read", "--write", "--policy", "--cwd"] {
             let words: [OsString; 5] = [
@@ -238,7 +238,7 @@ fn names_that_are_no_text(stage: &Stage) {
                 "--".into(),
                 "false".into(),
             ];
-            let outcome = stage.palisade(&words).run();
+            let outcome = fixture.palisade(&words).run();
             for bytes in [&outcome.stdout[..], outcome.stderr.as_bytes()] {
                 assert!(std::str::from_utf8(bytes).is_ok(), "{outcome:?}");
             }
@@ -246,8 +246,8 @@ fn names_that_are_no_text(stage: &Stage) {
     }
 }
 
-fn what_is_written_to_files(stage: &Stage) {
-    stage.make_folder(NAME);
+fn what_is_written_to_files(fixture: &Fixture) {
+    fixture.make_folder(NAME);
     let flags = [
         "run",
         "--read",
@@ -258,25 +258,25 @@ fn what_is_written_to_files(stage: &Stage) {
         "true",
         NAME,
     ];
-    stage.palisade(flags).run().is_silent(0);
-    let text = stage.read("report.json");
+    fixture.palisade(flags).run().is_silent(0);
+    let text = fixture.read("report.json");
     let acts = |c: char| c != '\n' && acts_on_terminal(c);
     assert!(!text.contains(acts), "{text:?}");
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["command"][1], NAME, "it means the same");
     let flags = ["run", "--report", "-", "--", "true", NAME];
-    is_harmless(&stage.palisade(flags).run());
+    is_harmless(&fixture.palisade(flags).run());
 }
 
 /// Denials are told where a person reads them.
-fn names_that_guests_give_themselves(stage: &Stage) {
+fn names_that_guests_give_themselves(fixture: &Fixture) {
     let script = "import ctypes, socket\n\
          ctypes.CDLL(None).prctl(15, b'\\x1b]0;x\\x07\\xc2\\x9b2J')\n\
          s = socket.socket()\n\
          try: s.connect(('127.0.0.1', 9))\n\
          except OSError: pass\n";
-    stage.write("name.py", script);
-    let mut person = Person::sit_down(stage);
+    fixture.write("name.py", script);
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run --connect tcp://127.0.0.1:1 --read name.py -- python3 name.py\n")
         .sees("denied: ")

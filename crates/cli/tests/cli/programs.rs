@@ -1,6 +1,6 @@
 //! Real programs, unmodified, with only what they were granted.
 
-use super::stage::{Stage, User, cases};
+use super::fixture::{Fixture, User, cases};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -27,8 +27,8 @@ cases![
 ];
 
 /// Flags for a memory limit that this user can have on this machine.
-fn memory<'a>(stage: &Stage, size: &'a str) -> Vec<&'a str> {
-    match stage.user {
+fn memory<'a>(fixture: &Fixture, size: &'a str) -> Vec<&'a str> {
+    match fixture.user {
         User::Root => vec!["--memory", size],
         // Accepted beforehand: without a delegated control group there is an approximation only.
         User::Ordinary => vec!["--memory", size, "--allow-degraded", "memory"],
@@ -40,10 +40,10 @@ fn run<'a>(flags: impl IntoIterator<Item = &'a str>, command: &[&'a str]) -> Vec
     words.chain(command.iter().copied()).collect()
 }
 
-fn python_works_in_a_granted_folder(stage: &Stage) {
-    stage.write("in/numbers", "1\n2\n3\n");
-    stage.make_folder("out");
-    stage.write(
+fn python_works_in_a_granted_folder(fixture: &Fixture) {
+    fixture.write("in/numbers", "1\n2\n3\n");
+    fixture.make_folder("out");
+    fixture.write(
         "in/sum.py",
         "import json, pathlib, sys\n\
          numbers = [int(line) for line in open(sys.argv[1])]\n\
@@ -55,17 +55,17 @@ fn python_works_in_a_granted_folder(stage: &Stage) {
     );
     // The working directory is not granted as such, only what lies in it.
     let absolute = |word: &str| match word {
-        "in" | "out" | "in/sum.py" | "in/numbers" => stage.text(word),
+        "in" | "out" | "in/sum.py" | "in/numbers" => fixture.text(word),
         other => other.into(),
     };
-    stage
+    fixture
         .palisade(words.into_iter().map(absolute))
         .run()
         .prints("");
-    assert_eq!(stage.read("out/sum.json"), "{\"sum\": 6}");
+    assert_eq!(fixture.read("out/sum.json"), "{\"sum\": 6}");
 }
 
-fn python_threads_processes_and_sockets_of_its_own(stage: &Stage) {
+fn python_threads_processes_and_sockets_of_its_own(fixture: &Fixture) {
     const SCRIPT: &str = "
 import asyncio, multiprocessing, socket, subprocess, tempfile, threading
 seen = []
@@ -78,15 +78,15 @@ with tempfile.NamedTemporaryFile() as file: file.write(b'1'); file.flush()
 out = subprocess.run(['sh', '-c', 'echo child | tr a-z A-Z'], capture_output=True, text=True).stdout
 print(len(seen), squares, asyncio.run(ticks()), byte, out.strip())
 ";
-    stage
+    fixture
         .palisade(run([], &["/usr/bin/python3", "-c", SCRIPT]))
         .run()
         .prints("20 [1, 2, 3] 7 b'x' CHILD\n");
 }
 
-fn bzip2_round_trip_of_64_mb(stage: &Stage) {
+fn bzip2_round_trip_of_64_mb(fixture: &Fixture) {
     const BYTES: usize = 64 << 20;
-    stage.make_folder("work");
+    fixture.make_folder("work");
     // Compressible, but not trivially: a counter in text.
     let mut original = Vec::with_capacity(BYTES + 16);
     let mut number = 0u64;
@@ -99,17 +99,17 @@ fn bzip2_round_trip_of_64_mb(stage: &Stage) {
             >> 8;
     }
     original.truncate(BYTES);
-    stage.write("work/data", "");
-    fs::write(stage.path("work/data"), &original).unwrap();
-    let folder = stage.text("work");
+    fixture.write("work/data", "");
+    fs::write(fixture.path("work/data"), &original).unwrap();
+    let folder = fixture.text("work");
     let script = "bzip2 -1 data && test ! -e data && bunzip2 data.bz2";
     let flags = ["--write", &folder, "--cwd", &folder];
-    stage.script(&flags, script).run().prints("");
-    assert!(fs::read(stage.path("work/data")).unwrap() == original);
+    fixture.script(&flags, script).run().prints("");
+    assert!(fs::read(fixture.path("work/data")).unwrap() == original);
 }
 
-fn java_tells_its_version(stage: &Stage) {
-    let outcome = stage.palisade(run([], &["java", "-version"])).run();
+fn java_tells_its_version(fixture: &Fixture) {
+    let outcome = fixture.palisade(run([], &["java", "-version"])).run();
     outcome.is(0);
     assert!(outcome.stderr.contains("openjdk version"), "{outcome:?}");
 }
@@ -128,24 +128,24 @@ public class Main {
 }
 ";
 
-fn java_under(stage: &Stage, limit: &str, megabytes: &str) -> super::stage::Outcome {
-    stage.write("Main.java", JAVA_PROGRAM);
-    let source = stage.text("Main.java");
-    let mut flags = memory(stage, limit);
+fn java_under(fixture: &Fixture, limit: &str, megabytes: &str) -> super::fixture::Outcome {
+    fixture.write("Main.java", JAVA_PROGRAM);
+    let source = fixture.text("Main.java");
+    let mut flags = memory(fixture, limit);
     flags.extend(["--profile", "java", "--read", &source]);
-    stage
+    fixture
         .palisade(run(flags, &["java", &source, megabytes]))
         .run()
 }
 
-fn java_lives_under_a_memory_limit(stage: &Stage) {
-    let outcome = java_under(stage, "600M", "40");
+fn java_lives_under_a_memory_limit(fixture: &Fixture) {
+    let outcome = java_under(fixture, "600M", "40");
     outcome.is(0);
     assert_eq!(outcome.text(), "kept 40\n");
 }
 
-fn java_ends_when_it_takes_more_than_its_memory(stage: &Stage) {
-    let outcome = java_under(stage, "400M", "2000");
+fn java_ends_when_it_takes_more_than_its_memory(fixture: &Fixture) {
+    let outcome = java_under(fixture, "400M", "2000");
     assert_ne!(outcome.code(), 0, "{outcome:?}");
     assert_eq!(outcome.text(), "");
 }
@@ -208,14 +208,14 @@ fn build_go_program() -> PathBuf {
     folder.join("program")
 }
 
-fn go_lives_under_a_memory_limit(stage: &Stage) {
+fn go_lives_under_a_memory_limit(fixture: &Fixture) {
     let program = go_program();
     let program = program.to_str().unwrap();
-    let mut flags = memory(stage, "200M");
+    let mut flags = memory(fixture, "200M");
     let grant = format!("{program}:/guest/program");
     flags.extend(["--no-system", "--read", &grant]);
     let call = |megabytes| {
-        stage
+        fixture
             .palisade(run(flags.clone(), &["/guest/program", megabytes]))
             .run()
     };
@@ -225,7 +225,7 @@ fn go_lives_under_a_memory_limit(stage: &Stage) {
     assert_eq!(outcome.text(), "");
 }
 
-fn node_works_under_a_memory_limit(stage: &Stage) {
+fn node_works_under_a_memory_limit(fixture: &Fixture) {
     const SCRIPT: &str = "
 const { Worker } = require('worker_threads');
 const zlib = require('zlib'), crypto = require('crypto');
@@ -234,94 +234,94 @@ const hash = crypto.createHash('sha256').update(zlib.gunzipSync(packed)).digest(
 new Worker('require(\"worker_threads\").parentPort.postMessage(6 * 7)', { eval: true })
     .on('message', answer => console.log(answer, hash));
 ";
-    let mut flags = memory(stage, "1G");
+    let mut flags = memory(fixture, "1G");
     flags.extend(["--profile", "node"]);
-    let outcome = stage.palisade(run(flags, &["node", "-e", SCRIPT])).run();
+    let outcome = fixture.palisade(run(flags, &["node", "-e", SCRIPT])).run();
     outcome.is(0);
     assert!(outcome.text().starts_with("42 "), "{outcome:?}");
 }
 
-fn perl_works_in_a_granted_folder(stage: &Stage) {
-    stage.write("words", "one two two three three three\n");
-    let folder = stage.text("");
+fn perl_works_in_a_granted_folder(fixture: &Fixture) {
+    fixture.write("words", "one two two three three three\n");
+    let folder = fixture.text("");
     let script = "local $/; open(F, '<', 'words') or die; my %n; $n{$_}++ for split ' ', <F>; \
                   open(O, '>', 'counts') or die; print O join(',', map {\"$_=$n{$_}\"} sort keys %n);";
     let flags = ["--write", &folder];
-    stage
+    fixture
         .palisade(run(flags, &["perl", "-e", script]))
         .run()
         .prints("");
-    assert_eq!(stage.read("counts"), "one=1,three=3,two=2");
+    assert_eq!(fixture.read("counts"), "one=1,three=3,two=2");
 }
 
-fn a_shebang_is_followed(stage: &Stage) {
-    stage.write_program(
+fn a_shebang_is_followed(fixture: &Fixture) {
+    fixture.write_program(
         "tool",
         "#!/usr/bin/env python3\nimport sys; print('tool', *sys.argv[1:])\n",
     );
-    let tool = stage.text("tool");
-    stage
+    let tool = fixture.text("tool");
+    fixture
         .palisade(run(["--read", &tool], &[&tool, "a", "b c"]))
         .run()
         .prints("tool a b c\n");
 }
 
-fn a_text_without_a_shebang_goes_to_the_shell(stage: &Stage) {
-    stage.write_program("tool", "echo shell \"$@\"\n");
-    let tool = stage.text("tool");
-    stage
+fn a_text_without_a_shebang_goes_to_the_shell(fixture: &Fixture) {
+    fixture.write_program("tool", "echo shell \"$@\"\n");
+    let tool = fixture.text("tool");
+    fixture
         .palisade(run(["--read", &tool], &[&tool, "a", "b c"]))
         .run()
         .prints("shell a b c\n");
 }
 
-fn gcc_builds_a_program_that_runs(stage: &Stage) {
-    stage.write(
+fn gcc_builds_a_program_that_runs(fixture: &Fixture) {
+    fixture.write(
         "hello.c",
         "#include <stdio.h>\nint main(void) { puts(\"built\"); return 0; }\n",
     );
-    let folder = stage.text("");
+    let folder = fixture.text("");
     let build = "gcc -O1 -o hello hello.c && ./hello";
-    stage
+    fixture
         .script(&["--write", &folder, "--exec", &folder], build)
         .run()
         .prints("built\n");
     // Without the grant it builds, and what was built does not run.
-    let outcome = stage.script(&["--write", &folder], build).run();
+    let outcome = fixture.script(&["--write", &folder], build).run();
     outcome.is(126);
     assert_eq!(outcome.text(), "");
 }
 
-fn git_makes_a_repository(stage: &Stage) {
-    stage.write("file", "content\n");
-    let folder = stage.text("");
+fn git_makes_a_repository(fixture: &Fixture) {
+    fixture.write("file", "content\n");
+    let folder = fixture.text("");
     let script = "git init -q . && git -c user.name=n -c user.email=e add file && \
                   git -c user.name=n -c user.email=e commit -qm first && git log --format=%s";
-    stage
+    fixture
         .script(&["--write", &folder], script)
         .run()
         .prints("first\n");
-    assert!(stage.exists(".git/HEAD"));
+    assert!(fixture.exists(".git/HEAD"));
 }
 
-fn a_shell_pipeline_gives_the_last_code(stage: &Stage) {
+fn a_shell_pipeline_gives_the_last_code(fixture: &Fixture) {
     let script = "seq 1 100000 | sort -rn | head -3 | tr '\\n' ' '; (exit 9)";
-    let outcome = stage.script(&[], script).run();
+    let outcome = fixture.script(&[], script).run();
     outcome.is_silent(9);
     assert_eq!(outcome.text(), "100000 99999 99998 ");
 }
 
 /// memfd_create(2) with all flags: Chromium asks so, and takes any answer but `EINVAL` for a broken machine. Exit
 /// code is the error's number.
-fn what_the_kernel_calls_invalid_is_invalid(stage: &Stage) {
+fn what_the_kernel_calls_invalid_is_invalid(fixture: &Fixture) {
     const INVALID: i32 = 22;
     let ask = "my $name = \"x\"; syscall(319, $name, 0xffffffff); exit $!";
     let words = ["-e", ask];
-    let bare = stage.call(Path::new("/usr/bin/perl"), words).run();
+    let bare = fixture.call(Path::new("/usr/bin/perl"), words).run();
     bare.is(INVALID);
-    stage.make_folder("work");
+    fixture.make_folder("work");
     for flags in [&[][..], &["--write", "work"]] {
         let guest = [&["run"], flags, &["--", "/usr/bin/perl"], &words].concat();
-        stage.palisade(guest).run().is_silent(INVALID);
+        fixture.palisade(guest).run().is_silent(INVALID);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     cleanup::{eventually, everything_below},
-    stage::{
-        Call, Stage, User, cases, children_of, ends_soon, ends_within, kill_and_await_keeper,
+    fixture::{
+        Call, Fixture, User, cases, children_of, ends_soon, ends_within, kill_and_await_keeper,
         pidfd_of, read_line, signal, wait,
     },
 };
@@ -60,9 +60,9 @@ impl Run {
         Self { child, stdout }
     }
 
-    fn that_writes(stage: &Stage, flags: &[&str], path: &str) -> Self {
+    fn that_writes(fixture: &Fixture, flags: &[&str], path: &str) -> Self {
         let script = format!("echo ready; read go; echo evil >> {path} && echo written");
-        Self::begin(stage.script(flags, &script))
+        Self::begin(fixture.script(flags, &script))
     }
 
     /// Lets the guest write, and waits for its end.
@@ -94,145 +94,151 @@ fn rename(from: &Path, to: &Path) {
     fs::rename(from, to).unwrap();
 }
 
-type Act = (&'static str, fn(&Stage));
+type Act = (&'static str, fn(&Fixture));
 
 /// What editors, git and people do.
 const TAKEN_AWAY: [Act; 6] = [
-    ("renamed over", |stage| {
-        stage.write("work/.git/config.lock", "new");
+    ("renamed over", |fixture| {
+        fixture.write("work/.git/config.lock", "new");
         rename(
-            &stage.path("work/.git/config.lock"),
-            &stage.path("work/.git/config"),
+            &fixture.path("work/.git/config.lock"),
+            &fixture.path("work/.git/config"),
         );
     }),
-    ("removed", |stage| {
-        fs::remove_file(stage.path("work/.git/config")).unwrap();
+    ("removed", |fixture| {
+        fs::remove_file(fixture.path("work/.git/config")).unwrap();
     }),
-    ("renamed", |stage| {
+    ("renamed", |fixture| {
         rename(
-            &stage.path("work/.git/config"),
-            &stage.path("work/.git/config~"),
+            &fixture.path("work/.git/config"),
+            &fixture.path("work/.git/config~"),
         );
     }),
-    ("exchanged", |stage| {
-        let [one, other] = ["work/.git/config", "work/.git/other"].map(|name| stage.path(name));
+    ("exchanged", |fixture| {
+        let [one, other] = ["work/.git/config", "work/.git/other"].map(|name| fixture.path(name));
         rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
     }),
-    ("its folder renamed", |stage| {
-        rename(&stage.path("work/.git"), &stage.path("work/.old"));
+    ("its folder renamed", |fixture| {
+        rename(&fixture.path("work/.git"), &fixture.path("work/.old"));
     }),
-    ("moved out of the grant", |stage| {
-        rename(&stage.path("work/.git/config"), &stage.path("config"));
+    ("moved out of the grant", |fixture| {
+        rename(&fixture.path("work/.git/config"), &fixture.path("config"));
     }),
 ];
 
-fn lay_out(stage: &Stage) {
-    let _ = fs::remove_dir_all(stage.path("work"));
-    stage.write("work/.git/config", "old");
-    stage.write("work/.git/other", "other");
+fn lay_out(fixture: &Fixture) {
+    let _ = fs::remove_dir_all(fixture.path("work"));
+    fixture.write("work/.git/config", "old");
+    fixture.write("work/.git/other", "other");
 }
 
-fn what_is_replaced_outside_ends_the_domain(stage: &Stage) {
+fn what_is_replaced_outside_ends_the_domain(fixture: &Fixture) {
     for (what, act) in TAKEN_AWAY {
-        lay_out(stage);
-        stage.write("report", "");
+        lay_out(fixture);
+        fixture.write("report", "");
         let path = "work/.git/config";
         let flags = ["--write", "work", "--protect", path, "--report", "report"];
-        let run = Run::that_writes(stage, &flags, path);
-        act(stage);
+        let run = Run::that_writes(fixture, &flags, path);
+        act(fixture);
         let said = run.assert_ended(what);
         assert!(said.contains("/work/.git"), "{what}: {said}");
-        let report: Value = serde_json::from_str(&stage.read("report")).unwrap();
+        let report: Value = serde_json::from_str(&fixture.read("report")).unwrap();
         assert_eq!(report["ending"], json!("unprotected"), "{what}");
         let lost = report["lost"].as_str().unwrap();
-        assert!(lost.starts_with(&stage.text("work/.git")), "{what}: {lost}");
+        assert!(
+            lost.starts_with(&fixture.text("work/.git")),
+            "{what}: {lost}"
+        );
     }
 }
 
-fn a_read_grant_in_a_writable_folder_that_is_replaced_ends_the_domain(stage: &Stage) {
+fn a_read_grant_in_a_writable_folder_that_is_replaced_ends_the_domain(fixture: &Fixture) {
     for (what, act) in TAKEN_AWAY {
-        lay_out(stage);
+        lay_out(fixture);
         let path = "work/.git/config";
-        let run = Run::that_writes(stage, &["--write", "work", "--read", path], path);
-        act(stage);
+        let run = Run::that_writes(fixture, &["--write", "work", "--read", path], path);
+        act(fixture);
         run.assert_ended(what);
     }
 }
 
-fn a_placeholder_that_is_taken_away_ends_the_domain(stage: &Stage) {
-    stage.make_folder("work");
+fn a_placeholder_that_is_taken_away_ends_the_domain(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = ["--write", "work", "--protect", "work/.env"];
     for what in ["removed", "renamed over", "renamed"] {
-        let run = Run::that_writes(stage, &flags, "work/.env");
+        let run = Run::that_writes(fixture, &flags, "work/.env");
         match what {
-            "removed" => fs::remove_file(stage.path("work/.env")).unwrap(),
-            "renamed" => rename(&stage.path("work/.env"), &stage.path("work/old")),
+            "removed" => fs::remove_file(fixture.path("work/.env")).unwrap(),
+            "renamed" => rename(&fixture.path("work/.env"), &fixture.path("work/old")),
             _ => {
-                stage.write("work/new", "new");
-                rename(&stage.path("work/new"), &stage.path("work/.env"));
+                fixture.write("work/new", "new");
+                rename(&fixture.path("work/new"), &fixture.path("work/.env"));
             }
         }
         run.assert_ended(what);
         if what == "renamed over" {
-            assert_eq!(stage.read("work/.env"), "new", "somebody else's");
-            fs::remove_file(stage.path("work/.env")).unwrap();
+            assert_eq!(fixture.read("work/.env"), "new", "somebody else's");
+            fs::remove_file(fixture.path("work/.env")).unwrap();
         }
-        assert!(!stage.exists("work/.env"), "{what}");
+        assert!(!fixture.exists("work/.env"), "{what}");
     }
 }
 
-fn another_domain_that_takes_a_protected_path_away_ends_the_domain(stage: &Stage) {
-    lay_out(stage);
+fn another_domain_that_takes_a_protected_path_away_ends_the_domain(fixture: &Fixture) {
+    lay_out(fixture);
     let flags = ["--write", "work", "--protect", "work/.git/config"];
-    let run = Run::that_writes(stage, &flags, "work/.git/config");
+    let run = Run::that_writes(fixture, &flags, "work/.git/config");
     let act = "mv work/.git/other work/.git/config";
     let flags = ["--write", "work", "--no-guard"];
-    stage.script(&flags, act).run().is_silent(0);
+    fixture.script(&flags, act).run().is_silent(0);
     run.assert_ended("by another guest");
-    assert_eq!(stage.read("work/.git/config"), "other");
+    assert_eq!(fixture.read("work/.git/config"), "other");
 }
 
-fn work_outside_that_leaves_the_path_alone_does_not(stage: &Stage) {
-    lay_out(stage);
+fn work_outside_that_leaves_the_path_alone_does_not(fixture: &Fixture) {
+    lay_out(fixture);
     let flags = ["--write", "work", "--protect", "work/.git/config"];
-    let run = Run::that_writes(stage, &flags, "work/.git/config");
-    stage.write("work/.git/config", "written in place");
+    let run = Run::that_writes(fixture, &flags, "work/.git/config");
+    fixture.write("work/.git/config", "written in place");
     let read_only = fs::Permissions::from_mode(0o444);
-    fs::set_permissions(stage.path("work/.git/config"), read_only).unwrap();
-    stage.write("work/.git/new", "");
-    rename(&stage.path("work/.git/new"), &stage.path("work/.git/other"));
-    fs::remove_file(stage.path("work/.git/other")).unwrap();
+    fs::set_permissions(fixture.path("work/.git/config"), read_only).unwrap();
+    fixture.write("work/.git/new", "");
+    rename(
+        &fixture.path("work/.git/new"),
+        &fixture.path("work/.git/other"),
+    );
+    fs::remove_file(fixture.path("work/.git/other")).unwrap();
     assert_eq!(run.go_on(), "", "refused, not ended");
-    assert_eq!(stage.read("work/.git/config"), "written in place");
+    assert_eq!(fixture.read("work/.git/config"), "written in place");
 }
 
-fn what_lies_in_a_protected_folder_may_be_replaced(stage: &Stage) {
-    lay_out(stage);
+fn what_lies_in_a_protected_folder_may_be_replaced(fixture: &Fixture) {
+    lay_out(fixture);
     let run = Run::that_writes(
-        stage,
+        fixture,
         &["--write", "work", "--protect", "work/.git"],
         "work/.git/config",
     );
     for (what, act) in &TAKEN_AWAY[..2] {
-        stage.write("work/.git/config", "old");
-        act(stage);
+        fixture.write("work/.git/config", "old");
+        act(fixture);
         assert!(!ends_within(&run.child, Duration::ZERO), "{what}");
     }
-    stage.write("work/.git/config", "new");
+    fixture.write("work/.git/config", "new");
     assert_eq!(run.go_on(), "");
-    assert_eq!(stage.read("work/.git/config"), "new");
+    assert_eq!(fixture.read("work/.git/config"), "new");
 }
 
 /// The guest's user may not even read it: the folder that it lies in is watched instead.
-fn a_file_that_nobody_else_may_read_is_guarded(stage: &Stage) {
-    lay_out(stage);
+fn a_file_that_nobody_else_may_read_is_guarded(fixture: &Fixture) {
+    lay_out(fixture);
     let closed = fs::Permissions::from_mode(0o000);
-    fs::set_permissions(stage.path("work/.git/config"), closed).unwrap();
+    fs::set_permissions(fixture.path("work/.git/config"), closed).unwrap();
     let flags = ["--write", "work", "--protect", "work/.git/config"];
-    let run = Run::that_writes(stage, &flags, "work/.git/config");
+    let run = Run::that_writes(fixture, &flags, "work/.git/config");
     rename(
-        &stage.path("work/.git/config"),
-        &stage.path("work/.git/config~"),
+        &fixture.path("work/.git/config"),
+        &fixture.path("work/.git/config~"),
     );
     run.assert_ended("renamed");
 }
@@ -256,12 +262,12 @@ fn kill_both(mut run: Run) {
 }
 
 /// Another guest may move folders that it was granted, and put links in their places.
-fn cleaning_goes_to_the_folder_that_was_granted(stage: &Stage) {
+fn cleaning_goes_to_the_folder_that_was_granted(fixture: &Fixture) {
     for ends_suddenly in [true, false] {
-        let _ = fs::remove_dir_all(stage.path("work"));
-        stage.make_folder("work/sub");
-        stage.write("elsewhere/.env", "");
-        stage.make_folder("elsewhere/.git");
+        let _ = fs::remove_dir_all(fixture.path("work"));
+        fixture.make_folder("work/sub");
+        fixture.write("elsewhere/.env", "");
+        fixture.make_folder("elsewhere/.git");
         let flags = [
             "--write",
             "work",
@@ -271,51 +277,51 @@ fn cleaning_goes_to_the_folder_that_was_granted(stage: &Stage) {
             "work/sub/.git/hooks",
         ];
         let script = "echo ready; read go";
-        let run = Run::begin(stage.script(&flags, script));
+        let run = Run::begin(fixture.script(&flags, script));
         if ends_suddenly {
             // Palisade; its keeper and the domain go on.
             signal(&run.child, Signal::STOP);
         }
-        rename(&stage.path("work/sub"), &stage.path("work/moved"));
-        symlink("../elsewhere", stage.path("work/sub")).unwrap();
+        rename(&fixture.path("work/sub"), &fixture.path("work/moved"));
+        symlink("../elsewhere", fixture.path("work/sub")).unwrap();
         match ends_suddenly {
             true => kill_and_await_keeper(run.child),
             false => drop(run.assert_ended("its folder moved")),
         }
-        assert!(stage.exists("elsewhere/.env"), "{ends_suddenly}");
-        assert!(stage.exists("elsewhere/.git"), "{ends_suddenly}");
-        assert!(!stage.exists("work/moved/.env"), "{ends_suddenly}");
-        assert!(!stage.exists("work/moved/.git"), "{ends_suddenly}");
+        assert!(fixture.exists("elsewhere/.env"), "{ends_suddenly}");
+        assert!(fixture.exists("elsewhere/.git"), "{ends_suddenly}");
+        assert!(!fixture.exists("work/moved/.env"), "{ends_suddenly}");
+        assert!(!fixture.exists("work/moved/.git"), "{ends_suddenly}");
     }
 }
 
 /// Empty as it may be.
-fn a_file_of_somebody_else_in_a_placeholder_s_place_stays(stage: &Stage) {
-    stage.make_folder("work");
+fn a_file_of_somebody_else_in_a_placeholder_s_place_stays(fixture: &Fixture) {
+    fixture.make_folder("work");
     for ends_suddenly in [true, false] {
         let flags = ["--write", "work", "--protect", "work/.env"];
-        let run = Run::that_writes(stage, &flags, "work/.env");
+        let run = Run::that_writes(fixture, &flags, "work/.env");
         if ends_suddenly {
             signal(&run.child, Signal::STOP);
         }
-        stage.write("work/new", "");
-        rename(&stage.path("work/new"), &stage.path("work/.env"));
+        fixture.write("work/new", "");
+        rename(&fixture.path("work/new"), &fixture.path("work/.env"));
         match ends_suddenly {
             true => kill_and_await_keeper(run.child),
             false => drop(run.assert_ended("replaced")),
         }
-        assert!(stage.exists("work/.env"), "{ends_suddenly}");
-        fs::remove_file(stage.path("work/.env")).unwrap();
+        assert!(fixture.exists("work/.env"), "{ends_suddenly}");
+        fs::remove_file(fixture.path("work/.env")).unwrap();
     }
 }
 
 /// A guest of an earlier run may have made what looks like a placeholder, and hold a lock on it.
-fn a_locked_placeholder_is_not_waited_for(stage: &Stage) {
+fn a_locked_placeholder_is_not_waited_for(fixture: &Fixture) {
     for is_folder in [false, true] {
-        let path = stage.path("work/.env");
+        let path = fixture.path("work/.env");
         match is_folder {
-            true => stage.make_folder("work/.env"),
-            false => stage.write("work/.env", ""),
+            true => fixture.make_folder("work/.env"),
+            false => fixture.write("work/.env", ""),
         }
         let mode = if is_folder { 0o1555 } else { 0o1444 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -332,25 +338,25 @@ fn a_locked_placeholder_is_not_waited_for(stage: &Stage) {
             ],
             false => ["--write", "work", "--protect", "work/.env", "--time", "1s"],
         };
-        let mut child = stage.script(&words, "true").spawn();
+        let mut child = fixture.script(&words, "true").spawn();
         let ended = ends_within(&child, SOON);
         if !ended {
             child.kill().unwrap();
         }
         assert!(ended, "palisade waits for a lock");
-        let outcome = super::stage::finish(child, b"");
+        let outcome = super::fixture::finish(child, b"");
         outcome.refuses(&["host: ", "locks", "work/.env"]);
         // Once it is let go the placeholder is held, and goes with the run.
         drop(file);
-        stage.script(&words, "true").run().is_silent(0);
-        assert!(!stage.exists("work/.env"));
+        fixture.script(&words, "true").run().is_silent(0);
+        assert!(!fixture.exists("work/.env"));
     }
 }
 
-fn what_two_sudden_ends_leave_goes_with_the_next_run(stage: &Stage) {
-    stage.make_folder("work");
+fn what_two_sudden_ends_leave_goes_with_the_next_run(fixture: &Fixture) {
+    fixture.make_folder("work");
     // A person's own, as empty as a placeholder.
-    stage.write("work/kept", "");
+    fixture.write("work/kept", "");
     let flags = [
         "--write",
         "work",
@@ -361,40 +367,40 @@ fn what_two_sudden_ends_leave_goes_with_the_next_run(stage: &Stage) {
         "--protect",
         "work/kept",
     ];
-    let run = Run::that_writes(stage, &flags, "work/.env");
+    let run = Run::that_writes(fixture, &flags, "work/.env");
     kill_both(run);
-    assert!(stage.exists("work/.env"), "nobody was left to remove it");
-    let run = Run::that_writes(stage, &flags, "work/.env");
+    assert!(fixture.exists("work/.env"), "nobody was left to remove it");
+    let run = Run::that_writes(fixture, &flags, "work/.env");
     assert_eq!(run.go_on(), "", "protected again");
-    assert!(!stage.exists("work/.env") && !stage.exists("work/.git"));
-    assert!(stage.exists("work/kept"), "not palisade's");
+    assert!(!fixture.exists("work/.env") && !fixture.exists("work/.git"));
+    assert!(fixture.exists("work/kept"), "not palisade's");
 }
 
 /// Two runs take it over, one after the other; it goes with the last.
-fn what_two_sudden_ends_leave_is_held_by_two_runs(stage: &Stage) {
-    stage.make_folder("work");
+fn what_two_sudden_ends_leave_is_held_by_two_runs(fixture: &Fixture) {
+    fixture.make_folder("work");
     let flags = ["--write", "work", "--protect", "work/.env"];
-    kill_both(Run::that_writes(stage, &flags, "work/.env"));
-    let first = Run::that_writes(stage, &flags, "work/.env");
-    let second = Run::that_writes(stage, &flags, "work/.env");
+    kill_both(Run::that_writes(fixture, &flags, "work/.env"));
+    let first = Run::that_writes(fixture, &flags, "work/.env");
+    let second = Run::that_writes(fixture, &flags, "work/.env");
     kill_both(first);
-    assert!(stage.exists("work/.env"), "the second holds it");
-    let third = Run::that_writes(stage, &flags, "work/.env");
+    assert!(fixture.exists("work/.env"), "the second holds it");
+    let third = Run::that_writes(fixture, &flags, "work/.env");
     assert_eq!(second.go_on(), "");
-    assert!(stage.exists("work/.env"), "the third holds it");
+    assert!(fixture.exists("work/.env"), "the third holds it");
     assert_eq!(third.go_on(), "");
-    assert!(!stage.exists("work/.env"), "gone with the last");
+    assert!(!fixture.exists("work/.env"), "gone with the last");
 }
 
-fn groups_that_two_sudden_ends_leave_are_swept(stage: &Stage) {
+fn groups_that_two_sudden_ends_leave_are_swept(fixture: &Fixture) {
     let flags = ["--memory", "64M"];
-    let refused = stage.script(&flags, "true").run();
-    if stage.user == User::Ordinary && refused.code() == 125 {
+    let refused = fixture.script(&flags, "true").run();
+    if fixture.user == User::Ordinary && refused.code() == 125 {
         // Nothing was delegated to this user, so nothing can be left.
         refused.refuses(&["host: ", "memory"]);
         return;
     }
-    let run = Run::begin(stage.script(&flags, "echo ready; read go"));
+    let run = Run::begin(fixture.script(&flags, "echo ready; read go"));
     let process = run.child.id();
     kill_both(run);
     assert!(
@@ -402,7 +408,7 @@ fn groups_that_two_sudden_ends_leave_are_swept(stage: &Stage) {
         "nobody was left to remove them"
     );
     eventually("the next run sweeps", || {
-        stage.script(&flags, "true").run().is_silent(0);
+        fixture.script(&flags, "true").run().is_silent(0);
         let left = groups_of(process);
         (!left.is_empty()).then(|| format!("{left:?}"))
     });

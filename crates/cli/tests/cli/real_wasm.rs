@@ -4,7 +4,7 @@
 //!
 //! `tools/real-programs` fetches them.
 
-use super::stage::{Outcome, Stage, cases};
+use super::fixture::{Fixture, Outcome, cases};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -55,53 +55,59 @@ fn fetched() -> PathBuf {
 }
 
 /// A program where the user can read it: a checkout may lie in somebody's home.
-fn program(stage: &Stage, name: &str) -> String {
-    let path = stage.path("programs").join(name);
+fn program(fixture: &Fixture, name: &str) -> String {
+    let path = fixture.path("programs").join(name);
     if !path.exists() {
-        stage.make_folder("programs");
+        fixture.make_folder("programs");
         fs::copy(fetched().join(name), &path).expect(name);
     }
     path.to_str().expect("a path that is text").into()
 }
 
 /// `palisade run FLAGS -- PROGRAM ARGUMENTS`, with this on stdin. Code is kept for the case.
-fn run(stage: &Stage, flags: &[&str], command: &[&str], input: &str) -> Outcome {
+fn run(fixture: &Fixture, flags: &[&str], command: &[&str], input: &str) -> Outcome {
     let words = ["run"].iter().chain(flags).chain(&["--"]).chain(command);
-    let call = stage.palisade(words).input(input);
-    call.env("XDG_CACHE_HOME", &stage.text("cache")).run()
+    let call = fixture.palisade(words).input(input);
+    call.env("XDG_CACHE_HOME", &fixture.text("cache")).run()
 }
 
 /// The same of a module that was fetched; it ends well.
 fn run_module(
-    stage: &Stage,
+    fixture: &Fixture,
     flags: &[&str],
     name: &str,
     arguments: &[&str],
     input: &str,
 ) -> String {
-    let program = program(stage, name);
+    let program = program(fixture, name);
     let command = [&[program.as_str()], arguments].concat();
-    let outcome = run(stage, flags, &command, input);
+    let outcome = run(fixture, flags, &command, input);
     outcome.is_silent(0);
     outcome.text()
 }
 
 /// The same of its native twin, which may be read too.
-fn run_twin(stage: &Stage, flags: &[&str], name: &str, arguments: &[&str], input: &str) -> String {
-    let program = program(stage, name);
+fn run_twin(
+    fixture: &Fixture,
+    flags: &[&str],
+    name: &str,
+    arguments: &[&str],
+    input: &str,
+) -> String {
+    let program = program(fixture, name);
     let command = [&[program.as_str()], arguments].concat();
     let flags = [flags, &["--read", &program]].concat();
-    let outcome = run(stage, &flags, &command, input);
+    let outcome = run(fixture, &flags, &command, input);
     outcome.is_silent(0);
     outcome.text()
 }
 
 /// Files of this repository, in the folder `in`.
-fn lay_out(stage: &Stage, files: &[&str]) {
+fn lay_out(fixture: &Fixture, files: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for file in files {
         let content = fs::read_to_string(root.join(file)).expect(file);
-        stage.write(&format!("in/{file}"), &content);
+        fixture.write(&format!("in/{file}"), &content);
     }
 }
 
@@ -143,26 +149,26 @@ assert os.stat(final).st_mtime == 1e9 and time.time() > 1.7e9
 print(len(report), sorted(os.listdir(target)), len(sys.stdin.read()))
 "#;
 
-fn python_reads_folders_as_the_native_one_does(stage: &Stage) {
+fn python_reads_folders_as_the_native_one_does(fixture: &Fixture) {
     let files = ["docs/measuring.md", "docs/glossary.md", "ARCHITECTURE.md"];
-    lay_out(stage, &files);
-    stage.write("in/report.py", REPORT);
-    let (input, script) = (stage.text("in"), stage.text("in/report.py"));
+    lay_out(fixture, &files);
+    fixture.write("in/report.py", REPORT);
+    let (input, script) = (fixture.text("in"), fixture.text("in/report.py"));
     let report = |folder: &str| {
-        stage.make_folder(folder);
-        let output = stage.text(folder);
+        fixture.make_folder(folder);
+        let output = fixture.text(folder);
         let flags = ["--read", &input, "--write", &output];
         let arguments = [script.as_str(), &input, &output];
         let said = match folder {
-            "by-module" => run_module(stage, &flags, PYTHON, &arguments, "some words"),
+            "by-module" => run_module(fixture, &flags, PYTHON, &arguments, "some words"),
             _ => {
                 let command = [&[NATIVE_PYTHON][..], &arguments].concat();
-                let outcome = run(stage, &flags, &command, "some words");
+                let outcome = run(fixture, &flags, &command, "some words");
                 outcome.is_silent(0);
                 outcome.text()
             }
         };
-        (said, stage.read(&format!("{folder}/a/b/report.json")))
+        (said, fixture.read(&format!("{folder}/a/b/report.json")))
     };
     let by_module = report("by-module");
     assert_eq!(by_module.0, "4 ['a'] 10\n");
@@ -196,22 +202,22 @@ attempt("see passwords", lambda: open("/etc/shadow").read())
 attempt("climb", lambda: open("IN/../secret").read())
 "#;
 
-fn python_is_refused_what_the_native_one_is_refused(stage: &Stage) {
-    stage.write("in/file", "content");
-    stage.write("out/mine", "content");
-    stage.write("out/full/file", "content");
-    stage.write("secret", "secret");
-    let secret = stage.text("secret");
-    std::os::unix::fs::symlink(&secret, stage.path("out/out")).unwrap();
-    let (input, output) = (stage.text("in"), stage.text("out"));
+fn python_is_refused_what_the_native_one_is_refused(fixture: &Fixture) {
+    fixture.write("in/file", "content");
+    fixture.write("out/mine", "content");
+    fixture.write("out/full/file", "content");
+    fixture.write("secret", "secret");
+    let secret = fixture.text("secret");
+    std::os::unix::fs::symlink(&secret, fixture.path("out/out")).unwrap();
+    let (input, output) = (fixture.text("in"), fixture.text("out"));
     let script = ATTEMPTS.replace("SECRET", &secret);
     let script = script.replace("IN/", &format!("{input}/"));
     let script = script.replace("OUT/", &format!("{output}/"));
     let flags = ["--read", &input, "--write", &output];
-    let said = run_module(stage, &flags, PYTHON, &["-c", &script], "");
+    let said = run_module(fixture, &flags, PYTHON, &["-c", &script], "");
     // WASI has an error of its own for a link that leads out of an open folder.
     let said = said.replace("follow a link out ENOTCAPABLE", "follow a link out ENOENT");
-    run(stage, &flags, &[NATIVE_PYTHON, "-c", &script], "").prints(&said);
+    run(fixture, &flags, &[NATIVE_PYTHON, "-c", &script], "").prints(&said);
     assert!(
         said.starts_with("read worked\nread what is not there ENOENT\n"),
         "{said}"
@@ -271,10 +277,10 @@ const HEX: &str = ":10000000AC016115C1F0680F792F711D80E0FA0114\r
 ";
 
 /// The compiler proper of GCC 15, and assembler, linker and objcopy of binutils 2.42.
-fn cc1_and_binutils_build_for_a_microcontroller(stage: &Stage) {
-    stage.write("work/crc.c", CRC);
-    stage.write("work/script.ld", LINKER_SCRIPT);
-    let work = stage.text("work");
+fn cc1_and_binutils_build_for_a_microcontroller(fixture: &Fixture) {
+    fixture.write("work/crc.c", CRC);
+    fixture.write("work/script.ld", LINKER_SCRIPT);
+    let work = fixture.text("work");
     let flags = ["--write", &work, "--cwd", &work];
     let steps: [(&str, &[&str]); 4] = [
         (
@@ -303,14 +309,18 @@ fn cc1_and_binutils_build_for_a_microcontroller(stage: &Stage) {
         ),
     ];
     for (name, arguments) in steps {
-        assert_eq!(run_module(stage, &flags, name, arguments, ""), "", "{name}");
+        assert_eq!(
+            run_module(fixture, &flags, name, arguments, ""),
+            "",
+            "{name}"
+        );
     }
-    assert_eq!(stage.read("work/crc.hex"), HEX);
+    assert_eq!(fixture.read("work/crc.hex"), HEX);
     // An error is the program's own.
-    stage.write("work/wrong.c", "int main(void) { return nothing; }\n");
-    let program = program(stage, "cc1.wasm");
+    fixture.write("work/wrong.c", "int main(void) { return nothing; }\n");
+    let program = program(fixture, "cc1.wasm");
     let wrong = run(
-        stage,
+        fixture,
         &flags,
         &[&program, "-quiet", "wrong.c", "-o", "w.s"],
         "",
@@ -332,89 +342,95 @@ const PICTURE: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="120" he
 </svg>
 "##;
 
-fn resvg_draws_what_it_draws_elsewhere(stage: &Stage) {
-    stage.write("in/picture.svg", PICTURE);
-    stage.make_folder("out");
-    let (picture, out) = (stage.text("in/picture.svg"), stage.text("out/picture.png"));
-    let (input, output) = (stage.text("in"), stage.text("out"));
+fn resvg_draws_what_it_draws_elsewhere(fixture: &Fixture) {
+    fixture.write("in/picture.svg", PICTURE);
+    fixture.make_folder("out");
+    let (picture, out) = (
+        fixture.text("in/picture.svg"),
+        fixture.text("out/picture.png"),
+    );
+    let (input, output) = (fixture.text("in"), fixture.text("out"));
     let flags = ["--read", &input, "--write", &output];
     let arguments = ["--zoom", "2", &picture, &out];
-    assert_eq!(run_module(stage, &flags, "resvg.wasm", &arguments, ""), "");
+    assert_eq!(
+        run_module(fixture, &flags, "resvg.wasm", &arguments, ""),
+        ""
+    );
     assert_sum(
-        &stage.path("out/picture.png"),
+        &fixture.path("out/picture.png"),
         "89ab79d3d91aa47f281c315ed6bef2196109dbf9a57a978d3a5dc0db526821bc",
     );
 }
 
-fn flite_speaks_as_it_does_elsewhere(stage: &Stage) {
-    stage.write(
+fn flite_speaks_as_it_does_elsewhere(fixture: &Fixture) {
+    fixture.write(
         "in/words",
         "A wall is as thick as the time that it takes.\n",
     );
-    stage.make_folder("out");
-    let (words, out) = (stage.text("in/words"), stage.text("out/words.wav"));
-    let (input, output) = (stage.text("in"), stage.text("out"));
+    fixture.make_folder("out");
+    let (words, out) = (fixture.text("in/words"), fixture.text("out/words.wav"));
+    let (input, output) = (fixture.text("in"), fixture.text("out"));
     let flags = ["--read", &input, "--write", &output];
     assert_eq!(
-        run_module(stage, &flags, "flite.wasm", &[&words, &out], ""),
+        run_module(fixture, &flags, "flite.wasm", &[&words, &out], ""),
         ""
     );
     assert_sum(
-        &stage.path("out/words.wav"),
+        &fixture.path("out/words.wav"),
         "e1551c8e721e9466399f63d909ba6ccbc6f7985659d14e4d487a1bec1ffa0cb4",
     );
 }
 
 /// Both say the same of the same arguments; gives what.
 #[track_caller]
-fn twins(stage: &Stage, flags: &[&str], name: &str, arguments: &[&str], input: &str) -> String {
-    let module = run_module(stage, flags, &format!("{name}.wasm"), arguments, input);
-    assert_eq!(module, run_twin(stage, flags, name, arguments, input));
+fn twins(fixture: &Fixture, flags: &[&str], name: &str, arguments: &[&str], input: &str) -> String {
+    let module = run_module(fixture, flags, &format!("{name}.wasm"), arguments, input);
+    assert_eq!(module, run_twin(fixture, flags, name, arguments, input));
     module
 }
 
-fn gojq_finds_what_its_native_twin_finds(stage: &Stage) {
+fn gojq_finds_what_its_native_twin_finds(fixture: &Fixture) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
     let runs = fs::read_dir(root).unwrap().flatten();
     let run = runs.map(|run| run.path().join("environment.json")).next();
     let text = fs::read_to_string(run.expect("a published run")).unwrap();
-    stage.write("in/environment.json", &text);
-    let input = stage.text("in");
-    let file = stage.text("in/environment.json");
+    fixture.write("in/environment.json", &text);
+    let input = fixture.text("in");
+    let file = fixture.text("in/environment.json");
     let query = "([paths(scalars) as $path | {key: ($path | map(tostring) | join(\".\")), \
                  value: getpath($path)}] | sort_by(.key) | from_entries), (.tools | keys), (now > 1.7e9)";
-    let found = twins(stage, &["--read", &input], "gojq", &[query, &file], "");
+    let found = twins(fixture, &["--read", &input], "gojq", &[query, &file], "");
     assert!(
         found.contains("\"tools.palisade\"") && found.ends_with("true\n"),
         "{found}"
     );
-    let piped = twins(stage, &[], "gojq", &["-c", "keys"], &text);
+    let piped = twins(fixture, &[], "gojq", &["-c", "keys"], &text);
     assert!(piped.starts_with("[\"architecture\""), "{piped}");
 }
 
-fn shfmt_formats_as_its_native_twin_does(stage: &Stage) {
-    lay_out(stage, &["tools/setup", "tools/lint", "demo/run"]);
-    let input = stage.text("in");
+fn shfmt_formats_as_its_native_twin_does(fixture: &Fixture) {
+    lay_out(fixture, &["tools/setup", "tools/lint", "demo/run"]);
+    let input = fixture.text("in");
     let files =
-        ["tools/setup", "tools/lint", "demo/run"].map(|file| stage.text(&format!("in/{file}")));
+        ["tools/setup", "tools/lint", "demo/run"].map(|file| fixture.text(&format!("in/{file}")));
     let style = ["-i", "3", "-sr", "-mn"];
     let arguments: Vec<_> = style
         .into_iter()
         .chain(files.iter().map(String::as_str))
         .collect();
-    let formatted = twins(stage, &["--read", &input], "shfmt", &arguments, "");
+    let formatted = twins(fixture, &["--read", &input], "shfmt", &arguments, "");
     assert!(formatted.contains("set -euo pipefail"), "{formatted}");
     // In place, in a folder that may be written.
     for name in ["shfmt.wasm", "shfmt"] {
-        stage.write("out/script", "if  true\nthen echo  a;fi\n");
-        let (output, script) = (stage.text("out"), stage.text("out/script"));
+        fixture.write("out/script", "if  true\nthen echo  a;fi\n");
+        let (output, script) = (fixture.text("out"), fixture.text("out/script"));
         let arguments = ["-i", "1", "-w", &script];
         match name {
-            "shfmt" => run_twin(stage, &["--write", &output], name, &arguments, ""),
-            _ => run_module(stage, &["--write", &output], name, &arguments, ""),
+            "shfmt" => run_twin(fixture, &["--write", &output], name, &arguments, ""),
+            _ => run_module(fixture, &["--write", &output], name, &arguments, ""),
         };
         assert_eq!(
-            stage.read("out/script"),
+            fixture.read("out/script"),
             "if true; then echo a; fi\n",
             "{name}"
         );
@@ -423,7 +439,7 @@ fn shfmt_formats_as_its_native_twin_does(stage: &Stage) {
 
 /// A program on its input. It cannot bundle files here: it wants to list the root's folder, which is in none
 /// that a module finds open.
-fn esbuild_translates_as_its_native_twin_does(stage: &Stage) {
+fn esbuild_translates_as_its_native_twin_does(fixture: &Fixture) {
     let program = "enum Kind { circle = 'circle', square = 'square' }\n\
          type Shape = { kind: Kind.circle; r: number } | { kind: Kind.square; a: number };\n\
          export function area(s: Shape) { return s.kind === Kind.circle ? Math.PI * s.r ** 2 : s.a ** 2; }\n\
@@ -435,7 +451,7 @@ fn esbuild_translates_as_its_native_twin_does(stage: &Stage) {
         "--sourcemap=inline",
     ];
     let arguments = [&style[..], &["--sourcefile=shapes.ts", "--log-level=error"]].concat();
-    let translated = twins(stage, &[], "esbuild", &arguments, program);
+    let translated = twins(fixture, &[], "esbuild", &arguments, program);
     assert!(translated.contains("Math.PI*"), "{translated}");
     assert!(
         translated.contains("sourceMappingURL=data:application/json;base64,"),
@@ -443,8 +459,8 @@ fn esbuild_translates_as_its_native_twin_does(stage: &Stage) {
     );
 }
 
-fn goja_runs_javascript_as_its_native_twin_does(stage: &Stage) {
-    stage.write(
+fn goja_runs_javascript_as_its_native_twin_does(fixture: &Fixture) {
+    fixture.write(
         "in/primes.js",
         "const sieve = n => { const out = []; const no = new Set();\n\
          for (let i = 2; i <= n; i++) { if (no.has(i)) continue; out.push(i);\n\
@@ -454,11 +470,11 @@ fn goja_runs_javascript_as_its_native_twin_does(stage: &Stage) {
          text: 'größer'.replace(/[^a-z]/gu, m => m.toUpperCase()), big: String(2n ** 100n),\n\
          date: new Date(0).toISOString() }));\n",
     );
-    let (input, script) = (stage.text("in"), stage.text("in/primes.js"));
+    let (input, script) = (fixture.text("in"), fixture.text("in/primes.js"));
     let said = |name: &str| {
-        let program = program(stage, name);
+        let program = program(fixture, name);
         let flags = ["--read", &input, "--read", &program];
-        let outcome = run(stage, &flags, &[&program, &script], "");
+        let outcome = run(fixture, &flags, &[&program, &script], "");
         outcome.is(0);
         // Its log begins with the time.
         let (_, text) = outcome.stderr.split_at("2026/11/22 09:26:08 ".len());

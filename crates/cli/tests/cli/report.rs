@@ -1,8 +1,8 @@
 //! The report: what is in it, and that it is what its published schema says.
 
 use super::{
+    fixture::{Fixture, User, cases},
     schema::violations,
-    stage::{Stage, User, cases},
 };
 use serde_json::{Value, json};
 use std::{
@@ -34,11 +34,11 @@ fn published_schema() -> Value {
 }
 
 /// `PALISADE_BLESS=1` writes it anew.
-fn published_schema_is_current(stage: &Stage) {
+fn published_schema_is_current(fixture: &Fixture) {
     let current = serde_json::to_string_pretty(&palisade_wall::report_schema()).unwrap() + "\n";
     if env::var_os("PALISADE_BLESS").is_some() {
         // By renaming: the same case runs beside this one as another user.
-        let new = format!("{PUBLISHED}.{}", stage.user.name());
+        let new = format!("{PUBLISHED}.{}", fixture.user.name());
         fs::write(&new, &current).unwrap();
         fs::rename(&new, PUBLISHED).unwrap();
     }
@@ -49,18 +49,18 @@ fn published_schema_is_current(stage: &Stage) {
     );
 }
 
-fn report(stage: &Stage, flags: &[&str], script: &str) -> Value {
-    let outcome = stage
+fn report(fixture: &Fixture, flags: &[&str], script: &str) -> Value {
+    let outcome = fixture
         .script(&[flags, &["--report", "report.json"]].concat(), script)
         .run();
-    let text = stage.read("report.json");
+    let text = fixture.read("report.json");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}: {outcome:?}"))
 }
 
 /// Wrong values are found, or the check would prove nothing.
-fn schema_tells_right_from_wrong(stage: &Stage) {
+fn schema_tells_right_from_wrong(fixture: &Fixture) {
     let schema = published_schema();
-    let right = report(stage, &[], "true");
+    let right = report(fixture, &[], "true");
     assert_eq!(violations(&schema, &right), [""; 0]);
     let spoil = |pointer: &str, value: Value| {
         let mut wrong = right.clone();
@@ -83,7 +83,7 @@ fn schema_tells_right_from_wrong(stage: &Stage) {
     assert_eq!(violations(&schema, &wrong), ["report lacks wall"]);
 }
 
-fn a_real_report_fits_the_schema(stage: &Stage) {
+fn a_real_report_fits_the_schema(fixture: &Fixture) {
     let schema = published_schema();
     let flags = ["--time", "100ms", "--output", "1M", "--files", "100"];
     for (flags, script) in [
@@ -91,7 +91,7 @@ fn a_real_report_fits_the_schema(stage: &Stage) {
         (&flags[..], "sleep 60"),
         (&[][..], "kill -SEGV $$"),
     ] {
-        let outcome = stage
+        let outcome = fixture
             .script(&[flags, &["--report", "-"]].concat(), script)
             .run();
         let report: Value = serde_json::from_slice(&outcome.stdout).unwrap();
@@ -99,8 +99,8 @@ fn a_real_report_fits_the_schema(stage: &Stage) {
     }
 }
 
-fn fields(stage: &Stage) {
-    let report = report(stage, &[], "exit 3");
+fn fields(fixture: &Fixture) {
+    let report = report(fixture, &[], "exit 3");
     assert_eq!(report["version"], 1);
     assert_eq!(report["wall"], "process");
     assert_eq!(report["command"], json!(["/bin/sh", "-c", "exit 3"]));
@@ -162,7 +162,7 @@ fn row<'a>(report: &'a Value, capability: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {capability}: {report}"))
 }
 
-fn enforcement_of_limits(stage: &Stage) {
+fn enforcement_of_limits(fixture: &Fixture) {
     let flags = [
         "--processes",
         "50",
@@ -181,7 +181,7 @@ fn enforcement_of_limits(stage: &Stage) {
         "--output",
         "3M",
     ];
-    let report = report(stage, &flags, "true");
+    let report = report(fixture, &flags, "true");
     for (capability, requested) in [
         ("processes", "50"),
         ("files", "100"),
@@ -193,7 +193,7 @@ fn enforcement_of_limits(stage: &Stage) {
         assert_eq!(row(&report, capability)["requested"], requested);
         assert_eq!(row(&report, capability)["actual"], "full");
     }
-    let of_user = match stage.user {
+    let of_user = match fixture.user {
         User::Root => "full",
         User::Ordinary => "degraded",
     };
@@ -202,10 +202,10 @@ fn enforcement_of_limits(stage: &Stage) {
     assert_eq!(report["usage"]["output_bytes"], 0);
 }
 
-fn accepted_degradation_is_named(stage: &Stage) {
-    if stage.user == User::Ordinary {
+fn accepted_degradation_is_named(fixture: &Fixture) {
+    if fixture.user == User::Ordinary {
         let report = report(
-            stage,
+            fixture,
             &["--memory", "256M", "--allow-degraded", "memory"],
             "true",
         );
@@ -220,8 +220,8 @@ fn accepted_degradation_is_named(stage: &Stage) {
     }
 }
 
-fn exit_by_signal(stage: &Stage) {
-    let report = report(stage, &[], "kill -KILL $$");
+fn exit_by_signal(fixture: &Fixture) {
+    let report = report(fixture, &[], "kill -KILL $$");
     assert_eq!(report["exit"], json!({"signal": 9}));
     assert_eq!(
         (&report["ending"], &report["exit_code"]),
@@ -229,75 +229,75 @@ fn exit_by_signal(stage: &Stage) {
     );
 }
 
-fn ended_by_a_limit(stage: &Stage) {
-    let timed = report(stage, &["--time", "100ms"], "sleep 60");
+fn ended_by_a_limit(fixture: &Fixture) {
+    let timed = report(fixture, &["--time", "100ms"], "sleep 60");
     assert_eq!(
         (&timed["ending"], &timed["exit_code"]),
         (&json!("time-limit"), &json!(124))
     );
     assert_eq!(timed["denials"][0]["grant"], "--time");
-    let wordy = report(stage, &["--output", "1K"], "exec yes");
+    let wordy = report(fixture, &["--output", "1K"], "exec yes");
     assert_eq!(
         (&wordy["ending"], &wordy["exit_code"]),
         (&json!("output-limit"), &json!(153))
     );
     assert_eq!(wordy["usage"]["output_bytes"], 1024);
     let limit = ["--cpu-time", "100ms", "--allow-degraded", "cpu-time"];
-    let busy = report(stage, &limit, "while :; do :; done");
+    let busy = report(fixture, &limit, "while :; do :; done");
     assert_eq!(
         (&busy["ending"], &busy["exit_code"]),
         (&json!("cpu-time-limit"), &json!(152))
     );
 }
 
-fn to_a_file(stage: &Stage) {
-    stage
+fn to_a_file(fixture: &Fixture) {
+    fixture
         .script(&["--report", "report.json"], "echo its own")
         .run()
         .prints("its own\n");
-    assert!(stage.read("report.json").ends_with("}\n"));
-    let mode = fs::metadata(stage.path("report.json"))
+    assert!(fixture.read("report.json").ends_with("}\n"));
+    let mode = fs::metadata(fixture.path("report.json"))
         .unwrap()
         .permissions()
         .mode();
     assert_eq!(mode & 0o7777, 0o644);
 }
 
-fn to_a_file_that_exists(stage: &Stage) {
-    stage.write("report.json", &"x".repeat(100_000));
-    report(stage, &[], "true");
+fn to_a_file_that_exists(fixture: &Fixture) {
+    fixture.write("report.json", &"x".repeat(100_000));
+    report(fixture, &[], "true");
 }
 
 /// There the guest could put anything in its place, by whatever name it sees the folder.
-fn never_where_the_guest_can_write(stage: &Stage) {
-    stage.write("work/target", "kept");
+fn never_where_the_guest_can_write(fixture: &Fixture) {
+    fixture.write("work/target", "kept");
     for grant in ["work", "work:/elsewhere", "."] {
-        stage
+        fixture
             .script(&["--write", grant, "--report", "work/report.json"], "true")
             .run()
             .refuses(&["policy: ", "report", "outside"]);
     }
-    symlink("work/target", stage.path("link")).unwrap();
-    stage
+    symlink("work/target", fixture.path("link")).unwrap();
+    fixture
         .script(&["--write", "work", "--report", "link"], "true")
         .run()
         .refuses(&["report"]);
-    assert_eq!(stage.read("work/target"), "kept");
+    assert_eq!(fixture.read("work/target"), "kept");
 }
 
-fn what_was_left_behind(stage: &Stage) {
-    let left = |script: &str| report(stage, &[], script)["usage"]["left_behind"].clone();
+fn what_was_left_behind(fixture: &Fixture) {
+    let left = |script: &str| report(fixture, &[], script)["usage"]["left_behind"].clone();
     assert_eq!(left("true"), 0);
     assert_eq!(left("sleep 60 & sleep 60 & sleep 60 & true"), 3);
 }
 
-fn used_processor_time(stage: &Stage) {
+fn used_processor_time(fixture: &Fixture) {
     let spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     let of = |script: &str| {
-        let usage = report(stage, &[], script)["usage"].clone();
+        let usage = report(fixture, &[], script)["usage"].clone();
         usage["user_us"].as_u64().unwrap() + usage["system_us"].as_u64().unwrap()
     };
     let (alone, by_child) = (of(spin), of(&format!("sh -c '{spin}'; true")));
     assert!(alone > 20_000 && by_child > 20_000, "{alone} {by_child}");
-    assert!(Path::new(&stage.path("report.json")).exists());
+    assert!(Path::new(&fixture.path("report.json")).exists());
 }

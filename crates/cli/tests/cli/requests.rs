@@ -4,7 +4,7 @@
 mod rust;
 
 use super::{
-    stage::{Outcome, Stage, cases},
+    fixture::{Fixture, Outcome, cases},
     wasm::run,
 };
 use std::{
@@ -34,14 +34,14 @@ pub(crate) fn why_not(name: &str) -> Option<&'static str> {
         .then_some("needs Debian's cargo-web, rust-web-src and lld-19")
 }
 
-fn ask(stage: &Stage, flags: &[&str], scheme: &str, authority: &str) -> Outcome {
+fn ask(fixture: &Fixture, flags: &[&str], scheme: &str, authority: &str) -> Outcome {
     static COMPONENT: OnceLock<Vec<u8>> = OnceLock::new();
     let component = COMPONENT.get_or_init(|| {
         rust::component("sockets").unwrap_or_else(|rust::Missing(why)| panic!("{why}"))
     });
-    stage.write("asks.wasm", "");
-    fs::write(stage.path("asks.wasm"), component).unwrap();
-    run(stage, flags, &["asks.wasm", "request", scheme, authority]).run()
+    fixture.write("asks.wasm", "");
+    fs::write(fixture.path("asks.wasm"), component).unwrap();
+    run(fixture, flags, &["asks.wasm", "request", scheme, authority]).run()
 }
 
 fn listen() -> (TcpListener, SocketAddr) {
@@ -66,20 +66,20 @@ fn answer_one(listener: TcpListener) -> thread::JoinHandle<String> {
     })
 }
 
-fn requests_go_where_they_are_granted(stage: &Stage) {
+fn requests_go_where_they_are_granted(fixture: &Fixture) {
     for host in ["127.0.0.1", "localhost"] {
         let (listener, address) = listen();
         let server = answer_one(listener);
         let authority = format!("{host}:{}", address.port());
         let grant = format!("tcp://{authority}");
-        ask(stage, &["--connect", &grant], "http", &authority).prints("request ok 201 hello\n");
+        ask(fixture, &["--connect", &grant], "http", &authority).prints("request ok 201 hello\n");
         let head = server.join().unwrap();
         assert!(head.starts_with("GET /path?query HTTP/1.1\r\n"), "{head}");
         assert!(head.contains(&format!("host: {authority}\r\n")), "{head}");
     }
 }
 
-fn requests_are_denied_without_a_grant(stage: &Stage) {
+fn requests_are_denied_without_a_grant(fixture: &Fixture) {
     let (listener, address) = listen();
     listener.set_nonblocking(true).unwrap();
     let authority = address.to_string();
@@ -89,30 +89,35 @@ fn requests_are_denied_without_a_grant(stage: &Stage) {
     );
     for flags in [&[][..], &["--connect", &other]] {
         let flags = [flags, &["--report", "report.json"]].concat();
-        let outcome = ask(stage, &flags, "http", &authority);
+        let outcome = ask(fixture, &flags, "http", &authority);
         assert_eq!(
             outcome.text(),
             "request error ErrorCode::HttpRequestDenied\n",
             "{outcome:?}"
         );
-        let report = stage.read("report.json");
+        let report = fixture.read("report.json");
         let is_noted = report.contains(&format!("--connect tcp://{authority}"));
         assert!(is_noted || flags.len() == 2, "{report}");
-        let outcome = ask(stage, &flags, "http", "absent.example:80");
+        let outcome = ask(fixture, &flags, "http", "absent.example:80");
         assert!(outcome.text().contains("DnsError"), "{outcome:?}");
     }
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 /// A server that answers in plain text shows none.
-fn requests_over_tls_want_a_certificate(stage: &Stage) {
+fn requests_over_tls_want_a_certificate(fixture: &Fixture) {
     let (listener, address) = listen();
     let server = thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
         let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     });
     let grant = format!("tcp://{address}");
-    let outcome = ask(stage, &["--connect", &grant], "https", &address.to_string());
+    let outcome = ask(
+        fixture,
+        &["--connect", &grant],
+        "https",
+        &address.to_string(),
+    );
     assert_eq!(
         outcome.text(),
         "request error ErrorCode::TlsProtocolError\n",

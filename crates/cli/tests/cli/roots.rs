@@ -1,7 +1,7 @@
 //! A folder as the guest's root, behind both walls.
 
 use super::{
-    stage::{Stage, cases, ends_soon, finish, pidfd_of, read_line},
+    fixture::{Fixture, cases, ends_soon, finish, pidfd_of, read_line},
     wasm::{place_twins, run},
 };
 use palisade_suite::guest;
@@ -38,16 +38,16 @@ cases![
 ];
 
 /// A folder with a static program and little else.
-fn lay(stage: &Stage) {
-    place_twins(stage);
-    stage.write("root/etc/file", "in the root\n");
-    stage.make_folder("root/programs");
-    fs::copy(stage.path("guest"), stage.path("root/programs/guest")).unwrap();
-    stage.write("secret", "a secret\n");
+fn lay(fixture: &Fixture) {
+    place_twins(fixture);
+    fixture.write("root/etc/file", "in the root\n");
+    fixture.make_folder("root/programs");
+    fs::copy(fixture.path("guest"), fixture.path("root/programs/guest")).unwrap();
+    fixture.write("secret", "a secret\n");
 }
 
-fn names(stage: &Stage, folder: &str) -> Vec<String> {
-    let entries = fs::read_dir(stage.path(folder)).unwrap();
+fn names(fixture: &Fixture, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(fixture.path(folder)).unwrap();
     let mut names: Vec<_> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -56,23 +56,23 @@ fn names(stage: &Stage, folder: &str) -> Vec<String> {
 }
 
 /// What the native program in the root prints.
-fn native(stage: &Stage, flags: &[&str], acts: &[&str]) -> String {
-    let outcome = run(stage, flags, &[&["/programs/guest"], acts].concat()).run();
+fn native(fixture: &Fixture, flags: &[&str], acts: &[&str]) -> String {
+    let outcome = run(fixture, flags, &[&["/programs/guest"], acts].concat()).run();
     outcome.is_silent(0);
     outcome.text()
 }
 
 /// The same of the module, which lies outside.
-fn module(stage: &Stage, flags: &[&str], acts: &[&str]) -> String {
-    let outcome = run(stage, flags, &[&["guest.wasm"], acts].concat()).run();
+fn module(fixture: &Fixture, flags: &[&str], acts: &[&str]) -> String {
+    let outcome = run(fixture, flags, &[&["guest.wasm"], acts].concat()).run();
     outcome.is_silent(0);
     outcome.text()
 }
 
-fn both_walls_show_the_folder(stage: &Stage) {
-    lay(stage);
+fn both_walls_show_the_folder(fixture: &Fixture) {
+    lay(fixture);
     let flags = ["--read", "root:/"];
-    let outside = stage.text("secret");
+    let outside = fixture.text("secret");
     let acts = [
         "list",
         "/",
@@ -97,43 +97,43 @@ fn both_walls_show_the_folder(stage: &Stage) {
         "etc\nprograms\nin the root\nin the root\nfile\nput /new: EROFS\nput /etc/file: EROFS\nlist /usr: ENOENT\n\
          show /etc/passwd: ENOENT\nshow {outside}: ENOENT\n"
     );
-    assert_eq!(native(stage, &flags, &acts), expected);
-    assert_eq!(module(stage, &flags, &acts), expected);
+    assert_eq!(native(fixture, &flags, &acts), expected);
+    assert_eq!(module(fixture, &flags, &acts), expected);
     // A file says the same.
-    stage.write("policy.toml", "[grants]\nread = ['root:/']\n");
+    fixture.write("policy.toml", "[grants]\nread = ['root:/']\n");
     let flags = ["--policy", "policy.toml"];
-    assert_eq!(native(stage, &flags, &acts), expected);
-    assert_eq!(module(stage, &flags, &acts), expected);
+    assert_eq!(native(fixture, &flags, &acts), expected);
+    assert_eq!(module(fixture, &flags, &acts), expected);
 }
 
-fn what_is_made_in_the_root_is_made_in_the_folder(stage: &Stage) {
-    lay(stage);
+fn what_is_made_in_the_root_is_made_in_the_folder(fixture: &Fixture) {
+    lay(fixture);
     let flags = ["--write", "root:/", "--exec", "/programs"];
     assert_eq!(
-        native(stage, &flags, &["put", "/native", "remove", "/etc/file"]),
+        native(fixture, &flags, &["put", "/native", "remove", "/etc/file"]),
         "put /native: done\nremove /etc/file: done\n"
     );
     assert_eq!(
         module(
-            stage,
+            fixture,
             &["--write", "root:/"],
             &["put", "/module", "folder", "/etc/new"]
         ),
         "put /module: done\nfolder /etc/new: done\n"
     );
     assert_eq!(
-        names(stage, "root"),
+        names(fixture, "root"),
         ["etc", "module", "native", "programs"]
     );
-    assert_eq!(names(stage, "root/etc"), ["new"]);
-    assert_eq!(stage.read("root/native"), "written\n");
+    assert_eq!(names(fixture, "root/etc"), ["new"]);
+    assert_eq!(fixture.read("root/native"), "written\n");
 }
 
-fn the_domains_own_lies_over_what_the_folder_has(stage: &Stage) {
-    lay(stage);
+fn the_domains_own_lies_over_what_the_folder_has(fixture: &Fixture) {
+    lay(fixture);
     for folder in ["root/dev", "root/proc", "root/tmp"] {
-        stage.make_folder(folder);
-        stage.write(&format!("{folder}/theirs"), "");
+        fixture.make_folder(folder);
+        fixture.write(&format!("{folder}/theirs"), "");
     }
     for flags in [
         &["--read", "root:/"][..],
@@ -142,19 +142,19 @@ fn the_domains_own_lies_over_what_the_folder_has(stage: &Stage) {
         let acts = "put /tmp/new list /tmp put /dev/null put /dev/new";
         let acts: Vec<_> = acts.split(' ').collect();
         let told = "put /tmp/new: done\nnew\nput /dev/null: done\nput /dev/new: EROFS\n";
-        assert_eq!(module(stage, flags, &acts), told);
+        assert_eq!(module(fixture, flags, &acts), told);
         // A process has a comm(5) besides.
         let acts = [&acts[..], &["show", "/proc/self/comm"]].concat();
-        assert_eq!(native(stage, flags, &acts), format!("{told}guest\n"));
+        assert_eq!(native(fixture, flags, &acts), format!("{told}guest\n"));
     }
     for folder in ["root/dev", "root/proc", "root/tmp"] {
-        assert_eq!(names(stage, folder), ["theirs"]);
+        assert_eq!(names(fixture, folder), ["theirs"]);
     }
 }
 
-fn nothing_is_made_in_the_folder_for_a_mount(stage: &Stage) {
-    lay(stage);
-    let before = names(stage, "root");
+fn nothing_is_made_in_the_folder_for_a_mount(fixture: &Fixture) {
+    lay(fixture);
+    let before = names(fixture, "root");
     let flags = ["--write", "root:/", "--exec", "/programs"];
     let acts = [
         "list",
@@ -168,15 +168,15 @@ fn nothing_is_made_in_the_folder_for_a_mount(stage: &Stage) {
     ];
     let expected =
         "etc\nprograms\nshow /dev/null: ENOENT\nshow /proc/version: ENOENT\nput /tmp/x: ENOENT\n";
-    assert_eq!(native(stage, &flags, &acts), expected);
-    assert_eq!(module(stage, &flags, &acts), expected);
-    assert_eq!(names(stage, "root"), before);
+    assert_eq!(native(fixture, &flags, &acts), expected);
+    assert_eq!(module(fixture, &flags, &acts), expected);
+    assert_eq!(names(fixture, "root"), before);
 }
 
-fn no_way_leads_above_the_root(stage: &Stage) {
-    lay(stage);
-    stage.make_folder("root/proc");
-    let secret = stage.text("secret");
+fn no_way_leads_above_the_root(fixture: &Fixture) {
+    lay(fixture);
+    fixture.make_folder("root/proc");
+    let secret = fixture.text("secret");
     for start in [
         "/..",
         "/../..",
@@ -191,15 +191,15 @@ fn no_way_leads_above_the_root(stage: &Stage) {
             &["--write", "root:/", "--exec", "/programs"],
         ] {
             for text in [
-                native(stage, flags, &["show", &path]),
-                module(stage, flags, &["show", &path]),
+                native(fixture, flags, &["show", &path]),
+                module(fixture, flags, &["show", &path]),
             ] {
                 assert!(text.starts_with("show "), "{path}: {text}");
             }
         }
     }
     let mounts = native(
-        stage,
+        fixture,
         &["--read", "root:/"],
         &["show", "/proc/self/mountinfo"],
     );
@@ -218,12 +218,12 @@ fn no_way_leads_above_the_root(stage: &Stage) {
     assert_eq!(points.filter(|point| *point == "/").count(), 1, "{mounts}");
 }
 
-fn links_are_followed_inside(stage: &Stage) {
-    lay(stage);
-    symlink("/programs", stage.path("root/bin")).unwrap();
-    symlink(stage.path("secret"), stage.path("root/out")).unwrap();
+fn links_are_followed_inside(fixture: &Fixture) {
+    lay(fixture);
+    symlink("/programs", fixture.path("root/bin")).unwrap();
+    symlink(fixture.path("secret"), fixture.path("root/out")).unwrap();
     run(
-        stage,
+        fixture,
         &["--read", "root:/"],
         &["guest", "show", "/etc/file", "show", "/out"],
     )
@@ -232,24 +232,28 @@ fn links_are_followed_inside(stage: &Stage) {
 }
 
 /// Left by an earlier guest, where palisade would mount something the next time.
-fn a_planted_link_takes_no_mount(stage: &Stage) {
-    lay(stage);
-    stage.write("outside/kept", "");
+fn a_planted_link_takes_no_mount(fixture: &Fixture) {
+    lay(fixture);
+    fixture.write("outside/kept", "");
     for name in ["dev", "proc", "tmp"] {
-        symlink(stage.path("outside"), stage.path(&format!("root/{name}"))).unwrap();
+        symlink(
+            fixture.path("outside"),
+            fixture.path(&format!("root/{name}")),
+        )
+        .unwrap();
     }
     let flags = ["--write", "root:/", "--exec", "/programs"];
     for told in [native, module] {
         let text = told(
-            stage,
+            fixture,
             &flags,
             &["put", "/tmp/x", "show", "/dev/null", "list", "/"],
         );
         assert!(!text.contains("done"), "{text}");
     }
-    assert_eq!(names(stage, "outside"), ["kept"]);
+    assert_eq!(names(fixture, "outside"), ["kept"]);
     run(
-        stage,
+        fixture,
         &["--write", "root:/", "--cwd", "/tmp"],
         &["guest.wasm", "list", "."],
     )
@@ -257,33 +261,33 @@ fn a_planted_link_takes_no_mount(stage: &Stage) {
     .says(125, &["/tmp", "cannot be opened"]);
 }
 
-fn other_grants_lie_in_the_root(stage: &Stage) {
-    lay(stage);
-    stage.write("data/file", "granted\n");
+fn other_grants_lie_in_the_root(fixture: &Fixture) {
+    lay(fixture);
+    fixture.write("data/file", "granted\n");
     let flags = ["--read", "root:/", "--write", "data:/data"];
-    let outcome = run(stage, &flags, &["/programs/guest"]).run();
+    let outcome = run(fixture, &flags, &["/programs/guest"]).run();
     outcome.says(
         125,
         &["policy: ", "/data", "root/data does not exist", "make"],
     );
-    run(stage, &flags, &["guest.wasm"])
+    run(fixture, &flags, &["guest.wasm"])
         .run()
         .says(125, &["policy: ", "/data", "root/data does not exist"]);
-    stage.make_folder("root/data");
+    fixture.make_folder("root/data");
     let acts = ["show", "/data/file", "put", "/data/new", "put", "/new"];
     let expected = "granted\nput /data/new: done\nput /new: EROFS\n";
-    assert_eq!(native(stage, &flags, &acts), expected);
-    assert_eq!(module(stage, &flags, &acts), expected);
+    assert_eq!(native(fixture, &flags, &acts), expected);
+    assert_eq!(module(fixture, &flags, &acts), expected);
     // From within another grant, by relative and by absolute paths.
     let flags = [&flags[..], &["--cwd", "/data"]].concat();
     let acts = ["show", "file", "show", "/etc/file", "show", "/data/file"];
     let expected = "granted\nin the root\ngranted\n";
-    assert_eq!(native(stage, &flags, &acts), expected);
-    assert_eq!(module(stage, &flags, &acts), expected);
+    assert_eq!(native(fixture, &flags, &acts), expected);
+    assert_eq!(module(fixture, &flags, &acts), expected);
 }
 
-fn protected_in_the_root(stage: &Stage) {
-    lay(stage);
+fn protected_in_the_root(fixture: &Fixture) {
+    lay(fixture);
     let flags = [
         "--write",
         "root:/",
@@ -304,20 +308,23 @@ fn protected_in_the_root(stage: &Stage) {
         "put",
         "/etc/new",
     ];
-    for text in [native(stage, &flags, &acts), module(stage, &flags, &acts)] {
+    for text in [
+        native(fixture, &flags, &acts),
+        module(fixture, &flags, &acts),
+    ] {
         assert!(
             text.starts_with("put /etc/file: EROFS\nremove /etc/file: EBUSY\nput /run: E"),
             "{text}"
         );
         assert!(text.ends_with("put /etc/new: done\n"), "{text}");
     }
-    assert_eq!(stage.read("root/etc/file"), "in the root\n");
-    assert!(!stage.exists("root/run"));
+    assert_eq!(fixture.read("root/etc/file"), "in the root\n");
+    assert!(!fixture.exists("root/run"));
 }
 
 /// Also where the folder is not the root of the worker that does the guest's calls.
-fn what_is_lost_is_told_by_the_guests_name(stage: &Stage) {
-    lay(stage);
+fn what_is_lost_is_told_by_the_guests_name(fixture: &Fixture) {
+    lay(fixture);
     let flags = [
         "--write",
         "root:/",
@@ -329,42 +336,50 @@ fn what_is_lost_is_told_by_the_guests_name(stage: &Stage) {
         "report",
     ];
     for program in ["/programs/guest", "guest.wasm"] {
-        stage.write("root/etc/file", "in the root\n");
-        stage.write("report", "");
-        let mut child = run(stage, &flags, &[program, "show", "/etc/file", "copy"]).spawn();
+        fixture.write("root/etc/file", "in the root\n");
+        fixture.write("report", "");
+        let mut child = run(fixture, &flags, &[program, "show", "/etc/file", "copy"]).spawn();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         assert_eq!(read_line(&mut stdout), "in the root\n");
-        fs::rename(stage.path("root/etc/file"), stage.path("root/etc/moved")).unwrap();
+        fs::rename(
+            fixture.path("root/etc/file"),
+            fixture.path("root/etc/moved"),
+        )
+        .unwrap();
         // While its input is open the guest waits.
         assert!(ends_soon(&pidfd_of(child.id())), "{program} runs on");
         let outcome = finish(child, b"");
         outcome.is(137);
         assert!(outcome.stderr.contains(" /etc/file"), "{outcome:?}");
-        let report: Value = serde_json::from_str(&stage.read("report")).unwrap();
+        let report: Value = serde_json::from_str(&fixture.read("report")).unwrap();
         assert_eq!(report["lost"], "/etc/file", "{program}");
     }
 }
 
-fn what_is_written_in_the_root_does_not_run(stage: &Stage) {
-    lay(stage);
-    run(stage, &["--write", "root:/"], &["/programs/guest"])
+fn what_is_written_in_the_root_does_not_run(fixture: &Fixture) {
+    lay(fixture);
+    run(fixture, &["--write", "root:/"], &["/programs/guest"])
         .run()
         .says(126, &["/programs/guest"]);
     assert_eq!(
-        native(stage, &["--write", "root:/", "--exec", "/"], &["put", "/x"]),
+        native(
+            fixture,
+            &["--write", "root:/", "--exec", "/"],
+            &["put", "/x"]
+        ),
         "put /x: done\n"
     );
 }
 
 /// The host's programs in the folder, as other grants: the flags for it.
-fn lay_system(stage: &Stage) -> Vec<String> {
+fn lay_system(fixture: &Fixture) -> Vec<String> {
     let mut flags = Vec::new();
     for name in ["usr", "bin", "lib", "lib64"] {
         let (path, inside) = (format!("/{name}"), format!("root/{name}"));
         match fs::read_link(&path) {
-            Ok(target) => symlink(target, stage.path(&inside)).unwrap(),
+            Ok(target) => symlink(target, fixture.path(&inside)).unwrap(),
             Err(_) => {
-                stage.make_folder(&inside);
+                fixture.make_folder(&inside);
                 flags.extend(["--read".into(), path]);
             }
         }
@@ -374,27 +389,27 @@ fn lay_system(stage: &Stage) -> Vec<String> {
 
 /// Only its bytes are passed on: the rules of Landlock's that keep an output from being executed say what may be done
 /// below the root, and it lies there.
-fn an_output_in_the_root_does_not_run(stage: &Stage) {
+fn an_output_in_the_root_does_not_run(fixture: &Fixture) {
     // The file last: who reads the pipe takes from it what the program says.
     const ACT: &str = "readlink /proc/self/fd/1 >&2; cat /usr/bin/id; \
          until cmp -s /usr/bin/id /out; do :; done; \
          for way in /proc/self/fd/1 /out; do $way; done; \
          timeout 3 /lib64/ld-linux-x86-64.so.2 /proc/self/fd/1; timeout 30 /lib64/ld-linux-x86-64.so.2 /out; true";
-    stage.make_folder("root/proc");
-    let system = lay_system(stage);
+    fixture.make_folder("root/proc");
+    let system = lay_system(fixture);
     let runs_output = |more: &[&str]| {
-        stage.write("root/out", "");
-        fs::set_permissions(stage.path("root/out"), fs::Permissions::from_mode(0o755)).unwrap();
+        fixture.write("root/out", "");
+        fs::set_permissions(fixture.path("root/out"), fs::Permissions::from_mode(0o755)).unwrap();
         let flags = ["run", "--time", "60s", "--write", "root:/"].into_iter();
         let flags = flags.chain(system.iter().map(String::as_str));
         let guest = ["--", "/bin/sh", "-c", ACT];
-        let mut call = stage.palisade(flags.chain(more.iter().copied()).chain(guest));
-        let out = File::options().append(true).open(stage.path("root/out"));
+        let mut call = fixture.palisade(flags.chain(more.iter().copied()).chain(guest));
+        let out = File::options().append(true).open(fixture.path("root/out"));
         let command = call.command.stdin(Stdio::null()).stdout(out.unwrap());
         let child = command.stderr(Stdio::piped()).spawn().unwrap();
         let outcome = finish(child, b"");
         assert!(outcome.stderr.starts_with("pipe:["), "{outcome:?}");
-        let written = fs::read(stage.path("root/out")).unwrap();
+        let written = fs::read(fixture.path("root/out")).unwrap();
         let program = fs::read("/usr/bin/id").unwrap();
         assert!(written.starts_with(&program), "{outcome:?}");
         written.len() > program.len()
@@ -404,19 +419,19 @@ fn an_output_in_the_root_does_not_run(stage: &Stage) {
 }
 
 /// Nor are those on its file system that other grants bring.
-fn sockets_in_the_root_are_not_granted(stage: &Stage) {
-    stage.make_folder("root/run");
-    stage.make_folder("other");
-    fs::copy(guest("meet"), stage.path("root/meet")).unwrap();
+fn sockets_in_the_root_are_not_granted(fixture: &Fixture) {
+    fixture.make_folder("root/run");
+    fixture.make_folder("other");
+    fs::copy(guest("meet"), fixture.path("root/meet")).unwrap();
     let sockets = ["root/run/socket", "other/socket"];
-    let _servers = sockets.map(|name| UnixListener::bind(stage.path(name)).unwrap());
+    let _servers = sockets.map(|name| UnixListener::bind(fixture.path(name)).unwrap());
     for name in sockets {
-        fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(fixture.path(name), fs::Permissions::from_mode(0o777)).unwrap();
     }
     let meet = |flags: &[&str]| {
         let command = ["--", "/meet", "/run/socket"];
         let words = ["run"].iter().chain(flags).chain(&command);
-        stage.palisade(words.copied()).run()
+        fixture.palisade(words.copied()).run()
     };
     for root in [
         &["--read", "root:/"][..],
@@ -425,7 +440,7 @@ fn sockets_in_the_root_are_not_granted(stage: &Stage) {
         meet(root).prints("13\n");
         meet(&[root, &["--read", "other:/run"]].concat()).prints("13\n");
     }
-    let granted = format!("unix:{}:/run/socket", stage.text("root/run/socket"));
+    let granted = format!("unix:{}:/run/socket", fixture.text("root/run/socket"));
     meet(&["--read", "root:/", "--connect", &granted]).prints("0\n");
 }
 
@@ -441,20 +456,20 @@ const CONNECT_TO_ITSELF: &str = r"if True:
 
 /// Sockets are found by `/proc/self/fd`. What somebody put at that path, before or while the guest runs, could lead
 /// init from a socket of the guest's to one of the host's.
-fn what_takes_the_place_of_proc_leads_nowhere(stage: &Stage) {
-    stage.make_folder("root/tmp");
-    stage.make_folder("root/other/self/fd");
+fn what_takes_the_place_of_proc_leads_nowhere(fixture: &Fixture) {
+    fixture.make_folder("root/tmp");
+    fixture.make_folder("root/other/self/fd");
     for number in 0..1024 {
         let link = format!("root/other/self/fd/{number}");
-        symlink("/other/socket", stage.path(&link)).unwrap();
+        symlink("/other/socket", fixture.path(&link)).unwrap();
     }
-    let server = UnixListener::bind(stage.path("root/other/socket")).unwrap();
+    let server = UnixListener::bind(fixture.path("root/other/socket")).unwrap();
     let open = fs::Permissions::from_mode(0o777);
-    fs::set_permissions(stage.path("root/other/socket"), open).unwrap();
+    fs::set_permissions(fixture.path("root/other/socket"), open).unwrap();
     server.set_nonblocking(true).unwrap();
-    let system = lay_system(stage);
+    let system = lay_system(fixture);
     let system: Vec<_> = system.iter().map(String::as_str).collect();
-    let [proc, away] = ["root/proc", "root/away"].map(|name| stage.path(name));
+    let [proc, away] = ["root/proc", "root/away"].map(|name| fixture.path(name));
     let exchange = |what: &str| match what {
         "exchanged" => {
             fs::rename(&proc, &away).unwrap();
@@ -474,11 +489,11 @@ fn what_takes_the_place_of_proc_leads_nowhere(stage: &Stage) {
             let _ = fs::remove_file(&proc);
             match what {
                 "prepared" => symlink("other", &proc).unwrap(),
-                _ => stage.make_folder("root/proc"),
+                _ => fixture.make_folder("root/proc"),
             }
             let flags = [&["run", grant, "root:/"], &system[..]].concat();
             let guest = ["--", "/usr/bin/python3", "-c", CONNECT_TO_ITSELF];
-            let mut child = stage.palisade(flags.iter().chain(&guest)).spawn();
+            let mut child = fixture.palisade(flags.iter().chain(&guest)).spawn();
             let mut stdout = BufReader::new(child.stdout.take().unwrap());
             assert_eq!(read_line(&mut stdout), "ready\n", "{grant} {what}");
             exchange(what);
@@ -491,10 +506,10 @@ fn what_takes_the_place_of_proc_leads_nowhere(stage: &Stage) {
 }
 
 /// What lies at `/proc` is the guest's to write there: it must not tell what the guest used.
-fn cpu_time_is_counted_without_proc(stage: &Stage) {
-    lay(stage);
-    stage.write("root/other/1/stat", "");
-    symlink("other", stage.path("root/proc")).unwrap();
+fn cpu_time_is_counted_without_proc(fixture: &Fixture) {
+    lay(fixture);
+    fixture.write("root/other/1/stat", "");
+    symlink("other", fixture.path("root/proc")).unwrap();
     let flags = [
         "--write",
         "root:/",
@@ -505,42 +520,42 @@ fn cpu_time_is_counted_without_proc(stage: &Stage) {
         "--allow-degraded",
         "cpu-time",
     ];
-    let code = |program| run(stage, &flags, &[program, "spin"]).run().code();
+    let code = |program| run(fixture, &flags, &[program, "spin"]).run().code();
     assert_eq!(code("/programs/guest"), 152);
     assert_eq!(code("guest.wasm"), 152);
 }
 
 /// The one that palisade gives a guest in the place of its own terminal comes from no path of the guest's.
-fn a_terminal_needs_no_devices(stage: &Stage) {
-    lay(stage);
-    stage.make_folder("root/dev/pts");
-    stage.make_fifo("root/dev/pts/ptmx");
-    fs::rename(stage.path("root/dev"), stage.path("root/devices")).unwrap();
-    symlink("devices", stage.path("root/dev")).unwrap();
+fn a_terminal_needs_no_devices(fixture: &Fixture) {
+    lay(fixture);
+    fixture.make_folder("root/dev/pts");
+    fixture.make_fifo("root/dev/pts/ptmx");
+    fs::rename(fixture.path("root/dev"), fixture.path("root/devices")).unwrap();
+    symlink("devices", fixture.path("root/dev")).unwrap();
     let words = format!(
         "{} run --write root:/ --exec /programs -- /programs/guest tty",
-        stage.program().display()
+        fixture.program().display()
     );
-    let mut call = stage.call("/usr/bin/script".as_ref(), ["-qec", &words, "/dev/null"]);
+    let mut call = fixture.call("/usr/bin/script".as_ref(), ["-qec", &words, "/dev/null"]);
     call.command.env("TERM", "dumb");
     let outcome = call.run();
     assert!(outcome.text().contains("111"), "{outcome:?}");
 }
 
-fn names_need_a_hosts_file(stage: &Stage) {
-    lay(stage);
+fn names_need_a_hosts_file(fixture: &Fixture) {
+    lay(fixture);
     let flags = ["--read", "root:/", "--connect", "tcp://localhost:1"];
-    let outcome = run(stage, &flags, &["/programs/guest", "list", "/"]).run();
+    let outcome = run(fixture, &flags, &["/programs/guest", "list", "/"]).run();
     if outcome.code() != 0 {
         outcome.says(125, &["policy: ", "/etc/hosts", "does not exist"]);
     }
-    stage.write("root/etc/hosts", "");
-    let text = native(stage, &flags, &["show", "/etc/hosts"]);
+    fixture.write("root/etc/hosts", "");
+    let text = native(fixture, &flags, &["show", "/etc/hosts"]);
     assert!(text.contains("localhost") || text.is_empty(), "{text}");
 }
 
-fn roots_that_cannot_be(stage: &Stage) {
-    lay(stage);
+fn roots_that_cannot_be(fixture: &Fixture) {
+    lay(fixture);
     for (grant, why) in [
         ("/:/", "the host's `/` cannot be granted"),
         ("/proc:/", "cannot be granted"),
@@ -549,12 +564,12 @@ fn roots_that_cannot_be(stage: &Stage) {
         ("absent:/", "does not exist"),
     ] {
         for program in ["/programs/guest", "guest.wasm"] {
-            run(stage, &["--read", grant], &[program])
+            run(fixture, &["--read", grant], &[program])
                 .run()
                 .says(125, &["policy: ", why]);
         }
     }
-    symlink("/", stage.path("top")).unwrap();
+    symlink("/", fixture.path("top")).unwrap();
     for (flags, program, why) in [
         (&["--read", "top:/"][..], "/bin/true", "cannot be granted"),
         (
@@ -573,7 +588,7 @@ fn roots_that_cannot_be(stage: &Stage) {
             "profile `palisade`",
         ),
     ] {
-        run(stage, flags, &[program])
+        run(fixture, flags, &[program])
             .run()
             .says(125, &["policy: ", why]);
     }

@@ -1,6 +1,6 @@
 //! Grants that lead to the same files by two paths, of which one gives what the other withholds.
 
-use super::stage::{Outcome, Stage, User, cases};
+use super::fixture::{Fixture, Outcome, User, cases};
 use std::{
     fs,
     os::unix::{
@@ -18,11 +18,11 @@ cases![
     a_folder_for_sockets_has_one_name,
 ];
 
-fn no_second_grant_leads_to_a_protected_path(stage: &Stage) {
-    stage.write("work/sub/.env", "SECRET=1");
-    symlink("work", stage.path("link")).unwrap();
-    symlink("work/sub", stage.path("deeper")).unwrap();
-    symlink("work/sub/.env", stage.path("file")).unwrap();
+fn no_second_grant_leads_to_a_protected_path(fixture: &Fixture) {
+    fixture.write("work/sub/.env", "SECRET=1");
+    symlink("work", fixture.path("link")).unwrap();
+    symlink("work/sub", fixture.path("deeper")).unwrap();
+    symlink("work/sub/.env", fixture.path("file")).unwrap();
     let script = "for path in link/sub/.env deeper/.env file /x/.env; do echo evil > $path; done";
     for second in ["link", "deeper", "file", "deeper:/x"] {
         let flags = [
@@ -33,8 +33,8 @@ fn no_second_grant_leads_to_a_protected_path(stage: &Stage) {
             "--write",
             second,
         ];
-        let outcome = stage.script(&flags, script).run();
-        assert_eq!(stage.read("work/sub/.env"), "SECRET=1", "{second}");
+        let outcome = fixture.script(&flags, script).run();
+        assert_eq!(fixture.read("work/sub/.env"), "SECRET=1", "{second}");
         outcome.refuses(&["policy: ", "work/sub/.env is protected", "protect that too"]);
     }
     // Both protected, or the second for reading alone: nothing is open.
@@ -47,8 +47,8 @@ fn no_second_grant_leads_to_a_protected_path(stage: &Stage) {
             &more,
         ]
         .concat();
-        stage.script(&flags, script).run();
-        assert_eq!(stage.read("work/sub/.env"), "SECRET=1", "{more:?}");
+        fixture.script(&flags, script).run();
+        assert_eq!(fixture.read("work/sub/.env"), "SECRET=1", "{more:?}");
     }
     // Below a protected folder, at another place than its own.
     let flags = [
@@ -59,33 +59,33 @@ fn no_second_grant_leads_to_a_protected_path(stage: &Stage) {
         "--write",
         "deeper:/x",
     ];
-    stage
+    fixture
         .script(&flags, script)
         .run()
         .refuses(&["policy: ", "work/sub is protected"]);
 }
 
 /// A shell command with mounts around it that are made for it alone.
-fn among_mounts(stage: &Stage, mounts: &str, command: &str) -> Outcome {
+fn among_mounts(fixture: &Fixture, mounts: &str, command: &str) -> Outcome {
     let script = format!("{mounts} && {command}");
     let mut flags = vec!["--mount", "--propagation", "private"];
-    if stage.user == User::Ordinary {
+    if fixture.user == User::Ordinary {
         flags.extend(["--user", "--map-root-user"]);
     }
     flags.extend(["/bin/sh", "-c", &script]);
-    stage.call(Path::new("/usr/bin/unshare"), flags).run()
+    fixture.call(Path::new("/usr/bin/unshare"), flags).run()
 }
 
 /// The same of palisade.
-fn run_among_mounts(stage: &Stage, mounts: &str, words: &str) -> Outcome {
-    let program = stage.program().display();
-    among_mounts(stage, mounts, &format!("exec {program} run {words}"))
+fn run_among_mounts(fixture: &Fixture, mounts: &str, words: &str) -> Outcome {
+    let program = fixture.program().display();
+    among_mounts(fixture, mounts, &format!("exec {program} run {words}"))
 }
 
-fn no_mount_leads_to_a_protected_path(stage: &Stage) {
-    stage.write("work/sub/.env", "SECRET=1");
-    stage.make_folder("work/inside");
-    stage.make_folder("other");
+fn no_mount_leads_to_a_protected_path(fixture: &Fixture) {
+    fixture.write("work/sub/.env", "SECRET=1");
+    fixture.make_folder("work/inside");
+    fixture.make_folder("other");
     let guest = "-- /bin/sh -c 'echo evil > other/sub/.env; echo evil > other/.env; echo evil > work/inside/.env'";
     for (mounts, flags) in [
         ("mount --bind work other", "--write other"),
@@ -93,8 +93,8 @@ fn no_mount_leads_to_a_protected_path(stage: &Stage) {
         ("mount --bind work/sub work/inside", ""),
     ] {
         let words = format!("--write work --protect work/sub/.env {flags} {guest}");
-        let outcome = run_among_mounts(stage, mounts, &words);
-        assert_eq!(stage.read("work/sub/.env"), "SECRET=1", "{mounts}");
+        let outcome = run_among_mounts(fixture, mounts, &words);
+        assert_eq!(fixture.read("work/sub/.env"), "SECRET=1", "{mounts}");
         outcome.refuses(&["policy: ", "work/sub/.env is protected"]);
     }
 }
@@ -104,9 +104,9 @@ fn write_and_execute(path: &str) -> String {
     format!("/bin/sh -c 'cp /bin/echo work/tools/new && {path} executed'")
 }
 
-fn what_is_written_is_not_executed_by_a_mount(stage: &Stage) {
-    stage.make_folder("work/tools");
-    stage.make_folder("other/below");
+fn what_is_written_is_not_executed_by_a_mount(fixture: &Fixture) {
+    fixture.make_folder("work/tools");
+    fixture.make_folder("other/below");
     for (mounts, grants, path) in [
         (
             "mount --bind work other",
@@ -130,32 +130,32 @@ fn what_is_written_is_not_executed_by_a_mount(stage: &Stage) {
         ),
     ] {
         let act = write_and_execute(path);
-        among_mounts(stage, mounts, &act).prints("executed\n");
-        fs::remove_file(stage.path("work/tools/new")).unwrap();
-        let refused = run_among_mounts(stage, mounts, &format!("{grants} -- {act}"));
+        among_mounts(fixture, mounts, &act).prints("executed\n");
+        fs::remove_file(fixture.path("work/tools/new")).unwrap();
+        let refused = run_among_mounts(fixture, mounts, &format!("{grants} -- {act}"));
         refused.refuses(&["policy: ", "could execute as", "/other"]);
         let exec = grants.rsplit(' ').next().unwrap();
         let granted = format!("{grants} --exec {exec} -- {act}");
-        run_among_mounts(stage, mounts, &granted).prints("executed\n");
-        fs::remove_file(stage.path("work/tools/new")).unwrap();
+        run_among_mounts(fixture, mounts, &granted).prints("executed\n");
+        fs::remove_file(fixture.path("work/tools/new")).unwrap();
         // Another folder there.
         let words = format!("{grants} -- /bin/sh -c 'cp /bin/echo work/tools/new; cat other/kept'");
-        stage.write("other/kept", "kept\n");
-        run_among_mounts(stage, "true", &words).prints("kept\n");
-        fs::remove_file(stage.path("work/tools/new")).unwrap();
+        fixture.write("other/kept", "kept\n");
+        run_among_mounts(fixture, "true", &words).prints("kept\n");
+        fs::remove_file(fixture.path("work/tools/new")).unwrap();
     }
 }
 
 /// However much it looks like one that palisade gives its own programs.
-fn no_name_is_exempt(stage: &Stage) {
-    stage.make_folder("work/tools");
+fn no_name_is_exempt(fixture: &Fixture) {
+    fixture.make_folder("work/tools");
     for name in ["/.palisade-worker", "/.palisade-x/y", "/.palisade"] {
         let read = format!("work:{name}");
         let act = format!("cp /bin/echo /w/tools/new && {name}/tools/new executed");
         let flags = ["--read", &read, "--write", "work:/w"];
-        let outcome = stage.script(&flags, &act).run();
+        let outcome = fixture.script(&flags, &act).run();
         outcome.refuses(&["policy: ", "could execute as", name]);
-        stage
+        fixture
             .script(&[&flags[..], &["--exec", "/w"]].concat(), &act)
             .run()
             .prints("executed\n");
@@ -163,18 +163,18 @@ fn no_name_is_exempt(stage: &Stage) {
 }
 
 /// By a second one, a folder with a socket of the host's could be moved into it: that is one mount.
-fn a_folder_for_sockets_has_one_name(stage: &Stage) {
+fn a_folder_for_sockets_has_one_name(fixture: &Fixture) {
     const MOVE: &str = "import os, socket, sys\n\
          try: os.rename(sys.argv[1] + '/trap', sys.argv[1] + '/run/trap')\n\
          except OSError as error: print(error.errno)\n\
          try: socket.socket(socket.AF_UNIX).connect(sys.argv[2] + '/trap/agent')\n\
          except OSError as error: print(error.errno)\n";
-    stage.make_folder("data/run");
-    stage.make_folder("data/trap");
-    let server = UnixListener::bind(stage.path("data/trap/agent")).unwrap();
+    fixture.make_folder("data/run");
+    fixture.make_folder("data/trap");
+    let server = UnixListener::bind(fixture.path("data/trap/agent")).unwrap();
     server.set_nonblocking(true).unwrap();
     let open = fs::Permissions::from_mode(0o777);
-    fs::set_permissions(stage.path("data/trap/agent"), open).unwrap();
+    fs::set_permissions(fixture.path("data/trap/agent"), open).unwrap();
     let run = |flags: &[&str], place: &str| {
         let folder = match place {
             "/run" => "data",
@@ -182,7 +182,7 @@ fn a_folder_for_sockets_has_one_name(stage: &Stage) {
         };
         let words = ["run"].iter().chain(flags).copied();
         let guest = ["--", "python3", "-c", MOVE, folder, place];
-        stage.palisade(words.chain(guest)).run()
+        fixture.palisade(words.chain(guest)).run()
     };
     for (flags, place, other) in [
         (

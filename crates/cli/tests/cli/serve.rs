@@ -1,6 +1,6 @@
 //! `palisade serve` and the verbs that ask a running server.
 
-use super::stage::{Outcome, Stage, cases, signal, wait};
+use super::fixture::{Fixture, Outcome, cases, signal, wait};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -31,9 +31,9 @@ struct Server {
 }
 
 /// Starts a server and waits until it says that it serves.
-fn serve(stage: &Stage, words: &[&str]) -> Server {
+fn serve(fixture: &Fixture, words: &[&str]) -> Server {
     let words = ["serve"].iter().chain(words).copied();
-    let mut process = stage.palisade(words).spawn();
+    let mut process = fixture.palisade(words).spawn();
     let stderr = BufReader::new(process.stderr.take().unwrap());
     let mut server = Server {
         process,
@@ -85,20 +85,20 @@ impl Drop for Server {
 }
 
 /// The port is taken by whoever comes first: a case takes any.
-fn any_port(stage: &Stage, name: &str) {
-    let text = stage.read(name).replace("127.0.0.1:8080", "127.0.0.1:0");
-    fs::write(stage.path(name), text).unwrap();
+fn any_port(fixture: &Fixture, name: &str) {
+    let text = fixture.read(name).replace("127.0.0.1:8080", "127.0.0.1:0");
+    fs::write(fixture.path(name), text).unwrap();
 }
 
-fn a_first_server_serves_at_once(stage: &Stage) {
-    let written = stage.palisade(["serve", "--init", "first"]).run();
+fn a_first_server_serves_at_once(fixture: &Fixture) {
+    let written = fixture.palisade(["serve", "--init", "first"]).run();
     written.is_silent(0);
     assert!(
         written.text().contains("palisade serve first/host.toml"),
         "{written:?}"
     );
-    any_port(stage, "first/host.toml");
-    let server = serve(stage, &["--workers", "1", "first/host.toml"]);
+    any_port(fixture, "first/host.toml");
+    let server = serve(fixture, &["--workers", "1", "first/host.toml"]);
     for (path, wanted) in [
         ("/", "<title>It works</title>"),
         ("/hello/you?a=b", "/hello/you?a=b\n"),
@@ -111,7 +111,7 @@ fn a_first_server_serves_at_once(stage: &Stage) {
         );
         assert!(body.contains(wanted), "{path}: {body}");
     }
-    let status = stage.palisade(["status", "first/host.toml"]).run();
+    let status = fixture.palisade(["status", "first/host.toml"]).run();
     status.is_silent(0);
     for line in ["headers", "hello", "site"] {
         let rows = status.text();
@@ -121,11 +121,11 @@ fn a_first_server_serves_at_once(stage: &Stage) {
             .unwrap_or_else(|| panic!("{rows}"));
         assert!(row.contains(" ready "), "{row}");
     }
-    stage
+    fixture
         .palisade(["reload", "first/host.toml"])
         .run()
         .prints("generation 2 serves\n");
-    let json = stage
+    let json = fixture
         .palisade(["status", "--json", "first/host.toml"])
         .run();
     let json: serde_json::Value = serde_json::from_slice(&json.is_silent(0).stdout).unwrap();
@@ -133,102 +133,102 @@ fn a_first_server_serves_at_once(stage: &Stage) {
         (&json["generation"], &json["requests"]),
         (&2.into(), &2.into())
     );
-    let admin = format!("unix:{}", stage.text("first/admin.sock"));
-    stage
+    let admin = format!("unix:{}", fixture.text("first/admin.sock"));
+    fixture
         .palisade(["reload", "--admin", &admin])
         .run()
         .prints("generation 3 serves\n");
     let (code, said) = server.end();
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("\"path\":\"/hello/you\""), "the log: {said}");
-    assert!(!stage.exists("first/admin.sock"));
+    assert!(!fixture.exists("first/admin.sock"));
 }
 
-fn a_first_server_writes_nothing_over(stage: &Stage) {
-    stage.write("mine/site/index.html", "mine");
-    stage
+fn a_first_server_writes_nothing_over(fixture: &Fixture) {
+    fixture.write("mine/site/index.html", "mine");
+    fixture
         .palisade(["serve", "--init", "mine"])
         .run()
         .refuses(&["mine/site/index.html is there already"]);
-    assert_eq!(stage.read("mine/site/index.html"), "mine");
-    assert!(!stage.exists("mine/host.toml"));
+    assert_eq!(fixture.read("mine/site/index.html"), "mine");
+    assert!(!fixture.exists("mine/host.toml"));
 }
 
-fn a_bad_file_is_shown_with_its_line(stage: &Stage) {
-    stage.write(
+fn a_bad_file_is_shown_with_its_line(fixture: &Fixture) {
+    fixture.write(
         "host.toml",
         "workers = 2\n\n[[listn]]\naddress = '127.0.0.1:0'\n",
     );
-    let outcome = stage.palisade(["serve"]).run();
+    let outcome = fixture.palisade(["serve"]).run();
     outcome.says(125, &["policy: ", "unknown key `listn`"]);
     for part in ["host.toml:3:3", "did you mean `listen`?"] {
         assert!(outcome.stderr.contains(part), "{outcome:?}");
     }
-    stage
+    fixture
         .palisade(["serve", "nothing.toml"])
         .run()
         .refuses(&["nothing.toml", "No such file"]);
-    stage
+    fixture
         .palisade(["serve", "--workers", "none"])
         .run()
         .refuses(&["--workers", "is not a valid count"]);
 }
 
-fn a_file_can_be_checked(stage: &Stage) {
-    stage
+fn a_file_can_be_checked(fixture: &Fixture) {
+    fixture
         .palisade(["serve", "--init", "first"])
         .run()
         .is_silent(0);
-    let checked = stage
+    let checked = fixture
         .palisade(["serve", "--check", "first/host.toml"])
         .run();
     checked.says(0, &["configuration is valid"]);
-    stage.write("first/services/hello.wasm", "this is no component");
-    stage
+    fixture.write("first/services/hello.wasm", "this is no component");
+    fixture
         .palisade(["serve", "--check", "first/host.toml"])
         .run()
         .refuses(&["hello"]);
 }
 
-fn nobody_to_ask_is_told(stage: &Stage) {
-    stage
+fn nobody_to_ask_is_told(fixture: &Fixture) {
+    fixture
         .palisade(["serve", "--init", "first"])
         .run()
         .is_silent(0);
     for verb in ["reload", "status"] {
-        stage
+        fixture
             .palisade([verb, "first/host.toml"])
             .run()
             .refuses(&["host: cannot reach the server", "admin.sock"]);
-        stage.palisade([verb]).run().refuses(&["host.toml"]);
-        stage
+        fixture.palisade([verb]).run().refuses(&["host.toml"]);
+        fixture
             .palisade([verb, "--admin", "here"])
             .run()
             .refuses(&["usage: --admin"]);
     }
-    stage.write("host.toml", "workers = 1\n");
-    stage
+    fixture.write("host.toml", "workers = 1\n");
+    fixture
         .palisade(["reload"])
         .run()
         .refuses(&["has no `admin`", "SIGHUP"]);
 }
 
-fn a_reload_that_fails_says_why(stage: &Stage) {
-    stage
+fn a_reload_that_fails_says_why(fixture: &Fixture) {
+    fixture
         .palisade(["serve", "--init", "first"])
         .run()
         .is_silent(0);
-    any_port(stage, "first/host.toml");
-    let server = serve(stage, &["--no-watch", "first/host.toml"]);
-    let good = stage.read("first/host.toml");
-    stage.write("first/filters/headers.wasm", "\0asm and then nothing");
-    let outcome = stage.palisade(["reload", "first/host.toml"]).run();
+    any_port(fixture, "first/host.toml");
+    let server = serve(fixture, &["--no-watch", "first/host.toml"]);
+    let good = fixture.read("first/host.toml");
+    fixture.write("first/filters/headers.wasm", "\0asm and then nothing");
+    let outcome = fixture.palisade(["reload", "first/host.toml"]).run();
     outcome.is(1);
     for words in ["filter headers", "generation 1 serves on"] {
         assert!(outcome.stderr.contains(words), "{outcome:?}");
     }
-    fs::write(stage.path("first/host.toml"), good + "\n[[route]]\n").unwrap();
-    let outcome = stage.palisade(["reload", "first/host.toml"]).run();
+    fs::write(fixture.path("first/host.toml"), good + "\n[[route]]\n").unwrap();
+    let outcome = fixture.palisade(["reload", "first/host.toml"]).run();
     outcome.is(1);
     assert!(
         outcome.stderr.contains("this [[route]] has no `service`"),
@@ -240,29 +240,29 @@ fn a_reload_that_fails_says_why(stage: &Stage) {
         "the old one serves: {head}"
     );
     // A file that nobody can read any more says where its server is.
-    let broken = stage.read("first/host.toml") + "\n[[route\n";
-    fs::write(stage.path("first/host.toml"), broken).unwrap();
-    let outcome = stage.palisade(["reload", "first/host.toml"]).run();
+    let broken = fixture.read("first/host.toml") + "\n[[route\n";
+    fs::write(fixture.path("first/host.toml"), broken).unwrap();
+    let outcome = fixture.palisade(["reload", "first/host.toml"]).run();
     outcome.is(1);
     assert!(outcome.stderr.contains("not valid TOML"), "{outcome:?}");
-    let status = stage.palisade(["status", "first/host.toml"]).run();
+    let status = fixture.palisade(["status", "first/host.toml"]).run();
     status.is_silent(0);
     assert!(status.text().contains("not valid TOML"), "{status:?}");
 }
 
-fn a_missing_folder_is_told_by_its_key(stage: &Stage) {
-    stage.write(
+fn a_missing_folder_is_told_by_its_key(fixture: &Fixture) {
+    fixture.write(
         "host.toml",
         "[[listen]]\naddress = '127.0.0.1:0'\n[services.site]\nfiles = 'none'\n[[route]]\nservice = 'site'\n",
     );
-    let outcome = stage.palisade(["serve", "--check"]).run();
+    let outcome = fixture.palisade(["serve", "--check"]).run();
     outcome.says(125, &["service site: ", "name one in `files`"]);
 }
 
 /// It would choose its own policy at the next reload, or code that runs in the server.
-fn a_guest_that_could_change_the_server_is_refused(stage: &Stage) {
-    stage.make_folder("work");
-    stage.make_folder("cache");
+fn a_guest_that_could_change_the_server_is_refused(fixture: &Fixture) {
+    fixture.make_folder("work");
+    fixture.make_folder("cache");
     let config = |folder: &str| {
         format!(
             "[[listen]]\naddress = '127.0.0.1:0'\n\
@@ -271,15 +271,15 @@ fn a_guest_that_could_change_the_server_is_refused(stage: &Stage) {
         )
     };
     let check = |folder: &str| {
-        stage.write("host/host.toml", &config(folder));
+        fixture.write("host/host.toml", &config(folder));
         let words = ["serve", "--check", "host/host.toml"];
-        let call = stage.palisade(words);
-        call.env("XDG_CACHE_HOME", &stage.text("cache")).run()
+        let call = fixture.palisade(words);
+        call.env("XDG_CACHE_HOME", &fixture.text("cache")).run()
     };
-    let allowed = check(&stage.text("work"));
+    let allowed = check(&fixture.text("work"));
     allowed.is(0);
     for folder in ["host", "host/host.toml", "cache"] {
-        let refused = check(&stage.text(folder));
+        let refused = check(&fixture.text(folder));
         assert!(!refused.status.success(), "{refused:?}");
         let words = ["service shop: policy: it could change", "outside the wall"];
         assert!(
@@ -288,22 +288,24 @@ fn a_guest_that_could_change_the_server_is_refused(stage: &Stage) {
         );
     }
     // By a link to it, which is the same folder.
-    std::os::unix::fs::symlink(stage.text("host"), stage.path("link")).unwrap();
-    let refused = check(&stage.text("link"));
+    std::os::unix::fs::symlink(fixture.text("host"), fixture.path("link")).unwrap();
+    let refused = check(&fixture.text("link"));
     assert!(refused.stderr.contains("could change"), "{refused:?}");
 }
 
 /// Keys and logs would be answers.
-fn what_is_the_servers_own_is_not_served(stage: &Stage) {
-    stage.make_folder("host/site");
-    std::os::unix::fs::symlink(".", stage.path("host/here")).unwrap();
+fn what_is_the_servers_own_is_not_served(fixture: &Fixture) {
+    fixture.make_folder("host/site");
+    std::os::unix::fs::symlink(".", fixture.path("host/here")).unwrap();
     let check = |lines: &str, root: &str| {
         let config = format!(
             "{lines}\n[[listen]]\naddress = '127.0.0.1:0'\n[[route]]\nservice = 'site'\n\
              [services.site]\nfiles = '{root}'\n"
         );
-        stage.write("host/host.toml", &config);
-        stage.palisade(["serve", "--check", "host/host.toml"]).run()
+        fixture.write("host/host.toml", &config);
+        fixture
+            .palisade(["serve", "--check", "host/host.toml"])
+            .run()
     };
     for root in [".", "here", "here/here"] {
         let words = [
@@ -318,23 +320,23 @@ fn what_is_the_servers_own_is_not_served(stage: &Stage) {
 }
 
 /// What may be served is asked again when a folder's path leads elsewhere, and not only of the configuration.
-fn a_folder_that_takes_the_place_of_another_is_checked(stage: &Stage) {
+fn a_folder_that_takes_the_place_of_another_is_checked(fixture: &Fixture) {
     for (folder, content) in [("v1", "one"), ("v2", "two"), ("host", "keys and all")] {
-        stage.make_folder(folder);
-        stage.write(&format!("{folder}/page"), content);
+        fixture.make_folder(folder);
+        fixture.write(&format!("{folder}/page"), content);
     }
     let lead_to = |folder: &str| {
-        let link = stage.path("next");
+        let link = fixture.path("next");
         std::os::unix::fs::symlink(folder, &link).unwrap();
-        fs::rename(link, stage.path("current")).unwrap();
+        fs::rename(link, fixture.path("current")).unwrap();
     };
     lead_to("v1");
-    stage.write(
+    fixture.write(
         "host/host.toml",
         "[[listen]]\naddress = '127.0.0.1:0'\n[[route]]\nservice = 'site'\n\
          [services.site]\nfiles = '../current'\n",
     );
-    let mut server = serve(stage, &["--no-watch", "host/host.toml"]);
+    let mut server = serve(fixture, &["--no-watch", "host/host.toml"]);
     assert_eq!(server.get("/page").1, "one");
     lead_to("host");
     // It is asked for until the server has seen that.
@@ -361,27 +363,27 @@ fn a_folder_that_takes_the_place_of_another_is_checked(stage: &Stage) {
 }
 
 /// Whether a file with these lines is served where a program may write to `data`.
-fn check_beside_writer(stage: &Stage, lines: &str) -> Outcome {
+fn check_beside_writer(fixture: &Fixture, lines: &str) -> Outcome {
     let config = format!(
         "{lines}\n[[listen]]\naddress = '127.0.0.1:0'\n\
          [[route]]\nservice = 'shop'\n\
          [services.shop]\nprogram = ['/bin/true']\npolicy.grants.write = ['../data']\n"
     );
-    stage.write("host/host.toml", &config);
+    fixture.write("host/host.toml", &config);
     let words = ["serve", "--check", "host/host.toml"];
-    stage
+    fixture
         .palisade(words)
-        .env("XDG_CACHE_HOME", &stage.text("cache"))
+        .env("XDG_CACHE_HOME", &fixture.text("cache"))
         .run()
 }
 
 /// It would have the server serve, read, write, connect to or listen at something else.
-fn a_guest_that_could_lead_the_server_elsewhere_is_refused(stage: &Stage) {
+fn a_guest_that_could_lead_the_server_elsewhere_is_refused(fixture: &Fixture) {
     for folder in ["host", "cache", "data/public", "outside"] {
-        stage.make_folder(folder);
+        fixture.make_folder(folder);
     }
-    stage.write("data/file", "");
-    std::os::unix::fs::symlink("../data/public", stage.path("outside/link")).unwrap();
+    fixture.write("data/file", "");
+    std::os::unix::fs::symlink("../data/public", fixture.path("outside/link")).unwrap();
     let files = |root: &str| {
         format!("[services.site]\nfiles = '{root}'\n[[route]]\npath = '/s'\nservice = 'site'")
     };
@@ -398,7 +400,7 @@ fn a_guest_that_could_lead_the_server_elsewhere_is_refused(stage: &Stage) {
         (other("write = ['../data/public']"), "service site"),
     ];
     for (lines, user) in refused {
-        let outcome = check_beside_writer(stage, &lines);
+        let outcome = check_beside_writer(fixture, &lines);
         let user = format!("{user} uses outside the wall");
         outcome.refuses(&["service shop: policy: it could put", &user]);
     }
@@ -410,7 +412,7 @@ fn a_guest_that_could_lead_the_server_elsewhere_is_refused(stage: &Stage) {
         other("").replace("[services.site.policy", "log = '../data/log'\n[services.site.policy"),
     ];
     for lines in of_server {
-        let outcome = check_beside_writer(stage, &lines);
+        let outcome = check_beside_writer(fixture, &lines);
         outcome.refuses(&["service shop: policy: it could change", "outside the wall"]);
     }
     // What is granted itself is a mount, which keeps its name.
@@ -420,6 +422,6 @@ fn a_guest_that_could_lead_the_server_elsewhere_is_refused(stage: &Stage) {
         other("read = ['../data']"),
         other("write = ['../data']"),
     ] {
-        check_beside_writer(stage, &lines).is(0);
+        check_beside_writer(fixture, &lines).is(0);
     }
 }

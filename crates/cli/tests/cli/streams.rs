@@ -2,9 +2,9 @@
 
 use super::{
     cleanup::eventually,
-    stage::{
-        Call, Outcome, Stage, User, cases, ends_soon, finish, init_of, pidfd_of, read_line, signal,
-        wait,
+    fixture::{
+        Call, Fixture, Outcome, User, cases, ends_soon, finish, init_of, pidfd_of, read_line,
+        signal, wait,
     },
 };
 use rustix::{
@@ -52,11 +52,11 @@ cases![
     guest_ends_with_palisade,
 ];
 
-fn stdin_to_its_end(stage: &Stage) {
+fn stdin_to_its_end(fixture: &Fixture) {
     let input: Vec<u8> = (0..3_000_000u32)
         .map(|number| (number % 251) as u8)
         .collect();
-    let outcome = stage
+    let outcome = fixture
         .palisade(["run", "--", "/bin/cat"])
         .input(input.clone())
         .run();
@@ -69,30 +69,30 @@ fn stdin_to_its_end(stage: &Stage) {
     );
 }
 
-fn no_input(stage: &Stage) {
-    stage
+fn no_input(fixture: &Fixture) {
+    fixture
         .palisade(["run", "--", "/usr/bin/wc", "-c"])
         .run()
         .prints("0\n");
 }
 
-fn input_that_is_not_read(stage: &Stage) {
-    stage
+fn input_that_is_not_read(fixture: &Fixture) {
+    fixture
         .palisade(["run", "--", "/bin/true"])
         .input(vec![0; 1 << 20])
         .run()
         .is_silent(0);
 }
 
-fn what_the_guest_leaves_is_for_the_next(stage: &Stage) {
+fn what_the_guest_leaves_is_for_the_next(fixture: &Fixture) {
     let script = format!(
         "{} run -- /usr/bin/head -c 3 >/dev/null; cat",
-        stage.program().display()
+        fixture.program().display()
     );
     // A file: head gives back what it read too much, which a pipe can't take.
-    stage.write("input", "abcdef");
-    let mut call = stage.call("/bin/sh".as_ref(), ["-c", &script]);
-    let input = fs::File::open(stage.path("input")).unwrap();
+    fixture.write("input", "abcdef");
+    let mut call = fixture.call("/bin/sh".as_ref(), ["-c", &script]);
+    let input = fs::File::open(fixture.path("input")).unwrap();
     let child = call
         .command
         .stdin(input)
@@ -103,8 +103,8 @@ fn what_the_guest_leaves_is_for_the_next(stage: &Stage) {
     finish(child, b"").prints("def");
 }
 
-fn pipes_are_the_same_pipes(stage: &Stage) {
-    let mut child = stage
+fn pipes_are_the_same_pipes(fixture: &Fixture) {
+    let mut child = fixture
         .script(
             &[],
             "readlink /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2",
@@ -121,16 +121,16 @@ fn pipes_are_the_same_pipes(stage: &Stage) {
 }
 
 /// Else what the one behind it reads elsewhere could go back. An ordinary user's guests own the pipe.
-fn a_pipe_between_two_guests_leads_one_way(stage: &Stage) {
-    if stage.user != User::Root {
+fn a_pipe_between_two_guests_leads_one_way(fixture: &Fixture) {
+    if fixture.user != User::Root {
         return;
     }
-    let program = stage.program().display().to_string();
+    let program = fixture.program().display().to_string();
     let before = "echo word; (: </proc/self/fd/1) && echo read >&2; exit 0";
     let behind = "(: >/proc/self/fd/0) && echo written >&2; cat";
     let script =
         format!("{program} run -- /bin/sh -c '{before}' | {program} run -- /bin/sh -c '{behind}'");
-    let child = stage
+    let child = fixture
         .call("/bin/sh".as_ref(), ["-c", &script])
         .command
         .stdin(Stdio::null())
@@ -145,13 +145,13 @@ fn a_pipe_between_two_guests_leads_one_way(stage: &Stage) {
     assert_ne!(is_both_ways, [true, true], "{outcome:?}");
 }
 
-fn files_are_the_same_files(stage: &Stage) {
-    stage.write("out", "kept\n");
+fn files_are_the_same_files(fixture: &Fixture) {
+    fixture.write("out", "kept\n");
     let out = fs::File::options()
         .append(true)
-        .open(stage.path("out"))
+        .open(fixture.path("out"))
         .unwrap();
-    let mut call = stage.palisade(["run", "--", "/bin/echo", "appended"]);
+    let mut call = fixture.palisade(["run", "--", "/bin/echo", "appended"]);
     let child = call
         .command
         .stdin(Stdio::null())
@@ -160,27 +160,32 @@ fn files_are_the_same_files(stage: &Stage) {
         .spawn()
         .unwrap();
     finish(child, b"").is_silent(0);
-    assert_eq!(stage.read("out"), "kept\nappended\n");
+    assert_eq!(fixture.read("out"), "kept\nappended\n");
 }
 
 /// A file that permission bits keep from nobody, whoever the guest runs as.
-fn open_to_all(stage: &Stage, name: &str, content: &str) {
-    stage.write(name, content);
-    fs::set_permissions(stage.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+fn open_to_all(fixture: &Fixture, name: &str, content: &str) {
+    fixture.write(name, content);
+    fs::set_permissions(fixture.path(name), fs::Permissions::from_mode(0o777)).unwrap();
 }
 
 /// A script with files for its standard streams, which it opens anew by their names in `/proc`.
-fn with_files(stage: &Stage, script: &str, input: Option<&str>, output: Option<&str>) -> Outcome {
-    let mut call = stage.palisade(["run", "--", "/bin/sh", "-c", script]);
+fn with_files(
+    fixture: &Fixture,
+    script: &str,
+    input: Option<&str>,
+    output: Option<&str>,
+) -> Outcome {
+    let mut call = fixture.palisade(["run", "--", "/bin/sh", "-c", script]);
     if let Some(name) = input {
-        let file = fs::File::open(stage.path(name)).unwrap();
+        let file = fs::File::open(fixture.path(name)).unwrap();
         call.command.stdin(file);
     } else {
         call.command.stdin(Stdio::null());
     }
     match output {
         Some(name) => {
-            let file = fs::File::options().append(true).open(stage.path(name));
+            let file = fs::File::options().append(true).open(fixture.path(name));
             call.command.stdout(file.unwrap());
         }
         None => drop(call.command.stdout(Stdio::piped())),
@@ -189,51 +194,51 @@ fn with_files(stage: &Stage, script: &str, input: Option<&str>, output: Option<&
     finish(child, b"")
 }
 
-fn files_can_be_opened_again_as_they_are(stage: &Stage) {
-    open_to_all(stage, "in", "input\n");
-    open_to_all(stage, "out", "kept\n");
+fn files_can_be_opened_again_as_they_are(fixture: &Fixture) {
+    open_to_all(fixture, "in", "input\n");
+    open_to_all(fixture, "out", "kept\n");
     let script =
         "read line < /dev/stdin && echo \"$line\" >> /dev/stdout && cat /etc/hosts > /tmp/x";
-    with_files(stage, script, Some("in"), Some("out")).is_silent(0);
-    assert_eq!(stage.read("out"), "kept\ninput\n");
+    with_files(fixture, script, Some("in"), Some("out")).is_silent(0);
+    assert_eq!(fixture.read("out"), "kept\ninput\n");
 }
 
-fn input_does_not_become_writable(stage: &Stage) {
-    open_to_all(stage, "in", "input\n");
+fn input_does_not_become_writable(fixture: &Fixture) {
+    open_to_all(fixture, "in", "input\n");
     let script =
         "for way in '>' '>>'; do (eval \"echo x $way /proc/self/fd/0\") 2>/dev/null; done; cat";
-    with_files(stage, script, Some("in"), None).prints("input\n");
-    assert_eq!(stage.read("in"), "input\n");
+    with_files(fixture, script, Some("in"), None).prints("input\n");
+    assert_eq!(fixture.read("in"), "input\n");
 }
 
-fn output_does_not_become_readable(stage: &Stage) {
-    open_to_all(stage, "log", "of somebody else\n");
+fn output_does_not_become_readable(fixture: &Fixture) {
+    open_to_all(fixture, "log", "of somebody else\n");
     let script = "cat < /proc/self/fd/1 >&2; exit 3";
-    let outcome = with_files(stage, script, None, Some("log"));
+    let outcome = with_files(fixture, script, None, Some("log"));
     assert!(outcome.stderr.contains("Permission denied"), "{outcome:?}");
     assert!(!outcome.stderr.contains("somebody"), "{outcome:?}");
 }
 
-fn output_does_not_become_a_program(stage: &Stage) {
-    open_to_all(stage, "out", "");
+fn output_does_not_become_a_program(fixture: &Fixture) {
+    open_to_all(fixture, "out", "");
     let script = "echo '#!/bin/sh'; echo 'exit 7'; exec /proc/self/fd/1";
-    with_files(stage, script, None, Some("out")).is(126);
+    with_files(fixture, script, None, Some("out")).is(126);
 }
 
-fn output_does_not_become_setuid(stage: &Stage) {
-    open_to_all(stage, "out", "");
+fn output_does_not_become_setuid(fixture: &Fixture) {
+    open_to_all(fixture, "out", "");
     let script =
         "chmod 6755 /proc/self/fd/1 2>/dev/null; chmod 2755 /proc/self/fd/1 2>/dev/null; exit 0";
-    with_files(stage, script, None, Some("out")).is_silent(0);
-    let mode = fs::metadata(stage.path("out"))
+    with_files(fixture, script, None, Some("out")).is_silent(0);
+    let mode = fs::metadata(fixture.path("out"))
         .unwrap()
         .permissions()
         .mode();
     assert_eq!(mode & 0o6000, 0);
 }
 
-fn stdout_and_stderr_stay_apart(stage: &Stage) {
-    let outcome = stage.script(&[], "echo out; echo err >&2; exit 4").run();
+fn stdout_and_stderr_stay_apart(fixture: &Fixture) {
+    let outcome = fixture.script(&[], "echo out; echo err >&2; exit 4").run();
     assert_eq!(
         (
             outcome.code(),
@@ -244,9 +249,9 @@ fn stdout_and_stderr_stay_apart(stage: &Stage) {
     );
 }
 
-fn reader_that_goes_away(stage: &Stage) {
+fn reader_that_goes_away(fixture: &Fixture) {
     for flags in [&[][..], &["--output", "1G"]] {
-        let mut child = stage.script(flags, "exec yes").spawn();
+        let mut child = fixture.script(flags, "exec yes").spawn();
         let mut first = [0; 2];
         child.stdout.take().unwrap().read_exact(&mut first).unwrap();
         assert_eq!(&first, b"y\n");
@@ -255,9 +260,9 @@ fn reader_that_goes_away(stage: &Stage) {
 }
 
 /// A first signal is for the guest, a second for what it printed and nobody reads.
-fn reader_that_stands_still(stage: &Stage) {
+fn reader_that_stands_still(fixture: &Fixture) {
     let (_reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let mut call = stage.script(&["--output", "1G"], "exec yes");
+    let mut call = fixture.script(&["--output", "1G"], "exec yes");
     let stdout = Stdio::from(writer.try_clone().unwrap());
     let mut child = call
         .command
@@ -283,15 +288,15 @@ fn has_room(pipe: &OwnedFd) -> bool {
 /// Gibibytes through a pipe take no longer than without palisade, its start included: the pipe is the
 /// same. The fastest of a few tries each, and room for luck, for the machine does other things too;
 /// bytes that took a way through palisade would cost twice as much.
-fn speed_of_a_pipe(stage: &Stage) {
+fn speed_of_a_pipe(fixture: &Fixture) {
     const TRIES: u32 = 12;
     const MOST: f64 = 1.5;
     let write = ["-c", "4G", "/dev/zero"];
     let [mut bare, mut walled] = [Duration::MAX; 2];
     for _ in 0..TRIES {
-        bare = bare.min(time_to_read(stage.call("/usr/bin/head".as_ref(), write)));
+        bare = bare.min(time_to_read(fixture.call("/usr/bin/head".as_ref(), write)));
         let words = ["run", "--", "/usr/bin/head"].into_iter().chain(write);
-        walled = walled.min(time_to_read(stage.palisade(words)));
+        walled = walled.min(time_to_read(fixture.palisade(words)));
         if walled.as_secs_f64() <= bare.as_secs_f64() * MOST {
             return;
         }
@@ -324,8 +329,8 @@ fn count_bytes(mut from: ChildStdout) -> u64 {
     }
 }
 
-fn output_limit_passes_all_on(stage: &Stage) {
-    let outcome = stage
+fn output_limit_passes_all_on(fixture: &Fixture) {
+    let outcome = fixture
         .script(
             &["--output", "64M"],
             "head -c 20M /dev/zero; head -c 3M /dev/zero >&2; echo end",
@@ -337,7 +342,7 @@ fn output_limit_passes_all_on(stage: &Stage) {
     assert_eq!(outcome.stderr.len(), 3 << 20);
 }
 
-fn signals_are_forwarded(stage: &Stage) {
+fn signals_are_forwarded(fixture: &Fixture) {
     for (number, name) in [
         (Signal::TERM, "TERM"),
         (Signal::INT, "INT"),
@@ -352,7 +357,9 @@ fn signals_are_forwarded(stage: &Stage) {
         let script = format!(
             "$| = 1; $SIG{{{name}}} = sub {{ print \"got {name}\\n\"; exit 7 }}; print \"ready\\n\"; sleep 60 while 1"
         );
-        let mut child = stage.palisade(["run", "--", "perl", "-e", &script]).spawn();
+        let mut child = fixture
+            .palisade(["run", "--", "perl", "-e", &script])
+            .spawn();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         assert_eq!(read_line(&mut stdout), "ready\n");
         signal(&child, number);
@@ -362,8 +369,8 @@ fn signals_are_forwarded(stage: &Stage) {
 }
 
 /// A guest that does not care ends when it wants; palisade waits with it.
-fn ignored_signals_stay_ignored(stage: &Stage) {
-    let mut child = stage
+fn ignored_signals_stay_ignored(fixture: &Fixture) {
+    let mut child = fixture
         .script(&[], "trap '' TERM; echo ready; read go; exit 3")
         .spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -373,28 +380,28 @@ fn ignored_signals_stay_ignored(stage: &Stage) {
 }
 
 /// Whoever ignores SIGCHLD cannot wait for children, and so it is for what he starts.
-fn a_starter_that_ignores_its_children(stage: &Stage) {
+fn a_starter_that_ignores_its_children(fixture: &Fixture) {
     let words = [
         "-e",
         "$SIG{CHLD} = 'IGNORE'; exec @ARGV",
-        stage.program().to_str().unwrap(),
+        fixture.program().to_str().unwrap(),
     ];
     let run = ["run", "--", "/bin/sh", "-c", "/bin/true; exit 3"];
-    stage
+    fixture
         .call(Path::new("/usr/bin/perl"), words.into_iter().chain(run))
         .run()
         .is_silent(3);
 }
 
 /// nohup(1), also where the keeper starts late.
-fn what_palisade_ignores_the_guest_ignores(stage: &Stage) {
+fn what_palisade_ignores_the_guest_ignores(fixture: &Fixture) {
     let guest = "$| = 1; $SIG{USR1} = sub { exit 3 }; print qq(ready\n); sleep 60 while 1";
     for flags in ["", "--allow-degraded memory --memory 64M"] {
-        let program = stage.program().to_str().unwrap();
+        let program = fixture.program().to_str().unwrap();
         let words = ["--ignore-signal=HUP", program, "run"].into_iter();
         let words = words.chain(flags.split_whitespace());
         let words = words.chain(["--", "perl", "-e", guest]);
-        let mut child = stage.call(Path::new("/usr/bin/env"), words).spawn();
+        let mut child = fixture.call(Path::new("/usr/bin/env"), words).spawn();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         assert_eq!(read_line(&mut stdout), "ready\n");
         signal(&child, Signal::HUP);
@@ -403,8 +410,10 @@ fn what_palisade_ignores_the_guest_ignores(stage: &Stage) {
     }
 }
 
-fn a_shell_pipeline_gets_the_signal(stage: &Stage) {
-    let mut child = stage.script(&[], "echo ready; sleep 60 | sleep 60").spawn();
+fn a_shell_pipeline_gets_the_signal(fixture: &Fixture) {
+    let mut child = fixture
+        .script(&[], "echo ready; sleep 60 | sleep 60")
+        .spawn();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(read_line(&mut stdout), "ready\n");
     signal(&child, Signal::TERM);
@@ -430,28 +439,28 @@ fn own_sleep() -> String {
     format!("{}.{number}", 1000 + std::process::id())
 }
 
-fn orphans_are_ended(stage: &Stage) {
+fn orphans_are_ended(fixture: &Fixture) {
     let seconds = own_sleep();
-    let outcome = stage
+    let outcome = fixture
         .script(&[], &format!("sleep {seconds} & sleep {seconds} & exit 5"))
         .run();
     outcome.is_silent(5);
     assert!(!is_somewhere(&seconds), "they end before palisade does");
 }
 
-fn daemons_are_ended(stage: &Stage) {
+fn daemons_are_ended(fixture: &Fixture) {
     let seconds = own_sleep();
     let daemon = format!(
         "setsid sh -c 'trap \"\" TERM HUP INT; (sleep {seconds} >/dev/null 2>&1 </dev/null &) ; echo up'"
     );
-    let outcome = stage.script(&[], &daemon).run();
+    let outcome = fixture.script(&[], &daemon).run();
     outcome.prints("up\n");
     assert!(!is_somewhere(&seconds));
 }
 
-fn guest_ends_with_palisade(stage: &Stage) {
+fn guest_ends_with_palisade(fixture: &Fixture) {
     let seconds = own_sleep();
-    let mut child = stage
+    let mut child = fixture
         .script(
             &[],
             &format!("trap '' TERM HUP; echo ready; sleep {seconds}"),
@@ -475,14 +484,14 @@ const FLOOD_BYTES: u64 = 1 << 30;
 const FLOOD: &str = "exec head -c 1G /dev/zero >&2";
 
 /// As the pipe itself, counted on its way, and relayed because the shell before palisade holds it as well.
-fn floods(stage: &Stage) -> [Call; 3] {
-    let program = stage.program().display();
+fn floods(fixture: &Fixture) -> [Call; 3] {
+    let program = fixture.program().display();
     let relayed =
         format!("{{ {program} run -- /bin/sh -c '{FLOOD}'; exit $?; }} 2>&1 >&3 | cat >&2");
     [
-        stage.script(&[], FLOOD),
-        stage.script(&["--output", "2G"], FLOOD),
-        stage.call(
+        fixture.script(&[], FLOOD),
+        fixture.script(&["--output", "2G"], FLOOD),
+        fixture.call(
             Path::new("/bin/sh"),
             ["-c", &format!("exec 3>&1; {relayed}")],
         ),
@@ -490,9 +499,9 @@ fn floods(stage: &Stage) -> [Call; 3] {
 }
 
 /// Nothing is kept for a reader that takes its time, and nothing is lost.
-fn a_flood_on_stderr_waits_for_its_reader(stage: &Stage) {
+fn a_flood_on_stderr_waits_for_its_reader(fixture: &Fixture) {
     const MOST_KB: u64 = 32 << 10;
-    for mut call in floods(stage) {
+    for mut call in floods(fixture) {
         let mut child = call.spawn();
         drop(child.stdin.take());
         let mut stderr = child.stderr.take().unwrap();
@@ -508,8 +517,8 @@ fn a_flood_on_stderr_waits_for_its_reader(stage: &Stage) {
     }
 }
 
-fn a_flood_on_stderr_ends_with_its_reader(stage: &Stage) {
-    for mut call in floods(stage) {
+fn a_flood_on_stderr_ends_with_its_reader(fixture: &Fixture) {
+    for mut call in floods(fixture) {
         let mut child = call.spawn();
         let mut stderr = child.stderr.take().unwrap();
         stderr.read_exact(&mut [0; 4096]).unwrap();

@@ -5,8 +5,8 @@
 //! and not itself, behind palisade as without it.
 
 use super::{
+    fixture::{Fixture, cases, ends_soon, init_of, pidfd_of},
     person::{PROMPT, Person},
-    stage::{Stage, cases, ends_soon, init_of, pidfd_of},
 };
 use rustix::process::{Pid, Signal};
 
@@ -39,8 +39,8 @@ cases![
     closing_the_window_spares_who_ignores_it,
 ];
 
-fn the_guest_has_a_terminal_of_its_own(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn the_guest_has_a_terminal_of_its_own(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- tty\n")
         .sees("\n/dev/pts/0\r\n")
@@ -51,15 +51,15 @@ fn the_guest_has_a_terminal_of_its_own(stage: &Stage) {
         .sees("code 5\r\n");
 }
 
-fn programs_find_it_as_dev_tty(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn programs_find_it_as_dev_tty(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("echo in | $P run -- sh -c 'echo seen > /dev/tty' | cat\n")
         .sees("\nseen\r\n");
 }
 
-fn its_settings_are_those_outside(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn its_settings_are_those_outside(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("stty susp ^y erase ^h -ixon\n")
         .sees(PROMPT)
@@ -74,8 +74,8 @@ fn its_settings_are_those_outside(stage: &Stage) {
     person.types("\x19").sees("Stopped").sees(PROMPT);
 }
 
-fn the_window_size_follows(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn the_window_size_follows(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person.types("$P run -- bash --norc -i\n").sees("bash");
     person.types("stty size\n").sees("\n30 100\r\n");
     person.resizes(25, 90);
@@ -84,10 +84,10 @@ fn the_window_size_follows(stage: &Stage) {
         .sees("\n25 90\r\n");
 }
 
-fn a_storm_of_sizes_ends_with_the_last(stage: &Stage) {
+fn a_storm_of_sizes_ends_with_the_last(fixture: &Fixture) {
     const STORM: &str = "$| = 1; $SIG{WINCH} = sub { $s = `stty size`; print $s; exit if $s eq qq(77 177\\n) }; \
          print qq(up\\n); sleep 1 while 1";
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person
         .types(&format!("$P run -- perl -e '{STORM}'; echo code $?\n"))
         .sees("\nup\r\n");
@@ -98,16 +98,16 @@ fn a_storm_of_sizes_ends_with_the_last(stage: &Stage) {
     person.sees("77 177\r\n").sees("code 0\r\n");
 }
 
-fn ctrl_c_reaches_the_guest(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn ctrl_c_reaches_the_guest(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'echo up; exec sleep 60'; echo code $?\n")
         .sees("\nup\r\n");
     person.types("\x03").sees("code 130\r\n");
 }
 
-fn ctrl_c_reaches_a_guest_in_raw_mode_as_a_byte(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn ctrl_c_reaches_a_guest_in_raw_mode_as_a_byte(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'stty raw -echo; echo up; head -c 3 | od -An -tx1'; echo code $?\n")
         .sees("up\n");
@@ -117,16 +117,16 @@ fn ctrl_c_reaches_a_guest_in_raw_mode_as_a_byte(stage: &Stage) {
         .sees("code 0\r\n");
 }
 
-fn ctrl_c_ends_a_flood(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn ctrl_c_ends_a_flood(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- yes; echo code $?\n")
         .sees("\ny\r\ny\r\n");
     person.types("\x03").sees("code 130\r\n");
 }
 
-fn ctrl_s_holds_a_flood_and_ctrl_q_lets_it_go_on(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn ctrl_s_holds_a_flood_and_ctrl_q_lets_it_go_on(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- seq 1000000 1100000; echo code $?\n")
         .sees("\n1000000\r\n");
@@ -140,11 +140,11 @@ fn ctrl_s_holds_a_flood_and_ctrl_q_lets_it_go_on(stage: &Stage) {
 }
 
 /// A guest that has read and printed a line since the screen is held.
-fn hold_the_screen(stage: &Stage) -> Person {
-    stage.make_folder("w");
-    stage.make_fifo("w/told");
+fn hold_the_screen(fixture: &Fixture) -> Person {
+    fixture.make_folder("w");
+    fixture.make_fifo("w/told");
     let script = "echo up; read line; echo $line; echo printed > w/told; exec sleep 60";
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person
         .types(&format!(
             "$P run --write w -- sh -c '{script}'; echo code $?\n"
@@ -152,12 +152,12 @@ fn hold_the_screen(stage: &Stage) -> Person {
         .sees("\nup\r\n");
     person.holds_the_screen();
     person.types("go\n");
-    assert_eq!(stage.read("w/told"), "printed\n");
+    assert_eq!(fixture.read("w/told"), "printed\n");
     person
 }
 
-fn a_held_screen_keeps_no_key_from_the_guest(stage: &Stage) {
-    let mut person = hold_the_screen(stage);
+fn a_held_screen_keeps_no_key_from_the_guest(fixture: &Fixture) {
+    let mut person = hold_the_screen(fixture);
     let init = pidfd_of(init_of(person.palisade()));
     person.types("\x03");
     assert!(ends_soon(&init));
@@ -165,8 +165,8 @@ fn a_held_screen_keeps_no_key_from_the_guest(stage: &Stage) {
     person.sees("go\r\n").sees("code 130\r\n");
 }
 
-fn a_held_screen_keeps_palisade_from_no_end(stage: &Stage) {
-    let person = hold_the_screen(stage);
+fn a_held_screen_keeps_palisade_from_no_end(fixture: &Fixture) {
+    let person = hold_the_screen(fixture);
     let palisade = person.palisade();
     let (pidfd, init) = (pidfd_of(palisade), pidfd_of(init_of(palisade)));
     let palisade = Pid::from_raw(palisade.try_into().unwrap()).unwrap();
@@ -177,8 +177,8 @@ fn a_held_screen_keeps_palisade_from_no_end(stage: &Stage) {
     assert!(ends_soon(&pidfd));
 }
 
-fn end_of_file_by_ctrl_d(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn end_of_file_by_ctrl_d(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'echo up; wc -l'\n")
         .sees("\nup\r\n");
@@ -186,24 +186,24 @@ fn end_of_file_by_ctrl_d(stage: &Stage) {
 }
 
 /// Palisade takes over what the terminal outside has made lines of.
-fn keys_typed_ahead_reach_the_guest(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn keys_typed_ahead_reach_the_guest(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("printf 'go\\n'; read line; $P run -- wc -l\n")
         .sees("\ngo\r\n");
     person.types("line\na\nb\n\x04").sees("\n2\r\n");
 }
 
-fn a_pipe_beside_the_terminal_is_left_alone(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_pipe_beside_the_terminal_is_left_alone(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'test -t 0 && test ! -t 1 && test -t 2 && echo as is' | cat\n")
         .sees("\nas is\r\n");
 }
 
 /// `palisade run -- program | less`.
-fn keys_are_left_to_a_pager(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn keys_are_left_to_a_pager(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     let pager = "sh -c 'read line; echo $line; read key < /dev/tty; echo got $key'";
     person
         .types(&format!(
@@ -215,8 +215,8 @@ fn keys_are_left_to_a_pager(stage: &Stage) {
 }
 
 /// `program | palisade run -- less`.
-fn a_pager_as_guest_gets_the_keys(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_pager_as_guest_gets_the_keys(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     let pager = "read line; echo $line; read key < /dev/tty; echo got $key";
     person
         .types(&format!(
@@ -226,8 +226,8 @@ fn a_pager_as_guest_gets_the_keys(stage: &Stage) {
     person.types("k\n").sees("\ngot k\r\n").sees("code 0\r\n");
 }
 
-fn a_guest_may_close_its_terminal_and_open_it_again(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn a_guest_may_close_its_terminal_and_open_it_again(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     let script = "exec < /dev/null > /dev/null 2>&1; exec < /dev/tty > /dev/tty; echo back; read l; echo got $l";
     person
         .types(&format!("$P run -- sh -c '{script}'; echo code $?\n"))
@@ -238,12 +238,12 @@ fn a_guest_may_close_its_terminal_and_open_it_again(stage: &Stage) {
         .sees("code 0\r\n");
 }
 
-fn keys_are_not_pushed_into_the_terminal_outside(stage: &Stage) {
+fn keys_are_not_pushed_into_the_terminal_outside(fixture: &Fixture) {
     const PUSH: &str =
         "import fcntl, termios\nfor key in 'echo pw''ned\\n': fcntl.ioctl(0, termios.TIOCSTI, key)";
-    stage.write("push.py", PUSH);
-    let mut person = Person::sit_down(stage);
-    let file = stage.text("push.py");
+    fixture.write("push.py", PUSH);
+    let mut person = Person::sit_down(fixture);
+    let file = fixture.text("push.py");
     person
         .types(&format!(
             "$P run --read {file} -- python3 {file}; echo af''ter\n"
@@ -253,8 +253,8 @@ fn keys_are_not_pushed_into_the_terminal_outside(stage: &Stage) {
     assert!(!person.shown.contains("pwned"), "{}", person.shown);
 }
 
-fn the_terminal_is_as_before_afterwards(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn the_terminal_is_as_before_afterwards(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("a=$(stty -g); $P run -- sh -c 'stty raw -echo; kill -9 $$'; b=$(stty -g)\n")
         .sees("SIGKILL")
@@ -272,8 +272,8 @@ fn own_question(person: &mut Person) -> String {
 }
 
 /// A terminal that answers after the guest's end, with a line that a shell would run.
-fn answers_to_a_guest_are_not_typed_into_the_shell(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn answers_to_a_guest_are_not_typed_into_the_shell(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     for question in ["\\033[6n", "\\033[21t", "\\033P$qm\\033\\\\", "\\005"] {
         person.types(&format!("$P run -- printf '{question}'\n"));
         let mode = own_question(&mut person);
@@ -287,15 +287,15 @@ fn answers_to_a_guest_are_not_typed_into_the_shell(stage: &Stage) {
     assert!(!person.shown.contains("pwned"), "{}", person.shown);
 }
 
-fn half_a_question_is_not_finished_by_the_shell(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn half_a_question_is_not_finished_by_the_shell(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person.types("$P run -- printf '\\033]52;c;'\n");
     let mode = own_question(&mut person);
     person.types(&format!("\x1b[?{mode};0$y")).sees(PROMPT);
 }
 
-fn who_asks_nothing_is_not_waited_for(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn who_asks_nothing_is_not_waited_for(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- printf '\\033[1mbo''ld\\033[0m\\033]0;title\\007'\n")
         .sees("bold")
@@ -303,12 +303,12 @@ fn who_asks_nothing_is_not_waited_for(stage: &Stage) {
     assert!(!person.shown.contains("$p"), "{}", person.shown);
 }
 
-fn closing_the_window_ends_the_guest(stage: &Stage) {
+fn closing_the_window_ends_the_guest(fixture: &Fixture) {
     for guest in [
         "sh -c 'echo up; exec sleep 60'",
         "sh -c 'echo up; exec cat' | cat",
     ] {
-        let mut person = Person::sit_down(stage);
+        let mut person = Person::sit_down(fixture);
         person
             .types(&format!("$P run -- {guest}\n"))
             .sees("\nup\r\n");
@@ -317,20 +317,20 @@ fn closing_the_window_ends_the_guest(stage: &Stage) {
 }
 
 /// A parent that hears nothing while it waits for a child that is stopped, as a shell in vfork(2).
-fn closing_the_window_ends_a_guest_in_the_middle_of_a_fork(stage: &Stage) {
+fn closing_the_window_ends_a_guest_in_the_middle_of_a_fork(fixture: &Fixture) {
     const FORK: &str = "use POSIX; $hup = POSIX::SigSet->new(SIGHUP); sigprocmask(SIG_BLOCK, $hup); \
          $child = fork; if (!$child) { kill STOP => $$; exit } \
          waitpid $child, WUNTRACED; syswrite STDOUT, qq(up\\n); waitpid $child, 0; \
          sigprocmask(SIG_UNBLOCK, $hup); sleep 60";
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person
         .types(&format!("$P run -- perl -e '{FORK}'\n"))
         .sees("\nup\r\n");
     assert!(ends_soon(&person.closes_the_window()));
 }
 
-fn closing_the_window_ends_a_stopped_guest(stage: &Stage) {
-    let mut person = Person::sit_down(stage);
+fn closing_the_window_ends_a_stopped_guest(fixture: &Fixture) {
+    let mut person = Person::sit_down(fixture);
     person
         .types("$P run -- sh -c 'echo up; exec sleep 60'\n")
         .sees("\nup\r\n");
@@ -339,16 +339,16 @@ fn closing_the_window_ends_a_stopped_guest(stage: &Stage) {
 }
 
 /// Who ignores SIGHUP lives on without a terminal, as outside, and palisade with it.
-fn closing_the_window_spares_who_ignores_it(stage: &Stage) {
-    stage.make_folder("w");
-    stage.make_fifo("w/ask");
+fn closing_the_window_spares_who_ignores_it(fixture: &Fixture) {
+    fixture.make_folder("w");
+    fixture.make_fifo("w/ask");
     let script = "trap \"\" HUP; echo up; read line < w/ask; echo $line > w/told";
-    let mut person = Person::sit_down(stage);
+    let mut person = Person::sit_down(fixture);
     person
         .types(&format!("$P run --write w -- sh -c '{script}'\n"))
         .sees("\nup\r\n");
     let palisade = person.closes_the_window();
-    stage.write("w/ask", "question\n");
+    fixture.write("w/ask", "question\n");
     assert!(ends_soon(&palisade));
-    assert_eq!(stage.read("w/told"), "question\n");
+    assert_eq!(fixture.read("w/told"), "question\n");
 }

@@ -1,6 +1,6 @@
 //! Machines that offer less: palisade refuses, or does what was accepted and says so.
 
-use super::stage::{Call, Stage, User, cases};
+use super::fixture::{Call, Fixture, User, cases};
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 cases![
@@ -23,12 +23,12 @@ cases![
 
 /// `palisade run` on a host that has no user namespace to give: the limit is per namespace, so one
 /// around the test can set its own to none.
-fn run_without_namespaces(stage: &Stage, flags: &[&str], script: &str) -> Call {
+fn run_without_namespaces(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
     const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
-    let program = stage.program().to_str().unwrap();
+    let program = fixture.program().to_str().unwrap();
     let words = ["-Ur", "/bin/sh", "-c", WITHOUT, "sh", program, "run"];
     let guest = ["--", "/bin/sh", "-c", script];
-    stage.call(
+    fixture.call(
         Path::new("/usr/bin/unshare"),
         words.iter().chain(flags).chain(&guest).copied(),
     )
@@ -36,8 +36,8 @@ fn run_without_namespaces(stage: &Stage, flags: &[&str], script: &str) -> Call {
 
 const ACCEPTED: [&str; 2] = ["--allow-degraded", "namespaces"];
 
-fn without_namespaces_it_refuses(stage: &Stage) {
-    run_without_namespaces(stage, &[], "echo ran")
+fn without_namespaces_it_refuses(fixture: &Fixture) {
+    run_without_namespaces(fixture, &[], "echo ran")
         .run()
         .refuses(&[
             "host: ",
@@ -47,12 +47,12 @@ fn without_namespaces_it_refuses(stage: &Stage) {
         ]);
 }
 
-fn without_namespaces_it_goes_on_where_accepted(stage: &Stage) {
+fn without_namespaces_it_goes_on_where_accepted(fixture: &Fixture) {
     let flags = [&ACCEPTED[..], &["--report", "report.json"]].concat();
-    run_without_namespaces(stage, &flags, "echo ran; exit 3")
+    run_without_namespaces(fixture, &flags, "echo ran; exit 3")
         .run()
         .is_silent(3);
-    let report: serde_json::Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
     let rows = report["enforcement"].as_array().unwrap();
     let level = |name| rows.iter().find(|row| row["capability"] == name).unwrap()["actual"].clone();
     assert_eq!(
@@ -65,58 +65,58 @@ fn without_namespaces_it_goes_on_where_accepted(stage: &Stage) {
     );
 }
 
-fn without_namespaces_files_stay_denied(stage: &Stage) {
-    stage.write("secret", "x");
-    stage.write("in/file", "granted");
-    stage.make_folder("out");
+fn without_namespaces_files_stay_denied(fixture: &Fixture) {
+    fixture.write("secret", "x");
+    fixture.write("in/file", "granted");
+    fixture.make_folder("out");
     let flags = [&ACCEPTED[..], &["--read", "in", "--write", "out"]].concat();
     let script = "cat in/file; echo new > out/file; cat secret; echo no > in/file; echo no > beside; cat /etc/shadow";
-    let outcome = run_without_namespaces(stage, &flags, script).run();
+    let outcome = run_without_namespaces(fixture, &flags, script).run();
     assert_eq!(outcome.text(), "granted", "{outcome:?}");
     assert_eq!(
-        (stage.read("out/file"), stage.read("in/file")),
+        (fixture.read("out/file"), fixture.read("in/file")),
         ("new\n".into(), "granted".into())
     );
-    assert!(!stage.exists("beside"));
+    assert!(!fixture.exists("beside"));
 }
 
-fn without_namespaces_what_is_written_does_not_run(stage: &Stage) {
-    stage.make_folder("out");
+fn without_namespaces_what_is_written_does_not_run(fixture: &Fixture) {
+    fixture.make_folder("out");
     let flags = [&ACCEPTED[..], &["--write", "out"]].concat();
     let script = "cp /bin/echo out/echo && out/echo ran";
-    let outcome = run_without_namespaces(stage, &flags, script).run();
+    let outcome = run_without_namespaces(fixture, &flags, script).run();
     outcome.is(126);
     assert_eq!(outcome.text(), "");
     let flags = [&flags[..], &["--exec", "out"]].concat();
-    run_without_namespaces(stage, &flags, script)
+    run_without_namespaces(fixture, &flags, script)
         .run()
         .prints("ran\n");
 }
 
-fn without_namespaces_metadata_stays_as_it_is(stage: &Stage) {
-    stage.write("in/file", "x");
-    stage.write("secret", "x");
-    stage.make_folder("out");
+fn without_namespaces_metadata_stays_as_it_is(fixture: &Fixture) {
+    fixture.write("in/file", "x");
+    fixture.write("secret", "x");
+    fixture.make_folder("out");
     let flags = [&ACCEPTED[..], &["--read", "in", "--write", "out"]].concat();
     let about = || {
         ["in/file", "secret"].map(|name| {
-            let about = fs::metadata(stage.path(name)).unwrap();
+            let about = fs::metadata(fixture.path(name)).unwrap();
             (about.mode(), about.mtime())
         })
     };
     let before = about();
     let script = "chmod 777 in/file secret; touch -d @1 in/file secret; touch out/new";
-    run_without_namespaces(stage, &flags, script).run().is(0);
+    run_without_namespaces(fixture, &flags, script).run().is(0);
     assert_eq!(about(), before);
-    assert!(stage.exists("out/new"));
+    assert!(fixture.exists("out/new"));
 }
 
 /// It is the guest's alone, and goes with all that is in it.
-fn without_namespaces_there_is_a_temporary_folder(stage: &Stage) {
+fn without_namespaces_there_is_a_temporary_folder(fixture: &Fixture) {
     let script = "[ \"$HOME\" = \"$TMPDIR\" ] && mkdir -p $TMPDIR/a/b/c && f=$(mktemp -p $TMPDIR/a/b) && \
                   ln -s /etc $TMPDIR/a/etc && mkdir -m 0 $TMPDIR/closed && echo kept > $f && cat $f && \
                   stat -c %a $TMPDIR && echo $TMPDIR";
-    let outcome = run_without_namespaces(stage, &ACCEPTED, script).run();
+    let outcome = run_without_namespaces(fixture, &ACCEPTED, script).run();
     let text = outcome.text();
     let [kept, mode, folder] = text.lines().collect::<Vec<_>>()[..] else {
         panic!("{outcome:?}");
@@ -126,15 +126,15 @@ fn without_namespaces_there_is_a_temporary_folder(stage: &Stage) {
     assert!(!Path::new(folder).exists(), "{folder}");
 }
 
-fn without_namespaces_what_is_temporary_does_not_run(stage: &Stage) {
+fn without_namespaces_what_is_temporary_does_not_run(fixture: &Fixture) {
     let script = "cp /bin/echo $TMPDIR/echo && $TMPDIR/echo ran";
-    let outcome = run_without_namespaces(stage, &ACCEPTED, script).run();
+    let outcome = run_without_namespaces(fixture, &ACCEPTED, script).run();
     outcome.is(126);
     assert_eq!(outcome.text(), "");
 }
 
 /// Nothing bounds a folder of the host's, and who names one has one.
-fn without_namespaces_a_policy_says_what_is_temporary(stage: &Stage) {
+fn without_namespaces_a_policy_says_what_is_temporary(fixture: &Fixture) {
     let script = "echo ${TMPDIR-none}";
     let said = [
         (&["--tmp-size", "1M"][..], "none\n"),
@@ -143,24 +143,24 @@ fn without_namespaces_a_policy_says_what_is_temporary(stage: &Stage) {
     ];
     for (flags, expected) in said {
         let flags = [&ACCEPTED[..], flags].concat();
-        run_without_namespaces(stage, &flags, script)
+        run_without_namespaces(fixture, &flags, script)
             .run()
             .prints(expected);
     }
 }
 
 /// What is granted for reading may be executed: a temporary folder there would be by two rules what neither gives.
-fn without_namespaces_nothing_temporary_lies_in_what_is_shown(stage: &Stage) {
+fn without_namespaces_nothing_temporary_lies_in_what_is_shown(fixture: &Fixture) {
     const ELSEWHERE: &str = "mkdir -p real && mount --bind real /tmp && \
                              echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
-    stage.make_folder("real");
-    let program = stage.program().to_str().unwrap();
+    fixture.make_folder("real");
+    let program = fixture.program().to_str().unwrap();
     let words = ["-Urm", "/bin/sh", "-c", ELSEWHERE, "sh", program, "run"];
     let act = "[ $TMPDIR ] && cp /bin/echo $TMPDIR/echo && $TMPDIR/echo ran; echo ${TMPDIR-none}";
     let call = |flags: &[&str]| {
         let guest = ["--", "/bin/sh", "-c", act];
         let words = words.iter().chain(&ACCEPTED).chain(flags).chain(&guest);
-        stage
+        fixture
             .call(Path::new("/usr/bin/unshare"), words.copied())
             .run()
     };
@@ -170,9 +170,9 @@ fn without_namespaces_nothing_temporary_lies_in_what_is_shown(stage: &Stage) {
 
 /// Palisade empties the temporary folder with its own rights, which root's are more than a guest's: what another user
 /// keeps in a granted folder must not come to lie there.
-fn without_namespaces_a_file_is_moved_within_its_folder_alone(stage: &Stage) {
-    stage.write("out/a/file", "x");
-    stage.make_folder("out/b");
+fn without_namespaces_a_file_is_moved_within_its_folder_alone(fixture: &Fixture) {
+    fixture.write("out/a/file", "x");
+    fixture.make_folder("out/b");
     let script = "python3 -c \"
 import errno, os, sys
 def act(call, to):
@@ -181,45 +181,45 @@ def act(call, to):
 for call in os.link, os.rename: print(*[act(call, to) for to in ('out/b/file', os.environ['TMPDIR'] + '/file', 'out/a/' + call.__name__)])
 \"";
     let flags = [&ACCEPTED[..], &["--write", "out"]].concat();
-    run_without_namespaces(stage, &flags, script)
+    run_without_namespaces(fixture, &flags, script)
         .run()
         .prints("EXDEV EXDEV None\nEXDEV EXDEV None\n");
 }
 
-fn without_namespaces_processor_time_is_of_each_process(stage: &Stage) {
+fn without_namespaces_processor_time_is_of_each_process(fixture: &Fixture) {
     let limit = ["--cpu-time", "1s"];
     let flags = [&ACCEPTED[..], &limit].concat();
-    if stage.user == User::Root {
+    if fixture.user == User::Root {
         // A control group counts all of them.
-        run_without_namespaces(stage, &flags, "while :; do :; done")
+        run_without_namespaces(fixture, &flags, "while :; do :; done")
             .run()
             .is(152);
         return;
     }
-    run_without_namespaces(stage, &flags, "echo ran")
+    run_without_namespaces(fixture, &flags, "echo ran")
         .run()
         .refuses(&["host: a limit on cpu-time", "--allow-degraded cpu-time"]);
     let flags = [&flags[..], &["--allow-degraded", "cpu-time"]].concat();
     // What other processes of the machine have used does not count.
-    run_without_namespaces(stage, &flags, "echo ran")
+    run_without_namespaces(fixture, &flags, "echo ran")
         .run()
         .prints("ran\n");
-    run_without_namespaces(stage, &flags, "while :; do :; done")
+    run_without_namespaces(fixture, &flags, "while :; do :; done")
         .run()
         .is(137);
 }
 
-fn without_namespaces_nothing_is_left_running(stage: &Stage) {
+fn without_namespaces_nothing_is_left_running(fixture: &Fixture) {
     let flags = [&ACCEPTED[..], &["--report", "report.json"]].concat();
     let script = "(sleep 1000 & sleep 1000 &) ; setsid sleep 1000 & true";
     // It ends although its descendants would hold the pipes open for long.
-    run_without_namespaces(stage, &flags, script).run().is(0);
-    let report: serde_json::Value = serde_json::from_str(&stage.read("report.json")).unwrap();
+    run_without_namespaces(fixture, &flags, script).run().is(0);
+    let report: serde_json::Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
     assert_eq!(report["usage"]["left_behind"], 3);
 }
 
-fn without_namespaces_some_grants_are_refused(stage: &Stage) {
-    stage.make_folder("a/b");
+fn without_namespaces_some_grants_are_refused(fixture: &Fixture) {
+    fixture.make_folder("a/b");
     for (flags, word) in [
         (&["--read", "a:/elsewhere"][..], "another path inside"),
         (
@@ -235,33 +235,33 @@ fn without_namespaces_some_grants_are_refused(stage: &Stage) {
         (&["--device", "pts"], "a set of terminals"),
     ] {
         let flags = [&ACCEPTED[..], flags].concat();
-        run_without_namespaces(stage, &flags, "true")
+        run_without_namespaces(fixture, &flags, "true")
             .run()
             .refuses(&["policy: ", word]);
     }
 }
 
-fn a_limit_that_cannot_be_held_is_refused(stage: &Stage) {
+fn a_limit_that_cannot_be_held_is_refused(fixture: &Fixture) {
     // Root can make control groups here; an ordinary user would need them delegated.
-    let outcome = stage.script(&["--memory", "64M"], "echo ran").run();
-    match stage.user {
+    let outcome = fixture.script(&["--memory", "64M"], "echo ran").run();
+    match fixture.user {
         User::Root => outcome.prints("ran\n"),
         User::Ordinary => outcome.refuses(&["host: ", "memory", "--allow-degraded memory"]),
     };
 }
 
 /// Behind the filter of the one outside there is no openat2(2) where files of the host can be written.
-fn a_palisade_inside_without_namespaces(stage: &Stage) {
-    let program = stage.program().to_str().unwrap();
-    let beside = stage.program().parent().unwrap().to_str().unwrap();
-    stage.write("shown/file", "content\n");
-    stage.make_folder("shown/work");
-    stage.write("shown/secret", "secret\n");
+fn a_palisade_inside_without_namespaces(fixture: &Fixture) {
+    let program = fixture.program().to_str().unwrap();
+    let beside = fixture.program().parent().unwrap().to_str().unwrap();
+    fixture.write("shown/file", "content\n");
+    fixture.make_folder("shown/work");
+    fixture.write("shown/secret", "secret\n");
     let outside = ["run", "--profile", "palisade", "--read", beside];
     let inside = [&["--", program, "run"][..], &ACCEPTED].concat();
     let nested = |outer: &[&str], inner: &[&str], script: &str| {
         let guest = ["--", "/bin/sh", "-c", script];
-        stage
+        fixture
             .palisade([&outside, outer, &inside, inner, &guest].concat())
             .run()
     };
@@ -270,7 +270,7 @@ fn a_palisade_inside_without_namespaces(stage: &Stage) {
     let (read, write) = (["--read", "shown/file"], ["--write", "shown/work"]);
     nested(&shown, &read, "cat shown/file").prints("content\n");
     nested(&shown, &write, "echo new > shown/work/new").is_silent(0);
-    assert_eq!(stage.read("shown/work/new"), "new\n");
+    assert_eq!(fixture.read("shown/work/new"), "new\n");
     let denied = nested(
         &shown,
         &read,
@@ -281,5 +281,5 @@ fn a_palisade_inside_without_namespaces(stage: &Stage) {
         denied.stderr.contains("shown/secret: Permission denied"),
         "{denied:?}"
     );
-    assert!(!stage.exists("shown/work/other"));
+    assert!(!fixture.exists("shown/work/other"));
 }

@@ -4,10 +4,10 @@
 //! must be the same.
 
 use super::{
+    fixture::{Call, Fixture, Outcome, User, cases, finish, signal},
     network::{Service, free_ports},
     person::{PROMPT, Person},
     schema::violations,
-    stage::{Call, Outcome, Stage, User, cases, finish, signal},
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -91,43 +91,43 @@ fn twins() -> &'static Twins {
     })
 }
 
-fn write(stage: &Stage, name: &str, bytes: &[u8]) {
-    stage.write(name, "");
-    fs::write(stage.path(name), bytes).unwrap();
+fn write(fixture: &Fixture, name: &str, bytes: &[u8]) {
+    fixture.write(name, "");
+    fs::write(fixture.path(name), bytes).unwrap();
 }
 
-/// Puts `guest.wasm` and `guest` into the stage's folder.
-pub(super) fn place_twins(stage: &Stage) {
-    write(stage, "guest.wasm", &twins().wasm);
-    write(stage, "guest", &twins().native);
-    fs::set_permissions(stage.path("guest"), Permissions::from_mode(0o755)).unwrap();
+/// Puts `guest.wasm` and `guest` into the fixture's folder.
+pub(super) fn place_twins(fixture: &Fixture) {
+    write(fixture, "guest.wasm", &twins().wasm);
+    write(fixture, "guest", &twins().native);
+    fs::set_permissions(fixture.path("guest"), Permissions::from_mode(0o755)).unwrap();
 }
 
-/// `palisade run` with a cache of the stage's own.
-pub(super) fn run(stage: &Stage, flags: &[&str], guest: &[&str]) -> Call {
-    palisade(stage, "run", flags, guest)
+/// `palisade run` with a cache of the fixture's own.
+pub(super) fn run(fixture: &Fixture, flags: &[&str], guest: &[&str]) -> Call {
+    palisade(fixture, "run", flags, guest)
 }
 
-fn palisade(stage: &Stage, verb: &str, flags: &[&str], guest: &[&str]) -> Call {
-    stage.make_folder("cache");
+fn palisade(fixture: &Fixture, verb: &str, flags: &[&str], guest: &[&str]) -> Call {
+    fixture.make_folder("cache");
     let words = [verb].into_iter().chain(flags.iter().copied());
     let words = words.chain(["--"]).chain(guest.iter().copied());
-    stage
+    fixture
         .palisade(words)
-        .env("XDG_CACHE_HOME", &stage.text("cache"))
+        .env("XDG_CACHE_HOME", &fixture.text("cache"))
 }
 
-fn run_wasm(stage: &Stage, flags: &[&str], acts: &[&str]) -> Outcome {
-    place_twins(stage);
-    run(stage, flags, &[&["guest.wasm"], acts].concat()).run()
+fn run_wasm(fixture: &Fixture, flags: &[&str], acts: &[&str]) -> Outcome {
+    place_twins(fixture);
+    run(fixture, flags, &[&["guest.wasm"], acts].concat()).run()
 }
 
 /// Runs both twins; they end and print alike.
 #[track_caller]
-fn run_both(stage: &Stage, flags: &[&str], acts: &[&str]) -> Outcome {
-    let wasm = run_wasm(stage, flags, acts);
+fn run_both(fixture: &Fixture, flags: &[&str], acts: &[&str]) -> Outcome {
+    let wasm = run_wasm(fixture, flags, acts);
     let flags = [flags, &["--read", "guest"]].concat();
-    let native = run(stage, &flags, &[&["./guest"], acts].concat()).run();
+    let native = run(fixture, &flags, &[&["./guest"], acts].concat()).run();
     assert_eq!(
         (wasm.code(), wasm.text()),
         (native.code(), native.text()),
@@ -136,8 +136,8 @@ fn run_both(stage: &Stage, flags: &[&str], acts: &[&str]) -> Outcome {
     wasm
 }
 
-fn arguments_environment_input_and_exit_code(stage: &Stage) {
-    place_twins(stage);
+fn arguments_environment_input_and_exit_code(fixture: &Fixture) {
+    place_twins(fixture);
     let acts = [
         "guest.wasm",
         "say",
@@ -150,48 +150,57 @@ fn arguments_environment_input_and_exit_code(stage: &Stage) {
         "exit",
         "7",
     ];
-    let outcome = run(stage, &["--env", "A=1"], &acts).input("input\n").run();
+    let outcome = run(fixture, &["--env", "A=1"], &acts)
+        .input("input\n")
+        .run();
     outcome.is_silent(7);
     assert_eq!(outcome.text(), "a b\n1\nunset\ninput\n");
-    run_wasm(stage, &[], &["env", "XDG_CACHE_HOME", "env", "LISTEN_PID"]).prints("unset\nunset\n");
+    run_wasm(
+        fixture,
+        &[],
+        &["env", "XDG_CACHE_HOME", "env", "LISTEN_PID"],
+    )
+    .prints("unset\nunset\n");
 }
 
-fn found_by_name_by_path_and_by_grant(stage: &Stage) {
-    place_twins(stage);
-    write(stage, "folder/other", &twins().wasm);
+fn found_by_name_by_path_and_by_grant(fixture: &Fixture) {
+    place_twins(fixture);
+    write(fixture, "folder/other", &twins().wasm);
     for program in [
         "guest.wasm",
         "./guest.wasm",
         "folder/other",
-        &stage.text("guest.wasm"),
+        &fixture.text("guest.wasm"),
     ] {
-        run(stage, &[], &[program, "say", "x"]).run().prints("x\n");
+        run(fixture, &[], &[program, "say", "x"])
+            .run()
+            .prints("x\n");
     }
     let granted = ["--read", "folder:/programs"];
-    run(stage, &granted, &["/programs/other", "say", "x"])
+    run(fixture, &granted, &["/programs/other", "say", "x"])
         .run()
         .prints("x\n");
-    run(stage, &[], &["/programs/other"])
+    run(fixture, &[], &["/programs/other"])
         .run()
         .says(127, &["guest: ", "not found"]);
 }
 
 /// Whoever left it there would choose what runs with the user's grants.
-fn a_native_program_is_not_looked_up_in_the_current_folder(stage: &Stage) {
-    write(stage, "echo", &twins().wasm);
-    run(stage, &[], &["echo", "native"])
+fn a_native_program_is_not_looked_up_in_the_current_folder(fixture: &Fixture) {
+    write(fixture, "echo", &twins().wasm);
+    run(fixture, &[], &["echo", "native"])
         .run()
         .prints("native\n");
-    run(stage, &["--wall", "wasm"], &["echo", "say", "wasm"])
+    run(fixture, &["--wall", "wasm"], &["echo", "say", "wasm"])
         .run()
         .prints("wasm\n");
 }
 
-fn files_are_the_native_twins(stage: &Stage) {
-    stage.write("in/file", "content\n");
-    stage.write("out/kept", "kept\n");
-    stage.write("beside", "secret\n");
-    let inside = stage.text("in/file");
+fn files_are_the_native_twins(fixture: &Fixture) {
+    fixture.write("in/file", "content\n");
+    fixture.write("out/kept", "kept\n");
+    fixture.write("beside", "secret\n");
+    let inside = fixture.text("in/file");
     let flags = ["--read", "in", "--write", "out", "--protect", "out/kept"];
     #[rustfmt::skip]
     let acts = [
@@ -201,17 +210,17 @@ fn files_are_the_native_twins(stage: &Stage) {
         "list", "out", "remove", "out/new", "show", "out/new",
         "show", "beside", "show", "in/none", "show", "in/file/x", "list", "in/file",
     ];
-    let both = run_both(stage, &flags, &acts);
+    let both = run_both(fixture, &flags, &acts);
     assert!(both.text().contains("put out/kept: EROFS"), "{both:?}");
     assert!(!both.text().contains("secret"), "{both:?}");
-    assert_eq!(stage.read("out/kept"), "kept\n");
+    assert_eq!(fixture.read("out/kept"), "kept\n");
     #[rustfmt::skip]
     let acts = [
         "put", "/tmp/a", "show", "/tmp/a", "folder", "/tmp/a/b", "folder", "/tmp/b", "folder", "/tmp/b/c", "remove", "/tmp/a", "show", "/tmp/a",
         "show", "/etc/passwd", "show", "/etc/shadow", "put", "/etc/passwd", "put", "/usr/new",
         "list", "/root", "show", "/dev/null", "list", "/etc/alternatives", "show", "/bin/gone",
     ];
-    run_both(stage, &[], &acts);
+    run_both(fixture, &[], &acts);
 }
 
 /// The same program as a component of WASI 0.2.
@@ -227,11 +236,11 @@ fn component() -> &'static [u8] {
     })
 }
 
-fn a_component_does_as_a_module_does(stage: &Stage) {
-    stage.write("in/file", "content\n");
-    stage.make_folder("out");
-    write(stage, "component.wasm", component());
-    place_twins(stage);
+fn a_component_does_as_a_module_does(fixture: &Fixture) {
+    fixture.write("in/file", "content\n");
+    fixture.make_folder("out");
+    write(fixture, "component.wasm", component());
+    place_twins(fixture);
     let flags = [
         "--read", "in", "--write", "out", "--env", "A=1", "--time", "1m",
     ];
@@ -243,46 +252,46 @@ fn a_component_does_as_a_module_does(stage: &Stage) {
     ];
     let outcomes = ["component.wasm", "guest.wasm"].map(|program| {
         let guest = [&[program], &acts[..]].concat();
-        let outcome = run(stage, &flags, &guest).input("input\n").run();
+        let outcome = run(fixture, &flags, &guest).input("input\n").run();
         outcome.is_silent(0);
         outcome.text()
     });
     assert_eq!(outcomes[0], outcomes[1]);
     run(
-        stage,
+        fixture,
         &["--report", "report.json"],
         &["component.wasm", "trap"],
     )
     .run()
     .says(134, &["guest: trap: ", "unreachable"]);
-    assert_eq!(report(stage)["wall"], "wasm");
+    assert_eq!(report(fixture)["wall"], "wasm");
     for (flags, act, code) in [
         (&["--time", "300ms"][..], "spin", 124),
         (&["--time", "300ms"], "sleep", 124),
         (&CPU_TIME[..], "spin", 152),
         (&["--output", "64K"], "flood", 153),
     ] {
-        run(stage, flags, &["component.wasm", act])
+        run(fixture, flags, &["component.wasm", act])
             .run()
             .says(code, &["limit: "]);
     }
     // The engine has no name for EMFILE, and says EIO.
     let limited = ["--files", "64", "--processes", "1"];
-    let outcome = run(stage, &limited, &["component.wasm", "open-all"]).run();
+    let outcome = run(fixture, &limited, &["component.wasm", "open-all"]).run();
     outcome.is_silent(0);
     assert!(
         outcome.text().starts_with("opened some, then "),
         "{outcome:?}"
     );
     // It ends with success or failure; WASI 0.2 has no other codes.
-    run(stage, &[], &["component.wasm", "exit", "7"])
+    run(fixture, &[], &["component.wasm", "exit", "7"])
         .run()
         .is_silent(1);
 }
 
-fn a_file_without_a_grant_is_hinted_at(stage: &Stage) {
-    stage.write("file", "x");
-    let outcome = run_wasm(stage, &[], &["show", "file", "exit", "1"]);
+fn a_file_without_a_grant_is_hinted_at(fixture: &Fixture) {
+    fixture.write("file", "x");
+    let outcome = run_wasm(fixture, &[], &["show", "file", "exit", "1"]);
     outcome.is(1);
     assert_eq!(
         outcome.stderr,
@@ -303,74 +312,74 @@ fn large_module() -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-fn compiling_is_part_of_the_time(stage: &Stage) {
-    write(stage, "large.wasm", &large_module());
-    let limited = run(stage, &["--time", "50ms"], &["large.wasm"]).run();
+fn compiling_is_part_of_the_time(fixture: &Fixture) {
+    write(fixture, "large.wasm", &large_module());
+    let limited = run(fixture, &["--time", "50ms"], &["large.wasm"]).run();
     limited.says(124, &["limit: ", "large.wasm", "compile", "--time"]);
     // What was not finished was not kept, and what is left over of a longer time is the guest's.
-    run(stage, &["--time", "5m"], &["large.wasm"])
+    run(fixture, &["--time", "5m"], &["large.wasm"])
         .run()
         .is_silent(0);
-    run(stage, &["--time", "30s"], &["large.wasm"])
+    run(fixture, &["--time", "30s"], &["large.wasm"])
         .run()
         .is_silent(0);
 }
 /// An ordinary user has no control group here to count it.
 const CPU_TIME: [&str; 4] = ["--cpu-time", "200ms", "--allow-degraded", "cpu-time"];
 
-fn limits_end_both_twins_alike(stage: &Stage) {
+fn limits_end_both_twins_alike(fixture: &Fixture) {
     // Compiling takes time, too.
-    run_wasm(stage, &[], &[]).is_silent(0);
+    run_wasm(fixture, &[], &[]).is_silent(0);
     for (flags, act, code, word) in [
         (&["--time", "300ms"][..], ["sleep"], 124, "--time"),
         (&["--time", "300ms"], ["spin"], 124, "--time"),
         (&CPU_TIME, ["spin"], 152, "--cpu-time"),
         (&["--output", "64K"], ["flood"], 153, "--output"),
     ] {
-        let outcome = run_wasm(stage, flags, &act);
+        let outcome = run_wasm(fixture, flags, &act);
         outcome.says(code, &["limit: ", word]);
-        run_both(stage, flags, &act);
+        run_both(fixture, flags, &act);
     }
 }
 
-fn limits_reach_both_twins_alike(stage: &Stage) {
-    run_both(stage, &["--file-size", "1M"], &["fill", "/tmp/x"]).says(153, &["--file-size"]);
-    run_both(stage, &["--tmp-size", "1M"], &["fill", "/tmp/x"]).prints("fill /tmp/x: ENOSPC\n");
+fn limits_reach_both_twins_alike(fixture: &Fixture) {
+    run_both(fixture, &["--file-size", "1M"], &["fill", "/tmp/x"]).says(153, &["--file-size"]);
+    run_both(fixture, &["--tmp-size", "1M"], &["fill", "/tmp/x"]).prints("fill /tmp/x: ENOSPC\n");
     for files in ["8", "64"] {
-        run_both(stage, &["--files", files], &["open-all"]).prints("opened some, then EMFILE\n");
+        run_both(fixture, &["--files", files], &["open-all"]).prints("opened some, then EMFILE\n");
     }
-    run_both(stage, &["--processes", "1"], &["say", "x"]).prints("x\n");
+    run_both(fixture, &["--processes", "1"], &["say", "x"]).prints("x\n");
 }
 
-fn memory(stage: &Stage) {
-    match stage.user {
+fn memory(fixture: &Fixture) {
+    match fixture.user {
         User::Root => {
-            run_both(stage, &["--memory", "64M"], &["grow", "300"])
+            run_both(fixture, &["--memory", "64M"], &["grow", "300"])
                 .says(137, &["limit: ", "--memory"]);
-            run_both(stage, &["--memory", "512M"], &["grow", "100"]).prints("grew\n");
+            run_both(fixture, &["--memory", "512M"], &["grow", "100"]).prints("grew\n");
         }
         User::Ordinary => {
             let accepted = ["--memory", "64M", "--allow-degraded", "memory"];
-            run_both(stage, &accepted, &["grow", "300"]).prints("grew by less\n");
-            run_both(stage, &accepted, &["grow", "10"]).prints("grew\n");
+            run_both(fixture, &accepted, &["grow", "300"]).prints("grew by less\n");
+            run_both(fixture, &accepted, &["grow", "10"]).prints("grew\n");
         }
     }
 }
 
 /// The signal is that of the same fault in a native program.
-fn a_trap_is_told(stage: &Stage) {
+fn a_trap_is_told(fixture: &Fixture) {
     for (act, code, word) in [
         ("trap", 134, "unreachable"),
         ("divide", 136, "divide by zero"),
         ("recurse", 139, "recurse"),
     ] {
-        let outcome = run_wasm(stage, &["--report", "report.json"], &[act]);
+        let outcome = run_wasm(fixture, &["--report", "report.json"], &[act]);
         outcome.says(
             code,
             &["guest: trap: ", word, "at main"][..2 + usize::from(act != "recurse")],
         );
         assert!(!outcome.stderr.contains("ended by"), "{outcome:?}");
-        let report = report(stage);
+        let report = report(fixture);
         assert!(report["trap"].as_str().unwrap().contains(word), "{report}");
         assert_eq!(report["exit_code"], code);
     }
@@ -378,7 +387,7 @@ fn a_trap_is_told(stage: &Stage) {
 
 const HEAD: &[u8] = b"\0asm\x01\0\0\0";
 
-fn what_is_no_program_is_refused(stage: &Stage) {
+fn what_is_no_program_is_refused(fixture: &Fixture) {
     let cut = &twins().wasm[..twins().wasm.len() / 2];
     let garbage = [HEAD, b"\xff\xfe\xfd garbage"].concat();
     let unknown = b"\0asm\x63\0\0\0";
@@ -390,13 +399,13 @@ fn what_is_no_program_is_refused(stage: &Stage) {
         (&unknown[..], "version"),
         (&component, ""),
     ] {
-        write(stage, "bad.wasm", bytes);
-        run(stage, &[], &["bad.wasm"])
+        write(fixture, "bad.wasm", bytes);
+        run(fixture, &[], &["bad.wasm"])
             .run()
             .refuses(&["guest: ", "bad.wasm", word]);
     }
-    write(stage, "short.wasm", b"\0asm");
-    run(stage, &[], &["./short.wasm"])
+    write(fixture, "short.wasm", b"\0asm");
+    run(fixture, &[], &["./short.wasm"])
         .run()
         .refuses(&["guest: ", "short.wasm"]);
 }
@@ -407,74 +416,74 @@ const IMPORTS_NOTHING: &[u8] =
 /// A memory of one page, shared.
 const SHARES_MEMORY: &[u8] = b"\x05\x04\x01\x03\x01\x01";
 
-fn what_needs_more_than_wasi_is_refused(stage: &Stage) {
+fn what_needs_more_than_wasi_is_refused(fixture: &Fixture) {
     for (rest, words) in [
         (IMPORTS_NOTHING, ["nothing", "here"]),
         (SHARES_MEMORY, ["thread", ""]),
     ] {
-        write(stage, "more.wasm", &[HEAD, rest].concat());
+        write(fixture, "more.wasm", &[HEAD, rest].concat());
         let mut expected = vec!["guest: ", "more.wasm"];
         expected.extend(words);
-        run(stage, &[], &["more.wasm"]).run().refuses(&expected);
+        run(fixture, &[], &["more.wasm"]).run().refuses(&expected);
     }
 }
 
-fn what_is_no_file_is_refused(stage: &Stage) {
-    stage.make_fifo("fifo.wasm");
-    stage.make_folder("folder.wasm");
+fn what_is_no_file_is_refused(fixture: &Fixture) {
+    fixture.make_fifo("fifo.wasm");
+    fixture.make_folder("folder.wasm");
     for name in ["./fifo.wasm", "./folder.wasm", "gone.wasm"] {
-        let outcome = run(stage, &[], &[name]).run();
+        let outcome = run(fixture, &[], &[name]).run();
         assert!([126, 127].contains(&outcome.code()), "{outcome:?}");
     }
-    write(stage, "huge.wasm", &twins().wasm);
+    write(fixture, "huge.wasm", &twins().wasm);
     let huge = fs::File::options()
         .write(true)
-        .open(stage.path("huge.wasm"));
+        .open(fixture.path("huge.wasm"));
     huge.unwrap().set_len(1 << 40).unwrap();
-    run(stage, &[], &["huge.wasm"])
+    run(fixture, &[], &["huge.wasm"])
         .run()
         .refuses(&["guest: ", "huge.wasm", "larger"]);
 }
 
-fn the_wall_must_suit_the_file(stage: &Stage) {
-    place_twins(stage);
-    run(stage, &["--wall", "process"], &["./guest.wasm"])
+fn the_wall_must_suit_the_file(fixture: &Fixture) {
+    place_twins(fixture);
+    run(fixture, &["--wall", "process"], &["./guest.wasm"])
         .run()
         .refuses(&["policy: ", "guest.wasm", "WebAssembly"]);
-    run(stage, &["--wall", "wasm"], &["./guest"])
+    run(fixture, &["--wall", "wasm"], &["./guest"])
         .run()
         .refuses(&["policy: ", "guest"]);
-    run(stage, &["--wall", "wasm"], &["gone"])
+    run(fixture, &["--wall", "wasm"], &["gone"])
         .run()
         .refuses(&["policy: ", "gone", "not found"]);
-    run(stage, &["--wall", "vm"], &["true"])
+    run(fixture, &["--wall", "vm"], &["true"])
         .run()
         .refuses(&["policy: --wall", "process, wasm"]);
-    run(stage, &["--wall", "process"], &["true"])
+    run(fixture, &["--wall", "process"], &["true"])
         .run()
         .is_silent(0);
 }
 
-fn grants_that_it_cannot_have_are_refused(stage: &Stage) {
-    place_twins(stage);
-    stage.write("one", "1");
+fn grants_that_it_cannot_have_are_refused(fixture: &Fixture) {
+    place_twins(fixture);
+    fixture.write("one", "1");
     for (flags, word) in [
         (&["--device", "pts"][..], "terminals"),
         (&["--profile", "palisade"], "palisade of its own"),
         (&["--cwd", "/tmp", "--read", "one:/one"], "/one"),
     ] {
         for verb in ["run", "explain"] {
-            let call = palisade(stage, verb, flags, &["guest.wasm"]);
+            let call = palisade(fixture, verb, flags, &["guest.wasm"]);
             call.run().refuses(&["policy: ", word]);
         }
     }
 }
 
-fn a_worker_that_is_not_there(stage: &Stage) {
-    place_twins(stage);
-    let call = || run(stage, &[], &["guest.wasm", "say", "x"]);
+fn a_worker_that_is_not_there(fixture: &Fixture) {
+    place_twins(fixture);
+    let call = || run(fixture, &[], &["guest.wasm", "say", "x"]);
     call()
-        .env("PALISADE_LIBEXEC", &stage.text(""))
+        .env("PALISADE_LIBEXEC", &fixture.text(""))
         .run()
         .refuses(&[
             "host: ",
@@ -482,46 +491,46 @@ fn a_worker_that_is_not_there(stage: &Stage) {
             "make build",
             "PALISADE_LIBEXEC",
         ]);
-    let beside = stage.program().parent().unwrap().to_str().unwrap();
+    let beside = fixture.program().parent().unwrap().to_str().unwrap();
     call().env("PALISADE_LIBEXEC", beside).run().prints("x\n");
 }
 
-/// The one entry of the stage's cache.
+/// The one entry of the fixture's cache.
 #[track_caller]
-fn entry(stage: &Stage) -> PathBuf {
-    let mut entries = entries(stage);
+fn entry(fixture: &Fixture) -> PathBuf {
+    let mut entries = entries(fixture);
     assert_eq!(entries.len(), 1, "{entries:?}");
     entries.remove(0)
 }
 
-fn entries(stage: &Stage) -> Vec<PathBuf> {
-    let entries = fs::read_dir(stage.path("cache/palisade/code")).unwrap();
+fn entries(fixture: &Fixture) -> Vec<PathBuf> {
+    let entries = fs::read_dir(fixture.path("cache/palisade/code")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-fn says_x(stage: &Stage) -> Outcome {
-    let outcome = run(stage, &[], &["guest.wasm", "say", "x"]).run();
+fn says_x(fixture: &Fixture) -> Outcome {
+    let outcome = run(fixture, &[], &["guest.wasm", "say", "x"]).run();
     assert_eq!(outcome.text(), "x\n", "{outcome:?}");
     outcome
 }
 
-fn code_is_compiled_once(stage: &Stage) {
-    place_twins(stage);
-    says_x(stage).is_silent(0);
-    let kept = fs::metadata(entry(stage)).unwrap();
+fn code_is_compiled_once(fixture: &Fixture) {
+    place_twins(fixture);
+    says_x(fixture).is_silent(0);
+    let kept = fs::metadata(entry(fixture)).unwrap();
     assert_eq!((kept.mode() & 0o777, kept.nlink()), (0o600, 1));
-    says_x(stage).is_silent(0);
-    let same = fs::metadata(entry(stage)).unwrap();
+    says_x(fixture).is_silent(0);
+    let same = fs::metadata(entry(fixture)).unwrap();
     assert_eq!(
         (kept.ino(), kept.mtime_nsec()),
         (same.ino(), same.mtime_nsec())
     );
 }
 
-fn spoilt_code_is_made_again(stage: &Stage) {
-    place_twins(stage);
-    says_x(stage);
-    let path = entry(stage);
+fn spoilt_code_is_made_again(fixture: &Fixture) {
+    place_twins(fixture);
+    says_x(fixture);
+    let path = entry(fixture);
     let whole = fs::read(&path).unwrap();
     let flip = |at: usize| {
         let mut spoilt = whole.clone();
@@ -538,31 +547,31 @@ fn spoilt_code_is_made_again(stage: &Stage) {
         b"\x7fELF not by far".to_vec(),
     ] {
         fs::write(&path, &spoilt).unwrap();
-        says_x(stage).is_silent(0);
-        assert_eq!(fs::read(entry(stage)).unwrap(), whole);
+        says_x(fixture).is_silent(0);
+        assert_eq!(fs::read(entry(fixture)).unwrap(), whole);
     }
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
-    says_x(stage).is_silent(0);
+    says_x(fixture).is_silent(0);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-    let moved = stage.path("cache/palisade/moved");
+    let moved = fixture.path("cache/palisade/moved");
     fs::rename(&path, &moved).unwrap();
     symlink(&moved, &path).unwrap();
-    says_x(stage).is_silent(0);
+    says_x(fixture).is_silent(0);
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
 }
 
-fn other_modules_have_other_code(stage: &Stage) {
-    place_twins(stage);
-    says_x(stage);
+fn other_modules_have_other_code(fixture: &Fixture) {
+    place_twins(fixture);
+    says_x(fixture);
     // A custom section changes the module's bytes and nothing it does.
     let other = [&twins().wasm[..], b"\0\x05\x04test"].concat();
-    write(stage, "guest.wasm", &other);
-    says_x(stage).is_silent(0);
-    assert_eq!(entries(stage).len(), 2);
+    write(fixture, "guest.wasm", &other);
+    says_x(fixture).is_silent(0);
+    assert_eq!(entries(fixture).len(), 2);
 }
 
-fn a_cache_that_cannot_be_used_is_told_of(stage: &Stage) {
-    place_twins(stage);
+fn a_cache_that_cannot_be_used_is_told_of(fixture: &Fixture) {
+    place_twins(fixture);
     let told = |outcome: &Outcome, word: &str| {
         outcome.is(0);
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
@@ -572,53 +581,53 @@ fn a_cache_that_cannot_be_used_is_told_of(stage: &Stage) {
         );
         assert!(outcome.stderr.contains(word), "{outcome:?}");
     };
-    says_x(stage);
-    let folder = stage.path("cache/palisade/code");
+    says_x(fixture);
+    let folder = fixture.path("cache/palisade/code");
     fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-    told(&says_x(stage), "others have rights");
+    told(&says_x(fixture), "others have rights");
     fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
-    says_x(stage).is_silent(0);
-    stage.write("file", "");
+    says_x(fixture).is_silent(0);
+    fixture.write("file", "");
     let call =
-        run(stage, &[], &["guest.wasm", "say", "x"]).env("XDG_CACHE_HOME", &stage.text("file"));
+        run(fixture, &[], &["guest.wasm", "say", "x"]).env("XDG_CACHE_HOME", &fixture.text("file"));
     told(&call.run(), "file");
-    if stage.user == User::Ordinary {
-        let mut call = run(stage, &[], &["guest.wasm", "say", "x"]);
+    if fixture.user == User::Ordinary {
+        let mut call = run(fixture, &[], &["guest.wasm", "say", "x"]);
         call.command.env_remove("XDG_CACHE_HOME");
         told(&call.run(), "HOME");
     }
 }
 
-fn a_cache_within_reach_is_refused(stage: &Stage) {
-    place_twins(stage);
+fn a_cache_within_reach_is_refused(fixture: &Fixture) {
+    place_twins(fixture);
     let acts = ["guest.wasm", "say", "x"];
     for granted in [".", "cache", "cache/palisade"] {
-        stage.make_folder("cache/palisade");
-        run(stage, &["--write", granted], &acts).run().refuses(&[
+        fixture.make_folder("cache/palisade");
+        run(fixture, &["--write", granted], &acts).run().refuses(&[
             "policy: ",
             "cache/palisade",
             "--protect",
         ]);
     }
     let protected = ["--write", ".", "--protect", "cache/palisade"];
-    run(stage, &protected, &acts).run().prints("x\n");
-    run(stage, &["--read", "."], &acts).run().prints("x\n");
+    run(fixture, &protected, &acts).run().prints("x\n");
+    run(fixture, &["--read", "."], &acts).run().prints("x\n");
 }
 
 /// They run later guests: the worker in their domains, the compiler makes their code.
-fn programs_within_reach_are_refused(stage: &Stage) {
-    place_twins(stage);
-    stage.make_folder("libexec");
-    stage.make_folder("elsewhere");
-    let beside = stage.program().parent().unwrap();
+fn programs_within_reach_are_refused(fixture: &Fixture) {
+    place_twins(fixture);
+    fixture.make_folder("libexec");
+    fixture.make_folder("elsewhere");
+    let beside = fixture.program().parent().unwrap();
     for name in ["palisade-worker", "palisade-compiler"] {
-        fs::copy(beside.join(name), stage.path("libexec").join(name)).unwrap();
+        fs::copy(beside.join(name), fixture.path("libexec").join(name)).unwrap();
     }
-    symlink(stage.text("libexec"), stage.path("elsewhere/link")).unwrap();
+    symlink(fixture.text("libexec"), fixture.path("elsewhere/link")).unwrap();
     let acts = ["guest.wasm", "say", "x"];
     let with = |folder: &str, granted: &str| {
-        let call = run(stage, &["--write", granted], &acts);
-        call.env("PALISADE_LIBEXEC", &stage.text(folder)).run()
+        let call = run(fixture, &["--write", granted], &acts);
+        call.env("PALISADE_LIBEXEC", &fixture.text(folder)).run()
     };
     for granted in ["libexec", "libexec/palisade-compiler"] {
         with("libexec", granted).refuses(&["policy: ", "libexec/palisade-", "--protect"]);
@@ -629,25 +638,25 @@ fn programs_within_reach_are_refused(stage: &Stage) {
 }
 
 /// A compiler that looks for the user's files, in the place of palisade's own.
-fn the_compiler_is_granted_nothing(stage: &Stage) {
-    place_twins(stage);
-    stage.write("secret", "secret");
-    let beside = stage.program().parent().unwrap();
-    stage.make_folder("libexec");
+fn the_compiler_is_granted_nothing(fixture: &Fixture) {
+    place_twins(fixture);
+    fixture.write("secret", "secret");
+    let beside = fixture.program().parent().unwrap();
+    fixture.make_folder("libexec");
     let worker = "palisade-worker";
-    fs::copy(beside.join(worker), stage.path("libexec").join(worker)).unwrap();
-    let program = stage.text("libexec/palisade-compiler");
+    fs::copy(beside.join(worker), fixture.path("libexec").join(worker)).unwrap();
+    let program = fixture.text("libexec/palisade-compiler");
     let compile = |source: &str| {
-        write(stage, "look.c", source.as_bytes());
+        write(fixture, "look.c", source.as_bytes());
         let compiled = Command::new("cc")
-            .args(["-static", &stage.text("look.c"), "-o", &program])
+            .args(["-static", &fixture.text("look.c"), "-o", &program])
             .status();
         assert!(compiled.unwrap().success());
     };
     // It does nothing: no code comes out.
     compile("int main(void) { return 0; }\n");
-    run(stage, &["--read", "."], &["guest.wasm"])
-        .env("PALISADE_LIBEXEC", &stage.text("libexec"))
+    run(fixture, &["--read", "."], &["guest.wasm"])
+        .env("PALISADE_LIBEXEC", &fixture.text("libexec"))
         .run()
         .refuses(&["guest: ", "guest.wasm", "compiler"]);
     let source = format!(
@@ -658,15 +667,15 @@ fn the_compiler_is_granted_nothing(stage: &Stage) {
          fprintf(stderr, \"%d\", open(paths[at], at == 4 ? O_CREAT | O_WRONLY : O_RDONLY, 0600) >= 0);\n\
          fprintf(stderr, \"%d%d\", socket(AF_INET, SOCK_STREAM, 0) >= 0, getenv(\"PATH\") != 0);\n\
          return 1;\n}}\n",
-        stage.text("secret")
+        fixture.text("secret")
     );
     let source = source.replace(
         "#include <stdio.h>",
         "#include <stdio.h>\n#include <stdlib.h>",
     );
     compile(&source);
-    let outcome = run(stage, &["--read", "."], &["guest.wasm"])
-        .env("PALISADE_LIBEXEC", &stage.text("libexec"))
+    let outcome = run(fixture, &["--read", "."], &["guest.wasm"])
+        .env("PALISADE_LIBEXEC", &fixture.text("libexec"))
         .run();
     // Its own /tmp it can write to; a socket leads nowhere; PATH is the one every guest has.
     let said = outcome
@@ -680,20 +689,20 @@ fn the_compiler_is_granted_nothing(stage: &Stage) {
     assert!(said.starts_with("00001"), "{said}");
 }
 
-fn a_policy_file_suits_both_walls(stage: &Stage) {
-    stage.write("in/file", "content\n");
-    stage.make_folder("out");
-    stage.write(
+fn a_policy_file_suits_both_walls(fixture: &Fixture) {
+    fixture.write("in/file", "content\n");
+    fixture.make_folder("out");
+    fixture.write(
         "policy.toml",
         "cwd = \"/in\"\n[grants]\nread = [\"in:/in\", \"guest:/programs/guest\"]\nwrite = [\"out:/out\"]\nexec = [\"/out\"]\nipc = [\"/out\"]\nenv = [\"A=1\"]\n[limits]\ntime = \"1m\"\nfiles = 64\nprocesses = 8\n",
     );
-    place_twins(stage);
+    place_twins(fixture);
     let acts = [
         "show", "/in/file", "put", "/in/file", "put", "/out/new", "env", "A", "list", "/out",
     ];
-    let outcomes = [stage.text("guest.wasm"), "/programs/guest".into()].map(|program| {
+    let outcomes = [fixture.text("guest.wasm"), "/programs/guest".into()].map(|program| {
         let guest = [&[program.as_str()], &acts[..]].concat();
-        let outcome = run(stage, &["--policy", "policy.toml"], &guest).run();
+        let outcome = run(fixture, &["--policy", "policy.toml"], &guest).run();
         outcome.is_silent(0);
         outcome.text()
     });
@@ -701,12 +710,12 @@ fn a_policy_file_suits_both_walls(stage: &Stage) {
     assert!(outcomes[0].starts_with("content\nput /in/file: EROFS\nput /out/new: done\n1\n"));
 }
 
-fn a_socket_that_was_passed_in(stage: &Stage) {
-    place_twins(stage);
+fn a_socket_that_was_passed_in(fixture: &Fixture) {
+    place_twins(fixture);
     let port = free_ports(1);
     let listen = format!("tcp://127.0.0.1:{port},ready");
     let acts = ["guest.wasm", "say", "up", "serve"];
-    let server = Service::start(run(stage, &["--listen", &listen], &acts), "up");
+    let server = Service::start(run(fixture, &["--listen", &listen], &acts), "up");
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     client.write_all(b"hello").unwrap();
     let mut answer = String::new();
@@ -716,14 +725,14 @@ fn a_socket_that_was_passed_in(stage: &Stage) {
     assert!(said.contains("served"), "{said}");
 }
 
-fn report(stage: &Stage) -> Value {
-    serde_json::from_str(&stage.read("report.json")).unwrap()
+fn report(fixture: &Fixture) -> Value {
+    serde_json::from_str(&fixture.read("report.json")).unwrap()
 }
 
-fn the_report_is_the_guests(stage: &Stage) {
+fn the_report_is_the_guests(fixture: &Fixture) {
     let flags = ["--report", "report.json", "--time", "1m"];
-    run_wasm(stage, &flags, &["exit", "3"]).is_silent(3);
-    let report = report(stage);
+    run_wasm(fixture, &flags, &["exit", "3"]).is_silent(3);
+    let report = report(fixture);
     assert_eq!(
         violations(&palisade_wall::report_schema(), &report),
         [""; 0]
@@ -758,20 +767,20 @@ fn the_report_is_the_guests(stage: &Stage) {
     );
 }
 
-fn a_signal_ends_it(stage: &Stage) {
-    place_twins(stage);
-    let mut child = run(stage, &[], &["guest.wasm", "say", "up", "sleep"]).spawn();
+fn a_signal_ends_it(fixture: &Fixture) {
+    place_twins(fixture);
+    let mut child = run(fixture, &[], &["guest.wasm", "say", "up", "sleep"]).spawn();
     let mut up = [0; 3];
     child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
     signal(&child, Signal::TERM);
     finish(child, b"").is_silent(143);
 }
 
-fn the_guest_is_on_the_terminal(stage: &Stage) {
-    place_twins(stage);
-    let cache = stage.text("cache");
-    stage.make_folder("cache");
-    let mut person = Person::sit_down(stage);
+fn the_guest_is_on_the_terminal(fixture: &Fixture) {
+    place_twins(fixture);
+    let cache = fixture.text("cache");
+    fixture.make_folder("cache");
+    let mut person = Person::sit_down(fixture);
     person
         .types(&format!("export XDG_CACHE_HOME={cache}\n"))
         .sees(PROMPT)
@@ -791,15 +800,15 @@ fn the_guest_is_on_the_terminal(stage: &Stage) {
         .sees("code 130\r\n");
 }
 
-fn explained_before_it_runs(stage: &Stage) {
-    place_twins(stage);
+fn explained_before_it_runs(fixture: &Fixture) {
+    place_twins(fixture);
     let flags = ["--exec", "/tmp", "--files", "32"];
-    let explain = |flags: &[&str]| palisade(stage, "explain", flags, &["guest.wasm", "x"]).run();
+    let explain = |flags: &[&str]| palisade(fixture, "explain", flags, &["guest.wasm", "x"]).run();
     let outcome = explain(&flags);
     outcome.is_silent(0);
     let text = outcome.text();
     for line in [
-        format!("module    {}", stage.text("guest.wasm")),
+        format!("module    {}", fixture.text("guest.wasm")),
         "run       guest.wasm x".into(),
         "unused    exec: a WebAssembly guest executes nothing".into(),
         "proc      for init alone, at no path".into(),
@@ -811,7 +820,7 @@ fn explained_before_it_runs(stage: &Stage) {
         );
     }
     assert!(
-        entries_or_none(stage).is_empty(),
+        entries_or_none(fixture).is_empty(),
         "nothing is compiled for it"
     );
     let outcome = explain(&[&flags[..], &["--json"]].concat());
@@ -826,14 +835,14 @@ fn explained_before_it_runs(stage: &Stage) {
     );
 }
 
-fn entries_or_none(stage: &Stage) -> Vec<PathBuf> {
-    let exists = Path::new(&stage.path("cache/palisade")).exists();
-    if exists { entries(stage) } else { Vec::new() }
+fn entries_or_none(fixture: &Fixture) -> Vec<PathBuf> {
+    let exists = Path::new(&fixture.path("cache/palisade")).exists();
+    if exists { entries(fixture) } else { Vec::new() }
 }
 
-fn both_walls_side_by_side(stage: &Stage) {
+fn both_walls_side_by_side(fixture: &Fixture) {
     let explain = |flags: &[&str]| {
-        let outcome = palisade(stage, "explain", flags, &["true"]).run();
+        let outcome = palisade(fixture, "explain", flags, &["true"]).run();
         outcome.is_silent(0);
         outcome
     };
@@ -861,19 +870,19 @@ fn both_walls_side_by_side(stage: &Stage) {
 }
 
 /// As the process wall's tier: see `tiers`.
-fn without_namespaces_it_goes_on_where_accepted(stage: &Stage) {
+fn without_namespaces_it_goes_on_where_accepted(fixture: &Fixture) {
     const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
-    place_twins(stage);
-    stage.write("in/file", "content\n");
-    stage.make_folder("out");
-    stage.make_folder("cache");
+    place_twins(fixture);
+    fixture.write("in/file", "content\n");
+    fixture.make_folder("out");
+    fixture.make_folder("cache");
     let without = [
         "-Ur",
         "/bin/sh",
         "-c",
         WITHOUT,
         "sh",
-        stage.program().to_str().unwrap(),
+        fixture.program().to_str().unwrap(),
     ];
     let flags = [
         "run",
@@ -898,11 +907,11 @@ fn without_namespaces_it_goes_on_where_accepted(stage: &Stage) {
         "exit",
         "3",
     ];
-    let call = stage.call(
+    let call = fixture.call(
         Path::new("/usr/bin/unshare"),
         without.iter().chain(&flags).chain(&acts).copied(),
     );
-    let outcome = call.env("XDG_CACHE_HOME", &stage.text("cache")).run();
+    let outcome = call.env("XDG_CACHE_HOME", &fixture.text("cache")).run();
     outcome.is(3);
     assert_eq!(
         outcome.text(),

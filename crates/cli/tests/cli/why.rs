@@ -1,6 +1,6 @@
 //! `palisade why`: reports in sentences, and what is no report.
 
-use super::stage::{Stage, cases};
+use super::fixture::{Fixture, cases};
 use std::fs::File;
 
 cases![
@@ -26,10 +26,10 @@ fn report(denials: &str) -> String {
     )
 }
 
-fn a_real_report(stage: &Stage) {
+fn a_real_report(fixture: &Fixture) {
     let flags = ["--time", "100ms", "--report", "report.json"];
-    stage.script(&flags, "sleep 60").run().is(124);
-    let outcome = stage.palisade(["why", "report.json"]).run();
+    fixture.script(&flags, "sleep 60").run().is(124);
+    let outcome = fixture.palisade(["why", "report.json"]).run();
     outcome.is_silent(0);
     for words in [
         "`/bin/sh -c 'sleep 60'` was ended, for it ran longer than --time allows",
@@ -37,36 +37,36 @@ fn a_real_report(stage: &Stage) {
     ] {
         assert!(outcome.text().contains(words), "{words}: {outcome:?}");
     }
-    stage
+    fixture
         .script(&["--report", "report.json"], "true")
         .run()
         .is(0);
-    stage
+    fixture
         .palisade(["why", "report.json"])
         .run()
         .prints("`/bin/sh -c true` ended well.\nNothing was denied that the wall could tell of.\n");
 }
 
-fn a_report_on_stdin(stage: &Stage) {
-    let call = stage.palisade(["why", "-"]).input(report(""));
+fn a_report_on_stdin(fixture: &Fixture) {
+    let call = fixture.palisade(["why", "-"]).input(report(""));
     assert!(
         call.run()
             .is_silent(0)
             .text()
             .starts_with("`curl` ended itself with exit code 7.\n")
     );
-    stage
+    fixture
         .palisade(["why", "-"])
         .run()
         .refuses(&["usage: stdin is not a report"]);
 }
 
-fn denials_with_their_flags(stage: &Stage) {
+fn denials_with_their_flags(fixture: &Fixture) {
     let denial = r#"{"what": "a connection to tcp://[::1]:80", "call": "connect",
         "address": "tcp://[::1]:80", "reason": "no grant covers it", "process": {"pid": 12, "name": "curl"}, "count": 3,
         "grant": "--connect tcp://[::1]:80", "probe": false}"#;
-    stage.write("report.json", &report(denial));
-    let text = stage
+    fixture.write("report.json", &report(denial));
+    let text = fixture
         .palisade(["why", "report.json"])
         .run()
         .is_silent(0)
@@ -79,23 +79,23 @@ fn denials_with_their_flags(stage: &Stage) {
     );
 }
 
-fn a_hostile_report_reaches_no_terminal(stage: &Stage) {
+fn a_hostile_report_reaches_no_terminal(fixture: &Fixture) {
     let denial = r#"{"what": "\u001b[2J", "process": {"pid": 1, "name": "\u001b]0;x\u0007\u202e"},
         "grant": "--connect unix:/\u001b[2J"}"#;
-    stage.write("report.json", &report(denial));
-    let text = stage
+    fixture.write("report.json", &report(denial));
+    let text = fixture
         .palisade(["why", "report.json"])
         .run()
         .is_silent(0)
         .text();
     assert!(!text.contains(['\x1b', '\x07', '\u{202e}']), "{text:?}");
-    stage.write("x\x1b[2J", &report("").replace("usage", "\\u001b[2J"));
-    let outcome = stage.palisade(["why", "x\x1b[2J"]).run();
+    fixture.write("x\x1b[2J", &report("").replace("usage", "\\u001b[2J"));
+    let outcome = fixture.palisade(["why", "x\x1b[2J"]).run();
     outcome.refuses(&["usage: ", "is not a report"]);
     assert!(!outcome.stderr.contains('\x1b'), "{outcome:?}");
 }
 
-fn what_is_no_report(stage: &Stage) {
+fn what_is_no_report(fixture: &Fixture) {
     for text in [
         "",
         "no JSON",
@@ -105,40 +105,40 @@ fn what_is_no_report(stage: &Stage) {
         "{\"version\": \"1\"}",
         "\u{0}",
     ] {
-        stage.write("report.json", text);
-        stage
+        fixture.write("report.json", text);
+        fixture
             .palisade(["why", "report.json"])
             .run()
             .refuses(&["usage: report.json is not a report of `palisade run --report`: "]);
     }
-    stage.write(
+    fixture.write(
         "report.json",
         &report("").replace("\"code\": 7", "\"code\": 700"),
     );
-    stage
+    fixture
         .palisade(["why", "report.json"])
         .run()
         .refuses(&["usage: report.json is not a report"]);
 }
 
-fn a_newer_report(stage: &Stage) {
-    stage.write(
+fn a_newer_report(fixture: &Fixture) {
+    fixture.write(
         "report.json",
         "{\"version\": 999, \"everything\": \"is different\"}",
     );
-    stage.palisade(["why", "report.json"]).run().refuses(&[
+    fixture.palisade(["why", "report.json"]).run().refuses(&[
         "usage: report.json is a report of version 999",
         "reads up to 1",
     ]);
 }
 
-fn what_is_no_file(stage: &Stage) {
-    stage.make_folder("folder");
-    stage.make_fifo("fifo");
-    stage.write("huge", "");
+fn what_is_no_file(fixture: &Fixture) {
+    fixture.make_folder("folder");
+    fixture.make_fifo("fifo");
+    fixture.write("huge", "");
     File::options()
         .write(true)
-        .open(stage.path("huge"))
+        .open(fixture.path("huge"))
         .and_then(|file| file.set_len(1 << 40))
         .unwrap();
     for (name, reason) in [
@@ -148,7 +148,7 @@ fn what_is_no_file(stage: &Stage) {
         ("/dev/zero", "not a regular file"),
         ("huge", "larger than"),
     ] {
-        stage.palisade(["why", name]).run().refuses(&[
+        fixture.palisade(["why", name]).run().refuses(&[
             "usage: cannot read ",
             "`-` is stdin",
             reason,
@@ -156,16 +156,16 @@ fn what_is_no_file(stage: &Stage) {
     }
 }
 
-fn nothing_to_explain(stage: &Stage) {
-    stage
+fn nothing_to_explain(fixture: &Fixture) {
+    fixture
         .palisade(["why"])
         .run()
         .refuses(&["usage: REPORT is missing"]);
-    stage
+    fixture
         .palisade(["why", ""])
         .run()
         .refuses(&["usage: ", "REPORT"]);
-    stage
+    fixture
         .palisade(["why", "a", "b"])
         .run()
         .refuses(&["usage: ", "'b'"]);

@@ -1,6 +1,6 @@
 //! Help, manual page, completions, doctor: what palisade says of itself.
 
-use super::stage::{Stage, User, cases};
+use super::fixture::{Fixture, User, cases};
 use serde_json::Value;
 use std::fs;
 
@@ -18,9 +18,9 @@ cases![
     doctor_without_namespaces,
 ];
 
-fn help_for_newcomers(stage: &Stage) {
+fn help_for_newcomers(fixture: &Fixture) {
     for words in [&["--help"][..], &["-h"], &["help"]] {
-        let outcome = stage.palisade(words).run();
+        let outcome = fixture.palisade(words).run();
         outcome.is_silent(0);
         for word in [
             "Examples:",
@@ -34,13 +34,17 @@ fn help_for_newcomers(stage: &Stage) {
             assert!(outcome.text().contains(word), "{word}: {outcome:?}");
         }
     }
-    let nothing_typed = stage.palisade([""; 0]).run();
+    let nothing_typed = fixture.palisade([""; 0]).run();
     nothing_typed.is(125);
     assert!(nothing_typed.stderr.contains("Examples:"));
 }
 
-fn help_of_run_has_every_exit_code(stage: &Stage) {
-    let text = stage.palisade(["run", "--help"]).run().is_silent(0).text();
+fn help_of_run_has_every_exit_code(fixture: &Fixture) {
+    let text = fixture
+        .palisade(["run", "--help"])
+        .run()
+        .is_silent(0)
+        .text();
     for code in ["124", "125", "126", "127", "128+n", "137", "152", "153"] {
         assert!(text.contains(&format!("\n  {code} ")), "{code}: {text}");
     }
@@ -50,16 +54,16 @@ fn help_of_run_has_every_exit_code(stage: &Stage) {
     );
 }
 
-fn version(stage: &Stage) {
+fn version(fixture: &Fixture) {
     let wanted = format!("palisade {}\n", env!("CARGO_PKG_VERSION"));
-    stage.palisade(["--version"]).run().prints(&wanted);
+    fixture.palisade(["--version"]).run().prints(&wanted);
 }
 
 /// The commonest flags have one, and it does the same.
-fn short_forms(stage: &Stage) {
-    stage.write("data", "read\n");
-    stage.make_folder("out");
-    stage.write("policy.toml", "[limits]\nfiles = 64\n");
+fn short_forms(fixture: &Fixture) {
+    fixture.write("data", "read\n");
+    fixture.make_folder("out");
+    fixture.write("policy.toml", "[limits]\nfiles = 64\n");
     let words = [
         "run",
         "-r",
@@ -77,10 +81,10 @@ fn short_forms(stage: &Stage) {
         "-c",
         "cat data; echo $A > out/a; ulimit -n",
     ];
-    stage.palisade(words).run().prints("read\n64\n");
-    assert_eq!(stage.read("out/a"), "1\n");
-    let help = stage.palisade(["run", "-h"]).run().text();
-    let page = stage.palisade(["man"]).run().text().replace("\\-", "-");
+    fixture.palisade(words).run().prints("read\n64\n");
+    assert_eq!(fixture.read("out/a"), "1\n");
+    let help = fixture.palisade(["run", "-h"]).run().text();
+    let page = fixture.palisade(["man"]).run().text().replace("\\-", "-");
     for (short, long) in [
         ("-p", "policy"),
         ("-r", "read"),
@@ -93,9 +97,9 @@ fn short_forms(stage: &Stage) {
     }
 }
 
-fn completions_are_scripts(stage: &Stage) {
+fn completions_are_scripts(fixture: &Fixture) {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let text = stage
+        let text = fixture
             .palisade(["completions", shell])
             .run()
             .is_silent(0)
@@ -111,32 +115,32 @@ fn completions_are_scripts(stage: &Stage) {
             assert!(text.contains(word), "{shell}: {word}");
         }
     }
-    stage
+    fixture
         .palisade(["completions", "cmd.exe"])
         .run()
         .refuses(&["usage: ", "cmd.exe"]);
-    let script = stage.palisade(["completions", "bash"]).run().text();
-    stage.write("palisade.bash", &script);
-    stage
+    let script = fixture.palisade(["completions", "bash"]).run().text();
+    fixture.write("palisade.bash", &script);
+    fixture
         .call("/bin/bash".as_ref(), ["-n", "palisade.bash"])
         .run()
         .is_silent(0);
 }
 
-fn bash_completes(stage: &Stage) {
-    let script = stage.palisade(["completions", "bash"]).run().text();
-    stage.write("palisade.bash", &script);
+fn bash_completes(fixture: &Fixture) {
+    let script = fixture.palisade(["completions", "bash"]).run().text();
+    fixture.write("palisade.bash", &script);
     let complete = "source ./palisade.bash; COMP_WORDS=(palisade run --pro); COMP_CWORD=2; \
                     _palisade palisade --pro run; printf '%s\\n' \"${COMPREPLY[@]}\" | sort";
-    stage
+    fixture
         .call("/bin/bash".as_ref(), ["-c", complete])
         .run()
         .prints("--processes\n--profile\n--protect\n");
 }
 
 /// Only macros of man(7) and groff(7) that every formatter knows.
-fn manual_page(stage: &Stage) {
-    let page = stage.palisade(["man"]).run().is_silent(0).text();
+fn manual_page(fixture: &Fixture) {
+    let page = fixture.palisade(["man"]).run().is_silent(0).text();
     let known = [
         "TH", "SH", "PP", "TP", "br", "nf", "fi", "RS", "RE", "IP", "ie", "el", "ds", "if",
     ];
@@ -165,9 +169,9 @@ fn manual_page(stage: &Stage) {
     );
 }
 
-fn every_flag_is_in_the_manual(stage: &Stage) {
-    let help = stage.palisade(["run", "--help"]).run().text();
-    let page = stage.palisade(["man"]).run().text().replace("\\-", "-");
+fn every_flag_is_in_the_manual(fixture: &Fixture) {
+    let help = fixture.palisade(["run", "--help"]).run().text();
+    let page = fixture.palisade(["man"]).run().text().replace("\\-", "-");
     let flags: Vec<_> = help
         .lines()
         .filter_map(|line| {
@@ -184,11 +188,11 @@ fn every_flag_is_in_the_manual(stage: &Stage) {
 }
 
 /// The cases of this suite run behind the full wall, so the doctor must say that it is there.
-fn doctor(stage: &Stage) {
-    let outcome = stage.palisade(["doctor"]).run();
+fn doctor(fixture: &Fixture) {
+    let outcome = fixture.palisade(["doctor"]).run();
     outcome.is_silent(0);
     let text = outcome.text();
-    let tier = match stage.user {
+    let tier = match fixture.user {
         User::Root => "tier     privileged",
         User::Ordinary => "tier     user namespace",
     };
@@ -199,14 +203,14 @@ fn doctor(stage: &Stage) {
         "{text}"
     );
     assert_eq!(
-        fs::read_dir(stage.path("")).unwrap().count(),
+        fs::read_dir(fixture.path("")).unwrap().count(),
         0,
         "nothing is left of the trial"
     );
 }
 
-fn doctor_as_json(stage: &Stage) {
-    let outcome = stage.palisade(["doctor", "--json"]).run();
+fn doctor_as_json(fixture: &Fixture) {
+    let outcome = fixture.palisade(["doctor", "--json"]).run();
     outcome.is_silent(0);
     let all: Value = serde_json::from_slice(&outcome.stdout).unwrap();
     assert_eq!(all["full_wall"], true);
@@ -230,16 +234,16 @@ fn doctor_as_json(stage: &Stage) {
 }
 
 /// In a user namespace that allows no further one: there the real trial fails.
-fn doctor_without_namespaces(stage: &Stage) {
+fn doctor_without_namespaces(fixture: &Fixture) {
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
     let here = |words: &[&str]| {
         let outer = ["--user", "--map-root-user", "/bin/sh", "-c", forbid, "sh"];
-        let program = stage.program().to_str().unwrap();
+        let program = fixture.program().to_str().unwrap();
         let words = outer
             .into_iter()
             .chain([program])
             .chain(words.iter().copied());
-        stage.call("/usr/bin/unshare".as_ref(), words).run()
+        fixture.call("/usr/bin/unshare".as_ref(), words).run()
     };
     let diagnosis = here(&["doctor"]);
     diagnosis.is_silent(1);

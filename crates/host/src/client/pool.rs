@@ -59,7 +59,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The same, or the connection was closed while the request was under way to it: once.
-    pub(crate) fn may_go_on(&mut self) -> bool {
+    pub(crate) fn may_retry(&mut self) -> bool {
         if self.is_untouched() {
             return true;
         }

@@ -116,7 +116,7 @@ impl Upstream {
                 endpoint.refused();
                 refusals = refusals.saturating_sub(1);
                 refusals > 0 && attempt.may_be_repeated()
-            } else if attempt.may_go_on() {
+            } else if attempt.may_retry() {
                 true
             } else {
                 let is_left = retries > 0 && attempt.may_be_repeated();

@@ -1,4 +1,4 @@
-//! Network grants that cannot be meant.
+//! Network grants that contradict each other or mean nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

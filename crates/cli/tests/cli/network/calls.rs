@@ -1,7 +1,7 @@
 //! Network calls one by one: the same program with no wall and behind it comes to the same results.
 
 use super::{Service, compile, guest, in_own_network, place};
-use crate::cli::stage::{Stage, cases};
+use crate::cli::fixture::{Fixture, cases};
 use std::{fs, io, net::TcpListener};
 
 cases![
@@ -24,17 +24,17 @@ const DIFFERENT: [[&str; 3]; 6] = [
     ["send three, the first to nowhere", "EINVAL", "EACCES"],
 ];
 
-fn calls_come_to_what_they_come_to_without_a_wall(stage: &Stage) {
-    let program = compile(stage, "semantics", include_str!("semantics.c"));
+fn calls_come_to_what_they_come_to_without_a_wall(fixture: &Fixture) {
+    let program = compile(fixture, "semantics", include_str!("semantics.c"));
     let flags = format!(
         "--read {program} --connect tcp://localhost:7000-7003 --connect udp://localhost:7000-7003 \
          --listen tcp://*:7000-7003 --listen udp://*:7000-7003 --listen tcp://*:0"
     );
-    let bare = stage.call(program.as_ref(), [stage.text("")]);
-    let bare = in_own_network(stage, "", &bare).run();
+    let bare = fixture.call(program.as_ref(), [fixture.text("")]);
+    let bare = in_own_network(fixture, "", &bare).run();
     bare.is(0);
-    let behind = guest(stage, &flags, &format!("{program} /tmp"));
-    let behind = in_own_network(stage, "", &behind).run();
+    let behind = guest(fixture, &flags, &format!("{program} /tmp"));
+    let behind = in_own_network(fixture, "", &behind).run();
     behind.is(0);
     let mut expected: Vec<_> = bare.text().lines().map(str::to_owned).collect();
     for [what, without, with] in DIFFERENT {
@@ -74,15 +74,15 @@ def fill(send):
 sent, refused = [], []
 ";
 
-fn crowd(stage: &Stage, flags: &str, script: &str, argument: u16) -> Service {
-    let program = place(stage, "crowd.py", &format!("{CROWD}{script}"));
+fn crowd(fixture: &Fixture, flags: &str, script: &str, argument: u16) -> Service {
+    let program = place(fixture, "crowd.py", &format!("{CROWD}{script}"));
     let flags = format!("--read {program} --processes 600 --files 600 --time 60s {flags}");
     let command = format!("/usr/bin/python3 {program} {argument}");
-    Service::start(guest(stage, &flags, &command), "waiting")
+    Service::start(guest(fixture, &flags, &command), "waiting")
 }
 
 /// What palisade holds for them is not the domain's, whatever its `--memory`.
-fn what_waits_to_be_sent_stays_with_the_guest(stage: &Stage) {
+fn what_waits_to_be_sent_stays_with_the_guest(fixture: &Fixture) {
     const SEND: &str = "
 connection = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
 send = lambda: connection.sendmsg([data])
@@ -100,7 +100,7 @@ print('sent', sum(sent), flush=True)
     let outside = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = outside.local_addr().unwrap().port();
     let flags = format!("--connect tcp://127.0.0.1:{port} --connect udp://127.0.0.1:{port}");
-    let mut service = crowd(stage, &flags, SEND, port);
+    let mut service = crowd(fixture, &flags, SEND, port);
     let (mut peer, _) = outside.accept().unwrap();
     let held = anonymous_kib(service.child.id());
     assert!(held < MOST_KIB, "{held} KiB");
@@ -120,7 +120,7 @@ fn anonymous_kib(pid: u32) -> u64 {
     kib.unwrap().parse().unwrap()
 }
 
-fn what_is_sent_inside_has_bounded_room(stage: &Stage) {
+fn what_is_sent_inside_has_bounded_room(fixture: &Fixture) {
     const SEND: &str = "
 ours, other = socket.socketpair()
 ours.setblocking(False)
@@ -143,7 +143,7 @@ while any(thread.is_alive() for thread in threads): drain()
 drain()
 print('and then', ours.sendmsg([data[:1000]]), flush=True)
 ";
-    let service = crowd(stage, "--connect udp://127.0.0.1:9", SEND, 0);
+    let service = crowd(fixture, "--connect udp://127.0.0.1:9", SEND, 0);
     assert_eq!(service.said(), "waiting {'ENOBUFS'} 1\n");
     let said = service.ends();
     assert!(said.ends_with("and then 1000\n"), "{said}");

@@ -2,7 +2,7 @@
 //! a call that has none.
 
 use super::{Service, bare, denials, free_ports, guest, in_own_network, place};
-use crate::cli::stage::{Stage, cases, read_line, wait};
+use crate::cli::fixture::{Fixture, cases, read_line, wait};
 use std::{
     io::{BufReader, Read},
     net::{TcpStream, UdpSocket},
@@ -35,17 +35,22 @@ cases![
 ];
 
 /// A guest in Python, which has this in a file of its own.
-fn python(stage: &Stage, flags: &str, script: &str, arguments: &str) -> crate::cli::stage::Call {
-    let program = place(stage, "program.py", script);
+fn python(
+    fixture: &Fixture,
+    flags: &str,
+    script: &str,
+    arguments: &str,
+) -> crate::cli::fixture::Call {
+    let program = place(fixture, "program.py", script);
     let flags = format!("{flags} --read {program} --env PYTHONUNBUFFERED=1");
     guest(
-        stage,
+        fixture,
         &flags,
         &format!("/usr/bin/python3 {program} {arguments}"),
     )
 }
 
-fn a_guest_listens_at_the_place_that_is_granted(stage: &Stage) {
+fn a_guest_listens_at_the_place_that_is_granted(fixture: &Fixture) {
     const SCRIPT: &str = "
 import errno, socket, sys
 port = int(sys.argv[1])
@@ -62,33 +67,33 @@ print(bound(socket.AF_INET, '', port, socket.SOCK_DGRAM))
 ";
     let port = free_ports(2);
     let flags = format!("--listen tcp://127.0.0.1:{port}");
-    python(stage, &flags, SCRIPT, &port.to_string())
+    python(fixture, &flags, SCRIPT, &port.to_string())
         .run()
         .shows("127.0.0.1 ::ffff:127.0.0.1\n127.0.0.1 EACCES\nEACCES EACCES\nEACCES\n");
 }
 
-fn a_port_is_published_under_another(stage: &Stage) {
-    stage.write("pages/file", "content\n");
-    let (pages, port) = (stage.text("pages"), free_ports(1));
+fn a_port_is_published_under_another(fixture: &Fixture) {
+    fixture.write("pages/file", "content\n");
+    let (pages, port) = (fixture.text("pages"), free_ports(1));
     let flags = format!(
         "--read {pages} --cwd {pages} --env PYTHONUNBUFFERED=1 \
          --listen tcp://127.0.0.1:80,host-port={port}"
     );
-    let server = guest(stage, &flags, "/usr/bin/python3 -m http.server 80");
+    let server = guest(fixture, &flags, "/usr/bin/python3 -m http.server 80");
     let _server = Service::start(server, "Serving HTTP");
     let url = format!("http://127.0.0.1:{port}/file");
-    bare(stage, &format!("/usr/bin/curl -sS {url}"))
+    bare(fixture, &format!("/usr/bin/curl -sS {url}"))
         .run()
         .prints("content\n");
 }
 
 /// Loopback has an address of the documentation's there, and the host's file of names these lines.
-fn with_names(stage: &Stage, names: &str) -> String {
-    let file = place(stage, "hosts", names);
+fn with_names(fixture: &Fixture, names: &str) -> String {
+    let file = place(fixture, "hosts", names);
     format!("ip address add 203.0.113.7/32 dev lo; mount --bind {file} /etc/hosts")
 }
 
-fn a_name_of_the_hosts_file_is_found_and_reached(stage: &Stage) {
+fn a_name_of_the_hosts_file_is_found_and_reached(fixture: &Fixture) {
     const SCRIPT: &str = "
 import errno, socket, subprocess
 server = socket.create_server(('203.0.113.7', 8000))
@@ -105,8 +110,8 @@ print(subprocess.run(['getent', 'hosts', 'granted.test'], capture_output=True, t
 ";
     let names = "127.0.0.1 localhost\n203.0.113.7 granted.test\n203.0.113.8 other.test\n";
     let flags = "--connect tcp://granted.test:8000 --listen tcp://203.0.113.7:8000 --profile node";
-    let call = python(stage, flags, SCRIPT, "");
-    in_own_network(stage, &with_names(stage, names), &call)
+    let call = python(fixture, flags, SCRIPT, "");
+    in_own_network(fixture, &with_names(fixture, names), &call)
         .run()
         .shows(
             "('203.0.113.7', 8000) True\nunknown other.test\nunknown absent.test\nEACCES\n\
@@ -116,15 +121,15 @@ print(subprocess.run(['getent', 'hosts', 'granted.test'], capture_output=True, t
 
 /// A network of the case's own, with a name server on the loopback, as systemd's is, and a server at an address of
 /// the documentation's and at a private one. They end with palisade.
-fn with_servers(stage: &Stage) -> String {
-    let servers = place(stage, "servers.py", include_str!("internet.py"));
+fn with_servers(fixture: &Fixture) -> String {
+    let servers = place(fixture, "servers.py", include_str!("internet.py"));
     let resolver = place(
-        stage,
+        fixture,
         "resolv.conf",
         "search private.test\nnameserver 127.0.0.53\n",
     );
-    stage.make_fifo("ready");
-    let ready = stage.text("ready");
+    fixture.make_fifo("ready");
+    let ready = fixture.text("ready");
     format!(
         "ip address add 203.0.113.7/32 dev lo; ip address add 203.0.113.9/32 dev lo; \
          ip address add 10.9.9.9/32 dev lo; \
@@ -152,7 +157,7 @@ print(reached('127.0.0.53', port=8000), reached('203.0.113.7', port=8001))
 
 /// Who moves is found at the new address, in the guest's own file of names too. The old one is out of reach from the answer
 /// after that on: a program may just have looked it up.
-fn a_name_that_moves_is_followed(stage: &Stage) {
+fn a_name_that_moves_is_followed(fixture: &Fixture) {
     const FOLLOW: &str = "
 import errno, socket, time
 def reached(host):
@@ -168,37 +173,39 @@ print(socket.gethostbyname('moving.test'), reached('moving.test'))
 wait_for(lambda: reached('203.0.113.7') == 'EACCES')
 print(reached('moving.test'), reached('203.0.113.7'))
 ";
-    let prepare = with_servers(stage);
-    let call = python(stage, "--connect tcp://moving.test:8000", FOLLOW, "");
-    in_own_network(stage, &prepare, &call)
+    let prepare = with_servers(fixture);
+    let call = python(fixture, "--connect tcp://moving.test:8000", FOLLOW, "");
+    in_own_network(fixture, &prepare, &call)
         .run()
         .shows("203.0.113.7 b'tcp' EACCES\n203.0.113.9 b'tcp'\nb'tcp' EACCES\n");
 }
 
-fn the_internet_is_found_by_name_and_reached(stage: &Stage) {
-    reaches_what_is_public(stage, "internet", "ECONNREFUSED");
+fn the_internet_is_found_by_name_and_reached(fixture: &Fixture) {
+    reaches_what_is_public(fixture, "internet", "ECONNREFUSED");
 }
 
-fn the_internet_at_one_port(stage: &Stage) {
-    reaches_what_is_public(stage, "internet:8000", "EACCES");
+fn the_internet_at_one_port(fixture: &Fixture) {
+    reaches_what_is_public(fixture, "internet:8000", "EACCES");
 }
 
 /// The server listens at port 8000 alone; the other port is 8001.
-fn reaches_what_is_public(stage: &Stage, grant: &str, at_the_other_port: &str) {
-    let prepare = with_servers(stage);
-    let call = python(stage, &format!("--connect {grant}"), ASK, "");
-    in_own_network(stage, &prepare, &call).run().shows(&format!(
-        "public.test b'tcp'\nprivate.test EACCES\nrebound.test EACCES\nabsent.test unknown\n\
+fn reaches_what_is_public(fixture: &Fixture, grant: &str, at_the_other_port: &str) {
+    let prepare = with_servers(fixture);
+    let call = python(fixture, &format!("--connect {grant}"), ASK, "");
+    in_own_network(fixture, &prepare, &call)
+        .run()
+        .shows(&format!(
+            "public.test b'tcp'\nprivate.test EACCES\nrebound.test EACCES\nabsent.test unknown\n\
          b'udp' EACCES EACCES\n('203.0.113.7', 8000)\nEACCES {at_the_other_port}\n",
-    ));
+        ));
 }
 
-fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
+fn a_name_does_not_grant_the_host_itself(fixture: &Fixture) {
     let names = "127.0.0.1 localhost inside.test\n203.0.113.7 inside.test\n";
     let (port, script) = (8000, "cat /etc/hosts");
     let flags = format!("--connect tcp://inside.test:{port}");
-    let call = stage.script(&flags.split(' ').collect::<Vec<_>>(), script);
-    let outcome = in_own_network(stage, &with_names(stage, names), &call).run();
+    let call = fixture.script(&flags.split(' ').collect::<Vec<_>>(), script);
+    let outcome = in_own_network(fixture, &with_names(fixture, names), &call).run();
     outcome.is(0);
     assert!(
         outcome.text().contains("203.0.113.7 inside.test"),
@@ -209,8 +216,8 @@ fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
         "{outcome:?}"
     );
     let flags = format!("{flags} --connect tcp://127.0.0.1:{port}");
-    let call = stage.script(&flags.split(' ').collect::<Vec<_>>(), script);
-    let outcome = in_own_network(stage, &with_names(stage, names), &call).run();
+    let call = fixture.script(&flags.split(' ').collect::<Vec<_>>(), script);
+    let outcome = in_own_network(fixture, &with_names(fixture, names), &call).run();
     assert!(
         outcome.text().contains("127.0.0.1 inside.test"),
         "{outcome:?}"
@@ -218,26 +225,26 @@ fn a_name_does_not_grant_the_host_itself(stage: &Stage) {
 }
 
 /// By its own name, by a mount that shows it, and by the folder that a link on the way to it lies in.
-fn what_names_are_looked_up_with_is_not_granted(stage: &Stage) {
+fn what_names_are_looked_up_with_is_not_granted(fixture: &Fixture) {
     let names = "127.0.0.1 localhost\n203.0.113.7 granted.test\n";
     let with = |granted: &str, grant: &str| {
         let flags = ["--write", granted, "--connect", grant];
-        let call = stage.script(&flags, "true");
-        in_own_network(stage, &with_names(stage, names), &call).run()
+        let call = fixture.script(&flags, "true");
+        in_own_network(fixture, &with_names(fixture, names), &call).run()
     };
-    stage.make_folder("other");
-    let hosts = stage.text("hosts");
+    fixture.make_folder("other");
+    let hosts = fixture.text("hosts");
     for grant in ["tcp://granted.test:80", "tcp://*.granted.test:443"] {
-        for granted in [hosts.as_str(), &stage.text(""), "/etc", "/usr/bin"] {
+        for granted in [hosts.as_str(), &fixture.text(""), "/etc", "/usr/bin"] {
             let refused = with(granted, grant);
             refused.refuses(&["policy: the guest could change /", "--protect"]);
         }
-        with(&stage.text("other"), grant).is_silent(0);
+        with(&fixture.text("other"), grant).is_silent(0);
     }
-    with(&stage.text(""), "tcp://203.0.113.7:80").is_silent(0);
+    with(&fixture.text(""), "tcp://203.0.113.7:80").is_silent(0);
 }
 
-fn a_guest_finds_itself_by_the_name_of_its_machine(stage: &Stage) {
+fn a_guest_finds_itself_by_the_name_of_its_machine(fixture: &Fixture) {
     const SCRIPT: &str = "
 import socket, sys
 name, port = socket.gethostname(), int(sys.argv[1])
@@ -247,22 +254,22 @@ print(name, client.getpeername() == ('127.0.0.1', port))
 ";
     let port = free_ports(1);
     let flags = format!("--listen tcp://127.0.0.1:{port} --connect tcp://localhost:{port}");
-    python(stage, &flags, SCRIPT, &port.to_string())
+    python(fixture, &flags, SCRIPT, &port.to_string())
         .run()
         .shows("palisade True\n");
 }
 
-fn curl_reaches_names_below_a_wildcard(stage: &Stage) {
+fn curl_reaches_names_below_a_wildcard(fixture: &Fixture) {
     let names = "203.0.113.7 a.wild.test b.c.wild.test wild.test other.test\n";
     let flags =
         "--connect tcp://*.wild.test:8443 --listen tcp://203.0.113.7:8443 --report report.json";
     let call = python(
-        stage,
+        fixture,
         flags,
         include_str!("wildcard.py"),
         "203.0.113.7 8443",
     );
-    in_own_network(stage, &with_names(stage, names), &call)
+    in_own_network(fixture, &with_names(fixture, names), &call)
         .run()
         .shows(
             "a.wild.test a.wild.test\nb.c.wild.test b.c.wild.test\nwild.test curl: 56\n\
@@ -274,7 +281,7 @@ fn curl_reaches_names_below_a_wildcard(stage: &Stage) {
         ["none".to_owned(), address.to_owned(), grant]
     };
     assert_eq!(
-        denials(stage, "report.json"),
+        denials(fixture, "report.json"),
         [
             // Which name the server's address has; and curl without the proxy.
             ["none", "none", "none"].map(str::to_owned),
@@ -293,14 +300,14 @@ fn curl_reaches_names_below_a_wildcard(stage: &Stage) {
     );
 }
 
-fn a_port_is_picked_by_the_kernel(stage: &Stage) {
+fn a_port_is_picked_by_the_kernel(fixture: &Fixture) {
     const SCRIPT: &str = "
 import socket
 listener = socket.create_server(('127.0.0.1', 0))
 print('at', listener.getsockname()[1])
 listener.accept()[0].sendall(b'answer')
 ";
-    let server = python(stage, "--listen tcp://127.0.0.1:0", SCRIPT, "");
+    let server = python(fixture, "--listen tcp://127.0.0.1:0", SCRIPT, "");
     let server = Service::start(server, "at ");
     let said = server.said();
     let port = said.trim_end().rsplit(' ').next().unwrap();
@@ -328,7 +335,7 @@ fn is_answered(port: u16) {
     }
 }
 
-fn datagrams_are_answered_wherever_they_came_from(stage: &Stage) {
+fn datagrams_are_answered_wherever_they_came_from(fixture: &Fixture) {
     const BIND: &str = "
 import socket, sys
 one = socket.socket(type=socket.SOCK_DGRAM)
@@ -339,13 +346,13 @@ one.bind(('', int(sys.argv[1])))
     // The other has another place to go to, and so has each address asked about.
     for flags in [own.clone(), format!("{own} --connect udp://192.0.2.1:53")] {
         let script = format!("{BIND}{ECHO}");
-        let server = Service::start(python(stage, &flags, &script, &port.to_string()), "ready");
+        let server = Service::start(python(fixture, &flags, &script, &port.to_string()), "ready");
         is_answered(port);
         server.ends();
     }
 }
 
-fn a_socket_for_datagrams_is_made_ready(stage: &Stage) {
+fn a_socket_for_datagrams_is_made_ready(fixture: &Fixture) {
     const TAKE: &str = "
 import os, socket
 one = socket.socket(fileno=3)
@@ -353,7 +360,7 @@ print(os.environ['LISTEN_FDNAMES'], one.getsockname()[1])
 ";
     let port = free_ports(1);
     let flags = format!("--listen udp://127.0.0.1:{port},ready");
-    let server = python(stage, &flags, &format!("{TAKE}{ECHO}"), "");
+    let server = python(fixture, &flags, &format!("{TAKE}{ECHO}"), "");
     let server = Service::start(server, "ready");
     is_answered(port);
     assert_eq!(server.ends(), format!("udp-{port} {port}\nready\n"));
@@ -375,12 +382,12 @@ try: socket.create_connection(listener.getsockname())
 except OSError: print('no way out')
 ";
 
-fn a_listener_is_made_ready(stage: &Stage) {
+fn a_listener_is_made_ready(fixture: &Fixture) {
     let port = free_ports(1);
     let flags = format!("--listen tcp://127.0.0.1:{port},ready");
-    let server = python(stage, &flags, PASSED, "");
+    let server = python(fixture, &flags, PASSED, "");
     answers_twice(
-        stage,
+        fixture,
         Service::start(server, "ready at"),
         port,
         &format!("tcp-{port}"),
@@ -388,10 +395,10 @@ fn a_listener_is_made_ready(stage: &Stage) {
 }
 
 #[track_caller]
-fn answers_twice(stage: &Stage, mut server: Service, port: u16, name: &str) {
+fn answers_twice(fixture: &Fixture, mut server: Service, port: u16, name: &str) {
     for _ in 0..2 {
         bare(
-            stage,
+            fixture,
             &format!("/usr/bin/curl -sS http://127.0.0.1:{port}/"),
         )
         .run()
@@ -404,7 +411,7 @@ fn answers_twice(stage: &Stage, mut server: Service, port: u16, name: &str) {
     );
 }
 
-fn a_listener_is_inherited(stage: &Stage) {
+fn a_listener_is_inherited(fixture: &Fixture) {
     const LAUNCHER: &str = "
 import os, socket, sys
 listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
@@ -414,30 +421,30 @@ os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES='w
 os.execv(sys.argv[2], sys.argv[2:])
 ";
     let port = free_ports(1);
-    let launcher = place(stage, "launcher.py", LAUNCHER);
-    let server = python(stage, "--listen inherited", PASSED, "");
-    let mut call = bare(stage, &format!("/usr/bin/python3 {launcher} {port}"));
+    let launcher = place(fixture, "launcher.py", LAUNCHER);
+    let server = python(fixture, "--listen inherited", PASSED, "");
+    let mut call = bare(fixture, &format!("/usr/bin/python3 {launcher} {port}"));
     call.command.arg(server.command.get_program());
     call.command.args(server.command.get_args());
-    answers_twice(stage, Service::start(call, "ready at"), port, "web");
+    answers_twice(fixture, Service::start(call, "ready at"), port, "web");
 }
 
-fn a_listener_that_was_not_passed_is_refused(stage: &Stage) {
+fn a_listener_that_was_not_passed_is_refused(fixture: &Fixture) {
     // The numbers are palisade's own by then.
     let launcher = "exec env LISTEN_FDS=2 LISTEN_PID=$$ \"$@\"";
-    let server = python(stage, "--listen inherited", PASSED, "");
-    let mut call = stage.call("/bin/sh".as_ref(), ["-c", launcher, "sh"]);
+    let server = python(fixture, "--listen inherited", PASSED, "");
+    let mut call = fixture.call("/bin/sh".as_ref(), ["-c", launcher, "sh"]);
     call.command.arg(server.command.get_program());
     call.command.args(server.command.get_args());
     call.run().refuses(&["host: ", "LISTEN_FDS"]);
 }
 
 /// A service manager's word is taken for what it is: numbers that name nothing, or something else, start no guest.
-fn wrong_words_about_passed_sockets_are_refused(stage: &Stage) {
+fn wrong_words_about_passed_sockets_are_refused(fixture: &Fixture) {
     let run = |setting: &str, with: &str| {
         let launcher = format!("{with} exec env {setting} \"$@\"");
-        let server = python(stage, "--listen inherited", PASSED, "");
-        let mut call = stage.call("/bin/sh".as_ref(), ["-c", &launcher, "sh"]);
+        let server = python(fixture, "--listen inherited", PASSED, "");
+        let mut call = fixture.call("/bin/sh".as_ref(), ["-c", &launcher, "sh"]);
         call.command.arg(server.command.get_program());
         call.command.args(server.command.get_args());
         call.run()
@@ -462,7 +469,7 @@ fn wrong_words_about_passed_sockets_are_refused(stage: &Stage) {
 }
 
 /// Everybody on the host can connect there: the suite itself does, which is another user than the ordinary one.
-fn a_crowd_at_the_proxys_port_keeps_no_guest_away(stage: &Stage) {
+fn a_crowd_at_the_proxys_port_keeps_no_guest_away(fixture: &Fixture) {
     const SCRIPT: &str = "
 import os, socket, sys
 port = int(os.environ['HTTPS_PROXY'].rsplit(':', 1)[1].strip('/'))
@@ -476,7 +483,7 @@ for _ in range(30):
         except ConnectionError: pass
 print(served)
 ";
-    let mut call = python(stage, "--connect tcp://*.example.com:443", SCRIPT, "");
+    let mut call = python(fixture, "--connect tcp://*.example.com:443", SCRIPT, "");
     let mut child = call.spawn();
     let mut said = BufReader::new(child.stdout.take().unwrap());
     let port: u16 = read_line(&mut said).trim().parse().unwrap();
@@ -501,7 +508,7 @@ print(served)
     assert_eq!(served.trim(), "30");
 }
 
-fn every_denial_names_its_grant(stage: &Stage) {
+fn every_denial_names_its_grant(fixture: &Fixture) {
     const SCRIPT: &str = "
 import errno, socket, sys
 port = int(sys.argv[1])
@@ -526,7 +533,7 @@ tries(TCP, 'listen')
     let flags = format!(
         "--connect tcp://127.0.0.1:{next} --connect udp://192.0.2.1:53 --report report.json"
     );
-    let outcome = python(stage, &flags, SCRIPT, &port.to_string()).run();
+    let outcome = python(fixture, &flags, SCRIPT, &port.to_string()).run();
     outcome.is(0);
     assert_eq!(
         outcome.text(),
@@ -541,7 +548,7 @@ tries(TCP, 'listen')
         [call.to_owned(), address, grant]
     };
     assert_eq!(
-        denials(stage, "report.json"),
+        denials(fixture, "report.json"),
         [
             denial("connect", "tcp://127.0.0.1:PORT", "--connect"),
             denial("connect", "tcp://[::1]:PORT", "--connect"),
@@ -557,16 +564,16 @@ tries(TCP, 'listen')
             ["listen", "none", "--listen tcp://*:0"].map(str::to_owned),
         ]
     );
-    let outcome = stage.palisade(["why", "report.json"]).run();
+    let outcome = fixture.palisade(["why", "report.json"]).run();
     outcome.is(0);
-    for [_, _, grant] in denials(stage, "report.json") {
+    for [_, _, grant] in denials(fixture, "report.json") {
         // Its value, which is quoted where a shell would read it otherwise.
         let (_, value) = grant.split_once(' ').unwrap();
         assert!(outcome.text().contains(value), "{value}: {outcome:?}");
     }
 }
 
-fn a_local_socket_of_the_host_is_reached(stage: &Stage) {
+fn a_local_socket_of_the_host_is_reached(fixture: &Fixture) {
     const SCRIPT: &str = "
 import socket, sys
 one = socket.socket(socket.AF_UNIX)
@@ -588,25 +595,25 @@ listeners[1].setblocking(False)
 try: listeners[1].accept()
 except BlockingIOError: print('nobody came to the other')
 ";
-    let server = place(stage, "server.py", SERVER);
-    let [granted, other] = ["granted", "other"].map(|name| stage.text(name));
+    let server = place(fixture, "server.py", SERVER);
+    let [granted, other] = ["granted", "other"].map(|name| fixture.text(name));
     let server = bare(
-        stage,
+        fixture,
         &format!("/usr/bin/python3 {server} {granted} {other}"),
     );
     let mut server = Service::start(server, "ready");
     let flags = format!("--connect unix:{granted}");
-    python(stage, &flags, SCRIPT, &format!("{granted} {other}"))
+    python(fixture, &flags, SCRIPT, &format!("{granted} {other}"))
         .run()
         .shows("b'from outside'\nFileNotFoundError\n");
     server.says("got b'from inside\\n'");
     server.says("nobody came to the other");
 }
 
-fn explain_shows_the_rules(stage: &Stage) {
+fn explain_shows_the_rules(fixture: &Fixture) {
     let flags = "explain --connect tcp://localhost:80 --connect udp://10.0.0.0/8:53 \
                  --listen tcp://127.0.0.1:8080,host-port=8081 --listen tcp://[::1]:8090,ready -- true";
-    let outcome = stage.palisade(flags.split_whitespace()).run();
+    let outcome = fixture.palisade(flags.split_whitespace()).run();
     outcome.is(0);
     let rules: Vec<_> = outcome
         .text()

@@ -1,7 +1,7 @@
 //! Clients and language runtimes, unmodified, with only their grants.
 
 use super::{bare, compile, free_ports, guest, place, start_web_server};
-use crate::cli::stage::{Stage, cases};
+use crate::cli::fixture::{Fixture, cases};
 use std::{
     io::Read,
     net::TcpListener,
@@ -33,37 +33,42 @@ fn own_server(port: u16) -> String {
     )
 }
 
-fn curl_gets_pages_of_the_host(stage: &Stage) {
+fn curl_gets_pages_of_the_host(fixture: &Fixture) {
     let port = start_web_server();
     let at = format!("http://127.0.0.1:{port}");
     let several = format!("curl -sS {at}/one {at}/two {at}/three");
     let grant = format!("--connect tcp://127.0.0.1:{port}");
-    guest(stage, &grant, &several)
+    guest(fixture, &grant, &several)
         .run()
         .prints("/one/two/three");
     let parallel = format!("curl -sS -Z {at}/same?[1-8] -o /dev/null -w %{{http_code}}");
-    guest(stage, &grant, &parallel)
+    guest(fixture, &grant, &parallel)
         .run()
         .shows(&"200".repeat(8));
     // Version 6 of `localhost` is granted and refuses; the other is taken.
     let by_name = format!("curl -sS http://localhost:{port}/name");
     let grant = format!("--connect tcp://localhost:{port}");
-    guest(stage, &grant, &by_name).run().prints("/name");
+    guest(fixture, &grant, &by_name).run().prints("/name");
 }
 
-fn curl_is_refused_what_is_not_granted(stage: &Stage) {
+fn curl_is_refused_what_is_not_granted(fixture: &Fixture) {
     const CANNOT_CONNECT: i32 = 7;
     let port = start_web_server();
     let closed = free_ports(1);
     let grant = format!("--connect tcp://127.0.0.1:{closed}");
     for port in [closed, port] {
-        let outcome = guest(stage, &grant, &format!("curl -s http://127.0.0.1:{port}/")).run();
+        let outcome = guest(
+            fixture,
+            &grant,
+            &format!("curl -s http://127.0.0.1:{port}/"),
+        )
+        .run();
         outcome.is_silent(CANNOT_CONNECT);
         assert_eq!(outcome.text(), "");
     }
     // The witness.
     let url = format!("http://127.0.0.1:{port}/");
-    bare(stage, &format!("/usr/bin/curl -sS {url}"))
+    bare(fixture, &format!("/usr/bin/curl -sS {url}"))
         .run()
         .prints("/");
 }
@@ -77,35 +82,39 @@ fn full_listener() -> (TcpListener, Vec<std::net::TcpStream>) {
     (listener, vec![held])
 }
 
-fn curl_gives_up_in_its_own_time(stage: &Stage) {
+fn curl_gives_up_in_its_own_time(fixture: &Fixture) {
     const TIMED_OUT: i32 = 28;
     let (listener, _held) = full_listener();
     let at = listener.local_addr().unwrap();
     let command = format!("curl -s --connect-timeout 0.2 http://{at}/");
     let grant = format!("--connect tcp://{at}");
-    guest(stage, &grant, &command).run().is_silent(TIMED_OUT);
+    guest(fixture, &grant, &command).run().is_silent(TIMED_OUT);
 }
 
-fn curl_goes_on_without_fast_open(stage: &Stage) {
+fn curl_goes_on_without_fast_open(fixture: &Fixture) {
     let port = start_web_server();
     let grant = format!("--connect tcp://127.0.0.1:{port}");
     let command = format!("curl -sS --tcp-fastopen http://127.0.0.1:{port}/page");
-    guest(stage, &grant, &command).run().prints("/page");
+    guest(fixture, &grant, &command).run().prints("/page");
 }
 
-fn python_asyncio_serves_itself(stage: &Stage) {
-    let program = place(stage, "program.py", include_str!("asynchronous.py"));
+fn python_asyncio_serves_itself(fixture: &Fixture) {
+    let program = place(fixture, "program.py", include_str!("asynchronous.py"));
     let port = free_ports(3);
     let flags = format!("{} --read {program}", own_server(port));
-    guest(stage, &flags, &format!("/usr/bin/python3 {program} {port}"))
-        .run()
-        .prints(
-            "connections 19900 ConnectionRefusedError PermissionError\n\
+    guest(
+        fixture,
+        &flags,
+        &format!("/usr/bin/python3 {program} {port}"),
+    )
+    .run()
+    .prints(
+        "connections 19900 ConnectionRefusedError PermissionError\n\
              datagrams 19900 19900\n",
-        );
+    );
 }
 
-fn python_processes_share_a_connection(stage: &Stage) {
+fn python_processes_share_a_connection(fixture: &Fixture) {
     const SCRIPT: &str = "
 import os, socket, sys
 one = socket.socket()
@@ -126,10 +135,10 @@ one.sendall(b'port %d' % one.getsockname()[1])
 ";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    let program = place(stage, "share.py", SCRIPT);
+    let program = place(fixture, "share.py", SCRIPT);
     let flags = format!("--connect tcp://{at} --read {program}");
     let command = format!("/usr/bin/python3 {program} {}", at.port());
-    guest(stage, &flags, &command).run().prints("");
+    guest(fixture, &flags, &command).run().prints("");
     let (mut stream, from) = listener.accept().unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -163,25 +172,25 @@ fn go_program() -> &'static Path {
     })
 }
 
-fn go_serves_itself_while_it_is_preempted(stage: &Stage) {
+fn go_serves_itself_while_it_is_preempted(fixture: &Fixture) {
     let port = free_ports(3);
-    std::fs::copy(go_program(), stage.path("program")).unwrap();
-    let program = stage.text("program");
+    std::fs::copy(go_program(), fixture.path("program")).unwrap();
+    let program = fixture.text("program");
     let [next, last] = [port + 1, port + 2];
     let flags = format!("{} --read {program}", own_server(port));
     let command = format!("{program} 127.0.0.1:{port} 127.0.0.1:{next} 127.0.0.1:{last}");
-    guest(stage, &flags, &command)
+    guest(fixture, &flags, &command)
         .run()
         .prints("fresh 1024\nkept alive 1024\nclosed true\nnot granted true\ndatagram ping\n");
 }
 
-fn node_serves_itself(stage: &Stage) {
-    let program = place(stage, "server.js", include_str!("server.js"));
+fn node_serves_itself(fixture: &Fixture) {
+    let program = place(fixture, "server.js", include_str!("server.js"));
     let port = free_ports(3);
     let flags = format!("{} --profile node --read {program}", own_server(port));
     // `localhost` is both versions there, and the program's lookup finds the first.
     let flags = format!("{flags} --connect tcp://[::1]:{port}");
-    guest(stage, &flags, &format!("node {program} {port}"))
+    guest(fixture, &flags, &format!("node {program} {port}"))
         .run()
         .prints(
             "fresh 1225\nkept alive 1225\nrefused ECONNREFUSED EACCES\ndatagram ping\n\
@@ -189,11 +198,11 @@ fn node_serves_itself(stage: &Stage) {
         );
 }
 
-fn java_serves_itself(stage: &Stage) {
-    let program = place(stage, "Nio.java", include_str!("Nio.java"));
+fn java_serves_itself(fixture: &Fixture) {
+    let program = place(fixture, "Nio.java", include_str!("Nio.java"));
     let port = free_ports(3);
     let flags = format!("{} --profile java --read {program}", own_server(port));
-    guest(stage, &flags, &format!("java {program} {port}"))
+    guest(fixture, &flags, &format!("java {program} {port}"))
         .run()
         .prints(
             "answers 100\nhttp page\nrefused Connection refused, Permission denied\n\
@@ -201,13 +210,17 @@ fn java_serves_itself(stage: &Stage) {
         );
 }
 
-fn many_threads_connect_while_one_waits(stage: &Stage) {
-    let program = compile(stage, "crowd", include_str!("crowd.c"));
+fn many_threads_connect_while_one_waits(fixture: &Fixture) {
+    let program = compile(fixture, "crowd", include_str!("crowd.c"));
     let port = start_web_server();
     let (full, _held) = full_listener();
     let full = full.local_addr().unwrap();
     let flags = format!("--read {program} --connect tcp://127.0.0.1:{port} --connect tcp://{full}");
-    guest(stage, &flags, &format!("{program} {port} {}", full.port()))
-        .run()
-        .prints("one after another 500\nat once 640\nstill waiting 1\n");
+    guest(
+        fixture,
+        &flags,
+        &format!("{program} {port} {}", full.port()),
+    )
+    .run()
+    .prints("one after another 500\nat once 640\nstill waiting 1\n");
 }

@@ -37,14 +37,14 @@ const PLACE: &str = "/var/tmp";
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) act: fn(&Stage),
+    pub(crate) act: fn(&Fixture),
 }
 
 /// Lists the functions of a module that are cases. One that is left out is dead code.
 macro_rules! cases {
     ($($case:ident),+ $(,)?) => {
-        pub(crate) const CASES: &[crate::cli::stage::Case] =
-            &[$(crate::cli::stage::Case { name: stringify!($case), act: $case }),+];
+        pub(crate) const CASES: &[crate::cli::fixture::Case] =
+            &[$(crate::cli::fixture::Case { name: stringify!($case), act: $case }),+];
     };
 }
 pub(crate) use cases;
@@ -143,13 +143,13 @@ fn new_folder() -> TempDir {
 }
 
 /// A user, a folder of the user's own that palisade is started in, and the program.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) user: User,
     folder: TempDir,
     program: PathBuf,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) fn new(user: User, installed: &Installed) -> Self {
         let folder = new_folder();
         user.own(folder.path());
