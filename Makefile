@@ -23,12 +23,12 @@ cargo build --release --locked --package palisade-cli --package palisade-lab --p
 	tools/no-compiler "$(built)/release"
 endef
 
-.PHONY: help demo test stories command build lab lint ci nightly vm
+.PHONY: help demo test stories command build lab lint ci nightly third-wall vm
 
 RELEASE ?= bookworm
 
 help: ## Print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
 
 demo: ## Set up this machine, build palisade, show what it does
 	@tools/setup demo
@@ -44,6 +44,13 @@ test: ## Set up this machine, run every test
 	@cargo build --locked --workspace --bins --tests
 	@PALISADE_BIN=$$(realpath "$(built)/debug/palisade") cargo test --locked --workspace --tests --no-fail-fast
 	@cargo test --locked --workspace --doc --features palisade/wasm
+
+third-wall: ## Run the command's suite behind a third wall, which hands everything on to the process wall
+	@tools/setup test
+	@cargo test --locked --package palisade-walls --features stub
+	@cargo build --locked --workspace --features palisade-cli/stub-wall --bins
+	@cargo test --locked --workspace --features palisade-cli/stub-wall --test cli
+	@cargo build --locked --workspace --bins
 
 stories: ## What people do on their first day: plain commands, then what palisade advises
 	@tools/setup stories || echo "make: some stories will be skipped"
@@ -69,7 +76,7 @@ lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
 ci: ## Everything that CI runs
 	@.ci/run
 
-nightly: ## What CI runs each night, for it takes hours: make stories, and make vm for every release
+nightly: ## What CI runs each night, for it takes hours: make stories, make third-wall, and make vm for every release
 	@.ci/nightly
 
 vm: ## Run palisade with an older kernel, in a virtual machine
