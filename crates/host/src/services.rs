@@ -11,7 +11,7 @@
 //! | `program` | processes behind the wall | connections |
 //! | `component` | machine code | instances |
 //!
-//! Whatever goes wrong is a response: [`Service::respond`] has no error.
+//! Whatever goes wrong is a response: `Service::respond` has no error.
 
 pub mod component;
 pub mod files;
@@ -137,7 +137,7 @@ impl Service {
         permit
     }
 
-    /// The response for which nothing has to be waited; `None`: it has to be asked for by [`Service::respond`] or
+    /// The response for which nothing has to be waited; `None`: it has to be asked for by `Service::respond` or
     /// [`Service::respond_to_head`], which do not look for it again.
     pub(crate) fn respond_at_once(&self, head: &request::Parts) -> Option<Response<Body>> {
         let Kind::Files(files) = &self.kind else {
