@@ -2,7 +2,7 @@
 //!
 //! A front end (flags, a file, the builder) makes both and goes through here; from then on it has a
 //! [`palisade_wall::Plan`] and a [`palisade_wall::Domain`], whichever wall they are of. A new wall is a crate of its own
-//! and a line of [`WALLS`].
+//! and a line of `WALLS`.
 
 mod compare;
 

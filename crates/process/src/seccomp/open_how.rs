@@ -10,7 +10,7 @@
 //!   not writable: `ptrace` and `process_vm_writev` are refused anyway, there is no `/proc`, and the supervisor
 //!   writes results only where the guest could;
 //! - no other program is executed, for its file could have other constants there
-//!   ([`crate::plan::Plan::execute_only`]).
+//!   ([`crate::plan::Runner`]).
 //!
 //! An address that is no structure's is refused: structures are [`STRIDE`] apart.
 

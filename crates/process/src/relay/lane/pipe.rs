@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// What a pipe of the smallest size holds.
 pub(super) const PIECE_BYTES: usize = 4096;
 
-/// As [`FromSocket`], with tee(2) for the look.
+/// As `FromSocket`, with tee(2) for the look.
 #[derive(Debug)]
 pub(crate) struct FromPipe {
     pub(super) from: OwnedFd,
