@@ -137,7 +137,9 @@ fn guard(
     let domain = plan.launch(prepared, launcher, &streams)?;
     output.let_go_of_guest_ends();
     // The guest runs, and nothing waits for this.
-    *folders = hint::Folders::open(plan.view());
+    if plan.is_native() {
+        *folders = hint::Folders::open(plan.view());
+    }
     domain.confine_supervisor(&folders.iter().collect::<Vec<_>>())?;
     relay::relay(domain, outer, output, signals)
 }
