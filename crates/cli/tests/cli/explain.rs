@@ -1,6 +1,6 @@
 //! `palisade explain`: the plan, without its effects.
 
-use super::fixture::{Fixture, cases};
+use super::fixture::{Fixture, NATIVE_WALL, cases};
 use serde_json::Value;
 use std::fs;
 
@@ -24,8 +24,9 @@ fn begins_with_a_summary(fixture: &Fixture) {
     let (summary, steps) = text.split_once("\n\n").unwrap();
     assert!(summary.lines().count() <= 10, "{summary}");
     assert!(steps.starts_with("run       /bin/ls a b\n"), "{steps}");
+    let program = format!("program   /bin/ls 'a b', behind the {NATIVE_WALL} wall, in /");
     for line in [
-        "program   /bin/ls 'a b', behind the process wall, in /",
+        program.as_str(),
         "reads     the system's programs, libraries and some settings",
         "writes    nothing of the host's; and in a /tmp and /dev/shm of its own, which are gone at the end",
         "executes  what it reads, nothing that it can write",

@@ -27,6 +27,12 @@ use tempfile::TempDir;
 /// `nobody`.
 const ORDINARY_ID: u32 = 65534;
 
+/// The wall of native programs: `make third-wall` runs the suite behind another one.
+pub(crate) const NATIVE_WALL: &str = match cfg!(feature = "stub-wall") {
+    true => "stub",
+    false => "process",
+};
+
 /// No case takes this long unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -4,7 +4,7 @@
 //! must be the same.
 
 use super::{
-    fixture::{Call, Fixture, Outcome, User, cases, finish, signal},
+    fixture::{Call, Fixture, NATIVE_WALL, Outcome, User, cases, finish, signal},
     network::{Service, free_ports},
     person::{PROMPT, Person},
     schema::violations,
@@ -847,7 +847,10 @@ fn both_walls_side_by_side(fixture: &Fixture) {
         outcome
     };
     let text = explain(&["--exec", "/tmp", "--device", "pts"]).text();
-    assert!(text.contains("\nwall      process\n"), "{text}");
+    assert!(
+        text.contains(&format!("\nwall      {NATIVE_WALL}\n")),
+        "{text}"
+    );
     let rows: Vec<_> = text
         .lines()
         .filter(|line| line.starts_with("walls "))
@@ -861,7 +864,7 @@ fn both_walls_side_by_side(fixture: &Fixture) {
         assert!(row.ends_with(end), "{row}");
     }
     let json: Value = serde_json::from_slice(&explain(&["--json"]).stdout).unwrap();
-    assert_eq!(json["wall"], "process");
+    assert_eq!(json["wall"], NATIVE_WALL);
     let rows = json["walls"].as_array().unwrap();
     assert!(
         rows.iter()
