@@ -251,11 +251,6 @@ impl Domain {
         self.parked.pid
     }
 
-    /// The host uid the guest runs as.
-    pub fn host_uid(&self) -> u32 {
-        self.parked.host_uid
-    }
-
     /// Its own network, where it has one.
     ///
     /// # Errors
@@ -378,18 +373,8 @@ impl Domain {
         self.conclude()
     }
 
-    /// The report, if the guest has ended and nothing of the domain is left; `None` while there is. It takes what
-    /// [`Domain::next_event`] would give.
-    ///
-    /// # Errors
-    ///
-    /// As [`Domain::wait`].
-    pub fn try_wait(&mut self) -> Result<Option<Report>, DomainError> {
-        self.wait_timeout(Duration::ZERO)
-    }
-
-    /// Waits for that, no longer than `most`. What it has told once, the report or why there is none, it tells
-    /// again.
+    /// Waits for that, no longer than `most`; `None` while the guest runs. It takes what [`Domain::next_event`] would
+    /// give. What it has told once, the report or why there is none, it tells again.
     ///
     /// # Errors
     ///

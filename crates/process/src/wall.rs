@@ -53,10 +53,7 @@ impl palisade_wall::Plan for Plan {
     }
 
     fn fixed_files(&self) -> Vec<PathBuf> {
-        match self.find_program() {
-            Some(_) => Self::fixed_files(self),
-            None => Vec::new(),
-        }
+        Self::fixed_files(self)
     }
 
     fn prepare(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {

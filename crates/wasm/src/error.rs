@@ -32,10 +32,3 @@ pub enum StartError {
     #[error(transparent)]
     Launch(#[from] LaunchError),
 }
-
-impl StartError {
-    /// Whether the host refused namespaces, without which the user may have chosen to go on.
-    pub fn is_for_lack_of_namespaces(&self) -> bool {
-        matches!(self, Self::Launch(error) if error.is_for_lack_of_namespaces())
-    }
-}

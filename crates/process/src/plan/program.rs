@@ -33,12 +33,15 @@ impl Plan {
     }
 
     /// The program's file, and those files that its arguments name and that the guest cannot write to: what one start
-    /// has in common with the next.
+    /// has in common with the next. None: there is no program.
     pub fn fixed_files(&self) -> Vec<PathBuf> {
+        let Some(program) = self.find_program() else {
+            return Vec::new();
+        };
         let arguments = self.arguments.iter().skip(1);
         let named = arguments.filter_map(|argument| self.on_host(argument));
         let fixed = named.filter(|path| path.is_file() && !self.can_change(path));
-        self.find_program().into_iter().chain(fixed).collect()
+        std::iter::once(program).chain(fixed).collect()
     }
 
     /// Where on the host lies what the guest finds at this path, if it lies there.
