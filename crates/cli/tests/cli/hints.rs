@@ -562,6 +562,15 @@ fn library_that_is_no_reason(fixture: &Fixture) {
     assert_eq!(notes_of(&["--write", "work"], "exit 1"), 1);
     assert_eq!(notes_of(&["--write", "work"], "exit 0"), 0);
     assert_eq!(notes_of(&["--write", "work"], "kill -9 $$"), 0);
+    // A WebAssembly guest loads none.
+    let module = r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1) (func (export "_start") (call $exit (i32.const 1))))"#;
+    fs::write(fixture.path("exit.wasm"), wat::parse_str(module).unwrap()).unwrap();
+    let outcome = fixture
+        .palisade(["run", "--write", "work", "--", "./exit.wasm"])
+        .run();
+    outcome.is(1);
+    assert!(!outcome.stderr.contains("no library"), "{}", outcome.stderr);
     assert_eq!(
         notes_of(&["--write", "work", "--exec", "work"], "exit 1"),
         0
