@@ -1,7 +1,7 @@
 //! What another wall asks of this one beyond a policy, for the program that is its own part.
 
-use super::{Attributes, Plan, PlanError, Rlimit, Step, in_root_place, layout};
-use crate::{host::Host, machine::Tier};
+use super::{Attributes, Plan, PlanError, Rlimit, Step, layout};
+use crate::{host::Host, layout::in_root_place, machine::Tier};
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_wall::{Command, Enforcement};
 use std::{ffi::OsString, fmt, path::Path};

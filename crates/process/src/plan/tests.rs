@@ -1,7 +1,10 @@
 //! Rules of the plan that are not the layout's.
 
 use super::*;
-use crate::host::table::{HOME, Table};
+use crate::{
+    host::table::{HOME, Table},
+    seccomp::HostNetwork,
+};
 use palisade_wall::Command;
 use std::sync::OnceLock;
 
@@ -553,7 +556,7 @@ fn memory_files_are_never_executable() {
         };
         let policy = policy("");
         let layout = Layout::resolve(&policy, &home(), Check::Contents).unwrap();
-        groups(&policy, &machine, &layout).memfd_must_be_sealed
+        calls::groups(&policy, &machine, &layout).memfd_must_be_sealed
     };
     assert!(
         !sealed(Tier::Privileged, true),
