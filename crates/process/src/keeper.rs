@@ -1,5 +1,6 @@
 //! The supervisor's end of the keeper: starting it, parking domains, id maps, what to clean.
 
+use crate::lock::lock;
 use crate::{
     clock::monotonic_ns,
     record::{receive_record, record_bytes},
@@ -21,7 +22,7 @@ use std::{
     io::{IoSlice, Read},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
 };
 use wire::{Record, Step};
 
@@ -349,11 +350,6 @@ impl Drop for Keeper {
         // `Spawned` then waits for its end, so that nothing is left when this returns.
         self.leave();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves both contents whole: they are only ever replaced entry by entry.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn talk_error(errno: Errno) -> KeeperError {

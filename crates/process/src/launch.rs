@@ -7,6 +7,7 @@ mod mounts;
 mod prelude;
 mod streams;
 
+use crate::lock::lock;
 use streams::Reopened;
 
 use crate::{
@@ -34,7 +35,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// Starts domains, one at a time or from several threads. Dropping it ends the keeper once the last
@@ -420,11 +421,6 @@ fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchEr
     let socket = keeper.order_maker(born_in, &tasks)?;
     let is_in_group = born_in.is_some() || !tasks.is_empty();
     Ok(Maker::ordered(socket, memory_bytes, is_in_group))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves the queue whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What init says when the guest's program runs.

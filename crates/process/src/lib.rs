@@ -60,6 +60,7 @@ mod keeper;
 mod launch;
 mod launch_error;
 mod layout;
+mod lock;
 mod machine;
 mod parts;
 mod paths;

@@ -4,6 +4,7 @@
 //! answer costs. Under `--cpu` answering is held to the same share, in a bucket of its own. Under
 //! `--cpu-time` init, which holds that limit, is told what was used here, and adds it to what the domain used.
 
+use crate::lock::lock;
 use crate::{record::record_bytes, wire};
 use rustix::{
     net::SendFlags,
@@ -11,7 +12,7 @@ use rustix::{
 };
 use std::{
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     thread,
     time::{Duration, Instant},
 };
@@ -75,7 +76,7 @@ impl Budget {
 
     fn account(&self) -> MutexGuard<'_, Account> {
         // Nothing in between can panic.
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.account)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The supervisor's end of the process that makes descriptors for a broker: see `sys/keeper/maker.rs`.
 
+use crate::lock::lock;
 use crate::{
     record::{receive_record, record_bytes},
     seccomp, wire,
@@ -10,7 +11,7 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -145,7 +146,7 @@ impl Maker {
 
     fn asking(&self) -> MutexGuard<'_, Asking> {
         // A number that was not used does no harm.
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.asking)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
 use super::{Shared, budget::Meter, repeated::Caller, small_thread};
+use crate::lock::lock;
 use crate::sys::notify::{self, Notification};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
@@ -10,7 +11,7 @@ use rustix::{
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -134,7 +135,7 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, Arrived> {
         // A panic elsewhere leaves the list whole.
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.arrived)
     }
 
     /// Takes what has arrived; `false` when there is nothing to wait for and the thread may end.

@@ -12,6 +12,7 @@ use super::{
     readers::Readers,
 };
 use arc_swap::ArcSwap;
+use palisade_engine::lock::lock;
 use rustix::{
     fs::{CWD, Mode, OFlags},
     io::Errno,
@@ -21,7 +22,7 @@ use std::{
     fmt,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -124,7 +125,7 @@ impl Served {
 
     /// Has the folders opened anew, on a thread of its own: a path leads to another one now.
     pub(super) fn follow(self: &Arc<Self>) {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         if next.is_none_or(|next| Instant::now() < next) {
             return;
         }
@@ -152,7 +153,7 @@ impl Served {
                 REST
             }
         };
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         *next = Some(Instant::now() + rest);
     }
 }

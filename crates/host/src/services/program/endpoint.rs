@@ -4,6 +4,7 @@ use crate::{
     client::{Inside, Pool, Tally},
     config::Server,
 };
+use palisade_engine::lock::lock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{AtFlags, CWD, Mode, OFlags},
@@ -17,7 +18,7 @@ use std::{
     path::PathBuf,
     rc::Rc,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
@@ -257,11 +258,6 @@ impl Endpoint {
         tallies.of_gone = tallies.of_gone.wrapping_add(gone);
         (now, ever.wrapping_add(tallies.of_gone))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves both contents whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether connections still come in by a socket. A Unix socket that was shut down says that it listens, and

@@ -4,11 +4,12 @@ use super::{
     Output, ProgramError, Settings, consumption::Consumption, endpoint::Endpoint, guest::Recipe,
 };
 use crate::metrics::Fault;
+use palisade_engine::lock::lock;
 use palisade_wall::Report;
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -265,7 +266,7 @@ impl Shared {
 
     fn totals(&self) -> MutexGuard<'_, Totals> {
         // Numbers: a panic elsewhere leaves them whole.
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.totals)
     }
 }
 
