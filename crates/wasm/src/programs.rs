@@ -1,5 +1,6 @@
 //! The programs beside `palisade` that the wall is made of.
 
+use palisade_wall::View;
 use std::path::{Path, PathBuf};
 
 /// Runs a guest.
@@ -39,7 +40,7 @@ pub struct NotInstalled {
 /// The policy lets a guest change a part of the wall.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "policy: the guest could change {}, with which palisade runs WebAssembly: keep it out of what is granted for \
+    "policy: the guest could change {}, which palisade executes outside the wall: keep it out of what is granted for \
      writing, or add --protect {}", path.display(), path.display()
 )]
 pub struct ProgramInReach {
@@ -77,6 +78,21 @@ pub fn find(name: &'static str, folder: Option<&Path>) -> Result<PathBuf, NotIns
     match found.next() {
         Some(path) => Ok(path),
         None => Err(NotInstalled { name, searched }),
+    }
+}
+
+/// Refuses a guest that could change a program of palisade's own: the next start would execute it without a wall.
+///
+/// # Errors
+///
+/// When it could, or could put one there.
+pub fn refuse_reach(view: &dyn View) -> Result<(), ProgramInReach> {
+    // All that lie in one folder can be exchanged with it.
+    let beside = usual_folders().into_iter().map(|folder| folder.join(HOST));
+    let mut own = std::env::current_exe().into_iter().chain(beside);
+    match view.find_changeable(&mut own) {
+        Some(path) => Err(ProgramInReach { path }),
+        None => Ok(()),
     }
 }
 

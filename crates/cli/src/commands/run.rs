@@ -18,6 +18,7 @@ use palisade_policy::Capability;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
 use palisade_wall::{Cause, Command, Error, Prepared, Report, Spec, Streams, Surroundings, View};
 use palisade_walls::{Plan, make_plan};
+use palisade_wasm::programs;
 use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
@@ -46,6 +47,7 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         refuse_writable_policy(plan.view(), file)?;
     }
     env_files.refuse_in_reach(plan.view())?;
+    programs::refuse_reach(plan.view())?;
     // Opened before the guest runs: later it could have put a link in its place.
     if let Some(path) = args
         .report

@@ -1,7 +1,7 @@
 //! What is refused before anything starts: exit code 125, one line, whose fault, what to do.
 
 use super::fixture::{Fixture, cases};
-use std::os::unix::fs::symlink;
+use std::{fs, os::unix::fs::symlink};
 
 cases![
     limits_that_mean_nothing,
@@ -19,6 +19,7 @@ cases![
     unknown_key_shows_its_line,
     broken_policy_files,
     policy_that_the_guest_could_rewrite,
+    programs_of_palisade_that_the_guest_could_replace,
     policy_that_the_guest_could_replace,
     report_that_cannot_be_written,
     variables_without_a_name,
@@ -330,6 +331,39 @@ fn policy_that_the_guest_could_rewrite(fixture: &Fixture) {
         .script(&["--policy", "work/policy.toml", "--read", "work"], "true")
         .run()
         .is_silent(0);
+}
+
+/// The next start would execute what the guest put there, without a wall.
+fn programs_of_palisade_that_the_guest_could_replace(fixture: &Fixture) {
+    fixture.make_folder("bin");
+    fixture.make_folder("libexec/palisade");
+    fixture.make_folder("work");
+    let program = fixture.path("bin/palisade");
+    fs::copy(fixture.program(), &program).unwrap();
+    let call = |flags: &[&str]| {
+        let words = [&["run"], flags, &["--", "/bin/true"]].concat();
+        fixture.call(&program, words)
+    };
+    for granted in ["bin", "bin/palisade", "bin:/elsewhere", "libexec", "."] {
+        let outcome = call(&["--write", granted]).run();
+        outcome.refuses(&["policy: ", "outside the wall", "--protect"]);
+    }
+    let protected = [
+        "--write",
+        "bin",
+        "--protect",
+        "bin/palisade",
+        "--protect",
+        "bin/palisade-host",
+    ];
+    for flags in [&protected[..], &["--write", "work"], &["--read", "."]] {
+        call(flags).run().is_silent(0);
+    }
+    let named = fixture.text("work");
+    let outcome = call(&["--write", "work"])
+        .env("PALISADE_LIBEXEC", &named)
+        .run();
+    outcome.refuses(&["policy: ", "work/palisade-host", "--protect"]);
 }
 
 /// Granting the folder under another name, or by a link, changes nothing.
