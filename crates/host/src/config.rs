@@ -439,7 +439,7 @@ pub enum Server {
 /// Which requests go through which filters to which service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// What the route is called in logs and figures: its `name`, else its place, `route-0`.
+    /// What the route is called in logs and metrics: its `name`, else its place, `route-0`.
     pub name: String,
     /// The host asked for, without port: a name, or `*.NAME`; `None`: any.
     pub host: Option<String>,

@@ -89,7 +89,7 @@ fn check_names(parts: &Parts) -> Result<(), Found> {
         if !seen.insert(&route.name) {
             let problem = ConfigProblem::Twice {
                 what: format!("the route `{}`", route.name),
-                advice: "logs and figures tell routes apart by their names",
+                advice: "logs and metrics tell routes apart by their names",
             };
             return Err(Found::at(span.clone(), problem));
         }

@@ -201,7 +201,7 @@ forms! {
     Target => String, |text, _| value::parse_target(text);
     /// A file in a folder.
     FileName => String, |text, _| value::parse_file_name(text);
-    /// A name that stands in logs and figures.
+    /// A name that stands in logs and metrics.
     Name => String, |text, _| value::check_name(text).map(|()| text.to_owned());
     /// What a request asks for.
     Method => http::Method, |text, _| value::parse_method(text);

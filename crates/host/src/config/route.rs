@@ -47,7 +47,7 @@ impl Default for RouteParts {
 impl Section for RouteParts {
     const PLACE: &'static str = "in [[route]]";
     const KEYS: &'static [Entry<Self>] = keys! {
-        /// What it is called in logs and figures.
+        /// What it is called in logs and metrics.
         "name": Name => |parts, name| parts.route.name = name;
         /// The host asked for, without port: a name, *.NAME for every name below one, or an address.
         "host": Host => |parts, host| parts.route.host = Some(host);

@@ -340,7 +340,7 @@ pub(super) fn parse_header_value(text: &str) -> Result<HeaderValue, Refusal> {
     })
 }
 
-/// A name that stands in logs and figures, and by which filters call a server: those made for a mesh call it
+/// A name that stands in logs and metrics, and by which filters call a server: those made for a mesh call it
 /// `outbound|8090||auth.dns`.
 pub(super) fn check_name(text: &str) -> Result<(), Refusal> {
     const MOST: usize = 64;
