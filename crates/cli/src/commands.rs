@@ -7,6 +7,7 @@ mod lab;
 mod man;
 mod program;
 mod reload;
+mod request;
 mod run;
 mod serve;
 mod server;

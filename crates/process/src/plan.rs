@@ -203,6 +203,9 @@ fn plan_domain(
         Tier::UserNamespace | Tier::Bare => Check::Contents,
     };
     let mut layout = Layout::resolve(policy, host, check)?;
+    if machine.tier == Tier::Bare {
+        layout.drop_guards();
+    }
     let (uid, gid) = inside_ids(machine);
     let has_profile = policy.grants.profiles.contains(&Profile::Chromium);
     let mut chromium_flags = has_profile.then_some(ChromiumFlags::NoPlace);
@@ -266,10 +269,7 @@ fn plan_domain(
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
         meeting_places: layout.meeting_places(),
-        kept_for_git: match machine.tier {
-            Tier::Bare => Vec::new(),
-            _ => layout.guards().map(Path::to_path_buf).collect(),
-        },
+        kept_for_git: layout.guards().map(Path::to_path_buf).collect(),
         temporary: match machine.tier {
             Tier::Bare => temporary(policy, &layout, host),
             _ => None,
@@ -344,7 +344,9 @@ pub fn find_changeable(
     host: &dyn Host,
 ) -> Result<Option<Relied>, PlanError> {
     // What a view of the host's files shows is not written to, nor what profiles add.
-    let layout = Layout::resolve(policy, host, Check::Modes)?;
+    let mut layout = Layout::resolve(policy, host, Check::Modes)?;
+    // In some tiers there are none.
+    layout.drop_guards();
     Ok(Reach::new(&layout, host).find(relied))
 }
 

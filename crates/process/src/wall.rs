@@ -60,7 +60,7 @@ impl palisade_wall::Plan for Plan {
         Ok(Prepared::default())
     }
 
-    fn prepare_in_time(&mut self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
+    fn prepare_in_time(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
         Ok(Prepared::default())
     }
 

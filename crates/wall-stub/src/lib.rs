@@ -68,7 +68,7 @@ impl Plan for StubPlan {
     }
 
     fn prepare_in_time(
-        &mut self,
+        &self,
         launcher: &Launcher,
         caches: Option<&Path>,
     ) -> Result<Prepared, Error> {

@@ -9,6 +9,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 /// What there is to plan: all that a front end makes of flags, a file or calls.
@@ -101,13 +102,13 @@ pub trait Plan: fmt::Debug + fmt::Display + erased_serde::Serialize + Send + Syn
     /// When the program can't be read or made ready.
     fn prepare(&self, launcher: &Self::Launcher, caches: Option<&Path>) -> Result<Prepared, Error>;
 
-    /// The same for a run that is about to begin: what it takes is the guest's time.
+    /// The same for a run that is about to begin: what it takes is the guest's time, whichever plan is launched with it.
     ///
     /// # Errors
     ///
     /// As those of [`Plan::prepare`], and when the time is up.
     fn prepare_in_time(
-        &mut self,
+        &self,
         launcher: &Self::Launcher,
         caches: Option<&Path>,
     ) -> Result<Prepared, Error>;
@@ -137,6 +138,8 @@ pub struct Prepared {
     thing: Option<Arc<dyn Any + Send + Sync>>,
     /// Why it could not be kept for the next run.
     pub not_kept: Option<String>,
+    /// When the guest's time is up, if it has begun.
+    pub until: Option<Instant>,
 }
 
 impl Prepared {
@@ -145,6 +148,7 @@ impl Prepared {
         Self {
             thing: Some(Arc::new(thing)),
             not_kept,
+            until: None,
         }
     }
 

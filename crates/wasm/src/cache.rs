@@ -43,6 +43,8 @@ const MARK_EVERY_S: i64 = 3600;
 /// A file under a temporary name is that old only if its writer died.
 const ABANDONED_S: i64 = 3600;
 
+/// Below the user's caches.
+const FOLDER: &str = "palisade";
 /// The folder of entries, and the file of the key.
 const ENTRIES: &str = "code";
 const KEY: &str = "code-key";
@@ -112,6 +114,16 @@ pub fn usual_base() -> Result<PathBuf, CacheError> {
     base(variable("XDG_CACHE_HOME"), variable("HOME"), is_root)
 }
 
+/// What of the usual cache nobody else may write to, by the letter: it may be missing. `None`: there is none.
+pub fn usual_paths() -> Option<[PathBuf; 2]> {
+    let path = usual_base().ok()?.join(FOLDER);
+    Some(paths_in(&path))
+}
+
+fn paths_in(path: &Path) -> [PathBuf; 2] {
+    [ENTRIES, KEY].map(|name| path.join(name))
+}
+
 /// sudo(8) may leave root the home of whoever asked: what root makes there is in the owner's way, and comes
 /// wherever a link of the owner's leads.
 fn base(
@@ -152,7 +164,7 @@ impl Cache {
             found => found,
         };
         let base = base.map_err(|error| cannot(errno_of(&error)))?;
-        let path = base.join("palisade");
+        let path = base.join(FOLDER);
         let outer = own_folder(rustix::fs::CWD, &path, &path, 0o022)?;
         let folder = own_folder(
             outer.as_fd(),
@@ -174,7 +186,7 @@ impl Cache {
 
     /// What nobody else may write to.
     pub fn paths(&self) -> [PathBuf; 2] {
-        [ENTRIES, KEY].map(|name| self.path.join(name))
+        paths_in(&self.path)
     }
 
     /// The code of this name, checked; `None` if there is none. One that can't be trusted is removed.

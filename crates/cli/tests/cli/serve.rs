@@ -287,6 +287,16 @@ fn a_guest_that_could_change_the_server_is_refused(fixture: &Fixture) {
             "{refused:?}"
         );
     }
+    // What is started the next time.
+    let beside = fixture.program().parent().unwrap().to_owned();
+    for path in [
+        beside.clone(),
+        beside.join("palisade-host"),
+        beside.join("palisade"),
+    ] {
+        let refused = check(path.to_str().unwrap());
+        assert!(refused.stderr.contains("could change"), "{refused:?}");
+    }
     // By a link to it, which is the same folder.
     std::os::unix::fs::symlink(fixture.text("host"), fixture.path("link")).unwrap();
     let refused = check(&fixture.text("link"));

@@ -18,7 +18,11 @@ use palisade_process::{
     ThisHost,
     plan::{Relied, find_changeable},
 };
-use palisade_wasm::{cache::Cache, code, programs::Programs};
+use palisade_wasm::{
+    cache::Cache,
+    code,
+    programs::{self, Programs},
+};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -127,6 +131,7 @@ struct Used {
 fn relied_on(config: &Config, mut files: Vec<PathBuf>, tools: &Tools) -> Vec<Used> {
     let Programs { worker, compiler } = &tools.programs;
     files.extend([worker.clone(), compiler.clone()]);
+    files.extend(programs::relied_on());
     files.extend(SystemResolver::default().files());
     files.extend(client::files_of_roots());
     files.extend(program::endpoint_paths());

@@ -4,8 +4,11 @@ use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
-use palisade_wall::{Cause, Command, Plan, Prepared as Ready, Spec, Streams, Surroundings};
+use palisade_wall::{
+    Cause, Command, Error as WallError, Plan, Prepared as Ready, Spec, Streams, Surroundings,
+};
 use palisade_walls::make_plan;
+use palisade_wasm::programs::refuse_reach_of_found;
 use std::{
     ffi::{OsStr, OsString},
     os::fd::AsFd,
@@ -326,7 +329,11 @@ impl Builder {
             surroundings: &Surroundings::here(false),
             libexec: self.libexec.as_deref(),
         });
-        planned.map_err(Error::Plan)
+        let plan = planned.map_err(Error::Plan)?;
+        // A later guest of WebAssembly would run in what this one put there.
+        refuse_reach_of_found(plan.view(), self.libexec.as_deref())
+            .map_err(|error| Error::Plan(WallError::new(Cause::Other, error)))?;
+        Ok(plan)
     }
 
     /// Starts the guest.
@@ -335,7 +342,7 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        let mut plan = self.plan()?;
+        let plan = self.plan()?;
         let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
         self.spawn_planned(&*plan, &ready.map_err(Error::Launch)?)
     }
