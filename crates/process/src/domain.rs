@@ -16,7 +16,7 @@ use crate::{
     inside::InnerNetwork,
     keeper::{Keeper, Parked},
     layout::Layout,
-    plan::Plan,
+    plan::{NAME, Plan},
     record::{receive_exactly, receive_record, record_bytes},
     relay::{NAMES, Relay},
     seen::Seen,
@@ -38,9 +38,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// What policies and reports call the wall.
-pub(crate) const NAME: &str = "process";
 
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -505,6 +502,7 @@ impl Domain {
             wire::REASON_TIME => Ending::TimeLimit,
             wire::REASON_CPU_TIME => Ending::CpuTimeLimit,
             wire::REASON_KILLED => Ending::Supervisor,
+            wire::REASON_OPERATOR => Ending::Operator,
             wire::REASON_UNPROTECTED => Ending::Unprotected,
             _ if self.ran_out_of_memory() && is_killed(words) => Ending::MemoryLimit,
             _ => Ending::Guest,
