@@ -34,15 +34,23 @@ pub(crate) fn logs(args: &LogsArgs) -> anyhow::Result<u8> {
         .with_context(|| format!("policy: {}", args.file.display()))?;
     let mut file = open(&source.path)?;
     print(&source.last(&mut file, args.lines)?)?;
-    while args.follow {
+    match args.follow {
+        true => follow(&source, file),
+        false => Ok(0),
+    }
+}
+
+/// Until a signal ends it, or nobody reads any more.
+fn follow(source: &Source, mut file: File) -> anyhow::Result<u8> {
+    loop {
         thread::sleep(LOOK_EVERY);
-        print(&source.new(&mut file)?)?;
+        print(&source.further(&mut file)?)?;
         if let Some(other) = replaced(&file, &source.path) {
-            print(&source.new(&mut file)?)?;
+            // What came before the server opened the other one.
+            print(&source.further(&mut file)?)?;
             file = other;
         }
     }
-    Ok(0)
 }
 
 fn print(lines: &[String]) -> anyhow::Result<()> {
@@ -122,7 +130,7 @@ impl Source {
     }
 
     /// What is whole of what came since.
-    fn new(&self, file: &mut File) -> anyhow::Result<Vec<String>> {
+    fn further(&self, file: &mut File) -> anyhow::Result<Vec<String>> {
         // One that was cut begins anew.
         if file.metadata()?.len() < file.stream_position()? {
             file.seek(SeekFrom::Start(0))?;

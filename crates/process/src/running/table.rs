@@ -8,7 +8,7 @@ use std::{
     fs::{self, File},
     io,
     os::unix::ffi::OsStrExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -179,7 +179,7 @@ fn executes_keeper(pid: u32) -> bool {
         return false;
     };
     if target.as_os_str().as_bytes() != MEMORY_FILE {
-        return target == PathBuf::from(PROGRAM_INSIDE);
+        return target == Path::new(PROGRAM_INSIDE);
     }
     let sealed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     let seals = File::open(&path).and_then(|file| Ok(rustix::fs::fcntl_get_seals(&file)?));

@@ -29,7 +29,7 @@ impl Filter {
             match rule {
                 Rule::Always(Action::Allow) => description.allowed += 1,
                 Rule::Always(Action::Notify | Action::Look) => {
-                    description.answered.push(name(number))
+                    description.answered.push(name(number));
                 }
                 Rule::Always(action) if *action == self.otherwise() => {}
                 Rule::Always(_) => description.refused += 1,

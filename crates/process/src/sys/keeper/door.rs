@@ -2,7 +2,7 @@
 //!
 //! What is asked for is passed on to the domain's init and understood there. The door has no name: see `wire.rs`.
 
-use crate::{Failure, failed, kernel, park::Table, record_bytes, record_from, wire};
+use crate::{Failure, failed, kernel, record_bytes, record_from, wire};
 use kernel::{Errno, Fd, Result};
 use wire::Step;
 
@@ -24,9 +24,9 @@ pub(crate) fn open() -> Result<Fd> {
     Ok(wire::DOOR_INSIDE)
 }
 
-/// Passes one request on, with its descriptor. Whoever asked hears at once if there is no such domain, and the keeper
+/// Passes one request on, with its descriptor, to the gate of the init with that pid. Whoever asked hears at once if there is no such domain, and the keeper
 /// waits for nobody.
-pub(crate) fn answer(table: &mut Table, door: Fd) {
+pub(crate) fn answer(door: Fd, gate_of: impl FnOnce(i32) -> Option<Fd>) {
     let mut buffer = [0; wire::RECORD_BYTES];
     let mut fds = [-1; wire::MAX_FDS];
     let Ok((length, count)) = kernel::receive(door, &mut buffer, &mut fds) else {
@@ -35,7 +35,7 @@ pub(crate) fn answer(table: &mut Table, door: Fd) {
     let fds = &fds[..count];
     let request = record_from(&buffer[..length]);
     if let (Some(request), [session]) = (request, fds) {
-        let gate = table.gate(request.words[0] as i32);
+        let gate = gate_of(request.words[0] as i32);
         let passed = match (request.kind, gate) {
             (wire::DOOR_EXEC | wire::DOOR_END, Some(gate)) => {
                 kernel::send_at_once(gate, record_bytes(&request), &[*session])

@@ -27,7 +27,7 @@ struct Entry {
 }
 
 /// The domains of this keeper, in memory that grows by doubling.
-pub(crate) struct Table {
+struct Table {
     memory: &'static mut [u8],
     length: usize,
     /// What each domain may have of its starter's.
@@ -80,7 +80,7 @@ impl Table {
     }
 
     /// By which the init with this pid hears what is asked for.
-    pub(crate) fn gate(&mut self, pid: i32) -> Option<Fd> {
+    fn gate(&mut self, pid: i32) -> Option<Fd> {
         let mut domains = self.entries().iter().filter(|entry| entry.pid > 0);
         domains.find(|entry| entry.pid == pid)?.gate
     }
@@ -92,7 +92,10 @@ impl Table {
             if let Some(list) = entry.clean.take() {
                 list.release();
             }
-            for fd in [entry.gate.take(), entry.mounts.take()].into_iter().flatten() {
+            for fd in [entry.gate.take(), entry.mounts.take()]
+                .into_iter()
+                .flatten()
+            {
                 kernel::close(fd);
             }
             let last = self.length - 1;
@@ -123,7 +126,7 @@ pub(crate) fn serve(title: Title) -> ! {
             reap(&mut table, children);
         }
         if fds[3].revents != 0 {
-            door::answer(&mut table, door);
+            door::answer(door, |pid| table.gate(pid));
         }
         if fds[1].revents != 0 || (fds[0].revents != 0 && !answer(&mut table, buffer)) {
             end_everything(&mut table);

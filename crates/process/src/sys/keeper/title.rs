@@ -46,7 +46,10 @@ impl Title {
         // SAFETY: the arguments' memory, which is this process's for as long as it lives, and nobody else refers
         // to it: this program does not look at its arguments.
         let memory = unsafe { core::slice::from_raw_parts_mut(self.start, self.length) };
-        for (place, byte) in memory.iter_mut().zip(text.iter().chain(core::iter::repeat(&0))) {
+        for (place, byte) in memory
+            .iter_mut()
+            .zip(text.iter().chain(core::iter::repeat(&0)))
+        {
             *place = *byte;
         }
     }

@@ -213,7 +213,13 @@ fn open_terminal(init: &Init, message: &mut Reader, setup: &mut Setup) -> Result
 
 /// The guest's environment, with those variables added that it has not; the program is looked up in its `PATH`.
 fn complete(asked: Program, again: &Again) -> kernel::Result<Program> {
-    let own = || again.environment.iter().copied().filter(|variable| !variable.is_null());
+    let own = || {
+        again
+            .environment
+            .iter()
+            .copied()
+            .filter(|variable| !variable.is_null())
+    };
     let added = asked.environment.iter().copied().filter(|added| {
         let is_there = |variable: *const u8| name_of(text_at(variable)) == name_of(text_at(*added));
         !added.is_null() && !own().any(is_there)
@@ -226,7 +232,9 @@ fn complete(asked: Program, again: &Again) -> kernel::Result<Program> {
     for (place, variable) in environment.iter_mut().zip(own().chain(added)) {
         *place = variable;
     }
-    let path = own().map(text_at).find_map(|text| text.strip_prefix(b"PATH="));
+    let path = own()
+        .map(text_at)
+        .find_map(|text| text.strip_prefix(b"PATH="));
     let (candidates, candidate_count) = match asked.candidate_count {
         1 => look_up(asked.candidates, path.unwrap_or(USUAL_PATH))?,
         count => (asked.candidates, count),
@@ -240,7 +248,10 @@ fn complete(asked: Program, again: &Again) -> kernel::Result<Program> {
 }
 
 fn name_of(variable: &[u8]) -> &[u8] {
-    variable.split(|byte| *byte == b'=').next().unwrap_or(variable)
+    variable
+        .split(|byte| *byte == b'=')
+        .next()
+        .unwrap_or(variable)
 }
 
 /// What a string of a message says, which ends with a NUL.
@@ -261,9 +272,14 @@ fn look_up(name: Reader, path: &[u8]) -> kernel::Result<(Reader, u32)> {
     if text.contains(&b'/') || text.is_empty() {
         return Ok((name, 1));
     }
-    let folders = || path.split(|byte| *byte == b':').filter(|one| one.starts_with(b"/"));
+    let folders = || {
+        path.split(|byte| *byte == b':')
+            .filter(|one| one.starts_with(b"/"))
+    };
     let bytes = |folder: &[u8]| folder.len() + 1 + text.len();
-    let total = folders().map(|folder| size_of::<u32>() + bytes(folder) + 1).sum::<usize>();
+    let total = folders()
+        .map(|folder| size_of::<u32>() + bytes(folder) + 1)
+        .sum::<usize>();
     let memory = kernel::allocate(total.max(1))?;
     let mut rest = &mut memory[..total];
     for folder in folders() {

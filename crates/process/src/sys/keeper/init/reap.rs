@@ -1,8 +1,7 @@
 //! Init with a running guest: reaps, forwards, keeps time, and accounts for everything at the end.
 
 use super::{
-    Init,
-    exec,
+    Init, exec,
     guest::Running,
     launch::CpuCounter,
     observe::{self, Observer},
