@@ -38,6 +38,7 @@ cases![
     a_further_process_is_where_the_guest_is,
     a_further_process_is_held_as_the_guest_is,
     a_further_process_is_limited_with_the_guest,
+    who_attends_to_a_further_process_is_not_looked_into,
     a_further_process_has_streams_of_its_own,
     a_further_process_tells_how_it_ended,
     a_further_process_ends_with_its_domain,
@@ -51,7 +52,7 @@ cases![
 /// A guest that says that it runs, and then waits for a line.
 struct Running {
     child: Child,
-    _out: BufReader<ChildStdout>,
+    out: BufReader<ChildStdout>,
     id: u32,
 }
 
@@ -66,11 +67,7 @@ impl Running {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         assert_eq!(read_line(&mut out), "up\n");
         let id = init_of(child.id());
-        Self {
-            child,
-            _out: out,
-            id,
-        }
+        Self { child, out, id }
     }
 
     fn id(&self) -> String {
@@ -352,11 +349,7 @@ fn start_without_namespaces(fixture: &Fixture, flags: &[&str], script: &str) -> 
     assert_eq!(read_line(&mut out), "up\n");
     let keepers = children_of(child.id());
     let id = keepers.into_iter().flat_map(children_of).next().unwrap();
-    Running {
-        child,
-        _out: out,
-        id,
-    }
+    Running { child, out, id }
 }
 
 /// In the user namespace of a palisade that was started so: there its user is root, and traces what it may.
@@ -632,6 +625,33 @@ fn a_further_process_is_limited_with_the_guest(fixture: &Fixture) {
         .run();
     outcome.is(137);
     guest.end().says(152, &["--cpu-time"]);
+}
+
+/// It has what the further process is started with, and init's rights in the domain.
+fn who_attends_to_a_further_process_is_not_looked_into(fixture: &Fixture) {
+    let script = "echo up; for word in attendant own; do read pid; \
+                  for file in maps environ auxv; do cat /proc/$pid/$file > /dev/null 2>&1 && echo read $word $file; done; done; \
+                  echo done; read line";
+    let mut guest = Running::start(fixture, &[], script);
+    let mut child = guest
+        .exec(fixture, &["sh", "-c", "echo $PPID; read line"])
+        .spawn();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let attendant = read_line(&mut out);
+    // The control: processes of the guest's own, of which the first is 2.
+    let pids = format!("{attendant}2\n");
+    let input = guest.child.stdin.as_mut().unwrap();
+    input.write_all(pids.as_bytes()).unwrap();
+    for line in [
+        "read own maps\n",
+        "read own environ\n",
+        "read own auxv\n",
+        "done\n",
+    ] {
+        assert_eq!(read_line(&mut guest.out), line);
+    }
+    finish(child, b"\n").is(0);
+    guest.end().is(0);
 }
 
 fn a_further_process_has_streams_of_its_own(fixture: &Fixture) {
