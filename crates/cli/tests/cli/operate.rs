@@ -21,7 +21,6 @@ use std::{
 cases![
     a_running_domain_is_listed_until_it_ends,
     a_wasm_guest_is_listed_and_not_entered,
-    a_library_is_no_different_from_the_command,
     what_a_guest_is_called_does_not_reach_the_terminal,
     a_kill_ends_all_of_a_domain_and_is_reported,
     who_is_not_there_cannot_be_ended,
@@ -170,15 +169,6 @@ fn a_wasm_guest_is_listed_and_not_entered(fixture: &Fixture) {
         .refuses(&["guest: ", "WebAssembly"]);
     fixture.palisade(["kill", &guest.id()]).run().is_silent(0);
     guest.end().says(137, &["palisade kill"]);
-}
-
-/// Nothing is asked of who starts a domain: whoever it is, the keeper is the same.
-fn a_library_is_no_different_from_the_command(fixture: &Fixture) {
-    let guest = Running::start(fixture, &[], WAIT);
-    let keeper = children_of(guest.child.id());
-    assert_eq!(children_of(keeper[0]), [guest.id]);
-    assert!(row(fixture, guest.id).is_some());
-    guest.end().is(0);
 }
 
 fn what_a_guest_is_called_does_not_reach_the_terminal(fixture: &Fixture) {
