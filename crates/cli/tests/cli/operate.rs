@@ -38,6 +38,7 @@ cases![
     a_further_process_is_held_as_the_guest_is,
     a_further_process_is_limited_with_the_guest,
     who_attends_to_a_further_process_is_not_looked_into,
+    what_a_further_process_is_refused_is_told_of_its_domain,
     a_further_process_has_streams_of_its_own,
     a_further_process_tells_how_it_ended,
     a_further_process_ends_with_its_domain,
@@ -615,6 +616,43 @@ fn a_further_process_is_limited_with_the_guest(fixture: &Fixture) {
         .run();
     outcome.is(137);
     guest.end().says(152, &["--cpu-time"]);
+}
+
+/// Of many at one time, also of more than init has room for.
+fn what_a_further_process_is_refused_is_told_of_its_domain(fixture: &Fixture) {
+    let script =
+        "cp /bin/true /tmp/one; cp /bin/true /tmp/two; echo up; read line; /tmp/one; exit 3";
+    let guest = Running::start(fixture, &["--report", "report.json"], script);
+    let children: Vec<_> = (0..20)
+        .map(|_| {
+            let script = "echo up; read line; /tmp/two; /tmp/one; exec 3<>/dev/tcp/10.1.2.3/9";
+            let mut child = guest.exec(fixture, &["bash", "-c", script]).spawn();
+            let mut out = BufReader::new(child.stdout.take().unwrap());
+            assert_eq!(read_line(&mut out), "up\n");
+            child
+        })
+        .collect();
+    for child in children {
+        let outcome = finish(child, b"\n");
+        // Seen or not, it goes on to what refuses it.
+        assert_eq!(
+            outcome.stderr.matches("Permission denied").count(),
+            4,
+            "{outcome:?}"
+        );
+    }
+    guest.end().is(3);
+    let report: Value = serde_json::from_str(&fixture.read("report.json")).unwrap();
+    let denials = report["denials"].as_array().unwrap();
+    let count = |what: &str| {
+        let denial = denials.iter().find(|denial| denial["what"] == what);
+        denial.unwrap_or_else(|| panic!("{what}: {report}"))["count"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(count("the execution of /tmp/one"), 16 + 1);
+    assert_eq!(count("the execution of /tmp/two"), 16);
+    assert_eq!(count("a connection to tcp://10.1.2.3:9"), 16);
 }
 
 /// It has what the further process is started with, and init's rights in the domain.

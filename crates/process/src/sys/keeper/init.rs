@@ -159,6 +159,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         pid,
         gate: Some(GATE),
         again: exec::Again::of(&mut setup),
+        attendants: exec::Attendants::default(),
         terminal: setup.terminal.map(|terminal| terminal.slave),
         children,
         supervisor: SUPERVISOR,

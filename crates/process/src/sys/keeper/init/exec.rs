@@ -10,19 +10,22 @@
 //! a terminal, and starts the process with all that confines the guest's. It ends with whoever asked, and both end with the
 //! domain. The guest can end it too, which is the domain's own affair, and look into it no more than into init.
 //!
+//! What the process tries in vain the attendant sees, as init sees it of the guest, and tells init at its own end.
+//!
 //! What the supervisor decides for the guest call by call (its sockets of the host's) it does not decide for this process,
 //! which is refused these.
 
 use super::{
     Init, confine, guest,
     launch::{self, Program, Setup},
+    observe::Observer,
     root, terminal,
 };
 use crate::{
     During, Failure, failed, kernel,
     message::Reader,
     privileges, record_bytes, record_from, send_record,
-    wire::{self, Step, notifies, op},
+    wire::{self, Step, notifies, op, seen},
 };
 use guest::Running;
 use kernel::{CStr, Errno, Fd, POLLIN, PollFd};
@@ -65,16 +68,25 @@ impl Again {
         }
     }
 
-    fn setup(&self) -> Result<Setup, Failure> {
-        let seccomp = match (self.seccomp, self.notifies) {
-            (Some(program), notifies::INIT | notifies::SUPERVISOR) => {
+    /// Somebody `observes`, or its calls go on unseen.
+    fn setup(&self, observes: bool) -> Result<Setup, Failure> {
+        let is_attended = match self.notifies {
+            notifies::NOBODY => true,
+            notifies::INIT => observes,
+            _ => false,
+        };
+        let seccomp = match self.seccomp {
+            Some(program) if !is_attended => {
                 Some(confine::unattended(program).during(Step::Seccomp, 0)?)
             }
-            (program, _) => program,
+            program => program,
         };
         let mut setup = Setup::default();
         setup.landlock = self.landlock;
         setup.seccomp = seccomp;
+        if is_attended {
+            setup.notifies = self.notifies;
+        }
         setup.rlimits = self.rlimits;
         setup.affinity = self.affinity;
         setup.new_keyring = self.new_keyring;
@@ -117,11 +129,52 @@ pub(crate) fn hear(gate: Fd) -> Heard {
     }
 }
 
+/// Most sessions at one time of which it is told what was tried there.
+const MOST_OBSERVED: usize = 16;
+
+/// Who attends to a session, and where it tells at its end what it saw tried there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Attendants([Option<(i32, Fd)>; MOST_OBSERVED]);
+
+impl Attendants {
+    /// One of these has ended, if it is one: what it saw is the domain's.
+    pub(crate) fn end(&mut self, pid: i32, observer: &mut Observer) {
+        let is_its = |place: &&mut Option<(i32, Fd)>| place.is_some_and(|(whose, _)| whose == pid);
+        let Some((_, told)) = self.0.iter_mut().find(is_its).and_then(Option::take) else {
+            return;
+        };
+        let mut more = [0; 8];
+        if let Ok(8) = kernel::read(told, &mut more) {
+            observer.take_over(&[], u64::from_ne_bytes(more));
+        }
+        let mut entry = [0; seen::ENTRY_BYTES];
+        while let Ok(seen::ENTRY_BYTES) = kernel::read(told, &mut entry) {
+            observer.take_over(&entry, 0);
+        }
+        kernel::close(told);
+    }
+
+    fn place(&mut self) -> Option<&mut Option<(i32, Fd)>> {
+        self.0.iter_mut().find(|place| place.is_none())
+    }
+}
+
 /// Starts the process that attends to the session.
-pub(crate) fn begin(init: &Init, running: &Running, session: Fd) {
+pub(crate) fn begin(init: &Init, running: &mut Running, session: Fd) {
+    let pipe = match running.attendants.place() {
+        Some(_) => kernel::hasty_pipe().ok(),
+        None => None,
+    };
+    let told = pipe.map(|[told, _]| told);
+    let tells = pipe.map(|[_, tells]| tells);
     match kernel::fork(0, None) {
-        Ok(None) => attend(init, &running.again, session),
-        Ok(Some((_, pidfd))) => kernel::close(pidfd),
+        Ok(None) => attend(init, running, session, tells),
+        Ok(Some((pid, pidfd))) => {
+            kernel::close(pidfd);
+            if let (Some(place), Some(told)) = (running.attendants.place(), told) {
+                *place = Some((pid, told));
+            }
+        }
         Err(errno) => tell_failure(
             session,
             &Failure {
@@ -131,13 +184,15 @@ pub(crate) fn begin(init: &Init, running: &Running, session: Fd) {
             },
         ),
     }
-    kernel::close(session);
+    for fd in tells.into_iter().chain([session]) {
+        kernel::close(fd);
+    }
 }
 
-fn attend(init: &Init, again: &Again, session: Fd) -> ! {
+fn attend(init: &Init, running: &Running, session: Fd, tells: Option<Fd>) -> ! {
     init.title.set(wire::SESSIONS_TITLE);
-    match start(init, again, session) {
-        Ok(attended) => attended.stay(),
+    match start(init, running, session, tells) {
+        Ok(mut attended) => attended.stay(),
         Err(failure) => {
             tell_failure(session, &failure);
             crate::exit(125)
@@ -151,13 +206,24 @@ fn tell_failure(session: Fd, failure: &Failure) {
 }
 
 /// A process that runs.
-struct Attended {
+struct Attended<'a> {
+    /// The domain's guest.
+    running: &'a Running,
     session: Fd,
     children: Fd,
     pid: i32,
+    observer: Observer,
+    /// Where to tell what was seen.
+    tells: Option<Fd>,
 }
 
-fn start(init: &Init, again: &Again, session: Fd) -> Result<Attended, Failure> {
+fn start<'a>(
+    init: &Init,
+    running: &'a Running,
+    session: Fd,
+    tells: Option<Fd>,
+) -> Result<Attended<'a>, Failure> {
+    let again = &running.again;
     if init.bare {
         kernel::prctl(privileges::SET_PARENT_DEATH_SIGNAL, kernel::SIGKILL as u64)
             .during(Step::NewSession, 1)?;
@@ -167,7 +233,7 @@ fn start(init: &Init, again: &Again, session: Fd) -> Result<Attended, Failure> {
     kernel::close(super::GATE);
     // A terminal is a session's, and init's has the guest's.
     kernel::set_session().during(Step::NewSession, 2)?;
-    let mut setup = again.setup()?;
+    let mut setup = again.setup(tells.is_some())?;
     let message = launch::receive(session, &mut setup)?;
     read_message(init, message, again, &mut setup)?;
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
@@ -177,9 +243,12 @@ fn start(init: &Init, again: &Again, session: Fd) -> Result<Attended, Failure> {
         kernel::close(*fd);
     }
     Ok(Attended {
+        running,
         session,
         children,
         pid,
+        observer: Observer::new(setup.listener),
+        tells,
     })
 }
 
@@ -309,15 +378,19 @@ fn tell_started(session: Fd, setup: &Setup) {
     }
 }
 
-impl Attended {
-    fn stay(self) -> ! {
+impl Attended<'_> {
+    fn stay(&mut self) -> ! {
         loop {
-            let mut fds = [self.children, self.session].map(|fd| PollFd {
+            let [children, session] = [self.children, self.session].map(|fd| PollFd {
                 fd,
                 events: POLLIN,
                 revents: 0,
             });
+            let mut fds = [children, session, self.observer.polled()];
             let _ = kernel::poll(&mut fds, None);
+            if fds[2].revents != 0 {
+                self.observer.answer(self.running, fds[2].revents);
+            }
             if fds[1].revents != 0 {
                 self.obey();
             }
@@ -341,6 +414,7 @@ impl Attended {
             }) => drop(kernel::kill(-self.pid, words[0] as i32)),
             _ => {
                 let _ = kernel::kill(-self.pid, kernel::SIGKILL);
+                self.tell_seen();
                 crate::exit(0)
             }
         }
@@ -368,7 +442,18 @@ impl Attended {
             ..Record::default()
         };
         record.words[wire::ended::STATUS] = u64::from(status);
+        self.tell_seen();
         send_record(self.session, &record, &[]);
         crate::exit(0)
+    }
+
+    /// Init reads it once this process has ended. What there is no room for is lost.
+    fn tell_seen(&self) {
+        let Some(tells) = self.tells else { return };
+        let (entries, more) = self.observer.list().entries();
+        let _ = kernel::write(tells, &more.to_ne_bytes());
+        for entry in entries.chunks_exact(seen::ENTRY_BYTES) {
+            let _ = kernel::write(tells, entry);
+        }
     }
 }

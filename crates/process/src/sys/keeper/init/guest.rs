@@ -24,6 +24,7 @@ pub(crate) struct Running {
     pub(crate) gate: Option<Fd>,
     /// What another process of the domain's is started with.
     pub(crate) again: exec::Again,
+    pub(crate) attendants: exec::Attendants,
     /// Its terminal, if it has one.
     pub(crate) terminal: Option<Fd>,
     /// Readable when a child has changed.

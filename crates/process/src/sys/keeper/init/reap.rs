@@ -45,7 +45,7 @@ pub(crate) fn stay(init: &Init, mut running: Running) -> ! {
             obey_all(init, &running, &mut clock, &mut observer);
         }
         if fds[0].revents != 0 {
-            reap(init, &running, &observer);
+            reap(init, &mut running, &mut observer);
         }
         if fds[6].revents != 0 {
             answer_gate(init, &mut running, &observer);
@@ -175,17 +175,21 @@ fn continue_guest(init: &Init, running: &Running, place: u64) {
     send_record(init.socket, &answer, &[]);
 }
 
-fn reap(init: &Init, running: &Running, observer: &Observer) {
+fn reap(init: &Init, running: &mut Running, observer: &mut Observer) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(running.children, &mut drained);
     while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WUNTRACED | WALL) {
+        let has_stopped = status & 0xff == 0x7f;
         if pid != running.pid {
+            if !has_stopped {
+                running.attendants.end(pid, observer);
+            }
             continue;
         }
-        if status & 0xff == 0x7f {
+        if has_stopped {
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
-            finish(init, (running, observer), status, wire::REASON_GUEST);
+            finish(init, (&*running, &*observer), status, wire::REASON_GUEST);
         }
     }
 }
