@@ -34,6 +34,7 @@ cases![
     a_crash_of_the_supervisor_leaves_nothing_to_list,
     a_crash_of_the_keeper_leaves_nothing_to_list,
     top_shows_who_uses_most_first,
+    top_on_a_terminal_goes_on_until_ctrl_c,
     a_further_process_is_where_the_guest_is,
     a_further_process_is_held_as_the_guest_is,
     a_further_process_is_limited_with_the_guest,
@@ -536,6 +537,18 @@ fn top_shows_who_uses_most_first(fixture: &Fixture) {
     finish(child, b"").is(130);
     busy.end().is(0);
     idle.end().is(0);
+}
+
+fn top_on_a_terminal_goes_on_until_ctrl_c(fixture: &Fixture) {
+    let guest = Running::start(fixture, &[], WAIT);
+    let mut person = Person::sit_down(fixture);
+    person.types("$P top --every 0.1\n");
+    for _ in 0..3 {
+        person.sees("\u{1b}[H\u{1b}[J").sees(" domains, ").sees("\nID ");
+    }
+    person.types("\x03").sees(PROMPT);
+    person.types("echo code $?\n").sees("code 130\r\n");
+    guest.end().is(0);
 }
 
 fn a_further_process_is_where_the_guest_is(fixture: &Fixture) {
