@@ -257,6 +257,60 @@ fn a_guest_made_ahead_is_confined_like_any_other() {
     }
 }
 
+/// Also a guest whose process was there before it had a name: it is found, entered and ended by somebody who did not start it.
+#[test]
+fn an_operator_finds_what_a_library_started() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let find = |name: &str| {
+        let all = palisade_process::running::list().unwrap();
+        all.into_iter()
+            .find(|domain| domain.name.as_deref() == Some(name))
+    };
+    for round in 0..3 {
+        let name = format!("library-{}-{round}", std::process::id());
+        let mut domain = shell("echo up; exec sleep 1000")
+            .name(&name)
+            .stdout(Stdio::piped())
+            .launcher(Arc::clone(&launcher))
+            .spawn()
+            .unwrap();
+        let mut up = [0; 3];
+        domain.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+        let found = find(&name).unwrap();
+        assert_eq!(found.supervisor, std::process::id());
+        assert_eq!(further_in(&found, "exit 5"), 5 << 8);
+        found.kill().unwrap();
+        let report = domain.wait().unwrap();
+        assert_eq!(
+            (report.ending, report.exit),
+            (Ending::Operator, Exit::Signal(9))
+        );
+        assert_eq!(find(&name), None);
+        // The next one is made ahead, and no domain that waits is listed.
+        launcher.wait_until_parked().unwrap();
+    }
+}
+
+/// The wait status of a further process.
+fn further_in(domain: &palisade_process::running::RunningDomain, script: &str) -> u32 {
+    use palisade_process::running::{Further, SessionEvent};
+    let null = fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .unwrap();
+    let session = domain.exec(&Further {
+        arguments: &["sh".into(), "-c".into(), script.into()],
+        variables: &[],
+        streams: [std::os::fd::AsFd::as_fd(&null); 3],
+        terminal: None,
+    });
+    match session.unwrap().next_event().unwrap() {
+        SessionEvent::Ended(status) => status,
+        SessionEvent::DomainEnded => panic!("the domain ended"),
+    }
+}
+
 /// Each differs from the guest that was made ahead in one thing.
 #[test]
 fn a_guest_made_ahead_is_not_used_for_another_plan() {

@@ -37,9 +37,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What policies and reports call the wall.
-pub(crate) const NAME: &str = "process";
-
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -49,6 +49,8 @@ use std::{
     time::Duration,
 };
 
+/// What policies and reports call the wall.
+pub(crate) const NAME: &str = "process";
 /// The guest's uid and gid inside a domain of root's.
 const GUEST_ID: u32 = 1000;
 
@@ -57,6 +59,12 @@ const GUEST_ID: u32 = 1000;
 pub struct Plan {
     /// The command, for reports.
     pub command: Vec<String>,
+    /// What its starter calls the guest.
+    #[serde(skip)]
+    pub(crate) name: Option<String>,
+    /// What the wall is called that whoever looks at running domains is told of.
+    #[serde(skip)]
+    pub(crate) told_wall: &'static str,
     /// How much of a domain there will be.
     pub tier: Tier,
     /// Whom the guest runs as, inside.
@@ -232,6 +240,8 @@ fn plan_domain(
     let guarded = arrangement.guarded.clone();
     let mut plan = Plan {
         command: command.words(),
+        name: surroundings.name.clone(),
+        told_wall: NAME,
         tier: machine.tier,
         uid,
         gid,

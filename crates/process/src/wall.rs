@@ -2,8 +2,7 @@
 
 use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
-    domain::NAME,
-    plan::{Options, Plan, PlanError, make_plan},
+    plan::{NAME, Options, Plan, PlanError, make_plan},
 };
 use palisade_wall::{
     Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Report, Spec, Streams,

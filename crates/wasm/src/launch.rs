@@ -147,7 +147,7 @@ fn complete(
     ordered_ns: u64,
     told: Vec<Status>,
 ) -> Result<Report, DomainError> {
-    report.wall = crate::wall::NAME.into();
+    report.wall = crate::plan::NAME.into();
     name_processes(&mut report, program);
     for status in told {
         match status {

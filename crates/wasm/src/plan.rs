@@ -22,6 +22,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What reports call it.
+pub(crate) const NAME: &str = "wasm";
+
 /// Where the worker finds itself. Not below a folder: no preopen leads there.
 const WORKER_INSIDE: &str = "/.palisade-worker";
 /// Descriptors that the worker needs beside the guest's.
@@ -103,6 +106,7 @@ pub fn make_plan(
         instructions(order)
     };
     let runner = Runner {
+        wall: NAME,
         file: &programs.worker,
         inside: Path::new(WORKER_INSIDE),
         threads: OWN_THREADS,

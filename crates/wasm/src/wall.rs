@@ -5,7 +5,7 @@ use crate::{
     compile::CompileError,
     error::StartError,
     module::{self, ModuleError},
-    plan::{self, Plan, WasmPlanError},
+    plan::{self, NAME, Plan, WasmPlanError},
     programs::{NotInstalled, Programs},
 };
 use palisade_process::{Launcher, Machine, ThisHost};
@@ -18,9 +18,6 @@ use std::{
 /// The wall around WebAssembly. It takes the commands whose program is a module or component.
 #[derive(Clone, Copy, Debug)]
 pub struct WasmWall;
-
-/// What reports call it.
-pub(crate) const NAME: &str = "wasm";
 
 impl Wall for WasmWall {
     type Machine = Machine;

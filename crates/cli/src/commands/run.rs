@@ -1,6 +1,6 @@
 //! `palisade run`: plan, launch, relay, report.
 
-mod console;
+pub(super) mod console;
 mod denials;
 mod hint;
 mod job;
@@ -8,8 +8,8 @@ mod line_ends;
 mod output;
 mod queries;
 mod relay;
-mod signals;
-mod terminal;
+pub(super) mod signals;
+pub(super) mod terminal;
 
 use super::request::Request;
 use crate::{args::RunArgs, say};

@@ -95,9 +95,7 @@ fn find(server: &ServerArgs) -> anyhow::Result<Address> {
         });
     }
     let file = server.file.display();
-    let bytes = read::read_regular_file(&server.file, MOST_FILE_BYTES)
-        .with_context(|| format!("host: cannot read {file} to see where its server is reached"))?;
-    let text = read::text_of(bytes).with_context(|| format!("host: cannot read {file}"))?;
+    let text = read_configuration(&server.file)?;
     let canonical = fs::canonicalize(&server.file)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
     match admin_of(&text) {
@@ -109,6 +107,15 @@ fn find(server: &ServerArgs) -> anyhow::Result<Address> {
              without it, SIGHUP reloads"
         ),
     }
+}
+
+/// What a server's file says.
+pub(crate) fn read_configuration(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let bytes = read::read_regular_file(file, MOST_FILE_BYTES).with_context(|| {
+        format!("host: cannot read {shown}, which says where its server and logs are")
+    })?;
+    read::text_of(bytes).with_context(|| format!("host: cannot read {shown}"))
 }
 
 /// The key `admin`. Everything else is the server's to read, and whether it can: a file that is broken elsewhere is when

@@ -25,6 +25,7 @@ use std::{
 pub struct Builder {
     policy: Policy,
     command: Command,
+    name: Option<String>,
     stdin: Stdio,
     stdout: Stdio,
     stderr: Stdio,
@@ -38,6 +39,7 @@ impl Builder {
         Self {
             policy: Policy::default(),
             command: Command::new(program),
+            name: None,
             stdin: Stdio::null(),
             stdout: Stdio::inherit(),
             stderr: Stdio::inherit(),
@@ -60,6 +62,13 @@ impl Builder {
                 .into_iter()
                 .map(|argument| argument.as_ref().into()),
         );
+        self
+    }
+
+    /// What the domain is called among those that run: `palisade ps` shows it, and `palisade kill` and `palisade exec` take
+    /// it in place of an id.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -326,7 +335,10 @@ impl Builder {
             policy: &policy,
             command: &self.command,
             machine,
-            surroundings: &Surroundings::here(false),
+            surroundings: &Surroundings {
+                name: self.name.clone(),
+                ..Surroundings::here(false)
+            },
             libexec: self.libexec.as_deref(),
         });
         let plan = planned.map_err(Error::Plan)?;

@@ -1,9 +1,10 @@
 //! What a domain's end comes to.
 
-use super::{Domain, NAME};
+use super::Domain;
 use crate::{
     clock::monotonic_ns,
     denials,
+    plan::NAME,
     wire::{self, ended},
 };
 use palisade_wall::{Ending, Exit, Phase, REPORT_VERSION, Report, Usage};
@@ -39,6 +40,7 @@ impl Domain {
             wire::REASON_TIME => Ending::TimeLimit,
             wire::REASON_CPU_TIME => Ending::CpuTimeLimit,
             wire::REASON_KILLED => Ending::Supervisor,
+            wire::REASON_OPERATOR => Ending::Operator,
             wire::REASON_UNPROTECTED => Ending::Unprotected,
             _ if self.ran_out_of_memory() && is_killed(words) => Ending::MemoryLimit,
             _ => Ending::Guest,

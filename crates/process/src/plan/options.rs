@@ -22,6 +22,8 @@ pub struct Options<'a> {
 ///
 /// It lies at no path of the guest's, nothing else is executed, and it gets descriptors beside the guest's.
 pub struct Runner<'a> {
+    /// What the wall is called that has it.
+    pub wall: &'static str,
     /// Its file, on the host.
     pub file: &'a Path,
     /// Where its domain has it; one without mounts has it where it lies.
@@ -101,6 +103,7 @@ impl Plan {
 
     fn run_by(&mut self, runner: &Runner<'_>, host: &dyn Host) -> Result<(), PlanError> {
         self.passes = true;
+        self.told_wall = runner.wall;
         let root = self.granted_root().filter(|_| self.tier != Tier::Bare);
         let root = root.map(Path::to_path_buf);
         let Instructions { arguments, files } = (runner.instruct)(self, root.as_deref());

@@ -69,6 +69,7 @@ impl Recipe {
                     }],
                 },
                 inner_port: settings.program.port,
+                name: Some(settings.name.to_string()),
                 ..Surroundings::here(false)
             },
             libexec: settings.libexec.clone(),
@@ -315,6 +316,7 @@ pub(super) fn tell(report: &Result<Report, Error>) -> String {
             Ending::OutputLimit => "was ended: the limit on output".into(),
             Ending::MemoryLimit => "was ended: the limit on memory".into(),
             Ending::Supervisor => "was ended".into(),
+            Ending::Operator => "was ended by `palisade kill`".into(),
             Ending::Unprotected => {
                 "was ended: a protected path was replaced or moved outside".into()
             }

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     During, Failure, kernel,
     message::{Reader, read_exactly},
+    title::Title,
     wire,
 };
 use kernel::{CStr, Errno, Fd};
@@ -18,6 +19,7 @@ const MAX_RLIMITS: usize = 16;
 
 /// What the instructions have built so far and what is kept for the guest's process.
 pub(crate) struct Setup {
+    pub(crate) title: Option<Title>,
     pub(crate) root: Option<Fd>,
     /// The device of the domain's own `tmpfs`, which need not be that of its root.
     pub(crate) own_device: Option<(u32, u32)>,
@@ -33,7 +35,7 @@ pub(crate) struct Setup {
     pub(crate) tells_pid: bool,
     /// A `/proc` that only init has.
     pub(crate) own_proc: Option<Fd>,
-    /// The domain's own `devpts`, until its terminal is open.
+    /// The domain's own `devpts`.
     pub(crate) devpts: Option<Fd>,
     /// A file of the root that the supervisor writes anew now and then.
     pub(crate) kept_file: Option<Fd>,
@@ -43,8 +45,7 @@ pub(crate) struct Setup {
     pub(crate) meeting_places: MeetingPlaces,
     /// Where the supervisor learns of them, once the filter is loaded.
     pub(crate) listener: Option<Fd>,
-    pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
-    pub(crate) rlimit_count: usize,
+    pub(crate) rlimits: Rlimits,
     pub(crate) affinity: Option<&'static [u8]>,
     pub(crate) new_keyring: bool,
     pub(crate) cwd: Option<CStr<'static>>,
@@ -69,6 +70,25 @@ pub(crate) struct Setup {
     fd_count: usize,
 }
 
+/// Resource limits: which, soft, hard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Rlimits {
+    all: [(u32, u64, u64); MAX_RLIMITS],
+    count: usize,
+}
+
+impl Rlimits {
+    fn push(&mut self, limit: (u32, u64, u64)) -> kernel::Result<()> {
+        *self.all.get_mut(self.count).ok_or(Errno::INVAL)? = limit;
+        self.count += 1;
+        Ok(())
+    }
+
+    pub(crate) fn all(&self) -> &[(u32, u64, u64)] {
+        &self.all[..self.count]
+    }
+}
+
 /// A file of a control group that counts the domain's processor time.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuCounter {
@@ -88,6 +108,7 @@ pub(crate) struct Program {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            title: None,
             root: None,
             own_device: None,
             terminal: None,
@@ -104,8 +125,7 @@ impl Default for Setup {
             guard: None,
             meeting_places: MeetingPlaces::default(),
             listener: None,
-            rlimits: [(0, 0, 0); MAX_RLIMITS],
-            rlimit_count: 0,
+            rlimits: Rlimits::default(),
             affinity: None,
             new_keyring: false,
             cwd: None,
@@ -160,7 +180,7 @@ pub(crate) fn obey(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
     perform(message, setup)
 }
 
-fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
+pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
     let mut header = [0u8; 12];
     let (length, fd_count) =
         kernel::receive(socket, &mut header, &mut setup.fds).during(Step::ReceiveLaunch, 0)?;
@@ -271,15 +291,17 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         }
         op::RLIMIT => {
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
-            *setup
-                .rlimits
-                .get_mut(setup.rlimit_count)
-                .ok_or(Errno::INVAL)? = limit;
-            setup.rlimit_count += 1;
+            setup.rlimits.push(limit)?;
         }
         op::AFFINITY => setup.affinity = Some(reader.bytes()?),
         op::KEYRING => setup.new_keyring = true,
         op::CWD => setup.cwd = Some(reader.text()?),
+        op::TITLE => {
+            let text = reader.bytes()?;
+            if let Some(title) = setup.title {
+                title.set(text);
+            }
+        }
         op::TIME => setup.time_ns = Some(reader.u64()?),
         op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
         op::PASSED => {
@@ -293,7 +315,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
     Ok(())
 }
 
-fn program(reader: &mut Reader) -> kernel::Result<Program> {
+pub(crate) fn program(reader: &mut Reader) -> kernel::Result<Program> {
     let candidate_count = reader.u32()?;
     let candidates = *reader;
     for _ in 0..candidate_count {
