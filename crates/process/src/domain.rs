@@ -7,7 +7,7 @@ pub(crate) use start::{StartTimes, StartedWords, Successor};
 use crate::{
     Tier,
     broker::{Broker, Observed},
-    cgroup,
+    cgroup::{self, MemoryMeter},
     clock::monotonic_ns,
     confine::ConfineError,
     denials,
@@ -85,7 +85,7 @@ impl fmt::Debug for ReportHook {
 pub struct Domain {
     keeper: Arc<Keeper>,
     /// Stream to init.
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     parked: Parked,
     held: Held,
     terminal: Option<OwnedFd>,
@@ -129,7 +129,7 @@ impl Domain {
     ) -> Self {
         Self {
             keeper,
-            socket,
+            socket: Arc::new(socket),
             parked,
             held,
             terminal: None,
@@ -170,7 +170,7 @@ impl Domain {
     }
 
     /// The stream to init.
-    pub(crate) fn socket(&self) -> &OwnedFd {
+    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
     }
 
@@ -218,6 +218,9 @@ impl Domain {
     pub fn confine_supervisor_to(&self, listed: &[BorrowedFd<'_>]) -> Result<(), ConfineError> {
         let kept = self.held.kept().and_list(listed.iter().copied());
         let walls = kept.walls(self.landlock_abi)?;
+        if let Some(broker) = &self.broker {
+            broker.settle().map_err(ConfineError::Settle)?;
+        }
         walls.around_keeper(&self.keeper)?;
         walls.around_this_thread()
     }
@@ -257,8 +260,13 @@ impl Domain {
     ///
     /// When there are no more descriptors.
     pub fn inner_network(&self) -> std::io::Result<Option<InnerNetwork>> {
-        let socket = (!self.bare).then(|| self.socket.try_clone()).transpose()?;
+        let socket = (!self.bare).then(|| Arc::clone(&self.socket));
         Ok(socket.map(InnerNetwork::new))
+    }
+
+    /// What tells its memory, where a group counts it.
+    pub fn memory_meter(&self) -> Option<MemoryMeter> {
+        self.held.memory_meter()
     }
 
     /// Sends the guest's process group a signal.
@@ -307,7 +315,7 @@ impl Domain {
 
     fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
         let bytes = record_bytes(kind, &[word]);
-        rustix::net::send(&self.socket, &bytes, SendFlags::NOSIGNAL)
+        rustix::net::send(&*self.socket, &bytes, SendFlags::NOSIGNAL)
             .map(drop)
             .map_err(DomainError::Talk)
     }

@@ -248,7 +248,7 @@ impl Launcher {
         };
         let keeper = self.keeper()?;
         held.tell(plan, &keeper)?;
-        let gathered = Gathered::new(plan, &keeper, &held, &mut ahead.domain)?;
+        let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain)?;
         let listeners = Listeners::of(plan, streams.passed)?;
         let mut network = broker::Prepared::of(plan, &self.machine).map_err(LaunchError::Broker)?;
         let message = Message::of(&Contents {
@@ -334,7 +334,7 @@ struct Gathered {
 impl Gathered {
     fn new(
         plan: &Plan,
-        keeper: &Keeper,
+        (keeper, is_for_one): (&Arc<Keeper>, bool),
         held: &Held,
         domain: &mut Ordered,
     ) -> Result<Self, LaunchError> {
@@ -346,7 +346,7 @@ impl Gathered {
         };
         // The keeper has time now, and nobody waits for it.
         let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, held, keeper)?),
+            true => Some(maker_of(plan, held, keeper, is_for_one)?),
             false => None,
         };
         Ok(Self {
@@ -411,14 +411,23 @@ fn successor(
 
 /// Who opens what the broker must not; and makes the guest's sockets of the host's network, where their memory
 /// is limited.
-fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchError> {
+fn maker_of(
+    plan: &Plan,
+    held: &Held,
+    keeper: &Arc<Keeper>,
+    is_for_one: bool,
+) -> Result<Maker, LaunchError> {
     let need = &plan.held_by_cgroup;
     let memory_bytes = need.memory_bytes.filter(|_| plan.makes_host_sockets());
     let (born_in, tasks) = held.groups_of_ours(memory_bytes.is_some())?;
     let born_in = born_in.as_ref().map(AsFd::as_fd);
     let tasks: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
-    let socket = keeper.order_maker(born_in, &tasks)?;
     let is_in_group = born_in.is_some() || !tasks.is_empty();
+    // A host with many domains has no process for each that its guest may never need.
+    if !is_in_group && !is_for_one {
+        return Ok(Maker::later(keeper));
+    }
+    let socket = keeper.order_maker(born_in, &tasks)?;
     Ok(Maker::ordered(socket, memory_bytes, is_in_group))
 }
 
