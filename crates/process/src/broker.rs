@@ -46,6 +46,7 @@ mod room;
 
 use crate::{
     confine::Kept,
+    layout::Layout,
     machine::Machine,
     parts::Parts,
     plan::Plan,
@@ -213,7 +214,7 @@ impl Prepared {
         listener: OwnedFd,
         hosts_file: Option<OwnedFd>,
         plan: &Plan,
-        socket: &Arc<OwnedFd>,
+        (socket, layout): (&Arc<OwnedFd>, Option<Arc<Layout>>),
         maker: Maker,
     ) -> io::Result<Broker> {
         maker.begin()?;
@@ -237,7 +238,7 @@ impl Prepared {
             gate: self.gate,
             observations: self.observations,
             proxy,
-            performer: Performer::new(Arc::clone(socket), plan),
+            performer: Performer::new(Arc::clone(socket), plan, layout),
             inner: InnerPort::new(plan.inner_port),
             has_network: plan.has_brokered_network(),
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),

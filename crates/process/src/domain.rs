@@ -125,7 +125,7 @@ impl Domain {
         (socket, parked): (OwnedFd, Parked),
         plan: &Plan,
         held: Held,
-        landlock_abi: Option<u32>,
+        (layout, landlock_abi): (Option<Arc<Layout>>, Option<u32>),
     ) -> Self {
         Self {
             keeper,
@@ -137,7 +137,7 @@ impl Domain {
             command: plan.command.clone(),
             enforcement: plan.enforcement.clone(),
             guarded: plan.guarded().to_vec(),
-            layout: plan.layout().cloned(),
+            layout,
             seen: Seen::default(),
             last_words: None,
             output_limit_reached: false,
@@ -172,6 +172,11 @@ impl Domain {
     /// The stream to init.
     pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
+    }
+
+    /// Where its guest's files come from.
+    pub(crate) fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
     }
 
     /// What is made on the host for it.

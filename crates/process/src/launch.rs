@@ -17,6 +17,7 @@ use crate::{
     held::{self, Held},
     keeper::{Keeper, KeeperError, Ordered, ParkOrder},
     launch_error::LaunchError,
+    layout::Layout,
     machine::Machine,
     parts::Parts,
     plan::{Plan, StreamFiles},
@@ -272,7 +273,7 @@ impl Launcher {
             ahead.domain.into_parts()?,
             plan,
             held,
-            self.machine.landlock_abi,
+            (self.layout_to_keep(plan), self.machine.landlock_abi),
         );
         // While init works, and before there is a guest that could take away what this needs.
         if let Some(network) = &mut network {
@@ -287,6 +288,15 @@ impl Launcher {
         Ok(match self.is_for_one {
             true => domain.last_of_keeper(),
             false => domain,
+        })
+    }
+
+    /// What is known of the guest's files while it runs. One of many keeps no copies of what lies in them.
+    fn layout_to_keep(&self, plan: &Plan) -> Option<Arc<Layout>> {
+        let layout = plan.layout()?;
+        Some(match self.is_for_one {
+            true => Arc::clone(layout),
+            false => Arc::new(layout.without_contents()),
         })
     }
 
@@ -313,7 +323,8 @@ impl Launcher {
         let broker = listener
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
-                network.start(listener, hosts_file, plan, domain.socket(), maker)
+                let init = (domain.socket(), domain.layout().cloned());
+                network.start(listener, hosts_file, plan, init, maker)
             })
             .transpose()
             .map_err(LaunchError::Broker)?;

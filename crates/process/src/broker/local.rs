@@ -90,12 +90,12 @@ pub(super) struct Request<'a> {
 }
 
 impl Performer {
-    pub(super) fn new(socket: Arc<OwnedFd>, plan: &Plan) -> Self {
+    pub(super) fn new(socket: Arc<OwnedFd>, plan: &Plan, layout: Option<Arc<Layout>>) -> Self {
         Self {
             socket,
             refused: Refused::of(plan),
             room: Room::of(plan.held_by_cgroup.memory_bytes),
-            layout: plan.layout().cloned(),
+            layout,
         }
     }
 

@@ -610,7 +610,10 @@ fn a_leaf_of_this_machine() {
 #[test]
 fn a_meter_leaves_out_what_can_be_let_go() {
     let files = |all: &'static str, pages: &'static str| {
-        [(all, "9000\n".to_owned()), ("memory.stat", format!("anon 1\n{pages} 2000\nfile 5\n"))]
+        [
+            (all, "9000\n".to_owned()),
+            ("memory.stat", format!("anon 1\n{pages} 2000\nfile 5\n")),
+        ]
     };
     let of = |version, files: [(&str, String); 2]| {
         let dir = tempfile::tempdir().unwrap();
