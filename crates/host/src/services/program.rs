@@ -28,6 +28,10 @@
 //! **A program that is not well** is replaced: requests go to the next process, and those inside are given some
 //! seconds to finish.
 //!
+//! **Many programs.** One that nobody has asked for is a value and no more: it is looked after from its first request
+//! on. How many run is bounded for all together (`alive`): those used least lately rest for others. Nobody wakes up
+//! for one that runs and is idle, but when its `idle_time` is over.
+//!
 //! **`direct`.** The listener of that address is the program's own: the server binds it, waits for a first
 //! connection, and starts the program with that very socket as descriptor 3. From then on no byte
 //! passes through the server. The socket stays open here too, so that connections wait while there is no
@@ -46,6 +50,7 @@
 //! | requests while it starts or after it died | wait, or are sent once more | connections wait; those it had are gone |
 
 mod alive;
+mod back_off;
 mod connections;
 mod consumption;
 mod direct;

@@ -3,6 +3,7 @@
 use super::{
     Settings,
     alive::{Alive, Reached, Slot, Turn},
+    back_off::BackOff,
     direct::{self, Listener},
     endpoint::{Access, Endpoint},
     guest::{self, GRACE, Guest},
@@ -12,7 +13,7 @@ use super::{
 use crate::client::{Client, Inside, coarse_ms};
 use palisade_process::Launcher;
 use palisade_wall::{Error, Report};
-use std::{collections::VecDeque, rc::Rc, sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 /// How long requests that are inside may go on when their program is to end.
@@ -35,11 +36,7 @@ pub(super) struct Life {
     /// The endpoint of a process that died: the next one gets it.
     endpoint: Option<Arc<Endpoint>>,
     ending: JoinSet<()>,
-    /// Ends that nobody asked for, one after the other.
-    failures: u32,
-    /// Those of them, up to the last, before which nobody had a response.
-    mute_lives: u32,
-    faults: VecDeque<Instant>,
+    back_off: BackOff,
     has_run: bool,
 }
 
@@ -93,9 +90,7 @@ impl Life {
             need,
             endpoint: None,
             ending: JoinSet::new(),
-            failures: 0,
-            mute_lives: 0,
-            faults: VecDeque::new(),
+            back_off: BackOff::default(),
             has_run: false,
         }
     }
@@ -150,12 +145,9 @@ impl Life {
                     reason,
                     is_mute,
                 } => {
-                    if lived >= self.settings().program.back_off_most {
-                        self.failures = 0;
-                    }
-                    self.mute_lives = if is_mute { self.mute_lives + 1 } else { 0 };
-                    // A first start that fails costs no request.
-                    (reason, self.mute_lives > 1, true)
+                    let program = &self.shared.settings.program;
+                    let is_hopeless = self.back_off.died(lived, is_mute, program);
+                    (reason, is_hopeless, true)
                 }
                 After::NotStarted(reason) => {
                     self.shared.died(&reason);
@@ -173,7 +165,8 @@ impl Life {
 
     /// Waits before the next start; `false` when there is to be none.
     async fn rest(&mut self, reason: &str, is_hopeless: bool) -> bool {
-        let rest = self.back_off();
+        let settings = &self.shared.settings;
+        let rest = self.back_off.rest(&settings.program, settings.faults);
         let is_hopeless = is_hopeless || rest > MOST_WAIT;
         let text = format!("{reason}; it is started again in {} ms", rest.as_millis());
         self.shared.output.notice(&text);
@@ -188,28 +181,6 @@ impl Life {
         tokio::select! {
             () = tokio::time::sleep_until(until) => true,
             () = need.ends() => false,
-        }
-    }
-
-    fn back_off(&mut self) -> Duration {
-        let program = &self.shared.settings.program;
-        let doubled = 2u32.saturating_pow(self.failures.min(24));
-        let rest = program
-            .back_off
-            .saturating_mul(doubled)
-            .min(program.back_off_most);
-        self.failures = self.failures.saturating_add(1);
-        let budget = self.shared.settings.faults;
-        let now = Instant::now();
-        self.faults.push_back(now);
-        let most = budget.most as usize;
-        let is_past = |at: &Instant| now - *at > budget.within;
-        while self.faults.front().is_some_and(is_past) || self.faults.len() > most + 1 {
-            self.faults.pop_front();
-        }
-        match self.faults.len() > most {
-            true => rest.max(budget.rest),
-            false => rest,
         }
     }
 
@@ -238,7 +209,7 @@ impl Life {
         let guest = started.map_err(|error| error.to_string())?;
         self.shared.started(
             guest.pid(),
-            std::mem::replace(&mut self.has_run, true) && self.failures > 0,
+            std::mem::replace(&mut self.has_run, true) && self.back_off.has_failed(),
         );
         Ok(guest)
     }
@@ -369,7 +340,7 @@ impl Life {
                 }
             }
             WhyEnded::Idle => {
-                self.failures = 0;
+                self.back_off.forget();
                 self.retire(guest, endpoint, MOST_DRAIN, false);
                 After::Idle
             }
@@ -507,7 +478,7 @@ impl Life {
         if !is_idle {
             return self.account_death(born, guest, false).await;
         }
-        self.failures = 0;
+        self.back_off.forget();
         self.finish(guest).await;
         After::Idle
     }

@@ -62,6 +62,13 @@ fn plain(count: usize) -> impl Iterator<Item = Settings> {
     std::iter::repeat_with(|| settings(&[])).take(count)
 }
 
+/// One whose requests do not wait for long.
+fn impatient() -> Settings {
+    let mut settings = settings(&[]);
+    settings.program.start_time = Duration::from_millis(400);
+    settings
+}
+
 /// Whether it is more than what its parent has yet to be told of.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -122,13 +129,7 @@ fn the_one_that_was_used_least_lately_rests_for_another() {
 
 #[test]
 fn one_with_a_request_under_way_does_not_rest() {
-    let site = Site::new(
-        most(1),
-        plain(2).map(|mut settings| {
-            settings.program.start_time = Duration::from_millis(400);
-            settings
-        }),
-    );
+    let site = Site::new(most(1), [settings(&[]), impatient(), settings(&[])]);
     on_worker(async {
         let under_way = get(&site.services[0], "/stream").await.unwrap();
         let error = get(&site.services[1], "/").await.unwrap_err();
@@ -142,8 +143,8 @@ fn one_with_a_request_under_way_does_not_rest() {
         );
         site.are_alive(&[0]).await;
         assert_eq!(body_of(Ok(under_way)).await, "part\n".repeat(10));
-        site.ask(1, "/").await;
-        site.are_alive(&[1]).await;
+        site.ask(2, "/").await;
+        site.are_alive(&[2]).await;
         assert_eq!(site.programs[0].metrics().faults, 0);
     });
 }
@@ -286,9 +287,7 @@ fn smaller_bounds_hold_at_once() {
 fn a_direct_program_rests_when_nobody_is_connected() {
     let mut direct = settings(&[]);
     direct.program.direct = Some(config::Address::Internet("127.0.0.1:0".parse().unwrap()));
-    let mut waiting = settings(&[]);
-    waiting.program.start_time = Duration::from_millis(1500);
-    let site = Site::new(most(1), [direct, waiting]);
+    let site = Site::new(most(1), [direct, impatient(), settings(&[])]);
     let Some(config::Address::Internet(address)) = site.programs[0].direct_address() else {
         panic!("it has a port");
     };
@@ -299,7 +298,7 @@ fn a_direct_program_rests_when_nobody_is_connected() {
         assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "{error}");
         site.are_alive(&[0]).await;
         drop(connected);
-        site.ask(1, "/").await;
-        site.are_alive(&[1]).await;
+        site.ask(2, "/").await;
+        site.are_alive(&[2]).await;
     });
 }
