@@ -57,6 +57,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Bounds of every connection and request.
     pub limits: Limits,
+    /// Bounds of all programs together.
+    pub programs: ProgramBounds,
     /// Filters, by name.
     pub filters: BTreeMap<String, Filter>,
     /// Services, by name.
@@ -220,6 +222,25 @@ impl Default for Limits {
             answer_time: Duration::from_secs(60),
             idle_time: Duration::from_secs(60),
             stop_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What programs may have of the machine together. Past it those rest that were used least lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramBounds {
+    /// Domains alive at one time, those that start or end included.
+    pub most: usize,
+    /// Memory of all of them, in bytes; `None`: not counted.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Default for ProgramBounds {
+    /// 500 at one time, whatever memory they have.
+    fn default() -> Self {
+        Self {
+            most: 500,
+            memory_bytes: None,
         }
     }
 }

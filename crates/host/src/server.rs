@@ -121,7 +121,8 @@ impl Server {
             workers: count,
             programs: Programs::find(None).map_err(|error| failed(&error))?,
             machine: launcher.machine().clone(),
-            supervisor: Supervisor::start(launcher).map_err(|error| failed(&error))?,
+            supervisor: Supervisor::start(launcher, file.config.programs)
+                .map_err(|error| failed(&error))?,
             caches: None,
             engine: Engine::shared().map_err(|error| failed(&error))?,
             shared: Arc::new(Shared::new(SharedBounds::default())),

@@ -8,7 +8,7 @@ pub(crate) use start::{StartTimes, StartedWords, Successor};
 use crate::{
     Tier,
     broker::{Broker, Observed},
-    cgroup,
+    cgroup::{self, MemoryMeter},
     clock::monotonic_ns,
     confine::ConfineError,
     followed::Followed,
@@ -80,7 +80,7 @@ impl fmt::Debug for ReportHook {
 pub struct Domain {
     keeper: Arc<Keeper>,
     /// Stream to init.
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     parked: Parked,
     held: Held,
     terminal: Option<OwnedFd>,
@@ -120,11 +120,11 @@ impl Domain {
         (socket, parked): (OwnedFd, Parked),
         plan: &Plan,
         held: Held,
-        landlock_abi: Option<u32>,
+        (layout, landlock_abi): (Option<Arc<Layout>>, Option<u32>),
     ) -> Self {
         Self {
             keeper,
-            socket,
+            socket: Arc::new(socket),
             parked,
             held,
             terminal: None,
@@ -132,7 +132,7 @@ impl Domain {
             command: plan.command.clone(),
             enforcement: plan.enforcement.clone(),
             guarded: plan.guarded().to_vec(),
-            layout: plan.layout().cloned(),
+            layout,
             seen: Seen::default(),
             last_words: None,
             output_limit_reached: false,
@@ -165,8 +165,13 @@ impl Domain {
     }
 
     /// The stream to init.
-    pub(crate) fn socket(&self) -> &OwnedFd {
+    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
+    }
+
+    /// Where its guest's files come from.
+    pub(crate) fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
     }
 
     /// What is made on the host for it.
@@ -213,6 +218,9 @@ impl Domain {
     pub fn confine_supervisor_to(&self, listed: &[BorrowedFd<'_>]) -> Result<(), ConfineError> {
         let kept = self.held.kept().and_list(listed.iter().copied());
         let walls = kept.walls(self.landlock_abi)?;
+        if let Some(broker) = &self.broker {
+            broker.settle().map_err(ConfineError::Settle)?;
+        }
         walls.around_keeper(&self.keeper)?;
         walls.around_this_thread()
     }
@@ -252,8 +260,13 @@ impl Domain {
     ///
     /// When there are no more descriptors.
     pub fn inner_network(&self) -> std::io::Result<Option<InnerNetwork>> {
-        let socket = (!self.bare).then(|| self.socket.try_clone()).transpose()?;
+        let socket = (!self.bare).then(|| Arc::clone(&self.socket));
         Ok(socket.map(InnerNetwork::new))
+    }
+
+    /// What tells its memory, where a group counts it.
+    pub fn memory_meter(&self) -> Option<MemoryMeter> {
+        self.held.memory_meter()
     }
 
     /// Sends the guest's process group a signal.
@@ -302,7 +315,7 @@ impl Domain {
 
     fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
         let bytes = record_bytes(kind, &[word]);
-        rustix::net::send(&self.socket, &bytes, SendFlags::NOSIGNAL)
+        rustix::net::send(&*self.socket, &bytes, SendFlags::NOSIGNAL)
             .map(drop)
             .map_err(DomainError::Talk)
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
+    cgroup::MemoryMeter,
     plan::{NAME, Options, Plan, PlanError, make_plan},
 };
 use palisade_wall::{
@@ -157,6 +158,10 @@ impl palisade_wall::Domain for Domain {
         Ok(network.map(|network| Box::new(network) as _))
     }
 
+    fn memory_meter(&self) -> Option<Box<dyn palisade_wall::MemoryMeter>> {
+        Self::memory_meter(self).map(|meter| Box::new(meter) as _)
+    }
+
     fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let confined = self.confine_supervisor_to(listed);
         confined.map_err(|error| Error::new(Cause::Other, error))
@@ -200,6 +205,12 @@ impl palisade_wall::Domain for Domain {
 
     fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
         Ok(Self::wait_timeout(self, most)?)
+    }
+}
+
+impl palisade_wall::MemoryMeter for MemoryMeter {
+    fn bytes(&self) -> Option<u64> {
+        Self::bytes(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The file's text → [`Config`].
 
 use super::{
-    Config, ConfigFile, ConfigProblem, Limits, Log, ReadFile, check,
+    Config, ConfigFile, ConfigProblem, Limits, Log, ProgramBounds, ReadFile, check,
     error::Found,
     keys::{Entry, Kind, Section, keys},
     kind::{
@@ -157,6 +157,8 @@ impl Section for Parts {
         "log": In<Log> => |parts, log| parts.config.log = log;
         /// Bounds of every connection and request.
         "limits": In<Limits> => |parts, limits| parts.config.limits = limits;
+        /// Bounds of all programs together.
+        "programs": In<ProgramBounds> => |parts, bounds| parts.config.programs = bounds;
         /// Where requests come in, one table for each place.
         "listen": Items<ListenerParts> => |parts, listeners|
             parts.listeners = listeners.into_iter().filter_map(ListenerParts::complete).collect();
@@ -190,6 +192,16 @@ impl Section for Log {
         "level": OneOf<Level> => |log, level| log.level = level;
         /// How lines are written.
         "format": OneOf<Format> => |log, format| log.format = format;
+    };
+}
+
+impl Section for ProgramBounds {
+    const PLACE: &'static str = "in [programs]";
+    const KEYS: &'static [Entry<Self>] = keys! {
+        /// Programs that run at one time; those used least lately are ended for others.
+        "most": Count<usize> => |bounds, count| bounds.most = count;
+        /// Memory of all programs that run, which no one of them may exceed either; not counted, if left out.
+        "memory": Size<u64> => |bounds, bytes| bounds.memory_bytes = Some(bytes);
     };
 }
 

@@ -45,6 +45,7 @@ fn every_key_stands_in_the_full_example() {
         names::<read::Parts>(),
         names::<Log>(),
         names::<Limits>(),
+        names::<ProgramBounds>(),
         names::<listener::ListenerParts>(),
         names::<Tls>(),
         names::<route::RouteParts>(),

@@ -189,7 +189,13 @@ pub fn load(
                 stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
                 load_component(name, component, service, same, tools)?
             }
-            _ => load_service(name, service, kept, served.as_ref(), tools)?,
+            _ => load_service(
+                name,
+                (service, &config.programs),
+                kept,
+                served.as_ref(),
+                tools,
+            )?,
         };
         services.insert(name.clone(), loaded);
     }

@@ -87,7 +87,7 @@ pub(super) fn load_component(
 
 pub(super) fn load_service(
     name: &str,
-    service: &config::Service,
+    (service, bounds): (&config::Service, &config::ProgramBounds),
     previous: Option<&Loaded>,
     served: Option<&Arc<Served>>,
     tools: &Tools,
@@ -107,7 +107,7 @@ pub(super) fn load_service(
         }
         ServiceKind::Upstream(upstream) => Shared::Upstream(upstream.clone()),
         ServiceKind::Program(program) => {
-            let loaded = load_program(name, program, service, &log, previous, tools);
+            let loaded = load_program(name, program, (service, bounds), &log, previous, tools);
             Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
         }
         ServiceKind::Component(component) => {

@@ -14,13 +14,14 @@ use crate::{
         program::{self, Output, Program, ProgramError},
     },
 };
+use palisade_policy::Policy;
 use std::sync::Arc;
 
 /// The program that runs, if it is the one that is asked for, else one that is planned.
 pub(super) fn load_program(
     name: &str,
     program: &config::Program,
-    service: &config::Service,
+    (service, bounds): (&config::Service, &config::ProgramBounds),
     log: &Log,
     previous: Option<&Loaded>,
     tools: &Tools,
@@ -28,7 +29,7 @@ pub(super) fn load_program(
     let settings = program::Settings {
         name: name.to_owned(),
         program: program.clone(),
-        policy: service.policy.clone(),
+        policy: within(service.policy.clone(), bounds),
         faults: service.faults,
         libexec: None,
     };
@@ -41,6 +42,14 @@ pub(super) fn load_program(
             Program::new(settings, lines, &tools.machine).map(Arc::new)
         }
     }
+}
+
+/// None has more memory than all may have together. That limit also has the memory of a program counted, of whatever
+/// processes and files of its domain it is.
+fn within(mut policy: Policy, bounds: &config::ProgramBounds) -> Policy {
+    let own = policy.limits.memory_bytes;
+    policy.limits.memory_bytes = own.into_iter().chain(bounds.memory_bytes).min();
+    policy
 }
 
 impl Loaded {
@@ -69,6 +78,7 @@ impl Generation {
 
     /// Has its programs started when they are asked for, and counted: once it is in place of `previous`.
     pub fn begin(&self, previous: Option<&Self>, tools: &Tools) {
+        tools.supervisor.bound(self.config.programs);
         for (name, program) in self.new_programs(previous) {
             let predecessor = previous.and_then(|previous| previous.program(name));
             program.begin(

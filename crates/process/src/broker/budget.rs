@@ -12,7 +12,7 @@ use rustix::{
 };
 use std::{
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
     thread,
     time::{Duration, Instant},
 };
@@ -30,7 +30,7 @@ pub(super) struct Budget {
     /// Processors; `None` without a limit.
     cores: Option<f64>,
     /// The way to init, where that holds a limit on processor time.
-    init: Option<OwnedFd>,
+    init: Option<Arc<OwnedFd>>,
     account: Mutex<Account>,
 }
 
@@ -45,7 +45,7 @@ struct Account {
 
 impl Budget {
     /// For a domain with this share; init, at the other end of the socket, is told of what is used.
-    pub(super) fn new(cores: Option<f64>, init: Option<OwnedFd>) -> Self {
+    pub(super) fn new(cores: Option<f64>, init: Option<Arc<OwnedFd>>) -> Self {
         Self {
             cores,
             init,
@@ -197,7 +197,7 @@ mod tests {
         let flags = SocketFlags::CLOEXEC;
         let (init, ours) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        let budget = Budget::new(None, Some(ours));
+        let budget = Budget::new(None, Some(Arc::new(ours)));
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
