@@ -16,15 +16,17 @@ mod tests;
 mod watch;
 
 use crate::{
-    admin::{Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report},
+    admin::{Admin, AdminError, AdminListener, Asked, BrokenTenant, Reloaded, Report, guests_of},
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
+    generation::FilesOf,
     kinds::{GuestKind, Level},
     log::{Line, LogError, Prepared},
 };
 use notify::notify;
 use signals::{Heard, Signals};
 use std::{
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -68,6 +70,23 @@ pub struct Put {
     pub listeners: Vec<Address>,
     /// Figures of the workers' connections.
     pub edge: Vec<Arc<EdgeMetrics>>,
+    /// Those whose files the main file includes.
+    pub tenants: TenantsPut,
+}
+
+/// The tenants that serve now.
+#[derive(Debug, Default)]
+pub struct TenantsPut {
+    /// What each asks for, by its name.
+    pub(crate) configs: Arc<[(Arc<str>, Arc<Config>)]>,
+    /// Whose files are not served as they stand.
+    pub(crate) broken: Vec<BrokenTenant>,
+    /// What in their files is probably not meant.
+    pub(crate) warnings: Vec<String>,
+    /// Names of those that are other ones than before, or gone.
+    pub(crate) changed: BTreeSet<Arc<str>>,
+    /// The files of those that were read.
+    pub(crate) files: Vec<FilesOf>,
 }
 
 /// The server cannot begin, or cannot do what it was told.
@@ -109,6 +128,8 @@ pub struct Control<S: Serving> {
     loading: Option<Loading<S::Loaded>>,
     /// A reload is wanted once the present one has ended, by these.
     wanted: Option<Vec<Asked>>,
+    /// Tenants of which there may be figures of what is gone.
+    leaving: BTreeSet<Arc<str>>,
 }
 
 /// A reload under way.
@@ -135,6 +156,7 @@ impl<S: Serving> Control<S> {
         let mut watch = is_watching.then(|| open_watch(&report)).flatten();
         if let Some(watch) = &mut watch {
             watch.follow(files_of(&report.file, &file));
+            watch.follow_includes(&file.config.tenancy.include);
         }
         let load = serving.loader();
         let files = files_of(&report.file, &file);
@@ -152,6 +174,7 @@ impl<S: Serving> Control<S> {
             signals,
             loading: None,
             wanted: None,
+            leaving: BTreeSet::new(),
         };
         control.listener = control.open_listener(&file.config)?;
         control.took(file, put);
@@ -171,8 +194,16 @@ impl<S: Serving> Control<S> {
         };
         let (workers, routes) = (now.edge.len(), self.config.routes.len());
         let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let tenants = match self.config.tenancy.include.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", {} tenant{}",
+                now.tenants.len(),
+                plural(now.tenants.len())
+            ),
+        };
         format!(
-            "serving {} at {listeners} ({routes} route{}, {workers} worker{}){admin}",
+            "serving {} at {listeners} ({routes} route{}, {workers} worker{}{tenants}){admin}",
             self.path.display(),
             plural(routes),
             plural(workers),
@@ -214,7 +245,10 @@ impl<S: Serving> Control<S> {
         let read = ConfigFile::read(&self.path);
         if let (Some(watch), Some(known)) = (&mut self.watch, known) {
             let files = read.as_ref().ok().map(|file| files_of(&self.path, file));
-            watch.follow_on(files, known);
+            watch.follow_on(files, &known);
+            if let Ok(file) = &read {
+                watch.follow_includes(&file.config.tenancy.include);
+            }
         }
         let load = self.serving.loader();
         let path = self.path.clone();
@@ -280,19 +314,9 @@ impl<S: Serving> Control<S> {
 
     /// Notes what serves now.
     fn took(&mut self, file: ConfigFile, put: Put) {
-        let guests = guests_of(&file.config);
-        let is_there = |kind: GuestKind, name: &str| {
-            guests
-                .iter()
-                .any(|guest| guest.kind == kind && guest.name == name)
-        };
-        self.report
-            .registry
-            .retain(|id| is_there(id.kind, &id.name));
-        let routes = &file.config.routes;
-        let is_route =
-            |name: &str| name.is_empty() || routes.iter().any(|route| route.name == name);
-        self.report.registry.retain_routes(is_route);
+        let tenants = put.tenants;
+        self.forget(&file.config, &tenants);
+        self.follow_tenants(tenants.files);
         let mut warnings = file.warnings;
         let is_first = self.report.now().generation == 0;
         if !is_first && file.config.workers != self.config.workers {
@@ -304,6 +328,10 @@ impl<S: Serving> Control<S> {
                 format!("{}: {warning}", self.path.display()),
             ));
         }
+        for warning in tenants.warnings {
+            self.say(Line::new(Level::Warn, warning));
+        }
+        self.tell_broken(&tenants.broken);
         {
             let mut now = self.report.now();
             now.generation = put.generation;
@@ -311,13 +339,88 @@ impl<S: Serving> Control<S> {
             now.listeners = listeners_of(&file.config, &put.listeners);
             now.edge = put.edge;
             now.warnings = warnings;
-            now.guests = guests;
+            now.guests = guests_of("", &file.config).collect();
+            now.tenants = tenants.configs;
+            now.broken = tenants.broken;
             now.last_failure = None;
             now.reloads += u64::from(!is_first);
         }
         self.config = file.config;
         let what = if is_first { "serving" } else { "reloaded" };
         self.say(Line::new(Level::Info, what).with("generation", put.generation));
+    }
+
+    /// Forgets figures of what is gone. What tenants have that are as they were is not looked for.
+    fn forget(&mut self, config: &Config, tenants: &TenantsPut) {
+        self.leaving.extend(tenants.changed.iter().cloned());
+        self.leaving.insert("".into());
+        let config_of = |name: &str| match name.is_empty() {
+            true => Some(config),
+            false => {
+                let configs = &tenants.configs;
+                let at = configs.binary_search_by(|(tenant, _)| (**tenant).cmp(name));
+                Some(&*configs[at.ok()?].1)
+            }
+        };
+        let parts: HashMap<&str, Option<Names<'_>>> = self
+            .leaving
+            .iter()
+            .map(|name| (&**name, config_of(name).map(Names::of)))
+            .collect();
+        let is_there = |full: &str, has: &dyn Fn(&Names<'_>, &str) -> bool| {
+            let (tenant, name) = full.split_once('/').unwrap_or(("", full));
+            let part = parts.get(tenant);
+            part.is_none_or(|names| names.as_ref().is_some_and(|names| has(names, name)))
+        };
+        let registry = &self.report.registry;
+        let guests = registry.retain(|id| {
+            is_there(&id.name, &|names, name| match id.kind {
+                GuestKind::Filter => names.config.filters.contains_key(name),
+                GuestKind::Service => names.config.services.contains_key(name),
+            })
+        });
+        let routes = registry.retain_routes(|full| {
+            full.is_empty() || is_there(full, &|names, name| names.routes.contains(name))
+        });
+        if guests + routes == 0 {
+            self.leaving.clear();
+        }
+    }
+
+    fn follow_tenants(&mut self, files: Vec<FilesOf>) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        for (name, files) in files {
+            watch.follow_group(&name, files);
+        }
+        if watch.take_shortage() {
+            self.say(Line::new(
+                Level::Warn,
+                "changes of some files are not seen: raise fs.inotify.max_user_watches, or reload by hand",
+            ));
+        }
+    }
+
+    /// Tells of tenants' files that are not served as they stand, once of each.
+    fn tell_broken(&self, broken: &[BrokenTenant]) {
+        let before = self.report.now().broken.clone();
+        let before: HashMap<_, _> = before
+            .iter()
+            .map(|tenant| (&*tenant.name, tenant))
+            .collect();
+        let is_new = |tenant: &&BrokenTenant| before.get(&*tenant.name) != Some(tenant);
+        for tenant in broken.iter().filter(is_new) {
+            let what = match tenant.is_served {
+                true => "a tenant's file cannot be served: what it was before serves on",
+                false => "a tenant's file cannot be served: it is not there",
+            };
+            let line = Line::new(Level::Error, what);
+            self.say(
+                line.with("tenant", &*tenant.name)
+                    .with("error", &*tenant.message),
+            );
+        }
     }
 
     /// Notes why the old configuration serves on.
@@ -431,23 +534,19 @@ pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
     std::iter::once(own).chain(named.cloned()).collect()
 }
 
-fn guests_of(config: &Config) -> Vec<Guest> {
-    let filters = config.filters.keys().map(|name| Guest {
-        kind: GuestKind::Filter,
-        name: name.clone(),
-        what: "filter",
-    });
-    let services = config.services.iter().map(|(name, service)| Guest {
-        kind: GuestKind::Service,
-        name: name.clone(),
-        what: match service.kind {
-            ServiceKind::Component(_) => "component",
-            ServiceKind::Program(_) => "program",
-            ServiceKind::Files(_) => "files",
-            ServiceKind::Upstream(_) => "upstream",
-        },
-    });
-    filters.chain(services).collect()
+/// What a file calls its own.
+struct Names<'a> {
+    config: &'a Config,
+    routes: BTreeSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn of(config: &'a Config) -> Self {
+        Self {
+            config,
+            routes: config.routes.iter().map(|route| &*route.name).collect(),
+        }
+    }
 }
 
 /// Where requests come in, as a client is told it.
