@@ -98,20 +98,20 @@ impl Generation {
         &'a self,
         previous: Option<&'a Self>,
     ) -> impl Iterator<Item = (&'a Arc<Tenant>, Option<&'a Arc<Tenant>>)> {
-        self.all().filter_map(move |tenant| {
-            let known = previous.and_then(|previous| previous.tenant(&tenant.name));
-            let is_same = known.is_some_and(|known| Arc::ptr_eq(known, tenant));
-            (!is_same).then_some((tenant, known))
-        })
+        let mut before = ByName::of(previous);
+        let main = (&self.main, previous.map(|previous| &previous.main));
+        let tenants = self.tenants.iter();
+        let tenants = tenants.map(move |tenant| (tenant, before.find(&tenant.name)));
+        let all = std::iter::once(main).chain(tenants);
+        all.filter(|(tenant, known)| !known.is_some_and(|known| Arc::ptr_eq(known, tenant)))
     }
 
     /// Names of those that `self` has and `next` does not have, or has otherwise.
     pub(crate) fn changed_names(&self, next: &Self) -> Vec<Arc<str>> {
         let changed = next.changed(Some(self)).map(|(tenant, _)| tenant);
-        let gone = self
-            .tenants
-            .iter()
-            .filter(|tenant| next.tenant(&tenant.name).is_none());
+        let mut after = ByName::of(Some(next));
+        let gone = self.tenants.iter();
+        let gone = gone.filter(|tenant| after.find(&tenant.name).is_none());
         changed
             .chain(gone)
             .map(|tenant| Arc::clone(&tenant.name))
@@ -136,6 +136,25 @@ impl Generation {
             let warnings = tenant.source.iter().flat_map(|source| &source.warnings);
             warnings.map(|warning| (&tenant.name, warning))
         })
+    }
+}
+
+/// The tenants of a generation, for one who asks for them in the order of their names.
+struct ByName<'a>(&'a [Arc<Tenant>]);
+
+impl<'a> ByName<'a> {
+    fn of(generation: Option<&'a Generation>) -> Self {
+        Self(generation.map_or(&[], |generation| &generation.tenants))
+    }
+
+    fn find(&mut self, name: &str) -> Option<&'a Arc<Tenant>> {
+        while let Some((first, rest)) = self.0.split_first() {
+            if *first.name >= *name {
+                return (*first.name == *name).then_some(first);
+            }
+            self.0 = rest;
+        }
+        None
     }
 }
 

@@ -27,6 +27,10 @@ pub fn rest(path: &str, segments: usize) -> &str {
 /// The segments of a path that routes are looked for by, each without escapes. Without any it fits everything, also `*`
 /// and what has no path.
 pub fn segments(path: &str) -> Vec<Box<[u8]>> {
+    // As most are.
+    if path == "/" {
+        return Vec::new();
+    }
     let text = normal_path(path);
     let text = text.trim_end_matches('/');
     let segments = text.split('/').skip(1);

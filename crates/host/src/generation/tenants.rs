@@ -7,7 +7,7 @@
 //! ```
 
 use super::{
-    Generation,
+    ByName, Generation,
     directory::{Claimant, Directory, Given},
     load::{LoadError, Tools},
     relied_on::Site,
@@ -18,7 +18,6 @@ use crate::{
     stamp::ExactStamp,
 };
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -48,15 +47,16 @@ pub(super) struct Tenants {
 }
 
 /// A tenant's file, and where it was found.
-struct Found {
-    folder: PathBuf,
+struct Found<'a> {
+    name: Arc<str>,
+    folder: &'a Path,
     path: PathBuf,
 }
 
 /// What may serve for a tenant.
 struct Candidate {
     name: Arc<str>,
-    file: String,
+    path: PathBuf,
     /// `None`: its name or the main file makes it impossible.
     bounds: Option<Arc<Bounds>>,
     version: Option<Arc<Tenant>>,
@@ -71,7 +71,6 @@ struct Candidate {
 struct Loading<'a> {
     config: &'a Config,
     site: &'a Arc<Site>,
-    previous: Option<&'a Generation>,
     /// The main file says the same of all tenants as before.
     is_same_tenancy: bool,
     tools: &'a Tools,
@@ -91,15 +90,23 @@ pub(super) fn load(
     let loading = Loading {
         config,
         site,
-        previous,
         is_same_tenancy: previous.is_some_and(|previous| previous.config.tenancy == config.tenancy),
         tools,
     };
-    let found = find_files(config)?;
-    let candidates = found
-        .into_iter()
-        .map(|(name, files)| loading.candidate(&name, &files));
-    let mut candidates: Vec<_> = candidates.collect();
+    let mut before = ByName::of(previous);
+    let mut candidates = Vec::new();
+    let mut found = find_files(config)?.into_iter().peekable();
+    while let Some(first) = found.next() {
+        let mut others = Vec::new();
+        while let Some(other) = found.next_if(|other| other.name == first.name) {
+            others.push(other.path);
+        }
+        let old = before.find(&first.name);
+        candidates.push(match loading.as_it_was(&first, &others, old) {
+            Some(candidate) => candidate,
+            None => loading.candidate(first, &others, old),
+        });
+    }
     let directory = match unchanged_directory(config, &candidates, previous) {
         Some(directory) => directory,
         None => settle(config, main_file, &mut candidates, previous),
@@ -115,9 +122,9 @@ pub(super) fn load(
     })
 }
 
-/// Every file of a tenant, by its name.
-fn find_files(config: &Config) -> Result<BTreeMap<Arc<str>, Vec<Found>>, LoadError> {
-    let mut found: BTreeMap<Arc<str>, Vec<Found>> = BTreeMap::new();
+/// Every file of a tenant, in the order of their names.
+fn find_files(config: &Config) -> Result<Vec<Found<'_>>, LoadError> {
+    let mut found = Vec::new();
     for include in &config.tenancy.include {
         let of_folder = |source| LoadError::Include {
             folder: include.folder.clone(),
@@ -126,31 +133,67 @@ fn find_files(config: &Config) -> Result<BTreeMap<Arc<str>, Vec<Found>>, LoadErr
         for entry in std::fs::read_dir(&include.folder).map_err(of_folder)? {
             let file = entry.map_err(of_folder)?.file_name();
             if let Some(name) = include.tenant(&file) {
-                found.entry(name.into()).or_default().push(Found {
-                    folder: include.folder.clone(),
+                found.push(Found {
+                    name: name.into(),
+                    folder: &include.folder,
                     path: include.folder.join(&file),
                 });
             }
         }
     }
+    found.sort_unstable_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
+    // Of two patterns that fit.
+    found.dedup_by(|one, other| one.path == other.path);
     Ok(found)
 }
 
 impl Loading<'_> {
-    fn candidate(&self, name: &Arc<str>, found: &[Found]) -> Candidate {
-        let old = self.previous.and_then(|previous| previous.tenant(name));
-        let mut candidate = Candidate {
-            name: Arc::clone(name),
-            file: found
+    /// A tenant that is what it was, if it is: it takes a look at its files, and nothing else.
+    fn as_it_was(
+        &self,
+        found: &Found<'_>,
+        others: &[PathBuf],
+        old: Option<&Arc<Tenant>>,
+    ) -> Option<Candidate> {
+        let old = old.filter(|_| others.is_empty())?;
+        let source = old.source.as_ref()?;
+        let is_given = self.is_same_tenancy
+            || matches!(self.config.tenancy.bounds(&found.name), Ok(bounds) if bounds == *source.bounds);
+        let is_as_it_was = is_given
+            && Arc::ptr_eq(&source.site, self.site)
+            && old
+                .files
                 .first()
-                .map_or_else(String::new, |found| found.path.display().to_string()),
+                .is_some_and(|(path, _)| *path == found.path)
+            && old.is_current();
+        is_as_it_was.then(|| Candidate {
+            name: Arc::clone(&old.name),
+            path: found.path.clone(),
+            bounds: Some(Arc::clone(&source.bounds)),
+            version: Some(Arc::clone(old)),
+            old: Some(Arc::clone(old)),
+            error: None,
+            files: Vec::new(),
+        })
+    }
+
+    fn candidate(
+        &self,
+        found: Found<'_>,
+        others: &[PathBuf],
+        old: Option<&Arc<Tenant>>,
+    ) -> Candidate {
+        let all = std::iter::once(&found.path).chain(others);
+        let mut candidate = Candidate {
+            name: Arc::clone(&found.name),
+            path: found.path.clone(),
             bounds: None,
             version: None,
             old: None,
             error: None,
-            files: found.iter().map(|found| stamped(&found.path)).collect(),
+            files: all.map(|path| stamped(path)).collect(),
         };
-        let bounds = match self.bounds(name, old) {
+        let bounds = match self.bounds(&found.name, old) {
             Ok(bounds) => bounds,
             Err(error) => {
                 candidate.error = Some(error);
@@ -159,13 +202,22 @@ impl Loading<'_> {
         };
         candidate.bounds = Some(Arc::clone(&bounds));
         // What was given when it was loaded may not be given any more.
-        let old = old.filter(|old| {
-            old.source
-                .as_ref()
-                .is_some_and(|source| source.bounds == bounds)
-        });
-        candidate.old = old.cloned();
-        match self.load(&candidate.name, found, &bounds, old, &mut candidate.files) {
+        let is_given = |old: &&Arc<Tenant>| {
+            let source = old.source.as_ref();
+            source.is_some_and(|source| source.bounds == bounds)
+        };
+        candidate.old = old.filter(is_given).cloned();
+        let old = candidate.old.clone();
+        let loaded = match others {
+            [] => self.load(&found, &bounds, old.as_deref(), &mut candidate.files),
+            _ => Err(format!(
+                "policy: tenant {} has several files: {} and {}",
+                found.name,
+                found.path.display(),
+                others[0].display()
+            )),
+        };
+        match loaded {
             Ok(tenant) => candidate.version = Some(tenant),
             Err(error) => candidate.fall_back(error),
         }
@@ -182,43 +234,24 @@ impl Loading<'_> {
         }
     }
 
+    /// `own` is told of what is read.
     fn load(
         &self,
-        name: &Arc<str>,
-        found: &[Found],
+        found: &Found<'_>,
         bounds: &Arc<Bounds>,
-        old: Option<&Arc<Tenant>>,
+        old: Option<&Tenant>,
         own: &mut Vec<Stamped>,
     ) -> Result<Arc<Tenant>, String> {
-        let [found] = found else {
-            let files: Vec<_> = found
-                .iter()
-                .map(|found| found.path.display().to_string())
-                .collect();
-            return Err(format!(
-                "policy: tenant {name} has several files: {}",
-                files.join(", ")
-            ));
-        };
-        if let Some(old) = old.filter(|old| self.is_as_it_was(old, found)) {
-            return Ok(Arc::clone(old));
-        }
         check_folder(&bounds.folder)?;
-        let file = ConfigFile::read_tenant(&found.folder, &found.path, bounds, |path| {
-            own.push(stamped(path))
+        let file = ConfigFile::read_tenant(found.folder, &found.path, bounds, |path| {
+            own.push(stamped(path));
         });
         let file = file.map_err(|error| format!("policy: {error}"))?;
         own.extend(code_of(&file.config).map(stamped));
         let config = Arc::new(file.config);
         let files: Vec<_> = own.iter().map(|(path, _)| path.clone()).collect();
-        let tenant = Tenant::load(
-            Arc::clone(name),
-            &config,
-            &files,
-            old.map(|old| &**old),
-            self.site,
-            self.tools,
-        );
+        let name = Arc::clone(&found.name);
+        let tenant = Tenant::load(name, &config, &files, old, self.site, self.tools);
         let tenant = tenant.map_err(|error| super::load::describe(&error))?;
         Ok(Arc::new(Tenant {
             files: own.clone(),
@@ -230,16 +263,6 @@ impl Loading<'_> {
             }),
             ..tenant
         }))
-    }
-
-    fn is_as_it_was(&self, old: &Tenant, found: &Found) -> bool {
-        let same_site = |source: &Source| Arc::ptr_eq(&source.site, self.site);
-        old.source.as_ref().is_some_and(same_site)
-            && old
-                .files
-                .first()
-                .is_some_and(|(path, _)| *path == found.path)
-            && old.is_current()
     }
 }
 
@@ -310,7 +333,7 @@ impl Candidate {
             .and_then(|version| version.source.as_ref());
         Claimant {
             name: &self.name,
-            file: self.file.clone(),
+            file: self.path.display().to_string(),
             given: self
                 .bounds
                 .iter()
