@@ -122,8 +122,10 @@ impl Generation {
     /// files change.
     pub(crate) fn files_of(&self, names: &BTreeSet<Arc<str>>) -> Vec<FilesOf> {
         let files = |name: &Arc<str>| {
-            let broken = self.broken.iter().find(|broken| broken.tenant == *name);
-            let broken = broken.map(|broken| &broken.files);
+            let broken = self
+                .broken
+                .binary_search_by(|broken| broken.tenant.cmp(name));
+            let broken = broken.ok().map(|at| &self.broken[at].files);
             let files = broken.or(self.tenant(name).map(|tenant| &tenant.files));
             (Arc::clone(name), files.cloned().unwrap_or_default())
         };

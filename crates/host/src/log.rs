@@ -78,10 +78,13 @@ struct Common {
     /// Where lines go that have no sink of their own.
     server: Arc<Sink>,
     /// Every other file that is open, by its path and the folder that it must lie in.
-    files: Mutex<BTreeMap<(PathBuf, Option<PathBuf>), Weak<Sink>>>,
+    files: Mutex<BTreeMap<Place, Weak<Sink>>>,
     /// How many of them there were when those that are gone were last forgotten.
     open_files: AtomicUsize,
 }
+
+/// A file's path, and the folder that it must lie in.
+type Place = (PathBuf, Option<PathBuf>);
 
 /// What the writer is asked to do.
 #[derive(Debug)]
