@@ -119,7 +119,7 @@ fn generation(folder: &Path) -> Generation {
         programs: Programs::find(Some(built)).expect("the compiler"),
         machine: launcher.machine().clone(),
         workers: NonZeroUsize::MIN,
-        supervisor: Supervisor::start(launcher).expect("a supervisor"),
+        supervisor: Supervisor::start(launcher, config.programs).expect("a supervisor"),
         caches: Some(folder.join("caches")),
         engine: Engine::shared().expect("an engine"),
         shared: Arc::new(Shared::default()),

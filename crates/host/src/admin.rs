@@ -19,8 +19,9 @@ mod tests;
 pub use listener::{AdminError, AdminListener};
 
 use crate::{
+    config::{Config, ServiceKind},
     edge::EdgeMetrics,
-    kinds::Level,
+    kinds::{GuestKind, Level},
     log::{Line, Log},
     metrics::Registry,
 };
@@ -69,8 +70,12 @@ pub struct Now {
     pub edge: Vec<Arc<EdgeMetrics>>,
     /// What in the configuration is probably not meant.
     pub warnings: Vec<String>,
-    /// Guests that the configuration has, each with what it is.
+    /// Guests that the main file has, each with what it is.
     pub guests: Vec<Guest>,
+    /// What each tenant's file asks for, by their names.
+    pub tenants: Arc<[(Arc<str>, Arc<Config>)]>,
+    /// Tenants whose files are not served as they stand.
+    pub broken: Vec<BrokenTenant>,
     /// Reloads that led to a new generation.
     pub reloads: u64,
     /// Reloads that left the old one serving.
@@ -83,11 +88,46 @@ pub struct Now {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Filter or service.
-    pub kind: crate::kinds::GuestKind,
+    pub kind: GuestKind,
     /// Its name.
     pub name: String,
     /// `filter`, `component`, `program`, `files` or `upstream`.
     pub what: &'static str,
+}
+
+/// A tenant whose file is not served as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenTenant {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Why.
+    pub message: String,
+    /// What its file was before serves on.
+    pub is_served: bool,
+}
+
+/// The guests of a file, which is that of a tenant where `tenant` is not empty.
+pub(crate) fn guests_of<'a>(tenant: &'a str, config: &'a Config) -> impl Iterator<Item = Guest> {
+    let full_name = move |name: &String| match tenant.is_empty() {
+        true => name.clone(),
+        false => format!("{tenant}/{name}"),
+    };
+    let filters = config.filters.keys().map(move |name| Guest {
+        kind: GuestKind::Filter,
+        name: full_name(name),
+        what: "filter",
+    });
+    let services = config.services.iter().map(move |(name, service)| Guest {
+        kind: GuestKind::Service,
+        name: full_name(name),
+        what: match service.kind {
+            ServiceKind::Component(_) => "component",
+            ServiceKind::Program(_) => "program",
+            ServiceKind::Files(_) => "files",
+            ServiceKind::Upstream(_) => "upstream",
+        },
+    });
+    filters.chain(services)
 }
 
 impl Report {

@@ -18,6 +18,8 @@ mod policy;
 mod read;
 mod route;
 mod service;
+mod tenancy;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -25,6 +27,8 @@ mod value;
 pub use error::{ConfigError, ConfigProblem};
 pub use file::{ConfigFile, ReadFile};
 pub use read::host_schema;
+pub use tenancy::{Bounds, Claim, Include, May, Share as TenantShare, Tenancy};
+pub use tenant::tenant_schema;
 
 use crate::{
     kinds::{Format, Level},
@@ -42,7 +46,7 @@ use std::{
     time::Duration,
 };
 
-/// The whole file.
+/// What a file asks for: the main one, or a tenant's, which has filters, services and routes alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Threads that serve; `None`: one for each processor that this process may use.
@@ -59,6 +63,10 @@ pub struct Config {
     pub limits: Limits,
     /// Bounds of all programs together.
     pub programs: ProgramBounds,
+    /// Which further files there are, each of a tenant, and what these may have.
+    pub tenancy: Tenancy,
+    /// Of a tenant's file: the folder below which all lies that it names.
+    pub folder: Option<PathBuf>,
     /// Filters, by name.
     pub filters: BTreeMap<String, Filter>,
     /// Services, by name.

@@ -11,20 +11,24 @@
 
 mod notify;
 mod signals;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod watch;
 
+pub use tenants::TenantsPut;
+
 use crate::{
-    admin::{Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report},
+    admin::{Admin, AdminError, AdminListener, Asked, Reloaded, Report, guests_of},
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
-    kinds::{GuestKind, Level},
+    kinds::Level,
     log::{Line, LogError, Prepared},
 };
 use notify::notify;
 use signals::{Heard, Signals};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -68,6 +72,8 @@ pub struct Put {
     pub listeners: Vec<Address>,
     /// Figures of the workers' connections.
     pub edge: Vec<Arc<EdgeMetrics>>,
+    /// Those whose files the main file includes.
+    pub tenants: TenantsPut,
 }
 
 /// The server cannot begin, or cannot do what it was told.
@@ -109,6 +115,8 @@ pub struct Control<S: Serving> {
     loading: Option<Loading<S::Loaded>>,
     /// A reload is wanted once the present one has ended, by these.
     wanted: Option<Vec<Asked>>,
+    /// Tenants of which there may be figures of what is gone.
+    leaving: BTreeSet<Arc<str>>,
 }
 
 /// A reload under way.
@@ -135,6 +143,7 @@ impl<S: Serving> Control<S> {
         let mut watch = is_watching.then(|| open_watch(&report)).flatten();
         if let Some(watch) = &mut watch {
             watch.follow(files_of(&report.file, &file));
+            watch.follow_includes(&file.config.tenancy.include);
         }
         let load = serving.loader();
         let files = files_of(&report.file, &file);
@@ -152,6 +161,7 @@ impl<S: Serving> Control<S> {
             signals,
             loading: None,
             wanted: None,
+            leaving: BTreeSet::new(),
         };
         control.listener = control.open_listener(&file.config)?;
         control.took(file, put);
@@ -171,8 +181,16 @@ impl<S: Serving> Control<S> {
         };
         let (workers, routes) = (now.edge.len(), self.config.routes.len());
         let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let tenants = match self.config.tenancy.include.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", {} tenant{}",
+                now.tenants.len(),
+                plural(now.tenants.len())
+            ),
+        };
         format!(
-            "serving {} at {listeners} ({routes} route{}, {workers} worker{}){admin}",
+            "serving {} at {listeners} ({routes} route{}, {workers} worker{}{tenants}){admin}",
             self.path.display(),
             plural(routes),
             plural(workers),
@@ -214,7 +232,10 @@ impl<S: Serving> Control<S> {
         let read = ConfigFile::read(&self.path);
         if let (Some(watch), Some(known)) = (&mut self.watch, known) {
             let files = read.as_ref().ok().map(|file| files_of(&self.path, file));
-            watch.follow_on(files, known);
+            watch.follow_on(files, &known);
+            if let Ok(file) = &read {
+                watch.follow_includes(&file.config.tenancy.include);
+            }
         }
         let load = self.serving.loader();
         let path = self.path.clone();
@@ -280,19 +301,9 @@ impl<S: Serving> Control<S> {
 
     /// Notes what serves now.
     fn took(&mut self, file: ConfigFile, put: Put) {
-        let guests = guests_of(&file.config);
-        let is_there = |kind: GuestKind, name: &str| {
-            guests
-                .iter()
-                .any(|guest| guest.kind == kind && guest.name == name)
-        };
-        self.report
-            .registry
-            .retain(|id| is_there(id.kind, &id.name));
-        let routes = &file.config.routes;
-        let is_route =
-            |name: &str| name.is_empty() || routes.iter().any(|route| route.name == name);
-        self.report.registry.retain_routes(is_route);
+        let tenants = put.tenants;
+        self.forget(&file.config, &tenants);
+        self.follow_tenants(tenants.files);
         let mut warnings = file.warnings;
         let is_first = self.report.now().generation == 0;
         if !is_first && file.config.workers != self.config.workers {
@@ -304,6 +315,10 @@ impl<S: Serving> Control<S> {
                 format!("{}: {warning}", self.path.display()),
             ));
         }
+        for warning in tenants.warnings {
+            self.say(Line::new(Level::Warn, warning));
+        }
+        self.tell_broken(&tenants.broken);
         {
             let mut now = self.report.now();
             now.generation = put.generation;
@@ -311,7 +326,9 @@ impl<S: Serving> Control<S> {
             now.listeners = listeners_of(&file.config, &put.listeners);
             now.edge = put.edge;
             now.warnings = warnings;
-            now.guests = guests;
+            now.guests = guests_of("", &file.config).collect();
+            now.tenants = tenants.configs;
+            now.broken = tenants.broken;
             now.last_failure = None;
             now.reloads += u64::from(!is_first);
         }
@@ -429,25 +446,6 @@ pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
         .chain(components)
         .chain(tls);
     std::iter::once(own).chain(named.cloned()).collect()
-}
-
-fn guests_of(config: &Config) -> Vec<Guest> {
-    let filters = config.filters.keys().map(|name| Guest {
-        kind: GuestKind::Filter,
-        name: name.clone(),
-        what: "filter",
-    });
-    let services = config.services.iter().map(|(name, service)| Guest {
-        kind: GuestKind::Service,
-        name: name.clone(),
-        what: match service.kind {
-            ServiceKind::Component(_) => "component",
-            ServiceKind::Program(_) => "program",
-            ServiceKind::Files(_) => "files",
-            ServiceKind::Upstream(_) => "upstream",
-        },
-    });
-    filters.chain(services).collect()
 }
 
 /// Where requests come in, as a client is told it.

@@ -11,7 +11,10 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::Read,
-    os::{fd::AsFd, unix::fs::FileExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::FileExt,
+    },
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -179,9 +182,18 @@ impl Module {
     /// When it is WebAssembly and no regular file.
     pub fn open(path: &Path) -> Result<Option<Self>, ModuleError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
-            return Ok(None);
-        };
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => Self::of_file(path, file),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The same of what somebody has opened at `path`, with `O_NONBLOCK`.
+    ///
+    /// # Errors
+    ///
+    /// When it is WebAssembly and no regular file.
+    pub fn of_file(path: &Path, file: OwnedFd) -> Result<Option<Self>, ModuleError> {
         let mut head = [0; HEAD_BYTES];
         let read = rustix::io::read(&file, &mut head).unwrap_or(0);
         let Some(kind) = Kind::of_head(&head[..read]) else {

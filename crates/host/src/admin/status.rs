@@ -1,13 +1,13 @@
 //! The server's state, for `palisade status` and for programs.
 
-use super::Report;
+use super::{Report, guests_of};
 use crate::{
     kinds::GuestKind,
     log::Rfc3339,
     metrics::{GuestSum, State},
 };
 use serde::Serialize;
-use std::time::SystemTime;
+use std::{collections::HashMap, time::SystemTime};
 
 /// What `GET /status` answers. Keys are added, none changes its meaning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,9 +44,31 @@ pub struct Status {
     pub requests: u64,
     /// Lines that no log took in time.
     pub log_lines_dropped: u64,
-    /// Filters and services.
+    /// Filters and services: those of the main file, and of the first tenants.
     pub guests: Vec<GuestStatus>,
+    /// Tenants that serve.
+    pub tenants: usize,
+    /// Tenants whose files are not served as they stand: the first of them.
+    pub broken_tenants: Vec<BrokenStatus>,
+    /// How many there are.
+    pub broken_tenants_total: usize,
 }
+
+/// A tenant whose file is not served as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokenStatus {
+    /// Its name.
+    pub tenant: String,
+    /// Why.
+    pub message: String,
+    /// What its file was before serves on.
+    pub serves_on: bool,
+}
+
+/// Guests of tenants that are told of.
+const MOST_GUESTS: usize = 1000;
+/// Broken tenants that are told of.
+const MOST_BROKEN: usize = 100;
 
 /// Something that went wrong, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -89,14 +111,34 @@ pub struct GuestStatus {
 /// The state as it is now.
 pub fn status(report: &Report) -> Status {
     let now = report.now().clone();
-    let sums = report.registry.guests_now();
-    let guests = now.guests.iter().map(|guest| {
-        let known = sums
-            .iter()
-            .find(|(id, _)| id.kind == guest.kind && *id.name == *guest.name);
-        let sum = known.map(|(_, sum)| sum.clone()).unwrap_or_default();
-        guest_status(&guest.name, guest.what, sum)
+    let sums: HashMap<_, _> = report
+        .registry
+        .guests_now()
+        .into_iter()
+        .map(|(id, sum)| ((id.kind, id.name), sum))
+        .collect();
+    let of_tenants = now
+        .tenants
+        .iter()
+        .flat_map(|(name, config)| guests_of(name, config));
+    let all = now
+        .guests
+        .iter()
+        .cloned()
+        .chain(of_tenants.take(MOST_GUESTS));
+    let guests = all.map(|guest| {
+        let known = sums.get(&(guest.kind, guest.name.as_str().into()));
+        guest_status(&guest.name, guest.what, known.cloned().unwrap_or_default())
     });
+    let broken = now
+        .broken
+        .iter()
+        .take(MOST_BROKEN)
+        .map(|broken| BrokenStatus {
+            tenant: broken.name.to_string(),
+            message: broken.message.clone(),
+            serves_on: broken.is_served,
+        });
     let edge = |metric: fn(&crate::edge::EdgeMetrics) -> u64| {
         now.edge.iter().map(|edge| metric(edge)).sum()
     };
@@ -115,6 +157,9 @@ pub fn status(report: &Report) -> Status {
         requests: edge(|edge| edge.requests.get()),
         log_lines_dropped: report.log.dropped(),
         guests: guests.collect(),
+        tenants: now.tenants.len(),
+        broken_tenants: broken.collect(),
+        broken_tenants_total: now.broken.len(),
         last_failure: now.last_failure.map(|(when, message)| Told {
             time: time(when),
             message,

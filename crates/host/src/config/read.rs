@@ -10,6 +10,7 @@ use super::{
     },
     listener::ListenerParts,
     route::RouteParts,
+    tenancy::{Pattern, Share, ShareOfAll},
 };
 use crate::kinds::{Format, Level};
 use palisade_policy::{
@@ -87,6 +88,7 @@ pub(super) struct Parts {
     pub(super) filters: Named<super::Filter>,
     pub(super) services: Named<super::Service>,
     pub(super) routes: Placed<RouteParts>,
+    pub(super) tenants: Named<Share>,
     pub(super) config: Config,
 }
 
@@ -98,7 +100,7 @@ pub(super) fn read_document(reader: &Reader<'_>) -> Result<Config, Found> {
     Ok(parts.into_config())
 }
 
-fn not_toml(located: Located) -> Found {
+pub(super) fn not_toml(located: Located) -> Found {
     match located.problem {
         TomlProblem::Syntax(message) => Found::at(located.span, ConfigProblem::Syntax(message)),
         _ => located.into(),
@@ -107,23 +109,29 @@ fn not_toml(located: Located) -> Found {
 
 /// The JSON Schema of the file, as `docs/host.schema.json` has it.
 pub fn host_schema() -> serde_json::Value {
-    let mut schema = Parts::schema();
+    whole_schema(Parts::schema(), "Configuration of palisade serve")
+}
+
+/// The schema of a file with what its parts refer to.
+pub(super) fn whole_schema(mut schema: serde_json::Value, title: &str) -> serde_json::Value {
     let mut policy = policy_schema();
     if let Some(policy) = policy.as_object_mut() {
         policy.remove("$schema");
     }
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
-    schema["title"] = "Configuration of palisade serve".into();
+    schema["title"] = title.into();
     schema["definitions"] = json!({ "policy": policy });
     schema
 }
 
 impl Parts {
-    fn into_config(self) -> Config {
+    pub(super) fn into_config(mut self) -> Config {
         fn without_places<T>(named: Named<T>) -> BTreeMap<String, T> {
             let named = named.into_iter();
             named.map(|(name, (_, value))| (name, value)).collect()
         }
+        self.config.tenancy.each = without_places(self.tenants);
+        self.config.tenancy.underscores = self.config.limits.underscores;
         Config {
             admin: self.admin.map(|(_, address)| address),
             listeners: self
@@ -153,6 +161,12 @@ impl Section for Parts {
             parts.config.allow_degraded = capabilities.into_iter().collect();
         /// Where figures and status are asked for, and a reload is: unix:PATH or a port of the loopback.
         "admin": WithPlace<AdminAddress> => |parts, address| parts.admin = Some(address);
+        /// Files of tenants: `tenants.d/*.toml`.
+        "include": Texts<Pattern> => |parts, include| parts.config.tenancy.include = include;
+        /// What every tenant may have.
+        "tenants": ShareOfAll => |parts, share| parts.config.tenancy.all = share;
+        /// What one tenant may have instead, by its name.
+        "tenant": Names<Share> => |parts, tenants| parts.tenants = tenants;
         /// Where lines go.
         "log": In<Log> => |parts, log| parts.config.log = log;
         /// Bounds of every connection and request.
@@ -172,7 +186,7 @@ impl Section for Parts {
 }
 
 /// A route without a name is called by its place.
-fn with_names(mut routes: Placed<RouteParts>) -> Placed<RouteParts> {
+pub(super) fn with_names(mut routes: Placed<RouteParts>) -> Placed<RouteParts> {
     for (place, (_, parts)) in routes.iter_mut().enumerate() {
         if parts.route.name.is_empty() {
             parts.route.name = format!("route-{place}");

@@ -27,6 +27,17 @@ pub(super) struct Refusal {
     accepted: &'static str,
 }
 
+/// For a value that stands in no text that could be shown.
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "not a valid {}: {}; accepted is {}",
+            self.noun, self.reason, self.accepted
+        )
+    }
+}
+
 impl Refusal {
     pub(super) fn new(
         noun: &'static str,

@@ -1,23 +1,26 @@
 //! From a module or component to machine code.
 
 use super::load::{LoadError, Tools};
+use crate::beneath;
 use palisade_policy::Policy;
 use palisade_wasm::{
     code::{self, Code, Compiler},
     compile::Purpose,
-    module::Module,
+    module::{Module, ModuleError},
 };
+use rustix::fs::{Mode, OFlags};
 use std::path::Path;
 
-/// Compiles what is at `path`, or finds it in the cache. `guest` says whose it is.
+/// Compiles what is at `path`, below a folder that it must be `within`, or finds it in the cache. `guest` says whose it is.
 pub(super) fn compile(
     path: &Path,
+    within: Option<&Path>,
     purpose: Purpose,
     policy: &Policy,
     tools: &Tools,
     guest: impl Fn() -> String,
 ) -> Result<Code, LoadError> {
-    let opened = Module::open(path).map_err(|source| LoadError::Module {
+    let opened = open(path, within).map_err(|source| LoadError::Module {
         guest: guest(),
         source,
     })?;
@@ -33,6 +36,15 @@ pub(super) fn compile(
         guest: guest(),
         source,
     })
+}
+
+/// Without waiting for anybody: it may be a FIFO.
+fn open(path: &Path, within: Option<&Path>) -> Result<Option<Module>, ModuleError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match beneath::open(within, path, flags, Mode::empty()) {
+        Ok(file) => Module::of_file(path, file),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Why there is no module at this path.

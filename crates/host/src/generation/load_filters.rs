@@ -1,9 +1,9 @@
 //! Filters of a configuration: compiled, loaded, and tried once.
 
 use super::{
-    Generation,
     compile::compile,
     load::{LoadError, Tools},
+    tenant::Tenant,
 };
 use crate::{
     budget::Budget,
@@ -27,7 +27,7 @@ const FILTER_BYTES: usize = 64 << 20;
 
 /// The filter that serves now, if it is the one that is asked for.
 pub(super) fn kept_filter(
-    previous: Option<&Generation>,
+    previous: Option<&Tenant>,
     name: &str,
     config: &Config,
     stamp: Option<Stamp>,
@@ -43,6 +43,7 @@ pub(super) fn kept_filter(
     is_same.then(|| Arc::clone(loaded))
 }
 
+/// `name` is that of logs and figures.
 pub(super) fn load_filter(
     name: &str,
     filter: &config::Filter,
@@ -52,6 +53,7 @@ pub(super) fn load_filter(
     let guest = || format!("filter {name}");
     let code = compile(
         &filter.module,
+        config.folder.as_deref(),
         Purpose::Filter,
         &filter.policy,
         tools,
@@ -89,9 +91,12 @@ pub(super) fn load_filter(
             guest: guest(),
             source,
         })?,
-        log: tools
-            .log
-            .of_guest(GuestKind::Filter, name, filter.log.as_deref())?,
+        log: tools.log.of_guest(
+            GuestKind::Filter,
+            name,
+            filter.log.as_deref(),
+            config.folder.as_deref(),
+        )?,
     })
 }
 
@@ -100,6 +105,10 @@ fn settings(name: &str, filter: &config::Filter) -> Settings {
     let env = filter.policy.grants.env.iter();
     Settings {
         name: name.to_owned(),
+        // No name has a slash in it: what stands before one is the tenant.
+        tenant: name
+            .split_once('/')
+            .map_or_else(String::new, |(tenant, _)| tenant.to_owned()),
         root_id: filter.root_id.clone(),
         vm_id: filter.vm_id.clone(),
         configuration: Bytes::from(filter.configuration.clone()),

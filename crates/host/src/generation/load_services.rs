@@ -1,10 +1,10 @@
 //! Services of a configuration, as far as all workers share them.
 
 use super::{
-    Generation,
     compile::compile,
     load::{LoadError, Tools},
     programs::load_program,
+    tenant::Tenant,
 };
 use crate::{
     config::{self, ServiceKind},
@@ -16,11 +16,11 @@ use crate::{
     stamp::Stamp,
 };
 use palisade_wasm::compile::Purpose;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// What serves now under this name, if its lines go where they are to go.
 pub(super) fn kept_service<'a>(
-    previous: Option<&'a Generation>,
+    previous: Option<&'a Tenant>,
     name: &str,
     service: &config::Service,
 ) -> Option<&'a Loaded> {
@@ -31,7 +31,7 @@ pub(super) fn kept_service<'a>(
 
 /// Whether the component that serves now is the one that is asked for.
 pub(super) fn is_same_component(
-    previous: Option<&Generation>,
+    previous: Option<&Tenant>,
     name: &str,
     service: &config::Service,
     stamp: Option<Stamp>,
@@ -52,6 +52,7 @@ pub(super) fn load_component(
     component: &config::Component,
     service: &config::Service,
     same: Option<&Loaded>,
+    within: Option<&Path>,
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     if let Some(Loaded {
@@ -65,9 +66,10 @@ pub(super) fn load_component(
         });
     }
     let path = service.log.as_deref();
-    let log = tools.log.of_guest(GuestKind::Service, name, path)?;
+    let log = tools.log.of_guest(GuestKind::Service, name, path, within)?;
     let code = compile(
         &component.component,
+        within,
         Purpose::Service,
         &service.policy,
         tools,
@@ -90,10 +92,11 @@ pub(super) fn load_service(
     (service, bounds): (&config::Service, &config::ProgramBounds),
     previous: Option<&Loaded>,
     served: Option<&Arc<Served>>,
+    within: Option<&Path>,
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     let log = service.log.as_deref();
-    let log = tools.log.of_guest(GuestKind::Service, name, log)?;
+    let log = tools.log.of_guest(GuestKind::Service, name, log, within)?;
     let shared = match &service.kind {
         ServiceKind::Files(files) => {
             let of_files = |source| LoadError::Files {
@@ -111,7 +114,7 @@ pub(super) fn load_service(
             Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
         }
         ServiceKind::Component(component) => {
-            return load_component(name, component, service, None, tools);
+            return load_component(name, component, service, None, within, tools);
         }
     };
     Ok(Loaded { shared, log })

@@ -7,12 +7,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Which guest. (Whose guest it is will stand here too.)
+/// Which guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestId {
     /// Filter or service.
     pub kind: GuestKind,
-    /// Its name in the configuration.
+    /// Its name in the configuration: `TENANT/NAME` for a tenant's.
     pub name: Arc<str>,
 }
 
@@ -88,12 +88,18 @@ impl Registry {
         route.entry(worker).or_default().clone()
     }
 
-    /// Forgets routes that `is_kept` says are gone, once no request is under way there any more.
-    pub fn retain_routes(&self, is_kept: impl Fn(&str) -> bool) {
+    /// Forgets routes that `is_kept` says are gone, once no request is under way there any more. Gives the number of
+    /// those for which there is one.
+    pub fn retain_routes(&self, is_kept: impl Fn(&str) -> bool) -> usize {
+        let mut leaving = 0;
         self.routes().retain(|name, route| {
             let in_use = |metrics: &Arc<RouteMetrics>| Arc::strong_count(metrics) > 1;
-            is_kept(name) || route.values().any(in_use)
+            let is_kept = is_kept(name);
+            let is_leaving = !is_kept && route.values().any(in_use);
+            leaving += usize::from(is_leaving);
+            is_kept || is_leaving
         });
+        leaving
     }
 
     /// Every route's metrics as they are now, in order.
@@ -109,12 +115,18 @@ impl Registry {
             .collect()
     }
 
-    /// Forgets guests that `is_kept` says are gone, once nothing counts for them any more.
-    pub fn retain(&self, is_kept: impl Fn(&GuestId) -> bool) {
+    /// Forgets guests that `is_kept` says are gone, once nothing counts for them any more. Gives the number of those for
+    /// which something does.
+    pub fn retain(&self, is_kept: impl Fn(&GuestId) -> bool) -> usize {
+        let mut leaving = 0;
         self.guests().retain(|id, guest| {
             let in_use = |metrics: &Arc<GuestMetrics>| Arc::strong_count(metrics) > 1;
-            is_kept(id) || guest.by_worker.values().any(in_use)
+            let is_kept = is_kept(id);
+            let is_leaving = !is_kept && guest.by_worker.values().any(in_use);
+            leaving += usize::from(is_leaving);
+            is_kept || is_leaving
         });
+        leaving
     }
 
     /// Every guest's metrics as they are now, in order.
