@@ -19,6 +19,7 @@ mod tests;
 pub use listener::{AdminError, AdminListener};
 
 use crate::{
+    config::Metrics,
     edge::EdgeMetrics,
     kinds::Level,
     log::{Line, Log},
@@ -69,8 +70,10 @@ pub struct Now {
     pub edge: Vec<Arc<EdgeMetrics>>,
     /// What in the configuration is probably not meant.
     pub warnings: Vec<String>,
-    /// Guests that the configuration has, each with what it is.
-    pub guests: Vec<Guest>,
+    /// Guests that the configuration has, each with what it is, in order.
+    pub guests: Arc<[Guest]>,
+    /// How much `/metrics` shows.
+    pub metrics: Metrics,
     /// Reloads that led to a new generation.
     pub reloads: u64,
     /// Reloads that left the old one serving.

@@ -53,6 +53,8 @@ pub struct Config {
     pub admin: Option<Address>,
     /// The server's own log.
     pub log: Log,
+    /// How much `/metrics` shows.
+    pub metrics: Metrics,
     /// Where requests come in.
     pub listeners: Vec<Listener>,
     /// Bounds of every connection and request.
@@ -155,6 +157,28 @@ pub struct Log {
     pub level: Level,
     /// How lines are written.
     pub format: Format,
+}
+
+/// How much `/metrics` shows. What goes beyond is told together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Filters and services that have series of their own.
+    pub guests: usize,
+    /// Routes that have series of their own.
+    pub routes: usize,
+    /// Bytes of the metrics that filters define.
+    pub filter_bytes: usize,
+}
+
+impl Default for Metrics {
+    /// 200 guests, 64 routes, 192 KiB of filters' own metrics: less than a million bytes, however long the names.
+    fn default() -> Self {
+        Self {
+            guests: 200,
+            routes: 64,
+            filter_bytes: 192 << 10,
+        }
+    }
 }
 
 /// One place where requests come in.

@@ -311,7 +311,8 @@ impl<S: Serving> Control<S> {
             now.listeners = listeners_of(&file.config, &put.listeners);
             now.edge = put.edge;
             now.warnings = warnings;
-            now.guests = guests;
+            now.guests = guests.into();
+            now.metrics = file.config.metrics;
             now.last_failure = None;
             now.reloads += u64::from(!is_first);
         }

@@ -91,10 +91,10 @@ pub fn status(report: &Report) -> Status {
     let now = report.now().clone();
     let sums = report.registry.guests_now();
     let guests = now.guests.iter().map(|guest| {
-        let known = sums
-            .iter()
-            .find(|(id, _)| id.kind == guest.kind && *id.name == *guest.name);
-        let sum = known.map(|(_, sum)| sum.clone()).unwrap_or_default();
+        let wanted = (guest.kind, guest.name.as_str());
+        let known = sums.binary_search_by(|(id, _)| (id.kind, &*id.name).cmp(&wanted));
+        let sum = known.ok().and_then(|at| sums.get(at));
+        let sum = sum.map(|(_, sum)| sum.clone()).unwrap_or_default();
         guest_status(&guest.name, guest.what, sum)
     });
     let edge = |metric: fn(&crate::edge::EdgeMetrics) -> u64| {

@@ -71,7 +71,7 @@ impl Fixture {
             generation: 3,
             listeners: vec!["http://127.0.0.1:8080".into()],
             edge: vec![Arc::new(edge)],
-            guests: vec![
+            guests: Arc::new([
                 Guest {
                     kind: GuestKind::Filter,
                     name: "auth".into(),
@@ -82,7 +82,7 @@ impl Fixture {
                     name: "site".into(),
                     what: "files",
                 },
-            ],
+            ]),
             reloads: 2,
             failed_reloads: 1,
             last_failure: Some((SystemTime::UNIX_EPOCH, "it was wrong".into())),
@@ -147,7 +147,7 @@ fn metrics_are_in_the_format_of_prometheus() {
             .lines()
             .filter(|line| !line.starts_with("palisade_start_time_seconds "))
             .collect();
-        exposition::check(&page.join("\n"));
+        exposition::check(&format!("{}\n", page.join("\n")));
         insta::assert_snapshot!(page.join("\n"));
     });
 }

@@ -1,11 +1,11 @@
 //! The file's text → [`Config`].
 
 use super::{
-    Config, ConfigFile, ConfigProblem, Limits, Log, ReadFile, check,
+    Config, ConfigFile, ConfigProblem, Limits, Log, Metrics, ReadFile, check,
     error::Found,
     keys::{Entry, Kind, Section, keys},
     kind::{
-        AdminAddress, Count, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
+        AdminAddress, Count, CountOrNone, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
         Time, WithPlace, Workers,
     },
     listener::ListenerParts,
@@ -155,6 +155,8 @@ impl Section for Parts {
         "admin": WithPlace<AdminAddress> => |parts, address| parts.admin = Some(address);
         /// Where lines go.
         "log": In<Log> => |parts, log| parts.config.log = log;
+        /// How much `/metrics` shows.
+        "metrics": In<Metrics> => |parts, metrics| parts.config.metrics = metrics;
         /// Bounds of every connection and request.
         "limits": In<Limits> => |parts, limits| parts.config.limits = limits;
         /// Where requests come in, one table for each place.
@@ -190,6 +192,18 @@ impl Section for Log {
         "level": OneOf<Level> => |log, level| log.level = level;
         /// How lines are written.
         "format": OneOf<Format> => |log, format| log.format = format;
+    };
+}
+
+impl Section for Metrics {
+    const PLACE: &'static str = "in [metrics]";
+    const KEYS: &'static [Entry<Self>] = keys! {
+        /// Filters and services that have series of their own; the others have one together.
+        "guests": CountOrNone<usize> => |metrics, count| metrics.guests = count;
+        /// Routes that have series of their own; the others have one together.
+        "routes": CountOrNone<usize> => |metrics, count| metrics.routes = count;
+        /// Bytes of the metrics that filters define.
+        "filter-metrics": Size<usize> => |metrics, bytes| metrics.filter_bytes = bytes;
     };
 }
 

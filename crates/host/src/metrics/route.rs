@@ -14,13 +14,24 @@ const BOUNDS_US: [u64; 16] = [
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
+/// Times that are counted together.
+const TIMES: usize = BOUNDS_US.len() + 1;
+
+/// Counters of a route: of responses, of those broken off, of times, and the times' sum.
+pub(super) const COUNTS: usize = CLASSES.len() + BrokenBy::ALL.len() + TIMES + 1;
+
+/// How many requests were counted, of counts in the order of [`RouteSum::counts`].
+pub(super) fn requests(counts: &[u64]) -> u64 {
+    counts.iter().take(CLASSES.len()).sum()
+}
+
 /// The metrics of one route on one worker, which alone counts them.
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
     responses: [Counter; CLASSES.len()],
     broken: [Counter; BrokenBy::ALL.len()],
     /// By [`BOUNDS_US`].
-    times: [Counter; BOUNDS_US.len() + 1],
+    times: [Counter; TIMES],
     times_us: Counter,
 }
 
@@ -29,7 +40,7 @@ pub struct RouteMetrics {
 pub struct RouteSum {
     responses: [u64; CLASSES.len()],
     broken: [u64; BrokenBy::ALL.len()],
-    times: [u64; BOUNDS_US.len() + 1],
+    times: [u64; TIMES],
     times_us: u64,
 }
 
@@ -66,6 +77,29 @@ impl RouteSum {
         add(&mut self.broken, &metrics.broken);
         add(&mut self.times, &metrics.times);
         self.times_us += metrics.times_us.get();
+    }
+
+    /// All counters, in one order.
+    pub(super) fn counts(&self) -> [u64; COUNTS] {
+        let mut counts = self.responses.iter().chain(&self.broken).chain(&self.times);
+        let last = self.times_us;
+        std::array::from_fn(|_| counts.next().copied().unwrap_or(last))
+    }
+
+    /// What has counted so much.
+    pub(super) fn of_counts(counts: &[u64; COUNTS]) -> Self {
+        let mut sum = Self::default();
+        let Self {
+            responses,
+            broken,
+            times,
+            times_us,
+        } = &mut sum;
+        let fields = responses.iter_mut().chain(broken).chain(times);
+        for (field, count) in fields.chain([times_us]).zip(counts) {
+            *field = *count;
+        }
+        sum
     }
 
     /// Requests by what class of status they were answered with.
