@@ -7,6 +7,7 @@
 //!                                  warnings what is probably not meant
 //! ```
 
+mod admin;
 mod check;
 mod error;
 mod file;
@@ -49,8 +50,8 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     /// What the server itself may do without on this machine: only [`Capability::Landlock`].
     pub allow_degraded: BTreeSet<Capability>,
-    /// Where figures and status are asked for, and a reload is.
-    pub admin: Option<Address>,
+    /// Where operators ask.
+    pub admin: Option<Admin>,
     /// The server's own log.
     pub log: Log,
     /// How much `/metrics` shows.
@@ -83,7 +84,8 @@ impl Config {
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let sockets = self.listeners.iter().map(|listener| &listener.address);
         let direct = self.services.values().filter_map(Service::direct);
-        let sockets = sockets.chain(&self.admin).chain(direct);
+        let admin = self.admin.iter().map(|admin| &admin.address);
+        let sockets = sockets.chain(admin).chain(direct);
         let sockets = sockets.filter_map(|address| match address {
             Address::Unix(path) => Some(path),
             Address::Internet(_) => None,
@@ -93,10 +95,10 @@ impl Config {
         let filters = filters.flat_map(|filter| std::iter::once(&filter.module).chain(&filter.log));
         let services = self.services.values().flat_map(Service::files);
         let all = sockets.chain(tls).chain(filters).chain(services);
-        all.chain(&self.log.path).cloned()
+        all.chain(self.token_file()).chain(&self.log.path).cloned()
     }
 
-    /// Of those, keys and logs.
+    /// Of those, keys, logs and the token.
     pub(crate) fn private_files(&self) -> impl Iterator<Item = PathBuf> {
         let keys = self.tls().map(|tls| &tls.key);
         let filters = self
@@ -109,8 +111,14 @@ impl Config {
             .filter_map(|service| service.log.as_ref());
         keys.chain(filters)
             .chain(services)
+            .chain(self.token_file())
             .chain(&self.log.path)
             .cloned()
+    }
+
+    /// The file with what everybody must know who asks at `admin`.
+    pub(crate) fn token_file(&self) -> Option<&PathBuf> {
+        self.admin.as_ref()?.token_file.as_ref()
     }
 
     fn tls(&self) -> impl Iterator<Item = &Tls> {
@@ -144,6 +152,15 @@ impl fmt::Display for Address {
             Self::Unix(path) => write!(f, "unix:{}", visible(&path.to_string_lossy())),
         }
     }
+}
+
+/// Where operators ask: for the page, figures and status, and for a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// A Unix socket or a port of the loopback; with a token any.
+    pub address: Address,
+    /// A file with what everybody must know who asks.
+    pub token_file: Option<PathBuf>,
 }
 
 /// Where lines go.

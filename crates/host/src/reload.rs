@@ -16,7 +16,9 @@ mod tests;
 mod watch;
 
 use crate::{
-    admin::{Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report},
+    admin::{
+        Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report, Route, Token, TokenError,
+    },
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
     kinds::{GuestKind, Level},
@@ -82,6 +84,8 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error("{0}")]
     Admin(#[from] AdminError),
+    #[error("`admin`: {0}")]
+    Token(#[from] TokenError),
     #[error("host: cannot hear signals: {0}")]
     Signals(#[source] std::io::Error),
     #[error("host: the thread that loads the configuration broke off")]
@@ -92,6 +96,14 @@ pub enum ServeError {
 struct Next<L> {
     file: ConfigFile,
     loaded: L,
+}
+
+/// What of the admin socket changes.
+enum NextAdmin {
+    /// It is another one, or there is none any more.
+    Other(Option<AdminListener>),
+    /// It is the same, with this token.
+    Token(Option<Token>),
 }
 
 /// The server as its main thread has it.
@@ -261,20 +273,29 @@ impl<S: Serving> Control<S> {
     fn put(&mut self, next: Next<S::Loaded>) -> Result<(), ServeError> {
         let Next { file, loaded } = next;
         let log = self.report.log.prepare(&file.config.log)?;
-        let listener = match file.config.admin == self.config.admin {
-            true => None,
-            false => Some(self.open_listener(&file.config)?),
-        };
+        let admin = self.prepare_admin(&file.config)?;
         let put = self.serving.put(loaded).map_err(ServeError::Load)?;
-        self.apply(log, listener);
+        self.apply(log, admin);
         self.took(file, put);
         Ok(())
     }
 
-    fn apply(&mut self, log: Prepared, listener: Option<Option<AdminListener>>) {
+    /// A socket that stays is kept, whatever becomes of its token.
+    fn prepare_admin(&self, config: &Config) -> Result<NextAdmin, ServeError> {
+        let address = |config: &Config| config.admin.as_ref().map(|admin| admin.address.clone());
+        if address(config) != address(&self.config) {
+            return Ok(NextAdmin::Other(self.open_listener(config)?));
+        }
+        let token = config.admin.as_ref().map(Token::of).transpose()?;
+        Ok(NextAdmin::Token(token.flatten()))
+    }
+
+    fn apply(&mut self, log: Prepared, admin: NextAdmin) {
         self.report.log.apply(log);
-        if let Some(listener) = listener {
-            self.listener = listener;
+        match (admin, &self.listener) {
+            (NextAdmin::Other(listener), _) => self.listener = listener,
+            (NextAdmin::Token(token), Some(listener)) => listener.set_token(token),
+            (NextAdmin::Token(_), None) => {}
         }
     }
 
@@ -312,6 +333,7 @@ impl<S: Serving> Control<S> {
             now.edge = put.edge;
             now.warnings = warnings;
             now.guests = guests.into();
+            now.routes = routes_of(&file.config);
             now.metrics = file.config.metrics;
             now.last_failure = None;
             now.reloads += u64::from(!is_first);
@@ -343,7 +365,7 @@ impl<S: Serving> Control<S> {
     }
 
     fn open_listener(&self, config: &Config) -> Result<Option<AdminListener>, ServeError> {
-        let open = |address| AdminListener::open(address, self.admin.clone());
+        let open = |admin| AdminListener::open(admin, self.admin.clone());
         Ok(config.admin.as_ref().map(open).transpose()?)
     }
 
@@ -428,7 +450,8 @@ pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
         .iter()
         .chain(modules)
         .chain(components)
-        .chain(tls);
+        .chain(tls)
+        .chain(config.token_file());
     std::iter::once(own).chain(named.cloned()).collect()
 }
 
@@ -449,6 +472,15 @@ fn guests_of(config: &Config) -> Vec<Guest> {
         },
     });
     filters.chain(services).collect()
+}
+
+fn routes_of(config: &Config) -> Arc<[Route]> {
+    let routes = config.routes.iter().map(|route| Route {
+        name: route.name.clone(),
+        filters: route.filters.clone(),
+        service: route.service.clone(),
+    });
+    routes.collect()
 }
 
 /// Where requests come in, as a client is told it.

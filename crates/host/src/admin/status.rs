@@ -132,11 +132,7 @@ fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
     GuestStatus {
         name: name.into(),
         kind,
-        state: match sum.state {
-            // Only programs are started when they are asked for; the rest is loaded.
-            State::Idle if kind != "program" => State::Ready.name(),
-            state => state.name(),
-        },
+        state: state_of(kind, sum.state),
         requests: sum.requests,
         errors: sum.errors,
         cpu_us: sum.cpu_ns / 1000,
@@ -149,5 +145,14 @@ fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
             time: time(fault.time),
             message: fault.message,
         }),
+    }
+}
+
+/// The word for how a guest of this kind is.
+pub(super) fn state_of(kind: &str, state: State) -> &'static str {
+    match state {
+        // Only programs are started when they are asked for; the rest is loaded.
+        State::Idle if kind != "program" => State::Ready.name(),
+        state => state.name(),
     }
 }

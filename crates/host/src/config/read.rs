@@ -1,11 +1,13 @@
 //! The file's text → [`Config`].
 
 use super::{
-    Config, ConfigFile, ConfigProblem, Limits, Log, Metrics, ReadFile, check,
+    Config, ConfigFile, ConfigProblem, Limits, Log, Metrics, ReadFile,
+    admin::Operators,
+    check,
     error::Found,
     keys::{Entry, Kind, Section, keys},
     kind::{
-        AdminAddress, Count, CountOrNone, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
+        Count, CountOrNone, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
         Time, WithPlace, Workers,
     },
     listener::ListenerParts,
@@ -82,7 +84,7 @@ pub(super) type Placed<T> = Vec<(Range<usize>, T)>;
 /// The file's parts, each with its place, before they are looked at together.
 #[derive(Default)]
 pub(super) struct Parts {
-    pub(super) admin: Option<(Range<usize>, super::Address)>,
+    pub(super) admin: Option<(Range<usize>, super::Admin)>,
     pub(super) listeners: Placed<super::Listener>,
     pub(super) filters: Named<super::Filter>,
     pub(super) services: Named<super::Service>,
@@ -125,7 +127,7 @@ impl Parts {
             named.map(|(name, (_, value))| (name, value)).collect()
         }
         Config {
-            admin: self.admin.map(|(_, address)| address),
+            admin: self.admin.map(|(_, admin)| admin),
             listeners: self
                 .listeners
                 .into_iter()
@@ -151,8 +153,9 @@ impl Section for Parts {
         /// What the server itself may do without: `["landlock"]`.
         "allow-degraded": Texts<Dispensable> => |parts, capabilities|
             parts.config.allow_degraded = capabilities.into_iter().collect();
-        /// Where figures and status are asked for, and a reload is: unix:PATH or a port of the loopback.
-        "admin": WithPlace<AdminAddress> => |parts, address| parts.admin = Some(address);
+        /// Where the page for operators, figures and status are, and a reload is asked for: unix:PATH or a port of the
+        /// loopback, or a table with `listen` and `token-file`.
+        "admin": WithPlace<Operators> => |parts, admin| parts.admin = Some(admin);
         /// Where lines go.
         "log": In<Log> => |parts, log| parts.config.log = log;
         /// How much `/metrics` shows.

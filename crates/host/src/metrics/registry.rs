@@ -300,7 +300,8 @@ impl Others<GuestSum> {
 }
 
 impl GuestId {
-    fn new(kind: GuestKind, name: &str) -> Self {
+    /// The guest of this kind and name.
+    pub(crate) fn new(kind: GuestKind, name: &str) -> Self {
         Self {
             kind,
             name: name.into(),
