@@ -14,6 +14,9 @@ mod signals;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watchdog;
+
+pub use watchdog::Answers;
 
 use crate::{
     admin::{
@@ -24,7 +27,6 @@ use crate::{
     kinds::{GuestKind, Level},
     log::{Line, LogError, Prepared},
 };
-use notify::notify;
 use signals::{Heard, Signals};
 use std::{
     path::{Path, PathBuf},
@@ -34,6 +36,7 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use watch::Watch;
+use watchdog::Watchdog;
 
 /// Those who can wait for a reload at one time; more wait to be allowed to.
 const MOST_ASKED: usize = 16;
@@ -56,6 +59,9 @@ pub trait Serving {
     /// # Errors
     /// Why the old one still serves.
     fn put(&mut self, loaded: Self::Loaded) -> Result<Put, String>;
+
+    /// What is over once every worker has had its turn, and never if one hangs.
+    fn all_answer(&self) -> Answers;
 
     /// Lets requests under way finish for at most `time`; gives the number of connections cut off.
     fn stop(self, time: Duration) -> usize;
@@ -196,7 +202,8 @@ impl<S: Serving> Control<S> {
     where
         S: Send + 'static,
     {
-        notify("READY=1");
+        notify::ready(&self.status(None));
+        let mut watchdog = Watchdog::new(notify::watchdog_time(), notify::alive);
         loop {
             tokio::select! {
                 heard = self.signals.next() => match heard {
@@ -210,9 +217,22 @@ impl<S: Serving> Control<S> {
                 Some(asked) = self.asked.recv() => self.reload(Some(asked)),
                 () = changed(&mut self.watch) => self.reload(None),
                 next = loaded(&mut self.loading) => self.finish(next),
+                () = watchdog.watch(&self.serving, &self.report.log) => {}
             }
         }
         self.end().await
+    }
+
+    /// What a service manager shows people: what serves, or why nothing newer does.
+    fn status(&self, error: Option<&str>) -> String {
+        let generation = self.report.now().generation;
+        let file = self.path.display();
+        match error {
+            None => format!("Serving {file}, generation {generation}"),
+            Some(error) => {
+                format!("Serving generation {generation}: the last reload failed: {error}")
+            }
+        }
     }
 
     /// Begins a reload, or notes that one is wanted when the present one has ended.
@@ -248,7 +268,7 @@ impl<S: Serving> Control<S> {
             Ok(()) => None,
             Err(error) => Some(self.failed(&error)),
         };
-        notify("READY=1");
+        notify::ready(&self.status(error.as_deref()));
         let reloaded = {
             let now = self.report.now();
             Reloaded {
@@ -382,7 +402,7 @@ impl<S: Serving> Control<S> {
             mut signals,
             ..
         } = self;
-        notify("STOPPING=1");
+        notify::stopping();
         report.log.write(Line::new(Level::Info, "stopping"));
         let time = config.limits.stop_time;
         let stopping = tokio::task::spawn_blocking(move || serving.stop(time));
