@@ -201,6 +201,9 @@ pub(crate) struct ServerArgs {
     /// Where it is reached, in place of what FILE says
     #[arg(long, value_name = "ADDR:PORT|unix:PATH", conflicts_with = "file")]
     pub(crate) admin: Option<String>,
+    /// A file with the token that the server wants, in place of what FILE says
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 // `palisade status`.

@@ -7,6 +7,7 @@
 //!                                  warnings what is probably not meant
 //! ```
 
+mod admin;
 mod check;
 mod error;
 mod file;
@@ -53,10 +54,12 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     /// What the server itself may do without on this machine: only [`Capability::Landlock`].
     pub allow_degraded: BTreeSet<Capability>,
-    /// Where figures and status are asked for, and a reload is.
-    pub admin: Option<Address>,
+    /// Where operators ask.
+    pub admin: Option<Admin>,
     /// The server's own log.
     pub log: Log,
+    /// How much `/metrics` shows.
+    pub metrics: Metrics,
     /// Where requests come in.
     pub listeners: Vec<Listener>,
     /// Bounds of every connection and request.
@@ -91,7 +94,8 @@ impl Config {
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let sockets = self.listeners.iter().map(|listener| &listener.address);
         let direct = self.services.values().filter_map(Service::direct);
-        let sockets = sockets.chain(&self.admin).chain(direct);
+        let admin = self.admin.iter().map(|admin| &admin.address);
+        let sockets = sockets.chain(admin).chain(direct);
         let sockets = sockets.filter_map(|address| match address {
             Address::Unix(path) => Some(path),
             Address::Internet(_) => None,
@@ -101,10 +105,10 @@ impl Config {
         let filters = filters.flat_map(|filter| std::iter::once(&filter.module).chain(&filter.log));
         let services = self.services.values().flat_map(Service::files);
         let all = sockets.chain(tls).chain(filters).chain(services);
-        all.chain(&self.log.path).cloned()
+        all.chain(self.token_file()).chain(&self.log.path).cloned()
     }
 
-    /// Of those, keys and logs.
+    /// Of those, keys, logs and the token.
     pub(crate) fn private_files(&self) -> impl Iterator<Item = PathBuf> {
         let keys = self.tls().map(|tls| &tls.key);
         let filters = self
@@ -117,8 +121,14 @@ impl Config {
             .filter_map(|service| service.log.as_ref());
         keys.chain(filters)
             .chain(services)
+            .chain(self.token_file())
             .chain(&self.log.path)
             .cloned()
+    }
+
+    /// The file with what everybody must know who asks at `admin`.
+    pub(crate) fn token_file(&self) -> Option<&PathBuf> {
+        self.admin.as_ref()?.token_file.as_ref()
     }
 
     fn tls(&self) -> impl Iterator<Item = &Tls> {
@@ -154,6 +164,15 @@ impl fmt::Display for Address {
     }
 }
 
+/// Where operators ask: for the page, figures and status, and for a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// A Unix socket or a port of the loopback; with a token any.
+    pub address: Address,
+    /// A file with what everybody must know who asks.
+    pub token_file: Option<PathBuf>,
+}
+
 /// Where lines go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
@@ -165,6 +184,28 @@ pub struct Log {
     pub level: Level,
     /// How lines are written.
     pub format: Format,
+}
+
+/// How much `/metrics` shows. What goes beyond is told together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Filters and services that have series of their own.
+    pub guests: usize,
+    /// Routes that have series of their own.
+    pub routes: usize,
+    /// Bytes of the metrics that filters define.
+    pub filter_bytes: usize,
+}
+
+impl Default for Metrics {
+    /// 200 guests, 64 routes, 192 KiB of filters' own metrics: less than a million bytes, however long the names.
+    fn default() -> Self {
+        Self {
+            guests: 200,
+            routes: 64,
+            filter_bytes: 192 << 10,
+        }
+    }
 }
 
 /// One place where requests come in.

@@ -15,17 +15,22 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watchdog;
+
+pub use watchdog::Answers;
 
 pub use tenants::TenantsPut;
 
 use crate::{
-    admin::{Admin, AdminError, AdminListener, Asked, Reloaded, Report, guests_of},
+    admin::{
+        Admin, AdminError, AdminListener, Asked, Reloaded, Report, Token, TokenError, guests_of,
+        routes_of,
+    },
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
     kinds::Level,
     log::{Line, LogError, Prepared},
 };
-use notify::notify;
 use signals::{Heard, Signals};
 use std::{
     collections::BTreeSet,
@@ -36,6 +41,7 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use watch::Watch;
+use watchdog::Watchdog;
 
 /// Those who can wait for a reload at one time; more wait to be allowed to.
 const MOST_ASKED: usize = 16;
@@ -58,6 +64,9 @@ pub trait Serving {
     /// # Errors
     /// Why the old one still serves.
     fn put(&mut self, loaded: Self::Loaded) -> Result<Put, String>;
+
+    /// What is over once every worker has had its turn, and never if one hangs.
+    fn all_answer(&self) -> Answers;
 
     /// Lets requests under way finish for at most `time`; gives the number of connections cut off.
     fn stop(self, time: Duration) -> usize;
@@ -88,6 +97,8 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error("{0}")]
     Admin(#[from] AdminError),
+    #[error("`admin`: {0}")]
+    Token(#[from] TokenError),
     #[error("host: cannot hear signals: {0}")]
     Signals(#[source] std::io::Error),
     #[error("host: the thread that loads the configuration broke off")]
@@ -98,6 +109,14 @@ pub enum ServeError {
 struct Next<L> {
     file: ConfigFile,
     loaded: L,
+}
+
+/// What of the admin socket changes.
+enum NextAdmin {
+    /// It is another one, or there is none any more.
+    Other(Option<AdminListener>),
+    /// It is the same, with this token.
+    Token(Option<Token>),
 }
 
 /// The server as its main thread has it.
@@ -202,7 +221,8 @@ impl<S: Serving> Control<S> {
     where
         S: Send + 'static,
     {
-        notify("READY=1");
+        notify::ready(&self.status(None));
+        let mut watchdog = Watchdog::new(notify::watchdog_time(), notify::alive);
         loop {
             tokio::select! {
                 heard = self.signals.next() => match heard {
@@ -216,9 +236,22 @@ impl<S: Serving> Control<S> {
                 Some(asked) = self.asked.recv() => self.reload(Some(asked)),
                 () = changed(&mut self.watch) => self.reload(None),
                 next = loaded(&mut self.loading) => self.finish(next),
+                () = watchdog.watch(&self.serving, &self.report.log) => {}
             }
         }
         self.end().await
+    }
+
+    /// What a service manager shows people: what serves, or why nothing newer does.
+    fn status(&self, error: Option<&str>) -> String {
+        let generation = self.report.now().generation;
+        let file = self.path.display();
+        match error {
+            None => format!("Serving {file}, generation {generation}"),
+            Some(error) => {
+                format!("Serving generation {generation}: the last reload failed: {error}")
+            }
+        }
     }
 
     /// Begins a reload, or notes that one is wanted when the present one has ended.
@@ -257,7 +290,7 @@ impl<S: Serving> Control<S> {
             Ok(()) => None,
             Err(error) => Some(self.failed(&error)),
         };
-        notify("READY=1");
+        notify::ready(&self.status(error.as_deref()));
         let reloaded = {
             let now = self.report.now();
             Reloaded {
@@ -282,20 +315,29 @@ impl<S: Serving> Control<S> {
     fn put(&mut self, next: Next<S::Loaded>) -> Result<(), ServeError> {
         let Next { file, loaded } = next;
         let log = self.report.log.prepare(&file.config.log)?;
-        let listener = match file.config.admin == self.config.admin {
-            true => None,
-            false => Some(self.open_listener(&file.config)?),
-        };
+        let admin = self.prepare_admin(&file.config)?;
         let put = self.serving.put(loaded).map_err(ServeError::Load)?;
-        self.apply(log, listener);
+        self.apply(log, admin);
         self.took(file, put);
         Ok(())
     }
 
-    fn apply(&mut self, log: Prepared, listener: Option<Option<AdminListener>>) {
+    /// A socket that stays is kept, whatever becomes of its token.
+    fn prepare_admin(&self, config: &Config) -> Result<NextAdmin, ServeError> {
+        let address = |config: &Config| config.admin.as_ref().map(|admin| admin.address.clone());
+        if address(config) != address(&self.config) {
+            return Ok(NextAdmin::Other(self.open_listener(config)?));
+        }
+        let token = config.admin.as_ref().map(Token::of).transpose()?;
+        Ok(NextAdmin::Token(token.flatten()))
+    }
+
+    fn apply(&mut self, log: Prepared, admin: NextAdmin) {
         self.report.log.apply(log);
-        if let Some(listener) = listener {
-            self.listener = listener;
+        match (admin, &self.listener) {
+            (NextAdmin::Other(listener), _) => self.listener = listener,
+            (NextAdmin::Token(token), Some(listener)) => listener.set_token(token),
+            (NextAdmin::Token(_), None) => {}
         }
     }
 
@@ -327,8 +369,10 @@ impl<S: Serving> Control<S> {
             now.edge = put.edge;
             now.warnings = warnings;
             now.guests = guests_of("", &file.config).collect();
+            now.routes = routes_of("", &file.config).collect();
             now.tenants = tenants.configs;
             now.broken = tenants.broken;
+            now.metrics = file.config.metrics;
             now.last_failure = None;
             now.reloads += u64::from(!is_first);
         }
@@ -359,7 +403,7 @@ impl<S: Serving> Control<S> {
     }
 
     fn open_listener(&self, config: &Config) -> Result<Option<AdminListener>, ServeError> {
-        let open = |address| AdminListener::open(address, self.admin.clone());
+        let open = |admin| AdminListener::open(admin, self.admin.clone());
         Ok(config.admin.as_ref().map(open).transpose()?)
     }
 
@@ -376,7 +420,7 @@ impl<S: Serving> Control<S> {
             mut signals,
             ..
         } = self;
-        notify("STOPPING=1");
+        notify::stopping();
         report.log.write(Line::new(Level::Info, "stopping"));
         let time = config.limits.stop_time;
         let stopping = tokio::task::spawn_blocking(move || serving.stop(time));
@@ -444,7 +488,8 @@ pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
         .iter()
         .chain(modules)
         .chain(components)
-        .chain(tls);
+        .chain(tls)
+        .chain(config.token_file());
     std::iter::once(own).chain(named.cloned()).collect()
 }
 

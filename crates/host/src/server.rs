@@ -9,7 +9,7 @@ use crate::{
     log::{Line, Log},
     memory,
     metrics::Registry,
-    reload::{Control, Load, Put, ServeError, Serving, TenantsPut, files_of},
+    reload::{Answers, Control, Load, Put, ServeError, Serving, TenantsPut, files_of},
     services::program::Supervisor,
     worker::{self, Workers},
     worker_state::WorkerState,
@@ -209,6 +209,13 @@ impl Serving for Server {
         };
         put.map_err(|error| describe(&error))?;
         Ok(self.took(generation))
+    }
+
+    fn all_answer(&self) -> Answers {
+        match &self.workers {
+            Some(workers) => Box::pin(workers.all_answer()),
+            None => Box::pin(std::future::ready(())),
+        }
     }
 
     fn stop(self, time: Duration) -> usize {

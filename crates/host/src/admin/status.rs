@@ -7,7 +7,7 @@ use crate::{
     metrics::{GuestSum, State},
 };
 use serde::Serialize;
-use std::{collections::HashMap, time::SystemTime};
+use std::time::SystemTime;
 
 /// What `GET /status` answers. Keys are added, none changes its meaning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -111,12 +111,7 @@ pub struct GuestStatus {
 /// The state as it is now.
 pub fn status(report: &Report) -> Status {
     let now = report.now().clone();
-    let sums: HashMap<_, _> = report
-        .registry
-        .guests_now()
-        .into_iter()
-        .map(|(id, sum)| ((id.kind, id.name), sum))
-        .collect();
+    let sums = report.registry.guests_now();
     let of_tenants = now
         .tenants
         .iter()
@@ -127,8 +122,11 @@ pub fn status(report: &Report) -> Status {
         .cloned()
         .chain(of_tenants.take(MOST_GUESTS));
     let guests = all.map(|guest| {
-        let known = sums.get(&(guest.kind, guest.name.as_str().into()));
-        guest_status(&guest.name, guest.what, known.cloned().unwrap_or_default())
+        let wanted = (guest.kind, guest.name.as_str());
+        let known = sums.binary_search_by(|(id, _)| (id.kind, &*id.name).cmp(&wanted));
+        let sum = known.ok().and_then(|at| sums.get(at));
+        let sum = sum.map(|(_, sum)| sum.clone()).unwrap_or_default();
+        guest_status(&guest.name, guest.what, sum)
     });
     let broken = now
         .broken
@@ -177,11 +175,7 @@ fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
     GuestStatus {
         name: name.into(),
         kind,
-        state: match sum.state {
-            // Only programs are started when they are asked for; the rest is loaded.
-            State::Idle if kind != "program" => State::Ready.name(),
-            state => state.name(),
-        },
+        state: state_of(kind, sum.state),
         requests: sum.requests,
         errors: sum.errors,
         cpu_us: sum.cpu_ns / 1000,
@@ -194,5 +188,14 @@ fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
             time: time(fault.time),
             message: fault.message,
         }),
+    }
+}
+
+/// The word for how a guest of this kind is.
+pub(super) fn state_of(kind: &str, state: State) -> &'static str {
+    match state {
+        // Only programs are started when they are asked for; the rest is loaded.
+        State::Idle if kind != "program" => State::Ready.name(),
+        state => state.name(),
     }
 }

@@ -93,7 +93,7 @@ fn check_addresses(parts: &Parts) -> Result<(), Found> {
     let admin = parts
         .admin
         .iter()
-        .map(|(span, address)| (span, address, "`admin`"));
+        .map(|(span, admin)| (span, &admin.address, "`admin`"));
     for (span, address, place) in listeners.chain(direct).chain(admin) {
         if !seen.insert(address) && can_clash(address) {
             let problem = ConfigProblem::Twice {

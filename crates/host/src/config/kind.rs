@@ -189,8 +189,6 @@ macro_rules! forms {
 forms! {
     /// Where a socket listens.
     Address => super::Address, |text, reader| value::parse_address(text, reader.base_dir);
-    /// Where a socket listens that may reload the server.
-    AdminAddress => super::Address, |text, reader| value::parse_admin_address(text, reader.base_dir);
     /// Another server.
     Server => super::Server, |text, reader| value::parse_server(text, reader.base_dir);
     /// A route's host.

@@ -1,11 +1,13 @@
 //! The file's text → [`Config`].
 
 use super::{
-    Config, ConfigFile, ConfigProblem, Limits, Log, ProgramBounds, ReadFile, check,
+    Config, ConfigFile, ConfigProblem, Limits, Log, Metrics, ProgramBounds, ReadFile,
+    admin::Operators,
+    check,
     error::Found,
     keys::{Entry, Kind, Section, keys},
     kind::{
-        AdminAddress, Count, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
+        Count, CountOrNone, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
         Time, WithPlace, Workers,
     },
     listener::ListenerParts,
@@ -83,7 +85,7 @@ pub(super) type Placed<T> = Vec<(Range<usize>, T)>;
 /// The file's parts, each with its place, before they are looked at together.
 #[derive(Default)]
 pub(super) struct Parts {
-    pub(super) admin: Option<(Range<usize>, super::Address)>,
+    pub(super) admin: Option<(Range<usize>, super::Admin)>,
     pub(super) listeners: Placed<super::Listener>,
     pub(super) filters: Named<super::Filter>,
     pub(super) services: Named<super::Service>,
@@ -133,7 +135,7 @@ impl Parts {
         self.config.tenancy.each = without_places(self.tenants);
         self.config.tenancy.underscores = self.config.limits.underscores;
         Config {
-            admin: self.admin.map(|(_, address)| address),
+            admin: self.admin.map(|(_, admin)| admin),
             listeners: self
                 .listeners
                 .into_iter()
@@ -159,8 +161,9 @@ impl Section for Parts {
         /// What the server itself may do without: `["landlock"]`.
         "allow-degraded": Texts<Dispensable> => |parts, capabilities|
             parts.config.allow_degraded = capabilities.into_iter().collect();
-        /// Where figures and status are asked for, and a reload is: unix:PATH or a port of the loopback.
-        "admin": WithPlace<AdminAddress> => |parts, address| parts.admin = Some(address);
+        /// Where the page for operators, figures and status are, and a reload is asked for: unix:PATH or a port of the
+        /// loopback, or a table with `listen` and `token-file`.
+        "admin": WithPlace<Operators> => |parts, admin| parts.admin = Some(admin);
         /// Files of tenants: `tenants.d/*.toml`.
         "include": Texts<Pattern> => |parts, include| parts.config.tenancy.include = include;
         /// What every tenant may have.
@@ -169,6 +172,8 @@ impl Section for Parts {
         "tenant": Names<Share> => |parts, tenants| parts.tenants = tenants;
         /// Where lines go.
         "log": In<Log> => |parts, log| parts.config.log = log;
+        /// How much `/metrics` shows.
+        "metrics": In<Metrics> => |parts, metrics| parts.config.metrics = metrics;
         /// Bounds of every connection and request.
         "limits": In<Limits> => |parts, limits| parts.config.limits = limits;
         /// Bounds of all programs together.
@@ -216,6 +221,18 @@ impl Section for ProgramBounds {
         "most": Count<usize> => |bounds, count| bounds.most = count;
         /// Memory of all programs that run, which no one of them may exceed either; not counted, if left out.
         "memory": Size<u64> => |bounds, bytes| bounds.memory_bytes = Some(bytes);
+    };
+}
+
+impl Section for Metrics {
+    const PLACE: &'static str = "in [metrics]";
+    const KEYS: &'static [Entry<Self>] = keys! {
+        /// Filters and services that have series of their own; the others have one together.
+        "guests": CountOrNone<usize> => |metrics, count| metrics.guests = count;
+        /// Routes that have series of their own; the others have one together.
+        "routes": CountOrNone<usize> => |metrics, count| metrics.routes = count;
+        /// Bytes of the metrics that filters define.
+        "filter-metrics": Size<usize> => |metrics, bytes| metrics.filter_bytes = bytes;
     };
 }
 

@@ -44,6 +44,7 @@ fn every_key_stands_in_the_full_example() {
     let tables = [
         names::<read::Parts>(),
         names::<Log>(),
+        names::<Metrics>(),
         names::<Limits>(),
         names::<ProgramBounds>(),
         names::<listener::ListenerParts>(),

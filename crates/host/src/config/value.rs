@@ -169,14 +169,20 @@ pub(super) fn parse_address(text: &str, base_dir: &Path) -> Result<Address, Refu
     Err(refuse(reason))
 }
 
+/// Why others than this machine reach `admin` with a token only.
+pub(super) const OPEN_ADMIN: &str =
+    "others than this machine would reach it, and who reaches it may reload the server";
+
+/// What `admin` may be without one.
+pub(super) const ADMIN_ADDRESSES: &str = "unix:PATH or a loopback address, as in `unix:admin.sock`; with a token any: \
+     `{ listen = \"10.0.0.1:9000\", token-file = \"admin.token\" }`";
+
 /// A Unix socket or a port that only this machine reaches: whoever reaches it may reload.
 pub(super) fn parse_admin_address(text: &str, base_dir: &Path) -> Result<Address, Refusal> {
     match parse_address(text, base_dir)? {
-        Address::Internet(address) if !address.ip().is_loopback() => Err(Refusal::new(
-            "address",
-            "others than this machine would reach it, and who reaches it may reload the server",
-            "unix:PATH or a loopback address, as in `unix:admin.sock`",
-        )),
+        Address::Internet(address) if !address.ip().is_loopback() => {
+            Err(Refusal::new("address", OPEN_ADMIN, ADMIN_ADDRESSES))
+        }
         address => Ok(address),
     }
 }

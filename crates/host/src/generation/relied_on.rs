@@ -1,14 +1,11 @@
 //! What the server relies on outside every wall, and what it refuses for that: folders that it must not serve, and guests
 //! that could change what it reads or runs.
 
-use super::{
-    load::{LoadError, Tools},
-    tenant::full_name,
-};
+use super::load::{LoadError, Tools};
 use crate::{
     beneath, client,
     config::{Config, ProgramBounds, Service, ServiceKind},
-    kinds::Level,
+    kinds::{Level, full_name},
     log::Line,
     services::{
         files::{FilesError, Served},

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     config::{Bounds, Claim, Config, ServiceKind},
     filters,
+    kinds::full_name,
     route::Routes,
     services,
     stamp::{ExactStamp, Stamp},
@@ -40,14 +41,6 @@ pub(super) struct Source {
     pub(super) claims: Vec<Claim>,
     pub(super) warnings: Vec<String>,
     pub(super) site: Arc<Site>,
-}
-
-/// What stands in logs and figures for something of a tenant's.
-pub(crate) fn full_name(tenant: &str, name: &str) -> String {
-    match tenant.is_empty() {
-        true => name.to_owned(),
-        false => format!("{tenant}/{name}"),
-    }
 }
 
 impl Tenant {
