@@ -159,7 +159,7 @@ pub fn make_plan(
     options: &Options<'_>,
 ) -> Result<Plan, PlanError> {
     let mut plan = match &options.runner {
-        None => plan_domain(spec, host, environment::of_guest)?,
+        None => plan_domain(spec, host, environment::of_guest, 0)?,
         Some(runner) => {
             let tier = spec.machine.tier;
             let own = Spec {
@@ -168,7 +168,7 @@ pub fn make_plan(
                 ..*spec
             };
             // Only what was granted is there, none of the variables that every program gets.
-            plan_domain(&own, host, environment::only_granted)?
+            plan_domain(&own, host, environment::only_granted, runner.threads)?
         }
     };
     plan.command = spec.command.words();
@@ -180,6 +180,7 @@ fn plan_domain(
     spec: &Spec<'_, Machine>,
     host: &dyn Host,
     variables: impl FnOnce(&Policy, &Surroundings, &dyn Host) -> Environment,
+    own_threads: u64,
 ) -> Result<Plan, PlanError> {
     let Spec {
         policy,
@@ -225,7 +226,7 @@ fn plan_domain(
     let limits = &policy.limits;
     let host_network = calls::host_network(policy, machine, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
-    let share = bounds::share(policy, machine, has_sockets)?;
+    let share = bounds::share(policy, machine, has_sockets, own_threads)?;
     let guarded = arrangement.guarded.clone();
     let mut plan = Plan {
         command: command.words(),

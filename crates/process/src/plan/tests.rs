@@ -239,6 +239,26 @@ fn limits_of_processes_leave_room_for_init() {
     );
 }
 
+/// Else a worker whose guest has one process starts no thread where a group counts, as it does for other limits' sake.
+#[test]
+fn the_group_has_room_for_what_a_runner_starts_itself() {
+    let machine = Machine {
+        cgroups: cgroup::tests::full_survey().into(),
+        ..user()
+    };
+    let share = |own_threads| {
+        let policy = policy("[limits]\nprocesses = 1\nmemory = '64M'");
+        let share = bounds::share(&policy, &machine, false, own_threads).unwrap();
+        (share.need.processes, share.processes)
+    };
+    assert_eq!(
+        share(0),
+        (Some(2), 3),
+        "init and the guest; the namespace's lies one behind"
+    );
+    assert_eq!(share(16), (Some(18), 19));
+}
+
 #[test]
 fn what_is_counted_for_a_user_stays_half_with_the_starter() {
     let of = |quotas| {
