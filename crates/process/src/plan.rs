@@ -37,9 +37,10 @@ use crate::{
     seccomp::Groups,
     sys,
     view::Check,
+    wire::MOST_MEETING_PLACES,
 };
 use palisade_network::Network;
-use palisade_policy::{Capability, Policy, Profile};
+use palisade_policy::{Capability, FileGrant, Policy, Profile};
 use palisade_wall::{ChromiumFlags, Enforcement, HandedListener, Spec, Surroundings, WriteGrant};
 use serde::Serialize;
 use std::{
@@ -115,6 +116,9 @@ pub struct Plan {
     /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
+    /// What profiles grant beside the policy, as far as it is there.
+    #[serde(skip)]
+    pub(crate) of_profiles: Vec<FileGrant>,
     /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_for_git: Vec<PathBuf>,
@@ -193,6 +197,7 @@ fn plan_domain(
     if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
         return Err(PlanError::PortNeedsNamespaces);
     }
+    let asked_for = policy.grants.files.len();
     let policy = &profile::with_grants(policy, surroundings);
     let network = Network::resolve(
         &policy.grants.connect,
@@ -228,6 +233,7 @@ fn plan_domain(
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
     let share = bounds::share(policy, machine, has_sockets, own_threads)?;
     let guarded = arrangement.guarded.clone();
+    let meeting_places = meeting_places(&layout, machine)?;
     let mut plan = Plan {
         command: command.words(),
         tier: machine.tier,
@@ -266,7 +272,12 @@ fn plan_domain(
         cwd,
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
-        meeting_places: layout.meeting_places(),
+        meeting_places,
+        of_profiles: policy.grants.files[asked_for..]
+            .iter()
+            .filter(|grant| !layout.absent().contains(&grant.host))
+            .cloned()
+            .collect(),
         kept_for_git: match machine.tier {
             Tier::Bare => Vec::new(),
             _ => layout.guards().map(Path::to_path_buf).collect(),
@@ -294,6 +305,17 @@ fn plan_domain(
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
+}
+
+/// Init knows as many by their mounts; without namespaces there are none to know them by.
+fn meeting_places(layout: &Layout, machine: &Machine) -> Result<Vec<PathBuf>, PlanError> {
+    let places = layout.meeting_places();
+    match places.len() {
+        count if machine.tier != Tier::Bare && count > MOST_MEETING_PLACES => {
+            Err(PlanError::TooManySockets { count })
+        }
+        _ => Ok(places),
+    }
 }
 
 /// Where a guest that sees the host's file system gets a temporary folder, unless the policy says where it has one,

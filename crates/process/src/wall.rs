@@ -5,6 +5,7 @@ use crate::{
     domain::NAME,
     plan::{Options, Plan, PlanError, make_plan},
 };
+use palisade_policy::FileGrant;
 use palisade_wall::{
     Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Report, Spec, Streams,
     TerminalPosition, View, Wall, WriteGrant,
@@ -97,6 +98,10 @@ impl View for Plan {
 
     fn absent(&self) -> &[PathBuf] {
         &self.absent
+    }
+
+    fn of_profiles(&self) -> &[FileGrant] {
+        &self.of_profiles
     }
 
     fn kept_for_git(&self) -> &[PathBuf] {
