@@ -116,6 +116,12 @@ pub struct Plan {
     /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
+    /// Where the guest of a runner starts, if the runner starts elsewhere.
+    #[serde(skip)]
+    guest_cwd: Option<PathBuf>,
+    /// What is enforced around a runner, before what it holds itself was added.
+    #[serde(skip)]
+    pub(crate) around_runner: Option<Vec<Enforcement>>,
     /// What profiles grant beside the policy, as far as it is there.
     #[serde(skip)]
     pub(crate) of_profiles: Vec<FileGrant>,
@@ -273,6 +279,8 @@ fn plan_domain(
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
         meeting_places,
+        guest_cwd: None,
+        around_runner: None,
         of_profiles: policy.grants.files[asked_for..]
             .iter()
             .filter(|grant| !layout.absent().contains(&grant.host))
@@ -396,6 +404,11 @@ impl Plan {
         self.layout
             .as_ref()
             .is_some_and(|layout| layout.shows(path))
+    }
+
+    /// The guest's working directory, as it sees it.
+    pub fn guest_cwd(&self) -> &Path {
+        self.guest_cwd.as_deref().unwrap_or(&self.cwd)
     }
 
     /// Whether the guest has private folders to write to.

@@ -77,7 +77,7 @@ impl palisade_wall::Plan for Plan {
 
 impl View for Plan {
     fn cwd(&self) -> &Path {
-        &self.cwd
+        self.guest_cwd()
     }
 
     fn candidates(&self) -> &[OsString] {
@@ -90,6 +90,10 @@ impl View for Plan {
 
     fn enforcement(&self) -> &[Enforcement] {
         &self.enforcement
+    }
+
+    fn process_wall(&self) -> &[Enforcement] {
+        self.around_runner.as_ref().unwrap_or(&self.enforcement)
     }
 
     fn output_bytes(&self) -> Option<u64> {

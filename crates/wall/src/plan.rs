@@ -168,6 +168,11 @@ pub trait View {
     /// Per capability: requested and actual.
     fn enforcement(&self) -> &[Enforcement];
 
+    /// The same of the process wall alone, which is around other walls too.
+    fn process_wall(&self) -> &[Enforcement] {
+        self.enforcement()
+    }
+
     /// Limit on bytes of stdout and stderr together.
     fn output_bytes(&self) -> Option<u64>;
 

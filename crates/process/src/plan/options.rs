@@ -106,6 +106,7 @@ impl Plan {
         let Instructions { arguments, files } = (runner.instruct)(self, root.as_deref());
         self.arguments = arguments;
         self.add_descriptors(files);
+        self.around_runner = Some(self.enforcement.clone());
         for row in &mut self.enforcement {
             let mut held = runner.holds.iter();
             if let Some((_, how)) = held.find(|(capability, _)| *capability == row.capability) {
@@ -185,7 +186,7 @@ impl Plan {
         for place in &mut self.meeting_places {
             *place = in_root_place(place);
         }
-        self.cwd = "/".into();
+        self.guest_cwd = Some(std::mem::replace(&mut self.cwd, "/".into()));
     }
 
     /// Mounts a program of the host's beside a granted root.
