@@ -1,6 +1,6 @@
 //! The library as a host program uses it.
 
-use palisade::{ConnectGrant, Domain, Ending, Error, Exit, Launcher, Machine, Stdio};
+use palisade::{ConnectGrant, Domain, Ending, Error, Exit, Launcher, Level, Machine, Stdio};
 use palisade_policy::UnixGrant;
 use std::{
     fs,
@@ -454,6 +454,7 @@ fn a_domain_that_is_dropped_after_a_time_out_is_ended() {
 fn output_that_is_read_after_the_end_is_limited_too() {
     let mut domain = shell("echo more than this")
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .output(4)
         .spawn()
         .unwrap();
@@ -462,6 +463,64 @@ fn output_that_is_read_after_the_end_is_limited_too() {
     let output = domain.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"more");
     assert_eq!(output.report.ending, Ending::OutputLimit);
+}
+
+/// By the parent's own stdout, or by the stderr that most leave as it is.
+#[test]
+fn a_limit_on_output_that_nobody_would_hold_is_refused() {
+    let noisy = || shell("head -c 100000 /dev/zero >&2").output(10);
+    for (builder, stream) in [
+        (noisy().stderr(Stdio::piped()), "stdout"),
+        (noisy().stdout(Stdio::piped()), "stderr"),
+        (
+            noisy()
+                .stdout(Stdio::null())
+                .stderr(tempfile::tempfile().unwrap()),
+            "stderr",
+        ),
+    ] {
+        let spawned = builder.spawn().unwrap_err();
+        assert!(
+            matches!(spawned, Error::OutputNotCounted(name) if name == stream),
+            "{spawned}"
+        );
+        let prepared = builder.prepare().unwrap_err();
+        assert!(matches!(prepared, Error::OutputNotCounted(_)), "{prepared}");
+    }
+}
+
+/// Who reads the pipes instead of the library counts, or nobody does.
+#[test]
+fn a_report_calls_output_limited_only_where_it_was_counted() {
+    let spawn = || {
+        let quiet = shell("echo some").output(100);
+        quiet
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let level = |report: &palisade::Report| {
+        let mut rows = report.enforcement.iter();
+        rows.find(|row| row.capability == "output").unwrap().actual
+    };
+    assert_eq!(level(&spawn().wait().unwrap()), Level::None);
+    let mut waited_for = spawn();
+    let report = waited_for.wait_timeout(Duration::MAX).unwrap().unwrap();
+    assert_eq!(level(&report), Level::None, "so far");
+    let report = waited_for.try_wait().unwrap().unwrap();
+    assert_eq!(level(&report), Level::None);
+    let output = waited_for.wait_with_output().unwrap();
+    assert_eq!(level(&output.report), Level::Full);
+    let mut parted = spawn();
+    drop(parted.stderr.take());
+    let output = parted.wait_with_output().unwrap();
+    assert_eq!(level(&output.report), Level::None);
+    let silent = shell("echo some")
+        .output(100)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    assert_eq!(level(&silent.spawn().unwrap().wait().unwrap()), Level::Full);
 }
 
 #[test]
@@ -477,6 +536,7 @@ fn limits_end_the_guest() {
     assert!(began.elapsed() < Duration::from_secs(20));
     let output = shell("yes")
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .output(1000)
         .spawn()
         .unwrap()

@@ -37,9 +37,10 @@ use crate::{
     seccomp::Groups,
     sys,
     view::Check,
+    wire::MOST_MEETING_PLACES,
 };
 use palisade_network::Network;
-use palisade_policy::{Capability, Policy, Profile};
+use palisade_policy::{Capability, FileGrant, Policy, Profile};
 use palisade_wall::{ChromiumFlags, Enforcement, HandedListener, Spec, Surroundings, WriteGrant};
 use serde::Serialize;
 use std::{
@@ -123,6 +124,15 @@ pub struct Plan {
     /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
+    /// Where the guest of a runner starts, if the runner starts elsewhere.
+    #[serde(skip)]
+    guest_cwd: Option<PathBuf>,
+    /// What is enforced around a runner, before what it holds itself was added.
+    #[serde(skip)]
+    pub(crate) around_runner: Option<Vec<Enforcement>>,
+    /// What profiles grant beside the policy, as far as it is there.
+    #[serde(skip)]
+    pub(crate) of_profiles: Vec<FileGrant>,
     /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_for_git: Vec<PathBuf>,
@@ -167,7 +177,7 @@ pub fn make_plan(
     options: &Options<'_>,
 ) -> Result<Plan, PlanError> {
     let mut plan = match &options.runner {
-        None => plan_domain(spec, host, environment::of_guest)?,
+        None => plan_domain(spec, host, environment::of_guest, 0)?,
         Some(runner) => {
             let tier = spec.machine.tier;
             let own = Spec {
@@ -176,7 +186,7 @@ pub fn make_plan(
                 ..*spec
             };
             // Only what was granted is there, none of the variables that every program gets.
-            plan_domain(&own, host, environment::only_granted)?
+            plan_domain(&own, host, environment::only_granted, runner.threads)?
         }
     };
     plan.command = spec.command.words();
@@ -188,6 +198,7 @@ fn plan_domain(
     spec: &Spec<'_, Machine>,
     host: &dyn Host,
     variables: impl FnOnce(&Policy, &Surroundings, &dyn Host) -> Environment,
+    own_threads: u64,
 ) -> Result<Plan, PlanError> {
     let Spec {
         policy,
@@ -200,6 +211,7 @@ fn plan_domain(
     if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
         return Err(PlanError::PortNeedsNamespaces);
     }
+    let asked_for = policy.grants.files.len();
     let policy = &profile::with_grants(policy, surroundings);
     let network = Network::resolve(
         &policy.grants.connect,
@@ -236,8 +248,9 @@ fn plan_domain(
     let limits = &policy.limits;
     let host_network = calls::host_network(policy, machine, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
-    let share = bounds::share(policy, machine, has_sockets)?;
+    let share = bounds::share(policy, machine, has_sockets, own_threads)?;
     let guarded = arrangement.guarded.clone();
+    let meeting_places = meeting_places(&layout, machine)?;
     let mut plan = Plan {
         command: command.words(),
         name: surroundings.name.clone(),
@@ -278,7 +291,14 @@ fn plan_domain(
         cwd,
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
-        meeting_places: layout.meeting_places(),
+        meeting_places,
+        guest_cwd: None,
+        around_runner: None,
+        of_profiles: policy.grants.files[asked_for..]
+            .iter()
+            .filter(|grant| !layout.absent().contains(&grant.host))
+            .cloned()
+            .collect(),
         kept_for_git: layout.guards().map(Path::to_path_buf).collect(),
         temporary: match machine.tier {
             Tier::Bare => temporary(policy, &layout, host),
@@ -303,6 +323,17 @@ fn plan_domain(
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
+}
+
+/// Init knows as many by their mounts; without namespaces there are none to know them by.
+fn meeting_places(layout: &Layout, machine: &Machine) -> Result<Vec<PathBuf>, PlanError> {
+    let places = layout.meeting_places();
+    match places.len() {
+        count if machine.tier != Tier::Bare && count > MOST_MEETING_PLACES => {
+            Err(PlanError::TooManySockets { count })
+        }
+        _ => Ok(places),
+    }
 }
 
 /// Where a guest that sees the host's file system gets a temporary folder, unless the policy says where it has one,
@@ -385,6 +416,11 @@ impl Plan {
         self.layout
             .as_ref()
             .is_some_and(|layout| layout.shows(path))
+    }
+
+    /// The guest's working directory, as it sees it.
+    pub fn guest_cwd(&self) -> &Path {
+        self.guest_cwd.as_deref().unwrap_or(&self.cwd)
     }
 
     /// Whether the guest has private folders to write to.

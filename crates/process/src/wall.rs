@@ -5,6 +5,7 @@ use crate::{
     cgroup::MemoryMeter,
     plan::{NAME, Options, Plan, PlanError, make_plan},
 };
+use palisade_policy::FileGrant;
 use palisade_wall::{
     Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Report, Spec, Streams,
     TerminalPosition, View, Wall, WriteGrant,
@@ -76,7 +77,7 @@ impl palisade_wall::Plan for Plan {
 
 impl View for Plan {
     fn cwd(&self) -> &Path {
-        &self.cwd
+        self.guest_cwd()
     }
 
     fn candidates(&self) -> &[OsString] {
@@ -91,12 +92,20 @@ impl View for Plan {
         &self.enforcement
     }
 
+    fn process_wall(&self) -> &[Enforcement] {
+        self.around_runner.as_ref().unwrap_or(&self.enforcement)
+    }
+
     fn output_bytes(&self) -> Option<u64> {
         self.output_bytes
     }
 
     fn absent(&self) -> &[PathBuf] {
         &self.absent
+    }
+
+    fn of_profiles(&self) -> &[FileGrant] {
+        &self.of_profiles
     }
 
     fn kept_for_git(&self) -> &[PathBuf] {

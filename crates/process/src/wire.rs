@@ -46,6 +46,9 @@ pub const TERMIOS_BYTES: usize = 36;
 /// Most descriptors in one message (`SCM_MAX_FD` of the kernel is 253).
 pub const MAX_FDS: usize = 250;
 
+/// Most sockets of the host's, and folders for them, that a guest may meet others at ([`op::MEETING_PLACES`]).
+pub const MOST_MEETING_PLACES: usize = 64;
+
 // Supervisor to keeper.
 
 /// Make a domain that waits for its guest. Words: flags (`PARK_*`), uid inside, gid inside, and the

@@ -5,6 +5,7 @@ use crate::{
     Plan, PlanResult, Prepared, REPORT_VERSION, Report, Spec, Streams, TerminalPosition, Usage,
     View, Wall, WriteGrant,
 };
+use palisade_policy::FileGrant;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::{
@@ -159,6 +160,10 @@ impl View for MockPlan {
     }
 
     fn absent(&self) -> &[PathBuf] {
+        &[]
+    }
+
+    fn of_profiles(&self) -> &[FileGrant] {
         &[]
     }
 

@@ -1,7 +1,7 @@
 //! From a policy and a command to a plan, and from a plan to a running guest.
 
 use crate::{Command, Domain, Enforcement, Error, Streams, Surroundings};
-use palisade_policy::Policy;
+use palisade_policy::{FileGrant, Policy};
 use serde::Serialize;
 use std::{
     any::Any,
@@ -172,11 +172,19 @@ pub trait View {
     /// Per capability: requested and actual.
     fn enforcement(&self) -> &[Enforcement];
 
+    /// The same of the process wall alone, which is around other walls too.
+    fn process_wall(&self) -> &[Enforcement] {
+        self.enforcement()
+    }
+
     /// Limit on bytes of stdout and stderr together.
     fn output_bytes(&self) -> Option<u64>;
 
     /// The host's paths of grants that may be missing, and are.
     fn absent(&self) -> &[PathBuf];
+
+    /// What the policy's profiles grant beside it, as far as it is there.
+    fn of_profiles(&self) -> &[FileGrant];
 
     /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
     fn kept_for_git(&self) -> &[PathBuf];

@@ -249,7 +249,8 @@ impl Builder {
         self
     }
 
-    /// Bytes of stdout and stderr together, held by [`Domain::wait_with_output`].
+    /// Bytes of stdout and stderr together, held by [`Domain::wait_with_output`]. Both are to be piped or
+    /// [`Stdio::null`]: what goes elsewhere nobody counts, and a start is refused.
     pub fn output(mut self, bytes: u64) -> Self {
         self.policy.limits.output_bytes = Some(bytes);
         self
@@ -354,6 +355,7 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
+        self.refuse_uncounted_output()?;
         let plan = self.plan()?;
         let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
         self.spawn_planned(&*plan, &ready.map_err(Error::Launch)?)
@@ -366,6 +368,7 @@ impl Builder {
     ///
     /// As those of [`Builder::plan`].
     pub fn prepare(self) -> Result<Prepared, Error> {
+        self.refuse_uncounted_output()?;
         let plan = self.plan()?;
         let ready = plan.prepare(self.chosen_launcher(), self.caches.as_deref());
         let ready = ready.map_err(Error::Launch)?;
@@ -401,13 +404,24 @@ impl Builder {
             launched => launched,
         };
         let inner = launched.map_err(Error::Launch)?;
+        let piped = [&stdout_pipe, &stderr_pipe].map(Option::is_some);
         Ok(Domain {
             inner,
             stdin: stdin_pipe,
             stdout: stdout_pipe,
             stderr: stderr_pipe,
+            piped,
             output_bytes: plan.view().output_bytes(),
         })
+    }
+
+    fn refuse_uncounted_output(&self) -> Result<(), Error> {
+        let mut streams = [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter();
+        let uncounted = streams.find(|(_, stream)| !stream.is_countable());
+        match (self.policy.limits.output_bytes, uncounted) {
+            (Some(_), Some((name, _))) => Err(Error::OutputNotCounted(name)),
+            _ => Ok(()),
+        }
     }
 
     fn may_lack_namespaces(&self) -> bool {

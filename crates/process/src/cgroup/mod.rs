@@ -32,7 +32,7 @@ mod settings;
 mod survey;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod usage;
 

@@ -61,6 +61,11 @@ fn unified_survey(model: &Model) -> Survey {
     survey(model, "0::/user.slice/me.scope\n", V2_MOUNT)
 }
 
+/// A machine with every controller.
+pub(crate) fn full_survey() -> Survey {
+    unified_survey(&unified())
+}
+
 /// Version 1 with cpu and cpuacct together, and version 2 without controllers beside it.
 fn hybrid() -> Model {
     Model::default()

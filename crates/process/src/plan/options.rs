@@ -108,7 +108,8 @@ impl Plan {
         let root = root.map(Path::to_path_buf);
         let Instructions { arguments, files } = (runner.instruct)(self, root.as_deref());
         self.arguments = arguments;
-        self.bound_runner(files, runner.threads);
+        self.add_descriptors(files);
+        self.around_runner = Some(self.enforcement.clone());
         for row in &mut self.enforcement {
             let mut held = runner.holds.iter();
             if let Some((_, how)) = held.find(|(capability, _)| *capability == row.capability) {
@@ -128,13 +129,10 @@ impl Plan {
     }
 
     /// The runner needs some of what the policy bounds for itself. The guest's share is the runner's to hold.
-    fn bound_runner(&mut self, files: u64, threads: u64) {
-        for limit in &mut self.rlimits {
-            match limit.name {
-                "NOFILE" => limit.value = limit.value.saturating_add(files),
-                "NPROC" => limit.value = limit.value.saturating_add(threads),
-                _ => {}
-            }
+    fn add_descriptors(&mut self, files: u64) {
+        let mut limits = self.rlimits.iter_mut();
+        if let Some(limit) = limits.find(|limit| limit.name == "NOFILE") {
+            limit.value = limit.value.saturating_add(files);
         }
     }
 
@@ -191,7 +189,7 @@ impl Plan {
         for place in &mut self.meeting_places {
             *place = in_root_place(place);
         }
-        self.cwd = "/".into();
+        self.guest_cwd = Some(std::mem::replace(&mut self.cwd, "/".into()));
     }
 
     /// Mounts a program of the host's beside a granted root.
