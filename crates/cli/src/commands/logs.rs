@@ -155,9 +155,13 @@ impl Source {
         };
         match serde_json::from_str::<Value>(line) {
             Ok(Value::Object(fields)) => fields.get(*field).is_some_and(|found| found == name),
-            // `TIME LEVEL KIND NAME …`, as text has it.
+            // `TIME LEVEL KIND NAME …`, as text has it; `TIME LEVEL: …` is the server's own.
             _ => {
-                let mut words = line.split_ascii_whitespace().skip(2);
+                let mut words = line.split_ascii_whitespace().skip(1);
+                let level = words.next();
+                if level.is_none_or(|level| level.ends_with(':')) {
+                    return false;
+                }
                 let kind = words.next();
                 let found = words.next().map(|found| found.trim_end_matches(':'));
                 kind == Some(field) && found == Some(name)

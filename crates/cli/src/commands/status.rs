@@ -25,8 +25,12 @@ struct Status {
     requests: u64,
     log_lines_dropped: u64,
     guests: Vec<Guest>,
+    // A server that was started before this command was installed may say nothing of tenants.
+    #[serde(default)]
     tenants: usize,
+    #[serde(default)]
     broken_tenants: Vec<BrokenTenant>,
+    #[serde(default)]
     broken_tenants_total: usize,
 }
 

@@ -155,7 +155,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     for fd in setup.fds().iter().filter(|fd| Some(**fd) != kept) {
         kernel::close(*fd);
     }
-    let running = guest::Running {
+    Ok(guest::Running {
         pid,
         gate: Some(GATE),
         again: exec::Again::of(&mut setup),
@@ -174,9 +174,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         guard: setup.guard,
         meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),
-    };
-    setup.forget_message();
-    Ok(running)
+    })
 }
 
 /// The prelude is carried out. By write(2): the guest's process says so under its filter, which may leave

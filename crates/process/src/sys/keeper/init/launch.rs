@@ -64,8 +64,6 @@ pub(crate) struct Setup {
     /// Sockets in place of streams: the supervisor's end, the guest's.
     pub(crate) pairs: [[Fd; 2]; guest::STANDARD_STREAMS],
     pub(crate) pair_count: usize,
-    /// The launch message, which most of this points into.
-    message: Option<&'static [u8]>,
     /// Steps of the plan carried out so far, of prelude and launch message together.
     items: u32,
     fds: [Fd; wire::MAX_FDS],
@@ -142,7 +140,6 @@ impl Default for Setup {
             input: false,
             pairs: [[-1; 2]; guest::STANDARD_STREAMS],
             pair_count: 0,
-            message: None,
             items: 0,
             fds: [-1; wire::MAX_FDS],
             fd_count: 0,
@@ -166,17 +163,6 @@ impl Setup {
         let place = self.fds[..self.fd_count].get_mut(index);
         kernel::close(core::mem::replace(place.ok_or(Errno::INVAL)?, fd));
         Ok(())
-    }
-
-    /// Lets go of the launch message once the guest's program runs: contents of its files, arguments and environment.
-    /// Paths that are guarded are read from it as long as the guest lives.
-    pub(crate) fn forget_message(self) {
-        let is_read = self.guard.is_some();
-        if let Some(message) = self.message.filter(|_| !is_read) {
-            // SAFETY: what points into it ends with `self`, but for the guard, of which there is none; the guest's process
-            // has memory of its own since it executes its program.
-            unsafe { kernel::release_read(message) };
-        }
     }
 
     /// The same, once.
@@ -217,8 +203,6 @@ pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> 
     }
     let body = kernel::allocate(body_length as usize).during(Step::ReceiveLaunch, 1)?;
     read_exactly(socket, body).during(Step::ReceiveLaunch, 2)?;
-    let body: &'static [u8] = body;
-    setup.message = Some(body);
     Ok(Reader::new(body))
 }
 
