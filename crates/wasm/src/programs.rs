@@ -1,7 +1,10 @@
 //! The programs beside `palisade` that the wall is made of.
 
 use palisade_wall::View;
-use std::path::{Path, PathBuf};
+use std::{
+    iter,
+    path::{Path, PathBuf},
+};
 
 /// Runs a guest.
 pub const WORKER: &str = "palisade-worker";
@@ -121,15 +124,16 @@ fn refuse(
 }
 
 /// This program, and palisade's in every folder that they are looked for in, here or by who is started without the
-/// variable.
+/// variable. Nothing is looked up before it is asked for.
 pub fn relied_on() -> impl Iterator<Item = PathBuf> {
-    let folders = folder_of_variable().into_iter().chain(folders_beside());
-    let beside = folders.flat_map(|folder| {
+    let program = iter::once_with(std::env::current_exe).flatten();
+    let folders = iter::once_with(|| folder_of_variable().into_iter().chain(folders_beside()));
+    let beside = folders.flatten().flat_map(|folder| {
         // In a folder that is not there they could all be made alike.
         let count = if folder.is_dir() { OWN.len() } else { 1 };
         OWN.iter().take(count).map(move |name| folder.join(name))
     });
-    std::env::current_exe().into_iter().chain(beside)
+    program.chain(beside)
 }
 
 fn usual_folders() -> Vec<PathBuf> {

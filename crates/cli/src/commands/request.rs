@@ -115,7 +115,7 @@ fn refuse_report_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
 
 /// What lies there runs in the worker of a later guest, and in a server's own process.
 fn refuse_writable_cache(view: &dyn View) -> anyhow::Result<()> {
-    let mut paths = cache::usual_paths().into_iter().flatten();
+    let mut paths = std::iter::once_with(cache::usual_paths).flatten().flatten();
     let changeable = view.find_changeable(&mut paths);
     if let Some(path) = changeable.filter(|path| !goes_with_home(view, path)) {
         let folder = path.parent().unwrap_or(&path);
