@@ -42,7 +42,8 @@ test: ## Set up this machine, run every test
 	@tools/protocol-suites || echo "make: h2spec will not be run"
 	@lab/sources/fetch || echo "make: the rows that compile bzip2 and lame will be left out"
 	@cargo build --locked --workspace --bins --tests
-	@PALISADE_BIN=$$(realpath "$(built)/debug/palisade") cargo test --locked --workspace --tests --no-fail-fast
+	@tools/shipped "$(built)"
+	@PALISADE_BIN=$$(realpath "$(built)/shipped/palisade") cargo test --locked --workspace --tests --no-fail-fast
 	@cargo test --locked --workspace --doc --features palisade/wasm
 
 third-wall: ## Run the command's suite behind a third wall, which hands everything on to the process wall

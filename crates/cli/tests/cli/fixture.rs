@@ -117,7 +117,8 @@ pub(crate) struct Installed {
 impl Installed {
     pub(crate) fn for_everybody() -> Self {
         let folder = new_folder();
-        let built = Path::new(env!("CARGO_BIN_EXE_palisade"));
+        let named = std::env::var_os("PALISADE_BIN").map(PathBuf::from);
+        let built = named.unwrap_or_else(|| env!("CARGO_BIN_EXE_palisade").into());
         let beside = built.parent().unwrap();
         for name in [
             "palisade",
