@@ -10,15 +10,18 @@
 //! busy. Who reaches it may reload the server, so it is a Unix socket of the server's user, or a port of
 //! the loopback that web pages cannot use.
 
+mod code;
 mod listener;
 pub mod prometheus;
 pub mod status;
 #[cfg(test)]
 mod tests;
 
+pub use code::CodeStatus;
 pub use listener::{AdminError, AdminListener};
 
 use crate::{
+    code::CodeStore,
     edge::EdgeMetrics,
     kinds::Level,
     log::{Line, Log},
@@ -53,6 +56,7 @@ pub struct Report {
     pub shared: Arc<Shared>,
     /// The log.
     pub log: Log,
+    code: Option<Arc<CodeStore>>,
     now: Mutex<Now>,
 }
 
@@ -100,8 +104,23 @@ impl Report {
             registry,
             shared,
             log,
+            code: None,
             now: Mutex::default(),
         }
+    }
+
+    /// Tells of the code that is loaded, too.
+    #[must_use]
+    pub fn with_code(self, code: Arc<CodeStore>) -> Self {
+        Self {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    /// What code is loaded.
+    pub fn code(&self) -> Option<CodeStatus> {
+        self.code.as_ref().map(|code| code.figures().into())
     }
 
     /// What changes with reloads, to be looked at or changed.

@@ -27,6 +27,7 @@ pub use file::{ConfigFile, ReadFile};
 pub use read::host_schema;
 
 use crate::{
+    code::CodeLimitsSetting,
     kinds::{Format, Level},
     path::Ambiguities,
 };
@@ -57,6 +58,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Bounds of every connection and request.
     pub limits: Limits,
+    /// What loaded code of filters and components may take.
+    pub code: CodeLimitsSetting,
     /// Filters, by name.
     pub filters: BTreeMap<String, Filter>,
     /// Services, by name.

@@ -8,7 +8,6 @@
 //! What a configuration has in common with the one before is taken over: code is not loaded twice, and programs that
 //! run go on.
 
-mod compile;
 mod load;
 mod load_filters;
 mod load_services;

@@ -2,6 +2,7 @@
 
 use crate::{
     admin::Report,
+    code::CodeStore,
     config::ConfigFile,
     edge::{Edge, Notice, adopt_inherited},
     generation::{self, Generation, Tools},
@@ -20,6 +21,7 @@ use palisade_policy::{visible, visible_lines};
 use palisade_process::{Launcher, Machine};
 use palisade_wasm::programs::Programs;
 use std::{
+    collections::BTreeSet,
     io::Write,
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -65,6 +67,7 @@ pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
             Arc::clone(&tools.shared),
             tools.log.clone(),
         );
+        let report = report.with_code(Arc::clone(&tools.code));
         let control = Control::begin(file, server, report, options.watch)?;
         say(&control.describe());
         Ok(control.run().await)
@@ -82,6 +85,7 @@ fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCod
         say(&format!("{shown}: {warning}"));
     }
     let files = files_of(&options.file, &file);
+    server.tools.code.load_all();
     server.loader()(file.config, files).map_err(ServeError::Load)?;
     say(&format!("{shown}: configuration is valid"));
     Ok(ExitCode::SUCCESS)
@@ -117,9 +121,14 @@ impl Server {
         let failed = |error: &dyn std::error::Error| ServeError::Load(describe(error));
         let launcher = Arc::new(Launcher::new(Machine::probe()));
         let count = worker::count_threads(options.workers.or(file.config.workers));
+        let programs = Programs::find(None).map_err(|error| failed(&error))?;
+        let code = CodeStore::start(&programs, launcher.machine(), None);
+        let code = code.map_err(|error| failed(&error))?;
+        code.set_limits(&file.config.code);
         let tools = Tools {
             workers: count,
-            programs: Programs::find(None).map_err(|error| failed(&error))?,
+            programs,
+            code: Arc::new(code),
             machine: launcher.machine().clone(),
             supervisor: Supervisor::start(launcher).map_err(|error| failed(&error))?,
             caches: None,
@@ -144,8 +153,9 @@ impl Server {
     /// Forgets what filters shared that are gone.
     fn forget(&self, generation: &Generation) {
         let filters = &generation.config.filters;
+        let vm_ids: BTreeSet<_> = filters.values().map(|filter| &*filter.vm_id).collect();
         self.tools.shared.retain(
-            |vm_id| filters.values().any(|filter| filter.vm_id == vm_id),
+            |vm_id| vm_ids.contains(vm_id),
             |name| filters.contains_key(name),
         );
     }
@@ -192,6 +202,7 @@ impl Serving for Server {
 impl Server {
     fn took(&mut self, generation: Arc<Generation>) -> Put {
         self.forget(&generation);
+        self.tools.code.set_limits(&generation.config.code);
         generation.begin(self.generation.as_deref(), &self.tools);
         let number = generation.number;
         self.generation = Some(generation);

@@ -8,7 +8,6 @@
 //! they know, and so does a component.
 
 use crate::{
-    chain::Inspects,
     client::{self, Client},
     filters::{self, FilterHandle},
     generation::Generation,
@@ -42,7 +41,6 @@ pub struct WorkerState {
 pub(crate) struct RouteTarget {
     pub(crate) name: Rc<str>,
     pub(crate) filters: Box<[Rc<FilterHandle>]>,
-    pub(crate) inspects: Inspects,
     pub(crate) service: Rc<Service>,
     pub(crate) is_stripped: bool,
     /// What its paths may have that others read otherwise.
@@ -189,7 +187,6 @@ fn make_targets(
             let filters: Box<[_]> = filters.map(|name| Rc::clone(&handles[&**name])).collect();
             RouteTarget {
                 name: Rc::from(&*route.name),
-                inspects: Inspects::of(&filters),
                 filters,
                 service: Rc::clone(&services[&*route.service]),
                 is_stripped: route.strip,

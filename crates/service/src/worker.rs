@@ -3,7 +3,8 @@
 use crate::{
     Fault,
     call::{self, Request},
-    component::{Component, LoadError},
+    code::Code,
+    component::Component,
     drive::Drive,
     host::Host,
     request_body,
@@ -22,17 +23,13 @@ pub struct Worker {
 
 impl Worker {
     /// For the calling thread.
-    ///
-    /// # Errors
-    ///
-    /// When a granted folder can't be opened.
-    pub fn new(component: &Component, host: Rc<dyn Host>) -> Result<Self, LoadError> {
-        Ok(Self {
-            shared: Rc::new(Shared::new(component, host)?),
-        })
+    pub fn new(component: &Component, host: Rc<dyn Host>) -> Self {
+        Self {
+            shared: Rc::new(Shared::new(component, host)),
+        }
     }
 
-    /// Answers a request, once the first part of its body is there: the head as soon as the guest has set it; the
+    /// Has an instance of this code answer a request, once the first part of its body is there: the head as soon as the guest has set it; the
     /// response's body comes as the guest writes it, driven by whoever polls it. Dropping either ends the guest.
     ///
     /// `is_secure`: whether it came by TLS.
@@ -42,6 +39,7 @@ impl Worker {
     /// When the guest failed before it answered; the log has been told. [`Fault::status`] is for the client.
     pub async fn answer<B>(
         &self,
+        code: &Code,
         request: http::Request<B>,
         is_secure: bool,
     ) -> Result<Response<ResponseBody>, Fault>
@@ -59,8 +57,8 @@ impl Worker {
         };
         let permit = self.shared.permit().await?;
         let (send_head, head) = tokio::sync::oneshot::channel();
-        let run = call::run(Rc::clone(&self.shared), request, send_head);
-        let drive = Drive::new(run, Rc::clone(&self.shared), permit, wait);
+        let run = call::run(Rc::clone(&self.shared), code.clone(), request, send_head);
+        let drive = Drive::new(run, Rc::clone(&self.shared), code, permit, wait);
         response::respond(drive, head).await
     }
 }

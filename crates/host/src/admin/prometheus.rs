@@ -2,7 +2,7 @@
 //!
 //! Families are the server's own, whatever a filter calls its metrics: those names stand in a label.
 
-use super::{Now, Report};
+use super::{Now, Report, code};
 use crate::{
     edge::EdgeMetrics,
     kinds::GuestKind,
@@ -151,6 +151,9 @@ pub fn write(report: &Report) -> String {
     let now = report.now().clone();
     write_server(&mut page, report, &now);
     write_edge(&mut page, &now);
+    for (family, kind, help, value) in report.code().iter().flat_map(code::families) {
+        page.single(family, kind, help, value);
+    }
     let guests = report.registry.guests_now();
     for (family, kind, help, metric) in GUEST_FAMILIES {
         page.family(family, kind, help);

@@ -2,11 +2,11 @@
 
 use super::{
     Generation,
-    compile::compile,
     load::{LoadError, Tools},
     programs::load_program,
 };
 use crate::{
+    code::{Preload, Source},
     config::{self, ServiceKind},
     kinds::GuestKind,
     services::{
@@ -46,12 +46,13 @@ pub(super) fn is_same_component(
     })
 }
 
-/// A component; the one that serves now, where it is the `same`.
+/// A component; the one that serves now, where it is the `same`, else it is among the `new` ones.
 pub(super) fn load_component(
     name: &str,
     component: &config::Component,
     service: &config::Service,
     same: Option<&Loaded>,
+    new: &mut Vec<Arc<dyn Preload>>,
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     if let Some(Loaded {
@@ -66,19 +67,26 @@ pub(super) fn load_component(
     }
     let path = service.log.as_deref();
     let log = tools.log.of_guest(GuestKind::Service, name, path)?;
-    let code = compile(
-        &component.component,
-        Purpose::Service,
-        &service.policy,
-        tools,
-        || format!("service {name}"),
-    )?;
+    let guest = || format!("service {name}");
+    let source = Source {
+        guest: guest(),
+        path: component.component.clone(),
+        purpose: Purpose::Service,
+        allow_degraded: service.policy.allow_degraded.clone(),
+    };
     let bound = |share, instances| tools.bounded(share, instances);
-    let loaded = component::Loaded::new(&code, component, service, bound, log.clone());
+    let loaded =
+        component::Loaded::new(component, service, source, &tools.code, bound, log.clone());
     let loaded = loaded.map_err(|source| LoadError::Component {
-        guest: format!("service {name}"),
+        guest: guest(),
         source,
     })?;
+    let looked = loaded.code().look_at_file();
+    looked.map_err(|source| LoadError::Code {
+        guest: guest(),
+        source,
+    })?;
+    new.push(Arc::clone(loaded.code()) as _);
     Ok(Loaded {
         shared: Shared::Component(Arc::new(loaded)),
         log,
@@ -90,6 +98,7 @@ pub(super) fn load_service(
     service: &config::Service,
     previous: Option<&Loaded>,
     served: Option<&Arc<Served>>,
+    new: &mut Vec<Arc<dyn Preload>>,
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     let log = service.log.as_deref();
@@ -111,7 +120,7 @@ pub(super) fn load_service(
             Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
         }
         ServiceKind::Component(component) => {
-            return load_component(name, component, service, None, tools);
+            return load_component(name, component, service, None, new, tools);
         }
     };
     Ok(Loaded { shared, log })
