@@ -122,6 +122,8 @@ impl Server {
         let launcher = Arc::new(Launcher::new(Machine::probe()));
         let count = worker::count_threads(options.workers.or(file.config.workers));
         let programs = Programs::find(None).map_err(|error| failed(&error))?;
+        let supervisor =
+            Supervisor::start(Arc::clone(&launcher)).map_err(|error| failed(&error))?;
         let code = CodeStore::start(&programs, launcher.machine(), None);
         let code = code.map_err(|error| failed(&error))?;
         code.set_limits(&file.config.code);
@@ -130,7 +132,7 @@ impl Server {
             programs,
             code: Arc::new(code),
             machine: launcher.machine().clone(),
-            supervisor: Supervisor::start(launcher).map_err(|error| failed(&error))?,
+            supervisor,
             caches: None,
             engine: Engine::shared().map_err(|error| failed(&error))?,
             shared: Arc::new(Shared::new(SharedBounds::default())),

@@ -229,7 +229,7 @@ impl Kind {
                 // Its bounds hold for what it still has under way, too.
                 Self::Component(match known.find(|component| component.is_of(loaded)) {
                     Some(component) => component,
-                    None => Rc::new(ComponentService::new(loaded, Arc::clone(metrics))),
+                    None => ComponentService::new(loaded, Arc::clone(metrics)),
                 })
             }
         })

@@ -29,6 +29,11 @@ impl Worker {
         }
     }
 
+    /// Whether nothing of it is under way. Instances may wait for a request.
+    pub fn is_idle(&self) -> bool {
+        Rc::strong_count(&self.shared) == 1
+    }
+
     /// Has an instance of this code answer a request, once the first part of its body is there: the head as soon as the guest has set it; the
     /// response's body comes as the guest writes it, driven by whoever polls it. Dropping either ends the guest.
     ///

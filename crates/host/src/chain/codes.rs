@@ -19,9 +19,9 @@ pub(crate) type Codes = SmallVec<[Option<Filter>; 2]>;
 pub(crate) fn codes_at_once(filters: &[Rc<FilterHandle>]) -> Option<Result<Codes, Response<Body>>> {
     let mut codes = Codes::new();
     for filter in filters {
-        match code_or_response(filter, filter.code_at_once()?) {
+        match code_or_stop(filter, filter.code_at_once()?) {
             Ok(code) => codes.push(code),
-            Err(response) => return Some(Err(response)),
+            Err(stop) => return Some(Err(stop.into_response())),
         }
     }
     Some(Ok(codes))
@@ -35,22 +35,22 @@ pub(crate) async fn codes(filters: &[Rc<FilterHandle>]) -> Result<Codes, Respons
             Some(code) => code,
             None => filter.code().await,
         };
-        codes.push(code_or_response(filter, code)?);
+        codes.push(code_or_stop(filter, code).map_err(Stop::into_response)?);
     }
     Ok(codes)
 }
 
-fn code_or_response(
+fn code_or_stop(
     filter: &FilterHandle,
     code: Result<Filter, NoInstance>,
-) -> Result<Option<Filter>, Response<Body>> {
+) -> Result<Option<Filter>, Stop> {
     let why = match code {
         Ok(code) => return Ok(Some(code)),
         Err(why) => why,
     };
     filter.metrics.errors.add(1);
     match filter.loaded.on_failure {
-        OnFailure::Close => Err(Stop::from(why).into_response()),
+        OnFailure::Close => Err(Stop::from(why)),
         OnFailure::Open => Ok(None),
     }
 }

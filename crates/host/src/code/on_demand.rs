@@ -36,6 +36,8 @@ use std::{
 };
 use tokio::{sync::Notify, time::timeout_at};
 
+/// What an engine keeps in memory beside the code of a small module: types, imports, tables of functions.
+const METADATA_BYTES: u64 = 32 << 10;
 /// Requests that wait for one module.
 const MOST_WAITING: usize = 64;
 /// How long one waits.
@@ -277,7 +279,7 @@ impl<L: Link> OnDemand<L> {
 
     /// What is loaded, and what that takes.
     fn link(&self, code: &Code) -> Result<(L::Linked, Charge), CodeError> {
-        let bytes = code.bytes()?;
+        let bytes = code.bytes()? + METADATA_BYTES;
         let linked = self.link.link(code)?;
         Ok((linked, self.store.budget.charge(bytes)))
     }

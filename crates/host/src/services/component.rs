@@ -1,6 +1,8 @@
 //! Components as services.
 
 mod beside;
+mod errands;
+mod resting;
 
 use crate::{
     body::Body,
@@ -13,6 +15,7 @@ use crate::{
     metrics::{GuestMetrics, State},
     responses,
 };
+use errands::Errands;
 use http::{Request, Response, StatusCode};
 use palisade_engine::{
     permits::Share,
@@ -27,7 +30,7 @@ use palisade_service::{
 };
 use palisade_wasm::code::Code;
 use std::{
-    cell::OnceCell,
+    cell::{Cell, RefCell},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::Pin,
     rc::Rc,
@@ -35,7 +38,7 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 /// Where the guest says nothing, what a server may take that it asks: to be connected to, and to answer.
 const TIMES: Times = Times {
@@ -148,6 +151,16 @@ impl Loaded {
 /// A component on one worker.
 #[derive(Debug)]
 pub(crate) struct ComponentService {
+    loaded: Arc<Loaded>,
+    metrics: Arc<GuestMetrics>,
+    /// What answers requests; made for the first, and gone when others were asked more.
+    live: RefCell<Option<Rc<Live>>>,
+    is_used: Cell<bool>,
+}
+
+/// What a component needs on a worker to answer.
+#[derive(Debug)]
+struct Live {
     worker: Worker,
     server: Rc<ForGuest>,
 }
@@ -200,25 +213,18 @@ impl NoResponse {
 
 impl ComponentService {
     /// `loaded`, for this worker.
-    pub(crate) fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Self {
-        let gate = Arc::clone(loaded.component.reach().gate());
-        let server = Rc::new(ForGuest {
-            // Of its own: no other guest's connections, and no names but those that are granted.
-            client: Client::new(guest_settings(gate)),
+    pub(crate) fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Self> {
+        Rc::new(Self {
             loaded: Arc::clone(loaded),
             metrics,
-            errands: OnceCell::new(),
-        });
-        let host: Rc<dyn Host> = Rc::clone(&server) as _;
-        Self {
-            worker: Worker::new(&loaded.component, host),
-            server,
-        }
+            live: RefCell::default(),
+            is_used: Cell::new(false),
+        })
     }
 
     /// Whether it is this one's.
     pub(crate) fn is_of(&self, loaded: &Arc<Loaded>) -> bool {
-        Arc::ptr_eq(&self.server.loaded, loaded)
+        Arc::ptr_eq(&self.loaded, loaded)
     }
 
     /// Has the component respond to the request of `peer`.
@@ -227,43 +233,69 @@ impl ComponentService {
     ///
     /// When it did not.
     pub(crate) async fn respond(
-        &self,
+        self: &Rc<Self>,
         request: Request<Body>,
         peer: &Peer,
     ) -> Result<Response<Body>, NoResponse> {
-        let server = &self.server;
-        if server.loaded.budget.is_at_rest() {
-            server.metrics.set_state(State::Resting);
+        if self.loaded.budget.is_at_rest() {
+            self.metrics.set_state(State::Resting);
             return Err(NoResponse::Resting);
         }
         let code = self.code().await?;
-        server.metrics.set_state(State::Ready);
-        server.begin();
+        self.metrics.set_state(State::Ready);
+        let live = self.live();
         let (mut parts, body) = request.into_parts();
-        server.client.forwarded().tell_guest(&mut parts, peer);
+        live.server.client.forwarded().tell_guest(&mut parts, peer);
         let request = Request::from_parts(parts, beside::read_beside(body));
         let is_secure = peer.tls_version.is_some();
-        let response = self.worker.answer(&code, request, is_secure).await?;
+        let response = live.worker.answer(&code, request, is_secure).await?;
         Ok(response.map(Body::from))
     }
 
     /// Its code; what keeps it away is counted.
     async fn code(&self) -> Result<guest::Code, NotReady> {
-        let ForGuest {
-            loaded, metrics, ..
-        } = &*self.server;
-        let code = match loaded.code.get_at_once() {
+        let code = match self.loaded.code.get_at_once() {
             Some(code) => code,
             None => {
-                metrics.set_state(State::Starting);
-                Box::pin(loaded.code.get()).await
+                self.metrics.set_state(State::Starting);
+                Box::pin(self.loaded.code.get()).await
             }
         };
         if let Err(NotReady::Broken(error)) = &code {
-            metrics.set_state(State::Broken);
-            metrics.fault(error.to_string());
+            self.metrics.set_state(State::Broken);
+            self.metrics.fault(error.to_string());
         }
         code
+    }
+
+    /// Called where requests are answered, and so in the worker's `LocalSet`.
+    fn live(self: &Rc<Self>) -> Rc<Live> {
+        self.is_used.set(true);
+        if let Some(live) = &*self.live.borrow() {
+            return Rc::clone(live);
+        }
+        let live = Rc::new(Live::new(self));
+        *self.live.borrow_mut() = Some(Rc::clone(&live));
+        resting::note(self);
+        live
+    }
+}
+
+impl Live {
+    fn new(service: &ComponentService) -> Self {
+        let gate = Arc::clone(service.loaded.component.reach().gate());
+        let server = Rc::new(ForGuest {
+            // Of its own: no other guest's connections, and no names but those that are granted.
+            client: Client::new(guest_settings(gate)),
+            loaded: Arc::clone(&service.loaded),
+            metrics: Arc::clone(&service.metrics),
+            errands: errands::of_thread(),
+        });
+        let host: Rc<dyn Host> = Rc::clone(&server) as _;
+        Self {
+            worker: Worker::new(&service.loaded.component, host),
+            server,
+        }
     }
 }
 
@@ -282,28 +314,12 @@ struct ForGuest {
     loaded: Arc<Loaded>,
     metrics: Arc<GuestMetrics>,
     client: Client,
-    /// To a task of the worker's, which is where tasks can be spawned.
-    errands: OnceCell<mpsc::UnboundedSender<Errand>>,
+    errands: Errands,
 }
 
 impl std::fmt::Debug for ForGuest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("ForGuest").finish_non_exhaustive()
-    }
-}
-
-impl ForGuest {
-    /// Called where requests are answered, and so in the worker's `LocalSet`.
-    fn begin(&self) {
-        self.errands.get_or_init(|| {
-            let (sender, mut errands) = mpsc::unbounded_channel();
-            tokio::task::spawn_local(async move {
-                while let Some(errand) = errands.recv().await {
-                    tokio::task::spawn_local(errand);
-                }
-            });
-            sender
-        });
     }
 }
 
@@ -349,9 +365,7 @@ impl Host for ForGuest {
 
     fn spawn(&self, errand: Errand) {
         // The task that takes them ends with the worker, and with it all errands.
-        if let Some(errands) = self.errands.get() {
-            let _ = errands.send(errand);
-        }
+        let _ = self.errands.send(errand);
     }
 
     fn denied(&self) {
