@@ -4,8 +4,8 @@ use crate::{
     Fault,
     body::Guarded,
     code::{Code, Pre},
-    component::Isolation,
     drive::{End, Head, Run},
+    load::Isolation,
     shared::{
         Shared,
         idle::{self, Kept},

@@ -1,9 +1,8 @@
 //! The code of a component, with its imports: what instances are made of.
 
 use crate::{
-    component::{Isolation, LoadError},
+    load::{Isolation, LoadError},
     open,
-    shared::idle,
     state::State,
 };
 use palisade_engine::{
@@ -78,12 +77,6 @@ impl Code {
     /// Whether anybody else has it: an instance, or a request.
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.0) > 1
-    }
-
-    /// Has the instance give way that waits for a request for longest, of whatever component and thread: it keeps its code
-    /// loaded.
-    pub fn ask_oldest_to_leave(&self) {
-        idle::ask_oldest(self.engine());
     }
 
     /// Whether both are one.

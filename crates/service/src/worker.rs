@@ -9,7 +9,7 @@ use crate::{
     host::Host,
     request_body,
     response::{self, ResponseBody},
-    shared::Shared,
+    shared::{Shared, idle},
 };
 use bytes::Bytes;
 use http::Response;
@@ -66,6 +66,12 @@ impl Worker {
         let drive = Drive::new(run, Rc::clone(&self.shared), code, permit, wait);
         response::respond(drive, head).await
     }
+}
+
+/// Has the instance give way that waits for a request for longest, of whatever component of this one's engine and thread: it
+/// keeps its code loaded.
+pub fn ask_oldest_to_leave(code: &Code) {
+    idle::ask_oldest(code.engine());
 }
 
 impl std::fmt::Debug for Worker {

@@ -88,7 +88,7 @@ impl Link for ComponentLink {
     }
 
     fn ask_to_leave(code: &guest::Code) {
-        code.ask_oldest_to_leave();
+        guest::ask_oldest_to_leave(code);
     }
 
     fn tell_broken(&self, error: &CodeError) {
