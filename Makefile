@@ -52,10 +52,12 @@ third-wall: ## Run the command's suite behind a third wall, which hands everythi
 	@cargo test --locked --workspace --features palisade-cli/stub-wall --test cli
 	@cargo build --locked --workspace --bins
 
-stories: ## What people do on their first day: plain commands, then what palisade advises
+stories: ## What people do on their first day: plain commands, then what palisade advises; and the page for operators
 	@tools/setup stories || echo "make: some stories will be skipped"
 	@$(build)
 	@tools/stories "$(built)/release/palisade"
+	@if command -v node >/dev/null; then tools/page-test "$(built)/release/palisade"; \
+		else echo "make: nobody looks at the page of the admin socket: there is no node"; fi
 
 command: ## Build the command alone: it runs programs, and neither WebAssembly nor a server
 	@cargo build --release --locked --package palisade-cli --bins

@@ -1,14 +1,14 @@
-// Runs a WASI program in Node or Deno. Its one argument is JSON: program, arguments, environment, and preopens
-// from the path inside to that on the host.
+// Runs a WASI program in Node or Deno. Its one argument is JSON: program, arguments, names of variables of its own
+// environment, and preopens from the path inside to that on the host.
 import { readFile } from "node:fs/promises";
-import { argv } from "node:process";
+import { argv, env } from "node:process";
 import { WASI } from "node:wasi";
 
-const { program, arguments: words, environment, preopens } = JSON.parse(argv[2]);
+const { program, arguments: words, variables, preopens } = JSON.parse(argv[2]);
 const wasi = new WASI({
     version: "preview1",
     args: [program, ...words],
-    env: environment,
+    env: Object.fromEntries(variables.map((name) => [name, env[name]])),
     preopens,
     returnOnExit: false,
 });

@@ -4,7 +4,7 @@ use crate::help;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use palisade_command_line::args::{BenchArgs, CostArgs, GuestArgs, PolicyArgs};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 /// Run code you do not trust behind the thinnest wall that holds it.
 ///
@@ -86,6 +86,31 @@ pub(crate) enum Command {
     Reload(ServerArgs),
     /// Say how a server and its guests are
     Status(StatusArgs),
+    /// List the running domains of this user
+    ///
+    /// Whoever started them: `palisade run`, a program that embeds palisade, `palisade serve`. Those of
+    /// other users and in containers are not seen.
+    Ps(PsArgs),
+    /// Show what running domains use, again and again
+    ///
+    /// Who uses most of the processors comes first. Ctrl-C ends it.
+    Top(TopArgs),
+    /// Run a further program in a running domain
+    ///
+    /// Behind the same wall as its guest: with the same files, limits, user and environment, and with a
+    /// terminal of its own if there is one here. It ends with the domain, or with this command. What of
+    /// the host's network the guest is granted is the guest's alone.
+    #[command(override_usage = help::EXEC_USAGE)]
+    Exec(ExecArgs),
+    /// End running domains, and everything in them
+    ///
+    /// Whoever started one is told so in its report. The exit code is 0 once nothing of them runs.
+    Kill(KillArgs),
+    /// Print what a filter or service of a server has said
+    ///
+    /// From the file that the server's configuration names: the guest's own, or its lines among those of
+    /// all. The server need not run.
+    Logs(LogsArgs),
     /// Measure what the wall costs on this machine
     Bench(BenchArgs),
     /// Measure what the wall costs a command of yours
@@ -176,6 +201,9 @@ pub(crate) struct ServerArgs {
     /// Where it is reached, in place of what FILE says
     #[arg(long, value_name = "ADDR:PORT|unix:PATH", conflicts_with = "file")]
     pub(crate) admin: Option<String>,
+    /// A file with the token that the server wants, in place of what FILE says
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 // `palisade status`.
@@ -186,6 +214,76 @@ pub(crate) struct StatusArgs {
     /// Print what the server answers, as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+// `palisade ps`.
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Print them as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+// `palisade top`.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Print one table, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    pub(crate) every: f64,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "it takes a number from 0.1 to 86400".to_owned())
+}
+
+// `palisade exec`.
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// What `palisade ps` shows as its id, or a name that no other running domain has
+    #[arg(value_name = "ID|NAME")]
+    pub(crate) domain: String,
+    /// A path, or a name looked up in the guest's PATH; then its own arguments
+    #[arg(
+        value_names = ["PROGRAM", "ARGS"],
+        required = true,
+        num_args = 1..,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+// `palisade kill`.
+#[derive(Debug, Args)]
+pub(crate) struct KillArgs {
+    /// What `palisade ps` shows as its id, or a name that no other running domain has
+    #[arg(value_name = "ID|NAME", required = true)]
+    pub(crate) domains: Vec<String>,
+}
+
+// `palisade logs`.
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// What the configuration calls the filter or service
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The server's configuration
+    #[arg(value_name = "FILE", default_value = DEFAULT_FILE, value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Print at most so many lines
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    pub(crate) lines: usize,
+    /// Go on with new lines, until a signal ends it
+    #[arg(long, short)]
+    pub(crate) follow: bool,
 }
 
 /// The file of a server where none is named.

@@ -2,15 +2,22 @@
 
 mod completions;
 mod doctor;
+mod domains;
+mod exec;
 mod explain;
+mod kill;
 mod lab;
+mod logs;
 mod man;
 mod program;
+mod ps;
 mod reload;
+mod request;
 mod run;
 mod serve;
 mod server;
 mod status;
+mod top;
 mod why;
 
 use crate::args::Command;
@@ -27,6 +34,11 @@ pub(crate) fn perform(command: Command, early: Option<Launcher>) -> anyhow::Resu
         Command::Serve(args) => serve::serve(&args),
         Command::Reload(args) => reload::reload(&args),
         Command::Status(args) => status::status(&args),
+        Command::Ps(args) => ps::ps(&args),
+        Command::Top(args) => top::top(&args),
+        Command::Kill(args) => kill::kill(&args),
+        Command::Exec(args) => exec::exec(&args),
+        Command::Logs(args) => logs::logs(&args),
         Command::Completions(args) => completions::completions(args.shell),
         Command::Man => man::man(),
     }

@@ -5,6 +5,7 @@ pub(crate) const RUN_USAGE: &str = "palisade run [GRANTS] [LIMITS] [--] PROGRAM 
 pub(crate) const EXPLAIN_USAGE: &str =
     "palisade explain [GRANTS] [LIMITS] [--json] [--] PROGRAM [ARGS]...";
 pub(crate) const COST_USAGE: &str = "palisade cost [OPTIONS] [GRANTS] [--] PROGRAM [ARGS]...";
+pub(crate) const EXEC_USAGE: &str = "palisade exec ID|NAME [--] PROGRAM [ARGS]...";
 pub(crate) const DOCTOR_USAGE: &str = "palisade doctor [--json]";
 
 /// For who has never used it.

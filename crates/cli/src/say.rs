@@ -28,6 +28,7 @@ pub(crate) fn ending(report: &Report) {
         Ending::OutputLimit => "limit: the guest wrote more than --output allows",
         Ending::MemoryLimit => "limit: the guest used more memory than --memory allows",
         Ending::Unprotected => return unprotected(report),
+        Ending::Operator => return line("the guest was ended by `palisade kill`"),
         Ending::Guest | Ending::Supervisor => return by_itself(report),
     };
     self::line(&format!("{line}; raise it if that was meant"));

@@ -23,6 +23,7 @@ mod cli {
     pub(crate) mod meeting;
     pub(crate) mod network;
     pub(crate) mod observed;
+    pub(crate) mod operate;
     pub(crate) mod outside;
     pub(crate) mod person;
     pub(crate) mod printed;
@@ -78,6 +79,7 @@ const MODULES: &[(&str, &[Case])] = &[
     ("network_servers", network::servers::CASES),
     ("printed", cli::printed::CASES),
     ("observed", cli::observed::CASES),
+    ("operate", cli::operate::CASES),
     ("outside", cli::outside::CASES),
     ("programs", cli::programs::CASES),
     ("protect", cli::protect::CASES),

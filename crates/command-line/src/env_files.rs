@@ -45,9 +45,14 @@ impl EnvFiles {
         pairs.collect()
     }
 
-    /// Adds them as grants of `env`, of which those that the policy has win.
-    pub fn add_to(self, policy: &mut Policy) {
-        policy.grants.env.splice(0..0, self.grants);
+    /// The policy with what they say as grants of `env`, of which those that the policy has win, and without their
+    /// paths. For a plan: whoever prints it as flags would print values.
+    #[must_use]
+    pub fn read_into(&self, policy: &Policy) -> Policy {
+        let mut policy = policy.clone();
+        policy.grants.env_files.clear();
+        policy.grants.env.splice(0..0, self.grants.iter().cloned());
+        policy
     }
 
     /// A guest that can write such a file chooses the variables of the next.

@@ -421,56 +421,139 @@ fn examples_do_as_shown() {
     assert_none(&problems);
 }
 
-/// `palisade explain` takes what a unit has systemd start, with the policy that the same document shows. Folders that
+/// Palisade takes what a unit has systemd start, with the policy or configuration that the same document shows. Folders that
 /// are the service's own are made for it.
 #[test]
 fn units_start_what_palisade_takes() {
-    let mut units = 0;
+    let mut started = BTreeSet::new();
     for document in all() {
         let fences = document.fences().iter();
         let of_kind = |kind| fences.clone().filter(move |fence| fence.info == kind);
         let lines = of_kind("ini").flat_map(|fence| &fence.content);
-        let started = lines.filter_map(|line| line.strip_prefix("ExecStart="));
-        let policies: Vec<_> = of_kind("toml")
-            .map(|fence| fence.content.join("\n"))
-            .collect();
-        for line in started {
-            let problem = problem_of_unit(line, &policies);
+        let commands = lines.filter_map(|line| {
+            let line = line.strip_prefix("ExecStart=");
+            line.and_then(|line| line.strip_prefix("/usr/local/bin/palisade "))
+        });
+        let files = of_kind("toml").map(|fence| fence.content.join("\n"));
+        let (servers, policies) = files.partition::<Vec<_>, _>(|file| file.contains("[[listen]]"));
+        for line in commands {
+            let words: Vec<_> = line.split(' ').collect();
+            let problem = match words.as_slice() {
+                ["run", words @ ..] => {
+                    problem_of_unit(&["explain", "--allow-degraded", "memory"], words, &policies)
+                }
+                ["serve", words @ ..] => problem_of_unit(&["serve", "--check"], words, &servers),
+                _ => Some("it is neither `palisade run` nor `palisade serve`".to_owned()),
+            };
             assert_eq!(problem, None, "{}: {line}", document.path.display());
-            units += 1;
+            started.insert(words[0].to_owned());
         }
     }
-    assert!(units > 0, "no unit was found");
+    assert_eq!(started.len(), 2, "a unit was not found: {started:?}");
 }
 
-fn problem_of_unit(line: &str, policies: &[String]) -> Option<String> {
+/// What `palisade` says against these `words` of a unit, asked by `verb` whether it takes them. (Who runs this may have no
+/// control group.)
+fn problem_of_unit(verb: &[&str], words: &[&str], files: &[String]) -> Option<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let words: Vec<_> = line.split(' ').collect();
-    let ["/usr/local/bin/palisade", "run", words @ ..] = words.as_slice() else {
-        return Some("it is no `palisade run`".to_owned());
+    let [file] = files else {
+        return Some("there is not one file beside it".to_owned());
     };
-    let [policy] = policies else {
-        return Some("there is not one policy beside it".to_owned());
-    };
-    let mut policy = policy.clone();
-    for own in ["/srv/greeter", "/var/lib/greeter"] {
+    let mut file = file.clone();
+    for own in [
+        "/srv/greeter",
+        "/var/lib/greeter",
+        "/srv/www",
+        "/run/palisade",
+        "/var/log/palisade",
+    ] {
         let made = folder.path().join(&own[1..]);
         fs::create_dir_all(&made).expect("a folder");
-        policy = policy.replace(&format!("\"{own}\""), &format!("{:?}", made));
+        file = file.replace(own, &made.to_string_lossy());
     }
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, policy).expect("a policy");
+    let path = folder.path().join("file.toml");
+    fs::write(&path, file).expect("a file");
     let words = words
         .iter()
         .map(|word| match word.starts_with("/etc/palisade/") {
-            true => file.clone(),
+            true => path.clone(),
             false => PathBuf::from(word),
         });
-    // Who runs this may have no control group.
-    let explain = ["explain", "--allow-degraded", "memory"];
-    let told = Command::new(palisade()).args(explain).args(words).output();
+    let told = Command::new(palisade()).args(verb).args(words).output();
     let told = told.expect("palisade starts");
     (!told.status.success()).then(|| String::from_utf8_lossy(&told.stderr).into_owned())
+}
+
+/// The units beside the documents are those that these show, and systemd takes them.
+#[test]
+fn published_units_are_those_of_the_document_and_valid() {
+    let units = root().join("docs/systemd");
+    let document = named("docs/systemd.md");
+    let shown: Vec<_> = document
+        .fences()
+        .iter()
+        .filter(|fence| fence.info == "ini")
+        .map(|fence| fence.content.join("\n") + "\n")
+        .collect();
+    let mut verified = 0;
+    for entry in fs::read_dir(&units).expect("units").flatten() {
+        let text = fs::read_to_string(entry.path()).expect("a unit");
+        assert!(
+            shown.contains(&text),
+            "{:?} is not what the document shows",
+            entry.path()
+        );
+        let problem = problem_of_systemd(&entry.file_name(), &text);
+        assert_eq!(problem, None, "{:?}", entry.path());
+        verified += 1;
+    }
+    assert_eq!(verified, 2, "a unit was not found");
+    let unknown = problem_of_systemd(
+        "x.service".as_ref(),
+        "[Service]\nExecStart=/bin/true\nNoNewPrivilege=yes\n",
+    );
+    assert!(
+        unknown.is_some_and(|told| told.contains("NoNewPrivilege")),
+        "a mistake is found"
+    );
+}
+
+/// What `systemd-analyze verify` says against a unit. `tools/setup` sees to it that it is there.
+fn problem_of_systemd(name: &std::ffi::OsStr, text: &str) -> Option<String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let version = Command::new("systemd-analyze").arg("--version").output();
+    let version = version
+        .expect("systemd-analyze is there: the package systemd has it")
+        .stdout;
+    let version = String::from_utf8_lossy(&version).into_owned();
+    let version = version
+        .split(' ')
+        .nth(1)
+        .and_then(|version| version.parse::<u32>().ok());
+    let mut text = text.replace("/usr/local/bin/palisade", "/bin/true");
+    if version.expect("a version") < 253 {
+        // As the document says.
+        text = text.replace("Type=notify-reload", "Type=notify");
+    }
+    let unit = folder.path().join(name);
+    fs::write(&unit, text).expect("a unit");
+    // A socket is for a service.
+    let service = folder.path().join("palisade.service");
+    if !service.exists() {
+        fs::write(&service, "[Service]\nExecStart=/bin/true\n").expect("a unit");
+    }
+    let told = Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(&unit)
+        .output();
+    let told = told.expect("systemd-analyze starts");
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    // Of other units of this machine it may complain as well.
+    let of_it: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains(&*name.to_string_lossy()))
+        .collect();
+    (!of_it.is_empty() || !told.status.success()).then(|| said.clone())
 }
 
 /// Sections, settings and empty lines, and nothing else.

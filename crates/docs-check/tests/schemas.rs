@@ -61,22 +61,26 @@ fn violations_of(schema: &Value, text: &str) -> Vec<String> {
 /// The examples of a document, each with the schema that it is of.
 #[test]
 fn every_example_is_what_its_schema_says() {
-    let (policy, host) = (
+    let (policy, host, tenant) = (
         published("policy.schema.json"),
         published("host.schema.json"),
+        published("tenant.schema.json"),
     );
     let mut count = 0;
     for document in documents(&root()) {
-        let schema = match document.path.ends_with("docs/serve.md") {
-            true => &host,
-            false => &policy,
-        };
+        let is_reference = document.path.ends_with("docs/serve.md");
         for fence in document
             .fences()
             .iter()
             .filter(|fence| fence.info == "toml")
         {
             let text = fence.content.join("\n");
+            let is_of_server = is_reference || text.contains("[[listen]]");
+            let schema = match (is_of_server, text.starts_with("# tenants.d/")) {
+                (true, true) => &tenant,
+                (true, false) => &host,
+                (false, _) => &policy,
+            };
             let wrong = violations_of(schema, &text);
             assert_eq!(wrong, [""; 0], "{}:{}", document.path.display(), fence.line);
             count += 1;
@@ -121,5 +125,13 @@ fn the_schemas_tell_right_from_wrong() {
         "services.s = { files = 'a', policy = 'p.toml' }",
     ] {
         assert_eq!(violations_of(&host, wrong).len(), 1, "{wrong}");
+    }
+    let tenant = published("tenant.schema.json");
+    for wrong in [
+        "workers = 1",
+        "listen = [{ address = '127.0.0.1:80' }]",
+        "services.s = {}",
+    ] {
+        assert_eq!(violations_of(&tenant, wrong).len(), 1, "{wrong}");
     }
 }

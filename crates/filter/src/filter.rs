@@ -29,7 +29,7 @@ impl Filter {
         let loaded = Loaded {
             linked,
             callbacks,
-            space: shared.space(&settings.vm_id),
+            space: shared.space(&settings.tenant, &settings.vm_id),
             series: shared.series(&settings.name),
             settings,
             reads_properties: program.imports("proxy_get_property"),

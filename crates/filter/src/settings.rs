@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The filter's name: property `plugin_name`, and the name that its metrics stand under.
     pub name: String,
+    /// Whose it is: filters of two tenants share nothing, whatever they call it.
+    pub tenant: String,
     /// Which of the module's filters, where it has several: property `plugin_root_id`.
     pub root_id: String,
     /// Filters of one `vm_id` share data and queues: property `plugin_vm_id`.
@@ -118,6 +120,7 @@ impl Settings {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            tenant: String::new(),
             root_id: String::new(),
             vm_id: name.to_owned(),
             configuration: Bytes::new(),

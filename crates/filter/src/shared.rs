@@ -22,7 +22,8 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Shared {
     bounds: SharedBounds,
-    spaces: Mutex<BTreeMap<String, Arc<Space>>>,
+    /// By tenant and `vm_id`.
+    spaces: Mutex<BTreeMap<(String, String), Arc<Space>>>,
     /// By the filter's name.
     series: Mutex<BTreeMap<String, Arc<Series>>>,
     /// Those of the engine that a filter was loaded for last: a server has one.
@@ -55,14 +56,14 @@ impl Shared {
             .collect()
     }
 
-    /// Forgets what belongs to a `vm_id` or a filter that is not among these. What instances use that still
+    /// Forgets what belongs to a tenant's `vm_id` or a filter that is not among these. What instances use that still
     /// run goes with them.
     pub fn retain(
         &self,
-        mut vm_id: impl FnMut(&str) -> bool,
+        mut vm_id: impl FnMut(&str, &str) -> bool,
         mut filter: impl FnMut(&str) -> bool,
     ) {
-        lock(&self.spaces).retain(|name, _| vm_id(name));
+        lock(&self.spaces).retain(|(tenant, name), _| vm_id(tenant, name));
         lock(&self.series).retain(|name, _| filter(name));
     }
 
@@ -78,10 +79,10 @@ impl Shared {
         Ok(imports)
     }
 
-    pub(crate) fn space(&self, vm_id: &str) -> Arc<Space> {
+    pub(crate) fn space(&self, tenant: &str, vm_id: &str) -> Arc<Space> {
         let mut spaces = lock(&self.spaces);
         let space = spaces
-            .entry(vm_id.to_owned())
+            .entry((tenant.to_owned(), vm_id.to_owned()))
             .or_insert_with(|| Arc::new(Space::new(&self.bounds)));
         Arc::clone(space)
     }

@@ -124,7 +124,7 @@ fn generation(folder: &Path) -> Generation {
         code: Arc::new(code.expect("threads that compile")),
         machine: launcher.machine().clone(),
         workers: NonZeroUsize::MIN,
-        supervisor: Supervisor::start(launcher).expect("a supervisor"),
+        supervisor: Supervisor::start(launcher, config.programs).expect("a supervisor"),
         caches: Some(caches),
         engine: Engine::shared().expect("an engine"),
         shared: Arc::new(Shared::default()),

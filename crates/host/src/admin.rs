@@ -1,40 +1,51 @@
-//! The admin socket: metrics for Prometheus, status as JSON, reload.
+//! The admin socket: a page for people, metrics for Prometheus, status as JSON, reload.
 //!
 //! ```text
-//!  GET /metrics ─┐
-//!  GET /status  ─┼─▶ main thread ──▶ Report
-//!  POST /reload ─┘        └──asks──▶ reload
+//!  GET /         ─┐
+//!  GET /overview ─┤
+//!  GET /metrics  ─┼─gate─▶ main thread ──▶ Report
+//!  GET /status   ─┤            └──asks──▶ reload
+//!  POST /reload  ─┘
 //! ```
 //!
 //! It is served by the main thread, which answers no requests of clients: it answers while every worker is
-//! busy. Who reaches it may reload the server, so it is a Unix socket of the server's user, or a port of
-//! the loopback that web pages cannot use.
+//! busy. Who reaches it may reload the server, so it is a Unix socket of the server's user, a port of
+//! the loopback that other web pages cannot use, or an address where everybody must have a token.
 
+mod access;
 mod code;
 mod listener;
+mod overview;
+mod page;
 pub mod prometheus;
+mod recent;
 pub mod status;
 #[cfg(test)]
 mod tests;
 
+pub use access::{Token, TokenError};
 pub use code::CodeStatus;
 pub use listener::{AdminError, AdminListener};
 
 use crate::{
     code::CodeStore,
+    config::{Config, Metrics, ServiceKind},
     edge::EdgeMetrics,
-    kinds::Level,
+    kinds::{GuestKind, Level, full_name},
     log::{Line, Log},
     metrics::Registry,
 };
+use access::{Gate, Refused};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, uri::Authority};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use overview::Asked as Wanted;
+use page::PAGE;
 use palisade_filter::Shared;
+use recent::Recent;
 use serde::Serialize;
 use std::{
-    net::IpAddr,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard},
     time::{Instant, SystemTime},
@@ -73,8 +84,16 @@ pub struct Now {
     pub edge: Vec<Arc<EdgeMetrics>>,
     /// What in the configuration is probably not meant.
     pub warnings: Vec<String>,
-    /// Guests that the configuration has, each with what it is.
-    pub guests: Vec<Guest>,
+    /// Guests that the main file has, each with what it is, in order.
+    pub guests: Arc<[Guest]>,
+    /// Routes that it has, each with where it leads.
+    pub routes: Arc<[Route]>,
+    /// What each tenant's file asks for, by their names.
+    pub tenants: Arc<[(Arc<str>, Arc<Config>)]>,
+    /// Tenants whose files are not served as they stand.
+    pub broken: Vec<BrokenTenant>,
+    /// How much `/metrics` shows.
+    pub metrics: Metrics,
     /// Reloads that led to a new generation.
     pub reloads: u64,
     /// Reloads that left the old one serving.
@@ -87,11 +106,80 @@ pub struct Now {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Filter or service.
-    pub kind: crate::kinds::GuestKind,
+    pub kind: GuestKind,
     /// Its name.
     pub name: String,
     /// `filter`, `component`, `program`, `files` or `upstream`.
     pub what: &'static str,
+}
+
+/// A tenant whose file is not served as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenTenant {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Why.
+    pub message: String,
+    /// What its file was before serves on.
+    pub is_served: bool,
+}
+
+/// The guests of a file, which is that of a tenant where `tenant` is not empty.
+pub(crate) fn guests_of<'a>(tenant: &'a str, config: &'a Config) -> impl Iterator<Item = Guest> {
+    let full_name = move |name: &String| full_name(tenant, name);
+    let filters = config.filters.keys().map(move |name| Guest {
+        kind: GuestKind::Filter,
+        name: full_name(name),
+        what: "filter",
+    });
+    let services = config.services.iter().map(move |(name, service)| Guest {
+        kind: GuestKind::Service,
+        name: full_name(name),
+        what: match service.kind {
+            ServiceKind::Component(_) => "component",
+            ServiceKind::Program(_) => "program",
+            ServiceKind::Files(_) => "files",
+            ServiceKind::Upstream(_) => "upstream",
+        },
+    });
+    filters.chain(services)
+}
+
+/// The routes of a file, which is that of a tenant where `tenant` is not empty.
+pub(crate) fn routes_of<'a>(tenant: &'a str, config: &'a Config) -> impl Iterator<Item = Route> {
+    let full = move |name: &String| full_name(tenant, name);
+    config.routes.iter().map(move |route| Route {
+        name: full(&route.name),
+        filters: route.filters.iter().map(full).collect(),
+        service: full(&route.service),
+    })
+}
+
+/// A route of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Its name.
+    pub name: String,
+    /// Filters that its requests pass.
+    pub filters: Vec<String>,
+    /// The service that it leads to.
+    pub service: String,
+}
+
+impl Now {
+    /// Every guest that there is.
+    fn each_guest(&self) -> impl Iterator<Item = Guest> {
+        let tenants = self.tenants.iter();
+        let of_tenants = tenants.flat_map(|(name, config)| guests_of(name, config));
+        self.guests.iter().cloned().chain(of_tenants)
+    }
+
+    /// Every route that there is.
+    fn each_route(&self) -> impl Iterator<Item = Route> {
+        let tenants = self.tenants.iter();
+        let of_tenants = tenants.flat_map(|(name, config)| routes_of(name, config));
+        self.routes.iter().cloned().chain(of_tenants)
+    }
 }
 
 impl Report {
@@ -149,29 +237,65 @@ pub type Asked = oneshot::Sender<Reloaded>;
 #[derive(Clone, Debug)]
 pub struct Admin {
     report: Arc<Report>,
+    recent: Arc<Recent>,
     reloads: mpsc::Sender<Asked>,
 }
 
 impl Admin {
     /// Tells `report`, and hands those who want a reload over to `reloads`.
     pub fn new(report: Arc<Report>, reloads: mpsc::Sender<Asked>) -> Self {
-        Self { report, reloads }
+        Self {
+            report,
+            recent: Arc::default(),
+            reloads,
+        }
     }
 
-    async fn answer(&self, request: Request<Incoming>, is_internet: bool) -> Response<Full<Bytes>> {
-        if is_internet && let Some(why) = from_a_web_page(request.headers()) {
-            return refuse(StatusCode::FORBIDDEN, why);
+    async fn answer(&self, request: Request<Incoming>, gate: &Gate) -> Response<Full<Bytes>> {
+        let mut response = match gate.pass(request.headers()) {
+            Ok(()) => self.answer_to_friends(&request).await,
+            Err(Refused::WebPage(why)) => refuse(StatusCode::FORBIDDEN, why),
+            Err(Refused::NoToken) => ask_for_token(),
+        };
+        // What a browser is told of whatever it gets: it shows it in no frame, keeps it nowhere, guesses at no other type,
+        // and hands it to no other page.
+        let fields = response.headers_mut();
+        fields
+            .entry(header::CONTENT_SECURITY_POLICY)
+            .or_insert(page::NOTHING);
+        for (name, value) in ALWAYS {
+            fields.insert(name, HeaderValue::from_static(value));
         }
+        response
+    }
+
+    async fn answer_to_friends(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         match (request.method(), request.uri().path()) {
+            (&Method::GET, "/") => page(),
+            (&Method::GET, "/overview") => self.overview(request.uri().query()),
             (&Method::GET, "/metrics") => text(prometheus::TYPE, prometheus::write(&self.report)),
             (&Method::GET, "/status") => json(StatusCode::OK, &status::status(&self.report)),
             (&Method::POST, "/reload") => self.reload().await,
-            (_, "/metrics" | "/status") => not_allowed("GET"),
+            (_, "/" | "/overview" | "/metrics" | "/status") => not_allowed("GET"),
             (_, "/reload") => not_allowed("POST"),
             _ => refuse(
                 StatusCode::NOT_FOUND,
-                "there are GET /metrics, GET /status and POST /reload",
+                "there are GET /, GET /overview, GET /metrics, GET /status and POST /reload",
             ),
+        }
+    }
+
+    fn overview(&self, query: Option<&str>) -> Response<Full<Bytes>> {
+        match Wanted::read(query.unwrap_or_default()) {
+            Ok(wanted) => {
+                let look = self.recent.look(&self.report, Instant::now());
+                self.recent.forget_later();
+                json(
+                    StatusCode::OK,
+                    &overview::overview(&self.report, &look, &wanted),
+                )
+            }
+            Err(wrong) => refuse(StatusCode::BAD_REQUEST, &wrong.to_string()),
         }
     }
 
@@ -206,29 +330,42 @@ impl Admin {
     }
 }
 
-/// A web page can make a browser on this machine send requests to a port of the loopback, under a name that
-/// the page's owner has lead there. A browser tells by the host asked for, or by an `origin`.
-fn from_a_web_page(headers: &HeaderMap) -> Option<&'static str> {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let is_local = hosts.next().is_some_and(is_loopback) && hosts.next().is_none();
-    match (is_local, headers.contains_key(header::ORIGIN)) {
-        (true, false) => None,
-        (false, _) => {
-            Some("the admin socket is asked for by its address, as 127.0.0.1 or localhost")
-        }
-        (_, true) => Some("the admin socket answers no web page"),
-    }
+/// Fields of every answer.
+const ALWAYS: [(HeaderName, &str); 6] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+];
+
+fn page() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(PAGE.html.clone()));
+    let fields = response.headers_mut();
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    fields.insert(header::CONTENT_TYPE, kind);
+    fields.insert(header::CONTENT_SECURITY_POLICY, PAGE.policy.clone());
+    response
 }
 
-/// Whether no name server was needed to come here.
-fn is_loopback(host: &HeaderValue) -> bool {
-    let authority = Authority::try_from(host.as_bytes());
-    authority.is_ok_and(|authority| {
-        let host = authority.host();
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        let is_address = |address: IpAddr| address.is_loopback();
-        host.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(is_address)
-    })
+/// A browser asks for it as a password, whose user's name is anything.
+fn ask_for_token() -> Response<Full<Bytes>> {
+    let mut response = refuse(
+        StatusCode::UNAUTHORIZED,
+        "the token of `admin` is wanted: as `authorization: Bearer TOKEN`, or as a password",
+    );
+    let challenge = HeaderValue::from_static(r#"Basic realm="palisade", charset="UTF-8""#);
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, challenge);
+    response
 }
 
 fn text(kind: &'static str, text: String) -> Response<Full<Bytes>> {

@@ -10,10 +10,11 @@
 //! its requests get what they get when it fails, at once.
 
 use crate::config::FaultBudget;
+use palisade_engine::lock::lock;
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -67,7 +68,7 @@ impl Budget {
     }
 
     fn spend_at(&self, now_ms: u64) -> Option<Duration> {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = lock(&self.window);
         if now_ms.saturating_sub(window.began_ms) > millis(self.allowed.within) {
             *window = Window {
                 began_ms: now_ms,

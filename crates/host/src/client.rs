@@ -32,7 +32,7 @@ pub use error::UpstreamError;
 pub(crate) use fields::prepare;
 pub(crate) use inside::Inside;
 pub(crate) use pool::{Attempt, Owner, Pool};
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Tally, coarse_ms};
 pub use tls::Roots;
 pub(crate) use tls::files as files_of_roots;
 

@@ -7,6 +7,7 @@
 //!                                  warnings what is probably not meant
 //! ```
 
+mod admin;
 mod check;
 mod error;
 mod file;
@@ -18,6 +19,8 @@ mod policy;
 mod read;
 mod route;
 mod service;
+mod tenancy;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -25,6 +28,8 @@ mod value;
 pub use error::{ConfigError, ConfigProblem};
 pub use file::{ConfigFile, ReadFile};
 pub use read::host_schema;
+pub use tenancy::{Bounds, Claim, Include, May, Share as TenantShare, Tenancy};
+pub use tenant::tenant_schema;
 
 use crate::{
     code::CodeLimitsSetting,
@@ -43,23 +48,31 @@ use std::{
     time::Duration,
 };
 
-/// The whole file.
+/// What a file asks for: the main one, or a tenant's, which has filters, services and routes alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Threads that serve; `None`: one for each processor that this process may use.
     pub workers: Option<NonZeroUsize>,
     /// What the server itself may do without on this machine: only [`Capability::Landlock`].
     pub allow_degraded: BTreeSet<Capability>,
-    /// Where figures and status are asked for, and a reload is.
-    pub admin: Option<Address>,
+    /// Where operators ask.
+    pub admin: Option<Admin>,
     /// The server's own log.
     pub log: Log,
+    /// How much `/metrics` shows.
+    pub metrics: Metrics,
     /// Where requests come in.
     pub listeners: Vec<Listener>,
     /// Bounds of every connection and request.
     pub limits: Limits,
     /// What loaded code of filters and components may take.
     pub code: CodeLimitsSetting,
+    /// Bounds of all programs together.
+    pub programs: ProgramBounds,
+    /// Which further files there are, each of a tenant, and what these may have.
+    pub tenancy: Tenancy,
+    /// Of a tenant's file: the folder below which all lies that it names.
+    pub folder: Option<PathBuf>,
     /// Filters, by name.
     pub filters: BTreeMap<String, Filter>,
     /// Services, by name.
@@ -84,7 +97,8 @@ impl Config {
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let sockets = self.listeners.iter().map(|listener| &listener.address);
         let direct = self.services.values().filter_map(Service::direct);
-        let sockets = sockets.chain(&self.admin).chain(direct);
+        let admin = self.admin.iter().map(|admin| &admin.address);
+        let sockets = sockets.chain(admin).chain(direct);
         let sockets = sockets.filter_map(|address| match address {
             Address::Unix(path) => Some(path),
             Address::Internet(_) => None,
@@ -94,10 +108,10 @@ impl Config {
         let filters = filters.flat_map(|filter| std::iter::once(&filter.module).chain(&filter.log));
         let services = self.services.values().flat_map(Service::files);
         let all = sockets.chain(tls).chain(filters).chain(services);
-        all.chain(&self.log.path).cloned()
+        all.chain(self.token_file()).chain(&self.log.path).cloned()
     }
 
-    /// Of those, keys and logs.
+    /// Of those, keys, logs and the token.
     pub(crate) fn private_files(&self) -> impl Iterator<Item = PathBuf> {
         let keys = self.tls().map(|tls| &tls.key);
         let filters = self
@@ -110,8 +124,14 @@ impl Config {
             .filter_map(|service| service.log.as_ref());
         keys.chain(filters)
             .chain(services)
+            .chain(self.token_file())
             .chain(&self.log.path)
             .cloned()
+    }
+
+    /// The file with what everybody must know who asks at `admin`.
+    pub(crate) fn token_file(&self) -> Option<&PathBuf> {
+        self.admin.as_ref()?.token_file.as_ref()
     }
 
     fn tls(&self) -> impl Iterator<Item = &Tls> {
@@ -147,6 +167,15 @@ impl fmt::Display for Address {
     }
 }
 
+/// Where operators ask: for the page, figures and status, and for a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// A Unix socket or a port of the loopback; with a token any.
+    pub address: Address,
+    /// A file with what everybody must know who asks.
+    pub token_file: Option<PathBuf>,
+}
+
 /// Where lines go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
@@ -158,6 +187,28 @@ pub struct Log {
     pub level: Level,
     /// How lines are written.
     pub format: Format,
+}
+
+/// How much `/metrics` shows. What goes beyond is told together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Filters and services that have series of their own.
+    pub guests: usize,
+    /// Routes that have series of their own.
+    pub routes: usize,
+    /// Bytes of the metrics that filters define.
+    pub filter_bytes: usize,
+}
+
+impl Default for Metrics {
+    /// 200 guests, 64 routes, 192 KiB of filters' own metrics: less than a million bytes, however long the names.
+    fn default() -> Self {
+        Self {
+            guests: 200,
+            routes: 64,
+            filter_bytes: 192 << 10,
+        }
+    }
 }
 
 /// One place where requests come in.
@@ -223,6 +274,25 @@ impl Default for Limits {
             answer_time: Duration::from_secs(60),
             idle_time: Duration::from_secs(60),
             stop_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What programs may have of the machine together. Past it those rest that were used least lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramBounds {
+    /// Domains alive at one time, those that start or end included.
+    pub most: usize,
+    /// Memory of all of them, in bytes; `None`: not counted.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Default for ProgramBounds {
+    /// 500 at one time, whatever memory they have.
+    fn default() -> Self {
+        Self {
+            most: 500,
+            memory_bytes: None,
         }
     }
 }
@@ -442,7 +512,7 @@ pub enum Server {
 /// Which requests go through which filters to which service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// What the route is called in logs and figures: its `name`, else its place, `route-0`.
+    /// What the route is called in logs and metrics: its `name`, else its place, `route-0`.
     pub name: String,
     /// The host asked for, without port: a name, or `*.NAME`; `None`: any.
     pub host: Option<String>,

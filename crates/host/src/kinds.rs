@@ -96,3 +96,11 @@ impl Format {
         ("text", Self::Text),
     ];
 }
+
+/// What stands in logs and metrics for something of a tenant's.
+pub(crate) fn full_name(tenant: &str, name: &str) -> String {
+    match tenant.is_empty() {
+        true => name.to_owned(),
+        false => format!("{tenant}/{name}"),
+    }
+}

@@ -30,9 +30,10 @@
 //! | [`client`] | Connections to other servers. |
 //! | [`metrics`], [`log`], [`route`], `budget` | What is counted, written, chosen and spent, as the configuration has it. |
 //! | [`config`] | What was asked for. |
-//! | [`kinds`], [`body`], [`path`], [`io`], `fields`, `permits`, `responses`, `stamp`, `memory` | The ground: each stands alone, or on bodies. |
+//! | [`kinds`], [`body`], [`path`], [`lookup`], [`io`], `beneath`, `fields`, `permits`, `responses`, `stamp`, `memory` | The ground: each stands alone, or on bodies. |
 
 pub mod admin;
+mod beneath;
 pub mod body;
 mod budget;
 mod chain;
@@ -46,6 +47,7 @@ pub mod generation;
 pub mod io;
 pub mod kinds;
 pub mod log;
+pub mod lookup;
 mod memory;
 pub mod metrics;
 pub mod path;

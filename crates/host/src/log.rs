@@ -25,6 +25,7 @@ use line::Origin;
 pub(crate) use line::Rfc3339;
 use sink::Sink;
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::{
@@ -76,9 +77,14 @@ struct Common {
     reopen: AtomicBool,
     /// Where lines go that have no sink of their own.
     server: Arc<Sink>,
-    /// Every other file that is open, by its path.
-    files: Mutex<Vec<(PathBuf, Weak<Sink>)>>,
+    /// Every other file that is open, by its path and the folder that it must lie in.
+    files: Mutex<BTreeMap<Place, Weak<Sink>>>,
+    /// How many of them there were when those that are gone were last forgotten.
+    open_files: AtomicUsize,
 }
+
+/// A file's path, and the folder that it must lie in.
+type Place = (PathBuf, Option<PathBuf>);
 
 /// What the writer is asked to do.
 #[derive(Debug)]
@@ -148,7 +154,7 @@ impl Log {
     /// # Errors
     /// The file can't be opened.
     pub fn start(settings: &config::Log) -> Result<Self, LogError> {
-        let sink = Sink::open(settings.path.as_deref(), settings.format)?;
+        let sink = Sink::open(settings.path.as_deref(), None, settings.format)?;
         Ok(Self::to(sink, settings))
     }
 
@@ -162,6 +168,7 @@ impl Log {
             reopen: AtomicBool::new(false),
             server: sink.clone(),
             files: Mutex::default(),
+            open_files: AtomicUsize::new(0),
         });
         let (queue, orders) = mpsc::sync_channel(MOST_LINES);
         writer::start(orders, common.clone());
@@ -173,7 +180,7 @@ impl Log {
         }
     }
 
-    /// The log of a guest, with a file of its own where `path` is given.
+    /// The log of a guest, with a file of its own where `path` is given, below a folder that it must be `within`.
     ///
     /// # Errors
     /// The file can't be opened.
@@ -182,9 +189,10 @@ impl Log {
         kind: GuestKind,
         name: &str,
         path: Option<&Path>,
+        within: Option<&Path>,
     ) -> Result<Self, LogError> {
         let sink = match path {
-            Some(path) => self.common.open(path)?,
+            Some(path) => self.common.open(path, within)?,
             None => self.common.server.clone(),
         };
         Ok(Self {
@@ -309,18 +317,23 @@ impl Log {
 
 impl Common {
     /// The sink at `path`, opened once for all that write there.
-    fn open(&self, path: &Path) -> Result<Arc<Sink>, LogError> {
+    fn open(&self, path: &Path, within: Option<&Path>) -> Result<Arc<Sink>, LogError> {
         let mut files = self
             .files
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        files.retain(|(_, sink)| sink.strong_count() > 0);
-        let known = files.iter().find(|(known, _)| known == path);
-        if let Some(sink) = known.and_then(|(_, sink)| sink.upgrade()) {
+        // Whoever is held to a folder does not share what somebody else has opened.
+        let key = (path.to_owned(), within.map(Path::to_owned));
+        if let Some(sink) = files.get(&key).and_then(Weak::upgrade) {
             return Ok(sink);
         }
-        let sink = Arc::new(Sink::open(Some(path), Format::Json)?);
-        files.push((path.into(), Arc::downgrade(&sink)));
+        let sink = Arc::new(Sink::open(Some(path), within, Format::Json)?);
+        // Now and then, so that to open many takes no longer for each.
+        if files.len() >= 2 * self.open_files.load(Ordering::Relaxed).max(16) {
+            files.retain(|_, sink| sink.strong_count() > 0);
+            self.open_files.store(files.len(), Ordering::Relaxed);
+        }
+        files.insert(key, Arc::downgrade(&sink));
         Ok(sink)
     }
 
@@ -330,7 +343,7 @@ impl Common {
             .files
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        let open = files.iter().filter_map(|(_, sink)| sink.upgrade());
+        let open = files.values().filter_map(Weak::upgrade);
         open.chain([self.server.clone()]).collect()
     }
 

@@ -4,9 +4,11 @@
 //! instruction; whoever reads adds the workers' up. Counts go on through reloads: a guest that keeps its
 //! kind and name keeps its counters.
 
+mod places;
 mod registry;
 mod route;
 
+pub(crate) use registry::Shown;
 pub use registry::{GuestId, GuestSum, Registry};
 pub use route::{RouteMetrics, RouteSum};
 

@@ -21,9 +21,8 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Instant};
 /// Where the requests of one worker are recorded.
 pub(crate) struct Recorder {
     log: Log,
-    routes: Vec<RouteRecorder>,
     /// For requests that no route takes.
-    unrouted: RouteRecorder,
+    unrouted: Rc<RouteRecorder>,
     sampler: Sampler,
     /// The next request's number.
     next_number: Rc<Cell<u64>>,
@@ -39,16 +38,10 @@ pub(crate) struct RouteRecorder {
 }
 
 impl Recorder {
-    /// `routes` in the order in which they are counted; `next_number` goes on from one generation to the next.
-    pub(crate) fn new(
-        log: Log,
-        routes: Vec<RouteRecorder>,
-        unrouted: RouteRecorder,
-        next_number: Rc<Cell<u64>>,
-    ) -> Self {
+    /// `next_number` goes on from one generation to the next.
+    pub(crate) fn new(log: Log, unrouted: Rc<RouteRecorder>, next_number: Rc<Cell<u64>>) -> Self {
         Self {
             log,
-            routes,
             unrouted,
             sampler: Sampler::default(),
             next_number,
@@ -76,11 +69,6 @@ impl Recorder {
         self.next_number.set(number.wrapping_add(1));
         number
     }
-
-    fn route(&self, at: Option<usize>) -> &RouteRecorder {
-        let route = at.and_then(|at| self.routes.get(at));
-        route.unwrap_or(&self.unrouted)
-    }
 }
 
 /// One request. Dropping this is its end: one that was not said to be over was broken off by the client.
@@ -89,8 +77,8 @@ pub struct RequestRecord(Option<Open>);
 
 struct Open {
     recorder: Rc<Recorder>,
-    /// The index of its route.
-    route: Option<usize>,
+    /// Where those of its route are recorded.
+    route: Option<Rc<RouteRecorder>>,
     status: Option<StatusCode>,
     bytes: u64,
     end: Option<End>,
@@ -131,10 +119,10 @@ impl RequestRecord {
         }
     }
 
-    /// The route of this index took it.
-    pub(crate) fn set_route(&mut self, at: usize) {
+    /// The route took it that this one records.
+    pub(crate) fn set_route(&mut self, route: &Rc<RouteRecorder>) {
         if let Some(open) = &mut self.0 {
-            open.route = Some(at);
+            open.route = Some(Rc::clone(route));
         }
     }
 
@@ -171,7 +159,7 @@ impl RequestRecord {
         if let Some(open) = &mut self.0
             && open.end.is_none()
             && !open.status.is_some_and(|status| status.is_server_error())
-            && let Some(service) = &open.recorder.route(open.route).service
+            && let Some(service) = open.route.as_ref().and_then(|route| route.service.as_ref())
         {
             service.errors.add(1);
         }
@@ -200,7 +188,7 @@ impl Open {
             None => Some(BrokenBy::Client),
         };
         let time = self.timed.map(|(since, weight)| (since.elapsed(), weight));
-        let route = self.recorder.route(self.route);
+        let route = self.route.as_ref().unwrap_or(&self.recorder.unrouted);
         route.metrics.count(self.status, broken);
         if let Some((time, weight)) = time {
             route.metrics.count_time(time, weight);

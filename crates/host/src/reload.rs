@@ -11,20 +11,29 @@
 
 mod notify;
 mod signals;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watchdog;
+
+pub use watchdog::Answers;
+
+pub use tenants::TenantsPut;
 
 use crate::{
-    admin::{Admin, AdminError, AdminListener, Asked, Guest, Reloaded, Report},
+    admin::{
+        Admin, AdminError, AdminListener, Asked, Reloaded, Report, Token, TokenError, guests_of,
+        routes_of,
+    },
     config::{Address, Config, ConfigError, ConfigFile, ServiceKind},
     edge::EdgeMetrics,
-    kinds::{GuestKind, Level},
+    kinds::Level,
     log::{Line, LogError, Prepared},
 };
-use notify::notify;
 use signals::{Heard, Signals};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -32,6 +41,7 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use watch::Watch;
+use watchdog::Watchdog;
 
 /// Those who can wait for a reload at one time; more wait to be allowed to.
 const MOST_ASKED: usize = 16;
@@ -55,6 +65,9 @@ pub trait Serving {
     /// Why the old one still serves.
     fn put(&mut self, loaded: Self::Loaded) -> Result<Put, String>;
 
+    /// What is over once every worker has had its turn, and never if one hangs.
+    fn all_answer(&self) -> Answers;
+
     /// Lets requests under way finish for at most `time`; gives the number of connections cut off.
     fn stop(self, time: Duration) -> usize;
 }
@@ -68,6 +81,8 @@ pub struct Put {
     pub listeners: Vec<Address>,
     /// Figures of the workers' connections.
     pub edge: Vec<Arc<EdgeMetrics>>,
+    /// Those whose files the main file includes.
+    pub tenants: TenantsPut,
 }
 
 /// The server cannot begin, or cannot do what it was told.
@@ -82,6 +97,8 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error("{0}")]
     Admin(#[from] AdminError),
+    #[error("`admin`: {0}")]
+    Token(#[from] TokenError),
     #[error("host: cannot hear signals: {0}")]
     Signals(#[source] std::io::Error),
     #[error("host: the thread that loads the configuration broke off")]
@@ -92,6 +109,14 @@ pub enum ServeError {
 struct Next<L> {
     file: ConfigFile,
     loaded: L,
+}
+
+/// What of the admin socket changes.
+enum NextAdmin {
+    /// It is another one, or there is none any more.
+    Other(Option<AdminListener>),
+    /// It is the same, with this token.
+    Token(Option<Token>),
 }
 
 /// The server as its main thread has it.
@@ -109,6 +134,8 @@ pub struct Control<S: Serving> {
     loading: Option<Loading<S::Loaded>>,
     /// A reload is wanted once the present one has ended, by these.
     wanted: Option<Vec<Asked>>,
+    /// Tenants of which there may be figures of what is gone.
+    leaving: BTreeSet<Arc<str>>,
 }
 
 /// A reload under way.
@@ -135,6 +162,7 @@ impl<S: Serving> Control<S> {
         let mut watch = is_watching.then(|| open_watch(&report)).flatten();
         if let Some(watch) = &mut watch {
             watch.follow(files_of(&report.file, &file));
+            watch.follow_includes(&file.config.tenancy.include);
         }
         let load = serving.loader();
         let files = files_of(&report.file, &file);
@@ -152,6 +180,7 @@ impl<S: Serving> Control<S> {
             signals,
             loading: None,
             wanted: None,
+            leaving: BTreeSet::new(),
         };
         control.listener = control.open_listener(&file.config)?;
         control.took(file, put);
@@ -171,8 +200,16 @@ impl<S: Serving> Control<S> {
         };
         let (workers, routes) = (now.edge.len(), self.config.routes.len());
         let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let tenants = match self.config.tenancy.include.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", {} tenant{}",
+                now.tenants.len(),
+                plural(now.tenants.len())
+            ),
+        };
         format!(
-            "serving {} at {listeners} ({routes} route{}, {workers} worker{}){admin}",
+            "serving {} at {listeners} ({routes} route{}, {workers} worker{}{tenants}){admin}",
             self.path.display(),
             plural(routes),
             plural(workers),
@@ -184,7 +221,8 @@ impl<S: Serving> Control<S> {
     where
         S: Send + 'static,
     {
-        notify("READY=1");
+        notify::ready(&self.status(None));
+        let mut watchdog = Watchdog::new(notify::watchdog_time(), notify::alive);
         loop {
             tokio::select! {
                 heard = self.signals.next() => match heard {
@@ -198,9 +236,22 @@ impl<S: Serving> Control<S> {
                 Some(asked) = self.asked.recv() => self.reload(Some(asked)),
                 () = changed(&mut self.watch) => self.reload(None),
                 next = loaded(&mut self.loading) => self.finish(next),
+                () = watchdog.watch(&self.serving, &self.report.log) => {}
             }
         }
         self.end().await
+    }
+
+    /// What a service manager shows people: what serves, or why nothing newer does.
+    fn status(&self, error: Option<&str>) -> String {
+        let generation = self.report.now().generation;
+        let file = self.path.display();
+        match error {
+            None => format!("Serving {file}, generation {generation}"),
+            Some(error) => {
+                format!("Serving generation {generation}: the last reload failed: {error}")
+            }
+        }
     }
 
     /// Begins a reload, or notes that one is wanted when the present one has ended.
@@ -214,7 +265,10 @@ impl<S: Serving> Control<S> {
         let read = ConfigFile::read(&self.path);
         if let (Some(watch), Some(known)) = (&mut self.watch, known) {
             let files = read.as_ref().ok().map(|file| files_of(&self.path, file));
-            watch.follow_on(files, known);
+            watch.follow_on(files, &known);
+            if let Ok(file) = &read {
+                watch.follow_includes(&file.config.tenancy.include);
+            }
         }
         let load = self.serving.loader();
         let path = self.path.clone();
@@ -236,7 +290,7 @@ impl<S: Serving> Control<S> {
             Ok(()) => None,
             Err(error) => Some(self.failed(&error)),
         };
-        notify("READY=1");
+        notify::ready(&self.status(error.as_deref()));
         let reloaded = {
             let now = self.report.now();
             Reloaded {
@@ -261,38 +315,37 @@ impl<S: Serving> Control<S> {
     fn put(&mut self, next: Next<S::Loaded>) -> Result<(), ServeError> {
         let Next { file, loaded } = next;
         let log = self.report.log.prepare(&file.config.log)?;
-        let listener = match file.config.admin == self.config.admin {
-            true => None,
-            false => Some(self.open_listener(&file.config)?),
-        };
+        let admin = self.prepare_admin(&file.config)?;
         let put = self.serving.put(loaded).map_err(ServeError::Load)?;
-        self.apply(log, listener);
+        self.apply(log, admin);
         self.took(file, put);
         Ok(())
     }
 
-    fn apply(&mut self, log: Prepared, listener: Option<Option<AdminListener>>) {
+    /// A socket that stays is kept, whatever becomes of its token.
+    fn prepare_admin(&self, config: &Config) -> Result<NextAdmin, ServeError> {
+        let address = |config: &Config| config.admin.as_ref().map(|admin| admin.address.clone());
+        if address(config) != address(&self.config) {
+            return Ok(NextAdmin::Other(self.open_listener(config)?));
+        }
+        let token = config.admin.as_ref().map(Token::of).transpose()?;
+        Ok(NextAdmin::Token(token.flatten()))
+    }
+
+    fn apply(&mut self, log: Prepared, admin: NextAdmin) {
         self.report.log.apply(log);
-        if let Some(listener) = listener {
-            self.listener = listener;
+        match (admin, &self.listener) {
+            (NextAdmin::Other(listener), _) => self.listener = listener,
+            (NextAdmin::Token(token), Some(listener)) => listener.set_token(token),
+            (NextAdmin::Token(_), None) => {}
         }
     }
 
     /// Notes what serves now.
     fn took(&mut self, file: ConfigFile, put: Put) {
-        let guests = guests_of(&file.config);
-        let is_there = |kind: GuestKind, name: &str| {
-            guests
-                .iter()
-                .any(|guest| guest.kind == kind && guest.name == name)
-        };
-        self.report
-            .registry
-            .retain(|id| is_there(id.kind, &id.name));
-        let routes = &file.config.routes;
-        let is_route =
-            |name: &str| name.is_empty() || routes.iter().any(|route| route.name == name);
-        self.report.registry.retain_routes(is_route);
+        let tenants = put.tenants;
+        self.forget(&file.config, &tenants);
+        self.follow_tenants(tenants.files);
         let mut warnings = file.warnings;
         let is_first = self.report.now().generation == 0;
         if !is_first && file.config.workers != self.config.workers {
@@ -304,6 +357,10 @@ impl<S: Serving> Control<S> {
                 format!("{}: {warning}", self.path.display()),
             ));
         }
+        for warning in tenants.warnings {
+            self.say(Line::new(Level::Warn, warning));
+        }
+        self.tell_broken(&tenants.broken);
         {
             let mut now = self.report.now();
             now.generation = put.generation;
@@ -311,7 +368,11 @@ impl<S: Serving> Control<S> {
             now.listeners = listeners_of(&file.config, &put.listeners);
             now.edge = put.edge;
             now.warnings = warnings;
-            now.guests = guests;
+            now.guests = guests_of("", &file.config).collect();
+            now.routes = routes_of("", &file.config).collect();
+            now.tenants = tenants.configs;
+            now.broken = tenants.broken;
+            now.metrics = file.config.metrics;
             now.last_failure = None;
             now.reloads += u64::from(!is_first);
         }
@@ -342,7 +403,7 @@ impl<S: Serving> Control<S> {
     }
 
     fn open_listener(&self, config: &Config) -> Result<Option<AdminListener>, ServeError> {
-        let open = |address| AdminListener::open(address, self.admin.clone());
+        let open = |admin| AdminListener::open(admin, self.admin.clone());
         Ok(config.admin.as_ref().map(open).transpose()?)
     }
 
@@ -359,7 +420,7 @@ impl<S: Serving> Control<S> {
             mut signals,
             ..
         } = self;
-        notify("STOPPING=1");
+        notify::stopping();
         report.log.write(Line::new(Level::Info, "stopping"));
         let time = config.limits.stop_time;
         let stopping = tokio::task::spawn_blocking(move || serving.stop(time));
@@ -427,27 +488,9 @@ pub(crate) fn files_of(path: &Path, file: &ConfigFile) -> Vec<PathBuf> {
         .iter()
         .chain(modules)
         .chain(components)
-        .chain(tls);
+        .chain(tls)
+        .chain(config.token_file());
     std::iter::once(own).chain(named.cloned()).collect()
-}
-
-fn guests_of(config: &Config) -> Vec<Guest> {
-    let filters = config.filters.keys().map(|name| Guest {
-        kind: GuestKind::Filter,
-        name: name.clone(),
-        what: "filter",
-    });
-    let services = config.services.iter().map(|(name, service)| Guest {
-        kind: GuestKind::Service,
-        name: name.clone(),
-        what: match service.kind {
-            ServiceKind::Component(_) => "component",
-            ServiceKind::Program(_) => "program",
-            ServiceKind::Files(_) => "files",
-            ServiceKind::Upstream(_) => "upstream",
-        },
-    });
-    filters.chain(services).collect()
 }
 
 /// Where requests come in, as a client is told it.

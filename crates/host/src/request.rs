@@ -52,9 +52,7 @@ impl Serve for WorkerState {
             Ok(response) => return response,
             Err(pending) => pending,
         };
-        let Some(target) = self.target(pending.target) else {
-            return responses::no_route();
-        };
+        let target = &*pending.target;
         let Some(permit) = target.service.permit() else {
             return responses::busy();
         };
@@ -69,8 +67,8 @@ impl Serve for WorkerState {
 
 /// A request that has to wait. Most have not: a box takes no room in every request's future.
 struct Pending {
-    /// The index of its route's target.
-    target: usize,
+    /// Its route's target.
+    target: Rc<RouteTarget>,
     progress: Box<Progress>,
 }
 
@@ -98,15 +96,15 @@ fn respond_at_once(
     record: &mut RequestRecord,
 ) -> Result<Response<Body>, Pending> {
     let (mut parts, body) = request.into_parts();
-    let Some((at, target)) = state.find(&parts) else {
+    let Some((place, target)) = state.find(&parts) else {
         return Ok(responses::no_route());
     };
-    record.set_route(at);
-    if !state.takes((at, target), &parts) {
+    record.set_route(&target.recorder);
+    if !state.takes((place, &target), &parts) {
         return Ok(responses::ambiguous_path());
     }
     if target.is_stripped {
-        let rest = state.rest(at, parts.uri.path());
+        let rest = target.rest(parts.uri.path());
         if let Some(location) = target.redirect_to_folder(rest, &parts.uri) {
             return Ok(responses::redirect(&location));
         }
@@ -117,13 +115,10 @@ fn respond_at_once(
         }
     }
     let outcome = match target.filters.is_empty() {
-        true => ask_at_once(target, parts, body),
-        false => filter_at_once(target, peer, parts, body),
+        true => ask_at_once(&target, parts, body),
+        false => filter_at_once(&target, peer, parts, body),
     };
-    outcome.map_err(|progress| Pending {
-        target: at,
-        progress,
-    })
+    outcome.map_err(|progress| Pending { target, progress })
 }
 
 fn ask_at_once(

@@ -1,16 +1,16 @@
 //! The server, whole: a configuration's file, what serves it, and the threads.
 
 use crate::{
-    admin::Report,
+    admin::{BrokenTenant, Report},
     code::CodeStore,
     config::ConfigFile,
     edge::{Edge, Notice, adopt_inherited},
-    generation::{self, Generation, Tools},
+    generation::{self, Generation, Tools, describe},
     kinds::Level,
     log::{Line, Log},
     memory,
     metrics::Registry,
-    reload::{Control, Load, Put, ServeError, Serving, files_of},
+    reload::{Answers, Control, Load, Put, ServeError, Serving, TenantsPut, files_of},
     services::program::Supervisor,
     worker::{self, Workers},
     worker_state::WorkerState,
@@ -86,7 +86,19 @@ fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCod
     }
     let files = files_of(&options.file, &file);
     server.tools.code.load_all();
-    server.loader()(file.config, files).map_err(ServeError::Load)?;
+    let generation = server.loader()(file.config, files).map_err(ServeError::Load)?;
+    for (tenant, warning) in generation.warnings() {
+        say(&format!("tenant {tenant}: {warning}"));
+    }
+    for broken in &generation.broken {
+        say(&format!("tenant {}: {}", broken.tenant, broken.message));
+    }
+    if !generation.broken.is_empty() {
+        let count = generation.broken.len();
+        return Err(ServeError::Load(format!(
+            "tenants that cannot be served: {count}; the others and {shown} can"
+        )));
+    }
     say(&format!("{shown}: configuration is valid"));
     Ok(ExitCode::SUCCESS)
 }
@@ -122,8 +134,8 @@ impl Server {
         let launcher = Arc::new(Launcher::new(Machine::probe()));
         let count = worker::count_threads(options.workers.or(file.config.workers));
         let programs = Programs::find(None).map_err(|error| failed(&error))?;
-        let supervisor =
-            Supervisor::start(Arc::clone(&launcher)).map_err(|error| failed(&error))?;
+        let supervisor = Supervisor::start(Arc::clone(&launcher), file.config.programs)
+            .map_err(|error| failed(&error))?;
         let code = CodeStore::start(&programs, launcher.machine(), None);
         let code = code.map_err(|error| failed(&error))?;
         code.set_limits(&file.config.code);
@@ -152,13 +164,25 @@ impl Server {
         move |notice: Notice| log.write(Line::new(Level::Warn, describe(&notice)))
     }
 
-    /// Forgets what filters shared that are gone.
-    fn forget(&self, generation: &Generation) {
-        let filters = &generation.config.filters;
-        let vm_ids: BTreeSet<_> = filters.values().map(|filter| &*filter.vm_id).collect();
+    /// Forgets what filters shared that are gone. `changed`: whose may be.
+    fn forget(&self, generation: &Generation, changed: &BTreeSet<Arc<str>>) {
+        let vm_ids: BTreeSet<_> = changed
+            .iter()
+            .filter_map(|name| generation.tenant(name))
+            .flat_map(|tenant| {
+                let filters = tenant.config.filters.values();
+                filters.map(|filter| (&*tenant.name, &*filter.vm_id))
+            })
+            .collect();
         self.tools.shared.retain(
-            |vm_id| vm_ids.contains(vm_id),
-            |name| filters.contains_key(name),
+            |tenant, vm_id| !changed.contains(tenant) || vm_ids.contains(&(tenant, vm_id)),
+            |full| {
+                let (tenant, name) = full.split_once('/').unwrap_or(("", full));
+                !changed.contains(tenant)
+                    || generation
+                        .tenant(tenant)
+                        .is_some_and(|tenant| tenant.config.filters.contains_key(name))
+            },
         );
     }
 }
@@ -196,6 +220,13 @@ impl Serving for Server {
         Ok(self.took(generation))
     }
 
+    fn all_answer(&self) -> Answers {
+        match &self.workers {
+            Some(workers) => Box::pin(workers.all_answer()),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+
     fn stop(self, time: Duration) -> usize {
         self.workers.map_or(0, |workers| workers.stop(time))
     }
@@ -203,32 +234,56 @@ impl Serving for Server {
 
 impl Server {
     fn took(&mut self, generation: Arc<Generation>) -> Put {
-        self.forget(&generation);
+        let changed: BTreeSet<_> = match &self.generation {
+            Some(previous) => previous.changed_names(&generation).into_iter().collect(),
+            None => generation
+                .all()
+                .map(|tenant| Arc::clone(&tenant.name))
+                .collect(),
+        };
+        self.forget(&generation, &changed);
+        let before = self.generation.iter().flat_map(|previous| &previous.broken);
+        let broken = before
+            .chain(&generation.broken)
+            .map(|broken| Arc::clone(&broken.tenant));
+        let mut read: BTreeSet<_> = changed.iter().cloned().chain(broken).collect();
+        // Its files are known before it is loaded.
+        read.remove("");
         self.tools.code.set_limits(&generation.config.code);
         generation.begin(self.generation.as_deref(), &self.tools);
         let number = generation.number;
+        let tenants = TenantsPut {
+            configs: generation
+                .tenants
+                .iter()
+                .map(|tenant| (Arc::clone(&tenant.name), Arc::clone(&tenant.config)))
+                .collect(),
+            files: generation.files_of(&read),
+            broken: generation.broken.iter().map(told).collect(),
+            warnings: generation
+                .warnings()
+                .filter(|(tenant, _)| changed.contains(*tenant))
+                .map(|(tenant, warning)| format!("tenant {tenant}: {warning}"))
+                .collect(),
+            changed,
+        };
         self.generation = Some(generation);
         let workers = self.workers.as_ref();
         Put {
             generation: number,
+            tenants,
             listeners: workers.map(Workers::addresses).unwrap_or_default(),
             edge: workers.map(Workers::metrics).unwrap_or_default(),
         }
     }
 }
 
-/// The message, and causes that are not in it.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
+fn told(broken: &generation::Broken) -> BrokenTenant {
+    BrokenTenant {
+        name: Arc::clone(&broken.tenant),
+        message: broken.message.clone(),
+        is_served: broken.is_served,
     }
-    text
 }
 
 /// Reads what was typed after the program's name; `palisade serve` has read it before.

@@ -7,22 +7,30 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp([i128; 5]);
 
+/// The same to whoever sets times back, too; also of a file that was only renamed or linked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExactStamp(Stamp, [i128; 2]);
+
 impl Stamp {
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let Stat {
-            st_dev,
-            st_ino,
-            st_size,
-            st_mtime,
-            st_mtime_nsec,
-            ..
-        } = rustix::fs::stat(path).ok()?;
-        Some(Self([
-            st_dev.into(),
-            st_ino.into(),
-            st_size.into(),
-            st_mtime.into(),
-            st_mtime_nsec.into(),
-        ]))
+        Some(Self::new(&rustix::fs::stat(path).ok()?))
+    }
+
+    fn new(stat: &Stat) -> Self {
+        Self([
+            stat.st_dev.into(),
+            stat.st_ino.into(),
+            stat.st_size.into(),
+            stat.st_mtime.into(),
+            stat.st_mtime_nsec.into(),
+        ])
+    }
+}
+
+impl ExactStamp {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let stat = rustix::fs::stat(path).ok()?;
+        let changed = [stat.st_ctime.into(), stat.st_ctime_nsec.into()];
+        Some(Self(Stamp::new(&stat), changed))
     }
 }

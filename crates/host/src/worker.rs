@@ -24,7 +24,10 @@ use std::{
     time::Duration,
 };
 use thread::Seat;
-use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::{
+    mpsc::{self, UnboundedSender},
+    oneshot,
+};
 
 /// Threads of a worker's that wait for disks and name servers.
 const BLOCKING_THREADS: usize = 16;
@@ -46,6 +49,8 @@ struct Handle<S: Serve> {
 
 enum Command<G> {
     Swap(Box<Swap<G>>),
+    /// It answers when it comes to it.
+    Answer(oneshot::Sender<()>),
     Stop {
         time: Duration,
         done: replies::Sender<usize>,
@@ -149,6 +154,24 @@ impl<S: Serve> Workers<S> {
             .iter()
             .map(|worker| Arc::clone(&worker.metrics))
             .collect()
+    }
+
+    /// What is over once every worker has had its turn: never, if one hangs or is gone.
+    pub fn all_answer(&self) -> impl Future<Output = ()> + Send + use<S> {
+        let ask = |worker: &Handle<S>| {
+            let (answer, answered) = oneshot::channel();
+            // Whether it is gone is seen by its answer.
+            let _ = worker.commands.send(Command::Answer(answer));
+            answered
+        };
+        let asked: Vec<_> = self.workers.iter().map(ask).collect();
+        async move {
+            for answer in asked {
+                if answer.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
     }
 
     /// Lets nobody in any more, waits up to `time` for requests under way, and ends. Returns the number of

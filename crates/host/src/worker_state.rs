@@ -1,28 +1,30 @@
 //! What one worker serves with, made from a generation on the worker's thread.
 //!
 //! ```text
-//!  Generation ──▶ WorkerState: routes ──▶ RouteTarget: filters' handles, a service
+//!  Generation ──▶ WorkerState: Part (the main file) ──▶ RouteTarget: filters' handles, a service
+//!                              Part, Part … (tenants) ──▶ …
 //! ```
 //!
-//! What a generation has in common with the one before is taken over: a filter that stays keeps its instances and what
-//! they know, and so does a component.
+//! A tenant's part is made when the first request comes for it, and stays while the tenant is the same one. What a part has
+//! in common with the one before is taken over: a filter that stays keeps its instances and what they know, and so does a
+//! component.
 
 use crate::{
     client::{self, Client},
     filters::{self, FilterHandle},
-    generation::Generation,
+    generation::{Generation, Place, Tenant},
     kinds::GuestKind,
-    metrics::GuestMetrics,
+    lookup::{rest, segments},
     path::Ambiguities,
     record::{Recorder, RouteRecorder},
-    route::Routes,
     services::{Context, Service, component::ComponentService},
 };
 use http::{Uri, request};
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     hash::{BuildHasher, RandomState},
+    mem,
     rc::{Rc, Weak},
     sync::Arc,
     time::Duration,
@@ -31,10 +33,20 @@ use std::{
 /// What one worker serves with.
 pub struct WorkerState {
     generation: Arc<Generation>,
-    routes: Routes,
-    /// By the indices of `routes`.
-    targets: Vec<RouteTarget>,
+    worker: usize,
+    main: Rc<Part>,
+    /// By the generation's indices of tenants: made when the first request comes for one.
+    tenants: RefCell<Vec<Option<Rc<Part>>>>,
     pub(crate) recorder: Rc<Recorder>,
+}
+
+/// What one worker has of one tenant.
+struct Part {
+    tenant: Arc<Tenant>,
+    /// By the places of its routes.
+    targets: Vec<Rc<RouteTarget>>,
+    handles: Vec<Weak<FilterHandle>>,
+    components: Vec<Weak<ComponentService>>,
 }
 
 /// Where a route leads.
@@ -43,11 +55,20 @@ pub(crate) struct RouteTarget {
     pub(crate) filters: Box<[Rc<FilterHandle>]>,
     pub(crate) service: Rc<Service>,
     pub(crate) is_stripped: bool,
+    /// Segments of the route's path.
+    segments: usize,
     /// What its paths may have that others read otherwise.
     pub(crate) ambiguous_paths: Ambiguities,
+    /// Where its requests are recorded.
+    pub(crate) recorder: Rc<RouteRecorder>,
 }
 
 impl RouteTarget {
+    /// What the route leaves of a normal path.
+    pub(crate) fn rest<'path>(&self, path: &'path str) -> &'path str {
+        rest(path, self.segments)
+    }
+
     /// Where a client is sent that asks for the folder of a route that takes its path away and leaves this `rest`, and
     /// forgets the slash: what the folder's pages name would be looked for beside it.
     pub(crate) fn redirect_to_folder(&self, rest: &str, uri: &Uri) -> Option<String> {
@@ -68,8 +89,8 @@ thread_local! {
 struct Kept {
     client: Client,
     next_number: Rc<Cell<u64>>,
-    handles: Vec<Weak<FilterHandle>>,
-    components: Vec<Weak<ComponentService>>,
+    /// Those of the generation that serves, by their tenants' names.
+    parts: BTreeMap<Arc<str>, Weak<Part>>,
 }
 
 impl WorkerState {
@@ -77,49 +98,64 @@ impl WorkerState {
     pub(crate) fn new(generation: &Arc<Generation>, worker: usize) -> Self {
         KEPT.with_borrow_mut(|kept| {
             let kept = kept.get_or_insert_with(Kept::new);
-            let handles = make_handles(generation, worker, kept);
-            let services = make_services(generation, worker, kept);
-            kept.handles = handles.values().map(Rc::downgrade).collect();
-            let components = services.values();
-            kept.components = components
-                .filter_map(|service| service.component())
+            // They are the present state's, which is still there.
+            let before = mem::take(&mut kept.parts).into_iter();
+            let mut before: BTreeMap<_, _> = before
+                .filter_map(|(name, part)| Some((name, part.upgrade()?)))
                 .collect();
-            let targets = make_targets(generation, &handles, &services);
+            let known = before.remove(&generation.main.name);
+            let main = Part::new(&generation.main, known.as_deref(), generation, worker, kept);
+            kept.keep(&main);
+            let mut tenants = vec![None; generation.tenants.len()];
+            for (name, part) in before {
+                let at = generation
+                    .tenants
+                    .binary_search_by(|tenant| tenant.name.cmp(&name));
+                let Ok(at) = at else { continue };
+                let tenant = &generation.tenants[at];
+                // Of another one it is what filters and components go on with.
+                let part = match Arc::ptr_eq(tenant, &part.tenant) {
+                    true => part,
+                    false => Part::new(tenant, Some(&part), generation, worker, kept),
+                };
+                kept.keep(&part);
+                tenants[at] = Some(part);
+            }
             Self {
-                recorder: Rc::new(make_recorder(generation, worker, &targets, kept)),
-                targets,
-                routes: Routes::new(&generation.config.routes),
+                recorder: Rc::new(make_recorder(generation, worker, kept)),
+                main,
+                tenants: RefCell::new(tenants),
+                worker,
                 generation: Arc::clone(generation),
             }
         })
     }
 
-    /// The target of a request whose path is normal, and its index.
-    pub(crate) fn find(&self, request: &request::Parts) -> Option<(usize, &RouteTarget)> {
-        let at = self.routes.find(request)?;
-        Some((at, self.targets.get(at)?))
+    /// The target of a request whose path is normal, and its place.
+    pub(crate) fn find(&self, request: &request::Parts) -> Option<(Place, Rc<RouteTarget>)> {
+        let place = self.generation.find(request, request.uri.path())?;
+        let target = match place.tenant {
+            None => self.main.targets.get(place.route)?.clone(),
+            Some(at) => self.part(at)?.targets.get(place.route)?.clone(),
+        };
+        Some((place, target))
     }
 
     /// Whether a request may go to this target though some would take its path for another one: the route says that its
     /// filters and its service know, and none of these readings leads elsewhere.
     pub(crate) fn takes(
         &self,
-        (at, target): (usize, &RouteTarget),
+        (place, target): (Place, &RouteTarget),
         request: &request::Parts,
     ) -> bool {
         let path = request.uri.path();
         let ambiguities = Ambiguities::of(path);
         let leads_here = |reading: Option<String>| {
-            reading.is_some_and(|path| self.routes.find_path(request, &path) == Some(at))
+            reading.is_some_and(|path| self.generation.find(request, &path) == Some(place))
         };
         ambiguities.is_empty()
             || ambiguities.is_within(target.ambiguous_paths)
                 && ambiguities.readings(path).all(leads_here)
-    }
-
-    /// What the route leaves of a normal path.
-    pub(crate) fn rest<'path>(&self, at: usize, path: &'path str) -> &'path str {
-        self.routes.rest(at, path)
     }
 
     /// How long a request may wait for its response.
@@ -127,17 +163,29 @@ impl WorkerState {
         self.generation.config.limits.answer_time
     }
 
-    /// The target of this index.
-    pub(crate) fn target(&self, at: usize) -> Option<&RouteTarget> {
-        self.targets.get(at)
+    /// What this worker has of the tenant of this index.
+    fn part(&self, at: usize) -> Option<Rc<Part>> {
+        if let Some(part) = self.tenants.borrow().get(at)? {
+            return Some(Rc::clone(part));
+        }
+        let tenant = self.generation.tenants.get(at)?;
+        let part = KEPT.with_borrow_mut(|kept| {
+            let kept = kept.get_or_insert_with(Kept::new);
+            let part = Part::new(tenant, None, &self.generation, self.worker, kept);
+            kept.keep(&part);
+            part
+        });
+        self.tenants.borrow_mut()[at] = Some(Rc::clone(&part));
+        Some(part)
     }
 }
 
 /// Has the filters of this worker leave, and waits until they have.
 pub(crate) async fn end() {
     let kept = KEPT.take();
-    for handle in kept.iter().flat_map(|kept| &kept.handles) {
-        if let Some(handle) = handle.upgrade() {
+    let parts = kept.iter().flat_map(|kept| kept.parts.values());
+    for part in parts.filter_map(Weak::upgrade) {
+        for handle in part.handles.iter().filter_map(Weak::upgrade) {
             handle.end();
         }
     }
@@ -147,79 +195,117 @@ pub(crate) async fn end() {
 type Handles<'a> = BTreeMap<&'a str, Rc<FilterHandle>>;
 type Services<'a> = BTreeMap<&'a str, Rc<Service>>;
 
-fn make_handles<'a>(generation: &'a Generation, worker: usize, kept: &Kept) -> Handles<'a> {
-    let registry = &generation.registry;
-    let filters = generation.filters.iter();
+impl Part {
+    /// What this worker has of a tenant; filters and components that are those of `before` go on.
+    fn new(
+        tenant: &Arc<Tenant>,
+        before: Option<&Self>,
+        generation: &Generation,
+        worker: usize,
+        kept: &Kept,
+    ) -> Rc<Self> {
+        let handles = make_handles(tenant, before, generation, worker);
+        let services = make_services(tenant, before, generation, worker, kept);
+        let components = services.values();
+        let components = components
+            .filter_map(|service| service.component())
+            .collect();
+        Rc::new(Self {
+            tenant: Arc::clone(tenant),
+            targets: make_targets(tenant, &handles, &services, generation, worker),
+            handles: handles.values().map(Rc::downgrade).collect(),
+            components,
+        })
+    }
+}
+
+fn make_handles<'a>(
+    tenant: &'a Tenant,
+    before: Option<&Part>,
+    generation: &Generation,
+    worker: usize,
+) -> Handles<'a> {
+    let known = before.into_iter().flat_map(|part| &part.handles);
+    let known = known.filter_map(Weak::upgrade);
+    let known: HashMap<_, _> = known
+        .map(|handle| (Arc::as_ptr(&handle.loaded), handle))
+        .collect();
+    let filters = tenant.filters.iter();
     filters
         .map(|(name, loaded)| {
-            let metrics = registry.guest(GuestKind::Filter, name, worker);
-            (&**name, kept.handle(loaded, metrics))
+            let handle = known.get(&Arc::as_ptr(loaded)).cloned();
+            let handle = handle.unwrap_or_else(|| {
+                let name = tenant.full_name(name);
+                let metrics = generation.registry.guest(GuestKind::Filter, &name, worker);
+                FilterHandle::new(loaded, metrics)
+            });
+            (&**name, handle)
         })
         .collect()
 }
 
-fn make_services<'a>(generation: &'a Generation, worker: usize, kept: &Kept) -> Services<'a> {
+fn make_services<'a>(
+    tenant: &'a Tenant,
+    before: Option<&Part>,
+    generation: &Generation,
+    worker: usize,
+    kept: &Kept,
+) -> Services<'a> {
     let context = Context {
         client: &kept.client,
         answer_time: generation.config.limits.answer_time,
-        components: &kept.components,
+        components: before.map_or(&[], |part| &part.components),
     };
-    let registry = &generation.registry;
-    let services = generation.services.iter();
+    let services = tenant.services.iter();
     services
         .map(|(name, loaded)| {
-            let metrics = registry.guest(GuestKind::Service, name, worker);
-            let service = Service::new(name, loaded, metrics, &context);
+            let full = tenant.full_name(name);
+            let metrics = generation.registry.guest(GuestKind::Service, &full, worker);
+            let service = Service::new(&full, loaded, metrics, &context);
             (&**name, Rc::new(service))
         })
         .collect()
 }
 
 fn make_targets(
-    generation: &Generation,
+    tenant: &Tenant,
     handles: &Handles<'_>,
     services: &Services<'_>,
-) -> Vec<RouteTarget> {
-    let routes = generation.config.routes.iter();
+    generation: &Generation,
+    worker: usize,
+) -> Vec<Rc<RouteTarget>> {
+    let routes = tenant.config.routes.iter();
     routes
         .map(|route| {
             let filters = route.filters.iter();
             let filters: Box<[_]> = filters.map(|name| Rc::clone(&handles[&**name])).collect();
-            RouteTarget {
-                name: Rc::from(&*route.name),
+            let service = Rc::clone(&services[&*route.service]);
+            let name: Rc<str> = tenant.full_name(&route.name).into();
+            Rc::new(RouteTarget {
+                recorder: Rc::new(RouteRecorder {
+                    name: Rc::clone(&name),
+                    metrics: generation.registry.route(&name, worker),
+                    service: Some(Arc::clone(&service.metrics)),
+                }),
+                name,
                 filters,
-                service: Rc::clone(&services[&*route.service]),
+                service,
                 is_stripped: route.strip,
+                segments: segments(&route.path).len(),
                 ambiguous_paths: route.ambiguous_paths,
-            }
+            })
         })
         .collect()
 }
 
-fn make_recorder(
-    generation: &Generation,
-    worker: usize,
-    targets: &[RouteTarget],
-    kept: &Kept,
-) -> Recorder {
-    let registry = &generation.registry;
-    let routes = targets.iter().map(|target| RouteRecorder {
-        name: Rc::clone(&target.name),
-        metrics: registry.route(&target.name, worker),
-        service: Some(Arc::clone(&target.service.metrics)),
-    });
+fn make_recorder(generation: &Generation, worker: usize, kept: &Kept) -> Recorder {
     let unrouted = RouteRecorder {
         name: Rc::from(""),
-        metrics: registry.route("", worker),
+        metrics: generation.registry.route("", worker),
         service: None,
     };
     let next_number = Rc::clone(&kept.next_number);
-    Recorder::new(
-        generation.log.clone(),
-        routes.collect(),
-        unrouted,
-        next_number,
-    )
+    Recorder::new(generation.log.clone(), Rc::new(unrouted), next_number)
 }
 
 /// Where a worker's requests are counted from: at random, so that a number is found once in the lines of all workers
@@ -233,20 +319,12 @@ impl Kept {
         Self {
             client: Client::new(client::Settings::default()),
             next_number: Rc::new(Cell::new(first_number())),
-            handles: Vec::new(),
-            components: Vec::new(),
+            parts: BTreeMap::new(),
         }
     }
 
-    /// The handle of a filter: the one that there is, if it is the same filter.
-    fn handle(
-        &self,
-        loaded: &Arc<filters::Loaded>,
-        metrics: Arc<GuestMetrics>,
-    ) -> Rc<FilterHandle> {
-        let mut handles = self.handles.iter().filter_map(Weak::upgrade);
-        handles
-            .find(|handle| Arc::ptr_eq(&handle.loaded, loaded))
-            .unwrap_or_else(|| FilterHandle::new(loaded, metrics))
+    fn keep(&mut self, part: &Rc<Part>) {
+        let name = Arc::clone(&part.tenant.name);
+        self.parts.insert(name, Rc::downgrade(part));
     }
 }

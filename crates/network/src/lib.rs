@@ -17,6 +17,7 @@ pub mod address;
 mod datagrams;
 mod flag;
 mod gate;
+mod lock;
 mod names;
 mod network;
 mod observation;

@@ -1,10 +1,11 @@
 //! What the guest tried on the network.
 
+use crate::lock::lock;
 use std::{
     collections::BTreeMap,
     fmt,
     net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use palisade_policy::{HostName, Transport};
@@ -224,7 +225,7 @@ impl Observations {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Granted names are asked for again when their answers' time is up.
 
+use crate::lock::lock;
 use std::{
     io,
     net::IpAddr,
@@ -106,7 +107,7 @@ impl Drop for Refresh {
 
 impl Shared {
     fn stopped(&self) -> MutexGuard<'_, bool> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stopped)
     }
 
     /// The next name whose time is up, once it is; `None` at the end.

@@ -4,7 +4,7 @@ mod builder;
 
 pub use builder::{Builder, Prepared};
 
-use crate::{Error, Report};
+use crate::{Error, Level, Report};
 use rustix::event::{PollFd, PollFlags};
 use std::{
     ffi::OsStr,
@@ -23,6 +23,8 @@ pub struct Domain {
     pub stdout: Option<PipeReader>,
     /// The guest's standard error, if it was piped.
     pub stderr: Option<PipeReader>,
+    /// Whether stdout and stderr were piped at the start.
+    pub(crate) piped: [bool; 2],
     pub(crate) output_bytes: Option<u64>,
 }
 
@@ -74,7 +76,8 @@ impl Domain {
     /// When the wall itself failed while the guest ran.
     pub fn wait(mut self) -> Result<Report, Error> {
         drop(self.stdin.take());
-        self.inner.wait().map_err(Error::Domain)
+        let report = self.inner.wait().map_err(Error::Domain)?;
+        Ok(with_output_uncounted(self.piped, report))
     }
 
     /// The report, if the guest has ended and nothing of the domain is left; `None` while it runs. Never waits for
@@ -98,9 +101,7 @@ impl Domain {
     ///
     /// When the wall itself failed while the guest ran.
     pub fn try_wait(&mut self) -> Result<Option<Report>, Error> {
-        self.inner
-            .wait_timeout(Duration::ZERO)
-            .map_err(Error::Domain)
+        self.wait_no_longer_than(Duration::ZERO)
     }
 
     /// Waits as [`Domain::wait`] does, no longer than `most`; `None` if the guest runs still. Standard input is
@@ -126,16 +127,23 @@ impl Domain {
     /// When the wall itself failed while the guest ran.
     pub fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
         drop(self.stdin.take());
-        self.inner.wait_timeout(most).map_err(Error::Domain)
+        self.wait_no_longer_than(most)
     }
 
-    /// Reads the piped streams to their end, then waits. The limit on output is held here.
+    fn wait_no_longer_than(&mut self, most: Duration) -> Result<Option<Report>, Error> {
+        let report = self.inner.wait_timeout(most).map_err(Error::Domain)?;
+        Ok(report.map(|report| with_output_uncounted(self.piped, report)))
+    }
+
+    /// Reads the piped streams to their end, then waits. The limit on output is held here, for all that is still to
+    /// be read; a stream that was taken out before is not counted, and the report says so.
     ///
     /// # Errors
     ///
     /// When the wall failed while the guest ran, or a stream can't be read.
     pub fn wait_with_output(mut self) -> Result<Output, Error> {
         drop(self.stdin.take());
+        let counts_all = [&self.stdout, &self.stderr].map(Option::is_some) == self.piped;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut left = self.output_bytes.unwrap_or(u64::MAX);
         while self.stdout.is_some() || self.stderr.is_some() {
@@ -148,6 +156,9 @@ impl Domain {
             }
         }
         let mut report = self.inner.wait().map_err(Error::Domain)?;
+        if !counts_all {
+            report = with_output_uncounted(self.piped, report);
+        }
         report.usage.output_bytes = Some((stdout.len() + stderr.len()) as u64);
         Ok(Output {
             report,
@@ -169,6 +180,17 @@ impl Domain {
         let mut events = fds.iter().map(|fd| !fd.revents().is_empty());
         Ok(streams.map(|stream| stream.is_some() && events.next().unwrap_or(false)))
     }
+}
+
+/// The report of a guest whose piped streams were left to the host program: it counts, if anybody does.
+fn with_output_uncounted(piped: [bool; 2], mut report: Report) -> Report {
+    let rows = report.enforcement.iter_mut();
+    for row in rows.filter(|row| row.capability == "output" && piped != [false; 2]) {
+        row.actual = Level::None;
+        row.mechanism =
+            "the host program reads the streams itself, rather than by wait_with_output".into();
+    }
+    report
 }
 
 /// Takes what a stream has; closes it at its end. `false` if it has more than is left.

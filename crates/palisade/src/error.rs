@@ -28,4 +28,10 @@ pub enum Error {
         "policy: stdin is a terminal, which a guest must not have: use Stdio::null() or Stdio::piped()"
     )]
     StdinIsTerminal,
+    /// A stream goes where nobody counts, under a limit on output.
+    #[error(
+        "policy: `output` limits stdout and stderr together, and nobody counts what goes to {0}: give it Stdio::piped() or \
+         Stdio::null(), or leave the limit out"
+    )]
+    OutputNotCounted(&'static str),
 }

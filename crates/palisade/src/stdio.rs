@@ -35,6 +35,11 @@ impl Stdio {
         Self(Kind::Piped)
     }
 
+    /// Whether all that is written there is read through this library, or by nobody.
+    pub(crate) fn is_countable(&self) -> bool {
+        matches!(self.0, Kind::Null | Kind::Piped)
+    }
+
     pub(crate) fn for_reading(&self) -> Result<(OwnedFd, Option<PipeWriter>), Error> {
         match &self.0 {
             Kind::Null => Ok((open("/dev/null", OFlags::RDONLY)?, None)),

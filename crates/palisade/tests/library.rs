@@ -1,6 +1,6 @@
 //! The library as a host program uses it.
 
-use palisade::{ConnectGrant, Domain, Ending, Error, Exit, Launcher, Machine, Stdio};
+use palisade::{ConnectGrant, Domain, Ending, Error, Exit, Launcher, Level, Machine, Stdio};
 use palisade_policy::UnixGrant;
 use std::{
     fs,
@@ -257,6 +257,60 @@ fn a_guest_made_ahead_is_confined_like_any_other() {
     }
 }
 
+/// Also a guest whose process was there before it had a name: it is found, entered and ended by somebody who did not start it.
+#[test]
+fn an_operator_finds_what_a_library_started() {
+    let launcher = Arc::new(Launcher::new(Machine::probe()).park_ahead());
+    let find = |name: &str| {
+        let all = palisade_process::running::list().unwrap();
+        all.into_iter()
+            .find(|domain| domain.name.as_deref() == Some(name))
+    };
+    for round in 0..3 {
+        let name = format!("library-{}-{round}", std::process::id());
+        let mut domain = shell("echo up; exec sleep 1000")
+            .name(&name)
+            .stdout(Stdio::piped())
+            .launcher(Arc::clone(&launcher))
+            .spawn()
+            .unwrap();
+        let mut up = [0; 3];
+        domain.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+        let found = find(&name).unwrap();
+        assert_eq!(found.supervisor, std::process::id());
+        assert_eq!(further_in(&found, "exit 5"), 5 << 8);
+        found.kill().unwrap();
+        let report = domain.wait().unwrap();
+        assert_eq!(
+            (report.ending, report.exit),
+            (Ending::Operator, Exit::Signal(9))
+        );
+        assert_eq!(find(&name), None);
+        // The next one is made ahead, and no domain that waits is listed.
+        launcher.wait_until_parked().unwrap();
+    }
+}
+
+/// The wait status of a further process.
+fn further_in(domain: &palisade_process::running::RunningDomain, script: &str) -> u32 {
+    use palisade_process::running::{Further, SessionEvent};
+    let null = fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .unwrap();
+    let session = domain.exec(&Further {
+        arguments: &["sh".into(), "-c".into(), script.into()],
+        variables: &[],
+        streams: [std::os::fd::AsFd::as_fd(&null); 3],
+        terminal: None,
+    });
+    match session.unwrap().next_event().unwrap() {
+        SessionEvent::Ended(status) => status,
+        SessionEvent::DomainEnded => panic!("the domain ended"),
+    }
+}
+
 /// Each differs from the guest that was made ahead in one thing.
 #[test]
 fn a_guest_made_ahead_is_not_used_for_another_plan() {
@@ -400,6 +454,7 @@ fn a_domain_that_is_dropped_after_a_time_out_is_ended() {
 fn output_that_is_read_after_the_end_is_limited_too() {
     let mut domain = shell("echo more than this")
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .output(4)
         .spawn()
         .unwrap();
@@ -408,6 +463,64 @@ fn output_that_is_read_after_the_end_is_limited_too() {
     let output = domain.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"more");
     assert_eq!(output.report.ending, Ending::OutputLimit);
+}
+
+/// By the parent's own stdout, or by the stderr that most leave as it is.
+#[test]
+fn a_limit_on_output_that_nobody_would_hold_is_refused() {
+    let noisy = || shell("head -c 100000 /dev/zero >&2").output(10);
+    for (builder, stream) in [
+        (noisy().stderr(Stdio::piped()), "stdout"),
+        (noisy().stdout(Stdio::piped()), "stderr"),
+        (
+            noisy()
+                .stdout(Stdio::null())
+                .stderr(tempfile::tempfile().unwrap()),
+            "stderr",
+        ),
+    ] {
+        let spawned = builder.spawn().unwrap_err();
+        assert!(
+            matches!(spawned, Error::OutputNotCounted(name) if name == stream),
+            "{spawned}"
+        );
+        let prepared = builder.prepare().unwrap_err();
+        assert!(matches!(prepared, Error::OutputNotCounted(_)), "{prepared}");
+    }
+}
+
+/// Who reads the pipes instead of the library counts, or nobody does.
+#[test]
+fn a_report_calls_output_limited_only_where_it_was_counted() {
+    let spawn = || {
+        let quiet = shell("echo some").output(100);
+        quiet
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let level = |report: &palisade::Report| {
+        let mut rows = report.enforcement.iter();
+        rows.find(|row| row.capability == "output").unwrap().actual
+    };
+    assert_eq!(level(&spawn().wait().unwrap()), Level::None);
+    let mut waited_for = spawn();
+    let report = waited_for.wait_timeout(Duration::MAX).unwrap().unwrap();
+    assert_eq!(level(&report), Level::None, "so far");
+    let report = waited_for.try_wait().unwrap().unwrap();
+    assert_eq!(level(&report), Level::None);
+    let output = waited_for.wait_with_output().unwrap();
+    assert_eq!(level(&output.report), Level::Full);
+    let mut parted = spawn();
+    drop(parted.stderr.take());
+    let output = parted.wait_with_output().unwrap();
+    assert_eq!(level(&output.report), Level::None);
+    let silent = shell("echo some")
+        .output(100)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    assert_eq!(level(&silent.spawn().unwrap().wait().unwrap()), Level::Full);
 }
 
 #[test]
@@ -423,6 +536,7 @@ fn limits_end_the_guest() {
     assert!(began.elapsed() < Duration::from_secs(20));
     let output = shell("yes")
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .output(1000)
         .spawn()
         .unwrap()

@@ -3,13 +3,13 @@
 mod find;
 mod network;
 
-pub(crate) use find::find_contradiction;
+pub(crate) use find::{find_contradiction, find_unacceptable};
 pub use network::NetworkContradiction;
 
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Access,
+    Access, Capability,
     quote::{quote, quote_path, visible},
     value::{MAX_CORES, Reason},
 };
@@ -36,6 +36,14 @@ pub enum Contradiction {
         quote_path(.0)
     )]
     EnvFileUnread(PathBuf),
+    /// A capability of which no machine enforces less by itself.
+    #[error("`allow-degraded` has no effect on `{capability}`: {advice}")]
+    NothingToAccept {
+        /// The capability.
+        capability: Capability,
+        /// What to do instead.
+        advice: &'static str,
+    },
     /// A grant inside the domain where only palisade itself puts things.
     #[error(
         "nothing can be granted at {} inside the domain: {advice}",

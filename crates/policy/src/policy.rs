@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     Capability, Contradiction, Grants, Limits, NotUnicode, PolicyLayer, TomlError, WallKind,
-    contradiction::find_contradiction,
+    contradiction::{find_contradiction, find_unacceptable},
 };
 
 /// Everything a user asked for: where the guest runs, what it may reach, how much it may use.
@@ -73,7 +73,8 @@ impl Policy {
     /// # Errors
     /// The first contradiction found.
     pub fn validate(&self) -> Result<(), PolicyError> {
-        match find_contradiction(&self.grants, &self.limits) {
+        let unaccepted = || find_unacceptable(&self.allow_degraded);
+        match find_contradiction(&self.grants, &self.limits).or_else(unaccepted) {
             Some(found) => Err(found.into()),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! The broker: internet sockets of the host's, handed to a guest one granted call at a time.
 //!
 //! The domain's own network is empty. Its filter leaves `socket`, `connect`, `bind`, `listen` and what
-//! sends to an address to the supervisor (seccomp_unotify(2)), where one thread for each domain
+//! sends to an address to the supervisor (seccomp_unotify(2)), where one thread for each domain that calls
 //! answers them:
 //!
 //! ```text
@@ -22,6 +22,8 @@
 //!   or put another socket under the same number. What goes on is told of only (`observe`), and would be allowed anyway.
 //! - **No call waits for another.** What would block is left to a second thread that waits for all such
 //!   calls at once (`pending`), and a call that a signal took back is not done twice (`repeated`).
+//! - **A domain that is quiet has no thread:** one thread waits for the next call of all of them (`parked`), and begins
+//!   one that answers. So no guest's calls wait for another's, however much or long those take.
 //! - **Nobody answers for a dead supervisor:** the domain ends with it, and its calls fail.
 
 pub mod boundary;
@@ -35,6 +37,7 @@ mod lookups;
 pub(crate) mod maker;
 mod message;
 mod observe;
+mod parked;
 mod pending;
 mod proxy;
 mod repeated;
@@ -43,6 +46,7 @@ mod room;
 
 use crate::{
     confine::Kept,
+    layout::Layout,
     machine::Machine,
     parts::Parts,
     plan::Plan,
@@ -69,7 +73,7 @@ use palisade_network::{
 use pending::Pending;
 use repeated::Repeated;
 use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags},
+    event::{EventfdFlags, PollFd, PollFlags, Timespec},
     io::Errno,
     net::SendFlags,
 };
@@ -80,7 +84,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -104,8 +108,7 @@ pub(crate) struct Prepared {
 /// Answers the calls of one domain until nothing runs there any more.
 #[derive(Debug)]
 pub(crate) struct Broker {
-    thread: Option<JoinHandle<()>>,
-    /// Cut when the thread ends.
+    /// Cut when nobody answers any more.
     lifeline: Receiver<()>,
     shared: Arc<Shared>,
     /// Keeps the addresses of names up to date.
@@ -135,6 +138,8 @@ struct Shared {
     budget: Budget,
     /// Readable when there is nobody left to answer.
     stop: OwnedFd,
+    /// Where it is among those that nobody calls.
+    place: parked::Place,
 }
 
 /// What a guest tried, and what it took to answer.
@@ -209,7 +214,7 @@ impl Prepared {
         listener: OwnedFd,
         hosts_file: Option<OwnedFd>,
         plan: &Plan,
-        socket: &OwnedFd,
+        (socket, layout): (&Arc<OwnedFd>, Option<Arc<Layout>>),
         maker: Maker,
     ) -> io::Result<Broker> {
         maker.begin()?;
@@ -225,7 +230,7 @@ impl Prepared {
             let (gate, told) = (Arc::clone(&self.gate), proxy.clone());
             names = walls.start(move || hosts::keep(hosts_file, gate, asker, told))?;
         }
-        let init = plan.cpu_time.map(|_| socket.try_clone()).transpose()?;
+        let init = plan.cpu_time.map(|_| Arc::clone(socket));
         // Refused by older kernels, where calls take longer.
         let _ = notify::hand_over_processor(listener.as_fd());
         let shared = Arc::new(Shared {
@@ -233,7 +238,7 @@ impl Prepared {
             gate: self.gate,
             observations: self.observations,
             proxy,
-            performer: Performer::new(socket.try_clone()?, plan),
+            performer: Performer::new(Arc::clone(socket), plan, layout),
             inner: InnerPort::new(plan.inner_port),
             has_network: plan.has_brokered_network(),
             decides: (plan.seccomp.and_then(|groups| groups.host_network)).unwrap_or_default(),
@@ -242,20 +247,22 @@ impl Prepared {
             repeated: Repeated::default(),
             budget: Budget::new(plan.processors(), init),
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+            place: parked::Place::default(),
         });
-        let answers = Answers::new(Arc::clone(&shared))?;
         let (alive, lifeline) = mpsc::channel();
-        let last_word = LastWord(socket.try_clone()?);
-        let thread = small_thread("palisade-broker", move || {
-            let _last_word = last_word;
+        let answering = Answering {
+            shared: Arc::clone(&shared),
+            alive,
+        };
+        small_thread(THREAD_NAME, move || {
+            let last_word = LastWord(Arc::clone(&answering.shared.performer.socket));
             if let Err(error) = walls.around_this_thread() {
                 panic!("{error}");
             }
-            answers.run();
-            drop::<Sender<()>>(alive);
+            drop(last_word);
+            answering.run();
         })?;
         Ok(Broker {
-            thread: Some(thread),
             lifeline,
             shared,
             names,
@@ -281,7 +288,13 @@ impl Broker {
         }
         // It cannot be full: a count of 2^64 - 1.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
+        parked::release(&self.shared);
         self.shared.maker.dismiss();
+    }
+
+    /// Has all begun now that the keeper may be asked for later.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        self.shared.maker.settle()
     }
 
     /// What was tried, once nothing of the domain runs any more.
@@ -291,10 +304,7 @@ impl Broker {
             proxy.finish(&self.shared.observations);
         }
         self.asked = None;
-        let waited = self.lifeline.recv_timeout(PATIENCE);
-        if let (Some(thread), Err(RecvTimeoutError::Disconnected)) = (self.thread.take(), waited) {
-            let _ = thread.join();
-        }
+        let _ = self.lifeline.recv_timeout(PATIENCE);
         self.shared.maker.wait();
         let (different, more) = self.shared.observations.drain();
         Observed {
@@ -323,14 +333,20 @@ impl Shared {
 
 /// Has init, at the other end, end the domain if its thread panics: a call that nobody answers would
 /// wait for ever.
-struct LastWord(OwnedFd);
+struct LastWord(Arc<OwnedFd>);
+
+impl LastWord {
+    fn say(&self) {
+        let record = record_bytes(wire::DOMAIN_KILL, &[]);
+        // It fails only if the domain has ended.
+        let _ = rustix::net::send(&self.0, &record, SendFlags::NOSIGNAL);
+    }
+}
 
 impl Drop for LastWord {
     fn drop(&mut self) {
         if thread::panicking() {
-            let record = record_bytes(wire::DOMAIN_KILL, &[]);
-            // It fails only if the domain has ended.
-            let _ = rustix::net::send(&self.0, &record, SendFlags::NOSIGNAL);
+            self.say();
         }
     }
 }
@@ -343,6 +359,59 @@ fn small_thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<J
     with_signals_blocked(|| builder.spawn(run))
 }
 
+/// What the thread is called that answers.
+const THREAD_NAME: &str = "palisade-broker";
+
+/// How long a domain calls nobody before its thread ends.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// The task of answering one domain, which goes from thread to thread.
+struct Answering {
+    shared: Arc<Shared>,
+    /// Cut when it is over.
+    alive: Sender<()>,
+}
+
+impl Answering {
+    /// Answers until nobody calls for a while, and then waits with all others; or until it is over.
+    fn run(mut self) {
+        loop {
+            let _last_word = LastWord(Arc::clone(&self.shared.performer.socket));
+            match Answers::new(Arc::clone(&self.shared)).run() {
+                Why::Over => {
+                    // Said once nothing of the domain's is held here.
+                    let Self { shared, alive } = self;
+                    drop(shared);
+                    drop::<Sender<()>>(alive);
+                    return;
+                }
+                Why::Quiet => match parked::park(self) {
+                    Ok(()) => return,
+                    Err(answering) => self = answering,
+                },
+            }
+        }
+    }
+}
+
+/// What came of waiting.
+enum Waited {
+    /// Somebody calls.
+    Call,
+    /// Nobody has, for a while.
+    InVain,
+    /// No process is left that could call.
+    Over,
+}
+
+/// Why a thread leaves off answering.
+enum Why {
+    /// Nobody has called for a while, and no call waits.
+    Quiet,
+    /// No process is left that could call.
+    Over,
+}
+
 /// The thread that answers.
 struct Answers {
     shared: Arc<Shared>,
@@ -351,18 +420,24 @@ struct Answers {
 }
 
 impl Answers {
-    fn new(shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self {
-            pending: Pending::new(Arc::clone(&shared))?,
+    fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            pending: Pending::new(Arc::clone(&shared)),
             shared,
             threads: guest::Threads::default(),
-        })
+        }
     }
 
-    fn run(mut self) {
+    fn run(mut self) -> Why {
         let shared = Arc::clone(&self.shared);
         let mut meter = Meter::of_this_thread(&shared.budget);
-        while self.wait_for_call() {
+        loop {
+            match self.wait_for_call() {
+                Waited::Call => {}
+                Waited::InVain if self.pending.is_empty() => return Why::Quiet,
+                Waited::InVain => continue,
+                Waited::Over => break,
+            }
             match notify::receive(self.shared.listener.as_fd()) {
                 Ok(call) => {
                     self.answer(&call);
@@ -374,14 +449,20 @@ impl Answers {
             }
         }
         self.pending.finish();
+        Why::Over
     }
 
-    /// `false` when no process is left that could call.
-    fn wait_for_call(&self) -> bool {
+    fn wait_for_call(&self) -> Waited {
         let sources = [&self.shared.listener, &self.shared.stop];
         let mut fds = sources.map(|source| PollFd::new(source, PollFlags::IN));
-        let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None));
-        waited.is_ok() && fds[1].revents().is_empty() && fds[0].revents().contains(PollFlags::IN)
+        let quiet = Timespec::try_from(QUIET).ok();
+        let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, quiet.as_ref()));
+        let (called, stopped) = (fds[0].revents(), fds[1].revents());
+        match waited {
+            Ok(0) => Waited::InVain,
+            Ok(_) if stopped.is_empty() && called.contains(PollFlags::IN) => Waited::Call,
+            _ => Waited::Over,
+        }
     }
 
     fn answer(&mut self, call: &Notification) {
@@ -426,7 +507,7 @@ mod tests {
         let (init, ours) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let thread = thread::spawn(move || {
-            let _last_word = LastWord(ours);
+            let _last_word = LastWord(Arc::new(ours));
             run();
         });
         let _ = thread.join();

@@ -53,6 +53,8 @@ pub enum ConfineError {
     CompileFilter(#[from] CompileError),
     #[error(transparent)]
     Keeper(#[from] KeeperError),
+    #[error("wall: what answers the guest cannot be begun: {0}")]
+    Settle(#[source] io::Error),
 }
 
 fn during(step: &'static str) -> impl Fn(Errno) -> ConfineError {

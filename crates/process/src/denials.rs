@@ -148,7 +148,11 @@ fn of_kernel(exit: Exit, ending: Ending, counted: &cgroup::Usage) -> Vec<Denial>
         Ending::TimeLimit => Some(denial("more time", Some("--time"))),
         Ending::CpuTimeLimit => Some(denial("more processor time", Some("--cpu-time"))),
         Ending::OutputLimit => Some(denial("more output", Some("--output"))),
-        Ending::Guest | Ending::Supervisor | Ending::MemoryLimit | Ending::Unprotected => None,
+        Ending::Guest
+        | Ending::Supervisor
+        | Ending::Operator
+        | Ending::MemoryLimit
+        | Ending::Unprotected => None,
     };
     let by_count = [
         (

@@ -1,5 +1,6 @@
 //! A running guest, and the report of its end.
 
+mod report;
 mod start;
 
 pub(crate) use start::{StartTimes, StartedWords, Successor};
@@ -7,10 +8,9 @@ pub(crate) use start::{StartTimes, StartedWords, Successor};
 use crate::{
     Tier,
     broker::{Broker, Observed},
-    cgroup,
+    cgroup::{self, MemoryMeter},
     clock::monotonic_ns,
     confine::ConfineError,
-    denials,
     followed::Followed,
     held::Held,
     inside::InnerNetwork,
@@ -22,9 +22,7 @@ use crate::{
     seen::Seen,
     wire::{self, Record, ended},
 };
-use palisade_wall::{
-    Ending, Enforcement, Event, Exit, Phase, REPORT_VERSION, Report, TerminalPosition, Usage,
-};
+use palisade_wall::{Ending, Enforcement, Event, Report, TerminalPosition};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
@@ -38,9 +36,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// What policies and reports call the wall.
-pub(crate) const NAME: &str = "process";
 
 /// How long the end of a domain waits for a slow reader of what its guest wrote to a relayed stream.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -85,7 +80,7 @@ impl fmt::Debug for ReportHook {
 pub struct Domain {
     keeper: Arc<Keeper>,
     /// Stream to init.
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     parked: Parked,
     held: Held,
     terminal: Option<OwnedFd>,
@@ -125,11 +120,11 @@ impl Domain {
         (socket, parked): (OwnedFd, Parked),
         plan: &Plan,
         held: Held,
-        landlock_abi: Option<u32>,
+        (layout, landlock_abi): (Option<Arc<Layout>>, Option<u32>),
     ) -> Self {
         Self {
             keeper,
-            socket,
+            socket: Arc::new(socket),
             parked,
             held,
             terminal: None,
@@ -137,7 +132,7 @@ impl Domain {
             command: plan.command.clone(),
             enforcement: plan.enforcement.clone(),
             guarded: plan.guarded().to_vec(),
-            layout: plan.layout().cloned(),
+            layout,
             seen: Seen::default(),
             last_words: None,
             output_limit_reached: false,
@@ -170,8 +165,13 @@ impl Domain {
     }
 
     /// The stream to init.
-    pub(crate) fn socket(&self) -> &OwnedFd {
+    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
+    }
+
+    /// Where its guest's files come from.
+    pub(crate) fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.as_ref()
     }
 
     /// What is made on the host for it.
@@ -218,6 +218,9 @@ impl Domain {
     pub fn confine_supervisor_to(&self, listed: &[BorrowedFd<'_>]) -> Result<(), ConfineError> {
         let kept = self.held.kept().and_list(listed.iter().copied());
         let walls = kept.walls(self.landlock_abi)?;
+        if let Some(broker) = &self.broker {
+            broker.settle().map_err(ConfineError::Settle)?;
+        }
         walls.around_keeper(&self.keeper)?;
         walls.around_this_thread()
     }
@@ -257,8 +260,13 @@ impl Domain {
     ///
     /// When there are no more descriptors.
     pub fn inner_network(&self) -> std::io::Result<Option<InnerNetwork>> {
-        let socket = (!self.bare).then(|| self.socket.try_clone()).transpose()?;
+        let socket = (!self.bare).then(|| Arc::clone(&self.socket));
         Ok(socket.map(InnerNetwork::new))
+    }
+
+    /// What tells its memory, where a group counts it.
+    pub fn memory_meter(&self) -> Option<MemoryMeter> {
+        self.held.memory_meter()
     }
 
     /// Sends the guest's process group a signal.
@@ -307,7 +315,7 @@ impl Domain {
 
     fn send(&self, kind: u64, word: u64) -> Result<(), DomainError> {
         let bytes = record_bytes(kind, &[word]);
-        rustix::net::send(&self.socket, &bytes, SendFlags::NOSIGNAL)
+        rustix::net::send(&*self.socket, &bytes, SendFlags::NOSIGNAL)
             .map(drop)
             .map_err(DomainError::Talk)
     }
@@ -474,98 +482,6 @@ impl Domain {
             followed.catch_up();
         }
     }
-
-    fn report(&self, words: &[u64; wire::RECORD_WORDS]) -> Report {
-        let exit = Exit::from_wait_status(words[ended::STATUS] as u32);
-        let ending = self.ending(words);
-        Report {
-            version: REPORT_VERSION,
-            wall: NAME.into(),
-            trap: None,
-            lost: self.lost(words),
-            command: self.command.clone(),
-            exit,
-            ending,
-            exit_code: ending.shell_code(exit),
-            enforcement: self.enforcement.clone(),
-            denials: denials::of_domain(
-                (exit, ending),
-                (&self.counted, words[ended::FULL]),
-                &self.observed,
-                (&self.seen, self.layout.as_deref()),
-            ),
-            phases: self.phases(words),
-            usage: self.usage(words),
-        }
-    }
-
-    fn ending(&self, words: &[u64; wire::RECORD_WORDS]) -> Ending {
-        match words[ended::REASON] {
-            _ if self.output_limit_reached => Ending::OutputLimit,
-            wire::REASON_TIME => Ending::TimeLimit,
-            wire::REASON_CPU_TIME => Ending::CpuTimeLimit,
-            wire::REASON_KILLED => Ending::Supervisor,
-            wire::REASON_UNPROTECTED => Ending::Unprotected,
-            _ if self.ran_out_of_memory() && is_killed(words) => Ending::MemoryLimit,
-            _ => Ending::Guest,
-        }
-    }
-
-    /// The path whose protection was taken away.
-    fn lost(&self, words: &[u64; wire::RECORD_WORDS]) -> Option<String> {
-        let path = self.guarded.get(words[ended::LOST] as usize)?;
-        (words[ended::REASON] == wire::REASON_UNPROTECTED).then(|| path.to_string_lossy().into())
-    }
-
-    fn ran_out_of_memory(&self) -> bool {
-        self.counted.oom_kills.is_some_and(|kills| kills > 0)
-    }
-
-    fn phases(&self, words: &[u64; wire::RECORD_WORDS]) -> Vec<Phase> {
-        let start = &self.start;
-        [
-            ("order-received", start.park_began_ns),
-            ("namespaces", start.park_done_ns),
-            ("plan-sent", start.sent_ns),
-            ("plan-received", start.received_ns),
-            ("root-built", start.root_ns),
-            ("host-left", start.pivot_ns),
-            ("program-running", start.exec_ns),
-            ("guest-ended", words[ended::GUEST_END_NS]),
-            ("all-reaped", words[ended::REAPED_NS]),
-            ("domain-gone", monotonic_ns()),
-        ]
-        .into_iter()
-        // A domain without namespaces has no root of its own to build.
-        .filter(|(_, at_ns)| *at_ns != 0)
-        .map(|(name, at_ns)| Phase {
-            name: name.into(),
-            done_us: at_ns.saturating_sub(start.ordered_ns) as f64 / 1000.0,
-        })
-        .collect()
-    }
-
-    fn usage(&self, words: &[u64; wire::RECORD_WORDS]) -> Usage {
-        const BLOCK_BYTES: u64 = 512;
-        let waited_for_us = (words[ended::USER_US], words[ended::SYSTEM_US]);
-        let (user_us, system_us) = self.counted.processor_us().unwrap_or(waited_for_us);
-        let answering_us = self.observed.answering.as_micros() as u64;
-        Usage {
-            wall_us: words[ended::GUEST_END_NS].saturating_sub(self.start.exec_ns) / 1000,
-            user_us,
-            system_us: system_us + answering_us,
-            peak_process_bytes: words[ended::MAX_RSS_KIB] * 1024,
-            peak_domain_bytes: self.counted.memory_peak_bytes,
-            minor_faults: words[ended::MINOR_FAULTS],
-            major_faults: words[ended::MAJOR_FAULTS],
-            read_bytes: words[ended::BLOCKS_IN] * BLOCK_BYTES,
-            written_bytes: words[ended::BLOCKS_OUT] * BLOCK_BYTES,
-            voluntary_switches: words[ended::VOLUNTARY_SWITCHES],
-            involuntary_switches: words[ended::INVOLUNTARY_SWITCHES],
-            output_bytes: None,
-            left_behind: words[ended::KILLED],
-        }
-    }
 }
 
 impl AsFd for Domain {
@@ -608,12 +524,4 @@ fn killed_words() -> [u64; wire::RECORD_WORDS] {
     words[ended::GUEST_END_NS] = monotonic_ns();
     words[ended::REAPED_NS] = words[ended::GUEST_END_NS];
     words
-}
-
-/// By SIGKILL itself, or as a shell that tells of it.
-fn is_killed(words: &[u64; wire::RECORD_WORDS]) -> bool {
-    matches!(
-        Exit::from_wait_status(words[ended::STATUS] as u32),
-        Exit::Signal(9) | Exit::Code(137)
-    )
 }

@@ -4,7 +4,7 @@ mod placeholder;
 mod temporary;
 
 use crate::{
-    cgroup::{self, Controller, CpuCounter, Leaf, LeafName, Owner, Usage},
+    cgroup::{self, Controller, CpuCounter, Leaf, LeafName, MemoryMeter, Owner, Usage},
     confine::{Kept, Target, Use},
     keeper::Keeper,
     launch_error::LaunchError,
@@ -194,6 +194,11 @@ impl Held {
             connects: false,
             calls: seccomp::supervisor(),
         }
+    }
+
+    /// What tells the domain's memory, where a group counts it.
+    pub(crate) fn memory_meter(&self) -> Option<MemoryMeter> {
+        self.leaf.as_ref().and_then(Leaf::memory_meter)
     }
 
     /// What the groups have counted.

@@ -21,6 +21,7 @@ use std::{
     mem::MaybeUninit,
     net::IpAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,7 +29,7 @@ use std::{
 #[derive(Debug)]
 pub struct InnerNetwork {
     /// Stream to init.
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
 }
 
 /// A socket that was asked for. It is there once this is readable.
@@ -36,7 +37,7 @@ pub struct InnerNetwork {
 pub struct InnerSocket(OwnedFd);
 
 impl InnerNetwork {
-    pub(crate) fn new(socket: OwnedFd) -> Self {
+    pub(crate) fn new(socket: Arc<OwnedFd>) -> Self {
         Self { socket }
     }
 

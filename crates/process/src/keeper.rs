@@ -1,5 +1,6 @@
 //! The supervisor's end of the keeper: starting it, parking domains, id maps, what to clean.
 
+use crate::lock::lock;
 use crate::{
     clock::monotonic_ns,
     record::{receive_record, record_bytes},
@@ -17,11 +18,12 @@ use rustix::{
     process::{PidfdFlags, Resource},
 };
 use std::{
+    ffi::CStr,
     fs::File,
     io::{IoSlice, Read},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
 };
 use wire::{Record, Step};
 
@@ -184,7 +186,7 @@ impl Keeper {
         let streams = [above(keepers_end)?, above(supervisor)?, above(null)?];
         let program = above(program)?;
         let process = sys::spawn(
-            c"palisade-keeper",
+            NAME_WITH_ROOM,
             program.as_fd(),
             streams.each_ref().map(AsFd::as_fd),
         )
@@ -351,11 +353,6 @@ impl Drop for Keeper {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves both contents whole: they are only ever replaced entry by entry.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn talk_error(errno: Errno) -> KeeperError {
     match errno {
         Errno::PIPE | Errno::CONNRESET => KeeperError::Gone,
@@ -382,6 +379,25 @@ fn errno_of(record: &Record) -> Errno {
 /// Where a domain has the keeper's program for a palisade inside (`--profile palisade`): memory files
 /// cannot be executed there.
 pub(crate) const PROGRAM_INSIDE: &str = "/run/palisade/keeper";
+
+/// What the keeper is started as: its name, and room for the title of an init ([`wire::op::TITLE`]).
+const NAME_WITH_ROOM: &CStr = {
+    const NAME: &[u8] = wire::KEEPERS_TITLE;
+    const BYTES: [u8; wire::TITLE_BYTES + 1] = {
+        let mut bytes = [b' '; wire::TITLE_BYTES + 1];
+        let mut at = 0;
+        while at < NAME.len() {
+            bytes[at] = NAME[at];
+            at += 1;
+        }
+        bytes[wire::TITLE_BYTES] = 0;
+        bytes
+    };
+    match CStr::from_bytes_with_nul(&BYTES) {
+        Ok(name) => name,
+        Err(_) => panic!(),
+    }
+};
 
 /// The keeper's program in a file that nobody can change.
 fn program_file() -> Result<OwnedFd, KeeperError> {

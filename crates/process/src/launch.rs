@@ -7,6 +7,7 @@ mod mounts;
 mod prelude;
 mod streams;
 
+use crate::lock::lock;
 use streams::Reopened;
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     held::{self, Held},
     keeper::{Keeper, KeeperError, Ordered, ParkOrder},
     launch_error::LaunchError,
+    layout::Layout,
     machine::Machine,
     parts::Parts,
     plan::{Plan, StreamFiles},
@@ -34,7 +36,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// Starts domains, one at a time or from several threads. Dropping it ends the keeper once the last
@@ -248,7 +250,7 @@ impl Launcher {
         };
         let keeper = self.keeper()?;
         held.tell(plan, &keeper)?;
-        let gathered = Gathered::new(plan, &keeper, &held, &mut ahead.domain)?;
+        let gathered = Gathered::new(plan, (&keeper, self.is_for_one), &held, &mut ahead.domain)?;
         let listeners = Listeners::of(plan, streams.passed)?;
         let mut network = broker::Prepared::of(plan, &self.machine).map_err(LaunchError::Broker)?;
         let message = Message::of(&Contents {
@@ -272,7 +274,7 @@ impl Launcher {
             ahead.domain.into_parts()?,
             plan,
             held,
-            self.machine.landlock_abi,
+            (self.layout_to_keep(plan), self.machine.landlock_abi),
         );
         // While init works, and before there is a guest that could take away what this needs.
         if let Some(network) = &mut network {
@@ -287,6 +289,15 @@ impl Launcher {
         Ok(match self.is_for_one {
             true => domain.last_of_keeper(),
             false => domain,
+        })
+    }
+
+    /// What is known of the guest's files while it runs. One of many keeps no copies of what lies in them.
+    fn layout_to_keep(&self, plan: &Plan) -> Option<Arc<Layout>> {
+        let layout = plan.layout()?;
+        Some(match self.is_for_one {
+            true => Arc::clone(layout),
+            false => Arc::new(layout.without_contents()),
         })
     }
 
@@ -313,7 +324,8 @@ impl Launcher {
         let broker = listener
             .zip(network.zip(maker))
             .map(|(listener, (network, maker))| {
-                network.start(listener, hosts_file, plan, domain.socket(), maker)
+                let init = (domain.socket(), domain.layout().cloned());
+                network.start(listener, hosts_file, plan, init, maker)
             })
             .transpose()
             .map_err(LaunchError::Broker)?;
@@ -334,7 +346,7 @@ struct Gathered {
 impl Gathered {
     fn new(
         plan: &Plan,
-        keeper: &Keeper,
+        (keeper, is_for_one): (&Arc<Keeper>, bool),
         held: &Held,
         domain: &mut Ordered,
     ) -> Result<Self, LaunchError> {
@@ -346,7 +358,7 @@ impl Gathered {
         };
         // The keeper has time now, and nobody waits for it.
         let maker = match plan.is_brokered() {
-            true => Some(maker_of(plan, held, keeper)?),
+            true => Some(maker_of(plan, held, keeper, is_for_one)?),
             false => None,
         };
         Ok(Self {
@@ -411,20 +423,24 @@ fn successor(
 
 /// Who opens what the broker must not; and makes the guest's sockets of the host's network, where their memory
 /// is limited.
-fn maker_of(plan: &Plan, held: &Held, keeper: &Keeper) -> Result<Maker, LaunchError> {
+fn maker_of(
+    plan: &Plan,
+    held: &Held,
+    keeper: &Arc<Keeper>,
+    is_for_one: bool,
+) -> Result<Maker, LaunchError> {
     let need = &plan.held_by_cgroup;
     let memory_bytes = need.memory_bytes.filter(|_| plan.makes_host_sockets());
     let (born_in, tasks) = held.groups_of_ours(memory_bytes.is_some())?;
     let born_in = born_in.as_ref().map(AsFd::as_fd);
     let tasks: Vec<_> = tasks.iter().map(AsFd::as_fd).collect();
-    let socket = keeper.order_maker(born_in, &tasks)?;
     let is_in_group = born_in.is_some() || !tasks.is_empty();
+    // A host with many domains has no process for each that its guest may never need.
+    if !is_in_group && !is_for_one {
+        return Ok(Maker::later(keeper));
+    }
+    let socket = keeper.order_maker(born_in, &tasks)?;
     Ok(Maker::ordered(socket, memory_bytes, is_in_group))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves the queue whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What init says when the guest's program runs.

@@ -64,7 +64,7 @@ pub(crate) struct Shown<'a> {
 }
 
 /// The file system of one domain, before it is steps.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Layout {
     mount_points: BTreeMap<PathBuf, MountPoint>,
     symlinks: BTreeMap<PathBuf, PathBuf>,
@@ -80,6 +80,15 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// The same without what is in files of its own: for as long as the guest runs, which may be one of many.
+    pub(crate) fn without_contents(&self) -> Self {
+        let mut bare = self.clone();
+        for (_, content) in bare.files.values_mut() {
+            *content = Arc::default();
+        }
+        bare
+    }
+
     /// Paths of grants that may be missing, and are.
     pub(crate) fn absent(&self) -> &[PathBuf] {
         &self.absent

@@ -35,6 +35,7 @@
 //! |---|---|
 //! | `wall` | the [`palisade_wall::Wall`] |
 //! | `launch` | carries a plan out: from a parked domain to a running guest |
+//! | [`running`] | domains that run, for who did not start them: finding, ending, entering |
 //! | `domain` | a running guest and its report |
 //! | `held` | what a domain has on the host while it lives |
 //! | `broker`, `denials`, `launch_error`, `reopen` | the guest's calls on the network; what it tried in vain; why it did not start |
@@ -60,6 +61,7 @@ mod keeper;
 mod launch;
 mod launch_error;
 mod layout;
+mod lock;
 mod machine;
 mod parts;
 mod paths;
@@ -69,6 +71,7 @@ mod reach;
 mod record;
 mod relay;
 mod reopen;
+pub mod running;
 pub mod seccomp;
 mod seen;
 mod steps;

@@ -4,12 +4,15 @@
 //! golden tests compare it. [`crate::Launcher`] carries it out.
 
 mod bounds;
+mod calls;
 mod display;
 mod early;
 mod enforcement;
 mod environment;
+mod frame;
 mod landlock;
 mod options;
+mod own_files;
 pub(crate) mod profile;
 mod program;
 
@@ -22,23 +25,22 @@ pub use early::{forbids_early_start, may_start_early};
 pub use environment::Environment;
 pub use landlock::{Landlock, LandlockRule};
 pub use options::{Instructions, Options, Runner};
+pub(crate) use own_files::hosts_file;
 
 use crate::{
     cgroup,
     host::{Host, Kind, Mounts, ThisHost},
-    keeper,
-    layout::{self, Arrangement, Layout, OwnMounts, ROOT_PLACE, in_root_place},
+    layout::{self, Arrangement, Layout},
     machine::{Machine, Tier},
     paths::normalized,
     reach::Reach,
-    seccomp::{Groups, HostNetwork},
+    seccomp::Groups,
     sys,
     view::Check,
+    wire::MOST_MEETING_PLACES,
 };
-use palisade_network::{Network, Uses};
-use palisade_policy::{
-    Access, Capability, ConnectGrant, Limits, ListenGrant, Policy, Profile, Transport,
-};
+use palisade_network::Network;
+use palisade_policy::{Capability, FileGrant, Policy, Profile};
 use palisade_wall::{ChromiumFlags, Enforcement, HandedListener, Spec, Surroundings, WriteGrant};
 use serde::Serialize;
 use std::{
@@ -48,8 +50,8 @@ use std::{
     time::Duration,
 };
 
-/// Size of the private folders where the policy names none.
-const DEFAULT_TMP_BYTES: u64 = 1 << 30;
+/// What policies and reports call the wall.
+pub(crate) const NAME: &str = "process";
 /// The guest's uid and gid inside a domain of root's.
 const GUEST_ID: u32 = 1000;
 
@@ -58,6 +60,12 @@ const GUEST_ID: u32 = 1000;
 pub struct Plan {
     /// The command, for reports.
     pub command: Vec<String>,
+    /// What its starter calls the guest.
+    #[serde(skip)]
+    pub(crate) name: Option<String>,
+    /// What the wall is called that whoever looks at running domains is told of.
+    #[serde(skip)]
+    pub(crate) told_wall: &'static str,
     /// How much of a domain there will be.
     pub tier: Tier,
     /// Whom the guest runs as, inside.
@@ -116,6 +124,15 @@ pub struct Plan {
     /// Inside, what lies on the host and may be connected to: granted sockets, and folders for sockets.
     #[serde(skip)]
     pub(crate) meeting_places: Vec<PathBuf>,
+    /// Where the guest of a runner starts, if the runner starts elsewhere.
+    #[serde(skip)]
+    guest_cwd: Option<PathBuf>,
+    /// What is enforced around a runner, before what it holds itself was added.
+    #[serde(skip)]
+    pub(crate) around_runner: Option<Vec<Enforcement>>,
+    /// What profiles grant beside the policy, as far as it is there.
+    #[serde(skip)]
+    pub(crate) of_profiles: Vec<FileGrant>,
     /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_for_git: Vec<PathBuf>,
@@ -160,7 +177,7 @@ pub fn make_plan(
     options: &Options<'_>,
 ) -> Result<Plan, PlanError> {
     let mut plan = match &options.runner {
-        None => plan_domain(spec, host, environment::of_guest)?,
+        None => plan_domain(spec, host, environment::of_guest, 0)?,
         Some(runner) => {
             let tier = spec.machine.tier;
             let own = Spec {
@@ -169,7 +186,7 @@ pub fn make_plan(
                 ..*spec
             };
             // Only what was granted is there, none of the variables that every program gets.
-            plan_domain(&own, host, environment::only_granted)?
+            plan_domain(&own, host, environment::only_granted, runner.threads)?
         }
     };
     plan.command = spec.command.words();
@@ -181,6 +198,7 @@ fn plan_domain(
     spec: &Spec<'_, Machine>,
     host: &dyn Host,
     variables: impl FnOnce(&Policy, &Surroundings, &dyn Host) -> Environment,
+    own_threads: u64,
 ) -> Result<Plan, PlanError> {
     let Spec {
         policy,
@@ -193,6 +211,7 @@ fn plan_domain(
     if surroundings.inner_port.is_some() && machine.tier == Tier::Bare {
         return Err(PlanError::PortNeedsNamespaces);
     }
+    let asked_for = policy.grants.files.len();
     let policy = &profile::with_grants(policy, surroundings);
     let network = Network::resolve(
         &policy.grants.connect,
@@ -204,11 +223,14 @@ fn plan_domain(
         Tier::UserNamespace | Tier::Bare => Check::Contents,
     };
     let mut layout = Layout::resolve(policy, host, check)?;
+    if machine.tier == Tier::Bare {
+        layout.drop_guards();
+    }
     let (uid, gid) = inside_ids(machine);
     let has_profile = policy.grants.profiles.contains(&Profile::Chromium);
     let mut chromium_flags = has_profile.then_some(ChromiumFlags::NoPlace);
     if machine.tier != Tier::Bare {
-        add_own_files(&mut layout, policy, &network, (uid, gid))?;
+        own_files::add_own_files(&mut layout, policy, &network, (uid, gid))?;
         chromium_flags = profile::set_chromium_flags(&mut layout, policy, host);
     }
     let terminals =
@@ -224,12 +246,15 @@ fn plan_domain(
     let environment = variables(policy, surroundings, host);
     let cwd = working_directory(policy, surroundings, &layout);
     let limits = &policy.limits;
-    let host_network = host_network(policy, machine, &network, surroundings);
+    let host_network = calls::host_network(policy, machine, &network, surroundings);
     let has_sockets = host_network.is_some_and(|network| network.tcp || network.udp);
-    let share = bounds::share(policy, machine, has_sockets)?;
+    let share = bounds::share(policy, machine, has_sockets, own_threads)?;
     let guarded = arrangement.guarded.clone();
+    let meeting_places = meeting_places(&layout, machine)?;
     let mut plan = Plan {
         command: command.words(),
+        name: surroundings.name.clone(),
+        told_wall: NAME,
         tier: machine.tier,
         uid,
         gid,
@@ -237,16 +262,16 @@ fn plan_domain(
         steps: if machine.tier == Tier::Bare {
             Vec::new()
         } else {
-            frame(limits, arrangement, terminals, masks(host))
+            frame::frame(limits, arrangement, terminals, frame::masks(host))
         },
         landlock: landlock::domain(policy, machine, &layout, host)?,
         seccomp: Some(Groups {
             cpu_affinity_fixed: share.affinity.is_some(),
             host_network,
-            ..groups(policy, machine, &layout)
+            ..calls::groups(policy, machine, &layout)
         }),
         network,
-        inherits_listeners: inherits_listeners(policy),
+        inherits_listeners: calls::inherits_listeners(policy),
         handed: surroundings.handed.clone(),
         inner_port: surroundings.inner_port,
         passes: false,
@@ -266,11 +291,15 @@ fn plan_domain(
         cwd,
         terminal: surroundings.terminal,
         enforcement: Vec::new(),
-        meeting_places: layout.meeting_places(),
-        kept_for_git: match machine.tier {
-            Tier::Bare => Vec::new(),
-            _ => layout.guards().map(Path::to_path_buf).collect(),
-        },
+        meeting_places,
+        guest_cwd: None,
+        around_runner: None,
+        of_profiles: policy.grants.files[asked_for..]
+            .iter()
+            .filter(|grant| !layout.absent().contains(&grant.host))
+            .cloned()
+            .collect(),
+        kept_for_git: layout.guards().map(Path::to_path_buf).collect(),
         temporary: match machine.tier {
             Tier::Bare => temporary(policy, &layout, host),
             _ => None,
@@ -294,6 +323,17 @@ fn plan_domain(
     }
     plan.enforcement = enforcement::of_plan(&plan, policy, machine);
     Ok(plan)
+}
+
+/// Init knows as many by their mounts; without namespaces there are none to know them by.
+fn meeting_places(layout: &Layout, machine: &Machine) -> Result<Vec<PathBuf>, PlanError> {
+    let places = layout.meeting_places();
+    match places.len() {
+        count if machine.tier != Tier::Bare && count > MOST_MEETING_PLACES => {
+            Err(PlanError::TooManySockets { count })
+        }
+        _ => Ok(places),
+    }
 }
 
 /// Where a guest that sees the host's file system gets a temporary folder, unless the policy says where it has one,
@@ -345,7 +385,9 @@ pub fn find_changeable(
     host: &dyn Host,
 ) -> Result<Option<Relied>, PlanError> {
     // What a view of the host's files shows is not written to, nor what profiles add.
-    let layout = Layout::resolve(policy, host, Check::Modes)?;
+    let mut layout = Layout::resolve(policy, host, Check::Modes)?;
+    // In some tiers there are none.
+    layout.drop_guards();
     Ok(Reach::new(&layout, host).find(relied))
 }
 
@@ -374,6 +416,11 @@ impl Plan {
         self.layout
             .as_ref()
             .is_some_and(|layout| layout.shows(path))
+    }
+
+    /// The guest's working directory, as it sees it.
+    pub fn guest_cwd(&self) -> &Path {
+        self.guest_cwd.as_deref().unwrap_or(&self.cwd)
     }
 
     /// Whether the guest has private folders to write to.
@@ -413,7 +460,7 @@ impl Plan {
 
     /// Whether this step makes the hosts file of names whose addresses may change.
     pub(crate) fn keeps(&self, step: &Step) -> bool {
-        let is_hosts = |path: &Path| path == Path::new(HOSTS_FILE);
+        let is_hosts = |path: &Path| path == Path::new(own_files::HOSTS_FILE);
         let has_names = !self.network.pins.is_empty();
         has_names && matches!(step, Step::WriteFile { path, .. } if is_hosts(path))
     }
@@ -537,276 +584,6 @@ pub(crate) fn inside_ids(machine: &Machine) -> (u32, u32) {
     }
     let or_guest = |id| if id == 0 { GUEST_ID } else { id };
     (or_guest(machine.uid), or_guest(machine.gid))
-}
-
-/// Accounts and names as the domain sees them: its own user, and nobody else's.
-/// A granted root has its own, but for names that only palisade can look up.
-fn add_own_files(
-    layout: &mut Layout,
-    policy: &Policy,
-    network: &Network,
-    (uid, gid): (u32, u32),
-) -> Result<(), PlanError> {
-    for (path, target) in [
-        ("/dev/fd", "/proc/self/fd"),
-        ("/dev/stdin", "/proc/self/fd/0"),
-        ("/dev/stdout", "/proc/self/fd/1"),
-        ("/dev/stderr", "/proc/self/fd/2"),
-        ("/dev/ptmx", "pts/ptmx"),
-    ] {
-        layout.add_symlink(path, target);
-    }
-    let has_system = policy.grants.system && !layout.has_root();
-    if policy.grants.profiles.contains(&Profile::Palisade) {
-        if layout.has_root() {
-            return Err(PlanError::RootWithoutKeeper);
-        }
-        layout.add_file(keeper::PROGRAM_INSIDE, 0o555, sys::KEEPER.to_vec());
-    }
-    let names = network.hosts_file();
-    if has_system || names.is_some() {
-        layout.add_file(HOSTS_FILE, 0o444, hosts_file(names).into_bytes());
-    }
-    let resolver = network.resolver_file();
-    let services = name_services(resolver.is_some());
-    if let Some(resolver) = resolver {
-        layout.add_file(RESOLVER_FILE, 0o444, resolver.into_bytes());
-    }
-    if has_system {
-        let users = format!(
-            "root:x:0:0:root:/:/bin/sh\nguest:x:{uid}:{gid}:guest:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
-        );
-        let groups = format!("root:x:0:\nguest:x:{gid}:\nnogroup:x:65534:\n");
-        layout.add_file("/etc/passwd", 0o444, users.into_bytes());
-        layout.add_file("/etc/group", 0o444, groups.into_bytes());
-        layout.add_file("/etc/nsswitch.conf", 0o444, services.into_bytes());
-    }
-    Ok(())
-}
-
-/// Where there is no name server, it is asked nevertheless, so that the report has the name; then files once more, so that
-/// what is not there is unknown rather than to be tried again.
-fn name_services(has_resolver: bool) -> String {
-    let hosts = match has_resolver {
-        true => "files dns",
-        false => "files dns files",
-    };
-    format!(
-        "passwd: files\ngroup: files\nshadow: files\nhosts: {hosts}\nservices: files\nprotocols: files\n"
-    )
-}
-
-/// Where programs look names up.
-const HOSTS_FILE: &str = "/etc/hosts";
-
-/// Where programs find the name servers, if they may ask them.
-const RESOLVER_FILE: &str = "/etc/resolv.conf";
-
-/// What a guest finds its machine called.
-const HOST_NAME: &str = "palisade";
-
-/// The only names there are: no question leaves the domain. A program may look its own machine up
-/// (`InetAddress.getLocalHost`).
-pub(crate) fn hosts_file(granted: Option<String>) -> String {
-    let granted = granted.unwrap_or_default();
-    format!("127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n{granted}")
-}
-
-/// `/dev/null` over what `/proc` tells about the kernel and about keys, whoever asks, and over the name of
-/// the host's present boot, by which guests and logs could be matched.
-fn masks(host: &dyn Host) -> Vec<Step> {
-    let Ok(null) = host.find(Path::new("/dev/null")) else {
-        return Vec::new();
-    };
-    let masked = [
-        "/proc/kallsyms",
-        "/proc/keys",
-        "/proc/sys/kernel/random/boot_id",
-    ]
-    .map(Path::new);
-    let present = masked
-        .into_iter()
-        .filter(|path| host.identify(path).is_ok());
-    present
-        .map(|path| Step::Mount {
-            source: null.canonical.clone(),
-            identity: null.identity,
-            owner: None,
-            is_own_place: false,
-            open_to_all: true,
-            attributes: Attributes::RDONLY | Attributes::NOSUID | Attributes::NOEXEC,
-            target: path.into(),
-        })
-        .collect()
-}
-
-/// What palisade itself puts into the `tmpfs`: the limit is for the guest.
-fn own_bytes(steps: &[Step]) -> u64 {
-    const PAGE: usize = 4096;
-    let pages = steps.iter().map(|step| match step {
-        Step::WriteFile { content, .. } => content.len().div_ceil(PAGE),
-        _ => 0,
-    });
-    (pages.sum::<usize>() * PAGE) as u64
-}
-
-/// The steps around those of the layout.
-fn frame(
-    limits: &Limits,
-    arrangement: Arrangement,
-    terminals: bool,
-    masks: Vec<Step>,
-) -> Vec<Step> {
-    let Arrangement {
-        steps: inner,
-        guarded,
-        own_mounts,
-        ..
-    } = arrangement;
-    let size_bytes = limits.tmp_size_bytes.unwrap_or(DEFAULT_TMP_BYTES) + own_bytes(&inner);
-    // A file of less than a page still takes one; this many files of a page each fill the size.
-    let inodes = (size_bytes / 4096).max(1024);
-    let mut steps = vec![Step::MakeRoot { size_bytes, inodes }];
-    if terminals {
-        steps.push(Step::MakeFolder {
-            path: "/dev".into(),
-            mode: 0o755,
-        });
-        steps.push(Step::MakeFolder {
-            path: "/dev/pts".into(),
-            mode: 0o755,
-        });
-    }
-    let made = |step: &Step| matches!(step, Step::MakeFolder { path, .. } if terminals && path == Path::new("/dev"));
-    steps.extend(inner.into_iter().filter(|step| !made(step)));
-    if terminals {
-        steps.push(Step::MountTerminals {
-            target: "/dev/pts".into(),
-        });
-    }
-    match own_mounts {
-        Some(own) => end_in_granted_root(&mut steps, own, masks),
-        None => end_in_own_root(&mut steps, masks),
-    }
-    if !guarded.is_empty() {
-        steps.push(Step::Guard { targets: guarded });
-    }
-    steps.push(Step::NameHost {
-        name: HOST_NAME.into(),
-    });
-    steps
-}
-
-fn end_in_own_root(steps: &mut Vec<Step>, masks: Vec<Step>) {
-    steps.push(Step::MountProc {
-        target: "/proc".into(),
-    });
-    steps.extend(masks);
-    steps.push(Step::LeaveHost { root: None });
-}
-
-/// Init has a `/proc` of its own: what lies at that path is for whoever may write to the folder to exchange.
-fn end_in_granted_root(steps: &mut Vec<Step>, own: OwnMounts, masks: Vec<Step>) {
-    steps.extend(own.steps);
-    if own.has_proc {
-        steps.push(Step::MountProc {
-            target: in_root_place(Path::new("/proc")),
-        });
-        steps.extend(masks.into_iter().map(in_granted_root));
-    }
-    steps.push(Step::OpenProc);
-    steps.push(Step::LeaveHost {
-        root: Some(ROOT_PLACE.into()),
-    });
-}
-
-fn in_granted_root(mut mask: Step) -> Step {
-    if let Step::Mount { target, .. } = &mut mask {
-        *target = in_root_place(target);
-    }
-    mask
-}
-
-fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
-    let bare = machine.tier == Tier::Bare;
-    let in_sight = !bare && layout.shows_granted_folders();
-    // Where nobody can look at names, no socket is connected.
-    let is_looked_at = in_sight && !machine.is_filtered();
-    Groups {
-        guard_setuid: layout.writes_to_host(),
-        no_network_sockets: bare,
-        foreign_processes_visible: bare,
-        host_ipc_visible: bare,
-        host_files_visible: bare,
-        host_sockets_visible: bare || in_sight && !is_looked_at,
-        host_sockets_in_sight: is_looked_at,
-        no_local_datagrams: in_sight && !grants_ipc(policy) && layout.meeting_places().is_empty(),
-        no_watching: bare || !layout.shows_granted_folders(),
-        devices: policy.grants.devices.iter().any(|device| !device.is_pts()),
-        no_named_sockets: bare && !grants_ipc(policy),
-        no_executable_memfd: true,
-        memfd_must_be_sealed: machine.tier != Tier::Privileged || !machine.memfd_noexec,
-        no_space_behind_files: policy.limits.file_size_bytes.is_some(),
-        observed: !bare && !policy.grants.profiles.contains(&Profile::Palisade),
-        no_huge_pages: policy.limits.memory_bytes.is_some(),
-        ..Groups::default()
-    }
-}
-
-/// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's
-/// sake: programs that look names up without connecting.
-///
-/// Where sockets only come in ready-made, no call needs an answer. So such a guest can run where another
-/// supervisor may answer already: under somebody's filter, as in a domain. A guest that meets others can't:
-/// what they pass to it has to be judged.
-fn host_network(
-    policy: &Policy,
-    machine: &Machine,
-    network: &Network,
-    surroundings: &Surroundings,
-) -> Option<HostNetwork> {
-    let inherits = inherits_listeners(policy);
-    let serves_inside = surroundings.inner_port.is_some();
-    let is_handed = surroundings.handed.iter().any(|listener| listener.internet);
-    let meets_others = meets_others(policy, machine);
-    if network.is_empty() && !inherits && !is_handed && !meets_others && !serves_inside {
-        return None;
-    }
-    let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
-    let only_ready = network.listen.iter().all(|rule| rule.ready);
-    let is_connected = tcp.connect || udp.connect;
-    let brokered =
-        is_connected || !only_ready || meets_others || serves_inside || !machine.is_filtered();
-    let some = |uses: Uses| inherits || uses != Uses::default();
-    Some(HostNetwork {
-        tcp: is_handed || some(tcp),
-        udp: some(udp),
-        brokered,
-        listens: inherits || is_handed || serves_inside || tcp.listen || udp.listen,
-        sends: brokered && (udp.connect || !(udp.listen || inherits)),
-        messages: brokered && udp.connect,
-    })
-}
-
-/// Whether somebody outside of the domain can pass open files to the guest (`SCM_RIGHTS`), and so sockets of
-/// the host's network, granted to a guest that this one is not: over local sockets where others find them,
-/// or those of others. Without Landlock they can be made wherever the guest may write.
-fn meets_others(policy: &Policy, machine: &Machine) -> bool {
-    let is_local = |grant: &ConnectGrant| matches!(grant, ConnectGrant::Unix(_));
-    let mut files = policy.grants.files.iter();
-    let writes = files.any(|grant| grant.access == Access::Write);
-    grants_ipc(policy)
-        || policy.grants.connect.iter().any(is_local)
-        || writes && machine.landlock_abi.is_none()
-}
-
-fn inherits_listeners(policy: &Policy) -> bool {
-    policy.grants.listen.contains(&ListenGrant::Inherited)
-}
-
-fn grants_ipc(policy: &Policy) -> bool {
-    let mut files = policy.grants.files.iter();
-    files.any(|grant| grant.access == Access::Ipc)
 }
 
 /// The folder that palisade was started in, if it or anything below it was granted: what was typed

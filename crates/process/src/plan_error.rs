@@ -39,6 +39,12 @@ pub enum PlanError {
     IsADevice { path: PathBuf },
     #[error("policy: {} is not a socket: --connect unix:PATH takes the path of one that a server listens at", path.display())]
     NotASocket { path: PathBuf },
+    #[error(
+        "policy: {count} sockets and folders for sockets are granted (--connect unix:, --ipc), and a guest can have \
+         {most} of them: leave some out",
+        most = crate::wire::MOST_MEETING_PLACES
+    )]
+    TooManySockets { count: usize },
     #[error("policy: {} is not a device node: --device takes a path such as /dev/fuse, or pts", path.display())]
     NotADevice { path: PathBuf },
     #[error(

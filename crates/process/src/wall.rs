@@ -2,9 +2,10 @@
 
 use crate::{
     Domain, DomainError, InnerNetwork, LaunchError, Launcher, Machine, ThisHost,
-    domain::NAME,
-    plan::{Options, Plan, PlanError, make_plan},
+    cgroup::MemoryMeter,
+    plan::{NAME, Options, Plan, PlanError, make_plan},
 };
+use palisade_policy::FileGrant;
 use palisade_wall::{
     Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Report, Spec, Streams,
     TerminalPosition, View, Wall, WriteGrant,
@@ -60,7 +61,7 @@ impl palisade_wall::Plan for Plan {
         Ok(Prepared::default())
     }
 
-    fn prepare_in_time(&mut self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
+    fn prepare_in_time(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
         Ok(Prepared::default())
     }
 
@@ -76,7 +77,7 @@ impl palisade_wall::Plan for Plan {
 
 impl View for Plan {
     fn cwd(&self) -> &Path {
-        &self.cwd
+        self.guest_cwd()
     }
 
     fn candidates(&self) -> &[OsString] {
@@ -91,12 +92,20 @@ impl View for Plan {
         &self.enforcement
     }
 
+    fn process_wall(&self) -> &[Enforcement] {
+        self.around_runner.as_ref().unwrap_or(&self.enforcement)
+    }
+
     fn output_bytes(&self) -> Option<u64> {
         self.output_bytes
     }
 
     fn absent(&self) -> &[PathBuf] {
         &self.absent
+    }
+
+    fn of_profiles(&self) -> &[FileGrant] {
+        &self.of_profiles
     }
 
     fn kept_for_git(&self) -> &[PathBuf] {
@@ -158,6 +167,10 @@ impl palisade_wall::Domain for Domain {
         Ok(network.map(|network| Box::new(network) as _))
     }
 
+    fn memory_meter(&self) -> Option<Box<dyn palisade_wall::MemoryMeter>> {
+        Self::memory_meter(self).map(|meter| Box::new(meter) as _)
+    }
+
     fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let confined = self.confine_supervisor_to(listed);
         confined.map_err(|error| Error::new(Cause::Other, error))
@@ -201,6 +214,12 @@ impl palisade_wall::Domain for Domain {
 
     fn wait_timeout(&mut self, most: Duration) -> Result<Option<Report>, Error> {
         Ok(Self::wait_timeout(self, most)?)
+    }
+}
+
+impl palisade_wall::MemoryMeter for MemoryMeter {
+    fn bytes(&self) -> Option<u64> {
+        Self::bytes(self)
     }
 }
 

@@ -8,7 +8,16 @@
 //! supervisor ──control socket (SEQPACKET)──▶ keeper        Record both ways, descriptors attached
 //! supervisor ──domain socket (STREAM)──────▶ init (PID 1)  one launch message, then Record both ways
 //! supervisor ◀─domain socket────────────── keeper          one Record, before init's first
+//!
+//! anybody of the user's ──door (SEQPACKET)──▶ keeper       Record, a descriptor attached
+//!                                 keeper ──gate──▶ init     the same
+//! anybody of the user's ──session (STREAM)──▶ init's child one launch message, then Record both ways
 //! ```
+//!
+//! The door is for who did not start the domain: `palisade kill`, `palisade exec`. It has no name and no address. Both
+//! of its ends are the keeper's, and whoever comes takes a copy of the outer one by pidfd_getfd(2). So the kernel decides
+//! as for ptrace(2): it refuses everybody of another user, in another user namespace or under Landlock's rules, and
+//! each guest is one of these.
 
 // By their paths from here, for the keeper's program does not find them by their names.
 #[path = "wire/op.rs"]
@@ -36,6 +45,9 @@ pub const RECORD_BYTES: usize = (RECORD_WORDS + 1) * 8;
 pub const TERMIOS_BYTES: usize = 36;
 /// Most descriptors in one message (`SCM_MAX_FD` of the kernel is 253).
 pub const MAX_FDS: usize = 250;
+
+/// Most sockets of the host's, and folders for them, that a guest may meet others at ([`op::MEETING_PLACES`]).
+pub const MOST_MEETING_PLACES: usize = 64;
 
 // Supervisor to keeper.
 
@@ -132,6 +144,29 @@ pub const CLEAN_PLACEHOLDER_FOLDER: u8 = b'p';
 pub const PLACEHOLDER_FILE_MODE: u32 = 0o1444;
 /// The same for a folder.
 pub const PLACEHOLDER_FOLDER_MODE: u32 = 0o1555;
+
+// At the keeper's door, and on to init.
+
+/// The number of the door's outer end in the keeper.
+pub const DOOR: i32 = 5;
+/// The number of the door's inner end in the keeper.
+pub const DOOR_INSIDE: i32 = 4;
+/// Start a further process in a domain. Words: the pid of its init. Descriptor: a session, which may hold the message
+/// already: as a launch message, with [`op::TERMINAL`] and [`op::EXEC`] alone.
+pub const DOOR_EXEC: u64 = 64;
+/// End a domain. Words: the pid of its init. Descriptor: any.
+pub const DOOR_END: u64 = 65;
+
+/// What the keeper is called in `/proc/PID/cmdline`.
+pub const KEEPERS_TITLE: &[u8] = b"palisade-keeper";
+/// What an init is called there once its guest is launched: this, a NUL, [`TITLE_VERSION`], and what [`op::TITLE`] says.
+pub const INITS_TITLE: &[u8] = b"palisade-init";
+/// What a child of init's is called there that stands by a further process.
+pub const SESSIONS_TITLE: &[u8] = b"palisade-exec";
+/// Of what is said here and of what is understood at the door.
+pub const TITLE_VERSION: &[u8] = b"1";
+/// Most bytes of a title.
+pub const TITLE_BYTES: usize = 1000;
 
 // Supervisor to init, after the launch message.
 
@@ -333,6 +368,11 @@ pub const REASON_CPU_TIME: u64 = 2;
 pub const REASON_KILLED: u64 = 3;
 /// A path that mounts protect was moved, replaced or removed from outside.
 pub const REASON_UNPROTECTED: u64 = 4;
+/// Somebody asked for the end at the keeper's door.
+pub const REASON_OPERATOR: u64 = 5;
+
+/// Data of `SECCOMP_RET_USER_NOTIF` where a call is only looked at, and goes on whatever is seen.
+pub const LOOK: u32 = 1;
 
 /// To whom a system-call filter leaves calls.
 pub mod notifies {

@@ -5,8 +5,8 @@
 
 use palisade_process::{Launcher, Machine, ProcessWall};
 use palisade_wall::{
-    Domain, Error, Event, InnerNetwork, Plan, PlanResult, Prepared, Report, Spec, Streams,
-    TerminalPosition, View, Wall,
+    Domain, Error, Event, InnerNetwork, MemoryMeter, Plan, PlanResult, Prepared, Report, Spec,
+    Streams, TerminalPosition, View, Wall,
 };
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
@@ -68,7 +68,7 @@ impl Plan for StubPlan {
     }
 
     fn prepare_in_time(
-        &mut self,
+        &self,
         launcher: &Launcher,
         caches: Option<&Path>,
     ) -> Result<Prepared, Error> {
@@ -115,6 +115,10 @@ impl Domain for StubDomain {
 
     fn inner_network(&self) -> io::Result<Option<Box<dyn InnerNetwork>>> {
         self.0.inner_network()
+    }
+
+    fn memory_meter(&self) -> Option<Box<dyn MemoryMeter>> {
+        self.0.memory_meter()
     }
 
     fn confine_supervisor(&self, listed: &[BorrowedFd<'_>]) -> Result<(), Error> {

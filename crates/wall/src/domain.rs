@@ -26,6 +26,12 @@ pub trait Domain: AsFd + fmt::Debug + Send {
     /// When there are no more descriptors.
     fn inner_network(&self) -> io::Result<Option<Box<dyn InnerNetwork>>>;
 
+    /// What tells the memory of the whole domain, where something counts it: under a limit on memory that the kernel
+    /// holds for all its processes together.
+    fn memory_meter(&self) -> Option<Box<dyn MemoryMeter>> {
+        None
+    }
+
     /// Takes from the calling thread and all that it starts, and from whatever else of palisade's sees to this domain,
     /// what seeing it to its end does not need: programs, processes, sockets, and files but those that are open. It
     /// can't be undone, and its launcher starts no further domain. `listed` are folders, which may be open by `O_PATH`:
@@ -112,6 +118,13 @@ pub trait InnerNetwork: fmt::Debug + Send + Sync {
     ///
     /// When the domain has ended, or may have no more sockets.
     fn take(&self, asked: OwnedFd) -> io::Result<OwnedFd>;
+}
+
+/// The memory of one domain, whatever its processes do to hide it.
+pub trait MemoryMeter: fmt::Debug + Send + Sync {
+    /// What it has now, in bytes: that of all its processes, files of its own file systems and what the kernel keeps for
+    /// them, without pages of files that can be let go at once. `None` once it has ended.
+    fn bytes(&self) -> Option<u64>;
 }
 
 /// Something that happened in a domain.

@@ -30,6 +30,8 @@ pub enum Ending {
     MemoryLimit,
     /// Whoever started it.
     Supervisor,
+    /// Somebody else of the starter's user: `palisade kill`.
+    Operator,
     /// Somebody outside moved, replaced or removed what a protecting mount stood on: without it the guest
     /// could have written there.
     Unprotected,
@@ -58,7 +60,9 @@ impl Ending {
     /// for them (SIGXCPU, SIGXFSZ, SIGKILL) give.
     pub fn shell_code(self, exit: Exit) -> u8 {
         match self {
-            Self::Guest | Self::Supervisor | Self::Unprotected => exit.shell_code(),
+            Self::Guest | Self::Supervisor | Self::Operator | Self::Unprotected => {
+                exit.shell_code()
+            }
             Self::TimeLimit => 124,
             Self::CpuTimeLimit => 152,
             Self::OutputLimit => 153,

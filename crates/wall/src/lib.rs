@@ -20,7 +20,7 @@ mod report;
 mod streams;
 mod surroundings;
 
-pub use domain::{Domain, Event, InnerNetwork, TerminalPosition};
+pub use domain::{Domain, Event, InnerNetwork, MemoryMeter, TerminalPosition};
 pub use error::{Cause, Error};
 pub use exit::{Ending, Exit};
 pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Spec, View, Wall, WriteGrant};

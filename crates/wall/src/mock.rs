@@ -5,6 +5,7 @@ use crate::{
     Plan, PlanResult, Prepared, REPORT_VERSION, Report, Spec, Streams, TerminalPosition, Usage,
     View, Wall, WriteGrant,
 };
+use palisade_policy::FileGrant;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::{
@@ -117,7 +118,7 @@ impl Plan for MockPlan {
         Ok(Prepared::default())
     }
 
-    fn prepare_in_time(&mut self, (): &(), _caches: Option<&Path>) -> Result<Prepared, Error> {
+    fn prepare_in_time(&self, (): &(), _caches: Option<&Path>) -> Result<Prepared, Error> {
         Ok(Prepared::default())
     }
 
@@ -159,6 +160,10 @@ impl View for MockPlan {
     }
 
     fn absent(&self) -> &[PathBuf] {
+        &[]
+    }
+
+    fn of_profiles(&self) -> &[FileGrant] {
         &[]
     }
 
@@ -289,7 +294,7 @@ mod tests {
         let (policy, command) = (Policy::nothing(), Command::new("guest"));
         let surroundings = Surroundings::default();
         let plan = wall.plan(&Spec::new(&policy, &command, &(), &surroundings))?;
-        let mut plan = plan.expect("it takes every command");
+        let plan = plan.expect("it takes every command");
         let prepared = plan.prepare_in_time(&(), None)?;
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
         let streams = Streams {

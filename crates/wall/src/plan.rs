@@ -1,7 +1,7 @@
 //! From a policy and a command to a plan, and from a plan to a running guest.
 
 use crate::{Command, Domain, Enforcement, Error, Streams, Surroundings};
-use palisade_policy::Policy;
+use palisade_policy::{FileGrant, Policy};
 use serde::Serialize;
 use std::{
     any::Any,
@@ -9,6 +9,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 /// What there is to plan: all that a front end makes of flags, a file or calls.
@@ -101,13 +102,13 @@ pub trait Plan: fmt::Debug + fmt::Display + erased_serde::Serialize + Send + Syn
     /// When the program can't be read or made ready.
     fn prepare(&self, launcher: &Self::Launcher, caches: Option<&Path>) -> Result<Prepared, Error>;
 
-    /// The same for a run that is about to begin: what it takes is the guest's time.
+    /// The same for a run that is about to begin: what it takes is the guest's time, whichever plan is launched with it.
     ///
     /// # Errors
     ///
     /// As those of [`Plan::prepare`], and when the time is up.
     fn prepare_in_time(
-        &mut self,
+        &self,
         launcher: &Self::Launcher,
         caches: Option<&Path>,
     ) -> Result<Prepared, Error>;
@@ -137,6 +138,8 @@ pub struct Prepared {
     thing: Option<Arc<dyn Any + Send + Sync>>,
     /// Why it could not be kept for the next run.
     pub not_kept: Option<String>,
+    /// When the guest's time is up, if it has begun.
+    pub until: Option<Instant>,
 }
 
 impl Prepared {
@@ -145,6 +148,7 @@ impl Prepared {
         Self {
             thing: Some(Arc::new(thing)),
             not_kept,
+            until: None,
         }
     }
 
@@ -168,11 +172,19 @@ pub trait View {
     /// Per capability: requested and actual.
     fn enforcement(&self) -> &[Enforcement];
 
+    /// The same of the process wall alone, which is around other walls too.
+    fn process_wall(&self) -> &[Enforcement] {
+        self.enforcement()
+    }
+
     /// Limit on bytes of stdout and stderr together.
     fn output_bytes(&self) -> Option<u64>;
 
     /// The host's paths of grants that may be missing, and are.
     fn absent(&self) -> &[PathBuf];
+
+    /// What the policy's profiles grant beside it, as far as it is there.
+    fn of_profiles(&self) -> &[FileGrant];
 
     /// What git executes in a checkout, and the guest finds read-only although the policy does not protect it.
     fn kept_for_git(&self) -> &[PathBuf];

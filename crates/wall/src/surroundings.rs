@@ -12,6 +12,8 @@ pub struct Surroundings {
     pub environment: Vec<(OsString, OsString)>,
     /// What files of variables say ([`palisade_policy::Grants::env_files`]). Values are not printed.
     pub file_variables: Vec<(OsString, OsString)>,
+    /// What the guest is called among those that run (`palisade ps`), where its starter has a name for it.
+    pub name: Option<String>,
     /// The guest gets a terminal of its own.
     pub terminal: bool,
     /// Sockets that the launch hands over, as the first of [`crate::Streams::passed`].
@@ -38,6 +40,7 @@ impl Surroundings {
             cwd: std::env::current_dir().ok(),
             environment: std::env::vars_os().collect(),
             file_variables: Vec::new(),
+            name: None,
             terminal,
             handed: Vec::new(),
             inner_port: None,

@@ -37,11 +37,10 @@ fn row(capability: &str, process: &str, wasm: &str) -> Row {
 
 /// Compares the walls for a policy, whichever of them the plan is of which this is the view.
 pub fn compare(view: &dyn View, policy: &Policy) -> Comparison {
-    let engine = plan::enforcement();
-    let is_engines = |capability: &str| engine.iter().any(|row| row.capability == capability);
-    let held = view.enforcement().iter();
-    let held = held.filter(|held| !is_engines(&held.capability));
-    let mut rows: Vec<_> = held
+    let engine = plan::enforcement(view.is_of_host());
+    let mut rows: Vec<_> = view
+        .process_wall()
+        .iter()
         .map(|held| of_capability(&held.capability, &held.mechanism))
         .collect();
     rows.push(row(

@@ -47,6 +47,8 @@ const MOST_BYTES: u64 = 512 << 20;
 /// An entry used within this time is not marked as used again.
 const MARK_EVERY_S: i64 = 3600;
 
+/// Below the user's caches.
+const FOLDER: &str = "palisade";
 /// The folders of entries, and the file of the key.
 const ENTRIES: &str = "code";
 const SERVED: &str = "served";
@@ -103,6 +105,16 @@ impl EntryName {
     }
 }
 
+/// What of the usual cache nobody else may write to, by the letter: it may be missing. `None`: there is none.
+pub fn usual_paths() -> Option<[PathBuf; 3]> {
+    let path = usual_base().ok()?.join(FOLDER);
+    Some(paths_in(&path))
+}
+
+fn paths_in(path: &Path) -> [PathBuf; 3] {
+    [ENTRIES, SERVED, KEY].map(|name| path.join(name))
+}
+
 impl Cache {
     /// Opens the cache of programs below `base`, and makes what is missing.
     ///
@@ -136,7 +148,7 @@ impl Cache {
             found => found,
         };
         let base = base.map_err(|error| cannot(errno_of(&error)))?;
-        let path = base.join("palisade");
+        let path = base.join(FOLDER);
         let outer = own_folder(rustix::fs::CWD, &path, &path, 0o022)?;
         let open = |name: &str| own_folder(outer.as_fd(), Path::new(name), &path.join(name), 0o077);
         // Both, whoever asks: no guest makes the other one ahead.
@@ -156,7 +168,7 @@ impl Cache {
 
     /// What nobody else may write to.
     pub fn paths(&self) -> [PathBuf; 3] {
-        [ENTRIES, SERVED, KEY].map(|name| self.path.join(name))
+        paths_in(&self.path)
     }
 
     /// Bounds all entries together by so many bytes from the next new one on.

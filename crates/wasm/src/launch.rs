@@ -40,25 +40,26 @@ impl Plan {
         self.code_within(None, machine, caches)
     }
 
-    /// The same for a run that is about to begin: what it takes is the guest's time. Its limit bounds the
-    /// compiler, and the guest gets what is left.
+    /// The same for a run that is about to begin: its limit of time bounds the compiler, too.
     ///
     /// # Errors
     ///
     /// As those of [`Plan::code`], and when the time is up.
     pub fn code_in_time(
-        &mut self,
+        &self,
         machine: &Machine,
         caches: Option<&Path>,
     ) -> Result<Code, StartError> {
+        self.code_within(self.worker.time, machine, caches)
+    }
+
+    /// With what is left of the guest's time.
+    pub(crate) fn with_time_until(&self, until: Instant) -> Self {
         /// A limit of none would be no limit.
         const LEAST: Duration = Duration::from_millis(1);
-        let begun = Instant::now();
-        let code = self.code_within(self.worker.time, machine, caches)?;
-        if let Some(time) = &mut self.worker.time {
-            *time = time.saturating_sub(begun.elapsed()).max(LEAST);
-        }
-        Ok(code)
+        let mut plan = self.clone();
+        plan.worker.time = Some(until.saturating_duration_since(Instant::now()).max(LEAST));
+        plan
     }
 
     fn code_within(
@@ -146,7 +147,7 @@ fn complete(
     ordered_ns: u64,
     told: Vec<Status>,
 ) -> Result<Report, DomainError> {
-    report.wall = crate::wall::NAME.into();
+    report.wall = crate::plan::NAME.into();
     name_processes(&mut report, program);
     for status in told {
         match status {

@@ -11,7 +11,10 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::Read,
-    os::{fd::AsFd, unix::fs::FileExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::FileExt,
+    },
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -87,7 +90,8 @@ pub enum ModuleError {
 }
 
 /// Finds the module that `program` names; `None` if it is a native program's name. With a slash it is
-/// a path as the guest sees it, or else the host's. Without one it is a native program's, found by
+/// a path as the guest sees it, or the host's where the guest sees none: the first that is there decides, native or
+/// not. Without one it is a native program's, found by
 /// `PATH`, unless it ends in `.wasm`: then it is a file of the current folder.
 ///
 /// One file is opened, and eight bytes of it are read, before it is known to be WebAssembly.
@@ -100,9 +104,10 @@ pub fn find(
     policy: &Policy,
     surroundings: &Surroundings,
 ) -> Result<Option<Module>, ModuleError> {
-    let module = places(program, policy, surroundings)
-        .iter()
-        .find_map(|path| Module::open(path).transpose());
+    let mut places = places(program, policy, surroundings).into_iter();
+    let place = places.find(|path| is_there(path));
+    let module = place.as_deref().map(Module::open);
+    let module = module.and_then(Result::transpose);
     match (policy.wall, module) {
         (None | Some(WallKind::Wasm), Some(module)) => module.map(Some),
         (None | Some(WallKind::Process), None) => Ok(None),
@@ -113,17 +118,19 @@ pub fn find(
         (Some(WallKind::Process), Some(Err(_))) => Ok(None),
         (Some(WallKind::Wasm), None) => {
             let program = PathBuf::from(program);
-            let exists = surroundings
-                .cwd
-                .as_deref()
-                .is_some_and(|cwd| cwd.join(&program).exists());
-            Err(if exists {
-                ModuleError::IsNative { program }
-            } else {
-                ModuleError::NotFound { program }
+            Err(match place {
+                Some(_) => ModuleError::IsNative { program },
+                None => ModuleError::NotFound { program },
             })
         }
     }
+}
+
+/// Whether a path means something: a link too, which may lead somewhere inside, and what can't be looked at.
+fn is_there(path: &Path) -> bool {
+    let missing = [Errno::NOENT, Errno::NOTDIR];
+    let looked_at = rustix::fs::lstat(path);
+    looked_at.map_or_else(|errno| !missing.contains(&errno), |_| true)
 }
 
 /// Paths of the host to try, in order.
@@ -179,9 +186,18 @@ impl Module {
     /// When it is WebAssembly and no regular file.
     pub fn open(path: &Path) -> Result<Option<Self>, ModuleError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else {
-            return Ok(None);
-        };
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => Self::of_file(path, file),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The same of what somebody has opened at `path`, with `O_NONBLOCK`.
+    ///
+    /// # Errors
+    ///
+    /// When it is WebAssembly and no regular file.
+    pub fn of_file(path: &Path, file: OwnedFd) -> Result<Option<Self>, ModuleError> {
         let mut head = [0; HEAD_BYTES];
         let read = rustix::io::read(&file, &mut head).unwrap_or(0);
         let Some(kind) = Kind::of_head(&head[..read]) else {

@@ -22,6 +22,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// What reports call it.
+pub(crate) const NAME: &str = "wasm";
+
 /// Where the worker finds itself. Not below a folder: no preopen leads there.
 const WORKER_INSIDE: &str = "/.palisade-worker";
 /// Descriptors that the worker needs beside the guest's.
@@ -103,11 +106,12 @@ pub fn make_plan(
         instructions(order)
     };
     let runner = Runner {
+        wall: NAME,
         file: &programs.worker,
         inside: Path::new(WORKER_INSIDE),
         threads: OWN_THREADS,
         holds: &HOLDS,
-        enforcement: &enforcement(),
+        enforcement: &enforcement(spec.machine.tier == Tier::Bare),
         instruct: &instruct,
     };
     let options = Options {
@@ -315,8 +319,12 @@ fn folders_in_root(worker: &process::Plan) -> BTreeMap<PathBuf, Option<&Path>> {
     folders
 }
 
-/// What the engine adds to the process wall.
-pub fn enforcement() -> [Enforcement; 2] {
+/// What the engine adds to the process wall, where the worker has a file system of its own or the host's.
+pub fn enforcement(is_of_host: bool) -> [Enforcement; 2] {
+    let proc = match is_of_host {
+        true => "WebAssembly: every access is checked; it is given no part of /proc",
+        false => "WebAssembly: every access is checked; there is no /proc",
+    };
     let row = |capability: &str, requested: &str, mechanism: &str| Enforcement {
         capability: capability.into(),
         requested: requested.into(),
@@ -324,11 +332,7 @@ pub fn enforcement() -> [Enforcement; 2] {
         mechanism: mechanism.into(),
     };
     [
-        row(
-            "isolation",
-            "its own memory",
-            "WebAssembly: every access is checked; there is no /proc",
-        ),
+        row("isolation", "its own memory", proc),
         row(
             "host-calls",
             "WASI",

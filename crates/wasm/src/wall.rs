@@ -5,19 +5,19 @@ use crate::{
     compile::CompileError,
     error::StartError,
     module::{self, ModuleError},
-    plan::{self, Plan, WasmPlanError},
+    plan::{self, NAME, Plan, WasmPlanError},
     programs::{NotInstalled, Programs},
 };
 use palisade_process::{Launcher, Machine, ThisHost};
 use palisade_wall::{Cause, Domain, Error, PlanResult, Prepared, Spec, Streams, View, Wall};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// The wall around WebAssembly. It takes the commands whose program is a module or component.
 #[derive(Clone, Copy, Debug)]
 pub struct WasmWall;
-
-/// What reports call it.
-pub(crate) const NAME: &str = "wasm";
 
 impl Wall for WasmWall {
     type Machine = Machine;
@@ -62,11 +62,15 @@ impl palisade_wall::Plan for Plan {
     }
 
     fn prepare_in_time(
-        &mut self,
+        &self,
         launcher: &Launcher,
         caches: Option<&Path>,
     ) -> Result<Prepared, Error> {
-        Ok(prepared(self.code_in_time(launcher.machine(), caches)?))
+        let until = self.worker.time.map(|time| Instant::now() + time);
+        let code = self.code_in_time(launcher.machine(), caches)?;
+        let mut prepared = prepared(code);
+        prepared.until = until;
+        Ok(prepared)
     }
 
     fn launch(
@@ -75,9 +79,11 @@ impl palisade_wall::Plan for Plan {
         launcher: &Launcher,
         streams: &Streams<'_>,
     ) -> Result<Box<dyn Domain>, Error> {
+        let rest = prepared.until.map(|until| self.with_time_until(until));
+        let plan = rest.as_ref().unwrap_or(self);
         let domain = match prepared.get() {
-            Some(code) => self.launch(code, launcher, streams)?,
-            None => self.launch(&self.code(launcher.machine(), None)?, launcher, streams)?,
+            Some(code) => plan.launch(code, launcher, streams)?,
+            None => plan.launch(&plan.code(launcher.machine(), None)?, launcher, streams)?,
         };
         Ok(Box::new(domain))
     }

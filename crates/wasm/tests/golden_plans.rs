@@ -4,7 +4,7 @@
 
 use palisade_policy::Policy;
 use palisade_process::{Machine, plan::Options, seccomp::Groups};
-use palisade_wall::{Command, Spec, Surroundings};
+use palisade_wall::{Command, Enforcement, Spec, Surroundings, View};
 use palisade_wasm::{
     module::Module,
     plan::{Plan, WasmPlanError, make_plan},
@@ -194,4 +194,31 @@ fn a_folder_as_the_root() {
     ]
     .map(plan);
     insta::assert_snapshot!(plans.join("\n"));
+}
+
+/// The worker starts elsewhere than its guest, and holds some limits itself: neither is what its user asks for.
+#[test]
+fn what_is_shown_of_a_plan_is_the_guests() {
+    let text = "cwd = '/work'\n[grants]\nwrite = ['.:/']\n[limits]\nprocesses = 1";
+    let plan = plan_of(MODULE, &user(), text).unwrap();
+    assert_eq!(plan.worker.cwd.as_os_str(), "/");
+    assert_eq!(View::cwd(&plan.worker).as_os_str(), "/work");
+    assert!(plan.to_string().contains("\nin        /work\n"));
+    let is_workers = |row: &Enforcement| {
+        row.mechanism.contains("worker") || ["isolation", "host-calls"].contains(&&*row.capability)
+    };
+    assert!(plan.worker.enforcement().iter().any(is_workers));
+    assert!(!plan.worker.process_wall().iter().any(is_workers));
+}
+
+/// Without namespaces it is: nothing unmounts it, and nothing of it is handed over.
+#[test]
+fn no_report_says_that_there_is_no_proc_where_there_is() {
+    let told = |is_of_host| {
+        palisade_wasm::plan::enforcement(is_of_host)[0]
+            .mechanism
+            .clone()
+    };
+    assert!(told(false).contains("there is no /proc"));
+    assert!(!told(true).contains("there is no"));
 }

@@ -24,6 +24,7 @@ mod trial;
 
 use crate::{args::DoctorArgs, say};
 use diagnosis::diagnose;
+pub(super) use trial::lacks_namespaces;
 
 /// Prints the diagnosis; gives 0 if `run` works here with the full wall, else 1.
 pub(crate) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {

@@ -1,6 +1,6 @@
 //! `palisade run`: plan, launch, relay, report.
 
-mod console;
+pub(super) mod console;
 mod denials;
 mod hint;
 mod job;
@@ -8,16 +8,15 @@ mod line_ends;
 mod output;
 mod queries;
 mod relay;
-mod signals;
-mod terminal;
+pub(super) mod signals;
+pub(super) mod terminal;
 
+use super::request::Request;
 use crate::{args::RunArgs, say};
-use anyhow::{Context, bail};
-use palisade_command_line::env_files::EnvFiles;
-use palisade_policy::Capability;
+use anyhow::Context;
 use palisade_process::{Launcher, Machine, plan::may_start_early};
-use palisade_wall::{Cause, Command, Error, Prepared, Report, Spec, Streams, Surroundings, View};
-use palisade_walls::{Plan, make_plan};
+use palisade_wall::{Cause, Error, Prepared, Report, Streams};
+use palisade_walls::Plan;
 use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
@@ -28,32 +27,15 @@ use std::{
 
 /// Runs a guest to its end; gives the exit code.
 pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> {
-    let mut policy = args.policy.resolve()?;
-    let env_files = EnvFiles::take(&mut policy)?;
-    let command: Command = args.guest.into();
-    let launcher = early
-        .filter(|_| may_start_early(&policy.limits))
+    let outer = find_terminal()?;
+    // The report's file is opened before the guest runs: later it could have put a link in its place.
+    let request = Request::new(&args.policy, args.guest, outer.is_some())?
+        .with_report(args.report.as_deref());
+    let mut launcher = early
+        .filter(|_| may_start_early(&request.policy.limits))
         .unwrap_or_else(|| Launcher::new(Machine::probe()))
         .serve_apart();
-    let outer = find_terminal()?;
-    let surroundings = Surroundings {
-        file_variables: env_files.variables(),
-        ..Surroundings::here(outer.is_some())
-    };
-    let plan_on = |machine| make_plan(&Spec::new(&policy, &command, machine, &surroundings));
-    let mut plan = plan_on(launcher.machine())?;
-    if let Some(file) = &args.policy.file {
-        refuse_writable_policy(plan.view(), file)?;
-    }
-    env_files.refuse_in_reach(plan.view())?;
-    // Opened before the guest runs: later it could have put a link in its place.
-    if let Some(path) = args
-        .report
-        .as_deref()
-        .filter(|path| *path != Path::new("-"))
-    {
-        refuse_report_in_reach(plan.view(), path)?;
-    }
+    let mut plan = request.plan_on(launcher.machine())?;
     // Before signals are caught: until then they end palisade, however long the compiler takes.
     let prepared = plan.prepare_in_time(&launcher, None)?;
     if let Some(problem) = &prepared.not_kept {
@@ -69,20 +51,21 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
         ));
     }
     let report_file = args.report.as_deref().map(open_report).transpose()?;
-    let may_fall_back = policy.allow_degraded.contains(&Capability::Namespaces);
+    let may_fall_back = request.may_lack_namespaces();
     let mut signals = signals::Signals::catch(launcher.has_keeper() && !may_fall_back)
         .context("host: cannot catch signals")?;
     let mut folders = hint::Folders::default();
     let guest = (&plan, &prepared);
     let mut outcome = guard(&launcher, guest, outer, &mut signals, &mut folders);
     if may_fall_back && lacks_namespaces(&outcome) {
-        let bare = launcher.without_namespaces();
-        plan = plan_on(bare.machine())?;
+        // The keeper that made no domain goes: nothing of palisade's stays unconfined beside a guest.
+        launcher = launcher.without_namespaces();
+        plan = request.plan_on(launcher.machine())?;
         let guest = (&plan, &prepared);
         let outer = find_terminal()?;
-        outcome = guard(&bare, guest, outer, &mut signals, &mut folders);
+        outcome = guard(&launcher, guest, outer, &mut signals, &mut folders);
     }
-    let outcome = outcome.map_err(|error| hint::name_interpreter(error, &command, &plan));
+    let outcome = outcome.map_err(|error| hint::name_interpreter(error, &request.command, &plan));
     // Waiting for the keeper makes the guest's processor time count as this process's children's.
     drop(launcher);
     match &outcome {
@@ -90,14 +73,19 @@ pub(crate) fn run(args: RunArgs, early: Option<Launcher>) -> anyhow::Result<u8> 
             say::ending(report);
             say::limits(report);
             if report.exit_code != 0 {
-                hint::print(&command, &plan, &surroundings, Ok((report, &folders)));
+                hint::print(
+                    &request.command,
+                    &plan,
+                    &request.surroundings,
+                    Ok((report, &folders)),
+                );
             }
             denials::print(report, args.report.is_some());
             if let Some(file) = report_file {
                 write_report(file, report)?;
             }
         }
-        Err(error) => hint::print(&command, &plan, &surroundings, Err(error)),
+        Err(error) => hint::print(&request.command, &plan, &request.surroundings, Err(error)),
     }
     Ok(outcome?.exit_code)
 }
@@ -142,32 +130,6 @@ fn guard(
     }
     domain.confine_supervisor(&folders.iter().collect::<Vec<_>>())?;
     relay::relay(domain, outer, output, signals)
-}
-
-/// A guest that can write its own policy has none the next time.
-fn refuse_writable_policy(view: &dyn View, file: &Path) -> anyhow::Result<()> {
-    let absolute = std::path::absolute(file).context("host: cannot tell the working directory")?;
-    if view.can_change(&absolute) {
-        let canonical = std::fs::canonicalize(file).unwrap_or(absolute);
-        bail!(
-            "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
-            canonical.display(),
-            file.display()
-        );
-    }
-    Ok(())
-}
-
-/// In a folder that the guest can write to, any part of the path may be a link by now or soon.
-fn refuse_report_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
-    let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
-    if view.can_change(&absolute) {
-        bail!(
-            "policy: the report {} lies where the guest can write: put it outside the granted folder",
-            path.display()
-        );
-    }
-    Ok(())
 }
 
 fn open_report(path: &Path) -> anyhow::Result<Box<dyn Write>> {

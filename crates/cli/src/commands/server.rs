@@ -19,6 +19,19 @@ const MOST_ANSWER_BYTES: u64 = 64 << 20;
 /// A reload may have to compile.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// A server's token has 256 bytes at most, and an end of its line.
+const MOST_TOKEN_BYTES: u64 = 258;
+
+/// What a server answers that wants its token (RFC 9110, section 15.5.2).
+const UNAUTHORIZED: u16 = 401;
+
+/// Where a server is reached, and what it wants to be told.
+#[derive(Debug)]
+struct Place {
+    address: Address,
+    token_file: Option<PathBuf>,
+}
+
 /// Where a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
@@ -35,10 +48,17 @@ pub(crate) struct Answer {
 
 /// Asks the server that is meant.
 pub(crate) fn ask(server: &ServerArgs, method: &str, path: &str) -> anyhow::Result<Answer> {
-    let address = find(server)?;
+    let Place {
+        address,
+        token_file,
+    } = find(server)?;
+    let token_file = server.token_file.as_ref().or(token_file.as_ref());
+    let token = token_file.map(|path| read_token(path)).transpose()?;
+    let authorization = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+    let authorization = authorization.unwrap_or_default();
     let unreachable = || format!("host: cannot reach the server at {address}: does it run?");
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{authorization}content-length: 0\r\nconnection: close\r\n\r\n"
     );
     let answer = match &address {
         Address::Internet(address) => {
@@ -53,7 +73,11 @@ pub(crate) fn ask(server: &ServerArgs, method: &str, path: &str) -> anyhow::Resu
             exchange(stream, &head)
         }
     };
-    answer.with_context(|| format!("host: the server at {address} did not answer"))
+    let answer = answer.with_context(|| format!("host: the server at {address} did not answer"))?;
+    if answer.status == UNAUTHORIZED {
+        bail!("host: the server at {address} wants its token: --token-file names the file with it");
+    }
+    Ok(answer)
 }
 
 impl std::fmt::Display for Address {
@@ -88,21 +112,47 @@ fn read_answer(bytes: &[u8]) -> Option<Answer> {
     })
 }
 
-fn find(server: &ServerArgs) -> anyhow::Result<Address> {
+/// What the server would take for one: nothing else goes out.
+fn read_token(path: &Path) -> anyhow::Result<String> {
+    let read = || -> anyhow::Result<String> {
+        let bytes = read::read_regular_file(path, MOST_TOKEN_BYTES)?;
+        let text = read::text_of(bytes)?;
+        let token = text.trim_ascii_end();
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+        anyhow::ensure!(
+            token.len() >= 32 && token.bytes().all(is_token),
+            "it is not 32 to 256 letters, digits and any of -._~+/="
+        );
+        Ok(token.to_owned())
+    };
+    let file = path.display();
+    read().with_context(|| format!("host: cannot read the server's token in {file}"))
+}
+
+fn find(server: &ServerArgs) -> anyhow::Result<Place> {
     if let Some(text) = &server.admin {
-        return parse(text, Path::new(".")).with_context(|| {
+        let address = parse(text, Path::new(".")).with_context(|| {
             format!("usage: --admin takes ADDRESS:PORT or unix:PATH, and not {text}")
+        })?;
+        return Ok(Place {
+            address,
+            token_file: None,
         });
     }
     let file = server.file.display();
-    let bytes = read::read_regular_file(&server.file, MOST_FILE_BYTES)
-        .with_context(|| format!("host: cannot read {file} to see where its server is reached"))?;
-    let text = read::text_of(bytes).with_context(|| format!("host: cannot read {file}"))?;
+    let text = read_configuration(&server.file)?;
     let canonical = fs::canonicalize(&server.file)?;
     let base = canonical.parent().unwrap_or(Path::new("/"));
     match admin_of(&text) {
-        Some(admin) => {
-            parse(&admin, base).with_context(|| format!("policy: {file}: `admin` is {admin}"))
+        Some((admin, token_file)) => {
+            let shown = || format!("policy: {file}: `admin` is {admin}");
+            Ok(Place {
+                address: parse(&admin, base).with_context(shown)?,
+                token_file: token_file
+                    .map(|path| palisade_policy::value::parse_path(&path, base))
+                    .transpose()
+                    .with_context(shown)?,
+            })
         }
         None => bail!(
             "policy: {file} has no `admin`: add `admin = \"unix:admin.sock\"` and start the server anew; \
@@ -111,14 +161,29 @@ fn find(server: &ServerArgs) -> anyhow::Result<Address> {
     }
 }
 
-/// The key `admin`. Everything else is the server's to read, and whether it can: a file that is broken elsewhere is when
+/// What a server's file says.
+pub(crate) fn read_configuration(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let bytes = read::read_regular_file(file, MOST_FILE_BYTES).with_context(|| {
+        format!("host: cannot read {shown}, which says where its server and logs are")
+    })?;
+    read::text_of(bytes).with_context(|| format!("host: cannot read {shown}"))
+}
+
+/// The key `admin`: an address, and the file of a token. Everything else is the server's to read, and whether it can: a file that is broken elsewhere is when
 /// somebody asks how its server is.
-fn admin_of(text: &str) -> Option<String> {
+fn admin_of(text: &str) -> Option<(String, Option<String>)> {
     let (document, _) = toml::de::DeTable::parse_recoverable(text);
-    let admin = document.get_ref().get("admin")?.get_ref().as_str();
-    admin
-        .filter(|admin| !admin.is_empty())
-        .map(ToOwned::to_owned)
+    let admin = document.get_ref().get("admin")?.get_ref();
+    let owned = |value: &toml::de::DeValue| {
+        let text = value.as_str().filter(|text| !text.is_empty());
+        text.map(ToOwned::to_owned)
+    };
+    let Some(table) = admin.as_table() else {
+        return Some((owned(admin)?, None));
+    };
+    let key = |name| table.get(name).and_then(|value| owned(value.get_ref()));
+    Some((key("listen")?, key("token-file")))
 }
 
 fn parse(text: &str, base: &Path) -> anyhow::Result<Address> {
@@ -148,6 +213,27 @@ mod tests {
         assert_eq!(read(""), None);
     }
 
+    /// What is in the file cannot be another field of the request.
+    #[test]
+    fn tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let token = "0123456789abcdef0123456789abcdef";
+        fs::write(&path, format!("{token}\n")).unwrap();
+        assert_eq!(read_token(&path).unwrap(), token);
+        for wrong in [
+            "",
+            "short",
+            &format!("{token}\r\nx: y"),
+            &format!("{token} x"),
+            &"x".repeat(300),
+        ] {
+            fs::write(&path, wrong).unwrap();
+            assert!(read_token(&path).is_err(), "{wrong:?}");
+        }
+        assert!(read_token(folder.path()).is_err());
+    }
+
     #[test]
     fn addresses() {
         let base = Path::new("/srv");
@@ -160,6 +246,17 @@ mod tests {
             "127.0.0.1:9"
         );
         assert!(parse("9000", base).is_err());
+        let with_token = "admin = { listen = '10.0.0.1:9', token-file = 't' }";
+        assert_eq!(
+            admin_of(with_token),
+            Some(("10.0.0.1:9".into(), Some("t".into())))
+        );
+        let admin_of = |text: &str| admin_of(text).map(|(address, _)| address);
+        assert_eq!(admin_of("admin = { token-file = 't' }"), None);
+        assert_eq!(
+            admin_of("[admin]\nlisten = 'unix:c'").as_deref(),
+            Some("unix:c")
+        );
         assert_eq!(admin_of("admin = 'unix:a'\n[x]").as_deref(), Some("unix:a"));
         assert_eq!(admin_of("workers = 3"), None);
         assert_eq!(admin_of("admin = "), None);

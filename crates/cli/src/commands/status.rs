@@ -25,6 +25,16 @@ struct Status {
     requests: u64,
     log_lines_dropped: u64,
     guests: Vec<Guest>,
+    tenants: usize,
+    broken_tenants: Vec<BrokenTenant>,
+    broken_tenants_total: usize,
+}
+
+#[derive(Deserialize)]
+struct BrokenTenant {
+    tenant: String,
+    message: String,
+    serves_on: bool,
 }
 
 #[derive(Deserialize)]
@@ -99,6 +109,21 @@ impl fmt::Display for Status {
         }
         for warning in &self.warnings {
             line("warning", warning)?;
+        }
+        if self.tenants + self.broken_tenants_total > 0 {
+            let (tenants, broken) = (self.tenants, self.broken_tenants_total);
+            line(
+                "tenants",
+                &format!("{tenants} serve, {broken} files cannot be served"),
+            )?;
+        }
+        for broken in &self.broken_tenants {
+            let state = match broken.serves_on {
+                true => "serves on as it was before",
+                false => "is not there",
+            };
+            let first = broken.message.lines().next().unwrap_or_default();
+            line("broken", &format!("{} {state}: {first}", broken.tenant))?;
         }
         if !self.guests.is_empty() {
             write!(f, "\n{}", table(&self.guests))?;

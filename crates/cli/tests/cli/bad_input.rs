@@ -1,7 +1,7 @@
 //! What is refused before anything starts: exit code 125, one line, whose fault, what to do.
 
 use super::fixture::{Fixture, cases};
-use std::os::unix::fs::symlink;
+use std::{fs, os::unix::fs::symlink};
 
 cases![
     limits_that_mean_nothing,
@@ -19,6 +19,8 @@ cases![
     unknown_key_shows_its_line,
     broken_policy_files,
     policy_that_the_guest_could_rewrite,
+    programs_of_palisade_that_the_guest_could_replace,
+    a_code_cache_that_the_guest_could_change,
     policy_that_the_guest_could_replace,
     report_that_cannot_be_written,
     variables_without_a_name,
@@ -330,6 +332,72 @@ fn policy_that_the_guest_could_rewrite(fixture: &Fixture) {
         .script(&["--policy", "work/policy.toml", "--read", "work"], "true")
         .run()
         .is_silent(0);
+}
+
+/// The next start would execute what the guest put there, without a wall.
+fn programs_of_palisade_that_the_guest_could_replace(fixture: &Fixture) {
+    const PROGRAMS: [&str; 5] = ["", "-host", "-lab", "-worker", "-compiler"];
+    for folder in ["bin", "libexec/palisade", "work", "named"] {
+        fixture.make_folder(folder);
+    }
+    let program = fixture.path("bin/palisade");
+    fs::copy(fixture.program(), &program).unwrap();
+    for name in &PROGRAMS[1..] {
+        fixture.write(&format!("bin/palisade{name}"), "");
+    }
+    let call = |flags: &[&str]| {
+        let words = [&["explain"], flags, &["--", "/bin/true"]].concat();
+        let explained = fixture.call(&program, words).run();
+        let words = [&["run"], flags, &["--", "/bin/true"]].concat();
+        let call = fixture.call(&program, words);
+        (call, explained)
+    };
+    let refuses = |flags: &[&str]| {
+        let words = ["policy: ", "outside the wall", "--protect"];
+        let (call, explained) = call(flags);
+        explained.refuses(&words);
+        call.run().refuses(&words);
+    };
+    for granted in ["bin", "bin:/elsewhere", "libexec", "."] {
+        refuses(&["--write", granted]);
+    }
+    for name in PROGRAMS {
+        refuses(&["--write", &format!("bin/palisade{name}")]);
+        // All others are protected.
+        let others = PROGRAMS.iter().filter(|other| **other != name);
+        let paths: Vec<_> = others.map(|other| format!("bin/palisade{other}")).collect();
+        let protect = paths.iter().flat_map(|path| ["--protect", path.as_str()]);
+        let flags: Vec<_> = ["--write", "bin"].into_iter().chain(protect).collect();
+        refuses(&flags);
+    }
+    for flags in [
+        &["--write", "work", "--write", "named"][..],
+        &["--read", "."],
+    ] {
+        call(flags).0.run().is_silent(0);
+    }
+    // Who is started without the variable looks beside the program all the same.
+    let named = fixture.text("named");
+    for granted in ["named", "libexec"] {
+        let call = call(&["--write", granted]).0;
+        let outcome = call.env("PALISADE_LIBEXEC", &named).run();
+        outcome.refuses(&["policy: ", "outside the wall", "--protect"]);
+    }
+}
+
+/// What it puts there runs in the worker of a later guest, and in a server.
+fn a_code_cache_that_the_guest_could_change(fixture: &Fixture) {
+    fixture.make_folder("caches/palisade/code");
+    let run = |granted: &str| {
+        let words = ["run", "--write", granted, "--", "/bin/true"];
+        let call = fixture.palisade(words);
+        call.env("XDG_CACHE_HOME", &fixture.text("caches")).run()
+    };
+    for granted in ["caches", "caches/palisade", "caches/palisade/code", "."] {
+        run(granted).refuses(&["policy: ", "caches/palisade", "--protect"]);
+    }
+    fixture.make_folder("caches/other");
+    run("caches/other").is_silent(0);
 }
 
 /// Granting the folder under another name, or by a link, changes nothing.

@@ -21,6 +21,7 @@ cases![
     copies_that_take_most_of_the_time,
     words_on_stdout_tell_why,
     limits_hold_behind_the_wall,
+    values_of_files_are_nowhere,
     in_the_folder_itself,
     setup_and_cleanup,
     arguments_that_lead_elsewhere,
@@ -86,6 +87,38 @@ fn a_script_in_the_folder(fixture: &Fixture) {
         &outcome,
         &["exec job.sh", "--write . --exec job.sh -- ./job.sh"],
     );
+}
+
+/// Not even in what is kept, which people pass on.
+fn values_of_files_are_nowhere(fixture: &Fixture) {
+    fixture.write("secrets.env", "TOKEN=hunter2\n");
+    fixture.write_program("work/job.sh", "#!/bin/sh\n[ ${#TOKEN} = 7 ]\n");
+    let (file, program) = (fixture.text("secrets.env"), fixture.program());
+    let few = ["cost", "--runs", "2", "--peers", "none", "--out", "../kept"];
+    let words = ["--chdir=work", program.to_str().unwrap()].into_iter();
+    let words = words
+        .chain(few)
+        .chain(["--env-file", &file, "--", "./job.sh"]);
+    let outcome = fixture.call("/usr/bin/env".as_ref(), words).run();
+    shows(&outcome, &[&format!("--env-file {file} -- ./job.sh")]);
+    let mut folders = vec![fixture.path("kept")];
+    let mut texts = vec![outcome.text()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false if path.extension().is_some_and(|ending| ending == "gz") => {
+                    texts.push(fixture.read_packed(path.to_str().unwrap()));
+                }
+                false => texts.push(fs::read_to_string(path).unwrap()),
+            }
+        }
+    }
+    assert!(texts.len() > 3);
+    for text in texts {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
 }
 
 fn figures_as_json(fixture: &Fixture) {

@@ -40,6 +40,25 @@ fn begins_with_a_summary(fixture: &Fixture) {
             "{line:?} in {summary}"
         );
     }
+    fixture.make_folder("cargo/registry");
+    let cargo = fixture.text("cargo");
+    let more = [
+        "explain",
+        "--device",
+        "pts",
+        "--profile",
+        "rust",
+        "--",
+        "ls",
+    ];
+    let more = fixture.palisade(more).env("CARGO_HOME", &cargo).run();
+    let text = more.is_silent(0).text();
+    for told in [
+        &*format!("settings, {cargo}/registry\n"),
+        "devices   pts, and its own terminal as /dev/tty\n",
+    ] {
+        assert!(text.contains(told), "{told:?} in {text}");
+    }
     fixture.write("work/.env", "");
     fixture.make_folder("data");
     let work = fixture.text("work");

@@ -21,6 +21,8 @@ cases![
     nobody_to_ask_is_told,
     a_reload_that_fails_says_why,
     a_missing_folder_is_told_by_its_key,
+    a_program_is_listed_by_its_name,
+    the_lines_of_a_guest_are_printed,
 ];
 
 /// A server, its address, and what it said since.
@@ -287,6 +289,16 @@ fn a_guest_that_could_change_the_server_is_refused(fixture: &Fixture) {
             "{refused:?}"
         );
     }
+    // What is started the next time.
+    let beside = fixture.program().parent().unwrap().to_owned();
+    for path in [
+        beside.clone(),
+        beside.join("palisade-host"),
+        beside.join("palisade"),
+    ] {
+        let refused = check(path.to_str().unwrap());
+        assert!(refused.stderr.contains("could change"), "{refused:?}");
+    }
     // By a link to it, which is the same folder.
     std::os::unix::fs::symlink(fixture.text("host"), fixture.path("link")).unwrap();
     let refused = check(&fixture.text("link"));
@@ -424,4 +436,92 @@ fn a_guest_that_could_lead_the_server_elsewhere_is_refused(fixture: &Fixture) {
     ] {
         check_beside_writer(fixture, &lines).is(0);
     }
+}
+
+/// A server around a program with a name that no other case has.
+fn serve_program(fixture: &Fixture, name: &str) -> Server {
+    let configuration = format!(
+        "[[listen]]\naddress = '127.0.0.1:0'\n\
+         [services.{name}]\n\
+         program = ['/usr/bin/python3', '-u', '-m', 'http.server', '8000', '--bind', '127.0.0.1']\n\
+         port = 8000\nlog = 'program.log'\n\
+         [[route]]\npath = '/'\nservice = '{name}'\n"
+    );
+    fixture.write("host.toml", &configuration);
+    let server = serve(fixture, &["--workers", "1", "host.toml"]);
+    assert!(server.get("/").0.starts_with("http/1.1 200"));
+    server
+}
+
+fn own_name(fixture: &Fixture, what: &str) -> String {
+    format!("{what}-{}-{}", fixture.user.name(), std::process::id())
+}
+
+fn a_program_is_listed_by_its_name(fixture: &Fixture) {
+    let name = own_name(fixture, "listed");
+    let server = serve_program(fixture, &name);
+    let list = || {
+        let listed = fixture.palisade(["ps", "--json"]).run();
+        let rows: Vec<serde_json::Value> =
+            serde_json::from_slice(&listed.is_silent(0).stdout).unwrap();
+        rows.into_iter().find(|row| row["name"] == *name)
+    };
+    let row = list().unwrap();
+    assert_eq!(row["supervisor"], server.process.id());
+    assert_eq!(row["command"][0], "/usr/bin/python3");
+    fixture
+        .palisade(["exec", &name, "--", "sh", "-c", "exit 3"])
+        .run()
+        .is_silent(3);
+    fixture.palisade(["kill", &name]).run().is_silent(0);
+    assert!(list().is_none());
+    // It is started again by who asks for it, as after any end.
+    assert!(server.get("/").0.starts_with("http/1.1 200"));
+    assert_ne!(list().unwrap()["id"], row["id"]);
+    let (code, said) = server.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(list().is_none());
+}
+
+fn the_lines_of_a_guest_are_printed(fixture: &Fixture) {
+    let name = own_name(fixture, "printed");
+    let server = serve_program(fixture, &name);
+    assert!(server.get("/no-such-page").0.starts_with("http/1.1 404"));
+    assert_eq!(server.end().0, 0);
+    let printed = fixture.palisade(["logs", &name, "host.toml"]).run();
+    printed.is_silent(0);
+    assert!(printed.text().contains("GET /no-such-page"), "{printed:?}");
+    let last = fixture.palisade(["logs", "-n", "1", &name]).run();
+    assert_eq!(last.is_silent(0).text().lines().count(), 1);
+    fixture
+        .palisade(["logs", "nobody"])
+        .run()
+        .refuses(&["policy: host.toml", "no filter or service is called nobody"]);
+    // A log is followed into the file that takes its place, and what it says does not act on a terminal.
+    let mut process = fixture
+        .palisade(["logs", "-n", "0", "--follow", &name])
+        .spawn();
+    let mut out = BufReader::new(process.stdout.take().unwrap());
+    let next = |out: &mut BufReader<_>| {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        line
+    };
+    let told = format!("{}\n", "one \u{1b}[2J");
+    // It may not have begun to follow yet, and what came before is not new.
+    let log = fixture.path("program.log");
+    let mut lines = fs::OpenOptions::new().append(true).open(&log).unwrap();
+    let writer = std::thread::spawn(move || {
+        while lines.write_all(told.as_bytes()).is_ok() && !log.with_extension("stop").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+    assert_eq!(next(&mut out), "one \\u{1b}[2J\n");
+    fixture.write("program.stop", "");
+    writer.join().unwrap();
+    fixture.write("other", "two\n");
+    fs::rename(fixture.path("other"), fixture.path("program.log")).unwrap();
+    while next(&mut out) != "two\n" {}
+    signal(&process, Signal::INT);
+    wait(&mut process);
 }

@@ -1,7 +1,14 @@
 //! Machines that offer less: palisade refuses, or does what was accepted and says so.
 
-use super::fixture::{Call, Fixture, User, cases};
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use super::fixture::{Call, Fixture, User, cases, children_of, read_line, wait};
+use std::{
+    fs,
+    io::BufReader,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 cases![
     without_namespaces_it_refuses,
@@ -17,6 +24,9 @@ cases![
     without_namespaces_a_policy_says_what_is_temporary,
     without_namespaces_nothing_temporary_lies_in_what_is_shown,
     without_namespaces_a_file_is_moved_within_its_folder_alone,
+    without_namespaces_what_git_executes_is_not_taken_for_protected,
+    without_namespaces_explain_says_so,
+    without_namespaces_nothing_unconfined_is_left,
     a_limit_that_cannot_be_held_is_refused,
     a_palisade_inside_without_namespaces,
 ];
@@ -24,9 +34,13 @@ cases![
 /// `palisade run` on a host that has no user namespace to give: the limit is per namespace, so one
 /// around the test can set its own to none.
 fn run_without_namespaces(fixture: &Fixture, flags: &[&str], script: &str) -> Call {
+    without_namespaces(fixture, "run", flags, script)
+}
+
+fn without_namespaces(fixture: &Fixture, verb: &str, flags: &[&str], script: &str) -> Call {
     const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
     let program = fixture.program().to_str().unwrap();
-    let words = ["-Ur", "/bin/sh", "-c", WITHOUT, "sh", program, "run"];
+    let words = ["-Ur", "/bin/sh", "-c", WITHOUT, "sh", program, verb];
     let guest = ["--", "/bin/sh", "-c", script];
     fixture.call(
         Path::new("/usr/bin/unshare"),
@@ -282,4 +296,56 @@ fn a_palisade_inside_without_namespaces(fixture: &Fixture) {
         "{denied:?}"
     );
     assert!(!fixture.exists("shown/work/other"));
+}
+
+/// Nothing but a mount keeps a guest from what lies in a folder that it may write to.
+fn without_namespaces_what_git_executes_is_not_taken_for_protected(fixture: &Fixture) {
+    fixture.make_folder("work/.git/hooks");
+    fixture.write("work/.git/HEAD", "ref: refs/heads/main\n");
+    fixture.write("work/.git/config", "A=1\n");
+    fixture.write(
+        "work/.git/hooks/policy.toml",
+        "allow-degraded = ['namespaces']\n[grants]\nwrite = ['../..']\n",
+    );
+    let script = "echo '# more' >> work/.git/hooks/policy.toml; echo B=2 >> work/.git/config";
+    let file = ["--policy", "work/.git/hooks/policy.toml"];
+    let variables = ["--env-file", "work/.git/config", "--write", "work"];
+    let variables = [&ACCEPTED[..], &variables].concat();
+    for (flags, word) in [(&file[..], "its own policy"), (&variables, "variables")] {
+        run_without_namespaces(fixture, flags, script)
+            .run()
+            .refuses(&["policy: ", word]);
+    }
+    assert!(!fixture.read("work/.git/hooks/policy.toml").contains("more"));
+}
+
+fn without_namespaces_explain_says_so(fixture: &Fixture) {
+    let explain = |flags: &[&str]| without_namespaces(fixture, "explain", flags, "true").run();
+    let accepted = explain(&ACCEPTED);
+    accepted.is(0);
+    let text = accepted.text();
+    assert!(text.contains("weaker    namespaces (none"), "{text}");
+    let elsewhere = [&ACCEPTED[..], &["--read", "/usr:/elsewhere"]].concat();
+    explain(&elsewhere).refuses(&["policy: ", "/elsewhere"]);
+}
+
+/// The keeper that could make no domain has no wall around itself, and so must be gone.
+fn without_namespaces_nothing_unconfined_is_left(fixture: &Fixture) {
+    let mut call = run_without_namespaces(fixture, &ACCEPTED, "echo runs; cat");
+    call.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = call.command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(read_line(&mut output), "runs\n");
+    let is_confined = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"));
+        status.is_ok_and(|status| status.contains("\nSeccomp:\t2\n"))
+    };
+    // Palisade's own parts confine themselves once the guest runs.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let settled = std::iter::repeat_with(|| children_of(child.id()))
+        .take_while(|_| Instant::now() < deadline)
+        .find(|children| !children.is_empty() && children.iter().all(is_confined));
+    drop(child.stdin.take());
+    assert!(wait(&mut child).success());
+    assert!(settled.is_some(), "some child has no filter");
 }

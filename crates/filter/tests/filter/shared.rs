@@ -59,7 +59,7 @@ fn data_goes_from_instance_to_instance_and_no_further_than_the_vm_id() {
     // It outlives those that made it.
     drop(writer);
     assert_eq!(tick(&mut reader).0, [OK]);
-    shared.retain(|vm_id| vm_id != "one", |_| true);
+    shared.retain(|_, vm_id| vm_id != "one", |_| true);
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn metrics_add_up_over_instances() {
         panic!("no histogram");
     };
     assert_eq!((histogram.count, histogram.sum), (2, 200));
-    shared.retain(|_| true, |filter| filter != "filter");
+    shared.retain(|_, _| true, |filter| filter != "filter");
     assert!(shared.metrics().is_empty());
 }
 

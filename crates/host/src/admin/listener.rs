@@ -1,8 +1,11 @@
 //! The socket itself.
 
-use super::Admin;
+use super::{
+    Admin,
+    access::{Gate, Token, TokenError},
+};
 use crate::{
-    config::Address,
+    config::{self, Address},
     edge::{ListenError, Listening},
     io::Io,
 };
@@ -43,12 +46,15 @@ pub enum AdminError {
     Listen(#[from] ListenError),
     #[error("host: cannot use the admin socket: {0}")]
     Socket(#[source] std::io::Error),
+    #[error("`admin`: {0}")]
+    Token(#[from] TokenError),
 }
 
 /// An open admin socket. Dropping it closes it, and removes the file of a Unix socket.
 #[derive(Debug)]
 pub struct AdminListener {
     listening: Listening,
+    gate: Arc<Gate>,
     accepting: JoinHandle<()>,
 }
 
@@ -59,14 +65,17 @@ impl Drop for AdminListener {
 }
 
 impl AdminListener {
-    /// Listens at `address` and answers by `admin`, on this thread's runtime.
+    /// Listens where it is asked for and answers by `admin`, on this thread's runtime.
     ///
     /// # Errors
-    /// Somebody else listens there, or the system refuses.
-    pub fn open(address: &Address, admin: Admin) -> Result<Self, AdminError> {
-        let listening = Listening::bind(address, Some(MODE), 1)?;
+    /// Somebody else listens there, the system refuses, or the token is not to be had.
+    pub fn open(config: &config::Admin, admin: Admin) -> Result<Self, AdminError> {
+        let token = Token::of(config)?;
+        let listening = Listening::bind(&config.address, Some(MODE), 1)?;
         let socket = listening.socket(0)?;
-        let accepting = match address {
+        let gate = Arc::new(Gate::new(&config.address, token));
+        let own_gate = Arc::clone(&gate);
+        let accepting = match &config.address {
             Address::Internet(_) => {
                 let listener = TcpListener::from_std(socket.into()).map_err(AdminError::Socket)?;
                 tokio::spawn(async move {
@@ -74,7 +83,7 @@ impl AdminListener {
                     loop {
                         let permit = permits.take().await;
                         match listener.accept().await {
-                            Ok((stream, _)) => permit.serve(stream, admin.clone(), true),
+                            Ok((stream, _)) => permit.serve(stream, &admin, &gate),
                             Err(error) => admin.wait_after(&error).await,
                         }
                     }
@@ -87,7 +96,7 @@ impl AdminListener {
                     loop {
                         let permit = permits.take().await;
                         match listener.accept().await {
-                            Ok((stream, _)) => permit.serve(stream, admin.clone(), false),
+                            Ok((stream, _)) => permit.serve(stream, &admin, &gate),
                             Err(error) => admin.wait_after(&error).await,
                         }
                     }
@@ -96,8 +105,14 @@ impl AdminListener {
         };
         Ok(Self {
             listening,
+            gate: own_gate,
             accepting,
         })
+    }
+
+    /// Wants this token from now on.
+    pub fn set_token(&self, token: Option<Token>) {
+        self.gate.set_token(token);
     }
 
     /// Where it listens, with the port that it really is.
@@ -138,16 +153,17 @@ impl Permits {
 
 impl Permit {
     /// Serves a connection on a task of its own, for one request.
-    fn serve<S>(self, stream: S, admin: Admin, is_internet: bool)
+    fn serve<S>(self, stream: S, admin: &Admin, gate: &Arc<Gate>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        let (admin, gate) = (admin.clone(), Arc::clone(gate));
         tokio::spawn(async move {
             let is_asked = AtomicBool::new(false);
             let service = service_fn(|request| {
                 is_asked.store(true, Ordering::Relaxed);
-                let admin = admin.clone();
-                async move { Ok::<_, Infallible>(admin.answer(request, is_internet).await) }
+                let (admin, gate) = (admin.clone(), Arc::clone(&gate));
+                async move { Ok::<_, Infallible>(admin.answer(request, &gate).await) }
             });
             let mut server = http1::Builder::new();
             let connection = server

@@ -1,6 +1,6 @@
 //! The server's state, for `palisade status` and for programs.
 
-use super::{CodeStatus, Report};
+use super::{CodeStatus, Report, guests_of};
 use crate::{
     kinds::GuestKind,
     log::Rfc3339,
@@ -46,9 +46,31 @@ pub struct Status {
     pub log_lines_dropped: u64,
     /// Loaded code of filters and components.
     pub code: Option<CodeStatus>,
-    /// Filters and services.
+    /// Filters and services: those of the main file, and of the first tenants.
     pub guests: Vec<GuestStatus>,
+    /// Tenants that serve.
+    pub tenants: usize,
+    /// Tenants whose files are not served as they stand: the first of them.
+    pub broken_tenants: Vec<BrokenStatus>,
+    /// How many there are.
+    pub broken_tenants_total: usize,
 }
+
+/// A tenant whose file is not served as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokenStatus {
+    /// Its name.
+    pub tenant: String,
+    /// Why.
+    pub message: String,
+    /// What its file was before serves on.
+    pub serves_on: bool,
+}
+
+/// Guests of tenants that are told of.
+const MOST_GUESTS: usize = 1000;
+/// Broken tenants that are told of.
+const MOST_BROKEN: usize = 100;
 
 /// Something that went wrong, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -92,13 +114,31 @@ pub struct GuestStatus {
 pub fn status(report: &Report) -> Status {
     let now = report.now().clone();
     let sums = report.registry.guests_now();
-    let guests = now.guests.iter().map(|guest| {
-        let known = sums
-            .iter()
-            .find(|(id, _)| id.kind == guest.kind && *id.name == *guest.name);
-        let sum = known.map(|(_, sum)| sum.clone()).unwrap_or_default();
+    let of_tenants = now
+        .tenants
+        .iter()
+        .flat_map(|(name, config)| guests_of(name, config));
+    let all = now
+        .guests
+        .iter()
+        .cloned()
+        .chain(of_tenants.take(MOST_GUESTS));
+    let guests = all.map(|guest| {
+        let wanted = (guest.kind, guest.name.as_str());
+        let known = sums.binary_search_by(|(id, _)| (id.kind, &*id.name).cmp(&wanted));
+        let sum = known.ok().and_then(|at| sums.get(at));
+        let sum = sum.map(|(_, sum)| sum.clone()).unwrap_or_default();
         guest_status(&guest.name, guest.what, sum)
     });
+    let broken = now
+        .broken
+        .iter()
+        .take(MOST_BROKEN)
+        .map(|broken| BrokenStatus {
+            tenant: broken.name.to_string(),
+            message: broken.message.clone(),
+            serves_on: broken.is_served,
+        });
     let edge = |metric: fn(&crate::edge::EdgeMetrics) -> u64| {
         now.edge.iter().map(|edge| metric(edge)).sum()
     };
@@ -118,6 +158,9 @@ pub fn status(report: &Report) -> Status {
         log_lines_dropped: report.log.dropped(),
         code: report.code(),
         guests: guests.collect(),
+        tenants: now.tenants.len(),
+        broken_tenants: broken.collect(),
+        broken_tenants_total: now.broken.len(),
         last_failure: now.last_failure.map(|(when, message)| Told {
             time: time(when),
             message,
@@ -135,11 +178,7 @@ fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
     GuestStatus {
         name: name.into(),
         kind,
-        state: match sum.state {
-            // Only programs are started when they are asked for; the rest is loaded.
-            State::Idle if kind != "program" => State::Ready.name(),
-            state => state.name(),
-        },
+        state: state_of(kind, sum.state),
         requests: sum.requests,
         errors: sum.errors,
         cpu_us: sum.cpu_ns / 1000,
@@ -152,5 +191,14 @@ fn guest_status(name: &str, kind: &'static str, sum: GuestSum) -> GuestStatus {
             time: time(fault.time),
             message: fault.message,
         }),
+    }
+}
+
+/// The word for how a guest of this kind is.
+pub(super) fn state_of(kind: &str, state: State) -> &'static str {
+    match state {
+        // Only programs are started when they are asked for; the rest is loaded.
+        State::Idle if kind != "program" => State::Ready.name(),
+        state => state.name(),
     }
 }

@@ -16,12 +16,13 @@ use super::{
     budget::{Charge, Unload, Unloaded},
     queue::Compile,
 };
-use crate::stamp::Stamp;
+use crate::{beneath, stamp::Stamp};
 use palisade_engine::lock::lock;
 use palisade_policy::Capability;
 use palisade_wasm::{
     cache::EntryName, code::Code, code::Identified, compile::Purpose, module::Module,
 };
+use rustix::fs::{Mode, OFlags};
 use std::{
     any::Any,
     collections::BTreeSet,
@@ -76,6 +77,8 @@ pub(crate) struct Source {
     pub(crate) guest: String,
     /// The module.
     pub(crate) path: PathBuf,
+    /// A folder that it must lie below, whenever it is opened.
+    pub(crate) within: Option<PathBuf>,
     pub(crate) purpose: Purpose,
     /// Of its compiler.
     pub(crate) allow_degraded: BTreeSet<Capability>,
@@ -240,8 +243,14 @@ impl<L: Link> OnDemand<L> {
     }
 
     fn open(&self) -> Result<Module, CodeError> {
-        let path = &self.source.path;
-        Module::open(path)?.ok_or_else(|| CodeError::no_module(path))
+        let Source { path, within, .. } = &self.source;
+        // Without waiting for anybody: it may be a FIFO.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let module = match beneath::open(within.as_deref(), path, flags, Mode::empty()) {
+            Ok(file) => Module::of_file(path, file)?,
+            Err(_) => None,
+        };
+        module.ok_or_else(|| CodeError::no_module(path))
     }
 
     fn identify(&self) -> Result<Identified, CodeError> {

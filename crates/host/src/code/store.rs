@@ -112,21 +112,27 @@ impl CodeStore {
         }
     }
 
-    /// Loads what is new in a configuration, where that is little; else has it compiled when nothing else is to do.
+    /// Whether so many new modules of one configuration are loaded with it.
+    pub(crate) fn are_few(&self, count: usize) -> bool {
+        count <= self.most_at_load.load(Ordering::Relaxed)
+    }
+
+    /// Loads what is new in a configuration.
     ///
     /// # Errors
     ///
     /// The first that there is no code of, with whose it is.
-    pub(crate) fn preload(&self, new: &[Arc<dyn Preload>]) -> Result<(), (String, CodeError)> {
-        if new.len() > self.most_at_load.load(Ordering::Relaxed) {
-            self.queue.want_later(new.iter().map(|one| one.later()));
-            return Ok(());
-        }
+    pub(crate) fn preload(new: &[Arc<dyn Preload>]) -> Result<(), (String, CodeError)> {
         for one in new {
             one.preload()
                 .map_err(|error| (one.guest().to_owned(), error))?;
         }
         Ok(())
+    }
+
+    /// Has it compiled when nothing else is to do.
+    pub(crate) fn preload_later(&self, new: &[Arc<dyn Preload>]) {
+        self.queue.want_later(new.iter().map(|one| one.later()));
     }
 
     /// A request waits for it.

@@ -1,27 +1,68 @@
 //! What only shows when the whole file is looked at.
 
 use super::{
-    Address, Config, ConfigProblem, Isolation, Program, Route, ServiceKind,
+    Address, Config, ConfigProblem, Filter, Isolation, Program, Route, ServiceKind, Tenancy,
     error::Found,
     read::{Named, Parts, Reader},
     route::RouteParts,
 };
 use crate::{
     fields::{is_claim, is_of_connection},
+    lookup::{HostMap, PathMap, covers_host, covers_path},
     path::Ambiguities,
 };
 use palisade_policy::visible;
-use std::{collections::BTreeSet, net::SocketAddr, ops::Range};
+use std::{collections::BTreeSet, ops::Range};
 
 /// Names, addresses and routes that do not go together; notes what is probably not meant.
 pub(super) fn check(parts: &Parts, reader: &Reader<'_>) -> Result<(), Found> {
     check_addresses(parts)?;
+    check_tenants(parts)?;
     check_names(parts)?;
     check_fields(parts)?;
     check_ambiguous_paths(parts)?;
     check_something_is_served(parts)?;
     warn_of_unreachable(parts, reader);
     warn_of_unused(parts, reader);
+    Ok(())
+}
+
+/// The same of a tenant's file.
+pub(super) fn check_routes(parts: &Parts, reader: &Reader<'_>) -> Result<(), Found> {
+    if parts.routes.is_empty() {
+        return Err(nothing_is_routed());
+    }
+    check_names(parts)?;
+    check_fields(parts)?;
+    check_ambiguous_paths(parts)?;
+    warn_of_unreachable(parts, reader);
+    warn_of_unused(parts, reader);
+    Ok(())
+}
+
+/// What can be said of tenants without their files.
+fn check_tenants(parts: &Parts) -> Result<(), Found> {
+    let tenancy = Tenancy {
+        each: parts
+            .tenants
+            .iter()
+            .map(|(name, (_, share))| (name.clone(), share.clone()))
+            .collect(),
+        ..parts.config.tenancy.clone()
+    };
+    if let Some(folders) = tenancy.overlapping_folders() {
+        let problem = ConfigProblem::Exclusive {
+            first: "folders of tenants that lie in each other".into(),
+            second: format!("what each has alone: {folders}"),
+            advice: "give each tenant a folder in which no other one's lies",
+        };
+        return Err(Found::nowhere(problem));
+    }
+    for (name, (span, _)) in &parts.tenants {
+        if let Err(reason) = tenancy.bounds(name) {
+            return Err(Found::at(span.clone(), ConfigProblem::Tenant(reason)));
+        }
+    }
     Ok(())
 }
 
@@ -35,23 +76,16 @@ fn programs(parts: &Parts) -> impl Iterator<Item = (&Range<usize>, &Program)> {
         })
 }
 
-/// Whether it is impossible to listen on both.
-fn clash(one: &Address, other: &Address) -> bool {
-    match (one, other) {
-        (Address::Internet(one), Address::Internet(other)) => internet_clash(*one, *other),
-        _ => one == other,
-    }
-}
-
-fn internet_clash(one: SocketAddr, other: SocketAddr) -> bool {
+/// Whether it is impossible to listen twice on this one.
+fn can_clash(address: &Address) -> bool {
     // A wildcard socket and one of an address can both be bound, but only with an option that palisade sets
     // for its own workers: then the more exact one is served. `[::]` has IPv4 too unless it is told not to.
-    one.port() != 0 && one == other
+    !matches!(address, Address::Internet(address) if address.port() == 0)
 }
 
 /// Each address once, whether the server, a program or the admin socket listens there.
 fn check_addresses(parts: &Parts) -> Result<(), Found> {
-    let mut seen: Vec<&Address> = Vec::new();
+    let mut seen = BTreeSet::new();
     let listeners = parts.listeners.iter();
     let listeners = listeners.map(|(span, listener)| (span, &listener.address, "[[listen]]"));
     let direct = programs(parts)
@@ -59,16 +93,15 @@ fn check_addresses(parts: &Parts) -> Result<(), Found> {
     let admin = parts
         .admin
         .iter()
-        .map(|(span, address)| (span, address, "`admin`"));
+        .map(|(span, admin)| (span, &admin.address, "`admin`"));
     for (span, address, place) in listeners.chain(direct).chain(admin) {
-        if seen.iter().any(|earlier| clash(earlier, address)) {
+        if !seen.insert(address) && can_clash(address) {
             let problem = ConfigProblem::Twice {
                 what: format!("the address of {place}, {address},"),
                 advice: "a socket has one reader: `[[listen]]`, `direct` of a program and `admin` share none",
             };
             return Err(Found::at(span.clone(), problem));
         }
-        seen.push(address);
     }
     Ok(())
 }
@@ -89,7 +122,7 @@ fn check_names(parts: &Parts) -> Result<(), Found> {
         if !seen.insert(&route.name) {
             let problem = ConfigProblem::Twice {
                 what: format!("the route `{}`", route.name),
-                advice: "logs and figures tell routes apart by their names",
+                advice: "logs and metrics tell routes apart by their names",
             };
             return Err(Found::at(span.clone(), problem));
         }
@@ -182,35 +215,60 @@ fn check_something_is_served(parts: &Parts) -> Result<(), Found> {
     let (missing, advice) = match (parts.listeners.is_empty(), parts.routes.is_empty()) {
         (true, true) if has_direct => return Ok(()),
         (false, false) => return Ok(()),
+        // Its tenants' files have them.
+        (false, true) if !parts.config.tenancy.include.is_empty() => return Ok(()),
         (true, _) => (
             "there is no listener",
             "add [[listen]] with an address, as in address = \"127.0.0.1:8080\"",
         ),
-        (false, true) => (
-            "there is no route",
-            "add [[route]] with a service, as in service = \"NAME\"",
-        ),
+        (false, true) => return Err(nothing_is_routed()),
     };
     Err(Found::nowhere(ConfigProblem::Nothing { missing, advice }))
 }
 
+fn nothing_is_routed() -> Found {
+    Found::nowhere(ConfigProblem::Nothing {
+        missing: "there is no route",
+        advice: "add [[route]] with a service, as in service = \"NAME\"",
+    })
+}
+
 fn warn_of_unreachable(parts: &Parts, reader: &Reader<'_>) {
-    for (place, (span, later)) in parts.routes.iter().enumerate() {
-        let earlier = parts.routes.iter().take(place);
-        let mut covering = earlier.filter(|(_, earlier)| covers(&earlier.route, &later.route));
-        if let Some((_, earlier)) = covering.next() {
+    let mut by_host: HostMap<PathMap<Vec<usize>>> = HostMap::default();
+    let mut for_any_host: PathMap<Vec<usize>> = PathMap::default();
+    for (place, (span, RouteParts { route: later, .. })) in parts.routes.iter().enumerate() {
+        let host = later.host.as_deref();
+        let of_hosts = host.map(|host| by_host.fitting(host));
+        let mut first: Option<usize> = None;
+        for by_path in of_hosts.into_iter().flatten().chain([&for_any_host]) {
+            by_path.for_each_fitting(&later.path, |places| {
+                let covering = |place: &&usize| covers(&parts.routes[**place].1.route, later);
+                let found = places.iter().find(covering);
+                first = first.into_iter().chain(found.copied()).min();
+            });
+        }
+        if let Some(earlier) = first {
             let text = format!(
                 "no request reaches route `{}`: `{}` stands before it and takes all that it would",
-                later.route.name, earlier.route.name
+                later.name, parts.routes[earlier].1.route.name
             );
             reader.warn(span, &text);
         }
+        let by_path = match host {
+            Some(host) => by_host.entry(host),
+            None => &mut for_any_host,
+        };
+        by_path.entry(&later.path).push(place);
     }
 }
 
 /// Whether every request that `later` fits also fits `earlier`.
 fn covers(earlier: &Route, later: &Route) -> bool {
-    covers_host(earlier.host.as_deref(), later.host.as_deref())
+    let is_of_host = match (&earlier.host, &later.host) {
+        (Some(earlier), Some(later)) => covers_host(earlier, later),
+        (earlier, _) => earlier.is_none(),
+    };
+    is_of_host
         && covers_path(&earlier.path, &later.path)
         && covers_methods(earlier, later)
         && earlier.headers.iter().all(|(name, value)| {
@@ -219,23 +277,6 @@ fn covers(earlier: &Route, later: &Route) -> bool {
             };
             later.headers.iter().any(same)
         })
-}
-
-fn covers_host(earlier: Option<&str>, later: Option<&str>) -> bool {
-    let (Some(earlier), Some(later)) = (earlier, later) else {
-        return earlier.is_none();
-    };
-    let below = |suffix: &str| {
-        later
-            .strip_suffix(suffix)
-            .is_some_and(|head| head.ends_with('.'))
-    };
-    earlier == later || earlier.strip_prefix("*.").is_some_and(below)
-}
-
-fn covers_path(earlier: &str, later: &str) -> bool {
-    let rest = later.strip_prefix(earlier);
-    earlier == "/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn covers_methods(earlier: &Route, later: &Route) -> bool {
@@ -250,21 +291,21 @@ fn covers_methods(earlier: &Route, later: &Route) -> bool {
 
 fn warn_of_unused(parts: &Parts, reader: &Reader<'_>) {
     let routes = || parts.routes.iter().map(|(_, parts)| &parts.route);
+    let filters: BTreeSet<_> = routes().flat_map(|route| &route.filters).collect();
+    let services: BTreeSet<_> = routes().map(|route| &route.service).collect();
+    // A filter that may connect at all may mean any server.
+    let may_call = |(_, filter): &(_, Filter)| !filter.policy.grants.connect.is_empty();
+    let has_caller = parts.filters.values().any(may_call);
     for (name, (span, _)) in &parts.filters {
-        if !routes().any(|route| route.filters.contains(name)) {
+        if !filters.contains(name) {
             reader.warn(span, &format!("no route has filter `{name}`"));
         }
     }
     for (name, (span, service)) in &parts.services {
         let is_direct =
             matches!(&service.kind, ServiceKind::Program(program) if program.direct.is_some());
-        // A filter that may connect at all may mean this one.
-        let may_be_called = matches!(service.kind, ServiceKind::Upstream(_))
-            && parts
-                .filters
-                .values()
-                .any(|(_, filter)| !filter.policy.grants.connect.is_empty());
-        if !is_direct && !may_be_called && !routes().any(|route| route.service == *name) {
+        let may_be_called = has_caller && matches!(service.kind, ServiceKind::Upstream(_));
+        if !is_direct && !may_be_called && !services.contains(name) {
             reader.warn(span, &format!("no route leads to service `{name}`"));
         }
     }

@@ -169,6 +169,42 @@ pub enum ConfigProblem {
         /// What to do.
         advice: &'static str,
     },
+    /// A key of a tenant's file that is the site's to say.
+    #[error("{} is the main file's alone to say", quote(.0))]
+    OfTheSite(&'static str),
+    /// What a tenant's file claims and is not given.
+    #[error("the {kind} {} is not given to this file", quote(claimed))]
+    NotGiven {
+        /// `host` or `path`.
+        kind: &'static str,
+        /// What is claimed.
+        claimed: String,
+        /// What is given.
+        given: Vec<String>,
+    },
+    /// A path that leads out of a tenant's folder.
+    #[error("{guest} has {}, which does not lie below its tenant's folder", quote(&path.to_string_lossy()))]
+    Outside {
+        /// `filter` and its name.
+        guest: String,
+        /// The path.
+        path: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// What a tenant's file can have only where the main file says so.
+    #[error("{guest} has {what}, which its tenant may not have")]
+    Forbidden {
+        /// `filter` and its name.
+        guest: String,
+        /// What.
+        what: &'static str,
+        /// The word of `may`.
+        word: &'static str,
+    },
+    /// A tenant that can't be.
+    #[error("{0}")]
+    Tenant(String),
     /// Nothing comes in, or nothing goes anywhere.
     #[error("nothing would be served: {missing}")]
     Nothing {
@@ -215,11 +251,26 @@ impl ConfigProblem {
             | Self::NotGrantable { advice, .. }
             | Self::Exclusive { advice, .. }
             | Self::Nothing { advice, .. } => Some((*advice).into()),
+            Self::OfTheSite(_) => {
+                Some("a tenant's file has [filters.NAME], [services.NAME] and [[route]]".into())
+            }
+            Self::NotGiven { kind, given, .. } => Some(format!(
+                "it has {}; more is given by `{kind}s` in [tenants] or [tenant.NAME] of the main file",
+                super::tenant::shown(given)
+            )),
+            Self::Outside { folder, .. } => Some(format!(
+                "relative paths start at {}, and none may leave it",
+                folder.display()
+            )),
+            Self::Forbidden { word, .. } => Some(format!(
+                "`may = [\"{word}\"]` in [tenants] or [tenant.NAME] of the main file allows it"
+            )),
             Self::Empty("program") => {
                 Some("name a program, as in `[\"./server\", \"--flag\"]`".into())
             }
             Self::Empty(_) => Some("name a server, as in `\"http://127.0.0.1:3000\"`".into()),
             Self::File(_)
+            | Self::Tenant(_)
             | Self::Syntax(_)
             | Self::Contradiction(_)
             | Self::PolicyFile(_)

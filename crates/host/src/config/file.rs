@@ -71,13 +71,18 @@ impl ConfigFile {
 pub(super) fn read_regular_file(path: &Path) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    read_open_file(file, MOST_BYTES)
+}
+
+/// Reads an open file, if it is one, up to so many bytes.
+pub(super) fn read_open_file(file: File, most_bytes: u64) -> io::Result<String> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let reason = format!("it is larger than {} MiB", MOST_BYTES >> 20);
+    file.take(most_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        let reason = format!("it is larger than {} MiB", most_bytes >> 20);
         return Err(io::Error::other(reason));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))

@@ -67,7 +67,6 @@ impl NamedFilter {
 }
 
 impl Section for NamedFilter {
-    const PLACE: &'static str = "in `faults`";
     const KEYS: &'static [Entry<Self>] = keys! {
         /// The module's file.
         "module" must be as "module = \"FILE.wasm\"": HostPath => |named, path|
@@ -186,6 +185,7 @@ fn json_object(table: &DeTable) -> serde_json::Value {
 }
 
 impl Section for FaultBudget {
+    const PLACE: &'static str = "in `faults`";
     const KEYS: &'static [Entry<Self>] = keys! {
         /// So many faults
         "most": Count<u32> => |faults, count| faults.most = count;

@@ -189,8 +189,6 @@ macro_rules! forms {
 forms! {
     /// Where a socket listens.
     Address => super::Address, |text, reader| value::parse_address(text, reader.base_dir);
-    /// Where a socket listens that may reload the server.
-    AdminAddress => super::Address, |text, reader| value::parse_admin_address(text, reader.base_dir);
     /// Another server.
     Server => super::Server, |text, reader| value::parse_server(text, reader.base_dir);
     /// A route's host.
@@ -201,7 +199,7 @@ forms! {
     Target => String, |text, _| value::parse_target(text);
     /// A file in a folder.
     FileName => String, |text, _| value::parse_file_name(text);
-    /// A name that stands in logs and figures.
+    /// A name that stands in logs and metrics.
     Name => String, |text, _| value::check_name(text).map(|()| text.to_owned());
     /// What a request asks for.
     Method => http::Method, |text, _| value::parse_method(text);

@@ -29,6 +29,8 @@ pub(super) enum GuestKind {
 /// `policy`: the path of a policy file, or a table with a policy file's keys.
 pub(super) struct GuestPolicy {
     policy: Policy,
+    /// What it says, where that is what is left out, too.
+    layer: PolicyLayer,
     key: Range<usize>,
 }
 
@@ -47,11 +49,12 @@ impl Kind for GuestPolicy {
                 return Err(document::wrong_type(key, value, expected).into());
             }
         };
-        let policy = Policy::from_layers([layer]);
+        let policy = Policy::from_layers([layer.clone()]);
         let found = |problem| Err(Found::at(key.span(), problem));
         match policy.validate() {
             Ok(()) => Ok(Self {
                 policy,
+                layer,
                 key: key.span(),
             }),
             Err(PolicyError::Contradiction(contradiction)) => {
@@ -69,7 +72,7 @@ impl Kind for GuestPolicy {
 impl GuestPolicy {
     /// The policy, if a guest of this kind can have it.
     pub(super) fn of(self, kind: GuestKind, name: &str) -> Result<Policy, Found> {
-        match find_ungrantable(&self.policy, kind) {
+        match find_ungrantable(&self.policy, &self.layer, kind) {
             None => Ok(self.policy),
             Some((what, advice)) => {
                 let problem = ConfigProblem::NotGrantable {
@@ -103,11 +106,19 @@ impl GuestKind {
 const NO_FILES: &str =
     "a filter sees no files: what it needs to know goes into its `configuration`";
 const NO_DOMAIN: &str = "it runs in the server's own process, one call at a time: `memory` bounds an instance, `time` a call";
+const NO_SYSTEM: &str =
+    "it sees no programs and libraries of the system, whatever this says: leave the key out";
+const NO_GUARD: &str = "nothing guards a checkout against it: grant it folders in which nobody runs git, and leave the key out";
+const NO_VALUE: &str = "the server's own variables are not passed to filters: write NAME=VALUE, or put it into its `configuration`";
 const NOT_ITS_SOCKETS: &str = "the sockets that a service manager passes are the server's own: hand the program one of its own by `direct`, or requests by a route";
 const NO_SOCKETS: &str = "it has no sockets: requests come to it by its route";
 
 /// The first thing of a policy that this kind of guest can't have, and what to do.
-fn find_ungrantable(policy: &Policy, kind: GuestKind) -> Option<(&'static str, &'static str)> {
+fn find_ungrantable(
+    policy: &Policy,
+    layer: &PolicyLayer,
+    kind: GuestKind,
+) -> Option<(&'static str, &'static str)> {
     let (grants, limits) = (&policy.grants, &policy.limits);
     if kind == GuestKind::Program {
         let is_inherited = grants.listen.contains(&ListenGrant::Inherited);
@@ -123,6 +134,13 @@ fn find_ungrantable(policy: &Policy, kind: GuestKind) -> Option<(&'static str, &
             policy.wall == Some(WallKind::Process),
             "`wall = \"process\"`",
             "it is WebAssembly: drop `wall`",
+        ),
+        (layer.system.is_some(), "the key `system`", NO_SYSTEM),
+        (layer.guard.is_some(), "the key `guard`", NO_GUARD),
+        (
+            is_filter && grants.env.iter().any(|one| one.value.is_none()),
+            "a variable without a value",
+            NO_VALUE,
         ),
         (
             !grants.profiles.is_empty(),
@@ -148,9 +166,12 @@ fn find_ungrantable(policy: &Policy, kind: GuestKind) -> Option<(&'static str, &
             "it makes no sockets and FIFOs",
         ),
         (
-            is_filter && has(Access::Protect),
+            has(Access::Protect),
             "`protect` grants",
-            NO_FILES,
+            match is_filter {
+                true => NO_FILES,
+                false => "grant the folders beside them for writing, and not what holds them",
+            },
         ),
         (
             is_filter && grants.cwd.is_some(),
@@ -199,3 +220,6 @@ fn find_ungrantable(policy: &Policy, kind: GuestKind) -> Option<(&'static str, &
     let found = checks.into_iter().find(|(is_there, ..)| *is_there);
     found.map(|(_, what, advice)| (what, advice))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,18 @@
 //! The file's text → [`Config`].
 
 use super::{
-    Config, ConfigFile, ConfigProblem, Limits, Log, ReadFile, check,
+    Config, ConfigFile, ConfigProblem, Limits, Log, Metrics, ProgramBounds, ReadFile,
+    admin::Operators,
+    check,
     error::Found,
     keys::{Entry, Kind, Section, keys},
     kind::{
-        AdminAddress, Count, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
+        Count, CountOrNone, Dispensable, HostPath, In, Items, Names, OneOf, Size, Switch, Texts,
         Time, WithPlace, Workers,
     },
     listener::ListenerParts,
     route::RouteParts,
+    tenancy::{Pattern, Share, ShareOfAll},
 };
 use crate::{
     code::CodeLimitsSetting,
@@ -85,11 +88,12 @@ pub(super) type Placed<T> = Vec<(Range<usize>, T)>;
 /// The file's parts, each with its place, before they are looked at together.
 #[derive(Default)]
 pub(super) struct Parts {
-    pub(super) admin: Option<(Range<usize>, super::Address)>,
+    pub(super) admin: Option<(Range<usize>, super::Admin)>,
     pub(super) listeners: Placed<super::Listener>,
     pub(super) filters: Named<super::Filter>,
     pub(super) services: Named<super::Service>,
     pub(super) routes: Placed<RouteParts>,
+    pub(super) tenants: Named<Share>,
     pub(super) config: Config,
 }
 
@@ -101,7 +105,7 @@ pub(super) fn read_document(reader: &Reader<'_>) -> Result<Config, Found> {
     Ok(parts.into_config())
 }
 
-fn not_toml(located: Located) -> Found {
+pub(super) fn not_toml(located: Located) -> Found {
     match located.problem {
         TomlProblem::Syntax(message) => Found::at(located.span, ConfigProblem::Syntax(message)),
         _ => located.into(),
@@ -110,25 +114,31 @@ fn not_toml(located: Located) -> Found {
 
 /// The JSON Schema of the file, as `docs/host.schema.json` has it.
 pub fn host_schema() -> serde_json::Value {
-    let mut schema = Parts::schema();
+    whole_schema(Parts::schema(), "Configuration of palisade serve")
+}
+
+/// The schema of a file with what its parts refer to.
+pub(super) fn whole_schema(mut schema: serde_json::Value, title: &str) -> serde_json::Value {
     let mut policy = policy_schema();
     if let Some(policy) = policy.as_object_mut() {
         policy.remove("$schema");
     }
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
-    schema["title"] = "Configuration of palisade serve".into();
+    schema["title"] = title.into();
     schema["definitions"] = json!({ "policy": policy });
     schema
 }
 
 impl Parts {
-    fn into_config(self) -> Config {
+    pub(super) fn into_config(mut self) -> Config {
         fn without_places<T>(named: Named<T>) -> BTreeMap<String, T> {
             let named = named.into_iter();
             named.map(|(name, (_, value))| (name, value)).collect()
         }
+        self.config.tenancy.each = without_places(self.tenants);
+        self.config.tenancy.underscores = self.config.limits.underscores;
         Config {
-            admin: self.admin.map(|(_, address)| address),
+            admin: self.admin.map(|(_, admin)| admin),
             listeners: self
                 .listeners
                 .into_iter()
@@ -154,14 +164,25 @@ impl Section for Parts {
         /// What the server itself may do without: `["landlock"]`.
         "allow-degraded": Texts<Dispensable> => |parts, capabilities|
             parts.config.allow_degraded = capabilities.into_iter().collect();
-        /// Where figures and status are asked for, and a reload is: unix:PATH or a port of the loopback.
-        "admin": WithPlace<AdminAddress> => |parts, address| parts.admin = Some(address);
+        /// Where the page for operators, figures and status are, and a reload is asked for: unix:PATH or a port of the
+        /// loopback, or a table with `listen` and `token-file`.
+        "admin": WithPlace<Operators> => |parts, admin| parts.admin = Some(admin);
+        /// Files of tenants: `tenants.d/*.toml`.
+        "include": Texts<Pattern> => |parts, include| parts.config.tenancy.include = include;
+        /// What every tenant may have.
+        "tenants": ShareOfAll => |parts, share| parts.config.tenancy.all = share;
+        /// What one tenant may have instead, by its name.
+        "tenant": Names<Share> => |parts, tenants| parts.tenants = tenants;
         /// Where lines go.
         "log": In<Log> => |parts, log| parts.config.log = log;
+        /// How much `/metrics` shows.
+        "metrics": In<Metrics> => |parts, metrics| parts.config.metrics = metrics;
         /// Bounds of every connection and request.
         "limits": In<Limits> => |parts, limits| parts.config.limits = limits;
         /// What code of filters and components may take that is loaded, and that is kept on disk.
         "code": In<CodeLimitsSetting> => |parts, code| parts.config.code = code;
+        /// Bounds of all programs together.
+        "programs": In<ProgramBounds> => |parts, bounds| parts.config.programs = bounds;
         /// Where requests come in, one table for each place.
         "listen": Items<ListenerParts> => |parts, listeners|
             parts.listeners = listeners.into_iter().filter_map(ListenerParts::complete).collect();
@@ -175,7 +196,7 @@ impl Section for Parts {
 }
 
 /// A route without a name is called by its place.
-fn with_names(mut routes: Placed<RouteParts>) -> Placed<RouteParts> {
+pub(super) fn with_names(mut routes: Placed<RouteParts>) -> Placed<RouteParts> {
     for (place, (_, parts)) in routes.iter_mut().enumerate() {
         if parts.route.name.is_empty() {
             parts.route.name = format!("route-{place}");
@@ -209,6 +230,28 @@ impl Section for CodeLimitsSetting {
         "files": Count<u64> => |code, count| code.files = Some(count);
         /// Bytes of compiled code kept on disk; what this file names is kept beyond it.
         "disk": Size<u64> => |code, bytes| code.disk_bytes = Some(bytes);
+    };
+}
+
+impl Section for ProgramBounds {
+    const PLACE: &'static str = "in [programs]";
+    const KEYS: &'static [Entry<Self>] = keys! {
+        /// Programs that run at one time; those used least lately are ended for others.
+        "most": Count<usize> => |bounds, count| bounds.most = count;
+        /// Memory of all programs that run, which no one of them may exceed either; not counted, if left out.
+        "memory": Size<u64> => |bounds, bytes| bounds.memory_bytes = Some(bytes);
+    };
+}
+
+impl Section for Metrics {
+    const PLACE: &'static str = "in [metrics]";
+    const KEYS: &'static [Entry<Self>] = keys! {
+        /// Filters and services that have series of their own; the others have one together.
+        "guests": CountOrNone<usize> => |metrics, count| metrics.guests = count;
+        /// Routes that have series of their own; the others have one together.
+        "routes": CountOrNone<usize> => |metrics, count| metrics.routes = count;
+        /// Bytes of the metrics that filters define.
+        "filter-metrics": Size<usize> => |metrics, bytes| metrics.filter_bytes = bytes;
     };
 }
 

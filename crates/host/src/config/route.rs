@@ -1,7 +1,7 @@
 //! `[[route]]`.
 
 use super::{
-    Route,
+    ConfigProblem, Route,
     error::Found,
     keys::{Entry, Kind, Section, keys},
     kind::{Host, Method, Name, OneOf, Prefix, Switch, Text, Texts, WithPlace, kinds, string},
@@ -47,7 +47,7 @@ impl Default for RouteParts {
 impl Section for RouteParts {
     const PLACE: &'static str = "in [[route]]";
     const KEYS: &'static [Entry<Self>] = keys! {
-        /// What it is called in logs and figures.
+        /// What it is called in logs and metrics.
         "name": Name => |parts, name| parts.route.name = name;
         /// The host asked for, without port: a name, *.NAME for every name below one, or an address.
         "host": Host => |parts, host| parts.route.host = Some(host);
@@ -84,11 +84,25 @@ kinds! {
             "type": "object",
             "additionalProperties": { "anyOf": [string(), { "const": true }] },
         }), |key, value, _| {
-        let entries = in_written_order(document::table(key, value)?).into_iter();
-        entries
-            .map(|(key, value)| read_header(key, value))
-            .collect()
+        let mut headers: Vec<(HeaderName, Option<HeaderValue>)> = Vec::new();
+        for (key, value) in in_written_order(document::table(key, value)?) {
+            let (name, wanted) = read_header(key, value)?;
+            if headers.iter().any(|(earlier, _)| *earlier == name) {
+                return Err(header_twice(key, &name));
+            }
+            headers.push((name, wanted));
+        }
+        Ok(headers)
     };
+}
+
+/// Names of fields are the same in capitals, to HTTP and not to TOML.
+fn header_twice(key: &Key, name: &HeaderName) -> Found {
+    let problem = ConfigProblem::Twice {
+        what: format!("the header field `{name}`"),
+        advice: "a request with both values matches no route: keep one, and write another route for the other value",
+    };
+    Found::at(key.span(), problem)
 }
 
 fn read_header(key: &Key, value: &Value) -> Result<(HeaderName, Option<HeaderValue>), Found> {

@@ -216,18 +216,33 @@ impl KindOfService for Program {
     const GUEST: Option<GuestKind> = Some(GuestKind::Program);
 
     fn check(&self, table: &DeTable) -> Result<(), Found> {
-        match find_key(table, "port") {
-            Some(key) if self.direct.is_some() => Err(direct_has_no_port(key)),
+        let mut keys = NOT_OF_DIRECT
+            .iter()
+            .filter_map(|(name, advice)| Some((find_key(table, name)?, *advice)));
+        match keys.next() {
+            Some((key, advice)) if self.direct.is_some() => Err(not_of_direct(key, advice)),
             _ => Ok(()),
         }
     }
 }
 
-fn direct_has_no_port(key: &Key) -> Found {
+/// Keys of a program that the server itself talks to, and why a `direct` one has none of them.
+const NOT_OF_DIRECT: [(&str, &str); 2] = [
+    (
+        "port",
+        "clients connect to a `direct` program themselves, and to a port of its domain's own nobody but the server",
+    ),
+    (
+        "health",
+        "clients connect to a `direct` program themselves, and the server asks it nothing",
+    ),
+];
+
+fn not_of_direct(key: &Key, advice: &'static str) -> Found {
     let problem = ConfigProblem::Exclusive {
         first: "`direct`".into(),
-        second: "`port`".into(),
-        advice: "clients connect to a `direct` program themselves, and to a port of its domain's own nobody but the server",
+        second: format!("`{}`", key.get_ref()),
+        advice,
     };
     Found::at(key.span(), problem)
 }

@@ -44,7 +44,9 @@ fn every_key_stands_in_the_full_example() {
     let tables = [
         names::<read::Parts>(),
         names::<Log>(),
+        names::<Metrics>(),
         names::<Limits>(),
+        names::<ProgramBounds>(),
         names::<listener::ListenerParts>(),
         names::<Tls>(),
         names::<route::RouteParts>(),
@@ -55,6 +57,7 @@ fn every_key_stands_in_the_full_example() {
         names::<service::Parts<Upstream>>(),
         names::<Health>(),
         names::<FaultBudget>(),
+        names::<TenantShare>(),
     ];
     let reference = include_str!("../../../../docs/serve.md");
     for key in tables.concat() {
@@ -77,19 +80,25 @@ fn every_key_stands_in_the_full_example() {
     }
 }
 
-/// `PALISADE_BLESS=1` writes it anew.
+/// `PALISADE_BLESS=1` writes them anew.
 #[test]
 fn published_host_schema_is_current() {
-    const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/host.schema.json");
-    let current = format!("{:#}\n", host_schema());
-    if env::var_os("PALISADE_BLESS").is_some() {
-        fs::write(PUBLISHED, &current).unwrap();
+    const DOCUMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    for (name, schema) in [
+        ("host.schema.json", host_schema()),
+        ("tenant.schema.json", tenant_schema()),
+    ] {
+        let path = Path::new(DOCUMENTS).join(name);
+        let current = format!("{schema:#}\n");
+        if env::var_os("PALISADE_BLESS").is_some() {
+            fs::write(&path, &current).unwrap();
+        }
+        let published = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            published == current,
+            "{name} is out of date: run the tests with PALISADE_BLESS=1 and look at what changed"
+        );
     }
-    let published = fs::read_to_string(PUBLISHED).unwrap_or_default();
-    assert!(
-        published == current,
-        "{PUBLISHED} is out of date: run the tests with PALISADE_BLESS=1 and look at what changed"
-    );
 }
 
 #[test]
@@ -98,12 +107,22 @@ fn examples_of_the_reference_can_be_served() {
     let examples = reference.split("\n```toml\n").skip(1);
     let examples = examples.filter_map(|rest| rest.split("\n```").next());
     let mut count = 0;
+    let mut main = None;
     for example in examples {
-        let file = read(example).unwrap_or_else(|error| panic!("{error}"));
+        let file = match example.starts_with("# tenants.d/acme.toml") {
+            true => {
+                let main: &ConfigFile = main.as_ref().expect("the main file stands before");
+                let bounds = main.config.tenancy.bounds("acme").unwrap();
+                ConfigFile::tenant_from_text(example, "acme.toml", &bounds, &read_file)
+            }
+            false => read(example),
+        };
+        let file = file.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(file.warnings, Vec::<String>::new(), "{example}");
         count += 1;
+        main = Some(file);
     }
-    assert_eq!(count, 3, "an example was not found");
+    assert_eq!(count, 5, "an example was not found");
 }
 
 #[test]

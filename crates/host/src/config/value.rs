@@ -27,6 +27,17 @@ pub(super) struct Refusal {
     accepted: &'static str,
 }
 
+/// For a value that stands in no text that could be shown.
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "not a valid {}: {}; accepted is {}",
+            self.noun, self.reason, self.accepted
+        )
+    }
+}
+
 impl Refusal {
     pub(super) fn new(
         noun: &'static str,
@@ -158,14 +169,20 @@ pub(super) fn parse_address(text: &str, base_dir: &Path) -> Result<Address, Refu
     Err(refuse(reason))
 }
 
+/// Why others than this machine reach `admin` with a token only.
+pub(super) const OPEN_ADMIN: &str =
+    "others than this machine would reach it, and who reaches it may reload the server";
+
+/// What `admin` may be without one.
+pub(super) const ADMIN_ADDRESSES: &str = "unix:PATH or a loopback address, as in `unix:admin.sock`; with a token any: \
+     `{ listen = \"10.0.0.1:9000\", token-file = \"admin.token\" }`";
+
 /// A Unix socket or a port that only this machine reaches: whoever reaches it may reload.
 pub(super) fn parse_admin_address(text: &str, base_dir: &Path) -> Result<Address, Refusal> {
     match parse_address(text, base_dir)? {
-        Address::Internet(address) if !address.ip().is_loopback() => Err(Refusal::new(
-            "address",
-            "others than this machine would reach it, and who reaches it may reload the server",
-            "unix:PATH or a loopback address, as in `unix:admin.sock`",
-        )),
+        Address::Internet(address) if !address.ip().is_loopback() => {
+            Err(Refusal::new("address", OPEN_ADMIN, ADMIN_ADDRESSES))
+        }
         address => Ok(address),
     }
 }
@@ -340,7 +357,7 @@ pub(super) fn parse_header_value(text: &str) -> Result<HeaderValue, Refusal> {
     })
 }
 
-/// A name that stands in logs and figures, and by which filters call a server: those made for a mesh call it
+/// A name that stands in logs and metrics, and by which filters call a server: those made for a mesh call it
 /// `outbound|8090||auth.dns`.
 pub(super) fn check_name(text: &str) -> Result<(), Refusal> {
     const MOST: usize = 64;

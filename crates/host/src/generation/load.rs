@@ -1,17 +1,18 @@
 //! From a configuration to what can serve: every module looked at, and compiled and loaded where they are few; every
 //! folder looked at.
 //!
-//! Nothing here changes what serves now. A configuration that can't be loaded is an error, and that is all.
+//! Nothing here changes what serves now. A main file that can't be loaded is an error, and that is all; of a tenant whose
+//! file can't, the version serves on that does now.
 
 use super::{
     Generation,
-    load_filters::{kept_filter, load_filter},
-    load_services::{is_same_component, kept_service, load_component, load_service},
-    relied_on::open_served,
+    relied_on::Site,
+    tenant::Tenant,
+    tenants::{self, Tenants},
 };
 use crate::{
-    code::{CodeError, CodeStore, Preload},
-    config::{Config, ServiceKind},
+    code::{CodeError, CodeStore},
+    config::Config,
     log::{Log, LogError},
     metrics::Registry,
     services::{
@@ -58,6 +59,20 @@ pub enum LoadError {
         guest: String,
         root: PathBuf,
         path: PathBuf,
+    },
+    #[error(
+        "{guest}: policy: {} does not lie below {}, which is all that its tenant has: it is a link, or lies behind one",
+        path.display(), folder.display()
+    )]
+    Outside {
+        guest: String,
+        path: PathBuf,
+        folder: PathBuf,
+    },
+    #[error("policy: cannot read the folder {} of `include`: {source}", folder.display())]
+    Include {
+        folder: PathBuf,
+        source: std::io::Error,
     },
     #[error("{guest}: {source}")]
     Grants { guest: String, source: PlanError },
@@ -145,7 +160,8 @@ pub(super) type Stamps = BTreeMap<PathBuf, Stamp>;
 ///
 /// # Errors
 ///
-/// The first thing that can't be loaded.
+/// The first thing of the main file that can't be loaded. What can't be of a tenant's file is told in
+/// [`Generation::broken`].
 pub fn load(
     config: Config,
     files: Vec<PathBuf>,
@@ -153,46 +169,46 @@ pub fn load(
     tools: &Tools,
 ) -> Result<Generation, LoadError> {
     let config = Arc::new(config);
-    let served = open_served(&config, files, tools)?;
-    let mut stamps = Stamps::new();
-    let mut new: Vec<Arc<dyn Preload>> = Vec::new();
-    let mut filters = BTreeMap::new();
-    for (name, filter) in &config.filters {
-        let stamp = Stamp::of(&filter.module);
-        let loaded = match kept_filter(previous, name, &config, stamp) {
-            Some(loaded) => loaded,
-            None => {
-                let loaded = Arc::new(load_filter(name, filter, &config, tools)?);
-                new.push(Arc::clone(&loaded.code) as _);
-                loaded
-            }
-        };
-        stamps.extend(stamp.map(|stamp| (filter.module.clone(), stamp)));
-        filters.insert(name.clone(), loaded);
-    }
-    let mut services = BTreeMap::new();
-    for (name, service) in &config.services {
-        let kept = kept_service(previous, name, service);
-        let loaded = match &service.kind {
-            ServiceKind::Component(component) => {
-                let stamp = Stamp::of(&component.component);
-                let same = kept.filter(|_| is_same_component(previous, name, service, stamp));
-                stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
-                load_component(name, component, service, same, &mut new, tools)?
-            }
-            _ => load_service(name, service, kept, served.as_ref(), &mut new, tools)?,
-        };
-        services.insert(name.clone(), loaded);
-    }
-    let loaded = tools.code.preload(&new);
-    loaded.map_err(|(guest, source)| LoadError::Code { guest, source })?;
+    let main_file = files
+        .first()
+        .map_or_else(String::new, |file| file.display().to_string());
+    let site = Site::new(&config, &files, tools);
+    let before = previous.map(|previous| &previous.site);
+    // Who was checked against it need not be again.
+    let site = before
+        .filter(|before| ***before == site)
+        .map_or_else(|| Arc::new(site), Arc::clone);
+    let of_main = previous.map(|previous| &*previous.main);
+    let mut new = Vec::new();
+    let main = Tenant::load("".into(), &config, &files, of_main, &site, &mut new, tools)?;
+    let Tenants {
+        tenants,
+        directory,
+        broken,
+    } = tenants::load(&config, &main_file, &site, new, previous, tools)?;
     Ok(Generation {
         number: previous.map_or(1, |previous| previous.number + 1),
         log: tools.log.clone(),
         registry: Arc::clone(&tools.registry),
         config,
-        filters,
-        services,
-        stamps,
+        main: Arc::new(main),
+        tenants,
+        directory,
+        broken,
+        site,
     })
+}
+
+/// The message, and causes that are not in it.
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }

@@ -1,8 +1,8 @@
 //! Filters of a configuration, and where their code comes from.
 
 use super::{
-    Generation,
     load::{LoadError, Tools},
+    tenant::Tenant,
 };
 use crate::{
     budget::Budget,
@@ -27,7 +27,7 @@ const FILTER_BYTES: usize = 64 << 20;
 
 /// The filter that serves now, if it is the one that is asked for.
 pub(super) fn kept_filter(
-    previous: Option<&Generation>,
+    previous: Option<&Tenant>,
     name: &str,
     config: &Config,
     stamp: Option<Stamp>,
@@ -43,6 +43,7 @@ pub(super) fn kept_filter(
     is_same.then(|| Arc::clone(loaded))
 }
 
+/// `name` is that of logs and figures.
 pub(super) fn load_filter(
     name: &str,
     filter: &config::Filter,
@@ -52,10 +53,12 @@ pub(super) fn load_filter(
     let guest = || format!("filter {name}");
     let upstreams = upstreams(filter, config);
     let log = filter.log.as_deref();
-    let log = tools.log.of_guest(GuestKind::Filter, name, log)?;
+    let within = config.folder.as_deref();
+    let log = tools.log.of_guest(GuestKind::Filter, name, log, within)?;
     let source = Source {
         guest: guest(),
         path: filter.module.clone(),
+        within: config.folder.clone(),
         purpose: Purpose::Filter,
         allow_degraded: filter.policy.allow_degraded.clone(),
     };
@@ -96,6 +99,10 @@ fn settings(name: &str, filter: &config::Filter) -> Settings {
     let env = filter.policy.grants.env.iter();
     Settings {
         name: name.to_owned(),
+        // No name has a slash in it: what stands before one is the tenant.
+        tenant: name
+            .split_once('/')
+            .map_or_else(String::new, |(tenant, _)| tenant.to_owned()),
         root_id: filter.root_id.clone(),
         vm_id: filter.vm_id.clone(),
         configuration: Bytes::from(filter.configuration.clone()),

@@ -1,9 +1,9 @@
 //! Services of a configuration, as far as all workers share them.
 
 use super::{
-    Generation,
     load::{LoadError, Tools},
     programs::load_program,
+    tenant::Tenant,
 };
 use crate::{
     code::{Preload, Source},
@@ -16,11 +16,11 @@ use crate::{
     stamp::Stamp,
 };
 use palisade_wasm::compile::Purpose;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// What serves now under this name, if its lines go where they are to go.
 pub(super) fn kept_service<'a>(
-    previous: Option<&'a Generation>,
+    previous: Option<&'a Tenant>,
     name: &str,
     service: &config::Service,
 ) -> Option<&'a Loaded> {
@@ -31,7 +31,7 @@ pub(super) fn kept_service<'a>(
 
 /// Whether the component that serves now is the one that is asked for.
 pub(super) fn is_same_component(
-    previous: Option<&Generation>,
+    previous: Option<&Tenant>,
     name: &str,
     service: &config::Service,
     stamp: Option<Stamp>,
@@ -52,7 +52,7 @@ pub(super) fn load_component(
     component: &config::Component,
     service: &config::Service,
     same: Option<&Loaded>,
-    new: &mut Vec<Arc<dyn Preload>>,
+    (within, new): (Option<&Path>, &mut Vec<Arc<dyn Preload>>),
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     if let Some(Loaded {
@@ -66,11 +66,12 @@ pub(super) fn load_component(
         });
     }
     let path = service.log.as_deref();
-    let log = tools.log.of_guest(GuestKind::Service, name, path)?;
+    let log = tools.log.of_guest(GuestKind::Service, name, path, within)?;
     let guest = || format!("service {name}");
     let source = Source {
         guest: guest(),
         path: component.component.clone(),
+        within: within.map(Path::to_owned),
         purpose: Purpose::Service,
         allow_degraded: service.policy.allow_degraded.clone(),
     };
@@ -95,14 +96,14 @@ pub(super) fn load_component(
 
 pub(super) fn load_service(
     name: &str,
-    service: &config::Service,
+    (service, bounds): (&config::Service, &config::ProgramBounds),
     previous: Option<&Loaded>,
     served: Option<&Arc<Served>>,
-    new: &mut Vec<Arc<dyn Preload>>,
+    (within, new): (Option<&Path>, &mut Vec<Arc<dyn Preload>>),
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     let log = service.log.as_deref();
-    let log = tools.log.of_guest(GuestKind::Service, name, log)?;
+    let log = tools.log.of_guest(GuestKind::Service, name, log, within)?;
     let shared = match &service.kind {
         ServiceKind::Files(files) => {
             let of_files = |source| LoadError::Files {
@@ -116,11 +117,11 @@ pub(super) fn load_service(
         }
         ServiceKind::Upstream(upstream) => Shared::Upstream(upstream.clone()),
         ServiceKind::Program(program) => {
-            let loaded = load_program(name, program, service, &log, previous, tools);
+            let loaded = load_program(name, program, (service, bounds), &log, previous, tools);
             Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
         }
         ServiceKind::Component(component) => {
-            return load_component(name, component, service, None, new, tools);
+            return load_component(name, component, service, None, (within, new), tools);
         }
     };
     Ok(Loaded { shared, log })

@@ -1,7 +1,7 @@
 //! The programs of a generation: planned when it is loaded, opened and begun when it is put in place.
 
 use super::{
-    Generation,
+    Generation, Tenant,
     load::{LoadError, Tools},
 };
 use crate::{
@@ -14,13 +14,14 @@ use crate::{
         program::{self, Output, Program, ProgramError},
     },
 };
+use palisade_policy::Policy;
 use std::sync::Arc;
 
 /// The program that runs, if it is the one that is asked for, else one that is planned.
 pub(super) fn load_program(
     name: &str,
     program: &config::Program,
-    service: &config::Service,
+    (service, bounds): (&config::Service, &config::ProgramBounds),
     log: &Log,
     previous: Option<&Loaded>,
     tools: &Tools,
@@ -28,7 +29,7 @@ pub(super) fn load_program(
     let settings = program::Settings {
         name: name.to_owned(),
         program: program.clone(),
-        policy: service.policy.clone(),
+        policy: within(service.policy.clone(), bounds),
         faults: service.faults,
         libexec: None,
     };
@@ -41,6 +42,14 @@ pub(super) fn load_program(
             Program::new(settings, lines, &tools.machine).map(Arc::new)
         }
     }
+}
+
+/// None has more memory than all may have together. That limit also has the memory of a program counted, of whatever
+/// processes and files of its domain it is.
+fn within(mut policy: Policy, bounds: &config::ProgramBounds) -> Policy {
+    let own = policy.limits.memory_bytes;
+    policy.limits.memory_bytes = own.into_iter().chain(bounds.memory_bytes).min();
+    policy
 }
 
 impl Loaded {
@@ -59,31 +68,40 @@ impl Generation {
     /// # Errors
     /// An address is taken.
     pub fn open(&self, previous: Option<&Self>) -> Result<(), LoadError> {
-        for (name, program) in self.new_programs(previous) {
-            let others = previous.into_iter().flat_map(Self::programs);
-            let opened = program.open(others.map(|(_, other)| &**other));
-            opened.map_err(|source| LoadError::of_service(name, source))?;
+        for (tenant, known) in self.changed(previous) {
+            for (name, program) in tenant.new_programs(known) {
+                // Only the main file's have addresses of their own.
+                let others = known.into_iter().flat_map(|known| known.programs());
+                let opened = program.open(others.map(|(_, other)| &**other));
+                opened.map_err(|source| LoadError::of_service(&tenant.full_name(name), source))?;
+            }
         }
         Ok(())
     }
 
     /// Has its programs started when they are asked for, and counted: once it is in place of `previous`.
     pub fn begin(&self, previous: Option<&Self>, tools: &Tools) {
-        for (name, program) in self.new_programs(previous) {
-            let predecessor = previous.and_then(|previous| previous.program(name));
-            program.begin(
-                &tools.supervisor,
-                predecessor.map(|predecessor| &**predecessor),
-            );
-            let counted = Arc::downgrade(program);
-            tools.registry.count_by(GuestKind::Service, name, move || {
-                counted
-                    .upgrade()
-                    .map_or_else(GuestSum::default, |program| sum(program.metrics()))
-            });
+        tools.supervisor.bound(self.config.programs);
+        for (tenant, known) in self.changed(previous) {
+            for (name, program) in tenant.new_programs(known) {
+                let predecessor = known.and_then(|known| known.program(name));
+                program.begin(
+                    &tools.supervisor,
+                    predecessor.map(|predecessor| &**predecessor),
+                );
+                let counted = Arc::downgrade(program);
+                let name = tenant.full_name(name);
+                tools.registry.count_by(GuestKind::Service, &name, move || {
+                    counted
+                        .upgrade()
+                        .map_or_else(GuestSum::default, |program| sum(program.metrics()))
+                });
+            }
         }
     }
+}
 
+impl Tenant {
     fn programs(&self) -> impl Iterator<Item = (&str, &Arc<Program>)> {
         let services = self.services.iter();
         services.filter_map(|(name, service)| Some((&**name, service.program()?)))
@@ -94,7 +112,10 @@ impl Generation {
     }
 
     /// Those that `previous` does not have.
-    fn new_programs(&self, previous: Option<&Self>) -> impl Iterator<Item = (&str, &Arc<Program>)> {
+    fn new_programs<'a>(
+        &'a self,
+        previous: Option<&'a Arc<Self>>,
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<Program>)> {
         self.programs().filter(move |(name, program)| {
             let known = previous.and_then(|previous| previous.program(name));
             known.is_none_or(|known| !Arc::ptr_eq(known, program))

@@ -3,9 +3,9 @@
 
 use super::load::{LoadError, Tools};
 use crate::{
-    client,
-    config::{Config, ServiceKind},
-    kinds::Level,
+    beneath, client,
+    config::{Config, ProgramBounds, Service, ServiceKind},
+    kinds::{Level, full_name},
     log::Line,
     services::{
         files::{FilesError, Served},
@@ -13,37 +13,93 @@ use crate::{
     },
 };
 use palisade_network::{Resolve, SystemResolver};
-use palisade_policy::{Capability, ConnectGrant, Policy};
+use palisade_policy::{Access, Capability, ConnectGrant, Policy};
 use palisade_process::{
     ThisHost,
     plan::{Relied, find_changeable},
 };
-use palisade_wasm::{cache::Cache, code, programs::Programs};
+use palisade_wasm::{
+    cache::Cache,
+    code,
+    programs::{self, Programs},
+};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// Opens the folders that are served, and refuses what may not be served and guests that could lead the server
+/// What the server relies on for all its tenants: no file of theirs may serve or change it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Site {
+    /// What nobody may ask the server for.
+    own: Vec<PathBuf>,
+    /// What it uses.
+    used: Vec<Used>,
+    /// Folders are served also where there is no Landlock.
+    may_lack_landlock: bool,
+    /// Bounds of the programs of all tenants together.
+    pub(super) programs: ProgramBounds,
+}
+
+impl Site {
+    /// Of a main file that was read from these files.
+    pub(super) fn new(config: &Config, files: &[PathBuf], tools: &Tools) -> Self {
+        let folders = config
+            .tenancy
+            .include
+            .iter()
+            .map(|include| include.folder.clone());
+        let own = files
+            .iter()
+            .cloned()
+            .chain(folders)
+            .chain(config.private_files());
+        let mut used = relied_on(config, files, "");
+        used.extend(relied_on_by_all(config, tools));
+        Self {
+            own: own.collect(),
+            used,
+            may_lack_landlock: config.allow_degraded.contains(&Capability::Landlock),
+            programs: config.programs,
+        }
+    }
+}
+
+/// Opens the folders that a file serves, and refuses what may not be served and guests that could lead the server
 /// elsewhere; the same again whenever a folder's path leads to another one.
 pub(super) fn open_served(
+    tenant: &str,
     config: &Arc<Config>,
-    files: Vec<PathBuf>,
+    files: &[PathBuf],
+    site: &Arc<Site>,
     tools: &Tools,
 ) -> Result<Option<Arc<Served>>, LoadError> {
-    let own = files.iter().cloned().chain(config.private_files());
-    let own: Vec<_> = own.collect();
-    let used = relied_on(config, files, tools);
     let check = {
-        let config = Arc::clone(config);
-        move || refuse_served(&config, &own).and_then(|()| refuse_reach(&config, &used))
+        let (tenant, config, site) = (tenant.to_owned(), Arc::clone(config), Arc::clone(site));
+        let of_tenant = match tenant.is_empty() {
+            true => (Vec::new(), Vec::new()),
+            false => {
+                let own = files.iter().cloned().chain(config.private_files());
+                (own.collect(), relied_on(&config, files, &tenant))
+            }
+        };
+        move || {
+            let (own, used) = &of_tenant;
+            refuse_outside(&tenant, &config)?;
+            refuse_served(&tenant, &config, site.own.iter().chain(own))?;
+            refuse_reach(&tenant, &config, &site.used, used)
+        }
     };
     let roots: Vec<_> = config.roots().map(|(_, root)| root.to_owned()).collect();
     if roots.is_empty() {
         return check().map(|()| None);
     }
     let landlock_abi = tools.machine.landlock_abi;
-    if landlock_abi.is_none() && !config.allow_degraded.contains(&Capability::Landlock) {
+    if landlock_abi.is_none() && !site.may_lack_landlock {
         return Err(LoadError::NoLandlock);
     }
     let log = tools.log.clone();
@@ -56,37 +112,91 @@ pub(super) fn open_served(
     // Opened before they are checked: what is put in their place afterwards is not read.
     let served = Served::open(
         roots.into_iter(),
+        config.folder.clone(),
         landlock_abi,
         Box::new(again),
         Box::new(tell),
     );
     let served = served.map_err(|source| LoadError::Files {
-        guest: guest_of_folder(config, &source),
+        guest: guest_of_folder(tenant, config, &source),
         source,
     })?;
     check()?;
     Ok(Some(served))
 }
 
+/// What a tenant's file names has to lie below its folder when it is used, too, and not only by its letters.
+fn refuse_outside(tenant: &str, config: &Config) -> Result<(), LoadError> {
+    let Some(folder) = &config.folder else {
+        return Ok(());
+    };
+    let sockets = config
+        .upstream_sockets()
+        .map(|path| (String::from("an upstream server"), path));
+    let granted = config.services.iter().flat_map(|(name, service)| {
+        let guest = guest_of_service(tenant, name);
+        granted_paths(&service.policy).map(move |path| (guest.clone(), path))
+    });
+    for (guest, path) in granted.chain(sockets) {
+        let opened = beneath::open(Some(folder), path, OFlags::PATH, Mode::empty());
+        let Ok(opened) = opened else {
+            let is_outside = matches!(opened, Err(Errno::XDEV | Errno::LOOP));
+            match is_outside
+                || path
+                    .symlink_metadata()
+                    .is_ok_and(|there| there.is_symlink())
+            {
+                true => return Err(outside(guest, path, folder)),
+                // What is not there yet is told about by whoever needs it.
+                false => continue,
+            }
+        };
+        // A link that stays inside leads elsewhere as soon as somebody turns it, and these are opened by their path.
+        let is_by_letter = path
+            .canonicalize()
+            .is_ok_and(|canonical| canonical == *path);
+        if !is_by_letter {
+            return Err(outside(guest, path, folder));
+        }
+        drop(opened);
+    }
+    Ok(())
+}
+
+fn outside(guest: String, path: &Path, folder: &Path) -> LoadError {
+    LoadError::Outside {
+        guest,
+        path: path.into(),
+        folder: folder.into(),
+    }
+}
+
 /// Whose folder can't be opened.
-fn guest_of_folder(config: &Config, error: &FilesError) -> String {
+fn guest_of_folder(tenant: &str, config: &Config, error: &FilesError) -> String {
     let named = match error {
         FilesError::Root { path, .. } => config.roots().find(|(_, root)| root == path),
         _ => None,
     };
-    named.map_or_else(|| "files".into(), |(name, _)| guest_of_service(name))
+    named.map_or_else(
+        || "files".into(),
+        |(name, _)| guest_of_service(tenant, name),
+    )
 }
 
 /// What nobody may ask the server for: what it was made from, its keys and its logs.
-fn refuse_served(config: &Config, own: &[PathBuf]) -> Result<(), LoadError> {
+fn refuse_served<'a>(
+    tenant: &str,
+    config: &Config,
+    own: impl Iterator<Item = &'a PathBuf> + Clone,
+) -> Result<(), LoadError> {
     for (name, root) in config.roots() {
         // One that is not there is told about elsewhere.
         let Ok(folder) = rustix::fs::stat(root) else {
             continue;
         };
-        if let Some(path) = own.iter().find(|path| lies_below(path, &folder)) {
+        if let Some(path) = own.clone().find(|path| lies_below(path, &folder)) {
             return Err(LoadError::Served {
-                guest: guest_of_service(name),
+                guest: guest_of_service(tenant, name),
                 root: root.into(),
                 path: path.clone(),
             });
@@ -116,35 +226,49 @@ fn canonical(path: &Path) -> Option<PathBuf> {
 }
 
 /// A path that is used outside the wall while guests run, and by whom.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 struct Used {
     relied: Relied,
     by: String,
 }
 
-/// What the server uses: what it was made from, what it looks names up, checks certificates, compiles and makes
-/// sockets with, where it serves, listens, connects and writes; and what it opens for its guests.
-fn relied_on(config: &Config, mut files: Vec<PathBuf>, tools: &Tools) -> Vec<Used> {
+/// What the server looks names up, checks certificates, compiles and makes sockets with, and where it finds tenants.
+fn relied_on_by_all(config: &Config, tools: &Tools) -> impl Iterator<Item = Used> {
     let Programs { worker, compiler } = &tools.programs;
-    files.extend([worker.clone(), compiler.clone()]);
+    let mut files = vec![worker.clone(), compiler.clone()];
+    files.extend(programs::relied_on());
     files.extend(SystemResolver::default().files());
     files.extend(client::files_of_roots());
     files.extend(program::endpoint_paths());
     // Without a cache nothing of it can be written to.
     let cache = code::open_cache(tools.caches.as_deref());
     files.extend(cache.iter().flat_map(Cache::paths));
-    files.extend(config.files());
     let contents = files.into_iter().map(Relied::Content);
-    let roots = config.roots();
-    let roots = roots.map(|(_, root)| Relied::Place(root.into()));
-    let by_server = contents.chain(roots).map(|relied| Used {
+    let folders = config.tenancy.include.iter();
+    let folders = folders.map(|include| Relied::Place(include.folder.clone()));
+    contents.chain(folders).map(by_server)
+}
+
+fn by_server(relied: Relied) -> Used {
+    Used {
         relied,
         by: "the server".into(),
-    });
+    }
+}
+
+/// What the server uses for one file: what that was read from, where it serves, listens, connects and writes; and what it
+/// opens for its guests.
+fn relied_on(config: &Config, files: &[PathBuf], tenant: &str) -> Vec<Used> {
+    let files = files.iter().cloned().chain(config.files());
+    let contents = files.map(Relied::Content);
+    let roots = config.roots();
+    let roots = roots.map(|(_, root)| Relied::Place(root.into()));
+    let folder = config.folder.iter().cloned().map(Relied::Place);
+    let by_server = contents.chain(roots).chain(folder).map(by_server);
     let granted = config.services.iter().flat_map(|(name, service)| {
         granted_paths(&service.policy).map(move |path| Used {
             relied: Relied::Place(path.into()),
-            by: guest_of_service(name),
+            by: guest_of_service(tenant, name),
         })
     });
     by_server.chain(granted).collect()
@@ -164,21 +288,29 @@ fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
     files.map(|grant| grant.host.as_path()).chain(sockets)
 }
 
-fn guest_of_service(name: &str) -> String {
-    format!("service {name}")
+fn guest_of_service(tenant: &str, name: &str) -> String {
+    format!("service {}", full_name(tenant, name))
 }
 
 /// A guest that could change what the server relies on would choose its own policy, read what it likes, or run outside
 /// the wall; and what another guest is given, together with that one. Its own grants hold each other in place.
-fn refuse_reach(config: &Config, used: &[Used]) -> Result<(), LoadError> {
+fn refuse_reach(
+    tenant: &str,
+    config: &Config,
+    by_site: &[Used],
+    by_tenant: &[Used],
+) -> Result<(), LoadError> {
     let has_files =
         |kind: &ServiceKind| matches!(kind, ServiceKind::Program(_) | ServiceKind::Component(_));
     for (name, service) in &config.services {
         if !has_files(&service.kind) {
             continue;
         }
-        let guest = guest_of_service(name);
-        let by_others = used.iter().filter(|used| used.by != guest);
+        let guest = guest_of_service(tenant, name);
+        let used = || by_site.iter().chain(by_tenant);
+        // Who can write nothing changes nothing; its other grants are looked at all the same.
+        let is_writer = may_write(service);
+        let by_others = used().filter(|used| is_writer && used.by != guest);
         let relied = by_others.map(|used| used.relied.clone());
         let found = find_changeable(&service.policy, relied, &ThisHost);
         let found = found.map_err(|source| LoadError::Grants {
@@ -186,12 +318,18 @@ fn refuse_reach(config: &Config, used: &[Used]) -> Result<(), LoadError> {
             source,
         })?;
         let Some(found) = found else { continue };
-        let user = used
-            .iter()
-            .find(|used| used.relied == found && used.by != guest);
+        let user = used().find(|used| used.relied == found && used.by != guest);
         return Err(refusal(guest, found, user));
     }
     Ok(())
+}
+
+/// Whether a guest may be able to write to files of the host's. Of programs that is the wall's to say: where there is no
+/// private folder it may lend one.
+fn may_write(service: &Service) -> bool {
+    let mut files = service.policy.grants.files.iter();
+    matches!(service.kind, ServiceKind::Program(_))
+        || files.any(|grant| !matches!(grant.access, Access::Read | Access::ReadIfThere))
 }
 
 fn refusal(guest: String, relied: Relied, user: Option<&Used>) -> LoadError {

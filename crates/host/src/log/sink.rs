@@ -1,7 +1,7 @@
 //! Where lines are written: a file or stderr, without ever waiting for it.
 
 use super::{Entry, Format, LogError, line};
-use crate::kinds::Level;
+use crate::{beneath, kinds::Level};
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{Mode, OFlags},
@@ -34,6 +34,8 @@ pub(super) struct Sink {
 #[derive(Debug)]
 struct State {
     path: Option<PathBuf>,
+    /// The folder that it must lie in.
+    within: Option<PathBuf>,
     out: Out,
     format: Format,
     is_terminal: bool,
@@ -67,16 +69,26 @@ enum Out {
 }
 
 impl Sink {
-    /// Opens the file, or stderr.
-    pub(super) fn open(path: Option<&Path>, format: Format) -> Result<Self, LogError> {
-        let (out, is_terminal) = open(path)?;
-        Ok(Self::new(path, out, format, is_terminal))
+    /// Opens the file, below a folder that it must be `within`; or stderr.
+    pub(super) fn open(
+        path: Option<&Path>,
+        within: Option<&Path>,
+        format: Format,
+    ) -> Result<Self, LogError> {
+        let (out, is_terminal) = open(path, within)?;
+        Ok(Self::new((path, within), out, format, is_terminal))
     }
 
-    fn new(path: Option<&Path>, out: Out, format: Format, is_terminal: bool) -> Self {
+    fn new(
+        (path, within): (Option<&Path>, Option<&Path>),
+        out: Out,
+        format: Format,
+        is_terminal: bool,
+    ) -> Self {
         Self {
             state: Mutex::new(State {
                 path: path.map(Into::into),
+                within: within.map(Into::into),
                 out,
                 format,
                 is_terminal,
@@ -93,7 +105,7 @@ impl Sink {
     /// Writes to what somebody reads at the other end, as stderr may be.
     #[cfg(test)]
     pub(super) fn pipe(writer: File, format: Format) -> Self {
-        Self::new(None, Out::Own(writer), format, false)
+        Self::new((None, None), Out::Own(writer), format, false)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,7 +119,7 @@ impl Sink {
         if self.state().path.as_deref() == path {
             return Ok(None);
         }
-        let (out, is_terminal) = open(path)?;
+        let (out, is_terminal) = open(path, None)?;
         Ok(Some(Opened {
             path: path.map(Into::into),
             out,
@@ -130,7 +142,7 @@ impl Sink {
     pub(super) fn reopen(&self) -> Result<(), LogError> {
         let mut state = self.state();
         if state.path.is_some() {
-            let (out, is_terminal) = open(state.path.as_deref())?;
+            let (out, is_terminal) = open(state.path.as_deref(), state.within.as_deref())?;
             state.go_on_in(out, is_terminal);
         }
         Ok(())
@@ -266,11 +278,12 @@ const FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::CLOEXEC);
 
 /// Opens a sink; says whether it is a terminal.
-fn open(path: Option<&Path>) -> Result<(Out, bool), LogError> {
+fn open(path: Option<&Path>, within: Option<&Path>) -> Result<(Out, bool), LogError> {
     let opened = match path.map(|path| (path, path.to_str())) {
+        Some((path, _)) if within.is_some() => open_file(path, within),
         None | Some((_, Some("/dev/stderr"))) => open_stream(io::stderr(), "/proc/self/fd/2"),
         Some((_, Some("/dev/stdout"))) => open_stream(io::stdout(), "/proc/self/fd/1"),
-        Some((path, _)) => open_file(path),
+        Some((path, _)) => open_file(path, None),
     };
     opened.map_err(|source| LogError {
         path: path.unwrap_or(Path::new("stderr")).into(),
@@ -280,18 +293,22 @@ fn open(path: Option<&Path>) -> Result<(Out, bool), LogError> {
 
 /// Opens a file, or a device of `/dev`. A guest may be able to write to the folder that its log is in: nothing
 /// that it puts there in the log's place leads the server's lines elsewhere.
-fn open_file(path: &Path) -> io::Result<(Out, bool)> {
+fn open_file(path: &Path, within: Option<&Path>) -> io::Result<(Out, bool)> {
     // Readable by the group, as logs are.
     let mode = Mode::from_raw_mode(0o640);
     let flags = FLAGS | OFlags::CREATE | OFlags::NOFOLLOW;
-    let file = match rustix::fs::open(path, flags, mode) {
+    let file = match beneath::open(within, path, flags, mode) {
         Ok(file) => File::from(file),
+        Err(Errno::XDEV) => {
+            return Err(io::Error::other("it lies outside the folder of its tenant"));
+        }
         Err(Errno::LOOP) => return Err(io::Error::other("it is a link: name what it leads to")),
         // A FIFO that nobody reads, or a socket.
         Err(Errno::NXIO) => return Err(no_file()),
         Err(error) => return Err(error.into()),
     };
-    if !file.metadata()?.is_file() && !path.starts_with("/dev") {
+    let is_device = within.is_none() && path.starts_with("/dev");
+    if !file.metadata()?.is_file() && !is_device {
         return Err(no_file());
     }
     let is_terminal = file.is_terminal();

@@ -55,7 +55,7 @@ fn log_to_pipe() -> (Log, File) {
 
 #[test]
 fn a_line_in_both_forms() {
-    let sink = Arc::new(Sink::open(Some(Path::new("/dev/null")), Format::Json).unwrap());
+    let sink = Arc::new(Sink::open(Some(Path::new("/dev/null")), None, Format::Json).unwrap());
     let guest = Origin::new(Some((GuestKind::Filter, "auth".into())), sink.clone());
     let server = Origin::new(None, sink);
     let time = UNIX_EPOCH + Duration::from_millis(1_709_210_096_007);
@@ -103,9 +103,11 @@ fn lines_come_in_order_to_their_places() {
     let folder = tempfile::tempdir().unwrap();
     let (server, own) = (folder.path().join("server"), folder.path().join("own"));
     let log = log_at(&server);
-    let quiet = log.of_guest(GuestKind::Filter, "quiet", None).unwrap();
+    let quiet = log
+        .of_guest(GuestKind::Filter, "quiet", None, None)
+        .unwrap();
     let loud = log
-        .of_guest(GuestKind::Service, "loud", Some(&own))
+        .of_guest(GuestKind::Service, "loud", Some(&own), None)
         .unwrap();
     for number in 0..100 {
         log.write(info(&format!("server {number}")));
@@ -207,7 +209,7 @@ fn said() -> Vec<Vec<u8>> {
 
 #[test]
 fn whatever_is_said_is_one_line() {
-    let sink = Arc::new(Sink::open(Some(Path::new("/dev/null")), Format::Json).unwrap());
+    let sink = Arc::new(Sink::open(Some(Path::new("/dev/null")), None, Format::Json).unwrap());
     for bytes in said() {
         let text = String::from_utf8_lossy(&bytes);
         let name = text.chars().take(64).collect::<String>();
@@ -312,9 +314,11 @@ fn a_noisy_guest_loses_its_own_lines_only() {
     let folder = tempfile::tempdir().unwrap();
     let quiet = folder.path().join("quiet");
     let (log, _reader) = log_to_pipe();
-    let noisy = log.of_guest(GuestKind::Filter, "noisy", None).unwrap();
+    let noisy = log
+        .of_guest(GuestKind::Filter, "noisy", None, None)
+        .unwrap();
     let quiet_guest = log
-        .of_guest(GuestKind::Filter, "quiet", Some(&quiet))
+        .of_guest(GuestKind::Filter, "quiet", Some(&quiet), None)
         .unwrap();
     let text = "x".repeat(8000);
     for _ in 0..2000 {
@@ -331,7 +335,9 @@ fn files_that_were_moved_away_are_opened_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (path, own) = (folder.path().join("log"), folder.path().join("own"));
     let log = log_at(&path);
-    let guest = log.of_guest(GuestKind::Service, "api", Some(&own)).unwrap();
+    let guest = log
+        .of_guest(GuestKind::Service, "api", Some(&own), None)
+        .unwrap();
     let write = |text: &str| {
         log.write(info(text));
         guest.write(info(text));

@@ -1,18 +1,26 @@
 //! The metrics of all guests.
 
-use super::{Fault, GuestMetrics, RouteMetrics, RouteSum, State};
+use super::{
+    Fault, GuestMetrics, RouteMetrics, RouteSum, State,
+    places::{Member, Places},
+    route,
+};
 use crate::kinds::GuestKind;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
+    time::Instant,
 };
 
-/// Which guest. (Whose guest it is will stand here too.)
+/// Counters of a guest; what goes up and down is none.
+const GUEST_COUNTS: usize = 7;
+
+/// Which guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestId {
     /// Filter or service.
     pub kind: GuestKind,
-    /// Its name in the configuration.
+    /// Its name in the configuration: `TENANT/NAME` for a tenant's.
     pub name: Arc<str>,
 }
 
@@ -21,6 +29,30 @@ pub struct GuestId {
 pub struct Registry {
     guests: Mutex<BTreeMap<GuestId, Guest>>,
     routes: Mutex<BTreeMap<Arc<str>, Route>>,
+    guest_places: Mutex<Places<GuestId, GUEST_COUNTS>>,
+    route_places: Mutex<Places<Arc<str>, { route::COUNTS }>>,
+}
+
+impl Member for GuestId {
+    type Group = GuestKind;
+
+    fn group(&self) -> GuestKind {
+        self.kind
+    }
+
+    fn activity(counts: &[u64]) -> u64 {
+        counts[0]
+    }
+}
+
+impl Member for Arc<str> {
+    type Group = ();
+
+    fn group(&self) {}
+
+    fn activity(counts: &[u64]) -> u64 {
+        route::requests(counts)
+    }
 }
 
 /// A route's metrics by worker.
@@ -61,6 +93,28 @@ pub struct GuestSum {
     pub last_fault: Option<Fault>,
 }
 
+/// What series show: some members each for itself, and the rest of them together.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown<M, G, S> {
+    /// Those that have series of their own, in order, each with what these have counted.
+    pub(crate) own: Vec<(M, S)>,
+    /// By group.
+    pub(crate) others: Vec<(G, Others<S>)>,
+}
+
+/// Those of a group that have no series of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Others<S> {
+    /// How many there are now.
+    pub(crate) members: usize,
+    /// How many of these rest.
+    pub(crate) resting: usize,
+    /// What their series have counted, and what they hold now.
+    pub(crate) sum: S,
+    /// Whether there were ever any: what has been shown once stays.
+    pub(crate) is_shown: bool,
+}
+
 impl Registry {
     /// The metrics of a guest on a worker, made when first asked for.
     pub fn guest(&self, kind: GuestKind, name: &str, worker: usize) -> Arc<GuestMetrics> {
@@ -88,33 +142,109 @@ impl Registry {
         route.entry(worker).or_default().clone()
     }
 
-    /// Forgets routes that `is_kept` says are gone, once no request is under way there any more.
-    pub fn retain_routes(&self, is_kept: impl Fn(&str) -> bool) {
-        self.routes().retain(|name, route| {
+    /// Forgets routes that `is_kept` says are gone, once no request is under way there any more. Gives the number of
+    /// those for which there is one.
+    pub fn retain_routes(&self, is_kept: impl Fn(&str) -> bool) -> usize {
+        let is_kept = |name: &Arc<str>| is_kept(name);
+        let (forgotten, leaving) = forget(&mut self.routes(), is_kept, |route: &Route| {
             let in_use = |metrics: &Arc<RouteMetrics>| Arc::strong_count(metrics) > 1;
-            is_kept(name) || route.values().any(in_use)
+            route.values().any(in_use)
         });
+        let mut places = lock(&self.route_places);
+        for (name, route) in forgotten {
+            places.leave(&name, &sum_of_route(&route).counts());
+        }
+        leaving
     }
 
     /// Every route's metrics as they are now, in order.
     pub fn routes_now(&self) -> Vec<(Arc<str>, RouteSum)> {
         let routes = self.routes();
-        let sum = |route: &Route| {
-            let mut sum = RouteSum::default();
-            route.values().for_each(|metrics| sum.add(metrics));
-            sum
-        };
         let now = routes.iter();
-        now.map(|(name, route)| (Arc::clone(name), sum(route)))
+        now.map(|(name, route)| (Arc::clone(name), sum_of_route(route)))
             .collect()
     }
 
-    /// Forgets guests that `is_kept` says are gone, once nothing counts for them any more.
-    pub fn retain(&self, is_kept: impl Fn(&GuestId) -> bool) {
-        self.guests().retain(|id, guest| {
-            let in_use = |metrics: &Arc<GuestMetrics>| Arc::strong_count(metrics) > 1;
-            is_kept(id) || guest.by_worker.values().any(in_use)
+    /// What the series of routes show, of which `most` have some of their own.
+    pub(crate) fn routes_shown(&self, most: usize, now: Instant) -> Shown<Arc<str>, (), RouteSum> {
+        let routes = self.routes_now();
+        let counts = routes
+            .iter()
+            .map(|(name, sum)| (Arc::clone(name), sum.counts()));
+        let counts: Vec<_> = counts.collect();
+        let mut places = lock(&self.route_places);
+        places.observe(&counts, most, now);
+        let own = routes.iter().filter_map(|(name, _)| {
+            let own = places.own(name)?;
+            Some((Arc::clone(name), RouteSum::of_counts(own)))
         });
+        let own: Vec<_> = own.collect();
+        let members = routes.len() - own.len();
+        let counted = places.others(());
+        let others = Others {
+            members,
+            resting: 0,
+            sum: counted.map(RouteSum::of_counts).unwrap_or_default(),
+            is_shown: members > 0 || counted.is_some(),
+        };
+        Shown {
+            own,
+            others: vec![((), others)],
+        }
+    }
+
+    /// Forgets guests that `is_kept` says are gone, once nothing counts for them any more. Gives the number of those for
+    /// which something does.
+    pub fn retain(&self, is_kept: impl Fn(&GuestId) -> bool) -> usize {
+        let (forgotten, leaving) = forget(&mut self.guests(), is_kept, |guest: &Guest| {
+            let in_use = |metrics: &Arc<GuestMetrics>| Arc::strong_count(metrics) > 1;
+            guest.by_worker.values().any(in_use)
+        });
+        let mut places = lock(&self.guest_places);
+        for (id, guest) in forgotten {
+            places.leave(&id, &sum(&guest).counts());
+        }
+        leaving
+    }
+
+    /// What the series of guests show, of which `most` have some of their own.
+    pub(crate) fn guests_shown(
+        &self,
+        most: usize,
+        now: Instant,
+    ) -> Shown<GuestId, GuestKind, GuestSum> {
+        let guests = self.guests_now();
+        let counts: Vec<_> = guests
+            .iter()
+            .map(|(id, sum)| (id.clone(), sum.counts()))
+            .collect();
+        let mut places = lock(&self.guest_places);
+        places.observe(&counts, most, now);
+        let mut own = Vec::new();
+        let mut others = [GuestKind::Filter, GuestKind::Service].map(|kind| {
+            let counted = places.others(kind);
+            let mut sum = GuestSum::default();
+            sum.set_counts(counted.unwrap_or(&[0; GUEST_COUNTS]));
+            let others = Others {
+                members: 0,
+                resting: 0,
+                sum,
+                is_shown: counted.is_some(),
+            };
+            (kind, others)
+        });
+        for (id, mut sum) in guests {
+            if let Some(counts) = places.own(&id) {
+                sum.set_counts(counts);
+                own.push((id, sum));
+            } else if let Some((_, others)) = others.iter_mut().find(|(kind, _)| *kind == id.kind) {
+                others.add(&sum);
+            }
+        }
+        Shown {
+            own,
+            others: others.into(),
+        }
     }
 
     /// Every guest's metrics as they are now, in order.
@@ -130,20 +260,48 @@ impl Registry {
     }
 
     fn routes(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Route>> {
-        self.routes
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+        lock(&self.routes)
     }
 
     fn guests(&self) -> MutexGuard<'_, BTreeMap<GuestId, Guest>> {
-        self.guests
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+        lock(&self.guests)
+    }
+}
+
+/// Takes out what is neither kept nor in use, and counts what is in use alone.
+fn forget<K: Ord, V>(
+    all: &mut BTreeMap<K, V>,
+    is_kept: impl Fn(&K) -> bool,
+    is_in_use: impl Fn(&V) -> bool,
+) -> (Vec<(K, V)>, usize) {
+    let mut leaving = 0;
+    let forgotten = all.extract_if(.., |key, value| {
+        let is_kept = is_kept(key);
+        let is_leaving = !is_kept && is_in_use(value);
+        leaving += usize::from(is_leaving);
+        !is_kept && !is_leaving
+    });
+    let forgotten = forgotten.collect();
+    (forgotten, leaving)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+impl Others<GuestSum> {
+    /// One more, with what it holds now. What it has counted is among the counts already.
+    fn add(&mut self, sum: &GuestSum) {
+        self.members += 1;
+        self.is_shown = true;
+        self.resting += usize::from(sum.state == State::Resting);
+        self.sum.memory_bytes += sum.memory_bytes;
     }
 }
 
 impl GuestId {
-    fn new(kind: GuestKind, name: &str) -> Self {
+    /// The guest of this kind and name.
+    pub(crate) fn new(kind: GuestKind, name: &str) -> Self {
         Self {
             kind,
             name: name.into(),
@@ -152,6 +310,30 @@ impl GuestId {
 }
 
 impl GuestSum {
+    fn counts(&self) -> [u64; GUEST_COUNTS] {
+        [
+            self.requests,
+            self.errors,
+            self.cpu_ns,
+            self.crossings,
+            self.denials,
+            self.faults,
+            self.restarts,
+        ]
+    }
+
+    fn set_counts(&mut self, counts: &[u64; GUEST_COUNTS]) {
+        [
+            self.requests,
+            self.errors,
+            self.cpu_ns,
+            self.crossings,
+            self.denials,
+            self.faults,
+            self.restarts,
+        ] = *counts;
+    }
+
     /// Adds a worker's. Counts add up; the state is the one that asks for most attention, the fault the latest.
     fn add(&mut self, metrics: &GuestMetrics) {
         self.requests += metrics.requests.get();
@@ -171,6 +353,12 @@ impl GuestSum {
             self.last_fault = Some(fault);
         }
     }
+}
+
+fn sum_of_route(route: &Route) -> RouteSum {
+    let mut sum = RouteSum::default();
+    route.values().for_each(|metrics| sum.add(metrics));
+    sum
 }
 
 /// Its workers' and its own.

@@ -14,13 +14,24 @@ const BOUNDS_US: [u64; 16] = [
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
+/// Times that are counted together.
+const TIMES: usize = BOUNDS_US.len() + 1;
+
+/// Counters of a route: of responses, of those broken off, of times, and the times' sum.
+pub(super) const COUNTS: usize = CLASSES.len() + BrokenBy::ALL.len() + TIMES + 1;
+
+/// How many requests were counted, of counts in the order of [`RouteSum::counts`].
+pub(super) fn requests(counts: &[u64]) -> u64 {
+    counts.iter().take(CLASSES.len()).sum()
+}
+
 /// The metrics of one route on one worker, which alone counts them.
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
     responses: [Counter; CLASSES.len()],
     broken: [Counter; BrokenBy::ALL.len()],
     /// By [`BOUNDS_US`].
-    times: [Counter; BOUNDS_US.len() + 1],
+    times: [Counter; TIMES],
     times_us: Counter,
 }
 
@@ -29,7 +40,7 @@ pub struct RouteMetrics {
 pub struct RouteSum {
     responses: [u64; CLASSES.len()],
     broken: [u64; BrokenBy::ALL.len()],
-    times: [u64; BOUNDS_US.len() + 1],
+    times: [u64; TIMES],
     times_us: u64,
 }
 
@@ -66,6 +77,74 @@ impl RouteSum {
         add(&mut self.broken, &metrics.broken);
         add(&mut self.times, &metrics.times);
         self.times_us += metrics.times_us.get();
+    }
+
+    /// All counters, in one order.
+    pub(super) fn counts(&self) -> [u64; COUNTS] {
+        let mut counts = self.responses.iter().chain(&self.broken).chain(&self.times);
+        let last = self.times_us;
+        std::array::from_fn(|_| counts.next().copied().unwrap_or(last))
+    }
+
+    /// What has counted so much.
+    pub(super) fn of_counts(counts: &[u64; COUNTS]) -> Self {
+        let mut sum = Self::default();
+        let Self {
+            responses,
+            broken,
+            times,
+            times_us,
+        } = &mut sum;
+        let fields = responses.iter_mut().chain(broken).chain(times);
+        for (field, count) in fields.chain([times_us]).zip(counts) {
+            *field = *count;
+        }
+        sum
+    }
+
+    /// Adds another route's.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let (mine, more) = (self.counts(), other.counts());
+        *self = Self::of_counts(&std::array::from_fn(|at| mine[at] + more[at]));
+    }
+
+    /// What has been counted since it was this.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let (now, before) = (self.counts(), earlier.counts());
+        Self::of_counts(&std::array::from_fn(|at| {
+            now[at].saturating_sub(before[at])
+        }))
+    }
+
+    /// Requests that are over.
+    pub(crate) fn requests(&self) -> u64 {
+        self.responses.iter().sum()
+    }
+
+    /// Those of them that were answered with an error of the server's (5xx), and those that somebody else than their
+    /// client broke off.
+    pub(crate) fn errors(&self) -> u64 {
+        let failed = self.responses[CLASSES.len() - 1];
+        let client = self.broken[BrokenBy::Client as usize];
+        failed + self.broken.iter().sum::<u64>() - client
+    }
+
+    /// What so large a part of its requests did not take longer than, in seconds, as far as times are told apart: within
+    /// those that are counted together they are taken to be spread evenly. `None`: there were none.
+    pub(crate) fn quantile(&self, part: f64) -> Option<f64> {
+        let all: u64 = self.times.iter().sum();
+        let rank = part * all as f64;
+        let (mut below, mut lower) = (0, 0.0);
+        for (count, bound_us) in self.times.iter().zip(BOUNDS_US) {
+            let bound = bound_us as f64 / 1e6;
+            let within = rank - below as f64;
+            if *count > 0 && within <= *count as f64 {
+                return Some(lower + (bound - lower) * within / *count as f64);
+            }
+            (below, lower) = (below + count, bound);
+        }
+        // Nothing tells by how much these are beyond the last bound.
+        (all > 0).then_some(lower)
     }
 
     /// Requests by what class of status they were answered with.
@@ -114,6 +193,43 @@ mod tests {
         assert_eq!(times[..3], [(0.0001, 1), (0.00025, 17), (0.0005, 17)]);
         assert_eq!(times.last(), Some(&(10.0, 17)));
         assert_eq!(sum.times_sum(), (18, 3_600.001_716));
+    }
+
+    #[test]
+    fn quantiles_are_within_the_times_that_are_counted_together() {
+        let metrics = RouteMetrics::default();
+        for _ in 0..90 {
+            metrics.count_time(Duration::from_micros(900), 1);
+        }
+        for _ in 0..10 {
+            metrics.count_time(Duration::from_secs(60), 1);
+        }
+        let mut sum = RouteSum::default();
+        assert_eq!(sum.quantile(0.5), None);
+        sum.add(&metrics);
+        assert!((0.0005..=0.001).contains(&sum.quantile(0.5).unwrap()));
+        assert_eq!(sum.quantile(0.9), Some(0.001));
+        assert_eq!(sum.quantile(0.99), Some(10.0), "no bound is above");
+    }
+
+    #[test]
+    fn what_was_counted_since_is_the_difference() {
+        let metrics = RouteMetrics::default();
+        let now = || {
+            let mut sum = RouteSum::default();
+            sum.add(&metrics);
+            sum
+        };
+        metrics.count(StatusCode::from_u16(500).ok(), None);
+        let before = now();
+        metrics.count(StatusCode::from_u16(200).ok(), Some(BrokenBy::Client));
+        metrics.count(StatusCode::from_u16(200).ok(), Some(BrokenBy::Service));
+        metrics.count_time(Duration::from_millis(1), 16);
+        let mut since = now().since(&before);
+        assert_eq!((since.requests(), since.errors()), (2, 1));
+        assert_eq!(since.times_sum().0, 16);
+        since.merge(&before);
+        assert_eq!(since, now());
     }
 
     #[test]

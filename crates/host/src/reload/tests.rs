@@ -117,7 +117,7 @@ fn what_changed_while_it_was_read_is_seen() {
         watch.follow(vec![file.clone()]);
         let known = watch.stamps();
         fs::write(&file, "written between the look and the reading").unwrap();
-        watch.follow_on(Some(vec![file.clone()]), known);
+        watch.follow_on(Some(vec![file.clone()]), &known);
         tokio::time::timeout(PATIENCE, watch.changed())
             .await
             .expect("it was not seen");

@@ -2,18 +2,21 @@
 //! file, puts another in its place, or turns a link on the way to it (as editors, installers and Kubernetes
 //! do).
 //!
-//! An event only says that it is time to look. Whether a file is another one is told by its
-//! [`Stamp`].
+//! An event only says which files to look at. Whether one is another one is told by its [`ExactStamp`]. So what a change
+//! takes does not grow with the number of files.
 
-use rustix::fs::{
-    Stat,
-    inotify::{self, CreateFlags, WatchFlags},
+use crate::{config::Include, generation::Stamped, stamp::ExactStamp};
+use rustix::{
+    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+    io::Errno,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    ffi::OsString,
-    io,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    ffi::{OsStr, OsString},
+    io, mem,
+    os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{net::unix::pipe::Receiver, time::Instant};
@@ -24,23 +27,45 @@ const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 /// The kernel's own bound of links in a path.
 const MOST_LINKS: usize = 40;
-
-/// A file as it was: one in its place, or one that was written to, has another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp([i128; 7]);
+/// Bytes of an event before its name: inotify(7).
+const EVENT_BYTES: usize = 16;
 
 /// Stamps of files; `None` for one that is not there.
-pub(super) type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
+pub(super) type Stamps = BTreeMap<PathBuf, Option<ExactStamp>>;
 
-/// Files that are watched.
+/// A name in a watched folder.
+type Entry = (i32, OsString);
+
+/// Files that are watched: those of the main file, and of each tenant.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Read and polled as a pipe is.
     inotify: Receiver,
-    folders: BTreeMap<PathBuf, i32>,
-    stamps: Stamps,
+    files: HashMap<PathBuf, Watched>,
+    /// The files that an event of this name in this folder is about.
+    by_entry: HashMap<Entry, BTreeSet<PathBuf>>,
+    /// The folders, by how many of these there are.
+    folders: HashMap<i32, usize>,
+    /// Files by whose they are; the main file's have no name.
+    groups: HashMap<Arc<str>, Vec<PathBuf>>,
+    /// Folders of whose files some are tenants'.
+    includes: Vec<(i32, Include)>,
+    /// To be looked at.
+    touched: BTreeSet<PathBuf>,
+    /// A tenant has come.
+    has_come: bool,
+    /// A folder could not be watched.
+    is_short: bool,
     /// Something has happened: when that began, and when it is looked at.
     stirred: Option<(Instant, Instant)>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    stamp: Option<ExactStamp>,
+    entries: Vec<Entry>,
+    /// Groups that have it.
+    users: usize,
 }
 
 impl Watch {
@@ -49,66 +74,171 @@ impl Watch {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self {
             inotify: Receiver::from_owned_fd_unchecked(inotify)?,
-            folders: BTreeMap::new(),
-            stamps: Stamps::new(),
+            files: HashMap::new(),
+            by_entry: HashMap::new(),
+            folders: HashMap::new(),
+            groups: HashMap::new(),
+            includes: Vec::new(),
+            touched: BTreeSet::new(),
+            has_come: false,
+            is_short: false,
             stirred: None,
         })
     }
 
-    /// Watches these files, as they are now, in place of those before.
+    /// Watches these files of the main file, as they are now, in place of those before.
     pub(super) fn follow(&mut self, files: Vec<PathBuf>) {
-        let known = Stamps::new();
-        self.follow_on(Some(files), known);
+        self.follow_on(Some(files), &Stamps::new());
     }
 
-    /// The present stamps of what is watched.
+    /// The present stamps of the main file's.
     pub(super) fn stamps(&self) -> Stamps {
-        let paths = self.stamps.keys();
-        paths.map(|path| (path.clone(), Stamp::of(path))).collect()
+        let paths = self.groups.get("").into_iter().flatten();
+        paths
+            .map(|path| (path.clone(), ExactStamp::of(path)))
+            .collect()
     }
 
-    /// Watches these files, or those before, in place of those before. What is in `known` was seen before it
+    /// Watches these files, or those before, in place of the main file's before. What is in `known` was seen before it
     /// was read: changes since then count.
-    pub(super) fn follow_on(&mut self, files: Option<Vec<PathBuf>>, known: Stamps) {
-        let files = files.unwrap_or_else(|| self.stamps.keys().cloned().collect());
-        self.watch_folders_of(&files);
-        let stamp = |path: &PathBuf| known.get(path).copied().unwrap_or_else(|| Stamp::of(path));
-        self.stamps = files
-            .iter()
-            .map(|path| (path.clone(), stamp(path)))
-            .collect();
-        if self.stamps() != self.stamps {
-            let now = Instant::now();
-            self.stirred = Some((now, now + QUIET));
+    pub(super) fn follow_on(&mut self, files: Option<Vec<PathBuf>>, known: &Stamps) {
+        let files = files.or_else(|| self.groups.get("").cloned());
+        let stamp = |path: PathBuf| {
+            let known = known.get(&path).copied();
+            let stamp = known.unwrap_or_else(|| ExactStamp::of(&path));
+            (path, stamp)
+        };
+        let files = files.unwrap_or_default().into_iter().map(stamp);
+        self.follow_group(&"".into(), files.collect());
+    }
+
+    /// Watches the files of a tenant, in place of those before: changes since they had these stamps count.
+    pub(super) fn follow_group(&mut self, name: &Arc<str>, files: Vec<Stamped>) {
+        let mut paths = Vec::with_capacity(files.len());
+        for (path, stamp) in files {
+            self.add(&path, stamp);
+            paths.push(path);
+        }
+        let before = match paths.is_empty() {
+            true => self.groups.remove(name),
+            false => self.groups.insert(Arc::clone(name), paths),
+        };
+        for path in before.into_iter().flatten() {
+            self.remove(&path);
         }
     }
 
-    /// Watches the folders of these files, as their paths lead there now.
-    fn watch_folders_of<'a>(&mut self, files: impl IntoIterator<Item = &'a PathBuf>) {
-        let folders: BTreeSet<_> = files
-            .into_iter()
-            .flat_map(|file| folders_of(file))
-            .collect();
-        let watched = folders.into_iter().filter_map(|folder| self.watch(folder));
-        let watched: BTreeMap<_, _> = watched.collect();
-        for (_, old) in std::mem::take(&mut self.folders) {
-            if !watched.values().any(|new| *new == old) {
-                // It may be gone, and the watch with it.
-                let _ = inotify::remove_watch(&self.inotify, old);
+    /// Watches for files that come to these folders, in place of those before.
+    pub(super) fn follow_includes(&mut self, includes: &[Include]) {
+        let before = mem::take(&mut self.includes);
+        for include in includes {
+            if let Ok(folder) = self.watch(&include.folder) {
+                *self.folders.entry(folder).or_default() += 1;
+                self.includes.push((folder, include.clone()));
             }
         }
-        self.folders = watched;
+        for (folder, _) in before {
+            self.release(folder);
+        }
     }
 
-    /// Looks whether a file is another one than it was. Folders may have come that were not there.
-    fn look(&mut self) -> bool {
-        let files: Vec<_> = self.stamps.keys().cloned().collect();
-        self.watch_folders_of(&files);
-        self.stamps() != self.stamps
+    /// Whether a folder could not be watched, since this was asked last.
+    pub(super) fn take_shortage(&mut self) -> bool {
+        mem::take(&mut self.is_short)
     }
 
-    /// Watches a folder, or the nearest above it that there is.
-    fn watch(&self, folder: PathBuf) -> Option<(PathBuf, i32)> {
+    fn add(&mut self, path: &Path, stamp: Option<ExactStamp>) {
+        match self.files.get_mut(path) {
+            Some(watched) => {
+                watched.users += 1;
+                watched.stamp = stamp;
+            }
+            None => {
+                let entries = self.enter(path);
+                let watched = Watched {
+                    stamp,
+                    entries,
+                    users: 1,
+                };
+                self.files.insert(path.into(), watched);
+            }
+        }
+        // Looked at once its folder is watched: nothing that happens since then is missed.
+        if ExactStamp::of(path) != stamp {
+            self.touch(path);
+        }
+    }
+
+    fn remove(&mut self, path: &Path) {
+        let Some(watched) = self.files.get_mut(path) else {
+            return;
+        };
+        watched.users -= 1;
+        if watched.users == 0
+            && let Some(watched) = self.files.remove(path)
+        {
+            self.leave(path, watched.entries);
+        }
+    }
+
+    /// Watches the folders in which something happens if a path comes to mean another file.
+    fn enter(&mut self, path: &Path) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (folder, name) in folders_of(path) {
+            let Some(entry) = self.watch_entry(&folder, &name) else {
+                continue;
+            };
+            *self.folders.entry(entry.0).or_default() += 1;
+            self.by_entry
+                .entry(entry.clone())
+                .or_default()
+                .insert(path.into());
+            entries.push(entry);
+        }
+        entries
+    }
+
+    fn leave(&mut self, path: &Path, entries: Vec<Entry>) {
+        for entry in entries {
+            if let Some(files) = self.by_entry.get_mut(&entry) {
+                files.remove(path);
+                if files.is_empty() {
+                    self.by_entry.remove(&entry);
+                }
+            }
+            self.release(entry.0);
+        }
+    }
+
+    fn release(&mut self, folder: i32) {
+        let Some(count) = self.folders.get_mut(&folder) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.folders.remove(&folder);
+            // It may be gone, and the watch with it.
+            let _ = inotify::remove_watch(&self.inotify, folder);
+        }
+    }
+
+    /// Watches a name in a folder, or what leads there from the nearest folder above that there is.
+    fn watch_entry(&mut self, folder: &Path, name: &OsStr) -> Option<Entry> {
+        let mut name = name;
+        for folder in folder.ancestors() {
+            match self.watch(folder) {
+                Ok(watch) => return Some((watch, name.to_owned())),
+                Err(Errno::NOSPC | Errno::NOMEM) => {
+                    self.is_short = true;
+                    return None;
+                }
+                Err(_) => name = folder.file_name()?,
+            }
+        }
+        None
+    }
+
+    fn watch(&self, folder: &Path) -> Result<i32, Errno> {
         const EVENTS: WatchFlags = WatchFlags::CREATE
             .union(WatchFlags::CLOSE_WRITE)
             .union(WatchFlags::MOVE)
@@ -116,13 +246,41 @@ impl Watch {
             .union(WatchFlags::DELETE_SELF)
             .union(WatchFlags::MOVE_SELF)
             .union(WatchFlags::ONLYDIR);
-        folder.ancestors().find_map(|folder| {
-            let watch = inotify::add_watch(&self.inotify, folder, EVENTS).ok()?;
-            Some((folder.to_owned(), watch))
-        })
+        inotify::add_watch(&self.inotify, folder, EVENTS)
     }
 
-    /// Waits until a file is another one than it was. May be called again after it was dropped.
+    /// Looks whether a file that something has happened to is another one than it was. Folders may have come that were
+    /// not there.
+    fn look(&mut self) -> bool {
+        let mut is_other = mem::take(&mut self.has_come);
+        for path in mem::take(&mut self.touched) {
+            let Some(watched) = self.files.get_mut(&path) else {
+                continue;
+            };
+            let before = mem::take(&mut watched.entries);
+            // First the new ones: a folder that stays is watched all the time.
+            let entries = self.enter(&path);
+            self.leave_others(&path, before, &entries);
+            let stamp = ExactStamp::of(&path);
+            if let Some(watched) = self.files.get_mut(&path) {
+                watched.entries = entries;
+                is_other |= mem::replace(&mut watched.stamp, stamp) != stamp;
+            }
+        }
+        is_other
+    }
+
+    /// Leaves entries of which some are still those of the file.
+    fn leave_others(&mut self, path: &Path, before: Vec<Entry>, now: &[Entry]) {
+        for entry in before {
+            match now.contains(&entry) {
+                true => self.release(entry.0),
+                false => self.leave(path, vec![entry]),
+            }
+        }
+    }
+
+    /// Waits until a file is another one than it was, or a tenant has come. May be called again after it was dropped.
     pub(super) async fn changed(&mut self) {
         loop {
             match self.stirred {
@@ -146,55 +304,77 @@ impl Watch {
 
     /// Waits for an event and notes it.
     async fn stir(&mut self) {
-        if self.inotify.readable().await.is_err() || !drain(&self.inotify) {
+        if self.inotify.readable().await.is_err() || !self.drain() {
             return std::future::pending().await;
         }
+        self.note();
+    }
+
+    fn note(&mut self) {
         let now = Instant::now();
         let (began, _) = self.stirred.unwrap_or((now, now));
         self.stirred = Some((began, (now + QUIET).min(began + LONGEST)));
     }
-}
 
-/// Reads all events away: which ones does not matter. Says whether inotify still works.
-fn drain(inotify: &Receiver) -> bool {
-    let mut events = [0; 4096];
-    loop {
-        match inotify.try_read(&mut events) {
-            Ok(0) => return false,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+    fn touch(&mut self, path: &Path) {
+        self.touched.insert(path.into());
+        self.note();
+    }
+
+    /// Reads all events. Says whether inotify still works.
+    fn drain(&mut self) -> bool {
+        let mut events = [0; 4096];
+        loop {
+            match self.inotify.try_read(&mut events) {
+                Ok(0) => return false,
+                Ok(count) => self.take(&events[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    /// Notes what events are about: `struct inotify_event` of inotify(7), whole ones.
+    fn take(&mut self, mut events: &[u8]) {
+        while let Some((head, rest)) = events.split_at_checked(EVENT_BYTES) {
+            let number = |at: usize| {
+                let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
+                u32::from_ne_bytes(bytes)
+            };
+            let (folder, flags, length) = (number(0).cast_signed(), number(4), number(12) as usize);
+            let (name, next) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            let end = name
+                .iter()
+                .position(|byte| *byte == 0)
+                .unwrap_or(name.len());
+            let flags = ReadFlags::from_bits_retain(flags);
+            self.take_event(folder, flags, OsStr::from_bytes(&name[..end]));
+            events = next;
+        }
+    }
+
+    fn take_event(&mut self, folder: i32, flags: ReadFlags, name: &OsStr) {
+        if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            self.touched.extend(self.files.keys().cloned());
+            self.has_come = !self.includes.is_empty();
+        } else if name.is_empty() {
+            // The folder itself.
+            let entries = self.by_entry.iter();
+            let of_folder = entries.filter(|((one, _), _)| *one == folder);
+            let files = of_folder.flat_map(|(_, files)| files.iter().cloned());
+            self.touched.extend(files);
+        } else if let Some(files) = self.by_entry.get(&(folder, name.to_owned())) {
+            self.touched.extend(files.iter().cloned());
+        } else {
+            let mut includes = self.includes.iter().filter(|(one, _)| *one == folder);
+            self.has_come |= includes.any(|(_, include)| include.tenant(name).is_some());
         }
     }
 }
 
-impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
-        let Stat {
-            st_dev,
-            st_ino,
-            st_size,
-            st_mtime,
-            st_mtime_nsec,
-            st_ctime,
-            st_ctime_nsec,
-            ..
-        } = rustix::fs::stat(path).ok()?;
-        Some(Self([
-            st_dev.into(),
-            st_ino.into(),
-            st_size.into(),
-            st_mtime.into(),
-            st_mtime_nsec.into(),
-            st_ctime.into(),
-            st_ctime_nsec.into(),
-        ]))
-    }
-}
-
-/// The folders in which something happens if `path` comes to mean another file: its own, and that of each
-/// link on the way.
-fn folders_of(path: &Path) -> Vec<PathBuf> {
+/// The folders in which something happens if `path` comes to mean another file, each with the name to which it does: its
+/// own, and that of each link on the way.
+fn folders_of(path: &Path) -> Vec<(PathBuf, OsString)> {
     let parts = |path: &Path| -> VecDeque<OsString> {
         path.components()
             .filter(|part| !matches!(part, Component::RootDir | Component::CurDir))
@@ -215,7 +395,7 @@ fn folders_of(path: &Path) -> Vec<PathBuf> {
         match target {
             Some(target) => {
                 links += 1;
-                folders.push(at.clone());
+                folders.push((at.clone(), part));
                 if target.is_absolute() {
                     at = "/".into();
                 }
@@ -225,7 +405,7 @@ fn folders_of(path: &Path) -> Vec<PathBuf> {
             }
             None => {
                 if rest.is_empty() {
-                    folders.push(at.clone());
+                    folders.push((at.clone(), part));
                 }
                 at = next;
             }

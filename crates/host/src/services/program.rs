@@ -28,6 +28,10 @@
 //! **A program that is not well** is replaced: requests go to the next process, and those inside are given some
 //! seconds to finish.
 //!
+//! **Many programs.** One that nobody has asked for is a value and no more: it is looked after from its first request
+//! on. How many run is bounded for all together (`alive`): those used least lately rest for others. Nobody wakes up
+//! for one that runs and is idle, but when its `idle_time` is over.
+//!
 //! **`direct`.** The listener of that address is the program's own: the server binds it, waits for a first
 //! connection, and starts the program with that very socket as descriptor 3. From then on no byte
 //! passes through the server. The socket stays open here too, so that connections wait while there is no
@@ -45,6 +49,8 @@
 //! | its own speed | less by one more socket | all of it |
 //! | requests while it starts or after it died | wait, or are sent once more | connections wait; those it had are gone |
 
+mod alive;
+mod back_off;
 mod connections;
 mod consumption;
 mod direct;
@@ -162,8 +168,8 @@ impl Program {
         output: Arc<dyn Output>,
         machine: &Machine,
     ) -> Result<Self, ProgramError> {
-        let shared = Arc::new(Shared::new(settings, output)?);
-        let files = files(&shared.recipe.plan(machine)?);
+        let shared = Arc::new(Shared::new(settings, output));
+        let files = files(&shared.recipe()?.plan(machine)?);
         if files.is_empty() {
             let command = shared.settings.program.command.first();
             return Err(ProgramError::Missing(command.cloned().unwrap_or_default()));
@@ -214,8 +220,9 @@ impl Program {
 
     /// Whether a start would still find the program, and what its arguments name, as it was.
     pub fn is_current(&self, machine: &Machine) -> bool {
-        let plan = self.shared.recipe.plan(machine);
-        plan.is_ok_and(|plan| files(&plan) == self.files)
+        let recipe = self.shared.recipe().ok();
+        let plan = recipe.and_then(|recipe| recipe.plan(machine).ok());
+        plan.is_some_and(|plan| files(&plan) == self.files)
     }
 
     /// What it does, has done and has cost until now.
@@ -226,5 +233,11 @@ impl Program {
     /// The address of its own listener, for one that the kernel chose a port for.
     pub fn direct_address(&self) -> Option<&Address> {
         self.listener.get().map(|listener| listener.address())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.shared.give_up();
     }
 }

@@ -39,6 +39,8 @@ async fn obey<S: Serve>(seat: Seat, mut inbox: Inbox<S>) {
     while let Some(command) = inbox.recv().await {
         match command {
             Command::Swap(swap) => worker.swap(*swap, &mut listeners),
+            // Who asked may have given up.
+            Command::Answer(answer) => drop(answer.send(())),
             Command::Stop { time, done } => {
                 let cut_off = worker.stop(listeners, time).await;
                 S::end().await;

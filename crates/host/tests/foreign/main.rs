@@ -18,6 +18,7 @@ mod readers;
 mod services;
 mod soak;
 mod suites;
+mod tenants;
 
 use libtest_mimic::{Arguments, Trial};
 use palisade_suite::NO_WASM_GUESTS;
@@ -122,6 +123,8 @@ fn main() {
     let lengths = lengths.map(|(name, test)| (format!("lengths/{name}"), *test));
     let readers = readers::CASES.iter();
     let readers = readers.map(|(name, test)| (format!("readers/{name}"), *test));
+    let tenants = tenants::CASES.iter();
+    let tenants = tenants.map(|(name, test)| (format!("tenants/{name}"), *test));
     let instances = [
         ("filter", own::a_fresh_filter_has_so_many_instances as fn()),
         ("component", own::a_component_has_so_many_instances),
@@ -137,6 +140,7 @@ fn main() {
         .chain(many)
         .chain(lengths)
         .chain(readers)
+        .chain(tenants)
         .chain(more)
         .chain(soak)
         .chain(instances)

@@ -440,23 +440,85 @@ fn a_service_manager_is_told() {
     let socket = UnixDatagram::bind(fixture.path("notify")).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let heard = || {
-        let mut message = [0; 256];
+        let mut message = [0; 4096];
         let count = socket.recv(&mut message).unwrap();
         String::from_utf8(message[..count].to_vec()).unwrap()
     };
     let mut command = fixture.command(&["--no-watch"]);
     command.env("NOTIFY_SOCKET", fixture.path("notify"));
     let server = fixture.start_command(command);
-    assert_eq!(heard(), "READY=1");
-    server.signal(Signal::HUP);
-    let reloading = heard();
+    let ready = heard();
+    let (state, status) = ready.split_once('\n').unwrap();
+    assert_eq!(state, "READY=1");
     assert!(
-        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
-        "{reloading}"
+        status.starts_with("STATUS=Serving ") && status.ends_with("host.toml, generation 1"),
+        "{status}"
     );
-    assert_eq!(heard(), "READY=1");
+    let mut last = 0;
+    for (folder, wanted) in [
+        ("two", "generation 2"),
+        ("no\nwhere", "the last reload failed"),
+    ] {
+        fixture.serve(&folder.replace('\n', "-"), "");
+        server.signal(Signal::HUP);
+        let reloading = heard();
+        let since = reloading
+            .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
+            .unwrap();
+        let since: u64 = since.parse().unwrap();
+        assert!(since > last, "{since} after {last}");
+        last = since;
+        let ready = heard();
+        assert!(ready.starts_with("READY=1\nSTATUS=Serving "), "{ready}");
+        assert!(
+            ready.contains(wanted) && ready.lines().count() == 2,
+            "{ready}"
+        );
+    }
     server.signal(Signal::TERM);
-    assert_eq!(heard(), "STOPPING=1");
+    assert!(heard().starts_with("STOPPING=1\nSTATUS="));
+}
+
+/// It is told while the workers answer, and by nobody else's watchdog.
+#[test]
+fn a_watchdog_is_told_that_the_server_is_alive() {
+    const TIME: Duration = Duration::from_millis(300);
+    let fixture = Fixture::new();
+    let socket = UnixDatagram::bind(fixture.path("notify")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let heard = || {
+        let mut message = [0; 4096];
+        let count = socket.recv(&mut message).unwrap();
+        String::from_utf8(message[..count].to_vec()).unwrap()
+    };
+    let start = |pid: Option<&str>| {
+        let mut command = fixture.command(&["--no-watch"]);
+        command.env("NOTIFY_SOCKET", fixture.path("notify"));
+        command.env("WATCHDOG_USEC", TIME.as_micros().to_string());
+        command.env_remove("WATCHDOG_PID");
+        command.envs(pid.map(|pid| ("WATCHDOG_PID", pid)));
+        let server = fixture.start_command(command);
+        assert!(heard().starts_with("READY=1"));
+        server
+    };
+    let server = start(None);
+    for _ in 0..3 {
+        assert_eq!(heard(), "WATCHDOG=1");
+    }
+    // Whatever else it says: it goes on.
+    server.signal(Signal::HUP);
+    while !heard().starts_with("READY=1") {}
+    while heard() != "WATCHDOG=1" {}
+    server.signal(Signal::TERM);
+    while !heard().starts_with("STOPPING=1") {}
+    server.end();
+    let server = start(Some("1"));
+    assert_eq!(server.page(), "one");
+    server.signal(Signal::TERM);
+    assert!(
+        heard().starts_with("STOPPING=1"),
+        "it is another's watchdog"
+    );
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Server {
         let edge = edge(vec![anywhere()], Limits::default());
         let root = std::iter::once(config.root.clone());
         let abi = palisade_process::Machine::probe().landlock_abi;
-        let served = Served::open(root, abi, Box::new(|| Ok(())), Box::new(|_| {})).unwrap();
+        let served = Served::open(root, None, abi, Box::new(|| Ok(())), Box::new(|_| {})).unwrap();
         let workers = Workers::start(
             Arc::new((config, served)),
             &edge,

@@ -11,4 +11,5 @@ mod path;
 mod program;
 #[path = "../shared/raw_http.rs"]
 mod raw_http;
+mod tenants;
 mod upstream;

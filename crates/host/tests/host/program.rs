@@ -1,9 +1,11 @@
 //! Programs behind the process wall, as services.
 
+mod alive;
 mod attacks;
 mod bodies;
 mod direct;
 mod end;
+mod idle;
 mod own_port;
 mod replaced;
 mod whole;
@@ -16,7 +18,7 @@ use palisade_filter::Peer;
 use palisade_host::{
     body::Body,
     client::{self, Client, Times, UpstreamError},
-    config::{self, FaultBudget, Health},
+    config::{self, FaultBudget, Health, ProgramBounds},
     services::program::{
         Output, Program, ProgramError, ProgramMetrics, ProgramService, Settings, State, Supervisor,
     },
@@ -105,11 +107,15 @@ fn settings(habit: &[&str]) -> Settings {
 
 impl Host {
     fn start(settings: Settings) -> Self {
+        Self::start_within(settings, ProgramBounds::default())
+    }
+
+    fn start_within(settings: Settings, bounds: ProgramBounds) -> Self {
         let launcher = Arc::new(Launcher::new(Machine::probe()));
         let machine = launcher.machine().clone();
         let mut host = Self {
             program: None,
-            supervisor: Some(Supervisor::start(launcher).unwrap()),
+            supervisor: Some(Supervisor::start(launcher, bounds).unwrap()),
             machine,
             heard: Arc::default(),
         };

@@ -3,6 +3,7 @@
 use super::{Options, folder::Workplace};
 use crate::subjects::{is_wasm, limit_flags, policy_flags};
 use palisade::{Domain, Launcher, Plan, View};
+use palisade_command_line::env_files::EnvFiles;
 use palisade_policy::{Access, EnvGrant, FileGrant, Policy};
 use palisade_wall::Command;
 use std::{
@@ -40,7 +41,8 @@ pub(super) struct Task {
     pub(super) command: Command,
     /// A program that ends at once.
     pub(super) ending: Command,
-    /// For palisade, which brings variables of its own.
+    /// For palisade, which brings variables of its own, and reads files of variables itself. It takes values from its
+    /// environment: a command line is for everybody to read.
     pub(super) ours: Policy,
     /// The same, and the variables and folder that palisade would give, for everybody else.
     pub(super) theirs: Policy,
@@ -59,7 +61,9 @@ impl Task {
         let source = workplace.source().to_owned();
         let mut recommended = options.policy.clone();
         recommended.grants.files.push(grant(Access::Write, &source));
-        let plan = plan_of(&recommended, &options.command)?;
+        let env_files = EnvFiles::take(&mut recommended.clone())?;
+        let plan = plan_of(&env_files.read_into(&recommended), &options.command)?;
+        env_files.refuse_in_reach(plan.view())?;
         let program = find_program(&options.command.program, &source, plan.view())?;
 
         let mut words = Words::new(workplace, plan.view());
@@ -79,9 +83,12 @@ impl Task {
             ours.grants.files.push(grant(Access::Read, &source));
         }
         ours.grants.files.push(grant(Access::Read, ending));
-        let plan = plan_of(&ours, &command)?;
-        let mut theirs = ours.clone();
+        let mut theirs = env_files.read_into(&ours);
+        let plan = plan_of(&theirs, &command)?;
         theirs.grants.env = environment(plan.view());
+        for variable in &mut ours.grants.env {
+            variable.value = None;
+        }
         let cwd = ours.grants.cwd.clone();
         theirs.grants.cwd = Some(cwd.unwrap_or_else(|| workplace.inside()));
         Ok(Self {

@@ -44,7 +44,8 @@ pub(super) static DENO: Peer = Peer {
 struct Order<'a> {
     program: &'a str,
     arguments: Vec<&'a str>,
-    environment: BTreeMap<String, String>,
+    /// Names of variables: values are in the script's own environment, which others cannot read.
+    variables: Vec<String>,
     /// From the path inside to that on the host.
     preopens: BTreeMap<String, String>,
 }
@@ -63,15 +64,14 @@ fn line(request: &Request<'_>, flags: &[&str]) -> anyhow::Result<Vec<OsString>> 
 fn order<'a>(request: &Request<'a>) -> anyhow::Result<Order<'a>> {
     let Command { program, arguments } = request.command;
     let arguments: anyhow::Result<_> = arguments.iter().map(|word| text(word)).collect();
-    let environment = variables(request.policy).into_iter();
-    let environment = environment.map(|(name, value)| Ok((name, text(&value)?.to_owned())));
+    let variables = variables(request.policy).into_iter();
     let path = |path: &Path| text(path.as_os_str()).map(ToOwned::to_owned);
     let preopens = folders(request.policy).into_iter();
     let preopens = preopens.map(|(host, guest)| Ok((path(&guest)?, path(&host)?)));
     Ok(Order {
         program: text(program)?,
         arguments: arguments?,
-        environment: environment.collect::<anyhow::Result<_>>()?,
+        variables: variables.map(|(name, _)| name).collect(),
         preopens: preopens.collect::<anyhow::Result<_>>()?,
     })
 }

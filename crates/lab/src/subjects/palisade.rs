@@ -120,6 +120,9 @@ pub(crate) fn policy_flags(policy: &Policy) -> Vec<OsString> {
             value.unwrap_or_else(|| grant.name.clone().into()),
         ]);
     }
+    for file in &grants.env_files {
+        words.extend(["--env-file".into(), file.clone().into()]);
+    }
     for grant in &grants.connect {
         words.extend(["--connect".into(), grant.to_string().into()]);
     }

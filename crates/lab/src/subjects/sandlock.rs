@@ -2,9 +2,8 @@
 //! about some of the calls.
 
 use super::{
-    joined,
     peer::{Peer, Request, takes_all_programs},
-    variables, words_of,
+    words_of,
 };
 use crate::network::{Endpoint, Network, Transport};
 use palisade_policy::{Access, FileGrant, Limits, value::format_size};
@@ -36,13 +35,11 @@ const ALWAYS: [&str; 8] = [
     "/dev/zero",
 ];
 
-/// Without a rule for it there is no network.
+/// Without a rule for it there is no network. Variables come from the line's environment: `--env` would show their
+/// values to everybody.
 fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     let grants = &request.policy.grants;
-    let mut words: Vec<OsString> = vec![request.program.into(), "run".into(), "--clean-env".into()];
-    for (name, value) in variables(request.policy) {
-        words.extend(["--env".into(), joined(&name, value)]);
-    }
+    let mut words: Vec<OsString> = vec![request.program.into(), "run".into()];
     words.extend(ALWAYS.map(OsString::from));
     let system = SYSTEM.into_iter().filter(|path| Path::new(path).exists());
     let system = system.filter(|_| grants.system);

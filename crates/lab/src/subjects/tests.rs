@@ -193,8 +193,23 @@ fn firejail_hides_what_was_not_granted() {
 
 #[test]
 fn sandlock_gets_the_grants_as_rules() {
-    insta::assert_snapshot!(line(&installed("sandlock"), &everything()), @"/bin/sandlock run --clean-env --env MODE=fast --fs-read /proc --fs-read /dev --fs-write /dev/null --fs-write /dev/zero --fs-read /tmp/lab --fs-read /tmp/lab/open --fs-write /tmp/lab/open --max-memory 512M --max-open-files 64 --timeout 600 --cwd /tmp/lab/open -- /tmp/lab/true now");
+    insta::assert_snapshot!(line(&installed("sandlock"), &everything()), @"/bin/sandlock run --fs-read /proc --fs-read /dev --fs-write /dev/null --fs-write /dev/zero --fs-read /tmp/lab --fs-read /tmp/lab/open --fs-write /tmp/lab/open --max-memory 512M --max-open-files 64 --timeout 600 --cwd /tmp/lab/open -- /tmp/lab/true now");
     assert!(line(&installed("sandlock"), &Policy::default()).contains("--fs-read /usr"));
+}
+
+/// A command line is for every process of the machine to read.
+#[test]
+fn no_command_line_of_a_peer_shows_a_value() {
+    // Two are another of them in a network, which not every machine has.
+    let in_networks = [&bridged::BRIDGED, &pasta::PASTA].map(|peer| peer.name);
+    for peer in PEERS
+        .into_iter()
+        .filter(|peer| !in_networks.contains(&peer.name))
+    {
+        let room = tempfile::tempdir().unwrap();
+        let text = lay_out(&installed(peer.name), &everything(), room.path());
+        assert!(!text.contains("fast"), "{text}");
+    }
 }
 
 #[test]
@@ -204,7 +219,7 @@ fn a_wasm_file_gets_folders() {
     policy.grants.files[0].host = folder.path().into();
     let text = line(&installed("wasmtime"), &policy);
     let text = text.replace(folder.path().to_str().unwrap(), "FOLDER");
-    insta::assert_snapshot!(text, @"/bin/wasmtime run --dir FOLDER::FOLDER --env MODE=fast -W max-memory-size=536870912 -W timeout=600s /tmp/lab/true now");
+    insta::assert_snapshot!(text, @"/bin/wasmtime run --dir FOLDER::FOLDER --env MODE -W max-memory-size=536870912 -W timeout=600s /tmp/lab/true now");
 }
 
 #[test]
@@ -229,8 +244,8 @@ fn engines_in_javascript_get_a_script_and_what_it_is_told() {
         let text = line(&installed(name), &policy);
         text.replace(folder.path().to_str().unwrap(), "FOLDER")
     };
-    insta::assert_snapshot!(shown("node"), @r#"/bin/node --no-warnings ROOM/wasi.mjs {"program":"/tmp/lab/true","arguments":["now"],"environment":{"MODE":"fast"},"preopens":{"FOLDER":"FOLDER"}}"#);
-    insta::assert_snapshot!(shown("deno"), @r#"/bin/deno run --allow-all --quiet ROOM/wasi.mjs {"program":"/tmp/lab/true","arguments":["now"],"environment":{"MODE":"fast"},"preopens":{"FOLDER":"FOLDER"}}"#);
+    insta::assert_snapshot!(shown("node"), @r#"/bin/node --no-warnings ROOM/wasi.mjs {"program":"/tmp/lab/true","arguments":["now"],"variables":["MODE"],"preopens":{"FOLDER":"FOLDER"}}"#);
+    insta::assert_snapshot!(shown("deno"), @r#"/bin/deno run --allow-all --quiet ROOM/wasi.mjs {"program":"/tmp/lab/true","arguments":["now"],"variables":["MODE"],"preopens":{"FOLDER":"FOLDER"}}"#);
     policy.grants.env[0].value = None;
     let command = Command {
         program: "/w/a.wasm".into(),

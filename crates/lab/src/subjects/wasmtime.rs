@@ -2,7 +2,6 @@
 //! as palisade does.
 
 use super::{
-    joined,
     peer::{Peer, Request},
     words_of,
 };
@@ -31,15 +30,15 @@ pub(crate) fn is_wasm(command: &Command) -> bool {
     ending.is_some_and(|ending| ending == "wasm" || ending == "wat")
 }
 
-/// Flags as in wasmtime's book, "CLI Options": `--dir HOST::GUEST`, `--env NAME=VALUE`, `-W`.
+/// Flags as in wasmtime's book, "CLI Options": `--dir HOST::GUEST`, `--env NAME`, which passes a variable on, `-W`.
 fn line(request: &Request<'_>) -> anyhow::Result<Vec<OsString>> {
     let mut words: Vec<OsString> = vec![request.program.into(), "run".into()];
     for (host, guest) in folders(request.policy) {
         let mapping = [host.as_os_str(), guest.as_os_str()].join(OsStr::new("::"));
         words.extend(["--dir".into(), mapping]);
     }
-    for (name, value) in super::variables(request.policy) {
-        words.extend(["--env".into(), joined(&name, value)]);
+    for (name, _) in super::variables(request.policy) {
+        words.extend(["--env".into(), name.into()]);
     }
     if let Some(bytes) = request.policy.limits.memory_bytes {
         words.extend(["-W".into(), format!("max-memory-size={bytes}").into()]);

@@ -5,10 +5,11 @@
 //! socket, announces that address, and only then connects. So whoever is not announced when accepted
 //! never will be, and costs the proxy neither a thread nor a place.
 
+use crate::lock::lock;
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -58,8 +59,6 @@ impl Admission {
     }
 
     fn announced(&self) -> MutexGuard<'_, HashMap<SocketAddr, Announced>> {
-        self.announced
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.announced)
     }
 }

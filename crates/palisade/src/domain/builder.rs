@@ -4,8 +4,11 @@ use crate::{Capability, Domain, Error, Launcher, Machine, Profile, Stdio};
 use palisade_policy::{
     Access, ConnectGrant, DeviceGrant, EnvGrant, FileGrant, ListenGrant, Policy,
 };
-use palisade_wall::{Cause, Command, Plan, Prepared as Ready, Spec, Streams, Surroundings};
+use palisade_wall::{
+    Cause, Command, Error as WallError, Plan, Prepared as Ready, Spec, Streams, Surroundings,
+};
 use palisade_walls::make_plan;
+use palisade_wasm::programs::refuse_reach_of_found;
 use std::{
     ffi::{OsStr, OsString},
     os::fd::AsFd,
@@ -22,6 +25,7 @@ use std::{
 pub struct Builder {
     policy: Policy,
     command: Command,
+    name: Option<String>,
     stdin: Stdio,
     stdout: Stdio,
     stderr: Stdio,
@@ -35,6 +39,7 @@ impl Builder {
         Self {
             policy: Policy::default(),
             command: Command::new(program),
+            name: None,
             stdin: Stdio::null(),
             stdout: Stdio::inherit(),
             stderr: Stdio::inherit(),
@@ -57,6 +62,13 @@ impl Builder {
                 .into_iter()
                 .map(|argument| argument.as_ref().into()),
         );
+        self
+    }
+
+    /// What the domain is called among those that run: `palisade ps` shows it, and `palisade kill` and `palisade exec` take
+    /// it in place of an id.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -237,7 +249,8 @@ impl Builder {
         self
     }
 
-    /// Bytes of stdout and stderr together, held by [`Domain::wait_with_output`].
+    /// Bytes of stdout and stderr together, held by [`Domain::wait_with_output`]. Both are to be piped or
+    /// [`Stdio::null`]: what goes elsewhere nobody counts, and a start is refused.
     pub fn output(mut self, bytes: u64) -> Self {
         self.policy.limits.output_bytes = Some(bytes);
         self
@@ -323,10 +336,17 @@ impl Builder {
             policy: &policy,
             command: &self.command,
             machine,
-            surroundings: &Surroundings::here(false),
+            surroundings: &Surroundings {
+                name: self.name.clone(),
+                ..Surroundings::here(false)
+            },
             libexec: self.libexec.as_deref(),
         });
-        planned.map_err(Error::Plan)
+        let plan = planned.map_err(Error::Plan)?;
+        // A later guest of WebAssembly would run in what this one put there.
+        refuse_reach_of_found(plan.view(), self.libexec.as_deref())
+            .map_err(|error| Error::Plan(WallError::new(Cause::Other, error)))?;
+        Ok(plan)
     }
 
     /// Starts the guest.
@@ -335,7 +355,8 @@ impl Builder {
     ///
     /// When there is no plan, or a step of it fails. Nothing of the domain is left then.
     pub fn spawn(&self) -> Result<Domain, Error> {
-        let mut plan = self.plan()?;
+        self.refuse_uncounted_output()?;
+        let plan = self.plan()?;
         let ready = plan.prepare_in_time(self.chosen_launcher(), self.caches.as_deref());
         self.spawn_planned(&*plan, &ready.map_err(Error::Launch)?)
     }
@@ -347,6 +368,7 @@ impl Builder {
     ///
     /// As those of [`Builder::plan`].
     pub fn prepare(self) -> Result<Prepared, Error> {
+        self.refuse_uncounted_output()?;
         let plan = self.plan()?;
         let ready = plan.prepare(self.chosen_launcher(), self.caches.as_deref());
         let ready = ready.map_err(Error::Launch)?;
@@ -382,13 +404,24 @@ impl Builder {
             launched => launched,
         };
         let inner = launched.map_err(Error::Launch)?;
+        let piped = [&stdout_pipe, &stderr_pipe].map(Option::is_some);
         Ok(Domain {
             inner,
             stdin: stdin_pipe,
             stdout: stdout_pipe,
             stderr: stderr_pipe,
+            piped,
             output_bytes: plan.view().output_bytes(),
         })
+    }
+
+    fn refuse_uncounted_output(&self) -> Result<(), Error> {
+        let mut streams = [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter();
+        let uncounted = streams.find(|(_, stream)| !stream.is_countable());
+        match (self.policy.limits.output_bytes, uncounted) {
+            (Some(_), Some((name, _))) => Err(Error::OutputNotCounted(name)),
+            _ => Ok(()),
+        }
     }
 
     fn may_lack_namespaces(&self) -> bool {

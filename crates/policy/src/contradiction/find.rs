@@ -1,14 +1,14 @@
 //! The search for contradictions, before any machine is asked.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Component, Path, PathBuf},
     time::Duration,
 };
 
 use super::{Contradiction, network::find_in_network};
 use crate::{
-    Access, ConnectGrant, FileGrant, Grants, Limits, UnixGrant,
+    Access, Capability, ConnectGrant, FileGrant, Grants, Limits, UnixGrant,
     value::{MAX_CORES, format_duration, format_size},
 };
 
@@ -28,6 +28,26 @@ pub(crate) fn find_contradiction(grants: &Grants, limits: &Limits) -> Found {
         .or_else(|| find_second_name(files))
         .or_else(|| find_in_network(grants).map(Contradiction::Network))
         .or_else(|| find_small_limit(limits))
+}
+
+/// The first capability of which there is nothing to accept less of.
+pub(crate) fn find_unacceptable(allow_degraded: &BTreeSet<Capability>) -> Found {
+    allow_degraded.iter().find_map(|capability| {
+        let advice = match capability {
+            Capability::Network => {
+                "a guest has no network of its own only where it has no namespaces: write `namespaces`"
+            }
+            Capability::Uid => {
+                "a guest has no user id of its own where palisade is not root, which the report says, and as root without \
+                 namespaces: leave it out, or write `namespaces`"
+            }
+            _ => return None,
+        };
+        Some(Contradiction::NothingToAccept {
+            capability: *capability,
+            advice,
+        })
+    })
 }
 
 /// The socket files that the guest may connect to.

@@ -4,6 +4,7 @@
 //! answer costs. Under `--cpu` answering is held to the same share, in a bucket of its own. Under
 //! `--cpu-time` init, which holds that limit, is told what was used here, and adds it to what the domain used.
 
+use crate::lock::lock;
 use crate::{record::record_bytes, wire};
 use rustix::{
     net::SendFlags,
@@ -11,7 +12,7 @@ use rustix::{
 };
 use std::{
     os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     thread,
     time::{Duration, Instant},
 };
@@ -29,7 +30,7 @@ pub(super) struct Budget {
     /// Processors; `None` without a limit.
     cores: Option<f64>,
     /// The way to init, where that holds a limit on processor time.
-    init: Option<OwnedFd>,
+    init: Option<Arc<OwnedFd>>,
     account: Mutex<Account>,
 }
 
@@ -44,7 +45,7 @@ struct Account {
 
 impl Budget {
     /// For a domain with this share; init, at the other end of the socket, is told of what is used.
-    pub(super) fn new(cores: Option<f64>, init: Option<OwnedFd>) -> Self {
+    pub(super) fn new(cores: Option<f64>, init: Option<Arc<OwnedFd>>) -> Self {
         Self {
             cores,
             init,
@@ -75,7 +76,7 @@ impl Budget {
 
     fn account(&self) -> MutexGuard<'_, Account> {
         // Nothing in between can panic.
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.account)
     }
 }
 
@@ -196,7 +197,7 @@ mod tests {
         let flags = SocketFlags::CLOEXEC;
         let (init, ours) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        let budget = Budget::new(None, Some(ours));
+        let budget = Budget::new(None, Some(Arc::new(ours)));
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

@@ -8,6 +8,7 @@ use super::{
     Shared,
     call::{Brokered, DONE, Outcome},
 };
+use crate::lock::lock;
 use crate::sys::notify;
 use palisade_network::address::canonical;
 use palisade_policy::Transport;
@@ -17,7 +18,7 @@ use std::{
     io::Read,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
 /// Sockets that are remembered: a program listens with one, or with one for each of its processes.
@@ -52,15 +53,13 @@ impl InnerPort {
         if self.port.is_none() {
             return false;
         }
-        let cookies = self.cookies.lock();
-        let cookies = cookies.unwrap_or_else(PoisonError::into_inner);
+        let cookies = lock(&self.cookies);
         sockopt::socket_cookie(socket).is_ok_and(|cookie| cookies.contains(&cookie))
     }
 
     fn remember(&self, socket: &OwnedFd) -> Result<(), Errno> {
         let cookie = sockopt::socket_cookie(socket)?;
-        let cookies = self.cookies.lock();
-        let mut cookies = cookies.unwrap_or_else(PoisonError::into_inner);
+        let mut cookies = lock(&self.cookies);
         if cookies.len() >= MOST_SOCKETS {
             cookies.pop_front();
         }

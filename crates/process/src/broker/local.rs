@@ -38,7 +38,7 @@ const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 #[derive(Debug)]
 pub(super) struct Performer {
     /// Stream to init.
-    socket: OwnedFd,
+    pub(super) socket: Arc<OwnedFd>,
     /// What is refused: see [`crate::seccomp::Groups`].
     refused: Refused,
     room: Room,
@@ -90,12 +90,12 @@ pub(super) struct Request<'a> {
 }
 
 impl Performer {
-    pub(super) fn new(socket: OwnedFd, plan: &Plan) -> Self {
+    pub(super) fn new(socket: Arc<OwnedFd>, plan: &Plan, layout: Option<Arc<Layout>>) -> Self {
         Self {
             socket,
             refused: Refused::of(plan),
             room: Room::of(plan.held_by_cgroup.memory_bytes),
-            layout: plan.layout().cloned(),
+            layout,
         }
     }
 

@@ -1,6 +1,11 @@
 //! The supervisor's end of the process that makes descriptors for a broker: see `sys/keeper/maker.rs`.
+//!
+//! Most guests never ask for what needs it. So it is begun with the first call that does, unless the keeper could not do
+//! that any more by then, or the process is to be a member of the domain's groups.
 
+use crate::lock::lock;
 use crate::{
+    keeper::Keeper,
     record::{receive_record, record_bytes},
     seccomp, wire,
 };
@@ -10,7 +15,7 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -37,17 +42,47 @@ pub(crate) struct Maker {
 
 #[derive(Debug)]
 struct Asking {
-    socket: OwnedFd,
+    process: Process,
     /// Of the last request. An answer that came too late has another.
     number: u64,
 }
 
+#[derive(Debug)]
+enum Process {
+    /// Nobody has needed it yet; this one begins it.
+    Later(Arc<Keeper>),
+    /// At the other end of this.
+    Asked(OwnedFd),
+    /// It has been told to leave, or never was.
+    Gone,
+}
+
 impl Maker {
+    /// One that is begun once it is needed, as a member of no group.
+    pub(crate) fn later(keeper: &Arc<Keeper>) -> Self {
+        Self {
+            asking: Mutex::new(Asking {
+                process: Process::Later(Arc::clone(keeper)),
+                number: 0,
+            }),
+            memory_bytes: None,
+            is_in_group: false,
+        }
+    }
+
+    /// Has it begun now, if it has not been: the keeper may not be able to later.
+    pub(super) fn settle(&self) -> io::Result<()> {
+        self.asking().begin()
+    }
+
     /// The one that was ordered at the other end of this socket; in the memory group of a domain of so much, if
     /// there is one.
     pub(crate) fn ordered(socket: OwnedFd, memory_bytes: Option<u64>, is_in_group: bool) -> Self {
         Self {
-            asking: Mutex::new(Asking { socket, number: 0 }),
+            asking: Mutex::new(Asking {
+                process: Process::Asked(socket),
+                number: 0,
+            }),
             memory_bytes,
             is_in_group,
         }
@@ -70,13 +105,10 @@ impl Maker {
 
     /// Has it confine itself, and waits for that.
     pub(super) fn begin(&self) -> io::Result<()> {
-        let filter = seccomp::program(&seccomp::maker()).map_err(io::Error::other)?;
-        let begin = [&record_bytes(wire::MAKER_BEGIN, &[])[..], &filter].concat();
-        let asking = self.asking();
-        rustix::net::send(&asking.socket, &begin, SendFlags::NOSIGNAL)?;
-        asking.wait_for(PATIENCE_AT_FIRST)?;
-        asking.hear(wire::MAKER_READY)?;
-        Ok(asking.wait_for(PATIENCE)?)
+        match &self.asking().process {
+            Process::Asked(socket) => confine(socket),
+            Process::Later(_) | Process::Gone => Ok(()),
+        }
     }
 
     /// A new socket, whose memory is the domain's. Out of memory its kernel ends it, as it ends the guest.
@@ -103,13 +135,22 @@ impl Maker {
 
     /// Has it leave.
     pub(super) fn dismiss(&self) {
-        let _ = rustix::net::shutdown(&self.asking().socket, rustix::net::Shutdown::Write);
+        let mut asking = self.asking();
+        match &asking.process {
+            Process::Asked(socket) => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+            }
+            Process::Later(_) | Process::Gone => asking.process = Process::Gone,
+        }
     }
 
     /// Waits until it has left its group, if it is in one.
     pub(super) fn wait(&self) {
         let asking = self.asking();
-        while self.is_in_group && matches!(receive_record(asking.socket.as_fd()), Ok(Some(_))) {}
+        let Process::Asked(socket) = &asking.process else {
+            return;
+        };
+        while self.is_in_group && matches!(receive_record(socket.as_fd()), Ok(Some(_))) {}
     }
 
     /// What is known of a descriptor of a thread's, proc_pid_fdinfo(5).
@@ -135,35 +176,57 @@ impl Maker {
         words: [u64; COUNT],
     ) -> Result<VecDeque<OwnedFd>, Errno> {
         let mut asking = self.asking();
+        asking.begin().map_err(|_| Errno::NOMEM)?;
         asking.number += 1;
         let words: Vec<u64> = [asking.number].into_iter().chain(words).collect();
         let request = record_bytes(request, &words);
-        rustix::net::send(&asking.socket, &request, SendFlags::NOSIGNAL)
-            .map_err(|_| Errno::NOMEM)?;
-        asking.hear(wire::MADE)
+        let Process::Asked(socket) = &asking.process else {
+            return Err(Errno::NOMEM);
+        };
+        rustix::net::send(socket, &request, SendFlags::NOSIGNAL).map_err(|_| Errno::NOMEM)?;
+        hear(socket, wire::MADE, asking.number)
     }
 
     fn asking(&self) -> MutexGuard<'_, Asking> {
         // A number that was not used does no harm.
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.asking)
     }
 }
 
 impl Asking {
-    fn wait_for(&self, patience: Duration) -> Result<(), Errno> {
-        sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, Some(patience))
+    /// Has the process made and confined, if it never was.
+    fn begin(&mut self) -> io::Result<()> {
+        let Process::Later(keeper) = &self.process else {
+            return Ok(());
+        };
+        let socket = keeper.order_maker(None, &[]).map_err(io::Error::other)?;
+        confine(&socket)?;
+        self.process = Process::Asked(socket);
+        Ok(())
     }
+}
 
-    /// The answer to the last request.
-    fn hear(&self, expected: u64) -> Result<VecDeque<OwnedFd>, Errno> {
-        loop {
-            let received = receive_record(self.socket.as_fd());
-            let (record, fds) = received.ok().flatten().ok_or(Errno::NOMEM)?;
-            match record.kind {
-                _ if record.words[wire::ANSWER_TO] != self.number => {}
-                kind if kind == expected => return Ok(fds),
-                _ => return Err(Errno::from_raw_os_error(record.words[2] as i32)),
-            }
+/// Has the process at the other end confine itself, and waits for that.
+fn confine(socket: &OwnedFd) -> io::Result<()> {
+    let filter = seccomp::program(&seccomp::maker()).map_err(io::Error::other)?;
+    let begin = [&record_bytes(wire::MAKER_BEGIN, &[])[..], &filter].concat();
+    rustix::net::send(socket, &begin, SendFlags::NOSIGNAL)?;
+    let wait_for =
+        |patience| sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(patience));
+    wait_for(PATIENCE_AT_FIRST)?;
+    hear(socket, wire::MAKER_READY, 0)?;
+    Ok(wait_for(PATIENCE)?)
+}
+
+/// The answer to the request of this number.
+fn hear(socket: &OwnedFd, expected: u64, number: u64) -> Result<VecDeque<OwnedFd>, Errno> {
+    loop {
+        let received = receive_record(socket.as_fd());
+        let (record, fds) = received.ok().flatten().ok_or(Errno::NOMEM)?;
+        match record.kind {
+            _ if record.words[wire::ANSWER_TO] != number => {}
+            kind if kind == expected => return Ok(fds),
+            _ => return Err(Errno::from_raw_os_error(record.words[2] as i32)),
         }
     }
 }

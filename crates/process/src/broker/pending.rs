@@ -1,6 +1,7 @@
 //! Calls that wait: a second thread waits for all of them at once, and is there only while there are any.
 
 use super::{Shared, budget::Meter, repeated::Caller, small_thread};
+use crate::lock::lock;
 use crate::sys::notify::{self, Notification};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
@@ -10,7 +11,7 @@ use rustix::{
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -49,7 +50,8 @@ struct Waiting {
 /// The calls that wait.
 pub(super) struct Pending {
     shared: Arc<Shared>,
-    queue: Arc<Queue>,
+    /// There once a call has waited.
+    queue: Option<Arc<Queue>>,
 }
 
 /// Calls on their way to the thread that waits for them.
@@ -71,31 +73,32 @@ struct Arrived {
 }
 
 impl Pending {
-    pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
-        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let queue = Queue {
-            arrived: Mutex::default(),
-            bell,
-        };
-        Ok(Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
             shared,
-            queue: Arc::new(queue),
-        })
+            queue: None,
+        }
+    }
+
+    /// Whether no call waits.
+    pub(super) fn is_empty(&self) -> bool {
+        let queue = self.queue.as_ref();
+        queue.is_none_or(|queue| queue.lock().thread.is_none())
     }
 
     /// Has this call answered later. Where too many wait it fails at once (`EAGAIN`).
-    pub(super) fn push(&self, call: &Notification, wait: Wait) {
-        let mut arrived = self.queue.lock();
+    pub(super) fn push(&mut self, call: &Notification, wait: Wait) {
+        let queue = match self.queue.take().map_or_else(Queue::make, Ok) {
+            Ok(queue) => Arc::clone(self.queue.insert(queue)),
+            Err(_) => return self.refuse(call),
+        };
+        let mut arrived = queue.lock();
         arrived
             .calls
             .retain(|before| before.call.thread != call.thread);
         let is_full = arrived.waiting + arrived.calls.len() >= MOST;
-        if is_full || (arrived.thread.is_none() && !self.start_thread(&mut arrived)) {
-            let listener = self.shared.listener.as_fd();
-            return self
-                .shared
-                .repeated
-                .answer(listener, call, Err(Errno::AGAIN));
+        if is_full || (arrived.thread.is_none() && !self.start_thread(&queue, &mut arrived)) {
+            return self.refuse(call);
         }
         arrived.calls.push(Waiting {
             caller: self.shared.repeated.waits(call, wait.is_begun),
@@ -103,11 +106,17 @@ impl Pending {
             wait,
         });
         drop(arrived);
-        self.queue.ring();
+        queue.ring();
     }
 
-    fn start_thread(&self, arrived: &mut Arrived) -> bool {
-        let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(&self.queue));
+    fn refuse(&self, call: &Notification) {
+        let listener = self.shared.listener.as_fd();
+        let refused = Err(Errno::AGAIN);
+        self.shared.repeated.answer(listener, call, refused);
+    }
+
+    fn start_thread(&self, queue: &Arc<Queue>, arrived: &mut Arrived) -> bool {
+        let (shared, queue) = (Arc::clone(&self.shared), Arc::clone(queue));
         let started = small_thread("palisade-wait", move || wait_for_all(&shared, &queue));
         arrived.thread = started.ok();
         arrived.thread.is_some()
@@ -115,11 +124,12 @@ impl Pending {
 
     /// Lets go of all of them: nothing of the domain is left.
     pub(super) fn finish(&self) {
-        let mut arrived = self.queue.lock();
+        let Some(queue) = &self.queue else { return };
+        let mut arrived = queue.lock();
         arrived.is_over = true;
         let thread = arrived.thread.take();
         drop(arrived);
-        self.queue.ring();
+        queue.ring();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -127,6 +137,14 @@ impl Pending {
 }
 
 impl Queue {
+    fn make() -> io::Result<Arc<Self>> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Self {
+            arrived: Mutex::default(),
+            bell,
+        }))
+    }
+
     fn ring(&self) {
         // It cannot be full: a count of 2^64 - 1.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
@@ -134,7 +152,7 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, Arrived> {
         // A panic elsewhere leaves the list whole.
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.arrived)
     }
 
     /// Takes what has arrived; `false` when there is nothing to wait for and the thread may end.

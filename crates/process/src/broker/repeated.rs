@@ -10,13 +10,14 @@
 //! | was begun and still waits | is the one that is answered |
 //! | only waits (a connection goes on by itself) | is begun as any other |
 
+use crate::lock::lock;
 use crate::sys::notify::{self, Notification};
 use rustix::io::Errno;
 use std::{
     collections::HashMap,
     os::fd::BorrowedFd,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -112,7 +113,7 @@ impl Repeated {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Last>> {
         // A panic elsewhere leaves the table whole.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last)
     }
 }
 

@@ -4,15 +4,13 @@
 //! it, and the kernel charges that file to palisade's group, for palisade wrote it. A guest can have many such
 //! calls wait, and leave them by a signal, so what all of them hold is bounded.
 
+use crate::lock::lock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     io::Errno,
     pipe::PipeFlags,
 };
-use std::{
-    os::fd::OwnedFd,
-    sync::{Mutex, PoisonError},
-};
+use std::{os::fd::OwnedFd, sync::Mutex};
 
 /// The part of a domain's memory that may lie in messages outside it.
 const SHARE: u64 = 16;
@@ -53,7 +51,7 @@ impl Room {
     /// wherever the message goes. `ENOBUFS` where there is none, as send(2) says it.
     pub(super) fn take(&self, bytes: usize) -> Result<OwnedFd, Errno> {
         // Nothing in between can panic.
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         forget_what_is_gone(&mut taken);
         let bytes = bytes.next_multiple_of(FILE_BYTES) + FILE_BYTES;
         let all: usize = taken.iter().map(|taken| taken.bytes).sum();

@@ -29,6 +29,7 @@ use thiserror::Error;
 
 use super::{
     detect::{Controller, Version},
+    meter::MemoryMeter,
     name::LeafName,
     plan::{Enable, Placement, Plan},
     settings::Setting,
@@ -301,6 +302,14 @@ impl Leaf {
             tree.write(&path, &pid)
                 .map_err(|source| EnterError { path, source })
         })
+    }
+
+    /// What tells the memory of all its processes, if the leaf is there to bound it.
+    #[must_use]
+    pub fn memory_meter(&self) -> Option<MemoryMeter> {
+        let bounds = |group: &&Group| group.controllers.contains(&Controller::Memory);
+        let group = self.groups.iter().find(bounds)?;
+        Some(MemoryMeter::new(group.version, group.dir.clone()))
     }
 
     fn of_version(&self, version: Version) -> impl Iterator<Item = &Group> {

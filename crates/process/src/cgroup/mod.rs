@@ -22,6 +22,7 @@
 
 mod detect;
 mod leaf;
+mod meter;
 #[cfg(test)]
 mod model;
 mod name;
@@ -31,12 +32,13 @@ mod settings;
 mod survey;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod usage;
 
 pub use detect::{Controller, Hierarchies, Hierarchy, Version, detect};
 pub use leaf::{CpuCounter, CreateError, EnterError, Leaf, RemoveError, places};
+pub use meter::MemoryMeter;
 pub use name::{LeafName, Owner};
 pub use plan::{Enable, Need, Placement, Plan, plan};
 pub use refusal::{Limit, Obstacle, Refusal, Unmet};

@@ -61,6 +61,11 @@ fn unified_survey(model: &Model) -> Survey {
     survey(model, "0::/user.slice/me.scope\n", V2_MOUNT)
 }
 
+/// A machine with every controller.
+pub(crate) fn full_survey() -> Survey {
+    unified_survey(&unified())
+}
+
 /// Version 1 with cpu and cpuacct together, and version 2 without controllers beside it.
 fn hybrid() -> Model {
     Model::default()
@@ -605,4 +610,27 @@ fn a_leaf_of_this_machine() {
     );
     leaf.remove().unwrap();
     assert!(leaf.dirs().all(|dir| !dir.exists()));
+}
+
+#[test]
+fn a_meter_leaves_out_what_can_be_let_go() {
+    let files = |all: &'static str, pages: &'static str| {
+        [
+            (all, "9000\n".to_owned()),
+            ("memory.stat", format!("anon 1\n{pages} 2000\nfile 5\n")),
+        ]
+    };
+    let of = |version, files: [(&str, String); 2]| {
+        let dir = tempfile::tempdir().unwrap();
+        let meter = MemoryMeter::new(version, dir.path().to_owned());
+        for (name, text) in files {
+            assert_eq!(meter.bytes(), None, "nothing tells");
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        meter.bytes()
+    };
+    let second = files("memory.current", "inactive_file");
+    assert_eq!(of(Version::V2, second), Some(7000));
+    let first = files("memory.usage_in_bytes", "total_inactive_file");
+    assert_eq!(of(Version::V1, first), Some(7000));
 }

@@ -229,7 +229,27 @@ pub(super) fn encode_program(plan: &Plan, added: &[OsString]) -> Vec<u8> {
         .filter(|variable| !is_replaced(variable));
     let environment: Vec<&OsStr> = kept.chain(added).map(AsRef::as_ref).collect();
     writer.texts(environment.into_iter());
+    writer.u32(op::TITLE).text(&title(plan));
     writer.bytes
+}
+
+/// What the domain's init is called: see [`wire::INITS_TITLE`]. A long command is cut.
+fn title(plan: &Plan) -> Vec<u8> {
+    let name = plan.name.as_deref().unwrap_or_default();
+    let about = [
+        wire::TITLE_VERSION,
+        plan.told_wall.as_bytes(),
+        name.as_bytes(),
+    ];
+    let command = plan.command.iter().map(String::as_bytes);
+    let words = [wire::INITS_TITLE].into_iter().chain(about).chain(command);
+    let mut title: Vec<u8> = words
+        .flat_map(|word| [word, b"\0"])
+        .flatten()
+        .copied()
+        .collect();
+    title.truncate(wire::TITLE_BYTES);
+    title
 }
 
 fn name_of(variable: &OsStr) -> &[u8] {
@@ -237,8 +257,25 @@ fn name_of(variable: &OsStr) -> &[u8] {
     bytes.split(|byte| *byte == b'=').next().unwrap_or(bytes)
 }
 
+/// Encodes a further process of a running domain: see [`wire::DOOR_EXEC`].
+pub(crate) fn encode_further(
+    arguments: &[OsString],
+    variables: &[OsString],
+    terminal: Option<&Terminal>,
+) -> Vec<u8> {
+    let mut writer = Writer::default();
+    if let Some(terminal) = terminal {
+        write_terminal(&mut writer, terminal);
+    }
+    writer.u32(op::EXEC);
+    writer.texts(arguments.iter().take(1).map(AsRef::as_ref));
+    writer.texts(arguments.iter().map(AsRef::as_ref));
+    writer.texts(variables.iter().map(AsRef::as_ref));
+    writer.bytes
+}
+
 /// What goes before a body of this length.
-pub(super) fn header(body_length: usize, fds: usize) -> [u8; 12] {
+pub(crate) fn header(body_length: usize, fds: usize) -> [u8; 12] {
     let mut header = [0; 12];
     let words = [wire::LAUNCH_MAGIC, body_length as u32, fds as u32];
     for (to, word) in header.chunks_exact_mut(4).zip(words) {

@@ -37,7 +37,6 @@ impl Layout {
                     writable: false,
                     executable: true,
                 })),
-                MountPoint::Protected if self.implied.contains(guest) => {}
                 MountPoint::Protected => {
                     return Err(needs_mounts("it is protected inside a writable folder"));
                 }

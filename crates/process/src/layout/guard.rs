@@ -65,6 +65,13 @@ impl Layout {
         }
     }
 
+    /// Takes the guards away: without mounts nothing holds them.
+    pub(crate) fn drop_guards(&mut self) {
+        for guest in std::mem::take(&mut self.implied) {
+            self.mount_points.remove(&guest);
+        }
+    }
+
     /// Paths that palisade protects of its own accord.
     pub(crate) fn guards(&self) -> impl Iterator<Item = &Path> {
         self.implied.iter().map(PathBuf::as_path)

@@ -37,7 +37,7 @@ const TEMPORARY: &str = "/tmp";
 const PROCESSES: &str = "/proc";
 
 /// A granted folder that is the root.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Root {
     /// Of `/dev`, `/tmp` and `/proc`, those that it has a folder for.
     folders: BTreeSet<&'static str>,

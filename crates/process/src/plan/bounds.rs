@@ -34,19 +34,23 @@ pub(super) struct Share {
     pub(super) cpu_time_s: Option<u64>,
 }
 
-/// Finds control groups for what needs them, or the approximations that the user accepted.
+/// Finds control groups for what needs them, or the approximations that the user accepted. `own_threads` are those of a
+/// runner, beside what the policy gives its guest.
 pub(super) fn share(
     policy: &Policy,
     machine: &Machine,
     host_sockets: bool,
+    own_threads: u64,
 ) -> Result<Share, PlanError> {
     let limits = &policy.limits;
     let mut share = Share {
         // Init counts as a process of the domain.
-        processes: 1 + match limits.processes {
-            Some(processes) => processes.into(),
-            None => at_most_half(DEFAULT_PROCESSES.into(), machine.quotas.processes),
-        },
+        processes: 1
+            + own_threads
+            + match limits.processes {
+                Some(processes) => processes.into(),
+                None => at_most_half(DEFAULT_PROCESSES.into(), machine.quotas.processes),
+            },
         cpu_time: limits.cpu_time,
         // For the moment in which init does not look; init holds the exact limit.
         cpu_time_s: limits.cpu_time.map(|time| time.as_secs() + 2),
@@ -95,7 +99,7 @@ impl Share {
     fn without_namespaces(&mut self, limits: &Limits, machine: &Machine) {
         if limits.processes.is_some() || machine.uid == 0 {
             self.need.processes = Some(self.processes);
-            self.processes = u64::from(DEFAULT_PROCESSES) + 1;
+            self.processes = self.processes.max(u64::from(DEFAULT_PROCESSES) + 1);
         }
     }
 

@@ -16,7 +16,10 @@ impl fmt::Display for Plan {
             formatter,
             format_args!("as        uid {}, gid {} inside", self.uid, self.gid),
         )?;
-        write_line(formatter, format_args!("in        {}", self.cwd.display()))?;
+        write_line(
+            formatter,
+            format_args!("in        {}", self.guest_cwd().display()),
+        )?;
         for placeholder in &self.placeholders {
             let path = placeholder.path.display();
             let kind = if placeholder.folder { "folder" } else { "file" };

@@ -1,7 +1,7 @@
 //! What another wall asks of this one beyond a policy, for the program that is its own part.
 
-use super::{Attributes, Plan, PlanError, Rlimit, Step, in_root_place, layout};
-use crate::{host::Host, machine::Tier};
+use super::{Attributes, Plan, PlanError, Rlimit, Step, layout};
+use crate::{host::Host, layout::in_root_place, machine::Tier};
 use palisade_policy::{Access, FileGrant, Policy};
 use palisade_wall::{Command, Enforcement};
 use std::{ffi::OsString, fmt, path::Path};
@@ -22,6 +22,8 @@ pub struct Options<'a> {
 ///
 /// It lies at no path of the guest's, nothing else is executed, and it gets descriptors beside the guest's.
 pub struct Runner<'a> {
+    /// What the wall is called that has it.
+    pub wall: &'static str,
     /// Its file, on the host.
     pub file: &'a Path,
     /// Where its domain has it; one without mounts has it where it lies.
@@ -101,11 +103,13 @@ impl Plan {
 
     fn run_by(&mut self, runner: &Runner<'_>, host: &dyn Host) -> Result<(), PlanError> {
         self.passes = true;
+        self.told_wall = runner.wall;
         let root = self.granted_root().filter(|_| self.tier != Tier::Bare);
         let root = root.map(Path::to_path_buf);
         let Instructions { arguments, files } = (runner.instruct)(self, root.as_deref());
         self.arguments = arguments;
-        self.bound_runner(files, runner.threads);
+        self.add_descriptors(files);
+        self.around_runner = Some(self.enforcement.clone());
         for row in &mut self.enforcement {
             let mut held = runner.holds.iter();
             if let Some((_, how)) = held.find(|(capability, _)| *capability == row.capability) {
@@ -125,13 +129,10 @@ impl Plan {
     }
 
     /// The runner needs some of what the policy bounds for itself. The guest's share is the runner's to hold.
-    fn bound_runner(&mut self, files: u64, threads: u64) {
-        for limit in &mut self.rlimits {
-            match limit.name {
-                "NOFILE" => limit.value = limit.value.saturating_add(files),
-                "NPROC" => limit.value = limit.value.saturating_add(threads),
-                _ => {}
-            }
+    fn add_descriptors(&mut self, files: u64) {
+        let mut limits = self.rlimits.iter_mut();
+        if let Some(limit) = limits.find(|limit| limit.name == "NOFILE") {
+            limit.value = limit.value.saturating_add(files);
         }
     }
 
@@ -188,7 +189,7 @@ impl Plan {
         for place in &mut self.meeting_places {
             *place = in_root_place(place);
         }
-        self.cwd = "/".into();
+        self.guest_cwd = Some(std::mem::replace(&mut self.cwd, "/".into()));
     }
 
     /// Mounts a program of the host's beside a granted root.

@@ -1,7 +1,10 @@
 //! Rules of the plan that are not the layout's.
 
 use super::*;
-use crate::host::table::{HOME, Table};
+use crate::{
+    host::table::{HOME, Table},
+    seccomp::HostNetwork,
+};
 use palisade_wall::Command;
 use std::sync::OnceLock;
 
@@ -234,6 +237,55 @@ fn limits_of_processes_leave_room_for_init() {
         limit("[limits]\ncpu-time = '1500ms'", "CPU").is_some_and(|seconds| seconds >= 2),
         "never before init's own clock"
     );
+}
+
+/// Else a worker whose guest has one process starts no thread where a group counts, as it does for other limits' sake.
+#[test]
+fn the_group_has_room_for_what_a_runner_starts_itself() {
+    let machine = Machine {
+        cgroups: cgroup::tests::full_survey().into(),
+        ..user()
+    };
+    let share = |own_threads| {
+        let policy = policy("[limits]\nprocesses = 1\nmemory = '64M'");
+        let share = bounds::share(&policy, &machine, false, own_threads).unwrap();
+        (share.need.processes, share.processes)
+    };
+    assert_eq!(
+        share(0),
+        (Some(2), 3),
+        "init and the guest; the namespace's lies one behind"
+    );
+    assert_eq!(share(16), (Some(18), 19));
+}
+
+#[test]
+fn sockets_are_as_many_as_init_knows() {
+    let plan = |count: usize| {
+        let folders = (0..count).map(|number| format!("/home/ada/work/{number}"));
+        let host = folders.clone();
+        let host = host.fold(home(), |host, path| host.folder(&path));
+        let grants: Vec<_> = folders.map(|path| format!("'{path}'")).collect();
+        let text = format!("[grants]\nwrite = ['work']\nipc = [{}]", grants.join(", "));
+        let command = Command::new("program");
+        make_plan(&policy(&text), &command, &user(), &surroundings(&[]), &host)
+    };
+    plan(64).unwrap();
+    let refused = plan(65).unwrap_err().to_string();
+    assert!(refused.starts_with("policy: 65 sockets and "), "{refused}");
+}
+
+#[test]
+fn what_profiles_grant_is_told_as_far_as_it_is_there() {
+    let host = home()
+        .folder("/home/ada/.cargo")
+        .folder("/home/ada/.cargo/registry");
+    let text = "profiles = ['rust']\n[grants]\nread = ['work']";
+    let command = Command::new("program");
+    let surroundings = surroundings(&[("HOME", HOME)]);
+    let plan = make_plan(&policy(text), &command, &user(), &surroundings, &host).unwrap();
+    let told: Vec<_> = plan.of_profiles.iter().map(|grant| &grant.host).collect();
+    assert_eq!(told, [Path::new("/home/ada/.cargo/registry")]);
 }
 
 #[test]
@@ -553,7 +605,7 @@ fn memory_files_are_never_executable() {
         };
         let policy = policy("");
         let layout = Layout::resolve(&policy, &home(), Check::Contents).unwrap();
-        groups(&policy, &machine, &layout).memfd_must_be_sealed
+        calls::groups(&policy, &machine, &layout).memfd_must_be_sealed
     };
     assert!(
         !sealed(Tier::Privileged, true),

@@ -169,7 +169,7 @@ fn decide_executions(filter: &mut Filter, groups: &Groups) {
     }
     let own = long(3).is(wire::OWN_EXECUTION);
     let open_file = int(4).has_any(libc::AT_EMPTY_PATH as u64);
-    let look = |except| Check::otherwise(Action::Notify).when([except], ALLOW);
+    let look = |except| Check::otherwise(Action::Look).when([except], ALLOW);
     set(filter, libc::SYS_execve, look(own));
     set(filter, libc::SYS_execveat, look(open_file));
 }

@@ -18,6 +18,7 @@
 //! written from its end: when a jump is written, its targets are there, the distance is known, and
 //! one that is too far goes over an unconditional jump, whose distance has 32 bits.
 
+use crate::wire;
 use thiserror::Error;
 
 use super::{
@@ -375,6 +376,7 @@ fn return_value(action: Action) -> u32 {
         Action::Allow => libc::SECCOMP_RET_ALLOW,
         Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | u32::from(errno),
         Action::Notify => libc::SECCOMP_RET_USER_NOTIF,
+        Action::Look => libc::SECCOMP_RET_USER_NOTIF | wire::LOOK,
         Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
     }
 }

@@ -28,7 +28,9 @@ impl Filter {
         for (number, rule) in self.rules() {
             match rule {
                 Rule::Always(Action::Allow) => description.allowed += 1,
-                Rule::Always(Action::Notify) => description.answered.push(name(number)),
+                Rule::Always(Action::Notify | Action::Look) => {
+                    description.answered.push(name(number));
+                }
                 Rule::Always(action) if *action == self.otherwise() => {}
                 Rule::Always(_) => description.refused += 1,
                 Rule::Check(_) => description.checked.push(name(number)),

@@ -18,8 +18,10 @@ pub enum Action {
     Allow,
     /// The kernel skips it and returns this error number, at most 4095.
     Errno(u16),
-    /// The supervisor answers it, or init lets it go on (seccomp_unotify(2)).
+    /// The supervisor answers it (seccomp_unotify(2)).
     Notify,
+    /// The supervisor or init looks at it and lets it go on.
+    Look,
     /// The kernel ends the process with `SIGSYS`.
     Kill,
 }

@@ -8,6 +8,7 @@ use super::{
 };
 
 const NOTIFY: Action = Action::Notify;
+const LOOK: Action = Action::Look;
 const EAFNOSUPPORT: Action = Action::Errno(libc::EAFNOSUPPORT as u16);
 const ENOPROTOOPT: Action = Action::Errno(libc::ENOPROTOOPT as u16);
 const EOPNOTSUPP: Action = Action::Errno(libc::EOPNOTSUPP as u16);
@@ -57,7 +58,7 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
     set(
         filter,
         libc::SYS_connect,
-        connect.when_if(is_told, [internet_address(2)], NOTIFY),
+        connect.when_if(is_told, [internet_address(2)], LOOK),
     );
     set(filter, libc::SYS_bind, answered(network.brokered, bind));
     set(filter, libc::SYS_listen, answered(network.brokered, false));
@@ -65,12 +66,16 @@ pub(super) fn decide(filter: &mut Filter, groups: &Groups) {
     set(
         filter,
         libc::SYS_sendmsg,
-        send_message(groups, 2, network.messages),
+        send_message(groups, 2, if network.messages { NOTIFY } else { ALLOW }),
     );
     // With it the C library asks for names. Servers over UDP send with it what nobody need look at.
     let has_listener = groups.host_network.is_none() || network.brokered;
     let is_told = groups.observed && has_listener && !network.udp;
-    let many = network.messages || is_told;
+    let many = match (network.messages, is_told) {
+        (true, _) => NOTIFY,
+        (false, true) => LOOK,
+        (false, false) => ALLOW,
+    };
     set(filter, libc::SYS_sendmmsg, send_message(groups, 3, many));
     set(filter, libc::SYS_setsockopt, setsockopt(groups));
 }
@@ -145,7 +150,7 @@ fn sendto(groups: &Groups) -> Check {
     Check::otherwise(if network.sends { NOTIFY } else { ALLOW })
         .when_if(groups.host_network.is_some(), [fast_open(3)], EOPNOTSUPP)
         .when_if(network.sends, [long(4).is(0)], ALLOW)
-        .when_if(is_told, [internet_address(5)], NOTIFY)
+        .when_if(is_told, [internet_address(5)], LOOK)
 }
 
 /// The length of an address of version 4 or 6. Few local sockets have names of just these.
@@ -156,8 +161,8 @@ fn internet_address(length: u8) -> Test {
     ])
 }
 
-fn send_message(groups: &Groups, flags: u8, is_told: bool) -> Rule {
-    Check::otherwise(if is_told { NOTIFY } else { ALLOW })
+fn send_message(groups: &Groups, flags: u8, otherwise: Action) -> Rule {
+    Check::otherwise(otherwise)
         .when_if(
             groups.host_network.is_some(),
             [fast_open(flags)],

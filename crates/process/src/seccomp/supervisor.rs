@@ -69,7 +69,7 @@ pub(crate) fn supervisor() -> Filter {
 /// it from the latter (`hook_ptrace_access_check`). It opens no files: see [`maker`].
 pub(crate) fn broker() -> Filter {
     let mut filter = common();
-    for call in FOR_GUESTS {
+    for call in FOR_GUESTS.iter().chain(FOR_GUESTS_OLD) {
         set(&mut filter, *call, ALLOW);
     }
     set(&mut filter, SYS_socket, only([is_internet()]));
@@ -104,7 +104,16 @@ const FOR_GUESTS: &[c_long] = &[
     SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept4, SYS_setsockopt,
     SYS_getsockname, SYS_getpeername, SYS_sendmmsg, SYS_recvmmsg,
     SYS_pidfd_open, SYS_pidfd_getfd, SYS_process_vm_readv, SYS_memfd_create,
+    // Of many guests' calls, which comes next.
+    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2,
 ];
+
+/// As [`FOR_GUESTS`]: what the C library still calls on old architectures.
+#[cfg(target_arch = "x86_64")]
+const FOR_GUESTS_OLD: &[c_long] = &[SYS_epoll_wait];
+/// As [`FOR_GUESTS`]: what the C library still calls on old architectures.
+#[cfg(not(target_arch = "x86_64"))]
+const FOR_GUESTS_OLD: &[c_long] = &[];
 
 /// Calls that wait for an answer (`SECCOMP_IOCTL_NOTIF_*`), what is mapped where, and whether a descriptor blocks.
 fn of_what_it_answers() -> Check {

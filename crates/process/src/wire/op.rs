@@ -55,6 +55,8 @@ pub const CPU_TIME: u32 = 20;
 pub const CPU_COUNTER: u32 = 28;
 /// What to execute: candidates, arguments, environment; each a count and that many strings.
 pub const EXEC: u32 = 21;
+/// What init is called from here on, as `/proc/PID/cmdline` has it: words, a NUL behind each.
+pub const TITLE: u32 = 35;
 /// New session keyring.
 pub const KEYRING: u32 = 22;
 /// Write `0` into an open `tasks` file of a cgroup: descriptor index.

@@ -53,6 +53,7 @@ pub enum Step {
     Guard = 42,
     ReopenStream = 43,
     PairStreams = 44,
+    Enter = 45,
 }
 
 impl Step {
@@ -64,7 +65,7 @@ impl Step {
 }
 
 /// Each at its number.
-const STEPS: [Step; 45] = [
+const STEPS: [Step; 46] = [
     Step::Unknown,
     Step::Clone,
     Step::MapIds,
@@ -110,6 +111,7 @@ const STEPS: [Step; 45] = [
     Step::Guard,
     Step::ReopenStream,
     Step::PairStreams,
+    Step::Enter,
 ];
 
 const _: () = {

@@ -1,5 +1,7 @@
 use super::*;
-use palisade_wall::{Denial, Ending, Process, REPORT_VERSION, Usage};
+use palisade_policy::Policy;
+use palisade_process::ThisHost;
+use palisade_wall::{Command, Denial, Ending, Process, REPORT_VERSION, Spec, Surroundings, Usage};
 
 fn report(exit: Exit) -> Report {
     Report {
@@ -91,4 +93,29 @@ fn nobody_waits_for_a_worker_that_holds_its_pipe() {
     rustix::io::write(&writer, b"phase loaded 1\n").unwrap();
     assert_eq!(read_status(reader), "phase loaded 1\n");
     drop(writer);
+}
+
+/// Whichever plan is launched in the end, what the compiler took is gone from the guest's time.
+#[test]
+fn the_guest_gets_what_is_left_of_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("prog.wasm");
+    std::fs::write(&program, b"\0asm\x01\0\0\0").unwrap();
+    let worker = folder.path().join("palisade-worker");
+    std::fs::write(&worker, "").unwrap();
+    let module = crate::module::Module::open(&program).unwrap().unwrap();
+    let programs = Programs {
+        compiler: worker.clone(),
+        worker,
+    };
+    let policy = Policy::from_toml("limits.time = '1h'", "test", folder.path()).unwrap();
+    let (command, surroundings) = (Command::new(program), Surroundings::default());
+    let machine = Machine::probe();
+    let spec = Spec::new(&policy, &command, &machine, &surroundings);
+    let plan = crate::plan::make_plan(module, &spec, &ThisHost, &programs).unwrap();
+    let now = Instant::now();
+    let left = |until| plan.with_time_until(until).worker.time.unwrap();
+    assert!(left(now + Duration::from_secs(60)) <= Duration::from_secs(60));
+    assert!(left(now + Duration::from_secs(60)) > Duration::from_secs(1));
+    assert_eq!(left(now), Duration::from_millis(1));
 }

@@ -95,6 +95,24 @@ fn a_path_is_the_guests_before_it_is_the_hosts() {
     assert_eq!(stage.find("/programs/gone", policy).unwrap(), None);
 }
 
+/// Inside, the path is the granted program: a file of the host's that it hides is another one.
+#[test]
+fn a_granted_native_program_is_not_skipped_for_a_module_that_it_hides() {
+    let stage = Stage::new();
+    fs::write(stage.path("bin/ls"), b"#!/bin/sh\n").unwrap();
+    std::os::unix::fs::symlink("/inside/ls", stage.path("bin/a.wasm")).unwrap();
+    let here = stage.folder.path().display();
+    let policy = format!("[grants]\nread = ['bin:{here}']");
+    for hidden in ["ls", "a.wasm"] {
+        let program = format!("{here}/{hidden}");
+        assert_eq!(stage.find(&program, &policy).unwrap(), None, "{program}");
+        let insists = format!("wall = 'wasm'\n{policy}");
+        let refused = stage.find(&program, &insists).unwrap_err();
+        assert!(matches!(refused, ModuleError::IsNative { .. }), "{refused}");
+        stage.finds(&program, "", hidden, Kind::Module);
+    }
+}
+
 #[test]
 fn a_wall_that_does_not_suit_the_file_is_refused() {
     let stage = Stage::new();

@@ -28,6 +28,19 @@ const GRANTED: &str = "/granted";
 /// Makes a domain as `run` would. What is judged by itself is left out of it: a kernel without
 /// Landlock can still be one with namespaces.
 pub(super) fn try_domain(machine: &Machine, seccomp_available: bool) -> Trial {
+    outcome_of(run_trial(machine, least(machine, seccomp_available)))
+}
+
+/// Whether `run` finds no namespaces here.
+pub(in crate::commands) fn lacks_namespaces(machine: &Machine) -> bool {
+    let trial = run_trial(machine, least(machine, machine.has_seccomp()));
+    let error = trial.as_ref().err();
+    let error = error.and_then(|error| error.downcast_ref::<Error>());
+    error.is_some_and(|error| error.cause() == Cause::NoNamespaces)
+}
+
+/// A policy that asks for no mechanism that the kernel has not.
+fn least(machine: &Machine, seccomp_available: bool) -> Policy {
     let mut policy = Policy::default();
     if machine.landlock_abi.is_none() {
         policy.allow_degraded.insert(Capability::Landlock);
@@ -35,7 +48,7 @@ pub(super) fn try_domain(machine: &Machine, seccomp_available: bool) -> Trial {
     if !seccomp_available {
         policy.allow_degraded.insert(Capability::Seccomp);
     }
-    outcome_of(run_trial(machine, policy))
+    policy
 }
 
 /// Makes a domain as `run --allow-degraded namespaces` would where there are none.

@@ -22,7 +22,7 @@ pub(super) fn describe(
         ("writes", writes(policy, view)),
         ("executes", executes(policy, plan)),
         ("reaches", reaches(policy)),
-        ("devices", devices(policy)),
+        ("devices", devices(policy, view)),
         ("variables", variables(view)),
         ("limits", limits(view)),
         ("weaker", weaker(view)),
@@ -55,6 +55,7 @@ fn reads(policy: &Policy, view: &dyn View) -> String {
     if policy.grants.system && !policy.grants.files.iter().any(FileGrant::is_root) {
         told.push("the system's programs, libraries and some settings".to_owned());
     }
+    told.extend(view.of_profiles().iter().map(show));
     if view.is_of_host() {
         told.push("some of /proc".to_owned());
     }
@@ -103,14 +104,19 @@ fn reaches(policy: &Policy) -> String {
     list(&all, "no network, not even this machine's loopback")
 }
 
-fn devices(policy: &Policy) -> String {
+fn devices(policy: &Policy, view: &dyn View) -> String {
     let granted: Vec<_> = policy
         .grants
         .devices
         .iter()
         .map(ToString::to_string)
         .collect();
-    list(&granted, "the five harmless ones")
+    let told = list(&granted, "the five harmless ones");
+    // To each process the terminal that it has.
+    match !view.is_of_host() && view.shows("/dev/tty".as_ref()) {
+        true => format!("{told}, and its own terminal as /dev/tty"),
+        false => told,
+    }
 }
 
 /// Names alone: values stand below, but for those that may be secrets.

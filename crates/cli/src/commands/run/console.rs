@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The two terminals of a running guest.
 #[derive(Debug)]
-pub(super) struct Console {
+pub(in crate::commands) struct Console {
     outer: Outer,
     /// Our end of the guest's terminal, until nobody holds the other one.
     master: Option<OwnedFd>,
@@ -33,22 +33,22 @@ pub(super) struct Console {
 }
 
 /// What to wait for on one descriptor.
-pub(super) type Wait<'a> = (BorrowedFd<'a>, PollFlags);
+pub(in crate::commands) type Wait<'a> = (BorrowedFd<'a>, PollFlags);
 
 /// What happened on the guest's terminal, on the keyboard and on the screen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Events {
-    pub(super) guest: PollFlags,
-    pub(super) keyboard: PollFlags,
-    pub(super) screen: PollFlags,
+pub(in crate::commands) struct Events {
+    pub(in crate::commands) guest: PollFlags,
+    pub(in crate::commands) keyboard: PollFlags,
+    pub(in crate::commands) screen: PollFlags,
 }
 
 /// The terminal outside is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HungUp;
+pub(in crate::commands) struct HungUp;
 
 impl Console {
-    pub(super) fn new(outer: Outer, master: OwnedFd) -> rustix::io::Result<Self> {
+    pub(in crate::commands) fn new(outer: Outer, master: OwnedFd) -> rustix::io::Result<Self> {
         rustix::io::ioctl_fionbio(&master, true)?;
         let starts_in_front = outer.starts_in_front();
         let has_settings = !outer.starts_behind();
@@ -71,7 +71,7 @@ impl Console {
 
     /// What to wait for on the guest's terminal, on the keyboard and on the screen. A hang-up of the
     /// last two is always heard.
-    pub(super) fn waits(&self, for_keys: bool) -> [Option<Wait<'_>>; 3] {
+    pub(in crate::commands) fn waits(&self, for_keys: bool) -> [Option<Wait<'_>>; 3] {
         let mut guest = PollFlags::empty();
         guest.set(PollFlags::IN, self.unshown.is_empty());
         guest.set(PollFlags::OUT, !self.keys.is_empty());
@@ -89,37 +89,37 @@ impl Console {
 
     /// Whether keys may be read now. They wait while the guest's terminal is full, or its input would
     /// grow here without bound.
-    pub(super) fn takes_keys(&self) -> bool {
+    pub(in crate::commands) fn takes_keys(&self) -> bool {
         let has_room = self.master.is_some() && self.keys.is_empty();
         self.in_front && has_room
     }
 
-    pub(super) fn has_hung_up(events: Events) -> bool {
+    pub(in crate::commands) fn has_hung_up(events: Events) -> bool {
         (events.keyboard | events.screen).intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Whether all that the guest printed has been shown and nothing more can come.
-    pub(super) fn is_done(&self) -> bool {
+    pub(in crate::commands) fn is_done(&self) -> bool {
         self.master.is_none() && self.unshown.is_empty()
     }
 
-    pub(super) fn is_in_front(&self) -> bool {
+    pub(in crate::commands) fn is_in_front(&self) -> bool {
         self.in_front
     }
 
     /// Whether keys typed now are meant for palisade.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(in crate::commands) fn is_ours(&self) -> bool {
         self.outer.is_ours()
     }
 
     /// The guest wants the keys, now and whenever palisade comes to the foreground.
-    pub(super) fn want_front(&mut self) {
+    pub(in crate::commands) fn want_front(&mut self) {
         self.wants_front = true;
     }
 
     /// Gives the guest the keys if it wants them and palisade has them, or else leaves them to others;
     /// tells which.
-    pub(super) fn look_around(&mut self) -> bool {
+    pub(in crate::commands) fn look_around(&mut self) -> bool {
         if self.wants_front && self.outer.is_ours() {
             self.come_to_front();
         } else {
@@ -137,7 +137,7 @@ impl Console {
     }
 
     /// The terminal is put back as it was found.
-    pub(super) fn step_back(&mut self) {
+    pub(in crate::commands) fn step_back(&mut self) {
         self.outer.restore();
         self.in_front = false;
     }
@@ -151,14 +151,14 @@ impl Console {
     }
 
     /// The kernel tells the guest if the size is another one.
-    pub(super) fn resize(&self) {
+    pub(in crate::commands) fn resize(&self) {
         if let Some(master) = &self.master {
             let _ = rustix::termios::tcsetwinsize(master, self.outer.size());
         }
     }
 
     /// Takes what was typed over to the guest's terminal; tells whether the suspend key was among it.
-    pub(super) fn type_in(&mut self) -> Result<bool, HungUp> {
+    pub(in crate::commands) fn type_in(&mut self) -> Result<bool, HungUp> {
         let mut buffer = [0; 4096];
         match self.outer.read_keys(&mut buffer) {
             Ok(0) | Err(Errno::IO) => Err(HungUp),
@@ -179,7 +179,7 @@ impl Console {
         Some(settings.special_codes[SpecialCodeIndex::VSUSP]).filter(|key| *key != 0)
     }
 
-    pub(super) fn pass_keys_on(&mut self) {
+    pub(in crate::commands) fn pass_keys_on(&mut self) {
         let Some(master) = self.master.as_ref().filter(|_| !self.keys.is_empty()) else {
             return;
         };
@@ -192,7 +192,7 @@ impl Console {
     }
 
     /// Takes over what the guest printed, and shows at most so much of it; tells how much it printed.
-    pub(super) fn show(&mut self, most_bytes: usize) -> Result<usize, HungUp> {
+    pub(in crate::commands) fn show(&mut self, most_bytes: usize) -> Result<usize, HungUp> {
         let Some(master) = self.master.as_ref().filter(|_| self.unshown.is_empty()) else {
             return Ok(0);
         };
@@ -220,14 +220,14 @@ impl Console {
 
     /// The guest has ended, and all that it printed is shown: what the terminal still answers it is
     /// nobody's.
-    pub(super) fn settle(&self) {
+    pub(in crate::commands) fn settle(&self) {
         if self.queries.may_be_answered() {
             self.outer.discard_answers();
         }
     }
 
     /// Shows what the screen has room for.
-    pub(super) fn show_rest(&mut self) -> Result<(), HungUp> {
+    pub(in crate::commands) fn show_rest(&mut self) -> Result<(), HungUp> {
         while !self.unshown.is_empty() {
             match rustix::io::write(self.outer.screen(), &self.unshown) {
                 Ok(written) => drop(self.unshown.drain(..written)),

@@ -23,17 +23,17 @@ const CAUGHT: [i32; 10] = [
 ];
 
 /// Whether a signal asks a program to end.
-pub(super) fn ask_to_end(signal: i32) -> bool {
+pub(in crate::commands) fn ask_to_end(signal: i32) -> bool {
     [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal)
 }
 
 /// Caught signals, readable through a descriptor.
-pub(super) struct Signals(SignalDelivery<UnixStream, SignalOnly>);
+pub(in crate::commands) struct Signals(SignalDelivery<UnixStream, SignalOnly>);
 
 impl Signals {
     /// A keeper started after this has the default action for what is caught, and so have its guests:
     /// then what is ignored (nohup(1)) is left alone.
-    pub(super) fn catch(keeper_runs: bool) -> std::io::Result<Self> {
+    pub(in crate::commands) fn catch(keeper_runs: bool) -> std::io::Result<Self> {
         let ignored = if keeper_runs { 0 } else { ignored() };
         let caught = CAUGHT
             .into_iter()
@@ -45,7 +45,7 @@ impl Signals {
         SignalDelivery::with_pipe(read, write, SignalOnly, caught).map(Self)
     }
 
-    pub(super) fn pending(&mut self) -> Vec<i32> {
+    pub(in crate::commands) fn pending(&mut self) -> Vec<i32> {
         self.0.pending().collect()
     }
 }

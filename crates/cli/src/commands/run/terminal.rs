@@ -19,7 +19,7 @@ use std::{
 
 /// The terminal outside.
 #[derive(Debug)]
-pub(super) struct Outer {
+pub(in crate::commands) struct Outer {
     replaces: [bool; 3],
     /// Where keys come from: stdin, or whatever else is the terminal, as programs read it that get
     /// their input by a pipe.
@@ -63,7 +63,7 @@ pub(crate) fn is_wanted() -> bool {
 impl Outer {
     /// The terminal among the standard streams, if there is one. The guest must never get that one
     /// itself, so a failure is not the same as none.
-    pub(super) fn find() -> rustix::io::Result<Option<Self>> {
+    pub(in crate::commands) fn find() -> rustix::io::Result<Option<Self>> {
         let replaces = terminals();
         let (stdin, stdout, stderr) = (stdin(), stdout(), stderr());
         let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
@@ -91,28 +91,28 @@ impl Outer {
         }))
     }
 
-    pub(super) fn replaces(&self) -> [bool; 3] {
+    pub(in crate::commands) fn replaces(&self) -> [bool; 3] {
         self.replaces
     }
 
-    pub(super) fn keyboard(&self) -> BorrowedFd<'_> {
+    pub(in crate::commands) fn keyboard(&self) -> BorrowedFd<'_> {
         self.keyboard.as_fd()
     }
 
-    pub(super) fn screen(&self) -> BorrowedFd<'_> {
+    pub(in crate::commands) fn screen(&self) -> BorrowedFd<'_> {
         self.screen.as_fd()
     }
 
-    pub(super) fn starts_in_front(&self) -> bool {
+    pub(in crate::commands) fn starts_in_front(&self) -> bool {
         self.start == Start::Alone
     }
 
-    pub(super) fn starts_behind(&self) -> bool {
+    pub(in crate::commands) fn starts_behind(&self) -> bool {
         self.start == Start::Behind
     }
 
     /// The terminal to make for the guest: with the same keys and modes.
-    pub(super) fn order(&self) -> Terminal {
+    pub(in crate::commands) fn order(&self) -> Terminal {
         let size = self.size();
         let mut settings = self.found.clone();
         if self.start == Start::Behind {
@@ -128,7 +128,7 @@ impl Outer {
     }
 
     /// The settings that were found when the terminal was last made raw.
-    pub(super) fn found(&self) -> &Termios {
+    pub(in crate::commands) fn found(&self) -> &Termios {
         &self.found
     }
 
@@ -138,12 +138,12 @@ impl Outer {
         self.replaces[1]
     }
 
-    pub(super) fn translates_line_ends(&self) -> bool {
+    pub(in crate::commands) fn translates_line_ends(&self) -> bool {
         let leaves_alone = self.is_raw && self.shows_the_guest_alone();
         !leaves_alone && self.found.output_modes.contains(OutputModes::OPOST)
     }
 
-    pub(super) fn size(&self) -> Winsize {
+    pub(in crate::commands) fn size(&self) -> Winsize {
         rustix::termios::tcgetwinsize(&self.screen).unwrap_or(Winsize {
             ws_row: 24,
             ws_col: 80,
@@ -154,7 +154,7 @@ impl Outer {
 
     /// Whether keys typed now are meant for this process. A terminal that is not its controlling one
     /// has no job control for it: it may read (`__tty_check_change` in drivers/tty/tty_jobctrl.c).
-    pub(super) fn is_ours(&self) -> bool {
+    pub(in crate::commands) fn is_ours(&self) -> bool {
         match foreground_group(self.keyboard()) {
             Ok(group) => Some(group) == job::own_group(),
             Err(errno) => errno == Errno::NOTTY,
@@ -162,7 +162,7 @@ impl Outer {
     }
 
     /// Passes every key on to the guest's terminal, which gives Ctrl-C and Ctrl-Z their meaning.
-    pub(super) fn make_raw(&mut self) {
+    pub(in crate::commands) fn make_raw(&mut self) {
         if !self.is_raw
             && let Ok(settings) = rustix::termios::tcgetattr(&self.keyboard)
         {
@@ -181,7 +181,10 @@ impl Outer {
 
     /// Reads keys. Those typed ahead are lines already, in which the kernel keeps a 0 where Ctrl-D was
     /// typed (`n_tty_receive_char_special` in drivers/tty/n_tty.c).
-    pub(super) fn read_keys(&mut self, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+    pub(in crate::commands) fn read_keys(
+        &mut self,
+        buffer: &mut [u8],
+    ) -> rustix::io::Result<usize> {
         let length = rustix::io::read(&self.keyboard, &mut *buffer)?;
         let ahead = length.min(self.typed_ahead);
         self.typed_ahead -= ahead;
@@ -196,7 +199,7 @@ impl Outer {
     /// of the questions: the last one asked here is about a mode that nobody could have guessed. A
     /// terminal that does not answer it is given up after a while. Keys typed meanwhile are lost too, as
     /// they would have been to the guest.
-    pub(super) fn discard_answers(&self) {
+    pub(in crate::commands) fn discard_answers(&self) {
         /// More than a terminal far away takes.
         const PATIENCE: Duration = Duration::from_millis(500);
         /// A guest may have asked the same before.
@@ -249,7 +252,7 @@ impl Outer {
     }
 
     /// Puts the terminal back as it was found, unless it belongs to somebody else by now.
-    pub(super) fn restore(&mut self) {
+    pub(in crate::commands) fn restore(&mut self) {
         if std::mem::take(&mut self.is_raw) && self.is_ours() {
             let _ = rustix::termios::tcsetattr(&self.keyboard, OptionalActions::Now, &self.found);
         }

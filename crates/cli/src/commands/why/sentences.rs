@@ -46,6 +46,7 @@ fn describe_end(report: &Report) -> String {
                 .map_or("a protected path".into(), visible)
         ),
         (Ending::Supervisor, _) => "was ended by whoever had started it".to_owned(),
+        (Ending::Operator, _) => "was ended by `palisade kill`".to_owned(),
     };
     let code = match report.exit {
         Exit::Code(code) if report.exit_code == code => String::new(),

@@ -1,8 +1,17 @@
 //! A page of metrics, read as strictly as the text format of Prometheus (version 0.0.4) and its conventions want it.
 
-use crate::admin::prometheus::{Page, write_defined};
+use super::Fixture;
+use crate::{
+    admin::prometheus::{Page, write_at, write_defined},
+    config::Metrics,
+    kinds::GuestKind,
+};
+use http::StatusCode;
 use palisade_filter::{Histogram, Metric, MetricValue};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 /// One sample: its name, its labels, its value.
 type Sample = (String, Vec<(String, String)>, f64);
@@ -40,6 +49,7 @@ pub(super) fn check(page: &str) {
 }
 
 fn read(page: &str) -> Vec<Family> {
+    assert!(page.ends_with('\n'), "the last line has an end");
     let mut families: Vec<Family> = Vec::new();
     let mut helped = None;
     for line in page.lines() {
@@ -210,7 +220,7 @@ fn names_of_filters_metrics_are_labels() {
         })
         .collect();
     let mut page = Page::default();
-    write_defined(&mut page, &metrics);
+    write_defined(&mut page, &metrics, |_| true, usize::MAX);
     check(&page.text);
     let families = read(&page.text);
     let shown: Vec<_> = families[0]
@@ -229,13 +239,174 @@ fn names_of_filters_metrics_are_labels() {
             "le",
         ]
     );
-    assert_eq!(families.len(), 3);
+    assert_eq!(families.len(), 4);
+}
+
+/// One of them would make Prometheus take none of the page.
+#[test]
+fn names_that_look_the_same_are_one_series() {
+    let metrics = ["a\nb", "a\\nb"].map(|name| Metric {
+        filter: "auth".into(),
+        name: name.into(),
+        value: MetricValue::Counter(1),
+    });
+    let mut page = Page::default();
+    write_defined(&mut page, &metrics, |_| true, usize::MAX);
+    check(&page.text);
+    assert!(
+        page.text.contains("palisade_filter_metrics_hidden 1\n"),
+        "{}",
+        page.text
+    );
+}
+
+/// As many metrics as a filter may define, with names as long as they get.
+fn hostile_metrics(filter: &str) -> Vec<Metric> {
+    let names = (0..1000).map(|number| format!("{}{number:04}", "\u{1}".repeat(252)));
+    let metrics = names.map(|name| Metric {
+        filter: filter.into(),
+        name,
+        value: MetricValue::Histogram(Histogram {
+            count: u64::MAX,
+            sum: u64::MAX,
+            buckets: (0..32).map(|power| (1 << power, u64::MAX)).collect(),
+        }),
+    });
+    metrics.collect()
 }
 
 #[test]
-#[should_panic = "twice"]
-fn a_series_that_is_there_twice_is_found() {
-    check(
-        "# HELP palisade_a_total A.\n# TYPE palisade_a_total counter\npalisade_a_total 1\npalisade_a_total 2",
+fn what_filters_define_has_its_room_and_no_filter_takes_anothers() {
+    let modest = |filter: &str| Metric {
+        filter: filter.into(),
+        name: "hits".into(),
+        value: MetricValue::Counter(u64::MAX),
+    };
+    let mut metrics = hostile_metrics("a-hostile");
+    metrics.extend(["modest", "no-place"].map(modest));
+    let mut page = Page::default();
+    let most = Metrics::default().filter_bytes;
+    write_defined(&mut page, &metrics, |filter| filter != "no-place", most);
+    check(&page.text);
+    let samples = page.text.lines().filter(|line| !line.starts_with('#'));
+    let bytes: usize = samples.map(|line| line.len() + 1).sum();
+    assert!(bytes < most && bytes > most / 3, "{bytes} of {most}");
+    assert!(
+        page.text
+            .contains(r#"guest="modest",metric="hits"} 18446744073709551615"#)
     );
+    assert!(!page.text.contains("no-place"));
+    let hidden = page.text.lines().last().unwrap();
+    assert_ne!(hidden, "palisade_filter_metrics_hidden 1", "{hidden}");
+}
+
+/// What ten thousand tenants come to: names as long as they may be, numbers as long as they get.
+#[test]
+fn ten_thousand_guests_and_routes_are_within_a_million_bytes() {
+    let fixture = Fixture::new();
+    let registry = &fixture.report.registry;
+    for number in 0..10_000_u64 {
+        let name = format!("{:0>64}/{number:0>64}", "t");
+        let kind = [GuestKind::Filter, GuestKind::Service][number as usize % 2];
+        for worker in 0..2 {
+            let guest = registry.guest(kind, &name, worker);
+            for counter in [
+                &guest.requests,
+                &guest.errors,
+                &guest.crossings,
+                &guest.denials,
+            ] {
+                counter.add(u64::MAX / 20_001 + number);
+            }
+            guest.cpu_ns.add(u64::MAX / 20_001);
+            guest.memory_bytes.set(u64::MAX / 20_001);
+        }
+        let route = registry.route(&name, 0);
+        route.count(Some(StatusCode::OK), None);
+        route.count_time(Duration::from_secs(number), 16);
+    }
+    let page = write_at(&fixture.report, Instant::now());
+    check(&page);
+    let mut defined = Page::default();
+    let metrics = hostile_metrics(&format!("{:0>64}/{:0>64}", "t", 0));
+    write_defined(
+        &mut defined,
+        &metrics,
+        |_| true,
+        Metrics::default().filter_bytes,
+    );
+    let bytes = page.len() + defined.text.len();
+    assert!(bytes <= 1_000_000, "{bytes}");
+    for told in [
+        "palisade_guests{kind=\"filter\",series=\"others\"} 49",
+        "palisade_routes{series=\"others\"} 9936\n",
+        "palisade_requests_total{kind=\"service\",guest=\"(others)\"} ",
+        "palisade_route_requests_total{route=\"(others)\",code=\"2xx\"} 9936\n",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
+}
+
+/// Counters and parts of histograms, by their names and labels.
+fn counts(page: &str) -> BTreeMap<String, f64> {
+    let families = read(page);
+    let counters = families.into_iter().filter(|family| family.kind != "gauge");
+    let samples = counters.flat_map(|family| family.samples);
+    samples
+        .map(|(name, labels, value)| (format!("{name} {labels:?}"), value))
+        .collect()
+}
+
+#[test]
+fn no_counter_goes_down_while_places_move() {
+    let fixture = Fixture::new();
+    let registry = &fixture.report.registry;
+    fixture.report.now().metrics = Metrics {
+        guests: 10,
+        routes: 5,
+        ..Metrics::default()
+    };
+    let begun = Instant::now();
+    let mut seen = BTreeMap::new();
+    let mut look = |round: u64| {
+        let page = write_at(&fixture.report, begun + Duration::from_secs(200 * round));
+        check(&page);
+        for (series, value) in counts(&page) {
+            let before = seen.insert(series.clone(), value).unwrap_or_default();
+            assert!(value >= before, "{series}: {value} after {before}");
+        }
+        seen.clone()
+    };
+    for round in 0..100 {
+        for step in 0..20 {
+            let name = format!("guest-{}", (round / 2 + step) % 60);
+            let guest = registry.guest(GuestKind::Service, &name, (step % 2) as usize);
+            guest.requests.add(1 + step);
+            guest.cpu_ns.add(1_000_000_000);
+            let route = registry.route(&name, 0);
+            route.count(Some(StatusCode::OK), None);
+            route.count_time(Duration::from_millis(step), 1);
+        }
+        look(round);
+    }
+    registry.retain(|_| false);
+    registry.retain_routes(|_| false);
+    let seen = look(100);
+    let sum = |family: &str| {
+        let series = seen.iter().filter(|(series, _)| series.starts_with(family));
+        let (count, sum) = series.fold((0, 0.0), |(count, sum), (_, value)| {
+            (count + 1, sum + value)
+        });
+        (count, sum)
+    };
+    let (guests, requests) = sum("palisade_requests_total ");
+    assert!(guests > 20, "places moved: {guests} series");
+    assert_eq!(
+        requests,
+        100.0 * 210.0,
+        "and nothing is lost or counted twice"
+    );
+    let (routes, requests) = sum("palisade_route_duration_seconds_count ");
+    assert!(routes > 10, "places moved: {routes} series");
+    assert_eq!(requests, 100.0 * 20.0);
 }

@@ -1,6 +1,7 @@
 //! Sockets that this process was started with: sd_listen_fds(3).
 
 use crate::{config::Address, edge::sys};
+use palisade_engine::lock::lock;
 use rustix::{
     io::FdFlags,
     net::{self, SocketAddrUnix},
@@ -8,7 +9,7 @@ use rustix::{
 use std::{
     net::SocketAddr,
     os::fd::{OwnedFd, RawFd},
-    sync::{LazyLock, Mutex, PoisonError},
+    sync::{LazyLock, Mutex},
 };
 
 /// The first descriptor of those that a service manager passes: sd_listen_fds(3).
@@ -38,7 +39,7 @@ fn adopt_inherited() -> Vec<OwnedFd> {
 
 /// The socket that a service manager passed for this address, if there is one.
 pub(super) fn take(address: &Address) -> Option<OwnedFd> {
-    let mut inherited = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut inherited = lock(&*INHERITED);
     let index = inherited
         .iter()
         .position(|socket| is_listening_at(socket, address))?;

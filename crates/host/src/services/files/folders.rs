@@ -11,9 +11,11 @@ use super::{
     load::{self, Stamp},
     readers::Readers,
 };
+use crate::beneath;
 use arc_swap::ArcSwap;
+use palisade_engine::lock::lock;
 use rustix::{
-    fs::{CWD, Mode, OFlags},
+    fs::{Mode, OFlags},
     io::Errno,
 };
 use std::{
@@ -21,7 +23,7 @@ use std::{
     fmt,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -52,6 +54,8 @@ pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
 /// The folders of one configuration, for all workers.
 pub struct Served {
     now: ArcSwap<Folders>,
+    /// The folder that all of them must lie in.
+    within: Option<PathBuf>,
     landlock_abi: Option<u32>,
     check: Check,
     tell: Tell,
@@ -60,9 +64,9 @@ pub struct Served {
 }
 
 impl Folder {
-    fn open(path: &Path) -> Result<Self, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+    fn open(path: &Path, within: Option<&Path>) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let open = beneath::open(within, path, flags, Mode::empty())?;
         Ok(Self {
             stamp: load::look(&open)?.1,
             open: Arc::new(open),
@@ -73,10 +77,11 @@ impl Folder {
 impl Folders {
     fn open(
         paths: impl Iterator<Item = PathBuf>,
+        within: Option<&Path>,
         landlock_abi: Option<u32>,
     ) -> Result<Self, FilesError> {
         let folders: Result<BTreeMap<_, _>, _> = paths
-            .map(|path| match Folder::open(&path) {
+            .map(|path| match Folder::open(&path, within) {
                 Ok(folder) => Ok((path, folder)),
                 Err(errno) => Err(FilesError::Root {
                     path,
@@ -98,19 +103,21 @@ impl Folders {
 }
 
 impl Served {
-    /// Opens the folders, and asks whether they may be served.
+    /// Opens the folders, below one that they must be `within`. They may be served once somebody has checked them.
     ///
     /// # Errors
     ///
     /// When one can't be opened, or the kernel refuses rules for who reads.
     pub fn open(
         paths: impl Iterator<Item = PathBuf>,
+        within: Option<PathBuf>,
         landlock_abi: Option<u32>,
         check: Check,
         tell: Tell,
     ) -> Result<Arc<Self>, FilesError> {
         Ok(Arc::new(Self {
-            now: ArcSwap::from_pointee(Folders::open(paths, landlock_abi)?),
+            now: ArcSwap::from_pointee(Folders::open(paths, within.as_deref(), landlock_abi)?),
+            within,
             landlock_abi,
             check,
             tell,
@@ -124,7 +131,7 @@ impl Served {
 
     /// Has the folders opened anew, on a thread of its own: a path leads to another one now.
     pub(super) fn follow(self: &Arc<Self>) {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         if next.is_none_or(|next| Instant::now() < next) {
             return;
         }
@@ -139,7 +146,7 @@ impl Served {
     fn open_anew(&self) {
         let paths = self.now().folders.keys().cloned().collect::<Vec<_>>();
         // Opened before they are checked: what is put in their place afterwards is not read.
-        let opened = Folders::open(paths.into_iter(), self.landlock_abi);
+        let opened = Folders::open(paths.into_iter(), self.within.as_deref(), self.landlock_abi);
         let opened = opened.map_err(|error| error.to_string());
         let checked = opened.and_then(|folders| (self.check)().map(|()| folders));
         let rest = match checked {
@@ -152,7 +159,7 @@ impl Served {
                 REST
             }
         };
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         *next = Some(Instant::now() + rest);
     }
 }

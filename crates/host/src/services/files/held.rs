@@ -1,9 +1,10 @@
 //! Files that were sent a moment ago, still open: the next request for one need not wait for who opens them.
 
 use super::load::{self, Stamp};
+use palisade_engine::lock::lock;
 use std::{
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -76,6 +77,6 @@ impl Held {
     }
 
     fn files(&self) -> MutexGuard<'_, Open> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 }

@@ -104,7 +104,7 @@ fn files_of(config: &config::Files) -> Result<Files, FilesError> {
 fn files_that_may_be(config: &config::Files, check: Check) -> Result<Files, FilesError> {
     let root = std::iter::once(config.root.clone());
     let abi = palisade_process::Machine::probe().landlock_abi;
-    let served = Served::open(root, abi, check, Box::new(|_| {}))?;
+    let served = Served::open(root, None, abi, check, Box::new(|_| {}))?;
     let mut files = Files::new(config, &served)?;
     files.trust_ms = 0;
     Ok(files)

@@ -116,7 +116,8 @@ impl Listener {
         }
     }
 
-    fn has_caller(&self) -> bool {
+    /// Whether somebody wants to be connected.
+    pub(super) fn has_caller(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         let at_once = Timespec {
             tv_sec: 0,
@@ -202,36 +203,54 @@ pub(super) async fn runs_until_idle(
     address: &Address,
     idle_time: Option<Duration>,
 ) -> bool {
-    let Some(idle_time) = idle_time else {
-        guest.ends().await;
-        return false;
-    };
-    let step = (idle_time / 4).clamp(Duration::from_millis(5), Duration::from_secs(10));
-    let mut looks = tokio::time::interval(step);
+    let step = idle_time.map(|idle_time| (idle_time / 4).max(SHORTEST_STEP));
     let mut used = None;
     let mut since = Instant::now();
     loop {
-        tokio::select! {
+        let slot = guest.slot().asked();
+        let is_asked = tokio::select! {
+            biased;
             () = guest.ends() => return false,
-            _ = looks.tick() => {}
+            () = slot.notified() => true,
+            () = step_over(step) => false,
+        };
+        if let (false, Some(idle_time)) = (is_asked, idle_time) {
+            let now = ticks(guest.pid()).await;
+            // What cannot be told is not taken for idleness.
+            if now.is_none() || now != used {
+                (used, since) = (now, Instant::now());
+            }
+            if since.elapsed() < idle_time {
+                continue;
+            }
         }
-        let now = ticks(guest.pid()).await;
-        // What cannot be told is not taken for idleness.
-        if now.is_none() || now != used {
-            (used, since) = (now, Instant::now());
+        if is_free(address) {
+            if ends_free(guest, address).await {
+                return true;
+            }
+            since = Instant::now();
         }
-        if since.elapsed() < idle_time || !is_free(address) {
-            continue;
-        }
-        // Whoever connects from now on waits for the next process; whoever did until now is seen.
-        let is_frozen = guest.freeze().await;
-        let is_idle = is_frozen && is_free(address);
-        guest.thaw(is_idle);
-        if is_idle {
-            return true;
-        }
-        since = Instant::now();
+        guest.slot().decline();
     }
+}
+
+const SHORTEST_STEP: Duration = Duration::from_millis(5);
+
+/// Until the next look; for ever where there is none.
+async fn step_over(step: Option<Duration>) {
+    match step {
+        Some(step) => tokio::time::sleep(step).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Asks it to end, if nobody is connected while it stands still: whoever connects from then on waits for the next
+/// process, and whoever did before is seen.
+async fn ends_free(guest: &mut Guest, address: &Address) -> bool {
+    let is_frozen = guest.freeze().await;
+    let is_free = is_frozen && is_free(address);
+    guest.thaw(is_free);
+    is_free
 }
 
 /// Processor time of all its processes. There may be many to be looked at: others are not kept waiting for that.

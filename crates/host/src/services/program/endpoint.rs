@@ -1,9 +1,10 @@
 //! The socket by which workers reach a program, and who is inside.
 
 use crate::{
-    client::{Inside, Pool, Tally},
+    client::{Inside, Pool, Tally, coarse_ms},
     config::Server,
 };
+use palisade_engine::lock::lock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::{AtFlags, CWD, Mode, OFlags},
@@ -17,11 +18,12 @@ use std::{
     path::PathBuf,
     rc::Rc,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
     time::Duration,
 };
+use tokio::sync::Notify;
 
 /// A listening socket without a name.
 ///
@@ -44,6 +46,9 @@ pub(super) struct Endpoint {
     /// The process that has the listener has answered: it may do so before the supervisor has opened the endpoint.
     has_answered: AtomicBool,
     tallies: Mutex<Tallies>,
+    /// Tells who looks after the program of what it cannot wait for: one who waits for a first response, and one who
+    /// was refused.
+    told: Notify,
 }
 
 /// What workers have under way.
@@ -52,6 +57,17 @@ struct Tallies {
     of_workers: Vec<Arc<Tally>>,
     /// All that those have begun who are gone.
     of_gone: u64,
+    /// When the last of them came or left, by [`coarse_ms`]; before that, when the endpoint was made.
+    used_ms: u64,
+}
+
+impl Tallies {
+    fn begin() -> Mutex<Self> {
+        Mutex::new(Self {
+            used_ms: coarse_ms(),
+            ..Self::default()
+        })
+    }
 }
 
 /// What a worker may do at an endpoint.
@@ -94,7 +110,8 @@ impl Endpoint {
             inside: None,
             state: AtomicU8::new(Access::Closed as u8),
             has_answered: AtomicBool::new(false),
-            tallies: Mutex::default(),
+            tallies: Tallies::begin(),
+            told: Notify::new(),
         })
     }
 
@@ -107,7 +124,8 @@ impl Endpoint {
             inside: Some(inside),
             state: AtomicU8::new(Access::Closed as u8),
             has_answered: AtomicBool::new(false),
-            tallies: Mutex::default(),
+            tallies: Tallies::begin(),
+            told: Notify::new(),
         }
     }
 
@@ -208,6 +226,7 @@ impl Endpoint {
     /// The listener is about to be another process's: what was answered so far proves nothing of that one.
     pub(super) fn begin(&self) {
         self.has_answered.store(false, Ordering::SeqCst);
+        lock(&self.tallies).used_ms = coarse_ms();
     }
 
     /// Its process is to end, once who is inside has left.
@@ -239,12 +258,31 @@ impl Endpoint {
         for open in [Access::Started, Access::Proven] {
             self.advance(open, Access::Closed);
         }
+        self.told.notify_one();
+    }
+
+    /// Somebody has gone in who waits for the first response of its process.
+    pub(super) fn is_asked_first(&self) {
+        self.told.notify_one();
+    }
+
+    /// Waits for somebody who is refused, or waits for a first response.
+    pub(super) async fn tells(&self) {
+        self.told.notified().await;
+    }
+
+    /// When a request came or left last, or the process began, by [`coarse_ms`].
+    pub(super) fn used_ms(&self) -> u64 {
+        let tallies = lock(&self.tallies);
+        let of_workers = tallies.of_workers.iter().map(|tally| tally.used_ms());
+        of_workers.fold(tallies.used_ms, u64::max)
     }
 
     /// Requests that are at the endpoint now, and all that ever were.
     pub(super) fn inside(&self) -> (u64, u64) {
         let mut tallies = lock(&self.tallies);
         let (mut now, mut ever, mut gone) = (0, 0u64, 0u64);
+        let mut used_ms = tallies.used_ms;
         tallies.of_workers.retain(|tally| {
             // Looked at before what it counts: nobody can begin anything who is gone.
             let is_gone = Arc::strong_count(tally) == 1;
@@ -252,16 +290,13 @@ impl Endpoint {
             now += begun.wrapping_sub(ended);
             let of = if is_gone { &mut gone } else { &mut ever };
             *of = of.wrapping_add(begun);
+            used_ms = used_ms.max(tally.used_ms());
             !is_gone
         });
         tallies.of_gone = tallies.of_gone.wrapping_add(gone);
+        tallies.used_ms = used_ms;
         (now, ever.wrapping_add(tallies.of_gone))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves both contents whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether connections still come in by a socket. A Unix socket that was shut down says that it listens, and

@@ -1,6 +1,10 @@
 //! One process of a program: its start, its lines, its end.
 
-use super::{Output, ProgramError, Settings, shared::Shared};
+use super::{
+    Output, ProgramError, Settings,
+    alive::{Meter, Slot, Turn},
+    shared::Shared,
+};
 use crate::client::Inside;
 use crate::client::sys::watch_readable;
 use palisade_policy::{Capability, Policy};
@@ -69,6 +73,7 @@ impl Recipe {
                     }],
                 },
                 inner_port: settings.program.port,
+                name: Some(settings.name.to_string()),
                 ..Surroundings::here(false)
             },
             libexec: settings.libexec.clone(),
@@ -130,6 +135,8 @@ pub(super) struct Guest {
     news: AsyncFd<OwnedFd>,
     lines: Vec<JoinHandle<()>>,
     overspent: Option<Rc<tokio::sync::Notify>>,
+    /// Its room, until nothing of it is left.
+    slot: Slot,
 }
 
 impl Guest {
@@ -138,6 +145,7 @@ impl Guest {
         shared: &Arc<Shared>,
         launcher: &Arc<Launcher>,
         listener: Option<OwnedFd>,
+        (slot, turn): (Slot, Turn),
     ) -> Result<Self, ProgramError> {
         if let Some(listener) = &listener {
             // What an earlier one set stays set: it is the socket's, not the descriptor's.
@@ -154,9 +162,9 @@ impl Guest {
         };
         let launch = {
             let (shared, launcher) = (Arc::clone(shared), Arc::clone(launcher));
-            move || shared.recipe.launch(&launcher, &ends)
+            move || shared.recipe()?.launch(&launcher, &ends)
         };
-        let launched = tokio::task::spawn_blocking(launch).await;
+        let launched = within_turn(tokio::task::spawn_blocking(launch), turn).await;
         let domain = launched.map_err(|_| ProgramError::NoSupervisor)??;
         let news = domain.as_fd().try_clone_to_owned();
         let news = news.and_then(watch_readable);
@@ -169,12 +177,28 @@ impl Guest {
             tokio::task::spawn_local(relay(end, is_stderr, output, Rc::clone(&budget)))
         };
         let lines = vec![read(out, false), read(err, true)];
+        slot.measure(Meter {
+            counted: domain.memory_meter().map(Arc::from),
+            pid: domain.pid(),
+            most_bytes: shared
+                .settings
+                .policy
+                .limits
+                .memory_bytes
+                .unwrap_or(u64::MAX),
+        });
         Ok(Self {
             domain,
             news: news.map_err(ProgramError::Socket)?,
             lines,
             overspent: Some(Rc::clone(&budget.spent)),
+            slot,
         })
+    }
+
+    /// Its room.
+    pub(super) fn slot(&self) -> &Slot {
+        &self.slot
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -239,6 +263,7 @@ impl Guest {
 
     /// Asks it to end, and ends it when it does not.
     pub(super) async fn finish(mut self, grace: Duration) -> Result<Report, Error> {
+        self.slot.ends();
         let _ = self.domain.signal(Signal::TERM.as_raw());
         if tokio::time::timeout(grace, self.ends()).await.is_err() {
             let _ = self.domain.kill();
@@ -259,12 +284,28 @@ impl Guest {
             domain,
             news,
             lines,
+            slot,
             ..
         } = self;
+        slot.ends();
         drop(news);
         let report = tokio::task::spawn_blocking(move || domain.wait()).await;
+        drop(slot);
         last_lines(lines).await;
         report.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+/// Waits for a launch. One that takes long, for it has something to be compiled, gives its turn to others.
+async fn within_turn<T>(launch: JoinHandle<T>, turn: Turn) -> Result<T, tokio::task::JoinError> {
+    const LONGEST_TURN: Duration = Duration::from_millis(250);
+    tokio::pin!(launch);
+    match tokio::time::timeout(LONGEST_TURN, &mut launch).await {
+        Ok(launched) => launched,
+        Err(_) => {
+            drop(turn);
+            launch.await
+        }
     }
 }
 
@@ -315,6 +356,7 @@ pub(super) fn tell(report: &Result<Report, Error>) -> String {
             Ending::OutputLimit => "was ended: the limit on output".into(),
             Ending::MemoryLimit => "was ended: the limit on memory".into(),
             Ending::Supervisor => "was ended".into(),
+            Ending::Operator => "was ended by `palisade kill`".into(),
             Ending::Unprotected => {
                 "was ended: a protected path was replaced or moved outside".into()
             }
@@ -360,8 +402,16 @@ async fn relay(
     output: Arc<dyn Output>,
     budget: Rc<Budget>,
 ) {
-    let mut held = Vec::with_capacity(MOST_LINE_BYTES);
+    let mut held = Vec::new();
     loop {
+        if held.is_empty() {
+            // Most programs say nothing most of the time, and there may be many.
+            held = Vec::new();
+            if end.readable().await.is_err() {
+                break;
+            }
+        }
+        held.reserve(MOST_LINE_BYTES - held.len());
         match end.read_buf(&mut held).await {
             Ok(0) | Err(_) => break,
             Ok(length) => budget.spend(length),

@@ -2,16 +2,18 @@
 
 use super::{
     Settings,
+    alive::{Alive, Reached, Slot, Turn},
+    back_off::BackOff,
     direct::{self, Listener},
     endpoint::{Access, Endpoint},
     guest::{self, GRACE, Guest},
     liveness::{Quiet, Unwell, WhyEnded, look_step},
     shared::{Shared, State, View},
 };
-use crate::client::{Client, Inside};
+use crate::client::{Client, Inside, coarse_ms};
 use palisade_process::Launcher;
 use palisade_wall::{Error, Report};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 /// How long requests that are inside may go on when their program is to end.
@@ -27,20 +29,22 @@ const MOST_ENDING: usize = 4;
 
 /// The life of one program.
 pub(super) struct Life {
-    pub(super) shared: Arc<Shared>,
-    pub(super) launcher: Arc<Launcher>,
-    pub(super) client: Client,
+    shared: Arc<Shared>,
+    tools: Tools,
     /// Who needs the program.
     need: Need,
     /// The endpoint of a process that died: the next one gets it.
     endpoint: Option<Arc<Endpoint>>,
     ending: JoinSet<()>,
-    /// Ends that nobody asked for, one after the other.
-    failures: u32,
-    /// Those of them, up to the last, before which nobody had a response.
-    mute_lives: u32,
-    faults: VecDeque<Instant>,
+    back_off: BackOff,
     has_run: bool,
+}
+
+/// What all programs share.
+pub(super) struct Tools {
+    pub(super) launcher: Arc<Launcher>,
+    pub(super) client: Client,
+    pub(super) alive: Rc<Alive>,
 }
 
 /// Somebody needs the program: its service, and the server.
@@ -79,22 +83,14 @@ enum After {
 }
 
 impl Life {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        launcher: Arc<Launcher>,
-        client: Client,
-        need: Need,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, tools: Tools, need: Need) -> Self {
         Self {
             shared,
-            launcher,
-            client,
+            tools,
             need,
             endpoint: None,
             ending: JoinSet::new(),
-            failures: 0,
-            mute_lives: 0,
-            faults: VecDeque::new(),
+            back_off: BackOff::default(),
             has_run: false,
         }
     }
@@ -149,12 +145,9 @@ impl Life {
                     reason,
                     is_mute,
                 } => {
-                    if lived >= self.settings().program.back_off_most {
-                        self.failures = 0;
-                    }
-                    self.mute_lives = if is_mute { self.mute_lives + 1 } else { 0 };
-                    // A first start that fails costs no request.
-                    (reason, self.mute_lives > 1, true)
+                    let program = &self.shared.settings.program;
+                    let is_hopeless = self.back_off.died(lived, is_mute, program);
+                    (reason, is_hopeless, true)
                 }
                 After::NotStarted(reason) => {
                     self.shared.died(&reason);
@@ -172,7 +165,8 @@ impl Life {
 
     /// Waits before the next start; `false` when there is to be none.
     async fn rest(&mut self, reason: &str, is_hopeless: bool) -> bool {
-        let rest = self.back_off();
+        let settings = &self.shared.settings;
+        let rest = self.back_off.rest(&settings.program, settings.faults);
         let is_hopeless = is_hopeless || rest > MOST_WAIT;
         let text = format!("{reason}; it is started again in {} ms", rest.as_millis());
         self.shared.output.notice(&text);
@@ -190,35 +184,32 @@ impl Life {
         }
     }
 
-    fn back_off(&mut self) -> Duration {
-        let program = &self.shared.settings.program;
-        let doubled = 2u32.saturating_pow(self.failures.min(24));
-        let rest = program
-            .back_off
-            .saturating_mul(doubled)
-            .min(program.back_off_most);
-        self.failures = self.failures.saturating_add(1);
-        let budget = self.shared.settings.faults;
-        let now = Instant::now();
-        self.faults.push_back(now);
-        let most = budget.most as usize;
-        let is_past = |at: &Instant| now - *at > budget.within;
-        while self.faults.front().is_some_and(is_past) || self.faults.len() > most + 1 {
-            self.faults.pop_front();
-        }
-        match self.faults.len() > most {
-            true => rest.max(budget.rest),
-            false => rest,
-        }
+    /// Room for one more process, and its turn to start.
+    ///
+    /// # Errors
+    ///
+    /// What to do instead, when nobody needs it any more.
+    async fn enter(&self, is_wanted: impl Fn() -> bool) -> Result<(Slot, Turn), After> {
+        self.shared.set_state(State::Starting);
+        let mut need = self.need.clone();
+        let entered = tokio::select! {
+            entered = self.tools.alive.enter(&self.shared, is_wanted) => entered.ok_or(After::Idle),
+            () = need.ends() => Err(After::Unneeded),
+        };
+        self.shared.set_crowded(false);
+        entered
     }
 
-    async fn start(&mut self, listener: Option<std::os::fd::OwnedFd>) -> Result<Guest, String> {
-        self.shared.set_state(State::Starting);
-        let started = Guest::start(&self.shared, &self.launcher, listener).await;
+    async fn start(
+        &mut self,
+        listener: Option<std::os::fd::OwnedFd>,
+        room: (Slot, Turn),
+    ) -> Result<Guest, String> {
+        let started = Guest::start(&self.shared, &self.tools.launcher, listener, room).await;
         let guest = started.map_err(|error| error.to_string())?;
         self.shared.started(
             guest.pid(),
-            std::mem::replace(&mut self.has_run, true) && self.failures > 0,
+            std::mem::replace(&mut self.has_run, true) && self.back_off.has_failed(),
         );
         Ok(guest)
     }
@@ -235,8 +226,12 @@ impl Life {
     async fn run_once(&mut self) -> After {
         self.shared.show(View::Starting);
         self.wait_for_endings().await;
+        let room = match self.enter(|| self.shared.is_wanted()).await {
+            Ok(room) => room,
+            Err(after) => return after,
+        };
         if let Some(port) = self.settings().program.port {
-            return self.run_inside(port).await;
+            return self.run_inside(port, room).await;
         }
         let kept = self
             .endpoint
@@ -251,7 +246,7 @@ impl Life {
             Err(error) => return After::NotStarted(format!("host: cannot copy a socket: {error}")),
         };
         endpoint.begin();
-        let guest = match self.start(Some(listener)).await {
+        let guest = match self.start(Some(listener), room).await {
             Ok(guest) => guest,
             Err(reason) => {
                 self.endpoint = Some(endpoint);
@@ -263,8 +258,8 @@ impl Life {
     }
 
     /// The same of one that binds a port of its domain's own: workers come once it answers there.
-    async fn run_inside(&mut self, port: u16) -> After {
-        let mut guest = match self.start(None).await {
+    async fn run_inside(&mut self, port: u16, room: (Slot, Turn)) -> After {
+        let mut guest = match self.start(None, room).await {
             Ok(guest) => guest,
             Err(reason) => return After::NotStarted(reason),
         };
@@ -318,6 +313,8 @@ impl Life {
     ) -> After {
         endpoint.open();
         self.shared.show(View::Open(Arc::clone(&endpoint)));
+        let reached = Reached::Endpoint(Arc::clone(&endpoint));
+        guest.slot().admit(&self.shared, reached);
         match self.watch(&mut guest, &endpoint).await {
             WhyEnded::Died => {
                 let is_mute = !endpoint.has_answered();
@@ -343,7 +340,7 @@ impl Life {
                 }
             }
             WhyEnded::Idle => {
-                self.failures = 0;
+                self.back_off.forget();
                 self.retire(guest, endpoint, MOST_DRAIN, false);
                 After::Idle
             }
@@ -379,6 +376,7 @@ impl Life {
     /// `is_told`: why it is ended was noted already.
     fn retire(&mut self, guest: Guest, endpoint: Arc<Endpoint>, most: Duration, is_told: bool) {
         endpoint.retire();
+        guest.slot().ends();
         let shared = Arc::clone(&self.shared);
         let server = self.need.server.clone();
         self.ending.spawn_local(async move {
@@ -402,19 +400,28 @@ impl Life {
         let mut unwell = Unwell::watch(
             program.health.clone(),
             endpoint,
-            &self.client,
+            &self.tools.client,
             program.start_time,
         );
-        let step = look_step(program.idle_time, program.start_time);
-        let mut looks = tokio::time::interval(step);
-        let mut quiet = Quiet::new(endpoint);
+        let asked = guest.slot().asked();
+        let mut quiet = Quiet::default();
+        let mut look_at = Some(Instant::now());
         loop {
             tokio::select! {
                 biased;
                 () = guest.ends() => return WhyEnded::Died,
                 why = unwell.comes() => return WhyEnded::Unwell(why),
                 () = need.ends() => return WhyEnded::Unneeded,
-                _ = looks.tick() => {
+                () = endpoint.tells() => {
+                    let now = Instant::now();
+                    // One that refuses is not asked again at once.
+                    let soon = match endpoint.access() {
+                        Access::Closed => now + look_step(program.start_time),
+                        _ => now,
+                    };
+                    look_at = Some(look_at.map_or(soon, |at| at.min(soon)));
+                }
+                () = moment(look_at) => {
                     if !endpoint.is_sound() {
                         return WhyEnded::Unwell("has shut its socket".into());
                     }
@@ -424,8 +431,15 @@ impl Life {
                     }
                     // Who still waits for the endpoint is looked for before those inside: nobody is missed on the way.
                     let is_awaited = self.shared.is_wanted();
-                    if let Some(end) = quiet.look(endpoint, is_awaited, program) {
-                        return end;
+                    match quiet.look(endpoint, is_awaited, program) {
+                        Ok(next) => look_at = next.map(|next| Instant::now() + next),
+                        Err(end) => return end,
+                    }
+                }
+                () = asked.notified() => {
+                    match guest.slot().is_used() {
+                        true => guest.slot().decline(),
+                        false => return WhyEnded::Idle,
                     }
                 }
             }
@@ -434,17 +448,25 @@ impl Life {
 
     /// One process, that clients reach by themselves.
     async fn run_direct(&mut self, listener: &Arc<Listener>) -> After {
+        let room = match self.enter(|| listener.has_caller()).await {
+            Ok(room) => room,
+            Err(after) => return after,
+        };
         let socket = match listener.socket_for_guest() {
             Ok(socket) => socket,
             Err(error) => return After::NotStarted(error.to_string()),
         };
-        let mut guest = match self.start(Some(socket)).await {
+        let mut guest = match self.start(Some(socket), room).await {
             Ok(guest) => guest,
             Err(reason) => return After::NotStarted(reason),
         };
         let born = Instant::now();
         let mut need = self.need.clone();
         let idle_time = self.settings().program.idle_time;
+        let reached = Reached::Directly {
+            used_ms: coarse_ms(),
+        };
+        guest.slot().admit(&self.shared, reached);
         let is_idle = tokio::select! {
             biased;
             idle = direct::runs_until_idle(&mut guest, listener.address(), idle_time) => idle,
@@ -456,7 +478,7 @@ impl Life {
         if !is_idle {
             return self.account_death(born, guest, false).await;
         }
-        self.failures = 0;
+        self.back_off.forget();
         self.finish(guest).await;
         After::Idle
     }
@@ -467,6 +489,14 @@ impl Life {
         let report = guest.finish(GRACE).await;
         self.shared.ended(pid, report.as_ref().ok());
         self.shared.left(&guest::tell(&report));
+    }
+}
+
+/// Waits for it; `None` never comes.
+async fn moment(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

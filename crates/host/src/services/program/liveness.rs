@@ -4,7 +4,10 @@ use super::{
     endpoint::{Access, Endpoint},
     health,
 };
-use crate::{client::Client, config};
+use crate::{
+    client::{Client, coarse_ms},
+    config,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::AbortHandle, time::Instant};
 
@@ -19,50 +22,56 @@ pub(super) enum WhyEnded {
     Unneeded,
 }
 
-/// Often enough to keep both times by a quarter.
-pub(super) fn look_step(idle_time: Option<Duration>, start_time: Duration) -> Duration {
-    let shortest = idle_time.map_or(start_time, |idle_time| idle_time.min(start_time));
-    (shortest / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
+/// How often whoever waits for a first response, or was refused, is looked after.
+pub(super) fn look_step(start_time: Duration) -> Duration {
+    (start_time / 4).clamp(SHORTEST_STEP, Duration::from_secs(1))
 }
 
-/// Since when nobody has come in, and since when somebody has waited for a first response.
+const SHORTEST_STEP: Duration = Duration::from_millis(5);
+
+/// Since when somebody has waited for a first response, and whether nobody has come in for long.
+#[derive(Default)]
 pub(super) struct Quiet {
-    ever: u64,
-    since: Instant,
     asked_since: Option<Instant>,
 }
 
 impl Quiet {
-    pub(super) fn new(endpoint: &Endpoint) -> Self {
-        Self {
-            ever: endpoint.inside().1,
-            since: Instant::now(),
-            asked_since: None,
-        }
-    }
-
+    /// When to look again, if nobody tells of anything before; `None`: never.
+    ///
+    /// # Errors
+    ///
+    /// Why the process is to end.
     pub(super) fn look(
         &mut self,
         endpoint: &Endpoint,
         is_awaited: bool,
         program: &config::Program,
-    ) -> Option<WhyEnded> {
+    ) -> Result<Option<Duration>, WhyEnded> {
         let now = Instant::now();
-        let (inside, ever) = endpoint.inside();
-        let is_used = is_awaited || inside > 0 || ever != self.ever;
-        if is_used {
-            (self.ever, self.since) = (ever, now);
-        }
+        let (inside, _) = endpoint.inside();
         let is_unanswered = inside > 0 && endpoint.access() == Access::Started;
         self.asked_since = is_unanswered.then(|| self.asked_since.unwrap_or(now));
         if self
             .asked_since
             .is_some_and(|since| now - since >= program.start_time)
         {
-            return Some(WhyEnded::Mute);
+            return Err(WhyEnded::Mute);
         }
-        let idle_time = program.idle_time.filter(|_| !is_used)?;
-        (now - self.since >= idle_time).then_some(WhyEnded::Idle)
+        let step = is_unanswered.then(|| look_step(program.start_time));
+        let idle = program.idle_time.map(|idle_time| {
+            let quiet = coarse_ms().saturating_sub(endpoint.used_ms());
+            match is_awaited || inside > 0 {
+                true => idle_time,
+                false => idle_time.saturating_sub(Duration::from_millis(quiet)),
+            }
+        });
+        match idle {
+            Some(Duration::ZERO) if !is_awaited && inside == 0 => Err(WhyEnded::Idle),
+            _ => {
+                let next = step.into_iter().chain(idle).min();
+                Ok(next.map(|next| next.max(SHORTEST_STEP)))
+            }
+        }
     }
 }
 
@@ -113,11 +122,8 @@ impl Drop for Unwell {
 mod tests {
     use super::*;
 
-    #[test]
-    fn nobody_is_left_standing_before_the_door_for_idleness() {
-        let endpoint = Endpoint::make().unwrap();
-        let mut quiet = Quiet::new(&endpoint);
-        let program = config::Program {
+    fn program() -> config::Program {
+        config::Program {
             command: Vec::new(),
             direct: None,
             port: None,
@@ -126,13 +132,38 @@ mod tests {
             health: None,
             back_off: Duration::ZERO,
             back_off_most: Duration::ZERO,
-        };
-        assert!(quiet.look(&endpoint, true, &program).is_none());
+        }
+    }
+
+    #[test]
+    fn nobody_is_left_standing_before_the_door_for_idleness() {
+        let endpoint = Endpoint::make().unwrap();
+        let mut quiet = Quiet::default();
+        let program = program();
+        assert!(quiet.look(&endpoint, true, &program).is_ok());
         let tally = endpoint.add_tally();
         tally.begin();
-        assert!(quiet.look(&endpoint, false, &program).is_none());
+        assert!(quiet.look(&endpoint, false, &program).is_ok());
         tally.end();
         let look = quiet.look(&endpoint, false, &program);
-        assert!(matches!(look, Some(WhyEnded::Idle)));
+        assert!(matches!(look, Err(WhyEnded::Idle)));
+    }
+
+    /// Nobody wakes up for one that is well and that nobody asks.
+    #[test]
+    fn a_program_that_rests_for_nothing_is_not_looked_at() {
+        let endpoint = Endpoint::make().unwrap();
+        endpoint.open();
+        endpoint.prove();
+        let mut program = program();
+        program.idle_time = None;
+        assert_eq!(
+            Quiet::default().look(&endpoint, false, &program).ok(),
+            Some(None)
+        );
+        program.idle_time = Some(Duration::from_secs(600));
+        let next = Quiet::default().look(&endpoint, false, &program).ok();
+        let next = next.flatten().unwrap();
+        assert!(next > Duration::from_secs(599), "{next:?}");
     }
 }

@@ -215,7 +215,7 @@ impl ProgramService {
                         return Ok(visit);
                     }
                 }
-                View::Idle => shared.wanted.notify_one(),
+                View::Idle => shared.want(),
                 View::Starting => {}
                 View::Resting {
                     until,
@@ -232,6 +232,7 @@ impl ProgramService {
             match tokio::time::timeout_at(deadline, view.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(self.not_ready("is gone")),
+                Err(_) if shared.is_crowded() => return Err(self.crowded()),
                 Err(_) => return Err(self.not_ready("did not start in time")),
             }
         }
@@ -255,6 +256,18 @@ impl ProgramService {
             tally,
         });
         Rc::clone(reached.insert(made))
+    }
+
+    /// It would be one too many.
+    fn crowded(&self) -> UpstreamError {
+        UpstreamError::NotReady {
+            reason: format!(
+                "host: the program {} cannot start: as many run as `programs` allows, and all of them have requests under \
+                 way; come again, or raise it",
+                self.name
+            ),
+            retry_after: Duration::from_secs(1),
+        }
     }
 
     fn not_ready(&self, why: &str) -> UpstreamError {
@@ -306,7 +319,7 @@ impl Visit {
             is_proven: false,
         };
         match reached.endpoint.access() {
-            Access::Started => {}
+            Access::Started => reached.endpoint.is_asked_first(),
             Access::Proven => visit.is_proven = true,
             Access::Closed | Access::Retired => return None,
         }

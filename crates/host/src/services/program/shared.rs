@@ -2,14 +2,16 @@
 
 use super::{
     Output, ProgramError, Settings, consumption::Consumption, endpoint::Endpoint, guest::Recipe,
+    supervisor::Order,
 };
 use crate::metrics::Fault;
+use palisade_engine::lock::lock;
 use palisade_wall::Report;
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -18,14 +20,19 @@ use tokio::sync::{Notify, watch};
 /// One program.
 pub(super) struct Shared {
     pub(super) settings: Settings,
-    pub(super) recipe: Recipe,
     pub(super) output: Arc<dyn Output>,
     /// How to get in. Only who has no open endpoint looks.
     pub(super) view: watch::Sender<View>,
     /// Requests that wait for an endpoint.
     waiting: AtomicUsize,
-    /// Tells the supervisor that one does.
+    /// Tells whoever looks after the program that one does.
     pub(super) wanted: Notify,
+    /// What the supervisor is told once one does. Until then the program is nothing but this value.
+    order: Mutex<Option<Order>>,
+    /// It waits until other programs have made room for it.
+    is_crowded: AtomicBool,
+    /// What it had when it was looked at last.
+    last_memory_bytes: AtomicU64,
     /// The running domain's first process; 0: none runs.
     pid: AtomicU32,
     /// Ends that it brought about itself, and starts that failed.
@@ -136,18 +143,25 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new(settings: Settings, output: Arc<dyn Output>) -> Result<Self, ProgramError> {
-        Ok(Self {
-            recipe: Recipe::new(&settings)?,
+    pub(super) fn new(settings: Settings, output: Arc<dyn Output>) -> Self {
+        Self {
             settings,
             output,
             view: watch::Sender::new(View::Idle),
             waiting: AtomicUsize::new(0),
             wanted: Notify::new(),
+            order: Mutex::default(),
+            is_crowded: AtomicBool::new(false),
+            last_memory_bytes: AtomicU64::new(0),
             pid: AtomicU32::new(0),
             deaths: AtomicU64::new(0),
             totals: Mutex::default(),
-        })
+        }
+    }
+
+    /// Every step of a start, each time made anew: nothing of it is kept for a program that does not run.
+    pub(super) fn recipe(&self) -> Result<Recipe, ProgramError> {
+        Recipe::new(&self.settings)
     }
 
     /// Counts a request that waits, until the guard is dropped.
@@ -159,6 +173,51 @@ impl Shared {
     /// Whether requests wait.
     pub(super) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// A request needs the program.
+    pub(super) fn want(self: &Arc<Self>) {
+        let order = lock(&self.order).take();
+        match order {
+            Some(order) => order.give(Arc::clone(self)),
+            None => self.wanted.notify_one(),
+        }
+    }
+
+    /// Keeps the order until somebody needs the program.
+    pub(super) fn begin_with(self: &Arc<Self>, order: Order) {
+        *lock(&self.order) = Some(order);
+        // One may have come before.
+        if self.is_wanted() {
+            self.want();
+        }
+    }
+
+    /// Nobody needs it any more, or will. Whoever looks after it finds that out by itself.
+    pub(super) fn give_up(&self) {
+        let never_begun = lock(&self.order).take().is_some();
+        if never_begun {
+            self.show(View::Gone);
+            self.set_state(State::Ended);
+        }
+    }
+
+    pub(super) fn set_crowded(&self, is_crowded: bool) {
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+    }
+
+    /// Whether it waits until other programs have made room.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_last_memory_bytes(&self, bytes: u64) {
+        self.last_memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What it had when it was looked at last; 0 before that.
+    pub(super) fn last_memory_bytes(&self) -> u64 {
+        self.last_memory_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn show(&self, view: View) {
@@ -265,7 +324,7 @@ impl Shared {
 
     fn totals(&self) -> MutexGuard<'_, Totals> {
         // Numbers: a panic elsewhere leaves them whole.
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.totals)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod accept;
+mod alive;
 mod end;
 pub(crate) mod http2;
 mod limits;

@@ -32,6 +32,8 @@ pub(crate) struct Generation {
     /// What requests for `/gate` wait for.
     gate: Arc<Semaphore>,
     entered: mpsc::Sender<()>,
+    /// What `/hang` waits for, and its worker with it.
+    hanging: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
 pub(crate) struct StandIn {
@@ -60,6 +62,7 @@ impl Serve for StandIn {
             "/echo" => echo(request).await,
             "/trailers" => tell_trailers(request).await,
             "/gate" => self.wait_at_gate().await,
+            "/hang" => self.hang(),
             "/stuck" => stick().await,
             "/walls" => Response::new(Body::from(Bytes::from(try_walls().await))),
             "/forever" => std::future::pending().await,
@@ -87,6 +90,14 @@ impl StandIn {
         if let Ok(permit) = self.generation.gate.acquire().await {
             permit.forget();
         }
+        Response::new(Body::from(self.generation.name))
+    }
+
+    /// Nothing else runs on this worker until it is over.
+    fn hang(&self) -> Response<Body> {
+        let _ = self.generation.entered.send(());
+        let hanging = self.generation.hanging.lock();
+        let _ = hanging.map(|hanging| hanging.recv());
         Response::new(Body::from(self.generation.name))
     }
 }
@@ -220,6 +231,8 @@ pub(crate) struct Server {
     gate: Arc<Semaphore>,
     entering: mpsc::Sender<()>,
     entered: mpsc::Receiver<()>,
+    hanging: Arc<Mutex<mpsc::Receiver<()>>>,
+    unhang: mpsc::Sender<()>,
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
 }
 
@@ -232,6 +245,8 @@ impl Server {
     pub(crate) fn try_start(edge: &Edge, workers: usize) -> Result<Self, EdgeError> {
         let gate = Arc::new(Semaphore::new(0));
         let (entering, entered) = mpsc::channel();
+        let (unhang, hanging) = mpsc::channel();
+        let hanging = Arc::new(Mutex::new(hanging));
         let notices = Arc::new(Mutex::new(Vec::new()));
         let noticed = {
             let notices = Arc::clone(&notices);
@@ -246,6 +261,7 @@ impl Server {
             name: "first",
             gate: Arc::clone(&gate),
             entered: entering.clone(),
+            hanging: Arc::clone(&hanging),
         });
         let workers = Workers::start(first, edge, NonZeroUsize::new(workers), noticed)?;
         Ok(Self {
@@ -253,6 +269,8 @@ impl Server {
             gate,
             entering,
             entered,
+            hanging,
+            unhang,
             notices,
         })
     }
@@ -262,6 +280,7 @@ impl Server {
             name,
             gate: Arc::clone(&self.gate),
             entered: self.entering.clone(),
+            hanging: Arc::clone(&self.hanging),
         });
         self.workers.swap(next, edge)
     }
@@ -279,6 +298,16 @@ impl Server {
         self.entered
             .recv_timeout(Duration::from_secs(20))
             .expect("a request comes to the gate");
+    }
+
+    /// What is over once every worker has had its turn.
+    pub(crate) fn all_answer(&self) -> impl Future<Output = ()> + use<> {
+        self.workers.all_answer()
+    }
+
+    /// Lets a worker go on that hangs.
+    pub(crate) fn unhang(&self) {
+        self.unhang.send(()).expect("a generation waits for it");
     }
 
     /// Lets requests through the gate.

@@ -13,6 +13,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,6 +72,67 @@ static int fork_children(int count)
 		born += child > 0;
 	}
 	return born;
+}
+
+/* A call that the guest's supervisor answers: how long the longest of so many took, in µs. */
+static long call(int count)
+{
+	struct sockaddr_un nowhere = { .sun_family = AF_UNIX, .sun_path = "/nowhere" };
+	long longest = 0;
+	for (int i = 0; i < count; i++) {
+		struct timespec begin, end;
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		if (fd < 0 || !connect(fd, (struct sockaddr *)&nowhere, sizeof nowhere) || errno != ENOENT)
+			return -1;
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		close(fd);
+		long us = (end.tv_sec - begin.tv_sec) * 1000000 + (end.tv_nsec - begin.tv_nsec) / 1000;
+		longest = us > longest ? us : longest;
+	}
+	return longest;
+}
+
+static void *call_for_ever(void *argument)
+{
+	while (call(1) >= 0)
+		;
+	return argument;
+}
+
+/* So much memory, in files of the domain's own that nothing maps. */
+static int fill_file(size_t bytes)
+{
+	char page[4096];
+	memset(page, 'x', sizeof page);
+	int fd = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
+	for (size_t done = 0; fd >= 0 && done < bytes; done += sizeof page)
+		if (write(fd, page, sizeof page) != sizeof page)
+			return -1;
+	return fd;
+}
+
+/* Held by a process that is nobody's child any more, and in no one's memory. */
+static int hide(size_t bytes)
+{
+	int ends[2];
+	char filled = 0;
+	if (pipe(ends))
+		return 0;
+	if (!fork()) {
+		setsid();
+		if (fork())
+			_exit(0);
+		filled = fill_file(bytes) >= 0;
+		if (write(ends[1], &filled, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	int is_filled = read(ends[0], &filled, 1) == 1 && filled;
+	close(ends[0]);
+	close(ends[1]);
+	return is_filled;
 }
 
 static void *write_lines(void *argument)
@@ -186,6 +248,17 @@ static int serve(int fd, const char *path, const char *head, const char *body, s
 	} else if (!strcmp(path, "/flood")) {
 		pthread_t writer;
 		answer_text(fd, pthread_create(&writer, NULL, write_lines, NULL) ? "500 No Thread" : "200 OK", "");
+	} else if (!strncmp(path, "/call/", 6)) {
+		snprintf(text, sizeof text, "%ld", call(atoi(path + 6)));
+		answer_text(fd, "200 OK", text);
+	} else if (!strcmp(path, "/storm")) {
+		pthread_t caller;
+		for (int i = 0; i < 4; i++)
+			if (pthread_create(&caller, NULL, call_for_ever, NULL))
+				break;
+		answer_text(fd, "200 OK", "");
+	} else if (!strncmp(path, "/hide/", 6)) {
+		answer_text(fd, hide((size_t)atol(path + 6) << 20) ? "200 OK" : "500 No Memory", "");
 	} else if (!strcmp(path, "/close")) {
 		close(LISTENER);
 		answer_text(fd, "200 OK", "");

@@ -7,7 +7,7 @@ use crate::{
     report::{print, print_json},
 };
 use anyhow::Context;
-use palisade_command_line::{args::CostArgs, env_files::EnvFiles, say};
+use palisade_command_line::{args::CostArgs, say};
 use palisade_lab::cost::{Options, Workplace, cost as cost_of};
 use std::{
     rc::Rc,
@@ -19,11 +19,9 @@ pub(crate) fn cost(args: CostArgs, origin: &Origin) -> anyhow::Result<u8> {
     try_page(args.html.as_deref())?;
     let interrupted = catch_interrupts()?;
     let here = std::env::current_dir().context("host: cannot tell the working directory")?;
-    let mut policy = args.policy.resolve()?;
-    EnvFiles::take(&mut policy)?.add_to(&mut policy);
     let options = Options {
         command: args.guest.into(),
-        policy,
+        policy: args.policy.resolve()?,
         workplace: Rc::new(match args.in_place {
             true => Workplace::in_place(here),
             false => Workplace::copy_of(here)?,

@@ -158,6 +158,52 @@ fn grants_of_the_users_own_hold_in_the_copy() {
 }
 
 #[test]
+fn values_of_variables_are_in_no_command_line() {
+    let (source, beside) = (folder(), folder());
+    let file = beside.path().join("secrets.env");
+    fs::write(&file, "TOKEN=hunter2\n").unwrap();
+    let mut options = options(source.path(), &["sort", "data"]);
+    options.policy.grants.env_files.push(file.clone());
+    options.policy.grants.env.push(EnvGrant {
+        name: "MODE".to_owned(),
+        value: Some("fast".to_owned()),
+    });
+    let task = resolve(&options).unwrap();
+    let given = |name: &str| {
+        let mut all = task.theirs.grants.env.iter();
+        all.find(|one| one.name == name)?.value.as_deref()
+    };
+    assert_eq!(
+        (given("TOKEN"), given("MODE")),
+        (Some("hunter2"), Some("fast"))
+    );
+    let measured = policy_flags(&task.ours).join(OsStr::new(" "));
+    let measured = measured.to_str().unwrap();
+    let file = file.to_str().unwrap();
+    let named = format!("--env MODE --env-file {file}");
+    assert!(measured.contains(&named), "{measured}");
+    assert_eq!(
+        task.recommended(),
+        format!("palisade run --write . --env 'MODE=fast' --env-file {file} -- sort data")
+    );
+}
+
+/// As `palisade run` would be: what is printed as the command to use must work.
+#[test]
+fn a_file_of_variables_in_the_folder_is_refused() {
+    let source = folder();
+    let file = source.path().join("secrets.env");
+    fs::write(&file, "TOKEN=hunter2\n").unwrap();
+    let mut options = options(source.path(), &["sort", "data"]);
+    options.policy.grants.env_files.push(file);
+    let refusal = resolve(&options).unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("policy: the guest could rewrite the file of variables "),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn what_is_no_program_is_told_apart() {
     let source = folder();
     let refusal = |word| {

@@ -56,7 +56,7 @@ pub(super) fn read_trace(text: &str, is_alone: bool) -> Trace<'_> {
     let role = match last_executed {
         Some(0) if is_alone => Role::Guest,
         // Nothing keeps strace from reading its memory, whoever started it.
-        Some(at) if lines[at].1.contains("\"palisade-keeper\"") => Role::Keeper,
+        Some(at) if lines[at].1.contains("[\"palisade-keeper") => Role::Keeper,
         _ if is_first => Role::Command,
         Some(_) => Role::Guest,
         None => Role::Init,
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn each_process_is_known_by_what_it_executes() {
         let command = "execve(\"/bin/palisade\", [\"palisade\", \"run\"], 0x7ffe /* 1 var */) = 0\nbrk(NULL) = 0x1\n";
-        let keeper = "close_range(3, 3, 0) = 0\nexecveat(4, \"\", [\"palisade-keeper\"], 0x7f /* 0 vars */, AT_EMPTY_PATH) = 0\nppoll([], 0) = 1\n";
+        let keeper = "close_range(3, 3, 0) = 0\nexecveat(4, \"\", [\"palisade-keeper         \"...], 0x7f /* 0 vars */, AT_EMPTY_PATH) = 0\nppoll([], 0) = 1\n";
         let init = "mount(NULL, \"/\") = 0\nexecve(\"/nowhere\", [], []) = -1 ENOENT (No such file)\nwait4(-1) = 2\n";
         for (text, role, calls) in [
             (command, Role::Command, 2),

@@ -220,7 +220,8 @@ fn a_link_in_its_place_is_refused_and_the_flag_is_named() {
 /// There nothing can be mounted, and the policy has not asked for it.
 #[test]
 fn without_mounts_nothing_is_guarded_or_refused() {
-    layout(&checkout(), "grants.write = ['work']")
-        .without_mounts()
-        .unwrap();
+    let mut layout = layout(&checkout(), "grants.write = ['work']");
+    layout.drop_guards();
+    assert_eq!(layout.guards().count(), 0);
+    layout.without_mounts().unwrap();
 }

@@ -2,6 +2,7 @@
 //! with it.
 
 mod confine;
+mod exec;
 mod guard;
 mod guest;
 mod launch;
@@ -15,7 +16,7 @@ mod terminal;
 
 use crate::{
     During, Failure, SUPERVISOR, failed, kernel, message::Reader, privileges, quotas::Quotas,
-    record_bytes, send_record, wire,
+    record_bytes, send_record, title::Title, wire,
 };
 use kernel::{Errno, Fd};
 use wire::{Record, Step};
@@ -27,6 +28,8 @@ const SET_CHILD_SUBREAPER: u32 = 36;
 
 /// Descriptor of the domain socket from here on.
 const SOCKET: Fd = 3;
+/// Descriptor by which the keeper passes on what is asked for at its door.
+const GATE: Fd = 4;
 
 /// What init is for the rest of its life.
 pub(crate) struct Init {
@@ -37,13 +40,14 @@ pub(crate) struct Init {
     /// What the domain may have of its starter's; without namespaces the guest's own limits and the
     /// system-call filter hold it.
     quotas: Quotas,
+    pub(crate) title: Title,
 }
 
 /// Runs init in a fresh child of the keeper.
 pub(crate) fn run(
     socket: Fd,
     gate: [Fd; 2],
-    (flags, quotas): (u64, Quotas),
+    (flags, quotas, title): (u64, Quotas, Title),
     ids: (u32, u32),
     prelude: Reader,
 ) -> ! {
@@ -51,6 +55,7 @@ pub(crate) fn run(
         socket: SOCKET,
         bare: flags & wire::PARK_BARE != 0,
         quotas,
+        title,
     };
     if settle(&init, socket, gate, ids).is_err() {
         crate::exit(125)
@@ -70,12 +75,12 @@ fn settle(init: &Init, socket: Fd, gate: [Fd; 2], (uid, gid): (u32, u32)) -> ker
     if kernel::read(gate[0], &mut [0])? != 1 {
         return Err(Errno::PERM);
     }
-    if socket != SOCKET {
-        kernel::duplicate_to(socket, SOCKET)?;
-    }
+    // Both come from further up: the keeper has these numbers for what it has from its beginning.
+    kernel::duplicate_to(socket, SOCKET)?;
+    kernel::duplicate_to(gate[0], GATE)?;
     // Kept open on /dev/null: descriptors that arrive later must not land on 0, 1 or 2.
     kernel::duplicate_to(crate::NOTHING, crate::CONTROL)?;
-    kernel::close_from(SOCKET + 1)?;
+    kernel::close_from(GATE + 1)?;
     if init.bare {
         kernel::prctl(SET_CHILD_SUBREAPER, 1)?;
         scope_signals()?;
@@ -125,6 +130,7 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         init.quotas.set()?;
     }
     let mut setup = launch::Setup::default();
+    setup.title = Some(init.title);
     let has_prelude = !prelude.is_empty();
     launch::perform(prelude, &mut setup)?;
     if !setup.guest_ahead {
@@ -149,8 +155,11 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     for fd in setup.fds().iter().filter(|fd| Some(**fd) != kept) {
         kernel::close(*fd);
     }
-    Ok(guest::Running {
+    let running = guest::Running {
         pid,
+        gate: Some(GATE),
+        again: exec::Again::of(&mut setup),
+        attendants: exec::Attendants::default(),
         terminal: setup.terminal.map(|terminal| terminal.slave),
         children,
         supervisor: SUPERVISOR,
@@ -165,7 +174,9 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         guard: setup.guard,
         meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),
-    })
+    };
+    setup.forget_message();
+    Ok(running)
 }
 
 /// The prelude is carried out. By write(2): the guest's process says so under its filter, which may leave

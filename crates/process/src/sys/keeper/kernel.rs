@@ -15,6 +15,7 @@ pub(crate) type Fd = i32;
 impl Errno {
     pub(crate) const PERM: Self = Self(1);
     pub(crate) const NOENT: Self = Self(2);
+    pub(crate) const SRCH: Self = Self(3);
     pub(crate) const INTR: Self = Self(4);
     pub(crate) const NOEXEC: Self = Self(8);
     pub(crate) const CHILD: Self = Self(10);

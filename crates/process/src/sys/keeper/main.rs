@@ -26,6 +26,7 @@
 compile_error!("the process wall speaks the x86-64 Linux system call ABI only");
 
 mod clean;
+mod door;
 mod init;
 mod kernel;
 mod maker;
@@ -34,6 +35,7 @@ mod park;
 mod privileges;
 mod quotas;
 mod text;
+mod title;
 #[allow(
     dead_code,
     unreachable_pub,
@@ -44,6 +46,7 @@ mod text;
 mod wire;
 
 use kernel::{Errno, Fd};
+use title::Title;
 use wire::{Record, Step};
 
 /// The control socket, as the supervisor arranged it.
@@ -76,7 +79,10 @@ fn exit(code: i32) -> ! {
     kernel::exit(code)
 }
 
-extern "C" fn start() -> ! {
+extern "C" fn start(stack: *const usize) -> ! {
+    // SAFETY: the entry point passes what the kernel left.
+    let title = unsafe { Title::of_stack(stack) };
+    title.set(wire::KEEPERS_TITLE);
     // The keeper outlives Ctrl-C at the terminal of its supervisor: it is what cleans up.
     let _ = kernel::set_session();
     // Both are inherited. Whoever ignores the first has no children to wait for (wait(2)); Rust's
@@ -85,7 +91,7 @@ extern "C" fn start() -> ! {
     kernel::set_default_action(kernel::SIGPIPE);
     let _ = kernel::set_signal_mask(u64::MAX);
     let _ = kernel::close_from(3);
-    park::serve()
+    park::serve(title)
 }
 
 /// Sends a record with descriptors; a peer that is gone is noticed by whoever polls next.

@@ -1,8 +1,9 @@
 //! The keeper's own loop: parks domains, remembers what to clean, reaps.
 
 use crate::{
-    CONTROL, During, Failure, SUPERVISOR, clean::List, failed, init, kernel, maker,
-    message::Reader, privileges, quotas::Quotas, record_from, send_record, text::Text, wire,
+    CONTROL, During, Failure, SUPERVISOR, clean::List, door, failed, init, kernel, maker,
+    message::Reader, privileges, quotas::Quotas, record_from, send_record, text::Text,
+    title::Title, wire,
 };
 use kernel::{CStr, Errno, Fd, PollFd, Result};
 use wire::{Record, Step};
@@ -17,6 +18,8 @@ struct Entry {
     pid: i32,
     /// Its init ends the domain by itself when the supervisor is gone.
     bare: bool,
+    /// By which init hears what is asked for at the door.
+    gate: Option<Fd>,
     /// Its mount namespace. Whoever holds it last waits for an RCU grace period (`namespace_unlock` in
     /// fs/namespace.c): with this that is the keeper, and the domain's end is told before.
     mounts: Option<Fd>,
@@ -29,14 +32,16 @@ struct Table {
     length: usize,
     /// What each domain may have of its starter's.
     quotas: Quotas,
+    title: Title,
 }
 
 impl Table {
-    fn new() -> Result<Self> {
+    fn new(title: Title) -> Result<Self> {
         Ok(Self {
             memory: kernel::allocate(4096)?,
             length: 0,
             quotas: Quotas::half_of_own(),
+            title,
         })
     }
 
@@ -74,6 +79,12 @@ impl Table {
         self.entries().iter().position(|entry| entry.pid == pid)
     }
 
+    /// By which the init with this pid hears what is asked for.
+    fn gate(&mut self, pid: i32) -> Option<Fd> {
+        let mut domains = self.entries().iter().filter(|entry| entry.pid > 0);
+        domains.find(|entry| entry.pid == pid)?.gate
+    }
+
     /// Takes an entry out, or all lists of this number; what it remembered goes with it.
     fn forget(&mut self, pid: i32) {
         while let Some(position) = self.position(pid) {
@@ -81,8 +92,11 @@ impl Table {
             if let Some(list) = entry.clean.take() {
                 list.release();
             }
-            if let Some(mounts) = entry.mounts.take() {
-                kernel::close(mounts);
+            for fd in [entry.gate.take(), entry.mounts.take()]
+                .into_iter()
+                .flatten()
+            {
+                kernel::close(fd);
             }
             let last = self.length - 1;
             self.entries().swap(position, last);
@@ -92,16 +106,17 @@ impl Table {
 }
 
 /// Serves the supervisor until it is gone, then ends and cleans everything.
-pub(crate) fn serve() -> ! {
-    let (Ok(mut table), Ok(buffer), Ok(children)) = (
-        Table::new(),
+pub(crate) fn serve(title: Title) -> ! {
+    let (Ok(mut table), Ok(buffer), Ok(children), Ok(door)) = (
+        Table::new(title),
         kernel::allocate(MESSAGE_BYTES),
         kernel::signalfd(1 << (kernel::SIGCHLD - 1)),
+        door::open(),
     ) else {
         crate::exit(125)
     };
     loop {
-        let mut fds = [CONTROL, SUPERVISOR, children].map(|fd| PollFd {
+        let mut fds = [CONTROL, SUPERVISOR, children, door].map(|fd| PollFd {
             fd,
             events: kernel::POLLIN,
             revents: 0,
@@ -109,6 +124,9 @@ pub(crate) fn serve() -> ! {
         let _ = kernel::poll(&mut fds, None);
         if fds[2].revents != 0 {
             reap(&mut table, children);
+        }
+        if fds[3].revents != 0 {
+            door::answer(door, |pid| table.gate(pid));
         }
         if fds[1].revents != 0 || (fds[0].revents != 0 && !answer(&mut table, buffer)) {
             end_everything(&mut table);
@@ -208,11 +226,12 @@ fn make_domain(
     prelude: &[u8],
 ) -> core::result::Result<(), Failure> {
     let [flags, uid, gid, outer_uid, outer_gid, ..] = request.words;
-    let gate = kernel::pipe().during(Step::Clone, 0)?;
+    let gate = kernel::socket_pair().during(Step::Clone, 0)?;
     let clone_ns = kernel::monotonic_ns();
     let Some((pid, pidfd)) = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1)? else {
         let ids = (uid as u32, gid as u32);
-        init::run(socket, gate, (flags, table.quotas), ids, own_copy(prelude))
+        let own = (flags, table.quotas, table.title);
+        init::run(socket, gate, own, ids, own_copy(prelude))
     };
     kernel::close(gate[0]);
     let own_uid = flags & wire::PARK_OWN_UID != 0;
@@ -231,6 +250,7 @@ fn make_domain(
     let entry = Entry {
         pid,
         bare,
+        gate: Some(gate[1]),
         // Without it the end is told later, no more.
         mounts: keeps_mounts
             .then(|| open_namespace(pid, b"mnt").ok())
@@ -248,9 +268,11 @@ fn make_domain(
             // The byte lets init go on: its ids exist now.
             let _ = kernel::write(gate[1], b"m");
         }
-        Err(_) => kernel::pidfd_kill(pidfd),
+        Err(_) => {
+            kernel::pidfd_kill(pidfd);
+            kernel::close(gate[1]);
+        }
     }
-    kernel::close(gate[1]);
     kernel::close(pidfd);
     outcome.during(Step::MapIds, 0)
 }
@@ -355,6 +377,7 @@ fn remember(
         .push(Entry {
             pid: not_a_process(request),
             bare: false,
+            gate: None,
             mounts: None,
             clean: Some(list),
         })

@@ -5,7 +5,7 @@ use crate::{
     During, Failure, kernel,
     message::Reader,
     privileges,
-    wire::{Step, notifies},
+    wire::{self, Step, notifies},
 };
 use kernel::Errno;
 
@@ -71,26 +71,36 @@ fn filter_calls(program: &[u8], leaves_to: u32) -> kernel::Result<Option<kernel:
     match leaves_to {
         notifies::INIT => {
             let flags = kernel::NEW_LISTENER | kernel::WAIT_KILLABLE;
-            kernel::seccomp(program, flags).or_else(|_| let_continue(program))
+            let unseen = || kernel::seccomp(unattended(program)?, 0);
+            kernel::seccomp(program, flags).or_else(|_| unseen())
         }
         notifies::SUPERVISOR => kernel::seccomp(program, kernel::NEW_LISTENER),
         _ => kernel::seccomp(program, 0),
     }
 }
 
-/// An older kernel, or one that has a listener already: of what somebody would only have looked at, nothing is looked at.
-fn let_continue(program: &[u8]) -> kernel::Result<Option<kernel::Fd>> {
-    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, and with `SECCOMP_RET_ALLOW`.
-    const LOOK: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xc0, 0x7f];
+/// The same filter where nobody can attend to its calls (an older kernel, one that has a listener already, a process
+/// that is started later): what somebody would only have looked at goes on, and what somebody would have decided is
+/// refused.
+pub(crate) fn unattended(program: &[u8]) -> kernel::Result<&'static [u8]> {
+    /// `BPF_RET | BPF_K` with `SECCOMP_RET_USER_NOTIF`, whose data is `wire::LOOK` or 0.
+    const DECIDE: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xc0, 0x7f];
+    const LOOK: [u8; 8] = [0x06, 0, 0, 0, wire::LOOK as u8, 0, 0xc0, 0x7f];
+    /// With `SECCOMP_RET_ERRNO` and `EACCES`, and with `SECCOMP_RET_ALLOW`.
+    const REFUSE: [u8; 8] = [0x06, 0, 0, 0, 13, 0, 0x05, 0];
     const ALLOW: [u8; 8] = [0x06, 0, 0, 0, 0, 0, 0xff, 0x7f];
     let copy = kernel::allocate(program.len().max(1))?;
     let copy = &mut copy[..program.len()];
     copy.copy_from_slice(program);
     let (instructions, _) = copy.as_chunks_mut::<8>();
-    for instruction in instructions.iter_mut().filter(|one| **one == LOOK) {
-        *instruction = ALLOW;
+    for instruction in instructions {
+        match *instruction {
+            LOOK => *instruction = ALLOW,
+            DECIDE => *instruction = REFUSE,
+            _ => {}
+        }
     }
-    kernel::seccomp(copy, 0)
+    Ok(copy)
 }
 
 /// A kernel without keyrings has none to leave, and inside another domain the filter around keeps
@@ -111,8 +121,8 @@ pub(crate) fn limit_files(setup: &Setup) -> Result<(), Failure> {
 }
 
 fn limit_where(setup: &Setup, chosen: impl Fn(u32) -> bool) -> Result<(), Failure> {
-    let limits = &setup.rlimits[..setup.rlimit_count];
-    for (resource, soft, hard) in limits.iter().filter(|limit| chosen(limit.0)) {
+    let limits = setup.rlimits.all().iter();
+    for (resource, soft, hard) in limits.filter(|limit| chosen(limit.0)) {
         set_limit(*resource, *soft, *hard).during(Step::Rlimit, *resource)?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The guest's process, from its creation to its program.
 
 use super::{
-    Init, confine, guard,
+    Init, confine, exec, guard,
     launch::{self, Program, Setup},
     meeting_places::MeetingPlaces,
     tell_ready, terminal,
@@ -20,6 +20,11 @@ pub(crate) const STANDARD_STREAMS: usize = 3;
 /// A guest that runs.
 pub(crate) struct Running {
     pub(crate) pid: i32,
+    /// Where init hears what is asked for at the keeper's door; `None` once nobody can.
+    pub(crate) gate: Option<Fd>,
+    /// What another process of the domain's is started with.
+    pub(crate) again: exec::Again,
+    pub(crate) attendants: exec::Attendants,
     /// Its terminal, if it has one.
     pub(crate) terminal: Option<Fd>,
     /// Readable when a child has changed.

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     During, Failure, kernel,
     message::{Reader, read_exactly},
+    title::Title,
     wire,
 };
 use kernel::{CStr, Errno, Fd};
@@ -18,6 +19,7 @@ const MAX_RLIMITS: usize = 16;
 
 /// What the instructions have built so far and what is kept for the guest's process.
 pub(crate) struct Setup {
+    pub(crate) title: Option<Title>,
     pub(crate) root: Option<Fd>,
     /// The device of the domain's own `tmpfs`, which need not be that of its root.
     pub(crate) own_device: Option<(u32, u32)>,
@@ -33,7 +35,7 @@ pub(crate) struct Setup {
     pub(crate) tells_pid: bool,
     /// A `/proc` that only init has.
     pub(crate) own_proc: Option<Fd>,
-    /// The domain's own `devpts`, until its terminal is open.
+    /// The domain's own `devpts`.
     pub(crate) devpts: Option<Fd>,
     /// A file of the root that the supervisor writes anew now and then.
     pub(crate) kept_file: Option<Fd>,
@@ -43,8 +45,7 @@ pub(crate) struct Setup {
     pub(crate) meeting_places: MeetingPlaces,
     /// Where the supervisor learns of them, once the filter is loaded.
     pub(crate) listener: Option<Fd>,
-    pub(crate) rlimits: [(u32, u64, u64); MAX_RLIMITS],
-    pub(crate) rlimit_count: usize,
+    pub(crate) rlimits: Rlimits,
     pub(crate) affinity: Option<&'static [u8]>,
     pub(crate) new_keyring: bool,
     pub(crate) cwd: Option<CStr<'static>>,
@@ -63,10 +64,31 @@ pub(crate) struct Setup {
     /// Sockets in place of streams: the supervisor's end, the guest's.
     pub(crate) pairs: [[Fd; 2]; guest::STANDARD_STREAMS],
     pub(crate) pair_count: usize,
+    /// The launch message, which most of this points into.
+    message: Option<&'static [u8]>,
     /// Steps of the plan carried out so far, of prelude and launch message together.
     items: u32,
     fds: [Fd; wire::MAX_FDS],
     fd_count: usize,
+}
+
+/// Resource limits: which, soft, hard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Rlimits {
+    all: [(u32, u64, u64); MAX_RLIMITS],
+    count: usize,
+}
+
+impl Rlimits {
+    fn push(&mut self, limit: (u32, u64, u64)) -> kernel::Result<()> {
+        *self.all.get_mut(self.count).ok_or(Errno::INVAL)? = limit;
+        self.count += 1;
+        Ok(())
+    }
+
+    pub(crate) fn all(&self) -> &[(u32, u64, u64)] {
+        &self.all[..self.count]
+    }
 }
 
 /// A file of a control group that counts the domain's processor time.
@@ -88,6 +110,7 @@ pub(crate) struct Program {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            title: None,
             root: None,
             own_device: None,
             terminal: None,
@@ -104,8 +127,7 @@ impl Default for Setup {
             guard: None,
             meeting_places: MeetingPlaces::default(),
             listener: None,
-            rlimits: [(0, 0, 0); MAX_RLIMITS],
-            rlimit_count: 0,
+            rlimits: Rlimits::default(),
             affinity: None,
             new_keyring: false,
             cwd: None,
@@ -120,6 +142,7 @@ impl Default for Setup {
             input: false,
             pairs: [[-1; 2]; guest::STANDARD_STREAMS],
             pair_count: 0,
+            message: None,
             items: 0,
             fds: [-1; wire::MAX_FDS],
             fd_count: 0,
@@ -145,6 +168,17 @@ impl Setup {
         Ok(())
     }
 
+    /// Lets go of the launch message once the guest's program runs: contents of its files, arguments and environment.
+    /// Paths that are guarded are read from it as long as the guest lives.
+    pub(crate) fn forget_message(self) {
+        let is_read = self.guard.is_some();
+        if let Some(message) = self.message.filter(|_| !is_read) {
+            // SAFETY: what points into it ends with `self`, but for the guard, of which there is none; the guest's process
+            // has memory of its own since it executes its program.
+            unsafe { kernel::release_read(message) };
+        }
+    }
+
     /// The same, once.
     pub(crate) fn take_fds(&mut self) -> &[Fd] {
         let count = core::mem::take(&mut self.fd_count);
@@ -160,7 +194,7 @@ pub(crate) fn obey(socket: Fd, setup: &mut Setup) -> Result<(), Failure> {
     perform(message, setup)
 }
 
-fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
+pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
     let mut header = [0u8; 12];
     let (length, fd_count) =
         kernel::receive(socket, &mut header, &mut setup.fds).during(Step::ReceiveLaunch, 0)?;
@@ -183,6 +217,8 @@ fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> {
     }
     let body = kernel::allocate(body_length as usize).during(Step::ReceiveLaunch, 1)?;
     read_exactly(socket, body).during(Step::ReceiveLaunch, 2)?;
+    let body: &'static [u8] = body;
+    setup.message = Some(body);
     Ok(Reader::new(body))
 }
 
@@ -271,15 +307,17 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
         }
         op::RLIMIT => {
             let limit = (reader.u32()?, reader.u64()?, reader.u64()?);
-            *setup
-                .rlimits
-                .get_mut(setup.rlimit_count)
-                .ok_or(Errno::INVAL)? = limit;
-            setup.rlimit_count += 1;
+            setup.rlimits.push(limit)?;
         }
         op::AFFINITY => setup.affinity = Some(reader.bytes()?),
         op::KEYRING => setup.new_keyring = true,
         op::CWD => setup.cwd = Some(reader.text()?),
+        op::TITLE => {
+            let text = reader.bytes()?;
+            if let Some(title) = setup.title {
+                title.set(text);
+            }
+        }
         op::TIME => setup.time_ns = Some(reader.u64()?),
         op::CPU_TIME => setup.cpu_time_us = Some(reader.u64()?),
         op::PASSED => {
@@ -293,7 +331,7 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
     Ok(())
 }
 
-fn program(reader: &mut Reader) -> kernel::Result<Program> {
+pub(crate) fn program(reader: &mut Reader) -> kernel::Result<Program> {
     let candidate_count = reader.u32()?;
     let candidates = *reader;
     for _ in 0..candidate_count {

@@ -3,23 +3,24 @@
 //! the time that it is used.
 
 use super::launch::Setup;
-use crate::{During, Failure, kernel, message::Reader, wire::Step};
+use crate::{
+    During, Failure, kernel,
+    message::Reader,
+    wire::{MOST_MEETING_PLACES, Step},
+};
 use kernel::Errno;
-
-/// Far more than a policy has.
-const MOST: usize = 64;
 
 /// Numbers of mounts.
 #[derive(Clone, Copy)]
 pub(crate) struct MeetingPlaces {
-    mounts: [u64; MOST],
+    mounts: [u64; MOST_MEETING_PLACES],
     count: usize,
 }
 
 impl Default for MeetingPlaces {
     fn default() -> Self {
         Self {
-            mounts: [0; MOST],
+            mounts: [0; MOST_MEETING_PLACES],
             count: 0,
         }
     }

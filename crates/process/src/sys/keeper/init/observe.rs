@@ -66,6 +66,11 @@ impl Observer {
         &self.list
     }
 
+    /// Takes over what another observer of the domain's saw.
+    pub(crate) fn take_over(&mut self, entries: &[u8], more: u64) {
+        self.list.take_over(entries, more);
+    }
+
     /// Looks at one call and answers it. Without one there is nobody left who could call.
     pub(crate) fn answer(&mut self, running: &Running, revents: i16) {
         let Some(listener) = self.listener else {

@@ -1,7 +1,7 @@
 //! Init with a running guest: reaps, forwards, keeps time, and accounts for everything at the end.
 
 use super::{
-    Init,
+    Init, exec,
     guest::Running,
     launch::CpuCounter,
     observe::{self, Observer},
@@ -21,21 +21,18 @@ const WUNTRACED: u32 = 2;
 const WALL: u32 = 0x4000_0000;
 
 /// Stays until the guest has ended, or the supervisor, or time is up.
-pub(crate) fn stay(init: &Init, running: Running) -> ! {
+pub(crate) fn stay(init: &Init, mut running: Running) -> ! {
     let mut clock = Clock::new(&running);
     let mut observer = Observer::new(running.listener);
     loop {
-        let [children, socket, supervisor] = [running.children, init.socket, running.supervisor]
-            .map(|fd| PollFd {
-                fd,
-                events: POLLIN,
-                revents: 0,
-            });
+        let heard = [running.children, init.socket, running.supervisor];
+        let [children, socket, supervisor] = heard.map(readable);
+        let gate = readable(running.gate.unwrap_or(-1));
         let [moves, mounts] = running
             .guard
             .map_or(NOTHING_TO_POLL, |guard| guard.polled());
         let calls = observer.polled();
-        let mut fds = [children, socket, supervisor, moves, mounts, calls];
+        let mut fds = [children, socket, supervisor, moves, mounts, calls, gate];
         let _ = kernel::poll(&mut fds, clock.wait_ns());
         if fds[3].revents | fds[4].revents != 0 {
             end_if_unprotected(init, &running, &observer);
@@ -48,7 +45,10 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
             obey_all(init, &running, &mut clock, &mut observer);
         }
         if fds[0].revents != 0 {
-            reap(init, &running, &observer);
+            reap(init, &mut running, &mut observer);
+        }
+        if fds[6].revents != 0 {
+            answer_gate(init, &mut running, &observer);
         }
         // One at a time: the time is looked at between them.
         if fds[5].revents != 0 {
@@ -57,6 +57,25 @@ pub(crate) fn stay(init: &Init, running: Running) -> ! {
         if let Some(reason) = clock.expired(&observer) {
             finish(init, (&running, &observer), 0, reason);
         }
+    }
+}
+
+fn readable(fd: Fd) -> PollFd {
+    PollFd {
+        fd,
+        events: POLLIN,
+        revents: 0,
+    }
+}
+
+/// Does what somebody asks for who did not start the domain.
+fn answer_gate(init: &Init, running: &mut Running, observer: &Observer) {
+    let Some(gate) = running.gate else { return };
+    match exec::hear(gate) {
+        exec::Heard::Nobody => running.gate = None,
+        exec::Heard::Start(session) => exec::begin(init, running, session),
+        exec::Heard::End => finish(init, (&*running, observer), 0, wire::REASON_OPERATOR),
+        exec::Heard::Nothing => {}
     }
 }
 
@@ -156,17 +175,21 @@ fn continue_guest(init: &Init, running: &Running, place: u64) {
     send_record(init.socket, &answer, &[]);
 }
 
-fn reap(init: &Init, running: &Running, observer: &Observer) {
+fn reap(init: &Init, running: &mut Running, observer: &mut Observer) {
     let mut drained = [0u8; 128];
     let _ = kernel::read(running.children, &mut drained);
     while let Ok(Some((pid, status))) = kernel::wait_any(WNOHANG | WUNTRACED | WALL) {
+        let has_stopped = status & 0xff == 0x7f;
         if pid != running.pid {
+            if !has_stopped {
+                running.attendants.end(pid, observer);
+            }
             continue;
         }
-        if status & 0xff == 0x7f {
+        if has_stopped {
             tell_of_stop(init, status >> 8 & 0xff);
         } else {
-            finish(init, (running, observer), status, wire::REASON_GUEST);
+            finish(init, (&*running, &*observer), status, wire::REASON_GUEST);
         }
     }
 }
@@ -180,7 +203,7 @@ fn tell_of_stop(init: &Init, signal: u32) {
         ..Record::default()
     };
     record.words[0] = u64::from(signal);
-    let _ = kernel::send_at_once(init.socket, record_bytes(&record));
+    let _ = kernel::send_at_once(init.socket, record_bytes(&record), &[]);
 }
 
 /// Ends what still runs, accounts for all of it, reports and leaves.

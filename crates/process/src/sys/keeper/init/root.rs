@@ -276,7 +276,7 @@ pub(crate) fn mount_devpts(
     Ok(())
 }
 
-fn make_devpts() -> kernel::Result<Fd> {
+pub(crate) fn make_devpts() -> kernel::Result<Fd> {
     let fs = kernel::fsopen(c!("devpts"))?;
     // Before Linux 4.7 an instance was private only if asked; the flag is accepted ever since.
     kernel::fsconfig_flag(fs, c!("newinstance"))?;

@@ -36,9 +36,6 @@ pub(crate) fn open(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<
     let in_front = reader.u32().during(Step::DecodeLaunch, item)? != 0;
     let mut settings = settings(reader).during(Step::DecodeLaunch, item)?;
     let (master, slave) = open_pair(setup.devpts).during(Step::OpenTerminal, item)?;
-    if let Some(devpts) = setup.devpts.take() {
-        kernel::close(devpts);
-    }
     let mut size = [rows, columns, 0, 0];
     kernel::ioctl(master, TIOCSWINSZ, &mut size).during(Step::OpenTerminal, item)?;
     kernel::ioctl(slave, TCSETS, &mut settings).during(Step::OpenTerminal, item)?;

@@ -180,6 +180,7 @@ global_asm!(
     ".globl _start",
     "_start:",
     "xor ebp, ebp",
+    "mov rdi, rsp",
     "and rsp, -16",
     "call {keeper}",
     "ud2",
@@ -200,7 +201,7 @@ global_asm!(
     "ud2",
     "2:",
     "ret",
-    // What the compiler may call for copies and comparisons.
+    // What the compiler may call for copies, comparisons and lengths.
     ".globl memcpy",
     ".globl memmove",
     ".globl memset",
@@ -244,6 +245,16 @@ global_asm!(
     "movzx ecx, byte ptr [rsi - 1]",
     "sub eax, ecx",
     "4:",
+    "ret",
+    ".globl strlen",
+    "strlen:",
+    "xor eax, eax",
+    "7:",
+    "cmp byte ptr [rdi + rax], 0",
+    "je 8f",
+    "inc rax",
+    "jmp 7b",
+    "8:",
     "ret",
     keeper = sym crate::start,
 );

@@ -288,6 +288,14 @@ pub(crate) fn pipe() -> Result<[Fd; 2]> {
     Ok(ends)
 }
 
+/// The same, and nobody waits at either end.
+pub(crate) fn hasty_pipe() -> Result<[Fd; 2]> {
+    let mut ends: [Fd; 2] = [-1; 2];
+    // SAFETY: as in `pipe`.
+    unsafe { call!(number::PIPE2, ends.as_mut_ptr(), O_CLOEXEC | O_NONBLOCK)? };
+    Ok(ends)
+}
+
 /// Sets where a file is read from.
 pub(crate) fn seek(fd: Fd, offset: u64) -> Result<()> {
     const SEEK_SET: u32 = 0;

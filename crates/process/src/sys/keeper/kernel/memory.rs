@@ -22,6 +22,16 @@ pub(crate) fn allocate(length: usize) -> Result<&'static mut [u8]> {
     Ok(unsafe { core::slice::from_raw_parts_mut(address as *mut u8, length) })
 }
 
+/// Gives memory of [`allocate`] back that was read by many.
+///
+/// # Safety
+///
+/// It is a whole mapping of `allocate`, and nobody reads it again.
+pub(crate) unsafe fn release_read(memory: &'static [u8]) {
+    // SAFETY: the caller's word.
+    let _ = unsafe { call!(number::MUNMAP, memory.as_ptr(), memory.len()) };
+}
+
 /// Gives memory of [`allocate`] back.
 pub(crate) fn release(memory: &'static mut [u8]) {
     // SAFETY: the slice is a whole mapping of `allocate` and this was its only reference.

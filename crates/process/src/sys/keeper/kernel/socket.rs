@@ -38,15 +38,25 @@ const MSG_CTRUNC: i32 = 8;
 
 /// Two connected local sockets for bytes.
 pub(crate) fn socket_pair() -> Result<[Fd; 2]> {
+    const SOCK_STREAM: u32 = 1;
+    pair_of(SOCK_STREAM)
+}
+
+/// Two connected local sockets for messages, each of which arrives as a whole or not at all.
+pub(crate) fn message_pair() -> Result<[Fd; 2]> {
+    const SOCK_SEQPACKET: u32 = 5;
+    pair_of(SOCK_SEQPACKET)
+}
+
+fn pair_of(kind: u32) -> Result<[Fd; 2]> {
     const AF_UNIX: u32 = 1;
-    const SOCK_STREAM_CLOEXEC: u32 = 1 | O_CLOEXEC;
     let mut ends: [Fd; 2] = [-1; 2];
     // SAFETY: the kernel writes both descriptors into the borrowed array.
     unsafe {
         call!(
             number::SOCKETPAIR,
             AF_UNIX,
-            SOCK_STREAM_CLOEXEC,
+            kind | O_CLOEXEC,
             0,
             ends.as_mut_ptr()
         )?
@@ -60,8 +70,8 @@ pub(crate) fn send(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
 }
 
 /// Sends one message if there is room for it.
-pub(crate) fn send_at_once(socket: Fd, bytes: &[u8]) -> Result<usize> {
-    send_message(socket, bytes, &[], MSG_NOSIGNAL | MSG_DONTWAIT)
+pub(crate) fn send_at_once(socket: Fd, bytes: &[u8], fds: &[Fd]) -> Result<usize> {
+    send_message(socket, bytes, fds, MSG_NOSIGNAL | MSG_DONTWAIT)
 }
 
 /// Sends to an address, or where the socket is connected if that is empty.

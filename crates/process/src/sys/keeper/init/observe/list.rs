@@ -21,21 +21,32 @@ impl List {
     }
 
     pub(super) fn add(&mut self, kind: u64, name: &[u8], bytes: &[u8]) {
+        self.put(&entry(kind, name, bytes));
+    }
+
+    /// Takes over what somebody else has in a list of his own, `more` tries beside its entries.
+    pub(super) fn take_over(&mut self, entries: &[u8], more: u64) {
+        let (entries, _) = entries.as_chunks::<{ seen::ENTRY_BYTES }>();
+        entries.iter().for_each(|entry| self.put(entry));
+        self.more = self.more.saturating_add(more);
+    }
+
+    fn put(&mut self, entry: &Entry) {
         if self.memory.is_none() {
             self.memory = kernel::allocate(seen::MOST * seen::ENTRY_BYTES).ok();
         }
-        let entry = entry(kind, name, bytes);
+        let times = word(entry, seen::COUNT);
         let memory = self.memory.as_deref_mut().unwrap_or_default();
         let (entries, _) = memory.as_chunks_mut::<{ seen::ENTRY_BYTES }>();
         let known = &mut entries[..self.count];
-        if let Some(same) = known.iter_mut().find(|known| is_same(known, &entry)) {
-            let count = word(same, seen::COUNT).saturating_add(1);
-            put(same, seen::COUNT, &count.to_ne_bytes());
+        if let Some(same) = known.iter_mut().find(|known| is_same(known, entry)) {
+            let count = word(same, seen::COUNT).saturating_add(times);
+            write(same, seen::COUNT, &count.to_ne_bytes());
         } else if let Some(place) = entries.get_mut(self.count) {
-            *place = entry;
+            *place = *entry;
             self.count += 1;
         } else {
-            self.more = self.more.saturating_add(1);
+            self.more = self.more.saturating_add(times);
         }
     }
 }
@@ -44,15 +55,15 @@ type Entry = [u8; seen::ENTRY_BYTES];
 
 fn entry(kind: u64, name: &[u8], bytes: &[u8]) -> Entry {
     let mut entry = [0; seen::ENTRY_BYTES];
-    put(&mut entry, seen::KIND, &kind.to_ne_bytes());
-    put(&mut entry, seen::COUNT, &1u64.to_ne_bytes());
-    put(&mut entry, seen::NAME, name);
-    put(
+    write(&mut entry, seen::KIND, &kind.to_ne_bytes());
+    write(&mut entry, seen::COUNT, &1u64.to_ne_bytes());
+    write(&mut entry, seen::NAME, name);
+    write(
         &mut entry,
         seen::LENGTH,
         &(bytes.len() as u64).to_ne_bytes(),
     );
-    put(&mut entry, seen::BYTES, bytes);
+    write(&mut entry, seen::BYTES, bytes);
     entry
 }
 
@@ -68,7 +79,7 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
         && one[from..] == other[from..]
 }
 
-fn put(entry: &mut Entry, at: usize, bytes: &[u8]) {
+fn write(entry: &mut Entry, at: usize, bytes: &[u8]) {
     if let Some(place) = entry.get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }

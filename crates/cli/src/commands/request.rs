@@ -1,0 +1,137 @@
+//! What `run` and `explain` were asked for, and its plan on a machine.
+
+use anyhow::{Context, bail};
+use palisade_command_line::{
+    args::{GuestArgs, PolicyArgs},
+    env_files::EnvFiles,
+};
+use palisade_policy::{Capability, Policy};
+use palisade_process::Machine;
+use palisade_wall::{Command, Spec, Surroundings, View};
+use palisade_walls::{Plan, make_plan};
+use palisade_wasm::{cache, programs};
+use std::path::{Path, PathBuf};
+
+/// All that a plan is made of but the machine.
+pub(super) struct Request {
+    pub(super) policy: Policy,
+    pub(super) command: Command,
+    pub(super) surroundings: Surroundings,
+    env_files: EnvFiles,
+    policy_file: Option<PathBuf>,
+    report: Option<PathBuf>,
+}
+
+impl Request {
+    pub(super) fn new(
+        policy: &PolicyArgs,
+        guest: GuestArgs,
+        has_terminal: bool,
+    ) -> anyhow::Result<Self> {
+        let policy_file = policy.file.clone();
+        let mut policy = policy.resolve()?;
+        let env_files = EnvFiles::take(&mut policy)?;
+        let surroundings = Surroundings {
+            file_variables: env_files.variables(),
+            ..Surroundings::here(has_terminal)
+        };
+        Ok(Self {
+            policy,
+            command: guest.into(),
+            surroundings,
+            env_files,
+            policy_file,
+            report: None,
+        })
+    }
+
+    /// With a report to be written to this file; `-` is none.
+    pub(super) fn with_report(mut self, path: Option<&Path>) -> Self {
+        self.report = path
+            .filter(|path| *path != Path::new("-"))
+            .map(Path::to_path_buf);
+        self
+    }
+
+    /// Whether the guest may run without namespaces.
+    pub(super) fn may_lack_namespaces(&self) -> bool {
+        self.policy.allow_degraded.contains(&Capability::Namespaces)
+    }
+
+    /// The plan. What another machine's plan kept from the guest, this one may not: all is looked at for each.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the guest could change what palisade uses outside the wall, now or the next time.
+    pub(super) fn plan_on(&self, machine: &Machine) -> anyhow::Result<Plan> {
+        let plan = make_plan(&Spec::new(
+            &self.policy,
+            &self.command,
+            machine,
+            &self.surroundings,
+        ))?;
+        self.refuse_reach(plan.view())?;
+        Ok(plan)
+    }
+
+    fn refuse_reach(&self, view: &dyn View) -> anyhow::Result<()> {
+        if let Some(file) = &self.policy_file {
+            refuse_writable_policy(view, file)?;
+        }
+        self.env_files.refuse_in_reach(view)?;
+        if let Some(report) = &self.report {
+            refuse_report_in_reach(view, report)?;
+        }
+        programs::refuse_reach(view)?;
+        refuse_writable_cache(view)
+    }
+}
+
+/// A guest that can write its own policy has none the next time.
+fn refuse_writable_policy(view: &dyn View, file: &Path) -> anyhow::Result<()> {
+    let absolute = std::path::absolute(file).context("host: cannot tell the working directory")?;
+    if view.can_change(&absolute) {
+        let canonical = std::fs::canonicalize(file).unwrap_or(absolute);
+        bail!(
+            "policy: the guest could rewrite its own policy {}: keep it outside the granted folder, or add --protect {}",
+            canonical.display(),
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+/// In a folder that the guest can write to, any part of the path may be a link by now or soon.
+fn refuse_report_in_reach(view: &dyn View, path: &Path) -> anyhow::Result<()> {
+    let absolute = std::path::absolute(path).context("host: cannot tell the working directory")?;
+    if view.can_change(&absolute) {
+        bail!(
+            "policy: the report {} lies where the guest can write: put it outside the granted folder",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// What lies there runs in the worker of a later guest, and in a server's own process.
+fn refuse_writable_cache(view: &dyn View) -> anyhow::Result<()> {
+    let mut paths = cache::usual_paths().into_iter().flatten();
+    let changeable = view.find_changeable(&mut paths);
+    if let Some(path) = changeable.filter(|path| !goes_with_home(view, path)) {
+        let folder = path.parent().unwrap_or(&path);
+        bail!(
+            "policy: the guest could change {}, where palisade keeps machine code for later guests: keep it outside the \
+             granted folder, or add --protect {}",
+            path.display(),
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether it lies in a home in which the guest may write to what its owner's shells execute: that says as much, and it
+/// is told.
+fn goes_with_home(view: &dyn View, path: &Path) -> bool {
+    let home = std::env::home_dir().filter(|home| path.starts_with(home));
+    home.is_some_and(|home| view.can_change(&home.join(".profile")))
+}

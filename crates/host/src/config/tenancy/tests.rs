@@ -1,0 +1,298 @@
+use super::*;
+use crate::config::{ConfigFile, ConfigProblem};
+
+const MAIN: &str = "
+include = ['tenants.d/*.toml', '/etc/more/t-*.toml']
+[[listen]]
+address = '127.0.0.1:8080'
+";
+
+fn main_file(text: &str) -> Result<ConfigFile, String> {
+    let file = format!("{MAIN}{text}");
+    let read = |_: &Path| Err(std::io::Error::from_raw_os_error(2));
+    let read = ConfigFile::from_text(&file, "host.toml", Path::new("/srv"), &read);
+    read.map_err(|error| error.to_string())
+}
+
+fn bounds(text: &str, tenant: &str) -> Result<Bounds, String> {
+    main_file(text)?.config.tenancy.bounds(tenant)
+}
+
+const GIVEN: &str = "
+[tenants]
+hosts = ['{tenant}.example.org']
+paths = ['/', '/{tenant}/v1']
+folder = 'tenants/{tenant}'
+";
+
+fn tenant_file(may: &str, text: &str) -> Result<ConfigFile, crate::config::ConfigError> {
+    let bounds = bounds(&format!("{GIVEN}{may}"), "acme").unwrap();
+    let read = |path: &Path| match path.to_str() {
+        Some("/srv/tenants/acme/out.toml") => Ok("[grants]\nread = ['/etc']\n".into()),
+        _ => Err(std::io::Error::from_raw_os_error(2)),
+    };
+    ConfigFile::tenant_from_text(text, "acme.toml", &bounds, &read)
+}
+
+#[test]
+fn files_of_a_folder_are_tenants_by_their_names() {
+    let file = main_file(GIVEN).unwrap();
+    let [first, second] = &file.config.tenancy.include[..] else {
+        panic!("{:?}", file.config.tenancy.include);
+    };
+    assert_eq!(first.folder, Path::new("/srv/tenants.d"));
+    assert_eq!(second.folder, Path::new("/etc/more"));
+    let tenant =
+        |include: &Include, name: &str| include.tenant(OsStr::new(name)).map(str::to_owned);
+    assert_eq!(tenant(first, "acme.toml").as_deref(), Some("acme"));
+    assert_eq!(tenant(second, "t-acme.toml").as_deref(), Some("t-acme"));
+    for name in ["acme", "acme.toml~", ".acme.toml", ".toml", "acme.toml.new"] {
+        assert_eq!(tenant(first, name), None, "{name}");
+    }
+    assert_eq!(tenant(second, "acme.toml"), None);
+    for name in ["..", ".a", "a b", "a/b", "", &"a".repeat(65)] {
+        assert!(file.config.tenancy.bounds(name).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_pattern_is_of_one_folder() {
+    for wrong in [
+        "*/a.toml",
+        "tenants.d/a.toml",
+        "tenants.d/*",
+        "a/**.toml",
+        "a/*.*.toml",
+        "~/*.toml",
+    ] {
+        let text = MAIN.replace("tenants.d/*.toml", wrong) + GIVEN;
+        let read = |_: &Path| Err(std::io::Error::from_raw_os_error(2));
+        let read = ConfigFile::from_text(&text, "host.toml", Path::new("/srv"), &read);
+        assert!(read.is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn one_tenant_has_what_its_table_says_in_place_of_what_all_have() {
+    let text = format!(
+        "{GIVEN}may = 'connect'\n[tenant.acme]\nhosts = ['acme.org', '*.ACME.org']\nfolder = '/home/acme'"
+    );
+    let all = bounds(&text, "other").unwrap();
+    assert_eq!(all.hosts, ["other.example.org"]);
+    assert_eq!(all.paths, ["/", "/other/v1"]);
+    assert_eq!(all.folder, Path::new("/srv/tenants/other"));
+    assert!(all.may.contains(&May::Connect));
+    let one = bounds(&text, "acme").unwrap();
+    assert_eq!(one.hosts, ["*.acme.org", "acme.org"]);
+    assert_eq!(one.paths, ["/", "/acme/v1"]);
+    assert_eq!(one.folder, Path::new("/home/acme"));
+    let refused = bounds(GIVEN, "a|b").unwrap_err();
+    assert!(refused.contains("a|b.example.org"), "{refused}");
+    let homeless = bounds("[tenants]\nhosts = 'a.org'", "acme").unwrap_err();
+    assert!(homeless.contains("folder"), "{homeless}");
+}
+
+#[test]
+fn no_two_tenants_have_one_folder() {
+    for (text, wanted) in [
+        ("[tenants]\nfolder = 'tenants'", "one folder"),
+        ("[tenants]\nfolder = '{tenant}/x'", "one folder"),
+        (
+            "[tenants]\nfolder = 't/{tenant}'\n[tenant.a]\nfolder = 't/b'",
+            "[tenant.a]",
+        ),
+        (
+            "[tenants]\nfolder = 't/{tenant}'\n[tenant.a]\nfolder = '.'",
+            "[tenant.a]",
+        ),
+        (
+            "[tenants]\nfolder = 't/{tenant}'\n[tenant.a]\nfolder = 't/b/c'",
+            "[tenant.a]",
+        ),
+        (
+            "[tenant.a]\nfolder = 'x'\n[tenant.b]\nfolder = 'x'",
+            "[tenant.b]",
+        ),
+        (
+            "[tenant.a]\nfolder = 'x/y'\n[tenant.b]\nfolder = 'x'",
+            "[tenant.a]",
+        ),
+    ] {
+        let told = main_file(text).expect_err(text);
+        assert!(told.contains(wanted), "{text}: {told}");
+    }
+    for text in [
+        "[tenants]\nfolder = 't/{tenant}'\n[tenant.a]\nfolder = 't/a'",
+        "[tenants]\nfolder = 't/{tenant}'\n[tenant.a]\nfolder = 'u'",
+        "[tenant.a]\nfolder = 'x'\n[tenant.b]\nfolder = 'xy'",
+    ] {
+        main_file(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+#[test]
+fn the_main_file_of_tenants_alone_needs_no_route() {
+    main_file(GIVEN).unwrap_or_else(|error| panic!("{error}"));
+}
+
+const SITE: &str = "[services.site]\nfiles = 'site'\n";
+
+#[test]
+fn a_tenants_file_has_what_it_is_given() {
+    let text = format!("{SITE}[[route]]\nservice = 'site'\n");
+    let file = tenant_file("", &text).unwrap_or_else(|error| panic!("{error}"));
+    let config = file.config;
+    assert_eq!(
+        config.folder.as_deref(),
+        Some(Path::new("/srv/tenants/acme"))
+    );
+    let roots: Vec<_> = config.roots().map(|(_, root)| root).collect();
+    assert_eq!(roots, [Path::new("/srv/tenants/acme/site")]);
+}
+
+#[test]
+fn what_routes_claim_is_what_is_given_around_them() {
+    let bounds = Bounds {
+        hosts: vec!["*.acme.org".into(), "acme.org".into()],
+        paths: vec!["/".into(), "/a".into()],
+        folder: "/srv/tenants/acme".into(),
+        may: BTreeSet::new(),
+        underscores: false,
+    };
+    let claims = |route: &str| {
+        let text = format!("{SITE}[[route]]\nservice = 'site'\n{route}");
+        let read = |_: &Path| Err(std::io::Error::from_raw_os_error(2));
+        let file = ConfigFile::tenant_from_text(&text, "acme.toml", &bounds, &read);
+        let claims = file
+            .unwrap_or_else(|error| panic!("{error}"))
+            .config
+            .claims(&bounds);
+        claims.iter().map(Claim::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        claims(""),
+        ["*.acme.org/", "*.acme.org/a", "acme.org/", "acme.org/a"]
+    );
+    assert_eq!(claims("path = '/a/b'"), ["*.acme.org/a", "acme.org/a"]);
+    assert_eq!(claims("path = '/ab'\nhost = 'acme.org'"), ["acme.org/"]);
+    assert_eq!(
+        claims("path = '/%61'\nhost = 'www.acme.org'"),
+        ["www.acme.org/a"]
+    );
+}
+
+/// Each thing that a tenant's file may not say, and what is said of it.
+#[test]
+fn a_tenants_file_cannot_say_what_is_not_its_own() {
+    let route = "[[route]]\nservice = 'site'\n";
+    let filter = |keys: &str| format!("[filters.f]\nmodule = 'f.wasm'\n{keys}\n");
+    let component = |keys: &str| format!("[services.c]\ncomponent = 'c.wasm'\n{keys}\n");
+    let cases = [
+        "workers = 2".to_owned(),
+        "admin = 'unix:admin.sock'".into(),
+        "include = ['*.toml']".into(),
+        "allow-degraded = ['landlock']".into(),
+        "[log]\nlevel = 'debug'".into(),
+        "[limits]\nstreams = 2".into(),
+        "[[listen]]\naddress = '127.0.0.1:1'".into(),
+        "[tenants]\nmay = ['program']".into(),
+        "[tenant.acme]\nhosts = ['a.org']".into(),
+        "[quotas]\nweight = 100".into(),
+        format!("{route}host = 'other.example.org'"),
+        format!("{route}host = '*.example.org'"),
+        format!("{route}host = 'x.acme.example.org'"),
+        "[services.up]\nfiles = '../other/site'".into(),
+        "[services.up]\nfiles = '/etc'".into(),
+        filter("log = '../f.log'"),
+        "[filters.g]\nmodule = '../../filters/g.wasm'".into(),
+        filter("configuration-file = '../other/secret.json'"),
+        filter("policy = 'out.toml'"),
+        filter("policy.grants.connect = ['tcp://10.0.0.1:80']"),
+        component("policy.grants.read = ['../other']"),
+        component("policy.grants.write = ['/tmp']"),
+        component("policy.grants.env = ['AWS_SECRET_ACCESS_KEY']"),
+        component("policy.allow-degraded = ['landlock']"),
+        "[services.p]\nprogram = './p'".into(),
+        "[services.up]\nupstream = 'http://127.0.0.1:9000'".into(),
+        "[services.s]\ncomponent = '/srv/services/s.wasm'".into(),
+    ];
+    let mut told = String::new();
+    for case in cases {
+        let top = case.starts_with(|c: char| c.is_ascii_lowercase());
+        let rest = format!("{SITE}{route}");
+        let text = if top {
+            format!("{case}\n{rest}")
+        } else {
+            format!("{rest}{case}\n")
+        };
+        let error = tenant_file("", &text).expect_err(&case);
+        told += &format!("{case}\n---\n{error}\n\n=====\n");
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn the_main_file_may_allow_more() {
+    let program = |keys: &str| {
+        format!("{SITE}[[route]]\nservice = 'p'\n[services.p]\nprogram = './p'\n{keys}\n")
+    };
+    let upstream = "[services.up]\nupstream = 'http://127.0.0.1:9000'\n[[route]]\nservice = 'up'\n";
+    for (may, text) in [
+        ("may = 'connect'", upstream.to_owned()),
+        ("may = ['program']", program("")),
+        (
+            "may = ['program', 'connect']",
+            program("policy.grants.connect = ['tcp://10.0.0.1:80']"),
+        ),
+        (
+            "may = ['program', 'listen']",
+            program("policy.grants.listen = ['tcp://127.0.0.1:80']"),
+        ),
+        (
+            "may = ['program', 'exec']",
+            program("policy.grants.write = ['w']\npolicy.grants.exec = ['w']"),
+        ),
+        (
+            "may = ['program', 'device']",
+            program("policy.grants.device = ['/dev/kvm']"),
+        ),
+        (
+            "may = ['program', 'profile']",
+            program("policy.profiles = ['java']"),
+        ),
+        (
+            "may = ['program', 'environment']",
+            program("policy.grants.env = ['LANG']"),
+        ),
+        (
+            "may = ['program', 'degraded']",
+            program("policy.allow-degraded = ['landlock']"),
+        ),
+    ] {
+        let read = tenant_file(may, &text);
+        read.unwrap_or_else(|error| panic!("{may}: {error}"));
+        // Without the last word it is refused, and the word is told.
+        let words: Vec<_> = may.split('\'').skip(1).step_by(2).collect();
+        let (last, others) = words.split_last().unwrap();
+        let less = match others.is_empty() {
+            true => String::new(),
+            false => format!("may = {others:?}"),
+        };
+        let error = tenant_file(&less, &text).expect_err(may);
+        assert!(
+            matches!(error.problem(), ConfigProblem::Forbidden { word, .. } if word == last),
+            "{error}"
+        );
+    }
+    let direct = tenant_file(
+        "may = ['program', 'listen']",
+        &program("direct = '0.0.0.0:80'"),
+    );
+    let told = direct.unwrap_err().to_string();
+    assert!(told.contains("`direct`"), "{told}");
+    let socket = "[services.up]\nupstream = 'unix:/run/docker.sock'\n[[route]]\nservice = 'up'\n";
+    let told = tenant_file("may = 'connect'", socket)
+        .unwrap_err()
+        .to_string();
+    assert!(told.contains("/run/docker.sock"), "{told}");
+}

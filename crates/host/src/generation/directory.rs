@@ -1,0 +1,195 @@
+//! Whose a request is: by its host, then by how its path begins.
+//!
+//! The main file gives hosts and paths to tenants. What says most about a request decides: its host's name before `*.NAME`,
+//! a longer NAME before a shorter one, and at one host the longest path. What is given to one tenant alone is that one's,
+//! also while its file is broken or missing: nobody else gets its requests. What is given to several is whose file claims
+//! it; two that claim the same have none of it, unless one of them has had it until now.
+
+use crate::{
+    config::{Claim, Route},
+    lookup::{HostMap, PathMap},
+    route::host,
+};
+use http::request::Parts;
+use std::collections::HashMap;
+
+/// Whose a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// That of the main file's routes.
+    Main,
+    /// That of the tenant of this index.
+    Tenant(usize),
+    /// A tenant's that is not there.
+    #[default]
+    Nobody,
+}
+
+/// Who has which host and path.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    owners: HostMap<PathMap<Owner>>,
+}
+
+/// Somebody who may have requests: a tenant, by what the main file gives to it and what its file claims.
+pub(super) struct Claimant<'a> {
+    pub(super) name: &'a str,
+    /// What its file is called in messages.
+    pub(super) file: String,
+    pub(super) given: Vec<Claim>,
+    /// Of the version that is to serve; `None`: there is none.
+    pub(super) claims: Option<&'a [Claim]>,
+}
+
+/// A claimant that cannot have what it claims, and why.
+pub(super) type Refused = (usize, String);
+
+/// What is given, by whom it is given to.
+pub(super) struct Given<'a> {
+    main_file: String,
+    main: HashMap<Claim, &'a str>,
+    holders: HostMap<PathMap<Vec<usize>>>,
+}
+
+impl Directory {
+    /// Whose a request is when its path is this one.
+    pub(super) fn owner(&self, request: &Parts, path: &str) -> Owner {
+        if self.owners.is_empty() {
+            return Owner::Main;
+        }
+        let Some(host) = host(request) else {
+            return Owner::Main;
+        };
+        let mut fitting = self.owners.fitting(host);
+        let found = fitting.find_map(|by_path| by_path.longest(path));
+        found.copied().unwrap_or(Owner::Main)
+    }
+
+    /// Of those that are there, `place` gives the index.
+    pub(super) fn new(
+        given: &Given<'_>,
+        claimants: &[Claimant<'_>],
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Self {
+        let mut directory = Self::default();
+        let owner = |at: usize| place(at).map_or(Owner::Nobody, Owner::Tenant);
+        for (at, claimant) in claimants.iter().enumerate() {
+            for claim in &claimant.given {
+                if given.is_alone(claim) {
+                    directory.set(claim, owner(at));
+                }
+            }
+            for claim in claimant.claims.into_iter().flatten() {
+                if !given.is_alone(claim) {
+                    directory.set(claim, owner(at));
+                }
+            }
+        }
+        for claim in given.main.keys() {
+            directory.set(claim, Owner::Main);
+        }
+        directory
+    }
+
+    fn set(&mut self, claim: &Claim, owner: Owner) {
+        *self.owners.entry(&claim.host).entry(&claim.path) = owner;
+    }
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn new(main_file: &str, routes: &'a [Route], claimants: &[Claimant<'_>]) -> Self {
+        let mut holders: HostMap<PathMap<Vec<usize>>> = HostMap::default();
+        for (at, claimant) in claimants.iter().enumerate() {
+            for claim in &claimant.given {
+                holders.entry(&claim.host).entry(&claim.path).push(at);
+            }
+        }
+        let of_hosts = routes.iter().filter_map(|route| {
+            let claim = Claim {
+                host: route.host.clone()?,
+                path: route.path.clone(),
+            };
+            Some((claim, &*route.name))
+        });
+        Self {
+            main_file: main_file.into(),
+            main: of_hosts.collect(),
+            holders,
+        }
+    }
+
+    /// Whom the most exact words of the main file give this to.
+    fn holders(&self, claim: &Claim) -> &[usize] {
+        let mut fitting = self.holders.fitting(&claim.host);
+        let found = fitting.find_map(|by_path| by_path.longest(&claim.path));
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    fn is_alone(&self, claim: &Claim) -> bool {
+        self.holders(claim).len() == 1
+    }
+
+    /// Those of the claimants who cannot have what they claim. `had` says whether a
+    /// tenant has had a claim until now.
+    pub(super) fn refused(
+        &self,
+        claimants: &[Claimant<'_>],
+        had: impl Fn(&str, &Claim) -> bool,
+    ) -> Vec<Refused> {
+        let mut refused = Vec::new();
+        let mut shared: HashMap<&Claim, Vec<usize>> = HashMap::new();
+        for (at, claimant) in claimants.iter().enumerate() {
+            let claims = claimant.claims.into_iter().flatten();
+            for claim in claims {
+                match self.refusal(at, claim, claimants) {
+                    Some(reason) => refused.push((at, reason)),
+                    None if self.is_alone(claim) => {}
+                    None => shared.entry(claim).or_default().push(at),
+                }
+            }
+        }
+        let contested = shared.into_iter().filter(|(_, by)| by.len() > 1);
+        for (claim, by) in contested {
+            let mut by_now = by.iter().copied();
+            let kept = by_now.find(|at| had(claimants[*at].name, claim));
+            for at in by.iter().copied().filter(|at| Some(*at) != kept) {
+                let other = kept.or_else(|| by.iter().copied().find(|other| *other != at));
+                let other = other.map_or("", |other| &claimants[other].file);
+                refused.push((
+                    at,
+                    format!(
+                        "policy: {claim} is claimed by {} and by {other}",
+                        claimants[at].file
+                    ),
+                ));
+            }
+        }
+        refused.sort();
+        refused.dedup_by_key(|(at, _)| *at);
+        refused
+    }
+
+    fn refusal(&self, at: usize, claim: &Claim, claimants: &[Claimant<'_>]) -> Option<String> {
+        let file = &claimants[at].file;
+        if let Some(route) = self.main.get(claim) {
+            return Some(format!(
+                "policy: {claim} is claimed by {file} and by route {route} of {}",
+                self.main_file
+            ));
+        }
+        let holders = self.holders(claim);
+        if holders.contains(&at) {
+            return None;
+        }
+        let other = holders.first().map(|other| &claimants[*other]);
+        let other = other.map_or("nobody".into(), |other| {
+            format!("{}, of {}", other.name, other.file)
+        });
+        Some(format!(
+            "policy: {claim} is claimed by {file} and given to tenant {other}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What one file comes to, the main one or a tenant's: its filters and services, loaded, and its routes.
+
+use super::{
+    load::{LoadError, Stamps, Tools},
+    load_filters::{kept_filter, load_filter},
+    load_services::{is_same_component, kept_service, load_component, load_service},
+    relied_on::{Site, open_served},
+    tenants::Stamped,
+};
+use crate::{
+    code::Preload,
+    config::{Bounds, Claim, Config, ServiceKind},
+    filters,
+    kinds::full_name,
+    route::Routes,
+    services,
+    stamp::{ExactStamp, Stamp},
+};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+/// One file's filters, services and routes.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    /// Its name; empty for the main file.
+    pub(crate) name: Arc<str>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) filters: BTreeMap<String, Arc<filters::Loaded>>,
+    pub(crate) services: BTreeMap<String, services::Loaded>,
+    pub(crate) routes: Routes,
+    /// Which module stood behind each name when it was loaded.
+    pub(super) stamps: Stamps,
+    /// Its own file, those that were read because that names them, and modules: as they were before they were read. Not
+    /// of the main file, which is read anew at each reload.
+    pub(super) files: Vec<Stamped>,
+    pub(super) source: Option<Source>,
+}
+
+/// Where a tenant comes from, and what it was judged by.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) bounds: Arc<Bounds>,
+    pub(super) claims: Vec<Claim>,
+    pub(super) warnings: Vec<String>,
+    pub(super) site: Arc<Site>,
+}
+
+impl Tenant {
+    /// What its file calls this, as logs and figures do.
+    pub(crate) fn full_name(&self, name: &str) -> String {
+        full_name(&self.name, name)
+    }
+
+    /// Loads what a file asks for, which was read from `files`. What `previous` has loaded of the same module with the same
+    /// settings is taken over; code that
+    /// is not comes to the `new` one.
+    pub(super) fn load(
+        name: Arc<str>,
+        config: &Arc<Config>,
+        files: &[PathBuf],
+        previous: Option<&Self>,
+        site: &Arc<Site>,
+        new: &mut Vec<Arc<dyn Preload>>,
+        tools: &Tools,
+    ) -> Result<Self, LoadError> {
+        let served = open_served(&name, config, files, site, tools)?;
+        let within = config.folder.as_deref();
+        let mut stamps = Stamps::new();
+        let mut filters = BTreeMap::new();
+        for (own, filter) in &config.filters {
+            let stamp = Stamp::of(&filter.module);
+            let loaded = match kept_filter(previous, own, config, stamp) {
+                Some(loaded) => loaded,
+                None => {
+                    let full = full_name(&name, own);
+                    let loaded = Arc::new(load_filter(&full, filter, config, tools)?);
+                    new.push(Arc::clone(&loaded.code) as _);
+                    loaded
+                }
+            };
+            stamps.extend(stamp.map(|stamp| (filter.module.clone(), stamp)));
+            filters.insert(own.clone(), loaded);
+        }
+        let mut services = BTreeMap::new();
+        for (own, service) in &config.services {
+            let kept = kept_service(previous, own, service);
+            let full = full_name(&name, own);
+            let loaded = match &service.kind {
+                ServiceKind::Component(component) => {
+                    let stamp = Stamp::of(&component.component);
+                    let same = kept.filter(|_| is_same_component(previous, own, service, stamp));
+                    stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
+                    load_component(&full, component, service, same, (within, new), tools)?
+                }
+                _ => load_service(
+                    &full,
+                    (service, &site.programs),
+                    kept,
+                    served.as_ref(),
+                    (within, new),
+                    tools,
+                )?,
+            };
+            services.insert(own.clone(), loaded);
+        }
+        Ok(Self {
+            name,
+            routes: Routes::new(&config.routes),
+            config: Arc::clone(config),
+            filters,
+            services,
+            stamps,
+            files: Vec::new(),
+            source: None,
+        })
+    }
+
+    /// Whether every file is the one that it was made from.
+    pub(super) fn is_current(&self) -> bool {
+        let mut files = self.files.iter();
+        files.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
+    }
+}

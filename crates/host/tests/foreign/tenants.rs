@@ -1,0 +1,166 @@
+//! Tenants whose guests have the same names: nothing of one's is another one's, nor lost when another one changes.
+
+use crate::{
+    backend::Backend,
+    fixture::{Fixture, Server},
+    raw_http::{Answer, Request},
+};
+use palisade_suite::{
+    guests::{Component, Filter},
+    served,
+};
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+pub(crate) const CASES: &[(&str, fn())] = &[
+    ("filters-share-nothing", filters_share_nothing),
+    ("guests-reach-nothing-outside", guests_reach_nothing_outside),
+];
+
+/// A server whose own filter is called as those of its tenants are, and shares what it has by the same name.
+fn fixture() -> Fixture {
+    let shared = "isolation = \"kept\"\nvm-id = \"shared\"";
+    let mut fixture = Fixture::new()
+        .backend("teller", |_| Answer::new(200, "the main file's"))
+        .backend("gate", |_| Answer::new(200, ""))
+        .filter("count", &served::filter(Filter::Count), shared)
+        .route("/", &["count"], "teller")
+        .text("[tenants]\nhosts = [\"{tenant}.test\"]\nfolder = \"tenants/{tenant}\"\nmay = [\"connect\"]\n");
+    fs::create_dir(fixture.folder().join("tenants.d")).expect("make a folder");
+    fixture.edit(
+        "workers = 1\n",
+        "workers = 1\ninclude = [\"tenants.d/*.toml\"]\n",
+    );
+    fixture
+}
+
+/// A tenant's folder, with a page and these files of the suite's.
+fn folder_of(fixture: &Fixture, tenant: &str, guests: &[(&str, &Path)]) {
+    let folder = fixture.folder().join("tenants").join(tenant);
+    fs::create_dir_all(folder.join("site")).expect("make folders");
+    fs::write(folder.join("site/index.html"), tenant).expect("write a page");
+    for (name, from) in guests {
+        fs::copy(from, folder.join(name)).expect("copy a guest");
+    }
+}
+
+fn write_file(fixture: &Fixture, tenant: &str, text: &str) {
+    fixture.put(&format!("tenants.d/{tenant}.toml"), text);
+}
+
+const COUNT: &str = "[filters.count]\nmodule = \"count.wasm\"\nisolation = \"kept\"\nvm-id = \"shared\"\n\
+    [services.site]\nfiles = \"site\"\n[[route]]\nfilters = [\"count\"]\nservice = \"site\"\n";
+
+/// What all filters of its `vm-id` have counted, and what this instance has.
+fn counted(server: &Server, host: &str) -> (String, String) {
+    let answer = server.ask(&Request::new("GET", "/").header("host", host));
+    assert_eq!(answer.status, 200, "{host}: {}", answer.text());
+    let value = |name| answer.value(name).unwrap_or_default().to_owned();
+    (value("x-shared"), value("x-kept"))
+}
+
+fn both(number: &str) -> (String, String) {
+    (number.into(), number.into())
+}
+
+fn filters_share_nothing() {
+    let fixture = fixture();
+    let count = served::filter(Filter::Count);
+    let auth = served::filter(Filter::Auth);
+    for tenant in ["a", "b"] {
+        folder_of(&fixture, tenant, &[("count.wasm", &count)]);
+        write_file(&fixture, tenant, COUNT);
+    }
+    // It names the main file's servers, one of which would let everybody pass.
+    folder_of(&fixture, "caller", &[("auth.wasm", &auth)]);
+    write_file(
+        &fixture,
+        "caller",
+        "[filters.auth]\nmodule = \"auth.wasm\"\nconfiguration = \"gate\"\n\
+         policy.grants.connect = [\"tcp://gate.test:80\"]\n[services.site]\nfiles = \"site\"\n\
+         [[route]]\nfilters = [\"auth\"]\nservice = \"site\"\n",
+    );
+    let mut server = fixture.serve();
+    for number in ["1", "2"] {
+        assert_eq!(counted(&server, "a.test"), both(number));
+    }
+    assert_eq!(counted(&server, "b.test"), both("1"));
+    assert_eq!(counted(&server, "elsewhere"), both("1"));
+    let refused = server.ask(&Request::new("GET", "/").header("host", "caller.test"));
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(
+        fixture.asked("gate").is_empty(),
+        "another file's server was asked"
+    );
+    let figures = server.admin("/metrics");
+    for name in ["\"a/count\"", "\"b/count\"", "\"count\""] {
+        assert!(figures.contains(name), "{name}: {figures}");
+    }
+
+    // Another filter for b: its own begins anew, and a's goes on.
+    write_file(&fixture, "b", &COUNT.replace("\"shared\"", "\"other\""));
+    server.wait_for_line("generation=2");
+    assert_eq!(counted(&server, "b.test"), both("1"));
+    assert_eq!(counted(&server, "a.test"), both("3"));
+    assert_eq!(counted(&server, "elsewhere"), both("2"));
+
+    // One that goes takes what it shared along, and nothing of the others'.
+    fs::remove_file(fixture.folder().join("tenants.d/a.toml")).expect("remove a file");
+    server.wait_for_line("generation=3");
+    write_file(&fixture, "a", COUNT);
+    server.wait_for_line("generation=4");
+    assert_eq!(counted(&server, "a.test"), both("1"));
+    assert_eq!(counted(&server, "b.test"), both("2"));
+}
+
+fn guests_reach_nothing_outside() {
+    let fixture = fixture();
+    let hello = served::component(Component::Hello);
+    let count = served::filter(Filter::Count);
+    let service = |keys: &str| {
+        format!(
+            "[services.hello]\ncomponent = \"hello.wasm\"\n{keys}\n[[route]]\nservice = \"hello\"\n"
+        )
+    };
+    for (tenant, file) in [
+        ("fine", service("policy.grants.read = [\"data\"]")),
+        ("granted", service("policy.grants.read = [\"link\"]")),
+        ("behind", service("policy.grants.write = [\"link/run\"]")),
+        ("code", service("").replace("hello.wasm", "link/hello.wasm")),
+        ("module", COUNT.replace("count.wasm", "link/count.wasm")),
+        (
+            "socket",
+            "[services.up]\nupstream = \"unix:link/up\"\n[[route]]\nservice = \"up\"\n".into(),
+        ),
+        ("writer", service("policy.grants.write = [\".\"]")),
+    ] {
+        folder_of(&fixture, tenant, &[("hello.wasm", &hello)]);
+        let folder = fixture.folder().join("tenants").join(tenant);
+        fs::create_dir(folder.join("data")).expect("make a folder");
+        symlink("../../outside", folder.join("link")).expect("make a link");
+        write_file(&fixture, tenant, &file);
+    }
+    let outside = fixture.folder().join("outside");
+    fs::create_dir_all(outside.join("run")).expect("make folders");
+    fs::copy(&hello, outside.join("hello.wasm")).expect("copy a guest");
+    fs::copy(&count, outside.join("count.wasm")).expect("copy a guest");
+    let _up = Backend::start(&outside.join("up"), |_| Answer::new(200, "outside"));
+    let server = fixture.serve();
+    let status: serde_json::Value = serde_json::from_str(&server.admin("/status")).expect("JSON");
+    let broken = status["broken_tenants"].as_array().expect("a list");
+    let names: Vec<_> = broken
+        .iter()
+        .map(|broken| broken["tenant"].as_str())
+        .collect();
+    let all = ["behind", "code", "granted", "module", "socket", "writer"];
+    assert_eq!(names, all.map(Some), "{broken:#?}");
+    let ask = |tenant: &str| {
+        let host = format!("{tenant}.test");
+        server
+            .ask(&Request::new("GET", "/").header("host", &host))
+            .status
+    };
+    assert_eq!(ask("fine"), 200);
+    for tenant in all {
+        assert_eq!(ask(tenant), 404, "{tenant}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Which system calls a plan lets through.
+
+use crate::{
+    layout::Layout,
+    machine::{Machine, Tier},
+    seccomp::{Groups, HostNetwork},
+};
+use palisade_network::{Network, Uses};
+use palisade_policy::{Access, ConnectGrant, ListenGrant, Policy, Profile, Transport};
+use palisade_wall::Surroundings;
+
+pub(super) fn groups(policy: &Policy, machine: &Machine, layout: &Layout) -> Groups {
+    let bare = machine.tier == Tier::Bare;
+    let in_sight = !bare && layout.shows_granted_folders();
+    // Where nobody can look at names, no socket is connected.
+    let is_looked_at = in_sight && !machine.is_filtered();
+    Groups {
+        guard_setuid: layout.writes_to_host(),
+        no_network_sockets: bare,
+        foreign_processes_visible: bare,
+        host_ipc_visible: bare,
+        host_files_visible: bare,
+        host_sockets_visible: bare || in_sight && !is_looked_at,
+        host_sockets_in_sight: is_looked_at,
+        no_local_datagrams: in_sight && !grants_ipc(policy) && layout.meeting_places().is_empty(),
+        no_watching: bare || !layout.shows_granted_folders(),
+        devices: policy.grants.devices.iter().any(|device| !device.is_pts()),
+        no_named_sockets: bare && !grants_ipc(policy),
+        no_executable_memfd: true,
+        memfd_must_be_sealed: machine.tier != Tier::Privileged || !machine.memfd_noexec,
+        no_space_behind_files: policy.limits.file_size_bytes.is_some(),
+        observed: !bare && !policy.grants.profiles.contains(&Profile::Palisade),
+        no_huge_pages: policy.limits.memory_bytes.is_some(),
+        ..Groups::default()
+    }
+}
+
+/// With UDP sockets that may only listen, sending is not looked at; with none, it is for the report's
+/// sake: programs that look names up without connecting.
+///
+/// Where sockets only come in ready-made, no call needs an answer. So such a guest can run where another
+/// supervisor may answer already: under somebody's filter, as in a domain. A guest that meets others can't:
+/// what they pass to it has to be judged.
+pub(super) fn host_network(
+    policy: &Policy,
+    machine: &Machine,
+    network: &Network,
+    surroundings: &Surroundings,
+) -> Option<HostNetwork> {
+    let inherits = inherits_listeners(policy);
+    let serves_inside = surroundings.inner_port.is_some();
+    let is_handed = surroundings.handed.iter().any(|listener| listener.internet);
+    let meets_others = meets_others(policy, machine);
+    if network.is_empty() && !inherits && !is_handed && !meets_others && !serves_inside {
+        return None;
+    }
+    let [tcp, udp] = [Transport::Tcp, Transport::Udp].map(|transport| network.uses(transport));
+    let only_ready = network.listen.iter().all(|rule| rule.ready);
+    let is_connected = tcp.connect || udp.connect;
+    let brokered =
+        is_connected || !only_ready || meets_others || serves_inside || !machine.is_filtered();
+    let some = |uses: Uses| inherits || uses != Uses::default();
+    Some(HostNetwork {
+        tcp: is_handed || some(tcp),
+        udp: some(udp),
+        brokered,
+        listens: inherits || is_handed || serves_inside || tcp.listen || udp.listen,
+        sends: brokered && (udp.connect || !(udp.listen || inherits)),
+        messages: brokered && udp.connect,
+    })
+}
+
+/// Whether somebody outside of the domain can pass open files to the guest (`SCM_RIGHTS`), and so sockets of
+/// the host's network, granted to a guest that this one is not: over local sockets where others find them,
+/// or those of others. Without Landlock they can be made wherever the guest may write.
+fn meets_others(policy: &Policy, machine: &Machine) -> bool {
+    let is_local = |grant: &ConnectGrant| matches!(grant, ConnectGrant::Unix(_));
+    let mut files = policy.grants.files.iter();
+    let writes = files.any(|grant| grant.access == Access::Write);
+    grants_ipc(policy)
+        || policy.grants.connect.iter().any(is_local)
+        || writes && machine.landlock_abi.is_none()
+}
+
+pub(super) fn inherits_listeners(policy: &Policy) -> bool {
+    policy.grants.listen.contains(&ListenGrant::Inherited)
+}
+
+fn grants_ipc(policy: &Policy) -> bool {
+    let mut files = policy.grants.files.iter();
+    files.any(|grant| grant.access == Access::Ipc)
+}

@@ -1,0 +1,56 @@
+//! What the keeper and its inits are called in `/proc/PID/cmdline`: it is how running domains are found.
+//!
+//! The kernel shows there what a process has in the memory that its arguments came in (proc_pid_cmdline(5)).
+//! Nobody but the process itself writes to it, and its end leaves nothing of it: no file, no name, no system call.
+
+/// The memory of the arguments, which the supervisor made as large as it may get.
+#[derive(Clone, Copy)]
+pub(crate) struct Title {
+    start: *mut u8,
+    length: usize,
+}
+
+impl Title {
+    /// That of this process.
+    ///
+    /// # Safety
+    ///
+    /// `stack` must be what the stack pointer was when the program began (psABI 3.4.1).
+    pub(crate) unsafe fn of_stack(stack: *const usize) -> Self {
+        // SAFETY: the kernel put the number of arguments there, then a pointer to each.
+        let (count, first, last) = unsafe {
+            let count = *stack;
+            let last = *stack.add(count);
+            (count, *stack.add(1) as *mut u8, last as *mut u8)
+        };
+        if count == 0 {
+            return Self {
+                start: first,
+                length: 0,
+            };
+        }
+        let mut end = last;
+        // SAFETY: strings that end with a NUL, one behind the other.
+        while unsafe { *end } != 0 {
+            // SAFETY: up to the NUL.
+            end = unsafe { end.add(1) };
+        }
+        Self {
+            start: first,
+            length: end as usize - first as usize,
+        }
+    }
+
+    /// Says this, as far as there is room. The last byte stays a NUL: without it the kernel reads on.
+    pub(crate) fn set(self, text: &[u8]) {
+        // SAFETY: the arguments' memory, which is this process's for as long as it lives, and nobody else refers
+        // to it: this program does not look at its arguments.
+        let memory = unsafe { core::slice::from_raw_parts_mut(self.start, self.length) };
+        for (place, byte) in memory
+            .iter_mut()
+            .zip(text.iter().chain(core::iter::repeat(&0)))
+        {
+            *place = *byte;
+        }
+    }
+}
