@@ -31,13 +31,13 @@ pub(crate) const CASES: &[(&str, fn())] = &[
 ];
 
 /// More than are loaded with their configuration.
-const MANY: usize = 40;
+pub(crate) const MANY: usize = 40;
 
 /// So much of a component is loaded that three have room.
 const THREE: &str = "[code]\nmappings = 9\n";
 
 /// This guest under another name, which nobody has compiled before.
-fn another(guest: &Path, number: usize) -> Vec<u8> {
+pub(crate) fn another(guest: &Path, number: usize) -> Vec<u8> {
     let mut bytes = fs::read(guest).expect("read the guest");
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("a time").as_nanos();
     let text = format!("{number} {now} {}", std::process::id());
