@@ -67,13 +67,33 @@ mod compiler {
             (Purpose::Program, false) => compile_with(settings::command(), module),
             (Purpose::Program, true) => compile_with(settings::command_component(), module),
             (Purpose::Filter, _) => compile_with(settings::filter(), module),
-            // A component of 0.2 may have parts of 0.3.
-            (Purpose::Service, _) if has_export(module, HANDLER_0_3) => {
-                compile_with(settings::service_of_tasks(), module)
-            }
-            (Purpose::Service, _) => compile_with(settings::service(), module)
-                .or_else(|_| compile_with(settings::service_of_tasks(), module)),
+            (Purpose::Service, _) => compile_service(module),
         }
+    }
+
+    fn compile_service(component: &[u8]) -> Result<Vec<u8>, CompileError> {
+        let has_images = data_bytes(component) > settings::MOST_COPIED_BYTES;
+        let settled = |settings| match has_images {
+            true => settings::with_images(settings),
+            false => settings,
+        };
+        let of_tasks = || compile_with(settled(settings::service_of_tasks()), component);
+        // A component of 0.2 may have parts of 0.3.
+        match has_export(component, HANDLER_0_3) {
+            true => of_tasks(),
+            false => compile_with(settled(settings::service()), component).or_else(|_| of_tasks()),
+        }
+    }
+
+    /// What the memories of all its modules begin with.
+    fn data_bytes(component: &[u8]) -> usize {
+        let payloads = Parser::new(0).parse_all(component);
+        let sections = payloads.filter_map(|payload| match payload {
+            Ok(Payload::DataSection(section)) => Some(section),
+            _ => None,
+        });
+        let segments = sections.flat_map(|section| section.into_iter().flatten());
+        segments.map(|segment| segment.data.len()).sum()
     }
 
     fn compile_with(settings: Config, module: &[u8]) -> Result<Vec<u8>, CompileError> {

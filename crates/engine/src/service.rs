@@ -71,11 +71,17 @@ pub struct Engine(Arc<Engines>);
 
 struct Engines {
     options: EngineOptions,
-    /// Of WASI 0.2.
+    /// The first: WASI 0.2, with data that is copied. Others are made for the first component that is of their kind.
     calls: wasmtime::Engine,
-    /// Of WASI 0.3; made for the first such component.
-    tasks: OnceLock<wasmtime::Engine>,
+    others: [OnceLock<wasmtime::Engine>; OTHERS.len()],
 }
+
+/// The settings of further engines, in the order in which they are tried.
+const OTHERS: [fn() -> Config; 3] = [
+    || settings::with_images(settings::service()),
+    settings::service_of_tasks,
+    || settings::with_images(settings::service_of_tasks()),
+];
 
 impl Engine {
     /// Makes an engine of its own.
@@ -88,7 +94,7 @@ impl Engine {
         Ok(Self(Arc::new(Engines {
             options,
             calls,
-            tasks: OnceLock::new(),
+            others: Default::default(),
         })))
     }
 
@@ -118,12 +124,22 @@ impl Engine {
     /// When the code is another version's, or no component's.
     pub fn load(&self, code: &Code) -> Result<Component, LoadError> {
         let file = code.open()?;
-        match crate::sys::code::load_component(&self.0.calls, &file) {
-            Ok(component) => Ok(component),
-            Err(_) => {
-                crate::sys::code::load_component(self.tasks()?, &file).map_err(LoadError::Stale)
+        self.first_that_fits(|engine| crate::sys::code::load_component(engine, &file))
+    }
+
+    /// What the first engine makes of it whose settings it has.
+    fn first_that_fits(
+        &self,
+        load: impl Fn(&wasmtime::Engine) -> wasmtime::Result<Component>,
+    ) -> Result<Component, LoadError> {
+        let mut loaded = load(&self.0.calls);
+        for (engine, settings) in self.0.others.iter().zip(OTHERS) {
+            if loaded.is_ok() {
+                break;
             }
+            loaded = load(self.other(engine, settings)?);
         }
+        loaded.map_err(LoadError::Stale)
     }
 
     /// Compiles a component, here and now.
@@ -137,18 +153,19 @@ impl Engine {
     #[cfg(feature = "compiler")]
     pub fn compile(&self, component: &[u8]) -> Result<Component, LoadError> {
         let code = compile::compile_for(Purpose::Service, component)?;
-        match crate::sys::code::load_own(&self.0.calls, &code) {
-            Ok(component) => Ok(component),
-            Err(_) => crate::sys::code::load_own(self.tasks()?, &code).map_err(LoadError::Stale),
-        }
+        self.first_that_fits(|engine| crate::sys::code::load_own(engine, &code))
     }
 
-    fn tasks(&self) -> Result<&wasmtime::Engine, LoadError> {
-        if let Some(engine) = self.0.tasks.get() {
+    fn other<'a>(
+        &self,
+        engine: &'a OnceLock<wasmtime::Engine>,
+        settings: fn() -> Config,
+    ) -> Result<&'a wasmtime::Engine, LoadError> {
+        if let Some(engine) = engine.get() {
             return Ok(engine);
         }
-        let engine = make(settings::service_of_tasks(), &self.0.options)?;
-        Ok(self.0.tasks.get_or_init(|| engine))
+        let made = make(settings(), &self.0.options)?;
+        Ok(engine.get_or_init(|| made))
     }
 }
 

@@ -39,9 +39,14 @@ pub fn command_component() -> Config {
 /// Plugins: core modules in the process of their host, many instances, called many times.
 ///
 /// Loops and functions look at a counter that tells when time is up.
+///
+/// Nobody unwinds through the code of guests that a server loads: an engine's own traces follow frame pointers. To make
+/// unwind tables known and forget them takes longer the more of them there are (wasmCloud#5555), and servers load and
+/// unload by the thousand.
 pub fn filter() -> Config {
     let mut config = Config::new();
     config
+        .native_unwind_info(false)
         .epoch_interruption(true)
         .max_wasm_stack(CALL_STACK_BYTES)
         .wasm_component_model(false)
@@ -53,9 +58,16 @@ pub fn filter() -> Config {
     config
 }
 
+/// The most bytes of data that a service's memories begin with, of those whose data is copied.
+pub const MOST_COPIED_BYTES: usize = 64 << 10;
+
 /// Services: components of WASI 0.2 in the process of their host, asynchronous, many instances.
 ///
 /// Without tasks of the component model: a call is a call then, and no store has an event loop.
+///
+/// What memories begin with is copied into them. An image of it, which is mapped, is cheaper for the next instance of the
+/// same component and costs system calls for one of another, who find the process's mappings locked by each other; of
+/// thousands of components most requests meet another. [`with_images`] is for those that begin with much.
 pub fn service() -> Config {
     let mut config = service_of_tasks();
     config
@@ -68,12 +80,21 @@ pub fn service() -> Config {
 pub fn service_of_tasks() -> Config {
     let mut config = Config::new();
     config
+        .native_unwind_info(false)
         .epoch_interruption(true)
         .max_wasm_stack(CALL_STACK_BYTES)
+        .memory_init_cow(false)
         .wasm_component_model_async(true)
         .wasm_memory64(false);
     name_code(&mut config);
     config
+}
+
+/// The same settings, for services whose memories begin with more than [`MOST_COPIED_BYTES`]: that is mapped.
+#[must_use]
+pub fn with_images(mut service: Config) -> Config {
+    service.memory_init_cow(true);
+    service
 }
 
 fn name_code(config: &mut Config) {

@@ -45,6 +45,11 @@ impl Filter {
         &self.loaded.settings
     }
 
+    /// Whether anybody else has it: an instance, or a request.
+    pub fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.loaded) > 1
+    }
+
     /// Whether it inspects this part. One that it does not inspect need not be held for it.
     pub fn inspects(&self, part: Part) -> bool {
         self.loaded.callbacks.on_part(part).is_some()

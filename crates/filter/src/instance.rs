@@ -328,6 +328,11 @@ impl Instance {
         self.guest.state().tick_period
     }
 
+    /// Whether it has registered queues, and so is to be told of them.
+    pub fn has_queues(&self) -> bool {
+        self.guest.state().has_queues()
+    }
+
     /// A tick period is over.
     ///
     /// # Errors

@@ -39,6 +39,14 @@ impl Shared {
         }
     }
 
+    /// Another one, in which nothing is shared yet. What filters may import is registered once for both.
+    pub fn apart(&self) -> Self {
+        Self {
+            imports: Mutex::new(lock(&self.imports).clone()),
+            ..Self::new(self.bounds.clone())
+        }
+    }
+
     /// All metrics that filters have defined, by filter and name.
     pub fn metrics(&self) -> Vec<Metric> {
         let series = lock(&self.series).clone();

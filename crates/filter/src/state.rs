@@ -200,6 +200,10 @@ impl State {
             .map_err(|_| Status::InternalFailure)
     }
 
+    pub(crate) fn has_queues(&self) -> bool {
+        self.registrant.is_some()
+    }
+
     /// The instance is to be told of no queue any more.
     pub(crate) fn unregister_queues(&self) {
         if let Some(registrant) = &self.registrant {

@@ -9,6 +9,7 @@ use palisade_engine::guest::Engine;
 use palisade_filter::{Peer, Shared};
 use palisade_host::{
     body::Body,
+    code::CodeStore,
     config::Config,
     generation::{Generation, Tools, load},
     log::Log,
@@ -115,12 +116,16 @@ fn generation(folder: &Path) -> Generation {
     let own = env::current_exe().expect("a path of this program");
     let built = own.ancestors().nth(2).expect("target/TRIPLE/PROFILE/deps");
     let launcher = Arc::new(Launcher::new(Machine::probe()));
+    let programs = Programs::find(Some(built)).expect("the compiler");
+    let caches = folder.join("caches");
+    let code = CodeStore::start(&programs, launcher.machine(), Some(&caches));
     let tools = Tools {
-        programs: Programs::find(Some(built)).expect("the compiler"),
+        programs,
+        code: Arc::new(code.expect("threads that compile")),
         machine: launcher.machine().clone(),
         workers: NonZeroUsize::MIN,
         supervisor: Supervisor::start(launcher, config.programs).expect("a supervisor"),
-        caches: Some(folder.join("caches")),
+        caches: Some(caches),
         engine: Engine::shared().expect("an engine"),
         shared: Arc::new(Shared::default()),
         registry: Arc::new(Registry::default()),

@@ -13,6 +13,7 @@
 //! the loopback that other web pages cannot use, or an address where everybody must have a token.
 
 mod access;
+mod code;
 mod listener;
 mod overview;
 mod page;
@@ -23,9 +24,11 @@ pub mod status;
 mod tests;
 
 pub use access::{Token, TokenError};
+pub use code::CodeStatus;
 pub use listener::{AdminError, AdminListener};
 
 use crate::{
+    code::CodeStore,
     config::{Config, Metrics, ServiceKind},
     edge::EdgeMetrics,
     kinds::{GuestKind, Level, full_name},
@@ -64,6 +67,7 @@ pub struct Report {
     pub shared: Arc<Shared>,
     /// The log.
     pub log: Log,
+    code: Option<Arc<CodeStore>>,
     now: Mutex<Now>,
 }
 
@@ -188,8 +192,23 @@ impl Report {
             registry,
             shared,
             log,
+            code: None,
             now: Mutex::default(),
         }
+    }
+
+    /// Tells of the code that is loaded, too.
+    #[must_use]
+    pub fn with_code(self, code: Arc<CodeStore>) -> Self {
+        Self {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    /// What code is loaded.
+    pub fn code(&self) -> Option<CodeStatus> {
+        self.code.as_ref().map(|code| code.figures().into())
     }
 
     /// What changes with reloads, to be looked at or changed.

@@ -11,12 +11,14 @@
 
 mod body;
 mod callback;
+mod codes;
 mod flow;
 mod head;
 mod request;
 mod response;
 mod whole;
 
+pub(crate) use codes::{Codes, codes, codes_at_once};
 pub(crate) use request::{
     HeldRequest, lend_request, pass_request_at_once, pass_request_on, respond_or_early,
     whole_request,
@@ -45,6 +47,8 @@ use std::{
 /// A filter of the route, and its stream for this request.
 struct Slot {
     filter: Rc<FilterHandle>,
+    /// Its code, in use as long as the request is; `None`: requests go on without it.
+    code: Option<Filter>,
     stream: Option<(Rc<FilterInstance>, StreamId)>,
     /// How many streams it has had: what waits for one does not wait for the next, which the request's other
     /// direction may have opened.
@@ -80,11 +84,8 @@ pub(crate) struct Inspects {
 }
 
 impl Inspects {
-    pub(crate) fn of(filters: &[Rc<FilterHandle>]) -> Self {
-        let any = |inspects: fn(&Filter) -> bool| {
-            let mut filters = filters.iter();
-            filters.any(|handle| inspects(&handle.loaded.filter))
-        };
+    pub(crate) fn of(codes: &Codes) -> Self {
+        let any = |inspects: fn(&Filter) -> bool| codes.iter().flatten().any(inspects);
         Self {
             bodies: [
                 any(|filter| {
@@ -227,6 +228,7 @@ mod tests {
         exchange.request.uri = "/lent".parse().unwrap();
         let flow = Flow::new(
             &[],
+            Codes::new(),
             Inspects::default(),
             Ambiguities::default(),
             Box::new(exchange),

@@ -125,7 +125,7 @@ impl Client {
             pools: RefCell::default(),
             asked: Cell::new(0),
             spares: Spares::default(),
-            forwarded: ForwardedCache::default(),
+            forwarded: ForwardedCache::of_thread(),
             settings,
         }))
     }

@@ -32,6 +32,7 @@ pub use tenancy::{Bounds, Claim, Include, May, Share as TenantShare, Tenancy};
 pub use tenant::tenant_schema;
 
 use crate::{
+    code::CodeLimitsSetting,
     kinds::{Format, Level},
     path::Ambiguities,
 };
@@ -64,6 +65,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Bounds of every connection and request.
     pub limits: Limits,
+    /// What loaded code of filters and components may take.
+    pub code: CodeLimitsSetting,
     /// Bounds of all programs together.
     pub programs: ProgramBounds,
     /// Which further files there are, each of a tenant, and what these may have.

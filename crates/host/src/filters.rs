@@ -14,18 +14,22 @@
 
 mod handle;
 mod instance;
+mod link;
 mod pace;
 pub(crate) mod reach;
+mod resting;
 mod surroundings;
-pub(crate) mod trial;
+mod trial;
 
 pub(crate) use handle::{FilterHandle, left};
 pub(crate) use instance::{FilterInstance, HandOver};
+pub(crate) use link::FilterLink;
 pub(crate) use pace::Pace;
 
 use crate::{
     budget::Budget,
     client::Client,
+    code::{NotReady, OnDemand},
     config::{Isolation, OnFailure, Server},
     kinds::Level,
     log::{Line, Log},
@@ -46,11 +50,13 @@ use surroundings::{Calls, Mail, Surroundings};
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// Code and settings.
-    pub(crate) filter: Filter,
+    pub(crate) code: Arc<OnDemand<FilterLink>>,
     /// What a request finds of those before it.
     pub(crate) isolation: Isolation,
     /// Its instances on each worker, if it is not kept.
     pub(crate) share: Share,
+    /// Kept instances of all filters on a worker.
+    pub(crate) most_kept: usize,
     /// What a request gets when it fails.
     pub(crate) on_failure: OnFailure,
     /// How often it may fail.
@@ -78,6 +84,8 @@ pub(crate) struct WorkerFilter {
     permits: Rc<Permits>,
     pub(crate) pace: Rc<Pace>,
     has_started: Cell<bool>,
+    /// When the kept instance was asked for last, as `resting` counts.
+    used: Cell<u64>,
     notifier: OnceCell<Arc<dyn Notify>>,
     calls: Calls,
 }
@@ -103,14 +111,41 @@ impl WorkerFilter {
             permits: Permits::new(loaded.share),
             pace: Rc::new(Pace::new(loaded.slow_share)),
             has_started: Cell::new(false),
+            used: Cell::new(0),
             notifier: OnceCell::new(),
             calls: Calls::default(),
         })
     }
 
-    /// The instance for a stream that begins. `permit`: what was waited for, if there was.
+    /// Its code, if that takes no waiting; else it is to be waited for by [`WorkerFilter::code`].
+    pub(crate) fn code_at_once(&self) -> Option<Result<Filter, NoInstance>> {
+        let code = self.loaded.code.get_at_once()?;
+        Some(code.map_err(|why| self.note_not_ready(&why)))
+    }
+
+    /// Its code, loaded or compiled if need be.
+    pub(crate) async fn code(&self) -> Result<Filter, NoInstance> {
+        self.metrics.set_state(State::Starting);
+        let code = self.loaded.code.get().await;
+        code.map_err(|why| self.note_not_ready(&why))
+    }
+
+    #[cold]
+    fn note_not_ready(&self, why: &NotReady) -> NoInstance {
+        match why {
+            NotReady::Broken(error) => {
+                self.metrics.set_state(State::Broken);
+                self.metrics.fault(error.to_string());
+                NoInstance::Failed
+            }
+            NotReady::Compiling => NoInstance::Busy,
+        }
+    }
+
+    /// The instance of its code for a stream that begins. `permit`: what was waited for, if there was.
     pub(crate) fn instance(
         self: &Rc<Self>,
+        code: &Filter,
         permit: Option<Permit>,
     ) -> Result<Rc<FilterInstance>, NoInstance> {
         if self.pace.rest().is_some() {
@@ -125,15 +160,17 @@ impl WorkerFilter {
                 self.say_busy(NoPermit(self.loaded.share));
                 return Err(NoInstance::Busy);
             };
-            return self.start(Some(permit));
+            return self.start(code, Some(permit));
         }
+        self.used.set(resting::tick());
         if let Some(instance) = &*self.instance.borrow() {
             return Ok(Rc::clone(instance));
         }
         if self.loaded.budget.is_at_rest() {
             return Err(NoInstance::Failed);
         }
-        let instance = self.start(None)?;
+        resting::note(self, self.loaded.most_kept);
+        let instance = self.start(code, None)?;
         *self.instance.borrow_mut() = Some(Rc::clone(&instance));
         Ok(instance)
     }
@@ -156,7 +193,11 @@ impl WorkerFilter {
     }
 
     /// Starts an instance.
-    fn start(self: &Rc<Self>, permit: Option<Permit>) -> Result<Rc<FilterInstance>, NoInstance> {
+    fn start(
+        self: &Rc<Self>,
+        code: &Filter,
+        permit: Option<Permit>,
+    ) -> Result<Rc<FilterInstance>, NoInstance> {
         let mail = Rc::new(Mail::default());
         let surroundings = Rc::new(Surroundings::new(&self.loaded, &mail, &self.calls));
         let notifier = self.notifier.get_or_init(|| surroundings::notifier(self));
@@ -166,7 +207,7 @@ impl WorkerFilter {
         let notify = Some(Arc::clone(notifier));
         let started = self
             .pace
-            .measure(|| Instance::start(&self.loaded.filter, surroundings, notify));
+            .measure(|| Instance::start(code, surroundings, notify));
         match started {
             Ok(guest) => {
                 self.metrics.set_state(State::Ready);

@@ -9,7 +9,6 @@
 //! What a configuration has in common with the one before is taken over: a tenant whose files are as they were is the same
 //! one, code is not loaded twice, and programs that run go on.
 
-mod compile;
 mod directory;
 mod load;
 mod load_filters;

@@ -38,6 +38,7 @@ pub mod body;
 mod budget;
 mod chain;
 pub mod client;
+pub mod code;
 pub mod config;
 pub mod edge;
 mod fields;

@@ -54,10 +54,18 @@ pub enum State {
     Starting,
     /// It failed too often and is left alone for a while.
     Resting,
+    /// There is no code of it: it can't be compiled, or is not what it is to be.
+    Broken,
 }
 
 impl State {
-    const ALL: [Self; 4] = [Self::Idle, Self::Ready, Self::Starting, Self::Resting];
+    const ALL: [Self; 5] = [
+        Self::Idle,
+        Self::Ready,
+        Self::Starting,
+        Self::Resting,
+        Self::Broken,
+    ];
 
     /// The word of `/status`.
     pub fn name(self) -> &'static str {
@@ -66,6 +74,7 @@ impl State {
             Self::Ready => "ready",
             Self::Starting => "starting",
             Self::Resting => "resting",
+            Self::Broken => "broken",
         }
     }
 }

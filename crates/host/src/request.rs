@@ -9,7 +9,7 @@
 
 use crate::{
     body::Body,
-    chain::{self, Flow, HeldRequest, HeldResponse, SharedFlow},
+    chain::{self, Codes, Flow, HeldRequest, HeldResponse, Inspects, SharedFlow},
     generation::Generation,
     path,
     record::RequestRecord,
@@ -76,6 +76,8 @@ struct Pending {
 enum Progress {
     /// There are no filters: its service is to respond.
     Unfiltered(request::Parts, Body),
+    /// Code of its filters is to be waited for.
+    Unloaded(request::Parts, Body),
     /// A filter has its head wait.
     Held(SharedFlow, HeldRequest),
     /// All filters have let its head pass.
@@ -136,10 +138,27 @@ fn filter_at_once(
     parts: request::Parts,
     body: Body,
 ) -> Result<Response<Body>, Box<Progress>> {
-    let exchange = exchange(target, peer, parts);
+    match chain::codes_at_once(&target.filters) {
+        Some(Ok(codes)) => filter_by(target, codes, peer, parts, body),
+        Some(Err(response)) => Ok(response),
+        None => Err(Box::new(Progress::Unloaded(parts, body))),
+    }
+}
+
+/// Shows a request to its filters, whose code is there.
+fn filter_by(
+    target: &RouteTarget,
+    codes: Codes,
+    peer: &Rc<Peer>,
+    parts: request::Parts,
+    body: Body,
+) -> Result<Response<Body>, Box<Progress>> {
+    let inspects = Inspects::of(&codes);
+    let exchange = exchange(target, inspects, peer, parts);
     let flow = Flow::new(
         &target.filters,
-        target.inspects,
+        codes,
+        inspects,
         target.ambiguous_paths,
         exchange,
     );
@@ -173,7 +192,7 @@ async fn respond_later(
     progress: Box<Progress>,
 ) -> Response<Body> {
     let is_asked = Cell::new(false);
-    let response = pin!(resume(target, peer, *progress, &is_asked));
+    let response = pin!(resume(target, peer, progress, &is_asked));
     let response = within(state.answer_time(), response).await;
     response.unwrap_or_else(|| {
         // Nobody is left in it to say so.
@@ -188,11 +207,17 @@ async fn respond_later(
 async fn resume(
     target: &RouteTarget,
     peer: &Rc<Peer>,
-    progress: Progress,
+    progress: Box<Progress>,
     is_asked: &Cell<bool>,
 ) -> Response<Body> {
     let service = &target.service;
+    let progress = match load_and_filter(target, peer, progress).await {
+        Ok(response) => return response,
+        Err(progress) => *progress,
+    };
     let (flow, body) = match progress {
+        // `load_and_filter` gives none back.
+        Progress::Unloaded(..) => return responses::filter_busy(),
         Progress::Unfiltered(parts, body) => {
             is_asked.set(true);
             return service.respond(parts, body, peer).await;
@@ -222,12 +247,35 @@ async fn resume(
     chain::respond_or_early(&flow, response, is_asked).await
 }
 
-fn exchange(target: &RouteTarget, peer: &Rc<Peer>, request: request::Parts) -> Box<Exchange> {
+/// Waits for the code of a request's filters, where that is to be waited for, and shows it to them.
+async fn load_and_filter(
+    target: &RouteTarget,
+    peer: &Rc<Peer>,
+    progress: Box<Progress>,
+) -> Result<Response<Body>, Box<Progress>> {
+    if !matches!(*progress, Progress::Unloaded(..)) {
+        return Err(progress);
+    }
+    let Progress::Unloaded(parts, body) = *progress else {
+        return Ok(responses::filter_busy());
+    };
+    match Box::pin(chain::codes(&target.filters)).await {
+        Ok(codes) => filter_by(target, codes, peer, parts, body),
+        Err(response) => Ok(response),
+    }
+}
+
+fn exchange(
+    target: &RouteTarget,
+    inspects: Inspects,
+    peer: &Rc<Peer>,
+    request: request::Parts,
+) -> Box<Exchange> {
     Box::new(Exchange {
         request,
         is_request_changed: false,
         request_rest: Message::default(),
-        started: target.inspects.properties.then(SystemTime::now),
+        started: inspects.properties.then(SystemTime::now),
         response: None,
         response_rest: Message::default(),
         peer: Rc::clone(peer),

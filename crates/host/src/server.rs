@@ -2,6 +2,7 @@
 
 use crate::{
     admin::{BrokenTenant, Report},
+    code::CodeStore,
     config::ConfigFile,
     edge::{Edge, Notice, adopt_inherited},
     generation::{self, Generation, Tools, describe},
@@ -66,6 +67,7 @@ pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
             Arc::clone(&tools.shared),
             tools.log.clone(),
         );
+        let report = report.with_code(Arc::clone(&tools.code));
         let control = Control::begin(file, server, report, options.watch)?;
         say(&control.describe());
         Ok(control.run().await)
@@ -83,6 +85,7 @@ fn check(options: &Options, file: ConfigFile, server: &Server) -> Result<ExitCod
         say(&format!("{shown}: {warning}"));
     }
     let files = files_of(&options.file, &file);
+    server.tools.code.load_all();
     let generation = server.loader()(file.config, files).map_err(ServeError::Load)?;
     for (tenant, warning) in generation.warnings() {
         say(&format!("tenant {tenant}: {warning}"));
@@ -130,12 +133,18 @@ impl Server {
         let failed = |error: &dyn std::error::Error| ServeError::Load(describe(error));
         let launcher = Arc::new(Launcher::new(Machine::probe()));
         let count = worker::count_threads(options.workers.or(file.config.workers));
+        let programs = Programs::find(None).map_err(|error| failed(&error))?;
+        let supervisor = Supervisor::start(Arc::clone(&launcher), file.config.programs)
+            .map_err(|error| failed(&error))?;
+        let code = CodeStore::start(&programs, launcher.machine(), None);
+        let code = code.map_err(|error| failed(&error))?;
+        code.set_limits(&file.config.code);
         let tools = Tools {
             workers: count,
-            programs: Programs::find(None).map_err(|error| failed(&error))?,
+            programs,
+            code: Arc::new(code),
             machine: launcher.machine().clone(),
-            supervisor: Supervisor::start(launcher, file.config.programs)
-                .map_err(|error| failed(&error))?,
+            supervisor,
             caches: None,
             engine: Engine::shared().map_err(|error| failed(&error))?,
             shared: Arc::new(Shared::new(SharedBounds::default())),
@@ -240,6 +249,7 @@ impl Server {
         let mut read: BTreeSet<_> = changed.iter().cloned().chain(broken).collect();
         // Its files are known before it is loaded.
         read.remove("");
+        self.tools.code.set_limits(&generation.config.code);
         generation.begin(self.generation.as_deref(), &self.tools);
         let number = generation.number;
         let tenants = TenantsPut {

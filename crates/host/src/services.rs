@@ -204,8 +204,6 @@ impl Service {
 enum MissingError {
     #[error(transparent)]
     Files(#[from] files::FilesError),
-    #[error(transparent)]
-    Component(#[from] palisade_service::LoadError),
 }
 
 impl Kind {
@@ -231,7 +229,7 @@ impl Kind {
                 // Its bounds hold for what it still has under way, too.
                 Self::Component(match known.find(|component| component.is_of(loaded)) {
                     Some(component) => component,
-                    None => Rc::new(ComponentService::new(loaded, Arc::clone(metrics))?),
+                    None => ComponentService::new(loaded, Arc::clone(metrics)),
                 })
             }
         })

@@ -10,7 +10,6 @@
 //! component.
 
 use crate::{
-    chain::Inspects,
     client::{self, Client},
     filters::{self, FilterHandle},
     generation::{Generation, Place, Tenant},
@@ -54,7 +53,6 @@ struct Part {
 pub(crate) struct RouteTarget {
     pub(crate) name: Rc<str>,
     pub(crate) filters: Box<[Rc<FilterHandle>]>,
-    pub(crate) inspects: Inspects,
     pub(crate) service: Rc<Service>,
     pub(crate) is_stripped: bool,
     /// Segments of the route's path.
@@ -290,7 +288,6 @@ fn make_targets(
                     service: Some(Arc::clone(&service.metrics)),
                 }),
                 name,
-                inspects: Inspects::of(&filters),
                 filters,
                 service,
                 is_stripped: route.strip,

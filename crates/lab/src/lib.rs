@@ -33,6 +33,7 @@ pub mod compare;
 pub mod conditions;
 pub mod cost;
 mod date;
+pub mod distinct;
 pub mod environment;
 pub mod figure;
 pub mod folder;

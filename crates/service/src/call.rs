@@ -3,8 +3,9 @@
 use crate::{
     Fault,
     body::Guarded,
-    component::{Isolation, Pre},
+    code::{Code, Pre},
     drive::{End, Head, Run},
+    load::Isolation,
     shared::{
         Shared,
         idle::{self, Kept},
@@ -80,19 +81,19 @@ impl Request {
 }
 
 /// Runs the guest to its end.
-pub(crate) fn run(shared: Rc<Shared>, request: Request, head: SendHead) -> Run {
-    match (&shared.loaded.pre, shared.loaded.isolation) {
-        (Pre::Preview2(_), Isolation::Fresh) => Box::pin(run_fresh(shared, request, head)),
-        (Pre::Preview2(_), Isolation::Kept) => Box::pin(run_kept(shared, request, head)),
-        (Pre::Preview3(_), _) => Box::pin(run_tasks(shared, request, head)),
+pub(crate) fn run(shared: Rc<Shared>, code: Code, request: Request, head: SendHead) -> Run {
+    match (code.pre(), shared.settings.isolation) {
+        (Pre::Preview2(_), Isolation::Fresh) => Box::pin(run_fresh(shared, code, request, head)),
+        (Pre::Preview2(_), Isolation::Kept) => Box::pin(run_kept(shared, code, request, head)),
+        (Pre::Preview3(_), _) => Box::pin(run_tasks(shared, code, request, head)),
     }
 }
 
-async fn run_fresh(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
-    let Pre::Preview2(pre) = &shared.loaded.pre else {
+async fn run_fresh(shared: Rc<Shared>, code: Code, request: Request, head: SendHead) -> End {
+    let Pre::Preview2(pre) = code.pre() else {
         return End::default();
     };
-    let Kept { mut store, proxy } = match make_instance(&shared, pre).await {
+    let (mut store, proxy) = match make_instance(&shared, pre).await {
         Ok(made) => made,
         Err(error) => return End::failed(&error),
     };
@@ -100,17 +101,16 @@ async fn run_fresh(shared: Rc<Shared>, request: Request, head: SendHead) -> End 
     End::of(result, store)
 }
 
-async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
-    let Pre::Preview2(pre) = &shared.loaded.pre else {
+async fn run_kept(shared: Rc<Shared>, code: Code, request: Request, head: SendHead) -> End {
+    let Pre::Preview2(pre) = code.pre() else {
         return End::default();
     };
-    let kept = match shared.take_kept() {
-        Some(kept) => Ok(kept),
-        None => make_instance(&shared, pre).await,
-    };
-    let mut kept = match kept {
-        Ok(kept) => kept,
-        Err(error) => return End::failed(&error),
+    let mut kept = match shared.take_kept(&code) {
+        Some(kept) => kept,
+        None => match make_instance(&shared, pre).await {
+            Ok((store, proxy)) => Kept { store, proxy, code },
+            Err(error) => return End::failed(&error),
+        },
     };
     match call(&mut kept.store, &kept.proxy, request, head).await {
         Ok(()) => {
@@ -125,12 +125,15 @@ async fn run_kept(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
 }
 
 /// A new instance. Where the pool has none left, those that wait for a request give way.
-async fn make_instance(shared: &Shared, pre: &ProxyPre<State>) -> wasmtime::Result<Kept> {
-    let until = Instant::now() + shared.loaded.share.wait_time;
+async fn make_instance(
+    shared: &Shared,
+    pre: &ProxyPre<State>,
+) -> wasmtime::Result<(Store<State>, Proxy)> {
+    let until = Instant::now() + shared.settings.share.wait_time;
     loop {
         let mut store = shared.new_store(pre.engine())?;
         match pre.instantiate_async(&mut store).await {
-            Ok(proxy) => return Ok(Kept { store, proxy }),
+            Ok(proxy) => return Ok((store, proxy)),
             Err(error) if !error.is::<PoolConcurrencyLimitError>() => return Err(error),
             Err(error) => {
                 shared.give_back(take_apart(store).context);
@@ -166,8 +169,8 @@ async fn call(
         .await
 }
 
-async fn run_tasks(shared: Rc<Shared>, request: Request, head: SendHead) -> End {
-    let Pre::Preview3(pre) = &shared.loaded.pre else {
+async fn run_tasks(shared: Rc<Shared>, code: Code, request: Request, head: SendHead) -> End {
+    let Pre::Preview3(pre) = code.pre() else {
         return End::default();
     };
     let mut store = match shared.new_store(pre.engine()) {

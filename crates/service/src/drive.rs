@@ -2,7 +2,7 @@
 
 use crate::{
     Fault,
-    component::Pre,
+    code::{Code, World},
     host::Done,
     limits::TimeUp,
     request_body::Wait,
@@ -10,7 +10,7 @@ use crate::{
     state::{State, take_apart},
 };
 use http::Response;
-use palisade_engine::permits::Permit;
+use palisade_engine::{permits::Permit, service::Timer};
 use std::{
     future::poll_fn,
     pin::Pin,
@@ -78,6 +78,9 @@ pub(crate) struct Drive {
     permit: Option<Permit>,
     end: Option<End>,
     shared: Rc<Shared>,
+    timer: Rc<Timer>,
+    /// What waits for the guest is asked each time: of WASI 0.2, that is.
+    asks_always: bool,
     /// By the worker's clock: when its time is up.
     wall_ns: u64,
     /// When it began, if there is a limit to its time.
@@ -100,10 +103,11 @@ impl Drive {
     pub(crate) fn new(
         run: Run,
         shared: Rc<Shared>,
+        code: &Code,
         permit: Permit,
         body_wait: Option<Rc<Wait>>,
     ) -> Self {
-        let reach = &shared.loaded.reach;
+        let reach = &shared.settings.reach;
         let (begin_ns, wall_ns) = reach.time.map_or((0, u64::MAX), |time| {
             let now_ns = shared.until.now_ns();
             (now_ns, now_ns.saturating_add(nanos(time)))
@@ -122,6 +126,8 @@ impl Drive {
             used_ns: 0,
             most_ns: nanos(reach.cpu_time),
             fault: None,
+            timer: shared.timer(code),
+            asks_always: code.world() == World::Preview2,
             shared,
         }
     }
@@ -140,10 +146,10 @@ impl Drive {
         shared
             .until
             .set(self.wall_ns, start_ns.saturating_add(left_ns));
-        let ticking = shared.timer.start();
+        let ticking = self.timer.start();
         // All that a guest of WASI 0.2 waits for is asked each time; a task of 0.3 only when it was woken.
         let wait = self.body_wait.as_deref();
-        let wait = wait.filter(|_| matches!(shared.loaded.pre, Pre::Preview2(_)));
+        let wait = wait.filter(|_| self.asks_always);
         if let Some(wait) = wait {
             wait.forget_asked();
         }

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!  Component ──Worker::new──▶ Worker ──answer──▶ instance ──▶ head, then the body as it comes
-//!  code, imports, policy:     of one thread      fresh for each request, or kept
-//!  one for all threads
+//!  policy: one for all         of one thread      fresh for each request, or kept
+//!  threads                                          ▲
+//!     └────────────link────────▶ Code ──────────────┘
+//!                                loaded when it is needed, one for all threads
 //! ```
 //!
 //! A component exports `wasi:http/incoming-handler` of WASI 0.2 or `wasi:http/handler` of 0.3. Its guest is
@@ -43,6 +45,7 @@
 
 mod body;
 mod call;
+mod code;
 mod component;
 mod context;
 mod drive;
@@ -50,6 +53,7 @@ mod fault;
 mod host;
 mod journal;
 mod limits;
+mod load;
 mod open;
 mod outgoing;
 mod reach;
@@ -61,9 +65,11 @@ mod state;
 mod sys;
 mod worker;
 
-pub use component::{Component, Isolation, LoadError, World};
+pub use code::{Code, Imports, World};
+pub use component::Component;
 pub use fault::Fault;
 pub use host::{AnyBody, BodyError, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
+pub use load::{Isolation, LoadError};
 pub use reach::{Reach, ReachError};
 pub use response::ResponseBody;
-pub use worker::Worker;
+pub use worker::{Worker, ask_oldest_to_leave};

@@ -4,7 +4,8 @@ pub(crate) mod idle;
 
 use crate::{
     Fault,
-    component::{Component, LoadError, Loaded},
+    code::Code,
+    component::{Component, Settings},
     context::Context,
     host::{Host, Stream},
     limits::{Held, Memory, Until},
@@ -18,7 +19,7 @@ use palisade_engine::{
     service::Timer,
 };
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
 };
@@ -29,9 +30,10 @@ const MOST_IDLE: usize = 64;
 
 /// What the requests of a worker share.
 pub(crate) struct Shared {
-    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) host: Rc<dyn Host>,
-    pub(crate) timer: Timer,
+    /// Of the engine that its code was loaded for last.
+    timer: RefCell<Option<(wasmtime::Engine, Rc<Timer>)>>,
     pub(crate) until: Arc<Until>,
     held: Held,
     permits: Rc<Permits>,
@@ -40,31 +42,39 @@ pub(crate) struct Shared {
     /// What [`Host::memory`] was told last.
     told_held: Cell<u64>,
     contexts: RefCell<Vec<Context>>,
-    idle: Idle,
+    /// Made for the first instance that is kept.
+    idle: OnceCell<Idle>,
 }
 
 impl Shared {
     /// For the calling thread.
-    ///
-    /// # Errors
-    ///
-    /// When a granted folder can't be opened.
-    pub(crate) fn new(component: &Component, host: Rc<dyn Host>) -> Result<Self, LoadError> {
-        let loaded = Arc::clone(component.loaded());
-        let context = Context::new(&loaded.reach, Rc::clone(&host))
-            .map_err(|error| LoadError::Folder(format!("{error:#}")))?;
-        Ok(Self {
-            idle: Idle::new(loaded.pre.engine()),
-            timer: loaded.timer.of_thread(),
-            permits: Permits::new(loaded.share),
+    pub(crate) fn new(component: &Component, host: Rc<dyn Host>) -> Self {
+        let settings = Arc::clone(component.settings());
+        Self {
+            idle: OnceCell::new(),
+            timer: RefCell::default(),
+            permits: Permits::new(settings.share),
             sends: Sends::default(),
-            loaded,
+            settings,
             host,
             until: Arc::new(Until::new()),
             held: Held::default(),
             told_held: Cell::new(0),
-            contexts: RefCell::new(vec![context]),
-        })
+            contexts: RefCell::default(),
+        }
+    }
+
+    /// The time of turns of this code's instances.
+    pub(crate) fn timer(&self, code: &Code) -> Rc<Timer> {
+        let mut timer = self.timer.borrow_mut();
+        if let Some((engine, timer)) = &*timer
+            && wasmtime::Engine::same(engine, code.engine())
+        {
+            return Rc::clone(timer);
+        }
+        let made = Rc::new(code.timer_of_thread());
+        *timer = Some((code.engine().clone(), Rc::clone(&made)));
+        made
     }
 
     /// What all instances hold, in bytes.
@@ -97,7 +107,7 @@ impl Shared {
     /// A store for one more instance.
     pub(crate) fn new_store(&self, engine: &wasmtime::Engine) -> wasmtime::Result<Store<State>> {
         let context = self.context()?;
-        let reach = &self.loaded.reach;
+        let reach = &self.settings.reach;
         let gate = Arc::clone(&reach.gate);
         let outgoing = Outgoing::new(gate, Rc::clone(&self.host), self.sends.clone());
         let memory = Memory::new(reach.memory_bytes, Held::clone(&self.held));
@@ -109,7 +119,7 @@ impl Shared {
     fn context(&self) -> wasmtime::Result<Context> {
         match self.contexts.borrow_mut().pop() {
             Some(context) => Ok(context),
-            None => Context::new(&self.loaded.reach, Rc::clone(&self.host)),
+            None => Context::new(&self.settings.reach, Rc::clone(&self.host)),
         }
     }
 
@@ -122,11 +132,20 @@ impl Shared {
         }
     }
 
-    /// An instance that waited.
-    pub(crate) fn take_kept(&self) -> Option<Kept> {
-        let mut kept = self.idle.take()?;
-        refill(&mut kept.store);
-        Some(kept)
+    /// An instance of this code that waited.
+    pub(crate) fn take_kept(&self, code: &Code) -> Option<Kept> {
+        loop {
+            let mut kept = self.idle.get()?.take()?;
+            // One of other code is of an older version of the component.
+            if kept.code.is(code) {
+                refill(&mut kept.store);
+                return Some(kept);
+            }
+        }
+    }
+
+    fn idle(&self, engine: &wasmtime::Engine) -> &Idle {
+        self.idle.get_or_init(|| Idle::new(engine))
     }
 
     /// Its request is over, without a fault.

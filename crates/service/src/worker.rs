@@ -3,12 +3,13 @@
 use crate::{
     Fault,
     call::{self, Request},
-    component::{Component, LoadError},
+    code::Code,
+    component::Component,
     drive::Drive,
     host::Host,
     request_body,
     response::{self, ResponseBody},
-    shared::Shared,
+    shared::{Shared, idle},
 };
 use bytes::Bytes;
 use http::Response;
@@ -22,17 +23,18 @@ pub struct Worker {
 
 impl Worker {
     /// For the calling thread.
-    ///
-    /// # Errors
-    ///
-    /// When a granted folder can't be opened.
-    pub fn new(component: &Component, host: Rc<dyn Host>) -> Result<Self, LoadError> {
-        Ok(Self {
-            shared: Rc::new(Shared::new(component, host)?),
-        })
+    pub fn new(component: &Component, host: Rc<dyn Host>) -> Self {
+        Self {
+            shared: Rc::new(Shared::new(component, host)),
+        }
     }
 
-    /// Answers a request, once the first part of its body is there: the head as soon as the guest has set it; the
+    /// Whether nothing of it is under way. Instances may wait for a request.
+    pub fn is_idle(&self) -> bool {
+        Rc::strong_count(&self.shared) == 1
+    }
+
+    /// Has an instance of this code answer a request, once the first part of its body is there: the head as soon as the guest has set it; the
     /// response's body comes as the guest writes it, driven by whoever polls it. Dropping either ends the guest.
     ///
     /// `is_secure`: whether it came by TLS.
@@ -42,6 +44,7 @@ impl Worker {
     /// When the guest failed before it answered; the log has been told. [`Fault::status`] is for the client.
     pub async fn answer<B>(
         &self,
+        code: &Code,
         request: http::Request<B>,
         is_secure: bool,
     ) -> Result<Response<ResponseBody>, Fault>
@@ -59,10 +62,16 @@ impl Worker {
         };
         let permit = self.shared.permit().await?;
         let (send_head, head) = tokio::sync::oneshot::channel();
-        let run = call::run(Rc::clone(&self.shared), request, send_head);
-        let drive = Drive::new(run, Rc::clone(&self.shared), permit, wait);
+        let run = call::run(Rc::clone(&self.shared), code.clone(), request, send_head);
+        let drive = Drive::new(run, Rc::clone(&self.shared), code, permit, wait);
         response::respond(drive, head).await
     }
+}
+
+/// Has the instance give way that waits for a request for longest, of whatever component of this one's engine and thread: it
+/// keeps its code loaded.
+pub fn ask_oldest_to_leave(code: &Code) {
+    idle::ask_oldest(code.engine());
 }
 
 impl std::fmt::Debug for Worker {

@@ -7,6 +7,7 @@ use crate::guests::{Component, Filter, Program};
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
 };
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
@@ -32,8 +33,10 @@ pub fn program(guest: Program) -> PathBuf {
 pub fn component(guest: Component) -> PathBuf {
     let module = built("components", &format!("{}.wasm", guest.name()));
     let path = module.with_extension("component.wasm");
-    // Tests of several processes may want it at one time: each writes its own, and the last one stays.
-    let new = path.with_extension(std::process::id().to_string());
+    // Tests of several processes and threads may want it at one time: each writes its own, and the last one stays.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("{}-{number}", std::process::id()));
     let bytes = fs::read(&module).expect("read the module");
     fs::write(&new, make_component(bytes).expect("make a component")).expect("write the component");
     fs::rename(&new, &path).expect("name the component");

@@ -4,45 +4,49 @@ use crate::{
     cache::{self, Cache, CacheError, EntryName},
     compile::{self, Purpose},
     error::StartError,
+    held::Held,
     module::Module,
 };
 use palisade_policy::Capability;
 use palisade_process::Machine;
-use rustix::fs::{SealFlags, StatVfsMountFlags};
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs::File, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
-/// Compiled code, open.
+/// Compiled code, open, and as long as this lives held as it is.
 ///
-/// It is made by [`obtain`] alone, so that who has one has what the compiler of this installation made,
+/// It is made by this module alone, so that who has one has what the compiler of this installation made,
 /// unchanged: machine code that may be executed.
 #[derive(Debug)]
 pub struct Code {
-    file: File,
+    held: Held,
     /// Why it was not kept for the next time.
     pub not_kept: Option<CacheError>,
 }
 
 impl Code {
-    /// The same file, opened for reading from its start.
+    /// The same file, opened for reading from its start. To be mapped while this lives.
     ///
     /// # Errors
     ///
     /// When it can't be opened again.
     pub fn open(&self) -> Result<File, StartError> {
-        compile::again(&self.file).map_err(StartError::Code)
+        compile::again(self.held.file()).map_err(StartError::Code)
     }
 
-    fn kept(file: File) -> Result<Self, StartError> {
-        Ok(Self {
-            file: executable(file)?,
+    /// What is mapped of it.
+    ///
+    /// # Errors
+    ///
+    /// When its file can't be looked at.
+    pub fn bytes(&self) -> Result<u64, StartError> {
+        let metadata = self.held.file().metadata().map_err(StartError::Code)?;
+        Ok(metadata.len())
+    }
+
+    fn kept(held: Held) -> Self {
+        Self {
+            held,
             not_kept: None,
-        })
+        }
     }
 }
 
@@ -69,6 +73,74 @@ pub fn open_cache(caches: Option<&Path>) -> Result<Cache, CacheError> {
     Cache::open(&base)
 }
 
+/// Opens the cache of servers there; all entries but those that are spared have so much room.
+///
+/// # Errors
+///
+/// As of [`open_cache`].
+pub fn open_cache_of_servers(caches: Option<&Path>, most_bytes: u64) -> Result<Cache, CacheError> {
+    let base = caches.map_or_else(cache::usual_base, |caches| Ok(caches.into()))?;
+    Cache::open_for_servers(&base, most_bytes)
+}
+
+/// A module that was read, and what its code is called.
+#[derive(Debug)]
+pub struct Identified {
+    /// Of its code in a cache.
+    pub name: EntryName,
+    bytes: Vec<u8>,
+}
+
+/// Reads a module.
+///
+/// # Errors
+///
+/// When it can't be read, or there is no compiler.
+pub fn identify(
+    module: &Module,
+    purpose: Purpose,
+    compiler: &Path,
+) -> Result<Identified, StartError> {
+    let bytes = module.read()?;
+    let name = entry_name(&bytes, purpose, compiler)?;
+    Ok(Identified { name, bytes })
+}
+
+/// The code of this name, if it is in the cache.
+pub fn find(name: EntryName, cache: &Cache) -> Option<Code> {
+    cache.get(name).map(Code::kept)
+}
+
+/// Compiles a module, and keeps the code.
+///
+/// # Errors
+///
+/// When it can't be compiled.
+pub fn make(
+    module: &Identified,
+    path: &Path,
+    purpose: Purpose,
+    compiler: &Compiler<'_>,
+    cache: Result<&Cache, CacheError>,
+) -> Result<Code, StartError> {
+    let code = compile::compile(
+        &module.bytes,
+        path,
+        purpose,
+        compiler.path,
+        compiler.machine,
+        compiler.allow_degraded,
+        compiler.within,
+    )?;
+    match cache.and_then(|cache| cache.put(module.name, &code)) {
+        Ok(held) => Ok(Code::kept(held)),
+        Err(error) => Ok(Code {
+            held: Held::of_bytes(&code).map_err(StartError::Code)?,
+            not_kept: Some(error),
+        }),
+    }
+}
+
 /// The code of `module` for this purpose: from the cache, or made anew and kept there. Whoever runs a guest
 /// sees to it that the guest can't write to the cache ([`Cache::paths`]).
 ///
@@ -81,39 +153,14 @@ pub fn obtain(
     compiler: &Compiler<'_>,
     cache: Result<Cache, CacheError>,
 ) -> Result<Code, StartError> {
-    let bytes = module.read()?;
-    let name = entry_name(&bytes, purpose, compiler.path)?;
-    if let Some(file) = cache.as_ref().ok().and_then(|cache| cache.get(name)) {
-        return Code::kept(file);
+    let identified = identify(module, purpose, compiler.path)?;
+    if let Ok(cache) = &cache
+        && let Some(code) = find(identified.name, cache)
+    {
+        return Ok(code);
     }
-    let code = compile::compile(
-        &bytes,
-        &module.path,
-        purpose,
-        compiler.path,
-        compiler.machine,
-        compiler.allow_degraded,
-        compiler.within,
-    )?;
-    match cache.and_then(|cache| cache.put(name, &code)) {
-        Ok(file) => Code::kept(file),
-        Err(error) => Ok(Code {
-            file: in_memory(&code)?,
-            not_kept: Some(error),
-        }),
-    }
-}
-
-/// The same code, to be mapped as executable: a file system that is mounted noexec lets nobody.
-fn executable(file: File) -> Result<File, StartError> {
-    let mount = rustix::fs::fstatvfs(&file).map_err(|errno| StartError::Code(errno.into()))?;
-    if !mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
-        return Ok(file);
-    }
-    let bytes = file.metadata().map_err(StartError::Code)?.len();
-    let mut code = vec![0; bytes as usize];
-    file.read_exact_at(&mut code, 0).map_err(StartError::Code)?;
-    in_memory(&code)
+    let cache = cache.as_ref().map_err(Clone::clone);
+    make(&identified, &module.path, purpose, compiler, cache)
 }
 
 /// All that the code depends on.
@@ -167,15 +214,6 @@ fn processor_features() -> String {
     ];
     let present = features.iter().filter(|(_, present)| *present);
     present.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
-}
-
-/// Code in a memory file that nobody can change.
-fn in_memory(code: &[u8]) -> Result<File, StartError> {
-    let file = compile::memory_file("palisade-code")?;
-    file.write_all_at(code, 0).map_err(StartError::Code)?;
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    rustix::fs::fcntl_add_seals(&file, seals).map_err(|errno| StartError::Code(errno.into()))?;
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -18,12 +18,14 @@ pub mod cache;
 pub mod code;
 pub mod compile;
 pub mod error;
+mod held;
 pub mod launch;
 pub mod module;
 pub mod order;
 pub mod plan;
 pub mod programs;
 pub mod status;
+mod sys;
 mod wall;
 
 pub use wall::WasmWall;

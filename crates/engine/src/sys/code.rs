@@ -3,8 +3,11 @@
 //! The rule for all of it: the file comes from the cache of the supervisor, who compiled it, or had it
 //! compiled in a domain of its own, and checked it against its key before it was passed on. It is open
 //! for reading only, and its writer has gone.
+//!
+//! A module or component that is mapped keeps its file open, has three mappings (code between what is read), and its pages
+//! are the file's: they are shared with whoever maps it too, and the kernel takes them back where it needs memory.
 
-use std::{fs::File, ops::Deref};
+use std::{fs::File, ops::Deref, os::fd::AsRawFd};
 use wasmtime::{Engine, Module, Precompiled, component::Component};
 
 /// What a compiled file holds.
@@ -24,7 +27,7 @@ pub(crate) fn load(engine: &Engine, file: File) -> wasmtime::Result<Code> {
     let kind = Mapped::new(&file)?.kind();
     match kind {
         Some(Precompiled::Module) => load_module(engine, file).map(Code::Module),
-        Some(Precompiled::Component) => load_component(engine, &file).map(Code::Component),
+        Some(Precompiled::Component) => copy_component(engine, &file).map(Code::Component),
         None => Err(wasmtime::Error::msg("it is no compiled code")),
     }
 }
@@ -45,12 +48,21 @@ pub(crate) fn load_module(engine: &Engine, file: File) -> wasmtime::Result<Modul
     unsafe { Module::deserialize_open_file(engine, file) }
 }
 
-/// Loads compiled code of a component.
+/// Maps compiled code of a component. Needs `/proc`.
 ///
 /// # Errors
 ///
 /// As [`load`].
 pub(crate) fn load_component(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
+    // There is no call for a component that takes an open file, as there is for a module.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is. The path leads to it as long as
+    // the descriptor is open.
+    unsafe { Component::deserialize_file(engine, path) }
+}
+
+/// Copies compiled code of a component, where there may be no `/proc`.
+fn copy_component(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     let bytes = Mapped::new(file)?;
     // SAFETY: the module's rule: the file is the supervisor's own, and stays as it is.
     unsafe { Component::deserialize(engine, &*bytes) }

@@ -8,7 +8,7 @@ mod guests;
 mod page;
 mod routes;
 
-use super::{Now, Report};
+use super::{Now, Report, code};
 use crate::{edge::EdgeMetrics, kinds::GuestKind, metrics::Counter};
 use std::{
     collections::BTreeSet,
@@ -86,6 +86,9 @@ pub(super) fn write_at(report: &Report, moment: Instant) -> String {
     let limits = now.metrics;
     write_server(&mut page, report, &now);
     write_edge(&mut page, &now);
+    for (family, kind, help, value) in report.code().iter().flat_map(code::families) {
+        page.single(family, kind, help, value);
+    }
     let guests = report.registry.guests_shown(limits.guests, moment);
     guests::write_guests(&mut page, &guests);
     let routes = report.registry.routes_shown(limits.routes, moment);

@@ -1,6 +1,6 @@
 //! The server's state, for `palisade status` and for programs.
 
-use super::{Report, guests_of};
+use super::{CodeStatus, Report, guests_of};
 use crate::{
     kinds::GuestKind,
     log::Rfc3339,
@@ -44,6 +44,8 @@ pub struct Status {
     pub requests: u64,
     /// Lines that no log took in time.
     pub log_lines_dropped: u64,
+    /// Loaded code of filters and components.
+    pub code: Option<CodeStatus>,
     /// Filters and services: those of the main file, and of the first tenants.
     pub guests: Vec<GuestStatus>,
     /// Tenants that serve.
@@ -86,7 +88,7 @@ pub struct GuestStatus {
     pub name: String,
     /// `filter`, `component`, `program`, `files` or `upstream`.
     pub kind: &'static str,
-    /// `idle`, `ready`, `starting` or `resting`.
+    /// `idle`, `ready`, `starting`, `resting` or `broken`.
     pub state: &'static str,
     /// Requests that it was asked about.
     pub requests: u64,
@@ -154,6 +156,7 @@ pub fn status(report: &Report) -> Status {
         connections: edge(|edge| edge.connections.get()),
         requests: edge(|edge| edge.requests.get()),
         log_lines_dropped: report.log.dropped(),
+        code: report.code(),
         guests: guests.collect(),
         tenants: now.tenants.len(),
         broken_tenants: broken.collect(),

@@ -48,7 +48,8 @@ impl Flow {
         self.take_back();
         let slot = &mut self.slots[at];
         slot.stream = None;
-        let instance = slot.filter.instance(slot.permit.take())?;
+        let code = slot.code.as_ref().ok_or(Stop::Failed)?;
+        let instance = slot.filter.instance(code, slot.permit.take())?;
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Stop::Failed);
         };

@@ -1,6 +1,6 @@
 //! Where the exchange of a request lies, and what its filters inspect of it.
 
-use super::{Flow, Inspects, Own, SharedFlow, Slot, body::body_of, empty_exchange};
+use super::{Codes, Flow, Inspects, Own, SharedFlow, Slot, body::body_of, empty_exchange};
 use crate::{
     body::Body,
     filters::{FilterHandle, FilterInstance, HandOver},
@@ -11,7 +11,7 @@ use http::{
     header::{CONTENT_LENGTH, TRAILER},
     request,
 };
-use palisade_filter::{Direction, Exchange, Message, Part, StreamId};
+use palisade_filter::{Direction, Exchange, Filter, Message, Part, StreamId};
 use std::{
     cell::RefCell,
     mem,
@@ -23,16 +23,18 @@ impl Flow {
     /// A request that no filter has seen yet.
     pub(crate) fn new(
         filters: &[Rc<FilterHandle>],
+        codes: Codes,
         inspects: Inspects,
         ambiguous_paths: Ambiguities,
         exchange: Box<Exchange>,
     ) -> SharedFlow {
-        let slot = |filter: &Rc<FilterHandle>| Slot {
+        let slot = |(filter, code): (&Rc<FilterHandle>, Option<Filter>)| Slot {
             filter: Rc::clone(filter),
             stream: None,
             opened: 0,
             permit: None,
-            is_passed_by: false,
+            is_passed_by: code.is_none(),
+            code,
             own: None,
         };
         Rc::new_cyclic(|me: &Weak<RefCell<Self>>| {
@@ -40,7 +42,7 @@ impl Flow {
             RefCell::new(Self {
                 inspects,
                 ambiguous_paths,
-                slots: filters.iter().map(slot).collect(),
+                slots: filters.iter().zip(codes).map(slot).collect(),
                 exchange: Some(exchange),
                 holder: None,
                 early: None,
@@ -183,8 +185,8 @@ impl Flow {
     }
 
     pub(super) fn changes_body(&self, at: usize, direction: Direction) -> bool {
-        let filter = &self.slots[at].filter.loaded.filter;
-        self.inspects_part(at, body_of(direction)) && filter.changes_bodies()
+        let code = self.slots[at].code.as_ref();
+        self.inspects_part(at, body_of(direction)) && code.is_some_and(Filter::changes_bodies)
     }
 
     /// The length of the response that its head tells, if filters inspect its body.
@@ -216,7 +218,7 @@ impl Flow {
     /// Whether the slot's filter inspects this part.
     pub(super) fn inspects_part(&self, at: usize, part: Part) -> bool {
         let slot = &self.slots[at];
-        !slot.is_passed_by && slot.filter.loaded.filter.inspects(part)
+        !slot.is_passed_by && slot.code.as_ref().is_some_and(|code| code.inspects(part))
     }
 
     /// Closes its filters' streams.
@@ -225,7 +227,8 @@ impl Flow {
             if self.slots[at].stream.is_none() {
                 continue;
             }
-            if self.slots[at].filter.loaded.filter.hears_of_ends() {
+            let code = self.slots[at].code.as_ref();
+            if code.is_some_and(Filter::hears_of_ends) {
                 self.hand_to(at);
             }
             let Some((instance, stream)) = self.slots[at].stream.take() else {

@@ -22,7 +22,7 @@ use http::{
 };
 use http_body::Body as _;
 use palisade_filter::Peer;
-use std::{cell::RefCell, net::IpAddr};
+use std::{cell::RefCell, net::IpAddr, rc::Rc};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -152,9 +152,13 @@ fn host_of(server: &Server) -> Option<HeaderValue> {
     .ok()
 }
 
-/// What a server is told about the client, for the clients that asked last.
-#[derive(Debug, Default)]
-pub(crate) struct ForwardedCache(RefCell<[Option<Known>; 32]>);
+/// What a server is told about the client, for the clients that asked last. Clones are one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ForwardedCache(Rc<RefCell<[Option<Known>; 32]>>);
+
+thread_local! {
+    static OF_THREAD: ForwardedCache = ForwardedCache::default();
+}
 
 #[derive(Clone, Debug)]
 struct Known {
@@ -165,6 +169,11 @@ struct Known {
 }
 
 impl ForwardedCache {
+    /// The thread's own: it is larger than all else of a client, and says the same for every one.
+    pub(super) fn of_thread() -> Self {
+        OF_THREAD.with(Self::clone)
+    }
+
     /// Tells for whom the request is sent, in place of whatever the client said.
     pub(crate) fn tell(&self, headers: &mut HeaderMap, peer: &Peer) {
         take_out_claims(headers);

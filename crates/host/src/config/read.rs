@@ -14,7 +14,10 @@ use super::{
     route::RouteParts,
     tenancy::{Pattern, Share, ShareOfAll},
 };
-use crate::kinds::{Format, Level};
+use crate::{
+    code::CodeLimitsSetting,
+    kinds::{Format, Level},
+};
 use palisade_policy::{
     document::{self, Located, TomlProblem, Value},
     policy_schema,
@@ -176,6 +179,8 @@ impl Section for Parts {
         "metrics": In<Metrics> => |parts, metrics| parts.config.metrics = metrics;
         /// Bounds of every connection and request.
         "limits": In<Limits> => |parts, limits| parts.config.limits = limits;
+        /// What code of filters and components may take that is loaded, and that is kept on disk.
+        "code": In<CodeLimitsSetting> => |parts, code| parts.config.code = code;
         /// Bounds of all programs together.
         "programs": In<ProgramBounds> => |parts, bounds| parts.config.programs = bounds;
         /// Where requests come in, one table for each place.
@@ -211,6 +216,20 @@ impl Section for Log {
         "level": OneOf<Level> => |log, level| log.level = level;
         /// How lines are written.
         "format": OneOf<Format> => |log, format| log.format = format;
+    };
+}
+
+impl Section for CodeLimitsSetting {
+    const PLACE: &'static str = "in [code]";
+    const KEYS: &'static [Entry<Self>] = keys! {
+        /// Bytes of code loaded at one time; an eighth of the machine's memory, if left out.
+        "memory": Size<u64> => |code, bytes| code.memory_bytes = Some(bytes);
+        /// Mappings of it, three for each module; a third of `vm.max_map_count`, if left out.
+        "mappings": Count<u64> => |code, count| code.mappings = Some(count);
+        /// Descriptors of it, one for each module; half of the hard limit, if left out.
+        "files": Count<u64> => |code, count| code.files = Some(count);
+        /// Bytes of compiled code kept on disk; what this file names is kept beyond it.
+        "disk": Size<u64> => |code, bytes| code.disk_bytes = Some(bytes);
     };
 }
 

@@ -26,10 +26,15 @@ impl FilterHandle {
 
     /// Has the filter leave, if it has a kept instance: on a task of its own.
     pub(crate) fn end(&self) {
-        let Some(instance) = self.0.instance.take() else {
+        Self::end_instance(&self.0);
+    }
+
+    /// Has the kept instance leave, if there is one.
+    pub(super) fn end_instance(filter: &Rc<WorkerFilter>) {
+        let Some(instance) = filter.instance.take() else {
             return;
         };
-        let task = tokio::task::spawn_local(leave(Rc::clone(&self.0), instance));
+        let task = tokio::task::spawn_local(leave(Rc::clone(filter), instance));
         LEAVING.with_borrow_mut(|leaving| {
             leaving.retain(|task| !task.is_finished());
             leaving.push(task);

@@ -299,6 +299,15 @@ impl FilterInstance {
         self.wake_leaving();
     }
 
+    /// Whether nobody waits for it, and nothing will tell it anything but a request.
+    pub(super) fn is_resting(&self) -> bool {
+        let Ok(mut guest) = self.guest.try_borrow_mut() else {
+            return false;
+        };
+        let is_told = self.ticks.borrow().is_some() || !self.calls.borrow().is_empty();
+        !is_told && !guest.has_queues() && guest.metrics().streams == 0
+    }
+
     pub(super) fn wake_leaving(&self) {
         if let Some(waker) = self.leaving.take() {
             waker.wake();

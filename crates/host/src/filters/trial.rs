@@ -6,32 +6,34 @@
 use palisade_engine::guest::Program;
 use palisade_filter::{
     CallRefused, Fault, FaultKind, Filter, Host, HttpCall, Instance, LoadError, LogLevel, Settings,
-    Shared, SharedBounds,
+    Shared,
 };
 use std::{rc::Rc, sync::Arc};
 
 /// A filter does not start.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's message is its documentation")]
-pub enum TrialError {
+pub(super) enum TrialError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error("{0}; correct its configuration, or mend the filter")]
     Start(#[from] Fault),
 }
 
-/// Starts it once, with a configuration that `upstreams` of these names belong to.
+/// Starts it once, with a configuration that `upstreams` of these names belong to. Of what is `shared` it has the functions
+/// that it imports, and nothing else.
 ///
 /// # Errors
 ///
 /// When it refuses its configuration, or fails over it.
-pub(crate) fn start(
+pub(super) fn start(
     program: &Program,
-    settings: Settings,
-    upstreams: Vec<String>,
+    settings: &Settings,
+    upstreams: &[String],
+    shared: &Shared,
 ) -> Result<(), TrialError> {
-    let shared = Arc::new(Shared::new(SharedBounds::default()));
-    let filter = Filter::load(program, settings, &shared)?;
+    let filter = Filter::load(program, settings.clone(), &Arc::new(shared.apart()))?;
+    let upstreams = upstreams.to_vec();
     match Instance::start(&filter, Rc::new(Aside { upstreams }), None) {
         // No instance is free now: nothing is known of the filter.
         Err(fault) if fault.kind != FaultKind::Host => Err(fault.into()),

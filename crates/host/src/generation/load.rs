@@ -1,4 +1,5 @@
-//! From a configuration to what can serve: every module compiled and loaded, every folder looked at.
+//! From a configuration to what can serve: every module looked at, and compiled and loaded where they are few; every
+//! folder looked at.
 //!
 //! Nothing here changes what serves now. A main file that can't be loaded is an error, and that is all; of a tenant whose
 //! file can't, the version serves on that does now.
@@ -10,8 +11,8 @@ use super::{
     tenants::{self, Tenants},
 };
 use crate::{
+    code::{CodeError, CodeStore},
     config::Config,
-    filters,
     log::{Log, LogError},
     metrics::Registry,
     services::{
@@ -21,14 +22,11 @@ use crate::{
     },
     stamp::Stamp,
 };
-use palisade_engine::{
-    guest::{self, Engine},
-    permits::Share,
-};
+use palisade_engine::{guest::Engine, permits::Share};
 use palisade_filter::Shared;
 use palisade_network::NetworkError;
 use palisade_process::{Machine, plan::PlanError};
-use palisade_wasm::{launch::StartError, module::ModuleError, programs::Programs};
+use palisade_wasm::programs::Programs;
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 /// A configuration can't be served.
@@ -36,15 +34,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 #[allow(missing_docs, reason = "each variant's message is its documentation")]
 pub enum LoadError {
     #[error("{guest}: {source}")]
-    Module { guest: String, source: ModuleError },
-    #[error("{guest}: policy: {} cannot be read: {source}; name a file that is there", path.display())]
-    Unreadable {
-        guest: String,
-        path: PathBuf,
-        source: rustix::io::Errno,
-    },
-    #[error("{guest}: guest: {} is no WebAssembly; name a module or component", path.display())]
-    NoModule { guest: String, path: PathBuf },
+    Code { guest: String, source: CodeError },
     #[error(
         "{guest}: policy: it could change {}, which the server reads or runs again outside the wall: keep it out of what \
          is granted for writing, or protect it",
@@ -87,24 +77,7 @@ pub enum LoadError {
     #[error("{guest}: {source}")]
     Grants { guest: String, source: PlanError },
     #[error("{guest}: {source}")]
-    Compile { guest: String, source: StartError },
-    #[error("{guest}: {source}")]
-    Program {
-        guest: String,
-        source: guest::LoadError,
-    },
-    #[error("{guest}: {source}")]
-    Trial {
-        guest: String,
-        source: filters::trial::TrialError,
-    },
-    #[error("{guest}: {source}")]
     Network { guest: String, source: NetworkError },
-    #[error("{guest}: {source}")]
-    Filter {
-        guest: String,
-        source: palisade_filter::LoadError,
-    },
     #[error("{guest}: {source}")]
     Files { guest: String, source: FilesError },
     #[error(
@@ -143,6 +116,8 @@ pub struct Tools {
     pub caches: Option<PathBuf>,
     /// How many threads serve.
     pub workers: NonZeroUsize,
+    /// Where code of filters and components comes from.
+    pub code: Arc<CodeStore>,
     /// Where filters' instances live.
     pub engine: Engine,
     /// What filters share.
@@ -159,11 +134,22 @@ impl Tools {
     /// What one guest may have on each worker of a pool of so many: half of the pool on all of them together, so that no
     /// guest and none of its clients takes the whole.
     pub(super) fn bounded(&self, share: Share, instances: u32) -> Share {
-        let most = instances as usize / 2 / self.workers;
         Share {
-            instances: share.instances.min(most.max(1)),
+            instances: share.instances.min(self.half_of(instances)),
             ..share
         }
+    }
+
+    /// Kept instances of all filters on each worker: half of the pool on all of them, and no more than half of the code that
+    /// may be loaded, which they keep loaded.
+    pub(super) fn most_kept(&self) -> usize {
+        let modules = u32::try_from(self.code.most_modules()).unwrap_or(u32::MAX);
+        self.half_of(self.engine.options().instances.min(modules))
+    }
+
+    /// One worker's part of half of a pool of so many.
+    fn half_of(&self, instances: u32) -> usize {
+        (instances as usize / 2 / self.workers).max(1)
     }
 }
 
@@ -193,12 +179,13 @@ pub fn load(
         .filter(|before| ***before == site)
         .map_or_else(|| Arc::new(site), Arc::clone);
     let of_main = previous.map(|previous| &*previous.main);
-    let main = Tenant::load("".into(), &config, &files, of_main, &site, tools)?;
+    let mut new = Vec::new();
+    let main = Tenant::load("".into(), &config, &files, of_main, &site, &mut new, tools)?;
     let Tenants {
         tenants,
         directory,
         broken,
-    } = tenants::load(&config, &main_file, &site, previous, tools)?;
+    } = tenants::load(&config, &main_file, &site, new, previous, tools)?;
     Ok(Generation {
         number: previous.map_or(1, |previous| previous.number + 1),
         log: tools.log.clone(),

@@ -1,20 +1,20 @@
-//! Filters of a configuration: compiled, loaded, and tried once.
+//! Filters of a configuration, and where their code comes from.
 
 use super::{
-    compile::compile,
     load::{LoadError, Tools},
     tenant::Tenant,
 };
 use crate::{
     budget::Budget,
+    code::{OnDemand, Source},
     config::{self, Config, Server, ServiceKind},
-    filters,
+    filters::{self, FilterLink},
     kinds::GuestKind,
     stamp::Stamp,
 };
 use bytes::Bytes;
 use palisade_engine::guest::{self, Limits};
-use palisade_filter::{Bounds, Filter, Settings};
+use palisade_filter::{Bounds, Settings};
 use palisade_network::SystemResolver;
 use palisade_policy::{ConnectGrant, HostPattern, Transport};
 use palisade_wasm::compile::Purpose;
@@ -51,37 +51,36 @@ pub(super) fn load_filter(
     tools: &Tools,
 ) -> Result<filters::Loaded, LoadError> {
     let guest = || format!("filter {name}");
-    let code = compile(
-        &filter.module,
-        config.folder.as_deref(),
-        Purpose::Filter,
-        &filter.policy,
-        tools,
-        guest,
-    )?;
-    let program = tools.engine.load_code(&code);
-    let program = program.map_err(|source| LoadError::Program {
-        guest: guest(),
-        source,
-    })?;
-    let filter_of_module = Filter::load(&program, settings(name, filter), &tools.shared);
-    let filter_of_module = filter_of_module.map_err(|source| LoadError::Filter {
-        guest: guest(),
-        source,
-    })?;
     let upstreams = upstreams(filter, config);
-    let names = upstreams.keys().cloned().collect();
-    let started = filters::trial::start(&program, settings(name, filter), names);
-    started.map_err(|source| LoadError::Trial {
+    let log = filter.log.as_deref();
+    let within = config.folder.as_deref();
+    let log = tools.log.of_guest(GuestKind::Filter, name, log, within)?;
+    let source = Source {
+        guest: guest(),
+        path: filter.module.clone(),
+        within: config.folder.clone(),
+        purpose: Purpose::Filter,
+        allow_degraded: filter.policy.allow_degraded.clone(),
+    };
+    let link = FilterLink::new(
+        &tools.engine,
+        &tools.shared,
+        settings(name, filter),
+        upstreams.keys().cloned().collect(),
+        log.clone(),
+    );
+    let code = OnDemand::new(source, link, &tools.code);
+    code.look_at_file().map_err(|source| LoadError::Code {
         guest: guest(),
         source,
     })?;
     let grants = &filter.policy.grants.connect;
     let rules = filters::reach::rules(upstreams.values(), grants, &SystemResolver::default());
     Ok(filters::Loaded {
-        filter: filter_of_module,
+        code,
         isolation: filter.isolation,
         share: tools.bounded(filter.share, tools.engine.options().instances),
+        most_kept: tools.most_kept(),
         on_failure: filter.on_failure,
         budget: Budget::new(filter.faults),
         slow_share: filter.slow_share,
@@ -91,12 +90,7 @@ pub(super) fn load_filter(
             guest: guest(),
             source,
         })?,
-        log: tools.log.of_guest(
-            GuestKind::Filter,
-            name,
-            filter.log.as_deref(),
-            config.folder.as_deref(),
-        )?,
+        log,
     })
 }
 

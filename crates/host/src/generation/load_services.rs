@@ -1,12 +1,12 @@
 //! Services of a configuration, as far as all workers share them.
 
 use super::{
-    compile::compile,
     load::{LoadError, Tools},
     programs::load_program,
     tenant::Tenant,
 };
 use crate::{
+    code::{Preload, Source},
     config::{self, ServiceKind},
     kinds::GuestKind,
     services::{
@@ -46,13 +46,13 @@ pub(super) fn is_same_component(
     })
 }
 
-/// A component; the one that serves now, where it is the `same`.
+/// A component; the one that serves now, where it is the `same`, else it is among the `new` ones.
 pub(super) fn load_component(
     name: &str,
     component: &config::Component,
     service: &config::Service,
     same: Option<&Loaded>,
-    within: Option<&Path>,
+    (within, new): (Option<&Path>, &mut Vec<Arc<dyn Preload>>),
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     if let Some(Loaded {
@@ -67,20 +67,27 @@ pub(super) fn load_component(
     }
     let path = service.log.as_deref();
     let log = tools.log.of_guest(GuestKind::Service, name, path, within)?;
-    let code = compile(
-        &component.component,
-        within,
-        Purpose::Service,
-        &service.policy,
-        tools,
-        || format!("service {name}"),
-    )?;
+    let guest = || format!("service {name}");
+    let source = Source {
+        guest: guest(),
+        path: component.component.clone(),
+        within: within.map(Path::to_owned),
+        purpose: Purpose::Service,
+        allow_degraded: service.policy.allow_degraded.clone(),
+    };
     let bound = |share, instances| tools.bounded(share, instances);
-    let loaded = component::Loaded::new(&code, component, service, bound, log.clone());
+    let loaded =
+        component::Loaded::new(component, service, source, &tools.code, bound, log.clone());
     let loaded = loaded.map_err(|source| LoadError::Component {
-        guest: format!("service {name}"),
+        guest: guest(),
         source,
     })?;
+    let looked = loaded.code().look_at_file();
+    looked.map_err(|source| LoadError::Code {
+        guest: guest(),
+        source,
+    })?;
+    new.push(Arc::clone(loaded.code()) as _);
     Ok(Loaded {
         shared: Shared::Component(Arc::new(loaded)),
         log,
@@ -92,7 +99,7 @@ pub(super) fn load_service(
     (service, bounds): (&config::Service, &config::ProgramBounds),
     previous: Option<&Loaded>,
     served: Option<&Arc<Served>>,
-    within: Option<&Path>,
+    (within, new): (Option<&Path>, &mut Vec<Arc<dyn Preload>>),
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     let log = service.log.as_deref();
@@ -114,7 +121,7 @@ pub(super) fn load_service(
             Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
         }
         ServiceKind::Component(component) => {
-            return load_component(name, component, service, None, within, tools);
+            return load_component(name, component, service, None, (within, new), tools);
         }
     };
     Ok(Loaded { shared, log })

@@ -8,6 +8,7 @@ use super::{
     tenants::Stamped,
 };
 use crate::{
+    code::Preload,
     config::{Bounds, Claim, Config, ServiceKind},
     filters,
     kinds::full_name,
@@ -50,13 +51,15 @@ impl Tenant {
     }
 
     /// Loads what a file asks for, which was read from `files`. What `previous` has loaded of the same module with the same
-    /// settings is taken over.
+    /// settings is taken over; code that
+    /// is not comes to the `new` one.
     pub(super) fn load(
         name: Arc<str>,
         config: &Arc<Config>,
         files: &[PathBuf],
         previous: Option<&Self>,
         site: &Arc<Site>,
+        new: &mut Vec<Arc<dyn Preload>>,
         tools: &Tools,
     ) -> Result<Self, LoadError> {
         let served = open_served(&name, config, files, site, tools)?;
@@ -67,7 +70,12 @@ impl Tenant {
             let stamp = Stamp::of(&filter.module);
             let loaded = match kept_filter(previous, own, config, stamp) {
                 Some(loaded) => loaded,
-                None => Arc::new(load_filter(&full_name(&name, own), filter, config, tools)?),
+                None => {
+                    let full = full_name(&name, own);
+                    let loaded = Arc::new(load_filter(&full, filter, config, tools)?);
+                    new.push(Arc::clone(&loaded.code) as _);
+                    loaded
+                }
             };
             stamps.extend(stamp.map(|stamp| (filter.module.clone(), stamp)));
             filters.insert(own.clone(), loaded);
@@ -81,14 +89,14 @@ impl Tenant {
                     let stamp = Stamp::of(&component.component);
                     let same = kept.filter(|_| is_same_component(previous, own, service, stamp));
                     stamps.extend(stamp.map(|stamp| (component.component.clone(), stamp)));
-                    load_component(&full, component, service, same, within, tools)?
+                    load_component(&full, component, service, same, (within, new), tools)?
                 }
                 _ => load_service(
                     &full,
                     (service, &site.programs),
                     kept,
                     served.as_ref(),
-                    within,
+                    (within, new),
                     tools,
                 )?,
             };

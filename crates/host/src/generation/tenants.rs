@@ -9,11 +9,12 @@
 use super::{
     ByName, Generation,
     directory::{Claimant, Directory, Given},
-    load::{LoadError, Tools},
+    load::{LoadError, Tools, describe},
     relied_on::Site,
     tenant::{Source, Tenant},
 };
 use crate::{
+    code::{CodeStore, Preload},
     config::{Bounds, Claim, Config, ConfigFile, ServiceKind},
     stamp::ExactStamp,
 };
@@ -65,6 +66,8 @@ struct Candidate {
     error: Option<String>,
     /// What was read of it.
     files: Vec<Stamped>,
+    /// Code of `version` that is new.
+    new: Vec<Arc<dyn Preload>>,
 }
 
 /// What candidates are made with.
@@ -76,15 +79,18 @@ struct Loading<'a> {
     tools: &'a Tools,
 }
 
-/// Loads the tenants of the main file `config`.
+/// Loads the tenants of the main file `config`, and all code that is new, that of the main file among it, where that is
+/// little.
 pub(super) fn load(
     config: &Config,
     main_file: &str,
     site: &Arc<Site>,
+    new_of_main: Vec<Arc<dyn Preload>>,
     previous: Option<&Generation>,
     tools: &Tools,
 ) -> Result<Tenants, LoadError> {
     if config.tenancy.include.is_empty() {
+        preload(new_of_main, &mut [], &tools.code)?;
         return Ok(Tenants::default());
     }
     let loading = Loading {
@@ -107,6 +113,7 @@ pub(super) fn load(
             None => loading.candidate(first, &others, old),
         });
     }
+    preload(new_of_main, &mut candidates, &tools.code)?;
     let directory = match unchanged_directory(config, &candidates, previous) {
         Some(directory) => directory,
         None => settle(config, main_file, &mut candidates, previous),
@@ -120,6 +127,34 @@ pub(super) fn load(
         directory,
         broken,
     })
+}
+
+/// Loads what code of all files is new, where that is little; else has it compiled when nothing else is to do. A tenant whose
+/// code is broken falls back.
+fn preload(
+    of_main: Vec<Arc<dyn Preload>>,
+    candidates: &mut [Candidate],
+    store: &CodeStore,
+) -> Result<(), LoadError> {
+    let of_tenants = candidates.iter().map(|candidate| candidate.new.len());
+    if !store.are_few(of_main.len() + of_tenants.sum::<usize>()) {
+        store.preload_later(&of_main);
+        for candidate in candidates {
+            store.preload_later(&std::mem::take(&mut candidate.new));
+        }
+        return Ok(());
+    }
+    let load = |new: &[Arc<dyn Preload>]| {
+        let loaded = CodeStore::preload(new);
+        loaded.map_err(|(guest, source)| LoadError::Code { guest, source })
+    };
+    load(&of_main)?;
+    for candidate in candidates {
+        if let Err(error) = load(&std::mem::take(&mut candidate.new)) {
+            candidate.fall_back(describe(&error));
+        }
+    }
+    Ok(())
 }
 
 /// Every file of a tenant, in the order of their names.
@@ -174,6 +209,7 @@ impl Loading<'_> {
             old: Some(Arc::clone(old)),
             error: None,
             files: Vec::new(),
+            new: Vec::new(),
         })
     }
 
@@ -192,6 +228,7 @@ impl Loading<'_> {
             old: None,
             error: None,
             files: all.map(|path| stamped(path)).collect(),
+            new: Vec::new(),
         };
         let bounds = match self.bounds(&found.name, old) {
             Ok(bounds) => bounds,
@@ -209,7 +246,7 @@ impl Loading<'_> {
         candidate.old = old.filter(is_given).cloned();
         let old = candidate.old.clone();
         let loaded = match others {
-            [] => self.load(&found, &bounds, old.as_deref(), &mut candidate.files),
+            [] => self.load(&found, &bounds, old.as_deref(), &mut candidate),
             _ => Err(format!(
                 "policy: tenant {} has several files: {} and {}",
                 found.name,
@@ -234,15 +271,16 @@ impl Loading<'_> {
         }
     }
 
-    /// `own` is told of what is read.
+    /// `candidate` is told of what is read, and of code that is new.
     fn load(
         &self,
         found: &Found<'_>,
         bounds: &Arc<Bounds>,
         old: Option<&Tenant>,
-        own: &mut Vec<Stamped>,
+        candidate: &mut Candidate,
     ) -> Result<Arc<Tenant>, String> {
         check_folder(&bounds.folder)?;
+        let own = &mut candidate.files;
         let file = ConfigFile::read_tenant(found.folder, &found.path, bounds, |path| {
             own.push(stamped(path));
         });
@@ -251,8 +289,10 @@ impl Loading<'_> {
         let config = Arc::new(file.config);
         let files: Vec<_> = own.iter().map(|(path, _)| path.clone()).collect();
         let name = Arc::clone(&found.name);
-        let tenant = Tenant::load(name, &config, &files, old, self.site, self.tools);
-        let tenant = tenant.map_err(|error| super::load::describe(&error))?;
+        let mut new = Vec::new();
+        let tenant = Tenant::load(name, &config, &files, old, self.site, &mut new, self.tools);
+        let tenant = tenant.map_err(|error| describe(&error))?;
+        candidate.new = new;
         Ok(Arc::new(Tenant {
             files: own.clone(),
             source: Some(Source {

@@ -1,17 +1,21 @@
 //! Components as services.
 
 mod beside;
+mod errands;
+mod resting;
 
 use crate::{
     body::Body,
     budget::Budget,
     client::{Client, Settings, Times, UpstreamError},
+    code::{CodeError, CodeStore, Link, NotReady, OnDemand, Source},
     config::{self, Server},
     kinds::Level,
     log::{Line, Log},
     metrics::{GuestMetrics, State},
     responses,
 };
+use errands::Errands;
 use http::{Request, Response, StatusCode};
 use palisade_engine::{
     permits::Share,
@@ -21,20 +25,20 @@ use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};
 use palisade_policy::HostName;
 use palisade_service::{
-    AnyBody, Component, Done, Errand, Fault, Host, Isolation, LoadError, ResponseBody, SendError,
-    Sending, Stream, Target, Worker,
+    self as guest, AnyBody, Component, Done, Errand, Fault, Host, Imports, Isolation, LoadError,
+    ResponseBody, SendError, Sending, Stream, Target, Worker,
 };
 use palisade_wasm::code::Code;
 use std::{
-    cell::OnceCell,
+    cell::{Cell, RefCell},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::Pin,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 /// Where the guest says nothing, what a server may take that it asks: to be connected to, and to answer.
 const TIMES: Times = Times {
@@ -56,54 +60,120 @@ pub enum ComponentError {
 
 /// A component, as all workers share it.
 #[derive(Debug)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     component: Component,
+    code: Arc<OnDemand<ComponentLink>>,
     budget: Budget,
     log: Log,
 }
 
+/// Makes a component of compiled code.
+#[derive(Debug)]
+pub(crate) struct ComponentLink {
+    engine: Engine,
+    component: Component,
+    log: Log,
+}
+
+impl Link for ComponentLink {
+    type Linked = guest::Code;
+
+    fn link(&self, code: &Code) -> Result<guest::Code, CodeError> {
+        let loaded = self.engine.load(code).map_err(CodeError::of_host)?;
+        self.component.link(&loaded).map_err(CodeError::of_guest)
+    }
+
+    fn is_in_use(code: &guest::Code) -> bool {
+        code.is_in_use()
+    }
+
+    fn ask_to_leave(code: &guest::Code) {
+        guest::ask_oldest_to_leave(code);
+    }
+
+    fn tell_broken(&self, error: &CodeError) {
+        self.log.write(Line::new(Level::Error, error.to_string()));
+    }
+}
+
+/// What components of all configurations import.
+fn imports() -> Result<Imports, service::LoadError> {
+    static IMPORTS: OnceLock<Imports> = OnceLock::new();
+    if let Some(imports) = IMPORTS.get() {
+        return Ok(imports.clone());
+    }
+    let imports = Imports::new(&Engine::shared()?);
+    Ok(IMPORTS.get_or_init(|| imports).clone())
+}
+
 impl Loaded {
-    /// Loads what was compiled as a service. `bound` gives what it has of a pool of so many instances.
+    /// What its policy comes to, and where its code comes from when it is needed. `bound` gives what it has of a pool of so
+    /// many instances.
     ///
     /// # Errors
     ///
-    /// When the code does not fit, or the policy asks for what no component can have.
-    pub fn new(
-        code: &Code,
+    /// When the policy asks for what no component can have.
+    pub(crate) fn new(
         settings: &config::Component,
         service: &config::Service,
+        source: Source,
+        store: &Arc<CodeStore>,
         bound: impl FnOnce(Share, u32) -> Share,
         log: Log,
     ) -> Result<Self, ComponentError> {
-        let engine = Engine::shared()?;
+        let imports = imports()?;
+        let engine = imports.engine().clone();
         let isolation = match settings.isolation {
             config::Isolation::Fresh => Isolation::Fresh,
             config::Isolation::Kept => Isolation::Kept,
         };
-        let loaded = engine.load(code)?;
         let share = bound(settings.share, engine.options().instances);
-        let component = Component::new(&engine, &loaded, &service.policy, isolation, share)?;
+        let component = Component::new(&imports, &service.policy, isolation, share)?;
+        let link = ComponentLink {
+            engine,
+            component: component.clone(),
+            log: log.clone(),
+        };
         Ok(Self {
             component,
+            code: OnDemand::new(source, link, store),
             budget: Budget::new(service.faults),
             log,
         })
+    }
+
+    /// Its code.
+    pub(crate) fn code(&self) -> &Arc<OnDemand<ComponentLink>> {
+        &self.code
     }
 }
 
 /// A component on one worker.
 #[derive(Debug)]
-pub struct ComponentService {
+pub(crate) struct ComponentService {
+    loaded: Arc<Loaded>,
+    metrics: Arc<GuestMetrics>,
+    /// What answers requests; made for the first, and gone when others were asked more.
+    live: RefCell<Option<Rc<Live>>>,
+    is_used: Cell<bool>,
+}
+
+/// What a component needs on a worker to answer.
+#[derive(Debug)]
+struct Live {
     worker: Worker,
     server: Rc<ForGuest>,
 }
 
 /// There is no response.
 #[derive(Debug, thiserror::Error)]
-pub enum NoResponse {
+pub(crate) enum NoResponse {
     /// The guest failed; the log has been told.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// There is no code of it now.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
     /// It failed too often, and is left alone for a while.
     #[error("guest: the component failed too often and is left alone for a while")]
     Resting,
@@ -113,7 +183,8 @@ impl NoResponse {
     fn status(&self) -> StatusCode {
         match self {
             Self::Fault(fault) => fault.status(),
-            Self::Resting => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotReady(NotReady::Broken(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotReady(NotReady::Compiling) | Self::Resting => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -134,6 +205,7 @@ impl NoResponse {
         let response = responses::plain(self.status(), text);
         match self {
             Self::Fault(fault) if fault.is_want_of_instances() => responses::come_again(response),
+            Self::NotReady(NotReady::Compiling) => responses::come_again(response),
             _ => response,
         }
     }
@@ -141,29 +213,18 @@ impl NoResponse {
 
 impl ComponentService {
     /// `loaded`, for this worker.
-    ///
-    /// # Errors
-    ///
-    /// When a granted folder can't be opened any more.
-    pub fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Result<Self, LoadError> {
-        let gate = Arc::clone(loaded.component.reach().gate());
-        let server = Rc::new(ForGuest {
-            // Of its own: no other guest's connections, and no names but those that are granted.
-            client: Client::new(guest_settings(gate)),
+    pub(crate) fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Self> {
+        Rc::new(Self {
             loaded: Arc::clone(loaded),
             metrics,
-            errands: OnceCell::new(),
-        });
-        let host: Rc<dyn Host> = Rc::clone(&server) as _;
-        Ok(Self {
-            worker: Worker::new(&loaded.component, host)?,
-            server,
+            live: RefCell::default(),
+            is_used: Cell::new(false),
         })
     }
 
     /// Whether it is this one's.
-    pub fn is_of(&self, loaded: &Arc<Loaded>) -> bool {
-        Arc::ptr_eq(&self.server.loaded, loaded)
+    pub(crate) fn is_of(&self, loaded: &Arc<Loaded>) -> bool {
+        Arc::ptr_eq(&self.loaded, loaded)
     }
 
     /// Has the component respond to the request of `peer`.
@@ -171,24 +232,70 @@ impl ComponentService {
     /// # Errors
     ///
     /// When it did not.
-    pub async fn respond(
-        &self,
+    pub(crate) async fn respond(
+        self: &Rc<Self>,
         request: Request<Body>,
         peer: &Peer,
     ) -> Result<Response<Body>, NoResponse> {
-        let server = &self.server;
-        if server.loaded.budget.is_at_rest() {
-            server.metrics.set_state(State::Resting);
+        if self.loaded.budget.is_at_rest() {
+            self.metrics.set_state(State::Resting);
             return Err(NoResponse::Resting);
         }
-        server.metrics.set_state(State::Ready);
-        server.begin();
+        let code = self.code().await?;
+        self.metrics.set_state(State::Ready);
+        let live = self.live();
         let (mut parts, body) = request.into_parts();
-        server.client.forwarded().tell_guest(&mut parts, peer);
+        live.server.client.forwarded().tell_guest(&mut parts, peer);
         let request = Request::from_parts(parts, beside::read_beside(body));
         let is_secure = peer.tls_version.is_some();
-        let response = self.worker.answer(request, is_secure).await?;
+        let response = live.worker.answer(&code, request, is_secure).await?;
         Ok(response.map(Body::from))
+    }
+
+    /// Its code; what keeps it away is counted.
+    async fn code(&self) -> Result<guest::Code, NotReady> {
+        let code = match self.loaded.code.get_at_once() {
+            Some(code) => code,
+            None => {
+                self.metrics.set_state(State::Starting);
+                Box::pin(self.loaded.code.get()).await
+            }
+        };
+        if let Err(NotReady::Broken(error)) = &code {
+            self.metrics.set_state(State::Broken);
+            self.metrics.fault(error.to_string());
+        }
+        code
+    }
+
+    /// Called where requests are answered, and so in the worker's `LocalSet`.
+    fn live(self: &Rc<Self>) -> Rc<Live> {
+        self.is_used.set(true);
+        if let Some(live) = &*self.live.borrow() {
+            return Rc::clone(live);
+        }
+        let live = Rc::new(Live::new(self));
+        *self.live.borrow_mut() = Some(Rc::clone(&live));
+        resting::note(self);
+        live
+    }
+}
+
+impl Live {
+    fn new(service: &ComponentService) -> Self {
+        let gate = Arc::clone(service.loaded.component.reach().gate());
+        let server = Rc::new(ForGuest {
+            // Of its own: no other guest's connections, and no names but those that are granted.
+            client: Client::new(guest_settings(gate)),
+            loaded: Arc::clone(&service.loaded),
+            metrics: Arc::clone(&service.metrics),
+            errands: errands::of_thread(),
+        });
+        let host: Rc<dyn Host> = Rc::clone(&server) as _;
+        Self {
+            worker: Worker::new(&service.loaded.component, host),
+            server,
+        }
     }
 }
 
@@ -207,28 +314,12 @@ struct ForGuest {
     loaded: Arc<Loaded>,
     metrics: Arc<GuestMetrics>,
     client: Client,
-    /// To a task of the worker's, which is where tasks can be spawned.
-    errands: OnceCell<mpsc::UnboundedSender<Errand>>,
+    errands: Errands,
 }
 
 impl std::fmt::Debug for ForGuest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("ForGuest").finish_non_exhaustive()
-    }
-}
-
-impl ForGuest {
-    /// Called where requests are answered, and so in the worker's `LocalSet`.
-    fn begin(&self) {
-        self.errands.get_or_init(|| {
-            let (sender, mut errands) = mpsc::unbounded_channel();
-            tokio::task::spawn_local(async move {
-                while let Some(errand) = errands.recv().await {
-                    tokio::task::spawn_local(errand);
-                }
-            });
-            sender
-        });
     }
 }
 
@@ -274,9 +365,7 @@ impl Host for ForGuest {
 
     fn spawn(&self, errand: Errand) {
         // The task that takes them ends with the worker, and with it all errands.
-        if let Some(errands) = self.errands.get() {
-            let _ = errands.send(errand);
-        }
+        let _ = self.errands.send(errand);
     }
 
     fn denied(&self) {

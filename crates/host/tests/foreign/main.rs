@@ -6,6 +6,7 @@
 
 mod backend;
 mod chain;
+mod density;
 mod filters;
 mod fixture;
 mod hostile;
@@ -116,6 +117,8 @@ fn main() {
     ];
     let between = chain::CASES.iter();
     let between = between.map(|(name, test)| (format!("chain/{name}"), *test));
+    let many = density::CASES.iter();
+    let many = many.map(|(name, test)| (format!("density/{name}"), *test));
     let lengths = lengths::CASES.iter();
     let lengths = lengths.map(|(name, test)| (format!("lengths/{name}"), *test));
     let readers = readers::CASES.iter();
@@ -134,6 +137,7 @@ fn main() {
     let own = filters
         .chain(components)
         .chain(between)
+        .chain(many)
         .chain(lengths)
         .chain(readers)
         .chain(tenants)

@@ -2,6 +2,7 @@
 
 use crate::{
     backend::Backend,
+    density::{MANY, another},
     fixture::{Fixture, Server},
     raw_http::{Answer, Request},
 };
@@ -14,6 +15,8 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 pub(crate) const CASES: &[(&str, fn())] = &[
     ("filters-share-nothing", filters_share_nothing),
     ("guests-reach-nothing-outside", guests_reach_nothing_outside),
+    ("broken-code-is-its-tenants", broken_code_is_its_tenants),
+    ("code-on-demand-lies-inside", code_on_demand_lies_inside),
 ];
 
 /// A server whose own filter is called as those of its tenants are, and shares what it has by the same name.
@@ -163,4 +166,87 @@ fn guests_reach_nothing_outside() {
     for tenant in all {
         assert_eq!(ask(tenant), 404, "{tenant}");
     }
+}
+
+fn status_of(server: &Server, tenant: &str, path: &str) -> u16 {
+    let host = format!("{tenant}.test");
+    server
+        .ask(&Request::new("GET", path).header("host", &host))
+        .status
+}
+
+const HELLO: &str =
+    "[services.hello]\ncomponent = \"code/hello.wasm\"\n[[route]]\nservice = \"hello\"\n";
+
+/// A tenant whose component lies in a folder of its own.
+fn with_hello(fixture: &Fixture, tenant: &str, component: &[u8]) {
+    folder_of(fixture, tenant, &[]);
+    let folder = fixture.folder().join("tenants").join(tenant).join("code");
+    fs::create_dir(&folder).expect("make a folder");
+    fs::write(folder.join("hello.wasm"), component).expect("write a component");
+    write_file(fixture, tenant, HELLO);
+}
+
+/// Few are loaded with their configuration: one that cannot be is its tenant's matter alone, and what served goes on.
+fn broken_code_is_its_tenants() {
+    const BROKEN: &[u8] = b"\0asm\x0d\0\x01\0\xff";
+    let fixture = fixture();
+    let hello = fs::read(served::component(Component::Hello)).expect("read the guest");
+    for (tenant, component) in [("a", &*hello), ("b", BROKEN), ("c", &hello)] {
+        with_hello(&fixture, tenant, component);
+    }
+    let mut server = fixture.serve();
+    let broken = |server: &Server| {
+        let status: serde_json::Value =
+            serde_json::from_str(&server.admin("/status")).expect("JSON");
+        let broken = status["broken_tenants"].as_array().expect("a list").clone();
+        let told = broken.iter().map(|one| {
+            let message = one["message"].as_str().expect("why");
+            assert!(message.contains("/hello: guest: "), "{message}");
+            let tenant = one["tenant"].as_str().expect("whose").to_owned();
+            (tenant, one["serves_on"].as_bool().expect("whether"))
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(broken(&server), [("b".into(), false)]);
+    for (tenant, status) in [("a", 200), ("b", 404), ("c", 200)] {
+        assert_eq!(status_of(&server, tenant, "/"), status, "{tenant}");
+    }
+    fixture.put("tenants/c/code/hello.wasm", BROKEN);
+    server.wait_for_line("generation=2");
+    assert_eq!(broken(&server), [("b".into(), false), ("c".into(), true)]);
+    for tenant in ["a", "c"] {
+        assert_eq!(status_of(&server, tenant, "/"), 200, "{tenant}");
+    }
+}
+
+/// What is opened for a request, long after its file was looked at, lies below the tenant's folder all the same.
+fn code_on_demand_lies_inside() {
+    let fixture = fixture();
+    let hello = served::component(Component::Hello);
+    folder_of(&fixture, "many", &[]);
+    let mut text = String::new();
+    for number in 0..MANY {
+        fixture.put(
+            &format!("tenants/many/{number}.wasm"),
+            another(&hello, number),
+        );
+        text += &format!(
+            "[services.c{number}]\ncomponent = \"{number}.wasm\"\n\
+             [[route]]\npath = \"/{number}\"\nservice = \"c{number}\"\n"
+        );
+    }
+    write_file(&fixture, "many", &text);
+    // Behind all the others when nobody asks.
+    for (tenant, number) in [("turned", MANY), ("upright", MANY + 1)] {
+        with_hello(&fixture, tenant, &another(&hello, number));
+    }
+    let server = fixture.serve();
+    let folder = fixture.folder().join("tenants/turned/code");
+    let outside = fixture.folder().join("outside");
+    fs::rename(&folder, &outside).expect("move a folder");
+    symlink("../../outside", &folder).expect("make a link");
+    assert_eq!(status_of(&server, "turned", "/"), 500);
+    assert_eq!(status_of(&server, "upright", "/"), 200);
+    assert_eq!(status_of(&server, "many", "/3"), 200);
 }

@@ -11,7 +11,7 @@
 //! be another thread's. So whoever finds the pool full asks the thread that has the oldest waiting one to give it up.
 
 use super::Shared;
-use crate::state::State;
+use crate::{code::Code, state::State};
 use palisade_engine::lock::lock;
 use std::{
     cell::{Cell, RefCell},
@@ -36,6 +36,8 @@ const TIME: Duration = Duration::from_secs(60);
 pub(crate) struct Kept {
     pub(crate) store: Store<State>,
     pub(crate) proxy: Proxy,
+    /// What it is an instance of: loaded as long as this is.
+    pub(crate) code: Code,
 }
 
 /// Everybody's, of all threads.
@@ -76,7 +78,10 @@ impl Idle {
             ring: Notify::new(),
         });
         let mut all = everybody();
-        all.retain(|waiting| waiting.strong_count() > 0);
+        // Not each time: that would be the square of their number.
+        if all.len() == all.capacity() {
+            all.retain(|waiting| waiting.strong_count() > 0);
+        }
         all.push(Arc::downgrade(&waiting));
         Self {
             kept: RefCell::default(),
@@ -162,7 +167,8 @@ impl Drop for Waiting {
 
 /// Keeps an instance for the next request.
 pub(crate) fn keep(shared: &Rc<Shared>, kept: Kept) {
-    if shared.idle.put(kept) {
+    let engine = kept.code.engine().clone();
+    if shared.idle(&engine).put(kept) {
         let watched = Rc::downgrade(shared);
         shared.host.spawn(Box::pin(watch(watched)));
     }
@@ -179,7 +185,7 @@ async fn watch(shared: Weak<Shared>) {
 /// What is due is done; what to wait for next.
 fn begin_wait(shared: &Weak<Shared>) -> Option<(Arc<Waiting>, Instant)> {
     let shared = shared.upgrade()?;
-    let idle = &shared.idle;
+    let idle = shared.idle.get()?;
     idle.give_up();
     shared.tell_memory();
     let end = idle.next_end();
@@ -198,7 +204,7 @@ pub(crate) async fn make_room(engine: &wasmtime::Engine, until: Instant) -> bool
 }
 
 /// Asks whoever has the oldest one; whether there is somebody.
-fn ask_oldest(engine: &wasmtime::Engine) -> bool {
+pub(crate) fn ask_oldest(engine: &wasmtime::Engine) -> bool {
     let all = everybody();
     let waiting = all.iter().filter_map(SharedWeak::upgrade);
     let with_some = waiting.filter(|waiting| {

@@ -8,8 +8,8 @@ use http_body_util::{BodyExt, Full};
 use palisade_engine::{permits::Share, service::Engine};
 use palisade_policy::Policy;
 use palisade_service::{
-    AnyBody, BodyError, Component, Done, Errand, Fault, Host, Isolation, LoadError, ResponseBody,
-    Sending, Stream, Target, Times, Worker,
+    AnyBody, BodyError, Code, Component, Done, Errand, Fault, Host, Imports, Isolation, LoadError,
+    ResponseBody, Sending, Stream, Target, Times, Worker,
 };
 use std::{
     cell::RefCell,
@@ -83,6 +83,7 @@ impl Host for Server {
 /// One worker, on this thread.
 pub(crate) struct Fixture {
     worker: Worker,
+    code: Code,
     server: Rc<Server>,
     runtime: Runtime,
     local: LocalSet,
@@ -128,13 +129,8 @@ impl Fixture {
         share: Share,
         isolation: Isolation,
     ) -> Self {
-        Self::of(Component::new(
-            engine,
-            component,
-            &policy(""),
-            isolation,
-            share,
-        ))
+        let made = Component::new(&Imports::new(engine), &policy(""), isolation, share);
+        Self::of(made, component)
     }
 
     pub(crate) fn kept(component: &wasmtime::component::Component, text: &str) -> Self {
@@ -147,21 +143,20 @@ impl Fixture {
         isolation: Isolation,
     ) -> Self {
         let share = Share::default();
-        let policy = policy(text);
-        Self::of(Component::new(
-            &guests::engine(),
+        let imports = Imports::new(&guests::engine());
+        Self::of(
+            Component::new(&imports, &policy(text), isolation, share),
             component,
-            &policy,
-            isolation,
-            share,
-        ))
+        )
     }
 
-    fn of(component: Result<Component, LoadError>) -> Self {
+    fn of(made: Result<Component, LoadError>, component: &wasmtime::component::Component) -> Self {
+        let made = made.expect("a policy of a service");
         let server = Rc::new(Server::default());
         let host: Rc<dyn Host> = Rc::clone(&server) as _;
         Self {
-            worker: Worker::new(&component.expect("a service"), host).expect("a worker"),
+            worker: Worker::new(&made, host),
+            code: made.link(component).expect("a service"),
             server,
             runtime: Builder::new_current_thread().enable_all().build().unwrap(),
             local: LocalSet::new(),
@@ -184,7 +179,7 @@ impl Fixture {
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<BodyError>,
     {
-        self.worker.answer(request, false).await
+        self.worker.answer(&self.code, request, false).await
     }
 
     /// The whole response; a fault's status where there is none.

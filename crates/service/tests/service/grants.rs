@@ -6,7 +6,7 @@ use crate::{
     guests,
 };
 use palisade_engine::permits::Share;
-use palisade_service::{Component, Isolation, LoadError, Stream, World};
+use palisade_service::{Component, Imports, Isolation, LoadError, Stream, World};
 use std::time::Duration;
 
 pub(crate) fn words_go_to_the_log_by_lines(component: &Loaded) {
@@ -211,8 +211,7 @@ pub(crate) fn memory_that_is_held_is_told(component: &Loaded) {
 pub(crate) fn what_cannot_be_held_is_refused_when_loaded(component: &Loaded) {
     let load = |text| {
         Component::new(
-            &guests::engine(),
-            component,
+            &Imports::new(&guests::engine()),
             &policy(text),
             Isolation::Fresh,
             Share::default(),
@@ -222,5 +221,6 @@ pub(crate) fn what_cannot_be_held_is_refused_when_loaded(component: &Loaded) {
     assert!(matches!(error, LoadError::Memory { .. }), "{error}");
     let error = load("[limits]\nprocesses = 1").unwrap_err();
     assert!(error.to_string().starts_with("policy: "), "{error}");
-    assert_eq!(load("").unwrap().world(), World::Preview2);
+    let code = load("").unwrap().link(component);
+    assert_eq!(code.unwrap().world(), World::Preview2);
 }

@@ -11,7 +11,7 @@ use palisade_engine::{
     permits::Share,
     service::{Engine, EngineOptions},
 };
-use palisade_service::{Component, Fault, Isolation, LoadError, World};
+use palisade_service::{Component, Fault, Imports, Isolation, LoadError, World};
 use std::time::Duration;
 
 pub(crate) fn nothing_of_one_request_is_left_for_another(component: &Loaded) {
@@ -272,7 +272,9 @@ pub(crate) fn a_pool_that_is_full_is_no_fault_of_guests(_: &Loaded) {
 pub(crate) fn a_new_component_is_not_kept(component: &Loaded) {
     let load = |isolation| {
         let share = Share::default();
-        Component::new(&guests::engine(), component, &policy(""), isolation, share)
+        let imports = Imports::new(&guests::engine());
+        let made = Component::new(&imports, &policy(""), isolation, share);
+        made.unwrap().link(component)
     };
     assert!(matches!(load(Isolation::Kept), Err(LoadError::Kept)));
     assert_eq!(load(Isolation::Fresh).unwrap().world(), World::Preview3);

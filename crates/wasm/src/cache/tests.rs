@@ -1,6 +1,8 @@
-use super::*;
+use super::{folder::base, *};
+use rustix::fs::FileType;
 use std::{
     fs,
+    io::Read,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
 };
 
@@ -20,10 +22,17 @@ fn entry(cache: &Cache, name: EntryName) -> PathBuf {
     cache.path.join(ENTRIES).join(name.file_name())
 }
 
+/// As its owner can, who is no guest.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o400)).unwrap();
+}
+
 /// What a worker would find in the descriptor.
-fn code_in(file: &File) -> Vec<u8> {
+fn code_in(held: &Held) -> Vec<u8> {
     let mut bytes = Vec::new();
-    crate::compile::again(file)
+    crate::compile::again(held.file())
         .unwrap()
         .read_to_end(&mut bytes)
         .unwrap();
@@ -92,7 +101,7 @@ fn an_entry_with_any_byte_changed_is_refused() {
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 1;
-        fs::write(&path, changed).unwrap();
+        overwrite(&path, &changed);
         assert!(cache.get(name("a")).is_none(), "byte {at}");
         fs::write(&path, &whole).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -107,6 +116,7 @@ fn an_entry_of_any_other_length_is_refused() {
     let path = entry(&cache, name("a"));
     let mut longer = fs::read(&path).unwrap();
     longer.push(0);
+    fs::remove_file(&path).unwrap();
     for length in (0..longer.len() - 1).chain([longer.len()]) {
         fs::write(&path, &longer[..length]).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -155,7 +165,11 @@ fn a_folder_in_the_place_of_an_entry_is_told_and_keeps_nothing() {
     assert!(cache.get(name("a")).is_none());
     let error = cache.put(name("a"), CODE).unwrap_err();
     assert!(matches!(error, CacheError::Folder { .. }), "{error}");
-    assert_eq!(cache.entries().len(), 0, "an unfinished file is left");
+    assert_eq!(
+        room::entries(&cache.folder).len(),
+        0,
+        "an unfinished file is left"
+    );
 }
 
 #[test]
@@ -166,7 +180,7 @@ fn folders_and_key_are_the_callers_alone() {
     let outer = base.path().join("palisade");
     assert_eq!(mode(&outer.join(ENTRIES)), 0o700);
     assert_eq!(mode(&outer.join(KEY)), 0o600);
-    assert_eq!(mode(&entry(&cache, name("a"))), 0o600);
+    assert_eq!(mode(&entry(&cache, name("a"))), 0o400);
 }
 
 #[test]
@@ -241,9 +255,9 @@ fn a_key_that_others_could_know_is_made_anew() {
 
 #[test]
 fn the_entries_used_longest_ago_make_room() {
-    let (base, mut cache) = opened();
+    let (base, cache) = opened();
     let code = vec![7; 1000];
-    cache.most_bytes = 2 * (code.len() + TRAILER_BYTES) as u64;
+    cache.set_most_bytes(2 * (code.len() + TRAILER_BYTES) as u64);
     for (text, age_s) in [("old", 300), ("older", 200)] {
         cache.put(name(text), &code).unwrap();
         let file = cache.get(name(text)).unwrap();
@@ -255,7 +269,7 @@ fn the_entries_used_longest_ago_make_room() {
             last_access: time,
             last_modification: time,
         };
-        rustix::fs::futimens(&file, &times).unwrap();
+        rustix::fs::futimens(file.file(), &times).unwrap();
     }
     // Used again: now `older` is what was used longest ago.
     assert!(cache.get(name("old")).is_some());
@@ -281,7 +295,7 @@ fn two_that_make_the_same_entry_do_no_harm() {
         }
     });
     let cache = Cache::open(base.path()).unwrap();
-    assert_eq!(cache.entries().len(), 1);
+    assert_eq!(room::entries(&cache.folder).len(), 1);
 }
 
 #[test]
@@ -298,4 +312,125 @@ fn many_that_make_the_key_at_once_agree() {
     });
     assert!(keys.iter().all(|key| *key == keys[0]));
     assert_ne!(keys[0], [0; KEY_BYTES]);
+}
+
+/// A child of the server's that was forked while it wrote, say: it has every descriptor until it executes a program.
+#[test]
+fn who_kept_a_descriptor_for_writing_changes_nothing() {
+    let (_base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    let path = entry(&cache, name("a"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let kept = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+    let held = cache.get(name("a")).expect("it is as it was written");
+    assert!(matches!(held, Held::Sealed(_)), "{held:?}");
+    kept.write_all_at(b"hostile", 0).unwrap();
+    kept.set_len(0).unwrap();
+    assert!(code_in(&held).starts_with(CODE), "what was checked changed");
+    assert!(
+        cache.get(name("a")).is_none(),
+        "a changed entry is given out"
+    );
+}
+
+/// The same by a mapping, whose descriptor is closed.
+#[test]
+fn who_kept_a_mapping_for_writing_changes_nothing() {
+    let (_base, cache) = opened();
+    cache.put(name("a"), CODE).unwrap();
+    let path = entry(&cache, name("a"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut child = std::process::Command::new("python3")
+        .args(["-c", MAPS, path.to_str().unwrap()])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3, as the other tests of guests need it");
+    let mut said = [0; 1];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut said)
+        .unwrap();
+    let held = cache.get(name("a")).expect("it is as it was written");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert!(code_in(&held).starts_with(CODE), "what was checked changed");
+    assert!(
+        fs::read(&path).unwrap().starts_with(b"hostile"),
+        "nothing was attacked"
+    );
+}
+
+/// Maps a file for writing, closes it, says so, and writes when its input ends.
+const MAPS: &str = "
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+kept = mmap.mmap(file, 0)
+os.close(file)
+sys.stdout.write('.'); sys.stdout.flush()
+sys.stdin.read()
+kept[0:7] = b'hostile'
+";
+
+/// Whoever wants to write to what is being mapped waits until it is.
+#[test]
+fn nobody_opens_for_writing_what_is_held() {
+    let (_base, cache) = opened();
+    let held = cache.put(name("a"), CODE).unwrap();
+    let Held::Leased(_) = &held else {
+        eprintln!("ignored: the temporary folder's file system has no leases, {held:?} stands in");
+        return;
+    };
+    let path = entry(&cache, name("a"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+    let open = || rustix::fs::open(&path, flags, Mode::empty());
+    assert_eq!(open().unwrap_err(), Errno::AGAIN);
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NONBLOCK;
+    let cut = rustix::fs::open(&path, flags, Mode::empty());
+    assert_eq!(cut.unwrap_err(), Errno::AGAIN);
+    drop(held);
+    open().expect("the lease was given back");
+}
+
+#[test]
+fn what_is_mapped_outlives_its_entry() {
+    let (_base, cache) = opened();
+    let held = cache.put(name("a"), CODE).unwrap();
+    fs::remove_file(entry(&cache, name("a"))).unwrap();
+    assert!(code_in(&held).starts_with(CODE));
+    assert!(cache.get(name("a")).is_none());
+}
+
+#[test]
+fn what_is_spared_stays_whatever_room_it_takes() {
+    let (_base, cache) = opened();
+    cache.set_most_bytes(1);
+    cache.spare(name("a"));
+    cache.spare(name("a"));
+    for text in ["a", "b", "c"] {
+        cache.put(name(text), CODE).unwrap();
+    }
+    let kept = || ["a", "b", "c"].map(|text| entry(&cache, name(text)).exists());
+    assert_eq!(kept(), [true, false, true]);
+    cache.spare_no_more(name("a"));
+    cache.put(name("d"), CODE).unwrap();
+    assert_eq!(kept(), [true, false, false]);
+    cache.spare_no_more(name("a"));
+    cache.put(name("e"), CODE).unwrap();
+    assert_eq!(kept(), [false; 3]);
+}
+
+#[test]
+fn programs_that_are_run_take_no_room_of_what_is_served() {
+    let (base, cache) = opened();
+    let served = Cache::open_for_servers(base.path(), 1 << 20).unwrap();
+    served.put(name("a"), CODE).unwrap();
+    assert!(cache.get(name("a")).is_none());
+    cache.set_most_bytes(1);
+    cache.put(name("b"), CODE).unwrap();
+    assert!(served.get(name("a")).is_some());
 }

@@ -19,17 +19,3 @@ fn a_purpose_is_told_by_its_word() {
     }
     assert_eq!(Purpose::of_word("plugin"), None);
 }
-
-#[test]
-fn code_in_memory_stays_as_it_is() {
-    let file = in_memory(b"code").unwrap();
-    assert!(file.write_all_at(b"other", 0).is_err());
-    let code = Code {
-        file,
-        not_kept: None,
-    };
-    let again = code.open().unwrap();
-    let mut bytes = [0; 4];
-    again.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!(&bytes, b"code");
-}

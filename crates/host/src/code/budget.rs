@@ -1,0 +1,267 @@
+//! What is loaded at one time, and who goes when it is too much.
+//!
+//! ```text
+//!  oldest ──▶ asked for since? ──yes──▶ once more to the end
+//!                  │ no
+//!                  ├─ an instance of it lives ──▶ once more to the end
+//!                  └─ it goes
+//! ```
+//!
+//! So what is asked for again and again stays, and a request marks what it uses by one store (the clock of operating systems,
+//! which comes near to least recently used). What goes is dropped by a thread of its own: to unmap a module takes longer
+//! than many a request.
+
+use super::limits::{CodeLimits, FILES, MAPPINGS};
+use palisade_engine::lock::lock;
+use std::{
+    any::Any,
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Beyond the budget by one part of so many, whoever loads more drops something first.
+const SLACK: u64 = 8;
+/// One part of so many goes at once, so that not each load is followed by a drop.
+const AT_ONCE: u64 = 32;
+
+fn all(limit: u64) -> u64 {
+    limit
+}
+
+fn a_little_less(limit: u64) -> u64 {
+    limit - limit / AT_ONCE
+}
+
+fn much_more(limit: u64) -> u64 {
+    limit.saturating_add(limit / SLACK)
+}
+
+/// How often it is tried again when everything is in use, and after how long.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Something that is loaded.
+pub(super) trait Unload: Send + Sync {
+    /// What becomes of it when it is asked to go.
+    fn unload(&self) -> Unloaded;
+}
+
+pub(super) enum Unloaded {
+    /// It was used since it was asked last.
+    Used,
+    /// Somebody has it.
+    InUse,
+    /// To be dropped where it hurts nobody.
+    Gone(Box<dyn Any + Send>),
+    /// It was not loaded any more.
+    Absent,
+}
+
+/// What loaded code may take, and takes.
+#[derive(Debug)]
+pub(super) struct CodeBudget {
+    limits: Mutex<CodeLimits>,
+    loaded: Mutex<VecDeque<Weak<dyn Unload>>>,
+    modules: AtomicU64,
+    bytes: AtomicU64,
+    evictions: AtomicU64,
+    loads: AtomicU64,
+    is_evicting: AtomicBool,
+}
+
+/// What a loaded module takes of the budget, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    budget: Arc<CodeBudget>,
+    bytes: u64,
+}
+
+/// What code is loaded, for people and programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeFigures {
+    /// Modules that are loaded.
+    pub modules: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Their mappings.
+    pub mappings: u64,
+    /// Their descriptors.
+    pub files: u64,
+    /// The most of each.
+    pub limits: CodeLimits,
+    /// Times that a module was loaded.
+    pub loads: u64,
+    /// Times that one went for others.
+    pub evictions: u64,
+    /// Modules that wait to be compiled, or are.
+    pub compiling: u64,
+    /// Modules that were compiled.
+    pub compiled: u64,
+    /// Modules that there is no code of, for a reason that the log tells.
+    pub broken: u64,
+}
+
+impl CodeBudget {
+    pub(super) fn new(limits: CodeLimits) -> Self {
+        Self {
+            limits: Mutex::new(limits),
+            loaded: Mutex::default(),
+            modules: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            loads: AtomicU64::new(0),
+            is_evicting: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn set_limits(self: &Arc<Self>, limits: CodeLimits) {
+        *lock(&self.limits) = limits;
+        if self.exceeds(all) {
+            self.want_eviction();
+        }
+    }
+
+    pub(super) fn limits(&self) -> CodeLimits {
+        *lock(&self.limits)
+    }
+
+    /// Counts what is loaded now: from the next look on it may have to go.
+    pub(super) fn charge(self: &Arc<Self>, bytes: u64) -> Charge {
+        self.modules.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        Charge {
+            budget: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    /// Has it go when there is too much and it was not used for longer than others.
+    pub(super) fn admit(self: &Arc<Self>, loaded: Weak<dyn Unload>) {
+        {
+            let mut all = lock(&self.loaded);
+            all.push_back(loaded);
+            // What was dropped with its configuration is still in it.
+            let live = self.modules.load(Ordering::Relaxed) as usize;
+            if all.len() > 2 * live + 64 {
+                all.retain(|loaded| loaded.strong_count() > 0);
+            }
+        }
+        if self.exceeds(all) {
+            self.want_eviction();
+        }
+        while self.exceeds(much_more) {
+            match self.evict_one() {
+                Some(gone) => drop(gone),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether there is more than this much of each bound.
+    fn exceeds(&self, most: fn(u64) -> u64) -> bool {
+        let limits = self.limits();
+        self.modules.load(Ordering::Relaxed) > most(limits.modules())
+            || self.bytes.load(Ordering::Relaxed) > most(limits.memory_bytes)
+    }
+
+    /// Takes out what was not used for longest. `None`: everything is in use.
+    fn evict_one(&self) -> Option<Box<dyn Any + Send>> {
+        let mut all = lock(&self.loaded);
+        // Each may have one more chance.
+        for _ in 0..2 * all.len() {
+            let oldest = all.pop_front()?;
+            let Some(loaded) = oldest.upgrade() else {
+                continue;
+            };
+            match loaded.unload() {
+                Unloaded::Used | Unloaded::InUse => all.push_back(oldest),
+                Unloaded::Absent => {}
+                Unloaded::Gone(gone) => {
+                    self.evictions.fetch_add(1, Ordering::Relaxed);
+                    return Some(gone);
+                }
+            }
+        }
+        None
+    }
+
+    /// Has a thread drop until there is a little less than the most.
+    fn want_eviction(self: &Arc<Self>) {
+        if self.is_evicting.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let budget = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("code-evictor".into());
+        if thread.spawn(move || budget.evict()).is_err() {
+            // Whoever loads drops.
+            self.is_evicting.store(false, Ordering::Release);
+        }
+    }
+
+    fn evict(&self) {
+        let mut tries = 0;
+        loop {
+            let has_dropped = self.evict_some();
+            if !has_dropped && tries < TRIES {
+                // Who only waits with it was asked to give it up, and does so on a thread of its own.
+                tries += 1;
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            self.is_evicting.store(false, Ordering::Release);
+            // Somebody may have asked meanwhile, and found this at work.
+            let is_over = !has_dropped || !self.exceeds(all);
+            if is_over || self.is_evicting.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+    }
+
+    /// Whether there is a little less than the most now.
+    fn evict_some(&self) -> bool {
+        while self.exceeds(a_little_less) {
+            match self.evict_one() {
+                Some(gone) => drop(gone),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    pub(super) fn figures(&self) -> CodeFigures {
+        let modules = self.modules.load(Ordering::Relaxed);
+        CodeFigures {
+            modules,
+            bytes: self.bytes.load(Ordering::Relaxed),
+            mappings: modules * MAPPINGS,
+            files: modules * FILES,
+            limits: self.limits(),
+            loads: self.loads.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            compiling: 0,
+            compiled: 0,
+            broken: 0,
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.modules.fetch_sub(1, Ordering::Relaxed);
+        self.budget.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for dyn Unload {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Unload")
+    }
+}
+
+#[cfg(test)]
+mod tests;
