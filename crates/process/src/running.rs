@@ -22,6 +22,7 @@ mod table;
 
 pub use door::OperateError;
 pub use session::{Further, Session, SessionEvent};
+pub use table::own_memory_bytes;
 
 use crate::wire;
 use std::{

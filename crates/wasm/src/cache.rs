@@ -241,15 +241,13 @@ impl Cache {
     ///
     /// When it can't be written.
     pub(crate) fn put(&self, name: EntryName, code: &[u8]) -> Result<Held, CacheError> {
-        let written = self.write(name, code);
-        let held = written.and_then(|()| self.get(name).ok_or(Errno::IO));
-        held.map_err(|errno| CacheError::Folder {
+        self.write(name, code).map_err(|errno| CacheError::Folder {
             path: self.path.clone(),
             errno,
         })
     }
 
-    fn write(&self, name: EntryName, code: &[u8]) -> rustix::io::Result<()> {
+    fn write(&self, name: EntryName, code: &[u8]) -> rustix::io::Result<Held> {
         let mac = self.hasher(name).update(code).finalize();
         let (mut file, unfinished) = unfinished(&self.folder)?;
         let written = file
@@ -262,7 +260,12 @@ impl Cache {
         // Nobody holds a file that is open for writing.
         drop(file);
         let finished = written.and_then(|()| {
-            rustix::fs::renameat(&self.folder, &unfinished, &self.folder, name.file_name())
+            // Under the name that only this process knows: under the other one somebody may put the same code in its place.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let reader = rustix::fs::openat(&self.folder, &unfinished, flags, Mode::empty())?;
+            let held = self.check(name, reader.into()).ok_or(Errno::IO)?;
+            rustix::fs::renameat(&self.folder, &unfinished, &self.folder, name.file_name())?;
+            Ok(held)
         });
         if finished.is_err() {
             let _ = rustix::fs::unlinkat(&self.folder, &unfinished, AtFlags::empty());

@@ -28,7 +28,21 @@ pub(super) enum Owner {
 /// Who has which host and path.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    owners: HostMap<PathMap<Owner>>,
+    /// By what the main file says.
+    cells: HostMap<PathMap<Cell>>,
+}
+
+/// What has one owner by the main file, or is shared out by what files claim of it.
+#[derive(Debug)]
+enum Cell {
+    Owned(Owner),
+    Shared(HostMap<PathMap<Owner>>),
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self::Owned(Owner::Nobody)
+    }
 }
 
 /// Somebody who may have requests: a tenant, by what the main file gives to it and what its file claims.
@@ -48,21 +62,31 @@ pub(super) type Refused = (usize, String);
 pub(super) struct Given<'a> {
     main_file: String,
     main: HashMap<Claim, &'a str>,
-    holders: HostMap<PathMap<Vec<usize>>>,
+    holders: HostMap<PathMap<Held>>,
+}
+
+/// What the main file gives by the same words, and to whom.
+#[derive(Default)]
+struct Held {
+    given: Option<Claim>,
+    by: Vec<usize>,
 }
 
 impl Directory {
     /// Whose a request is when its path is this one.
     pub(super) fn owner(&self, request: &Parts, path: &str) -> Owner {
-        if self.owners.is_empty() {
+        if self.cells.is_empty() {
             return Owner::Main;
         }
         let Some(host) = host(request) else {
             return Owner::Main;
         };
-        let mut fitting = self.owners.fitting(host);
-        let found = fitting.find_map(|by_path| by_path.longest(path));
-        found.copied().unwrap_or(Owner::Main)
+        // First whose word counts: a claim takes nothing of what is given by other words.
+        match find(&self.cells, host, path) {
+            None => Owner::Main,
+            Some(Cell::Owned(owner)) => *owner,
+            Some(Cell::Shared(claims)) => find(claims, host, path).copied().unwrap_or(Owner::Main),
+        }
     }
 
     /// Of those that are there, `place` gives the index.
@@ -76,32 +100,53 @@ impl Directory {
         for (at, claimant) in claimants.iter().enumerate() {
             for claim in &claimant.given {
                 if given.is_alone(claim) {
-                    directory.set(claim, owner(at));
+                    *directory.cell(claim) = Cell::Owned(owner(at));
+                } else {
+                    directory.shared(claim);
                 }
             }
             for claim in claimant.claims.into_iter().flatten() {
-                if !given.is_alone(claim) {
-                    directory.set(claim, owner(at));
+                if let Some(cell) = given.shared_cell(claim) {
+                    let claims = directory.shared(cell);
+                    *claims.entry(&claim.host).entry(&claim.path) = owner(at);
                 }
             }
         }
         for claim in given.main.keys() {
-            directory.set(claim, Owner::Main);
+            *directory.cell(claim) = Cell::Owned(Owner::Main);
         }
         directory
     }
 
-    fn set(&mut self, claim: &Claim, owner: Owner) {
-        *self.owners.entry(&claim.host).entry(&claim.path) = owner;
+    fn cell(&mut self, claim: &Claim) -> &mut Cell {
+        self.cells.entry(&claim.host).entry(&claim.path)
     }
+
+    fn shared(&mut self, claim: &Claim) -> &mut HostMap<PathMap<Owner>> {
+        let cell = self.cell(claim);
+        if let Cell::Owned(_) = cell {
+            *cell = Cell::Shared(HostMap::default());
+        }
+        match cell {
+            Cell::Shared(claims) => claims,
+            Cell::Owned(_) => unreachable!("it has just been made a shared one"),
+        }
+    }
+}
+
+/// What says most about a host and a path: the most exact host that has a path which fits.
+fn find<'a, T>(map: &'a HostMap<PathMap<T>>, host: &str, path: &str) -> Option<&'a T> {
+    map.fitting(host).find_map(|by_path| by_path.longest(path))
 }
 
 impl<'a> Given<'a> {
     pub(super) fn new(main_file: &str, routes: &'a [Route], claimants: &[Claimant<'_>]) -> Self {
-        let mut holders: HostMap<PathMap<Vec<usize>>> = HostMap::default();
+        let mut holders: HostMap<PathMap<Held>> = HostMap::default();
         for (at, claimant) in claimants.iter().enumerate() {
             for claim in &claimant.given {
-                holders.entry(&claim.host).entry(&claim.path).push(at);
+                let held = holders.entry(&claim.host).entry(&claim.path);
+                held.given.get_or_insert_with(|| claim.clone());
+                held.by.push(at);
             }
         }
         let of_hosts = routes.iter().filter_map(|route| {
@@ -120,13 +165,18 @@ impl<'a> Given<'a> {
 
     /// Whom the most exact words of the main file give this to.
     fn holders(&self, claim: &Claim) -> &[usize] {
-        let mut fitting = self.holders.fitting(&claim.host);
-        let found = fitting.find_map(|by_path| by_path.longest(&claim.path));
-        found.map_or(&[], Vec::as_slice)
+        let found = find(&self.holders, &claim.host, &claim.path);
+        found.map_or(&[], |held| &held.by)
     }
 
     fn is_alone(&self, claim: &Claim) -> bool {
         self.holders(claim).len() == 1
+    }
+
+    /// The words by which this is given, where that is to several.
+    fn shared_cell(&self, claim: &Claim) -> Option<&Claim> {
+        let held = find(&self.holders, &claim.host, &claim.path)?;
+        held.given.as_ref().filter(|_| held.by.len() != 1)
     }
 
     /// Those of the claimants who cannot have what they claim. `had` says whether a

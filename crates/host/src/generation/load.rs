@@ -92,6 +92,11 @@ pub enum LoadError {
         guest: String,
         source: ComponentError,
     },
+    #[error(
+        "{guest}: policy: a filter of a tenant may take 100 ms for a callback (`limits.time`) and half of its worker's time \
+         (`slow-share`) at most, for others wait for the same worker: ask for less"
+    )]
+    HoldsOthersUp { guest: String },
     #[error(transparent)]
     Log(#[from] LogError),
 }

@@ -43,7 +43,16 @@ pub(super) fn kept_filter(
     is_same.then(|| Arc::clone(loaded))
 }
 
-/// `name` is that of logs and figures.
+/// Whether its callbacks may take more of a worker than a filter's may by default: of a tenant's file, which does not say
+/// how long others wait.
+fn holds_others_up(filter: &config::Filter) -> bool {
+    const MOST_TIME: Duration = CALLBACK_TIME;
+    const MOST_SHARE: u32 = 50;
+    let time = filter.policy.limits.time;
+    time.is_some_and(|time| time > MOST_TIME) || filter.slow_share > MOST_SHARE
+}
+
+/// `name` is that of logs and metrics.
 pub(super) fn load_filter(
     name: &str,
     filter: &config::Filter,
@@ -51,6 +60,9 @@ pub(super) fn load_filter(
     tools: &Tools,
 ) -> Result<filters::Loaded, LoadError> {
     let guest = || format!("filter {name}");
+    if config.folder.is_some() && holds_others_up(filter) {
+        return Err(LoadError::HoldsOthersUp { guest: guest() });
+    }
     let upstreams = upstreams(filter, config);
     let log = filter.log.as_deref();
     let within = config.folder.as_deref();
@@ -171,5 +183,29 @@ fn fits(pattern: &HostPattern, host: &str) -> bool {
             head.is_some_and(|head| head.ends_with('.'))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConfigFile;
+    use std::path::Path;
+
+    #[test]
+    fn a_filter_of_a_tenant_may_take_what_is_usual() {
+        let holds_up = |lines: &str| {
+            let text = format!(
+                "[[listen]]\naddress = '127.0.0.1:1'\n[services.s]\nfiles = 's'\n[[route]]\nfilters = ['f']\n\
+                 service = 's'\n[filters.f]\nmodule = 'f.wasm'\n{lines}\n"
+            );
+            let read = |_: &Path| Err(std::io::Error::from_raw_os_error(2));
+            let file = ConfigFile::from_text(&text, "host.toml", Path::new("/srv"), &read);
+            holds_others_up(&file.unwrap().config.filters["f"])
+        };
+        assert!(!holds_up(""));
+        assert!(!holds_up("slow-share = 50\npolicy.limits.time = '100ms'"));
+        assert!(holds_up("policy.limits.time = '101ms'"));
+        assert!(holds_up("slow-share = 51"));
     }
 }

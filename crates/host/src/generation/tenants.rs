@@ -136,19 +136,22 @@ fn preload(
     candidates: &mut [Candidate],
     store: &CodeStore,
 ) -> Result<(), LoadError> {
+    let load = |new: &[Arc<dyn Preload>]| {
+        let loaded = CodeStore::preload(new);
+        loaded.map_err(|(guest, source)| LoadError::Code { guest, source })
+    };
+    // However much code tenants have, that of the main file is looked at as before.
+    match store.are_few(of_main.len()) {
+        true => load(&of_main)?,
+        false => store.preload_later(&of_main),
+    }
     let of_tenants = candidates.iter().map(|candidate| candidate.new.len());
-    if !store.are_few(of_main.len() + of_tenants.sum::<usize>()) {
-        store.preload_later(&of_main);
+    if !store.are_few(of_tenants.sum()) {
         for candidate in candidates {
             store.preload_later(&std::mem::take(&mut candidate.new));
         }
         return Ok(());
     }
-    let load = |new: &[Arc<dyn Preload>]| {
-        let loaded = CodeStore::preload(new);
-        loaded.map_err(|(guest, source)| LoadError::Code { guest, source })
-    };
-    load(&of_main)?;
     for candidate in candidates {
         if let Err(error) = load(&std::mem::take(&mut candidate.new)) {
             candidate.fall_back(describe(&error));

@@ -121,9 +121,24 @@ impl Table {
     }
 }
 
+/// What a process has of memory that is not a file's, in bytes. One whose first thread has ended shows none by itself; its
+/// other threads show it.
+pub fn own_memory_bytes(pid: u32) -> Option<u64> {
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let bytes = resident_bytes(&folder)?;
+    if bytes > 0 {
+        return Some(bytes);
+    }
+    let threads = fs::read_dir(folder.join("task")).into_iter().flatten();
+    let mut threads = threads
+        .flatten()
+        .filter_map(|thread| resident_bytes(&thread.path()));
+    Some(threads.find(|bytes| *bytes > 0).unwrap_or(0))
+}
+
 /// Resident pages less those of files.
-fn own_memory_bytes(pid: u32) -> Option<u64> {
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+fn resident_bytes(folder: &Path) -> Option<u64> {
+    let statm = fs::read_to_string(folder.join("statm")).ok()?;
     let mut fields = statm.split_ascii_whitespace().skip(1);
     let resident: u64 = fields.next()?.parse().ok()?;
     let shared: u64 = fields.next()?.parse().ok()?;

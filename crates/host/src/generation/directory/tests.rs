@@ -223,3 +223,23 @@ fn what_the_main_file_routes_no_tenant_claims() {
     }
     assert_eq!(site.owner("a.org/"), "main");
 }
+
+/// The host of a claim is more exact than that of the words by which a path of it is somebody else's.
+#[test]
+fn a_claim_takes_nothing_that_is_given_by_other_words() {
+    let site = Site::new(
+        "[[route]]\nhost = '*.s.org'\npath = '/admin'\nservice = 's'\n",
+        &[
+            ("a", &["*.s.org/"], Some(&["x.s.org/"])),
+            ("b", &["*.s.org/"], Some(&["y.s.org/", "y.s.org/deep"])),
+            ("d", &["*.s.org/d"], Some(&["*.s.org/d"])),
+        ],
+    );
+    assert!(site.refused(None).is_empty());
+    for host in ["x.s.org", "y.s.org", "z.s.org"] {
+        assert_eq!(site.owner(&format!("{host}/d/e")), "d", "{host}");
+        assert_eq!(site.owner(&format!("{host}/admin/x")), "main", "{host}");
+    }
+    assert_eq!(site.owner("x.s.org/other"), "a");
+    assert_eq!(site.owner("y.s.org/deep/er"), "b");
+}

@@ -359,7 +359,8 @@ impl Meter {
             Some(counted) => counted.bytes(),
             None => Consumption::of_tree(self.pid).map(|used| used.memory_bytes),
         };
-        bytes.unwrap_or(self.most_bytes)
+        // What forked processes share counts for each: none is taken for more than it may have.
+        bytes.unwrap_or(self.most_bytes).min(self.most_bytes)
     }
 }
 

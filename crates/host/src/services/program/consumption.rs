@@ -1,6 +1,7 @@
 //! What a program's processes use while they run, by what `/proc` tells of them (proc(5)).
 
-use std::{fs, path::PathBuf};
+use palisade_process::running::own_memory_bytes;
+use std::fs;
 
 /// What the living processes of a domain have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,23 +21,21 @@ impl Consumption {
         let mut rest = children(pid, &mut looks)?;
         while let Some(child) = rest.pop() {
             looks = looks.checked_sub(1)?;
-            // One that ended in between is in its parent's account.
-            if let Some(one) = Self::of(child) {
-                sum.ticks += one.ticks;
-                sum.memory_bytes += one.memory_bytes;
-                rest.extend(children(child, &mut looks).unwrap_or_default());
-            }
+            // One that ended in between is in its parent's account. What cannot be read hides nothing below it.
+            let one = Self::of(child).unwrap_or_default();
+            sum.ticks += one.ticks;
+            sum.memory_bytes += one.memory_bytes;
+            rest.extend(children(child, &mut looks).unwrap_or_default());
         }
         (looks > 0).then_some(sum)
     }
 
     fn of(pid: u32) -> Option<Self> {
-        let folder = PathBuf::from(format!("/proc/{pid}"));
-        let stat = fs::read_to_string(folder.join("stat")).ok()?;
-        let statm = fs::read_to_string(folder.join("statm")).ok()?;
+        // A name is any bytes.
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Some(Self {
-            ticks: ticks(&stat)?,
-            memory_bytes: own_pages(&statm)? * rustix::param::page_size() as u64,
+            ticks: ticks(&String::from_utf8_lossy(&stat))?,
+            memory_bytes: own_memory_bytes(pid)?,
         })
     }
 
@@ -56,14 +55,6 @@ fn ticks(stat: &str) -> Option<u64> {
         .skip(14 - FIRST_BEHIND_NAME)
         .take(4);
     times.map(|time| time.parse::<u64>().ok()).sum()
-}
-
-/// Resident pages less those of files.
-fn own_pages(statm: &str) -> Option<u64> {
-    let mut fields = statm.split_whitespace().skip(1);
-    let resident: u64 = fields.next()?.parse().ok()?;
-    let shared: u64 = fields.next()?.parse().ok()?;
-    Some(resident.saturating_sub(shared))
 }
 
 /// Processes and threads that are looked at: as many as take some tens of milliseconds.
@@ -93,7 +84,32 @@ mod tests {
         let stat = "7 (a) b) 1 2 3) S 1 7 7 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 1 0 5";
         assert_eq!(ticks(stat), Some(127));
         assert_eq!(ticks("7 (short"), None);
-        assert_eq!(own_pages("500 120 100 1 0 30 0\n"), Some(20));
+    }
+
+    /// What a process calls itself hides neither it nor what is below it.
+    #[test]
+    fn a_process_of_any_name_is_seen() {
+        use std::{io::Read, process::Stdio};
+        let script = "printf '\\377\\376' > /proc/$$/comm; echo named; read line";
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 6];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut said)
+            .unwrap();
+        let name = fs::read(format!("/proc/{}/comm", child.id())).unwrap();
+        let used = Consumption::of_tree(child.id());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(name, b"\xff\xfe\n");
+        assert!(used.unwrap().memory_bytes > 0, "{used:?}");
     }
 
     #[test]

@@ -411,12 +411,21 @@ impl Attended<'_> {
             Some(Record {
                 kind: wire::DOMAIN_SIGNAL,
                 words,
-            }) => drop(kernel::kill(-self.pid, words[0] as i32)),
+            }) => self.signal(words[0] as i32),
             _ => {
-                let _ = kernel::kill(-self.pid, kernel::SIGKILL);
+                self.signal(kernel::SIGKILL);
                 self.tell_seen();
                 crate::exit(0)
             }
+        }
+    }
+
+    /// Its group, and itself where it has gone over to another one. It is not reaped yet, so that no other process has its
+    /// number.
+    fn signal(&self, signal: i32) {
+        let _ = kernel::kill(-self.pid, signal);
+        if kernel::process_group(self.pid).is_ok_and(|group| group != self.pid) {
+            let _ = kernel::kill(self.pid, signal);
         }
     }
 
@@ -429,7 +438,7 @@ impl Attended<'_> {
                 continue;
             }
             if status & 0xff == 0x7f {
-                let _ = kernel::kill(-self.pid, kernel::SIGCONT);
+                self.signal(kernel::SIGCONT);
             } else {
                 self.tell_end(status);
             }

@@ -223,7 +223,7 @@ fn finish_for(
     // Before what still runs lets go of its files.
     let failed = reason != wire::REASON_GUEST || status != 0;
     let full = if failed { used_up(running) } else { 0 };
-    let (status, killed) = end_all(status, reason);
+    let (status, killed) = end_all(running.pid, status, reason);
     let usage = kernel::children_usage();
     let mut words = [0; RECORD_WORDS];
     words[ended::STATUS] = u64::from(status);
@@ -277,22 +277,21 @@ fn microseconds([seconds, microseconds]: [i64; 2]) -> u64 {
 
 /// Kills and reaps every process of the domain but init. Gives the guest's status, if it was still
 /// running the one it got now, and how many were killed.
-fn end_all(mut status: u32, reason: u64) -> (u32, u64) {
+fn end_all(guest: i32, mut status: u32, reason: u64) -> (u32, u64) {
     let mut killed = 0;
-    // Only the guest's own status tells its user anything; it is the first to be reaped or was
-    // reaped before, and all die of the same signal.
-    let mut bury = |ended| {
-        if reason != wire::REASON_GUEST && killed == 0 {
+    // Only the guest's own status tells its user anything. Others, which it may have left behind, may have ended before.
+    let mut bury = |pid, ended| {
+        if reason != wire::REASON_GUEST && pid == guest {
             status = ended;
         }
         killed += 1;
     };
     kill_others();
-    while let Ok(Some((_, ended))) = kernel::wait_any(WALL) {
-        bury(ended);
+    while let Ok(Some((pid, ended))) = kernel::wait_any(WALL) {
+        bury(pid, ended);
         // The kernel looks at every process for one kill: not once for each that is dead already.
-        while let Ok(Some((_, ended))) = kernel::wait_any(WALL | WNOHANG) {
-            bury(ended);
+        while let Ok(Some((pid, ended))) = kernel::wait_any(WALL | WNOHANG) {
+            bury(pid, ended);
         }
         kill_others();
     }

@@ -36,6 +36,7 @@ pub(super) const PIDFD_GETFD: usize = 438;
 pub(super) const GETRUSAGE: usize = 98;
 pub(super) const SETPGID: usize = 109;
 pub(super) const SETSID: usize = 112;
+pub(super) const GETPGID: usize = 121;
 pub(super) const SETGROUPS: usize = 116;
 pub(super) const SETRESUID: usize = 117;
 pub(super) const SETRESGID: usize = 119;

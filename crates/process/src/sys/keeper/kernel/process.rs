@@ -97,6 +97,11 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
     unsafe { call!(number::KILL, pid, signal).map(drop) }
 }
 
+pub(crate) fn process_group(pid: i32) -> Result<i32> {
+    // SAFETY: no pointer.
+    unsafe { call!(number::GETPGID, pid).map(|group| group as i32) }
+}
+
 pub(crate) fn pidfd_kill(pidfd: Fd) {
     // SAFETY: a null siginfo is allowed and means the default.
     let _ = unsafe { call!(number::PIDFD_SEND_SIGNAL, pidfd, SIGKILL, 0, 0) };
