@@ -10,10 +10,10 @@
 //!
 //! | what | is |
 //! |---|---|
-//! | [`OnDemand`] | the code of one filter or component: absent, on its way, loaded, or broken |
-//! | [`CodeStore`] | what all share: the cache on disk, the budget, who compiles |
-//! | [`CodeBudget`] | what is loaded, and who goes when it is too much |
-//! | [`CompileQueue`] | what is compiled in the background, what requests wait for first |
+//! | `OnDemand` | the code of one filter or component: absent, on its way, loaded, or broken |
+//! | `CodeStore` | what all share: the cache on disk, the budget, who compiles |
+//! | `CodeBudget` | what is loaded, and who goes when it is too much |
+//! | `CompileQueue` | what is compiled in the background, what requests wait for first |
 //!
 //! Few modules are compiled and loaded with their configuration, so that one that is broken is refused with it. Of many
 //! only the files are looked at; they are compiled in the background if need be.

@@ -13,7 +13,7 @@
 //! worker will execute, so whatever is not exactly as it was written — cut off, changed, under another
 //! name, somebody else's, open to others, reached by a link — is removed and made again. What was checked
 //! is handed on as an open file, never as a path, and was held against change while it was checked
-//! ([`held`](crate::held)): who kept a descriptor for writing changes nothing.
+//! (`held.rs`): who kept a descriptor for writing changes nothing.
 //!
 //! Who can write here and read the key can have code of his own executed in the domain of a later guest.
 //! So a policy that lets a guest write here is refused.
