@@ -8,7 +8,8 @@
 //!
 //! A child of init's attends to it as init does to the guest, so init waits for nobody: the child reads the message, opens
 //! a terminal, and starts the process with all that confines the guest's. It ends with whoever asked, and both end with the
-//! domain. The guest can end it too, which is the domain's own affair, and look into it no more than into init.
+//! domain. The guest looks into it no more than into init; without Landlock's signal scopes it can end it, which is the
+//! domain's own affair.
 //!
 //! What the process tries in vain the attendant sees, as init sees it of the guest, and tells init at its own end.
 //!
