@@ -137,7 +137,14 @@ const DISTURBANCES: [&str; 6] = [
 ];
 
 /// What changes a count of system calls besides palisade itself.
-const FOR_COUNTS: [&str; 5] = ["build", "architecture", "user", "wall", "control groups"];
+const FOR_COUNTS: [&str; 6] = [
+    "build",
+    "architecture",
+    "user",
+    "wall",
+    "control groups",
+    "system view",
+];
 
 fn differences(before: &Environment, after: &Environment) -> Vec<(&'static str, String, String)> {
     let facts = |environment: &Environment| {
@@ -158,6 +165,7 @@ fn differences(before: &Environment, after: &Environment) -> Vec<(&'static str, 
             ("user", user.to_owned()),
             ("wall", known(&environment.tier)),
             ("control groups", known(&environment.cgroups)),
+            ("system view", known(&environment.system_view)),
         ]
     };
     let pairs = facts(before).into_iter().zip(facts(after));

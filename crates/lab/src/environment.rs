@@ -56,6 +56,8 @@ pub struct Environment {
     pub tier: Option<String>,
     /// Version of the control groups, `1` or `2`.
     pub cgroups: Option<String>,
+    /// What the system view is made of, for each piece costs a start its system calls.
+    pub system_view: Option<String>,
     /// How the lab was built: `release` or `debug`.
     pub build: String,
     /// Version of each tool.
@@ -72,6 +74,7 @@ impl Environment {
             architecture: std::env::consts::ARCH.to_owned(),
             uid: rustix::process::geteuid().as_raw(),
             tier: Some(tier()),
+            system_view: Some(palisade_process::system_view_of(&palisade_process::ThisHost)),
             build: if cfg!(debug_assertions) {
                 "debug".to_owned()
             } else {

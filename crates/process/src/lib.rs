@@ -95,5 +95,6 @@ pub use keeper::KeeperError;
 pub use launch::Launcher;
 pub use launch_error::LaunchError;
 pub use machine::{Machine, Quotas, Tier};
+pub use view::system_view_of;
 pub use wall::ProcessWall;
 pub use wire::Step as LaunchStep;

@@ -185,6 +185,20 @@ pub(crate) fn system_view(host: &dyn Host, check: Check, opened: &[&Path]) -> Ve
     programs.chain(settings).collect()
 }
 
+/// How many links, copied files and mounts the system view of `host` is made of: `6 links, 21 files, 9 mounts`. Each
+/// costs a start its system calls.
+pub fn system_view_of(host: &dyn Host) -> String {
+    let (mut links, mut files, mut mounts) = (0, 0, 0);
+    for piece in system_view(host, Check::Modes, &[]) {
+        match piece {
+            Piece::Symlink { .. } => links += 1,
+            Piece::Copy { .. } => files += 1,
+            Piece::Mount { .. } => mounts += 1,
+        }
+    }
+    format!("{links} links, {files} files, {mounts} mounts")
+}
+
 fn program_folder(root: &Lookup, path: &Path) -> Option<Piece> {
     if let Some(target) = root.host.link(path) {
         return Some(Piece::Symlink {

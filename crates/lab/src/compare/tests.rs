@@ -181,6 +181,8 @@ fn counts_are_compared_across_kernels_and_not_across_walls() {
         left_out.left_out[0].0,
         "counts differ by nature, for control groups was `not known` and is `2`"
     );
+    let other_view = after(|environment| environment.system_view = Some("6 links".into()));
+    assert!(other_view.compared.is_empty());
 }
 
 #[test]
