@@ -3,10 +3,10 @@
 //! The bytes are calls, one after the other: a guest reads them and makes them, with its memory, descriptors
 //! and folder as the calls before have left them. The fuzz target and an ordinary test call the same function.
 
+use palisade_compiler::settings;
 use palisade_engine::{
     ended::Exited,
     p1::{self, Context, Program},
-    settings,
 };
 use std::{
     fs::{self, File},

@@ -2,11 +2,8 @@
 //!
 //! The fuzz target and an ordinary test call the same function.
 
-use palisade_engine::{
-    compile,
-    p1::{self, Context},
-    settings,
-};
+use palisade_compiler::{compile, is_component, settings};
+use palisade_engine::p1::{self, Context};
 use wasmtime::{Engine, Module, Store};
 
 /// What the bytes are taken for.
@@ -27,11 +24,11 @@ pub(crate) fn check(bytes: &[u8]) -> Taken {
     if bytes.len() > 1 << 16 {
         return Taken::Refused;
     }
-    if let Err(error) = compile::compile(bytes) {
+    if let Err(error) = compile(bytes) {
         assert_shows(&format!("{error:#}"));
         return Taken::Refused;
     }
-    if compile::is_component(bytes) {
+    if is_component(bytes) {
         return Taken::Compiled;
     }
     let engine = Engine::new(&settings::command()).expect("an engine");

@@ -4,7 +4,7 @@
 //! It knows no file and takes no option: the wasm wall runs it in a domain that is granted nothing, for
 //! what it reads is the guest's.
 
-use palisade_engine::compile::{self, Purpose};
+use palisade_wall::Purpose;
 use std::{
     env,
     io::{Read, Write},
@@ -29,7 +29,7 @@ fn compile() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     let mut module = Vec::new();
     std::io::stdin().lock().read_to_end(&mut module)?;
-    let code = compile::compile_for(purpose, &module)?;
+    let code = palisade_compiler::compile_for(purpose, &module)?;
     std::io::stdout().lock().write_all(&code)?;
     Ok(())
 }

@@ -1,12 +1,10 @@
 //! How a guest ended, and the words for it.
 
-use palisade_policy::visible;
+use palisade_compiler::shorten;
 use wasmtime::{Error, Trap, WasmBacktrace};
 
 /// Functions that a trap's text names.
 const FRAMES: usize = 16;
-/// Bytes of a trap's text, or of a refusal: less than a pipe takes at once.
-const TEXT_BYTES: usize = 2000;
 
 /// The guest called `proc_exit`, with this code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,17 +88,6 @@ pub fn describe(error: &Error) -> String {
     shorten(text)
 }
 
-/// One line of bounded length, with what a terminal would act on made visible: names in it are the guest's.
-pub(crate) fn shorten(text: String) -> String {
-    let lines: Vec<_> = text.lines().map(str::trim).collect();
-    let mut text = visible(&lines.join(" ")).into_owned();
-    if text.len() > TEXT_BYTES {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES));
-        text.push('…');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,13 +98,5 @@ mod tests {
         assert_eq!(Ended::of(Ok(())), Ended::Exited(0));
         assert_eq!(exit(7), Ended::Exited(7));
         assert_eq!(exit(0x101), Ended::Exited(1));
-    }
-
-    #[test]
-    fn a_long_text_is_cut() {
-        assert_eq!(shorten("short".into()), "short");
-        assert_eq!(shorten("a:\n    b\x1b[2J".into()), "a: b\\u{1b}[2J");
-        let long = shorten("ä".repeat(4000));
-        assert!(long.len() < TEXT_BYTES + 4 && long.ends_with("ä…"));
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! | configuration | guests | what is on |
 //! |---|---|---|
-//! | [`settings::filter`] | plugins of a server, called many times | core modules, synchronous; pooled instances |
-//! | [`settings::service`] | components that answer requests | components, asynchronous; pooled instances |
-//! | [`settings::command`] | programs with a `main` | WASI preview 1 modules; components of WASI 0.2 and 0.3 |
+//! | [`palisade_compiler::settings::filter`] | plugins of a server, called many times | core modules, synchronous; pooled instances |
+//! | [`palisade_compiler::settings::service`] | components that answer requests | components, asynchronous; pooled instances |
+//! | [`palisade_compiler::settings::command`] | programs with a `main` | WASI preview 1 modules; components of WASI 0.2 and 0.3 |
 //!
 //! None has threads, shared memory, garbage collection or exceptions: each is surface that no guest here
 //! needs. A guest that asks for one is refused when it is compiled.
 
-pub mod compile;
 mod component;
 pub mod ended;
 mod folders;
@@ -22,7 +21,6 @@ pub mod p1;
 pub mod permits;
 mod resolve;
 pub mod service;
-pub mod settings;
 mod status_pipe;
 mod stream;
 mod sys;

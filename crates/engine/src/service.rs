@@ -2,9 +2,11 @@
 //!
 //! What a component is given to import, and how it is called, is `palisade-service`'s.
 
-use crate::settings;
+use palisade_compiler::settings;
 #[cfg(feature = "compiler")]
-use crate::{compile, compile::CompileError, compile::Purpose};
+use palisade_compiler::{CompileError, compile_for};
+#[cfg(feature = "compiler")]
+use palisade_wall::Purpose;
 use palisade_wasm::{code::Code, launch::StartError};
 use std::sync::{Arc, OnceLock};
 use wasmtime::{Config, Enabled, PoolingAllocationConfig, component::Component};
@@ -152,7 +154,7 @@ impl Engine {
     /// When it is no such component, or uses what no guest here may.
     #[cfg(feature = "compiler")]
     pub fn compile(&self, component: &[u8]) -> Result<Component, LoadError> {
-        let code = compile::compile_for(Purpose::Service, component)?;
+        let code = compile_for(Purpose::Service, component)?;
         self.first_that_fits(|engine| crate::sys::code::load_own(engine, &code))
     }
 

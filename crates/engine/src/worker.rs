@@ -9,12 +9,12 @@
 
 use crate::{
     component,
-    ended::{Ended, shorten},
+    ended::Ended,
     p1::{self, LinkError},
-    settings,
     status_pipe::StatusPipe,
     sys::{self, code::Code},
 };
+use palisade_compiler::{settings, shorten};
 use palisade_wasm::{order::Order, status::Status};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{fs::File, mem::ManuallyDrop};

@@ -16,6 +16,7 @@ mod error;
 mod exit;
 pub mod mock;
 mod plan;
+mod purpose;
 mod report;
 mod streams;
 mod surroundings;
@@ -24,6 +25,7 @@ pub use domain::{Domain, Event, InnerNetwork, MemoryMeter, TerminalPosition};
 pub use error::{Cause, Error};
 pub use exit::{Ending, Exit};
 pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Spec, View, Wall, WriteGrant};
+pub use purpose::Purpose;
 pub use report::{
     Denial, Enforcement, Level, Phase, Process, REPORT_VERSION, Report, Usage, report_schema,
 };

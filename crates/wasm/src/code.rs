@@ -2,13 +2,14 @@
 
 use crate::{
     cache::{self, Cache, CacheError, EntryName},
-    compile::{self, Purpose},
+    compile,
     error::StartError,
     held::Held,
     module::Module,
 };
 use palisade_policy::Capability;
 use palisade_process::Machine;
+use palisade_wall::Purpose;
 use std::{collections::BTreeSet, fs::File, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 /// Compiled code, open, and as long as this lives held as it is.

@@ -10,7 +10,7 @@ use palisade_process::{
     DomainError, LaunchError, Launcher, Machine, ThisHost, Tier,
     plan::{Options, Plan, PlanError, Rlimit, make_plan},
 };
-use palisade_wall::{Command, Ending, Exit, Report, Spec, Streams, Surroundings};
+use palisade_wall::{Command, Ending, Exit, Purpose, Report, Spec, Streams, Surroundings};
 use rustix::{
     fs::{MemfdFlags, Mode, OFlags},
     io::Errno,
@@ -38,36 +38,6 @@ const THREADS: u32 = 256;
 const REASON_BYTES: u64 = 4096;
 /// Where it finds itself.
 const INSIDE: &str = "/palisade-compiler";
-
-/// What code is made for: whoever runs it has an engine with settings of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// A module or component with a main function, in a worker.
-    #[default]
-    Program,
-    /// A proxy-wasm module, in the process of a server.
-    Filter,
-    /// A `wasi:http` component, in the process of a server.
-    Service,
-}
-
-impl Purpose {
-    const ALL: [Self; 3] = [Self::Program, Self::Filter, Self::Service];
-
-    /// The compiler's argument.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::Filter => "filter",
-            Self::Service => "service",
-        }
-    }
-
-    /// The purpose of this word.
-    pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|purpose| purpose.word() == word)
-    }
-}
 
 /// There is no code.
 #[derive(Debug, thiserror::Error)]

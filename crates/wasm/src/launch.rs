@@ -3,14 +3,13 @@
 use crate::{
     cache::Cache,
     code::{self, Compiler},
-    compile::Purpose,
     plan::Plan,
     programs::{ProgramInReach, Programs},
     status::{self, Status, not_run},
 };
 use palisade_policy::visible;
 use palisade_process::{Domain, DomainError, Launcher, Machine, ReportHook};
-use palisade_wall::{Exit, Phase, Report, Streams};
+use palisade_wall::{Exit, Phase, Purpose, Report, Streams};
 use rustix::pipe::PipeFlags;
 use std::{
     fs::File,

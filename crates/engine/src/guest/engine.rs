@@ -1,7 +1,7 @@
 //! The engine of plugins: a pool of slots for their instances.
 
 use super::{Compiled, LoadError, Program};
-use crate::settings;
+use palisade_compiler::settings;
 use std::sync::{Arc, OnceLock};
 use wasmtime::{Enabled, PoolingAllocationConfig};
 

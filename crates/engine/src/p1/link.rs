@@ -4,7 +4,8 @@
 //! imports six or seven of 46.
 
 use super::{Context, errno::Errno, memory::GuestMemory};
-use crate::ended::{Exited, shorten};
+use crate::ended::Exited;
+use palisade_compiler::shorten;
 use wasmtime::{
     AsContextMut, Caller, Extern, ExternType, Func, Instance, Module, Store, Trap, TypedFunc,
 };

@@ -115,3 +115,32 @@ impl Drop for Mapped {
         let _ = unsafe { rustix::mm::munmap(self.start, self.length) };
     }
 }
+
+#[cfg(all(test, feature = "compiler"))]
+mod tests {
+    use super::*;
+    use palisade_compiler::{compile_for, settings};
+    use palisade_wall::Purpose;
+
+    /// A component with an export of this name.
+    fn component(export: &str) -> Vec<u8> {
+        let text =
+            format!(r#"(component (instance $nothing) (export "{export}" (instance $nothing)))"#);
+        wat::parse_str(text).expect("a component")
+    }
+
+    /// Whoever runs it counts on what its settings put into the code: the checks that bound time above all.
+    #[test]
+    fn code_for_one_purpose_is_of_no_use_for_another() {
+        let engine = |settings| Engine::new(&settings).unwrap();
+        let program = compile_for(Purpose::Program, &component("wasi:cli/run@0.2.0")).unwrap();
+        for settings in [settings::service(), settings::service_of_tasks()] {
+            assert!(load_own(&engine(settings), &program).is_err());
+        }
+        let service = component("wasi:http/incoming-handler@0.2.4");
+        let service = compile_for(Purpose::Service, &service).unwrap();
+        assert!(load_own(&engine(settings::service()), &service).is_ok());
+        assert!(load_own(&engine(settings::service_of_tasks()), &service).is_err());
+        assert!(load_own(&engine(settings::command_component()), &service).is_err());
+    }
+}

@@ -5,7 +5,6 @@ mod rust;
 
 pub(crate) use rust::Missing;
 
-use palisade_engine::compile;
 use rust::sources;
 use std::{process::Command, sync::OnceLock};
 use wasi_preview1_component_adapter_provider::{
@@ -14,7 +13,7 @@ use wasi_preview1_component_adapter_provider::{
 
 /// Machine code for the worker.
 pub(crate) fn compile(component: &[u8]) -> Vec<u8> {
-    compile::compile(component).expect("compile the component")
+    palisade_compiler::compile(component).expect("compile the component")
 }
 
 /// `command.c`, made a component of WASI 0.2; machine code.

@@ -76,7 +76,7 @@ pub(crate) fn program(name: &str) -> Run {
 /// A module in the text format.
 pub(crate) fn module(text: &str) -> Run {
     let module = wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let code = palisade_engine::compile::compile(&module).expect("the module compiles");
+    let code = palisade_compiler::compile(&module).expect("the module compiles");
     Run::new(code, "module")
 }
 
@@ -223,7 +223,7 @@ fn compiled_program(name: &str) -> Arc<[u8]> {
         .expect("no test panics in here");
     let code = compiled.entry(name.into()).or_insert_with(|| {
         let module = build(name);
-        let code = palisade_engine::compile::compile(&module);
+        let code = palisade_compiler::compile(&module);
         code.expect("what clang built compiles").into()
     });
     Arc::clone(code)

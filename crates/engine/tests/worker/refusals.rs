@@ -1,7 +1,7 @@
 //! Guests that can't be run, and code that is none.
 
 use crate::harness::{Outcome, code, module, program};
-use palisade_engine::compile::compile;
+use palisade_compiler::compile;
 use palisade_wasm::status::Status;
 
 #[track_caller]

@@ -19,9 +19,8 @@ use super::{
 use crate::{beneath, stamp::Stamp};
 use palisade_engine::lock::lock;
 use palisade_policy::Capability;
-use palisade_wasm::{
-    cache::EntryName, code::Code, code::Identified, compile::Purpose, module::Module,
-};
+use palisade_wall::Purpose;
+use palisade_wasm::{cache::EntryName, code::Code, code::Identified, module::Module};
 use rustix::fs::{Mode, OFlags};
 use std::{
     any::Any,

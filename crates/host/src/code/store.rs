@@ -8,10 +8,10 @@ use super::{
 use palisade_engine::lock::lock;
 use palisade_policy::Capability;
 use palisade_process::Machine;
+use palisade_wall::Purpose;
 use palisade_wasm::{
     cache::{Cache, CacheError, EntryName},
     code::{self, Code, Compiler, Identified},
-    compile::Purpose,
     programs::Programs,
 };
 use std::{

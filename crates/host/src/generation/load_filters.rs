@@ -17,7 +17,7 @@ use palisade_engine::guest::{self, Limits};
 use palisade_filter::{Bounds, Settings};
 use palisade_network::SystemResolver;
 use palisade_policy::{ConnectGrant, HostPattern, Transport};
-use palisade_wasm::compile::Purpose;
+use palisade_wall::Purpose;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 /// Time of one callback of a filter whose policy says nothing.

@@ -15,7 +15,7 @@ use crate::{
     },
     stamp::Stamp,
 };
-use palisade_wasm::compile::Purpose;
+use palisade_wall::Purpose;
 use std::{path::Path, sync::Arc};
 
 /// What serves now under this name, if its lines go where they are to go.

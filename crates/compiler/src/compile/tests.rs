@@ -1,6 +1,4 @@
 use super::*;
-use crate::{settings, sys};
-use wasmtime::Engine;
 
 fn bytes(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("a module")
@@ -93,20 +91,4 @@ fn what_is_no_webassembly_is_called_so() {
             assert!(matches!(error, CompileError::Invalid(_)), "{error:?}");
         }
     }
-}
-
-/// Whoever runs it counts on what its settings put into the code: the checks that bound time above all.
-#[test]
-fn code_for_one_purpose_is_of_no_use_for_another() {
-    let run = component("wasi:cli/run@0.2.0");
-    let code = compile_for(Purpose::Program, &run).unwrap();
-    for settings in [settings::service(), settings::service_of_tasks()] {
-        let engine = Engine::new(&settings).unwrap();
-        assert!(sys::code::load_own(&engine, &code).is_err());
-    }
-    let service = compile_for(Purpose::Service, &component(SERVICE)).unwrap();
-    let engine = |settings| Engine::new(&settings).unwrap();
-    assert!(sys::code::load_own(&engine(settings::service()), &service).is_ok());
-    assert!(sys::code::load_own(&engine(settings::service_of_tasks()), &service).is_err());
-    assert!(sys::code::load_own(&engine(settings::command_component()), &service).is_err());
 }
