@@ -79,7 +79,7 @@ lint: ## Check form: rustfmt, clippy and rustdoc, warnings denied
 ci: ## Everything that CI runs
 	@.ci/run
 
-nightly: ## What CI runs each night, for it takes hours: make stories, make third-wall, and make vm for every release
+nightly: ## What CI runs each night, for it takes hours: the whole matrix, make stories, make third-wall, each make vm
 	@.ci/nightly
 
 vm: ## Run palisade with an older kernel, in a virtual machine
