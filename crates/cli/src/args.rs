@@ -272,7 +272,7 @@ pub(crate) struct KillArgs {
 // `palisade logs`.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// What the configuration calls the filter or service
+    /// What the configuration calls the filter or service; of a tenant, TENANT/NAME
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The server's configuration

@@ -1,19 +1,23 @@
 //! `palisade logs`: what a guest of a server's has said, from the files that the server writes.
 //!
 //! The server is not asked: the lines are there also when it does not run. Its configuration says where they are: in the
-//! guest's own file (`log`), or among all others in that of `[log]`.
+//! guest's own file (`log`), or among all others in that of `[log]`. Of `TENANT/NAME`, it leads to the tenant's file first, in
+//! which somebody else names files: such a log lies below the tenant's folder or is not read.
 
 use super::server;
 use crate::{args::LogsArgs, say};
 use anyhow::{Context, bail};
 use palisade_policy::{value::parse_path, visible_lines};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
 use serde_json::Value;
 use std::{
     collections::VecDeque,
     fs::{self, File},
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    os::unix::fs::MetadataExt,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -32,7 +36,7 @@ pub(crate) fn logs(args: &LogsArgs) -> anyhow::Result<u8> {
     let base = canonical.parent().unwrap_or(Path::new("/"));
     let source = Source::find(&text, &args.name, base)
         .with_context(|| format!("policy: {}", args.file.display()))?;
-    let mut file = open(&source.path)?;
+    let mut file = source.open()?;
     print(&source.last(&mut file, args.lines)?)?;
     match args.follow {
         true => follow(&source, file),
@@ -45,7 +49,7 @@ fn follow(source: &Source, mut file: File) -> anyhow::Result<u8> {
     loop {
         thread::sleep(LOOK_EVERY);
         print(&source.further(&mut file)?)?;
-        if let Some(other) = replaced(&file, &source.path) {
+        if let Some(other) = source.replaced(&file) {
             // What came before the server opened the other one.
             print(&source.further(&mut file)?)?;
             file = other;
@@ -69,6 +73,8 @@ fn print(lines: &[String]) -> anyhow::Result<()> {
 #[derive(Debug, PartialEq, Eq)]
 struct Source {
     path: PathBuf,
+    /// The folder below which it has to lie, links and all.
+    within: Option<PathBuf>,
     /// Among those of others, in this form: the field that names it, and its name.
     among: Option<(&'static str, String)>,
 }
@@ -77,32 +83,69 @@ impl Source {
     fn find(text: &str, name: &str, base: &Path) -> anyhow::Result<Self> {
         let (document, _) = DeTable::parse_recoverable(text);
         let document = document.get_ref();
-        let guest = [("filters", "filter"), ("services", "service")]
-            .into_iter()
-            .find_map(|(table, field)| {
-                Some((field, entry(entry(document, table)?.as_table()?, name)?))
-            });
-        let Some((field, guest)) = guest else {
-            bail!("no filter or service is called {name}");
+        let (field, own) = match name.split_once('/') {
+            None => own_log(document, name, base)?,
+            Some((tenant, guest)) => {
+                let tenant = Tenant::find(document, tenant, base)?;
+                let text = server::read_configuration(&tenant.file)?;
+                let (of_tenant, _) = DeTable::parse_recoverable(&text);
+                let (field, own) = own_log(of_tenant.get_ref(), guest, &tenant.folder)
+                    .with_context(|| tenant.file.display().to_string())?;
+                (field, own.map(|own| own.within(&tenant.folder)))
+            }
         };
-        let path_of = |table: &DeTable<'_>, key| Some(entry(table, key)?.as_str()?.to_owned());
-        if let Some(own) = guest.as_table().and_then(|guest| path_of(guest, "log")) {
-            return Ok(Self {
-                path: parse_path(&own, base)?,
-                among: None,
-            });
+        if let Some(own) = own {
+            return Ok(own);
         }
-        let common = entry(document, "log").and_then(|log| path_of(log.as_table()?, "path"));
+        let common = entry(document, "log").and_then(|log| text_of(log.as_table()?, "path"));
         match common {
             Some(path) => Ok(Self {
-                path: parse_path(&path, base)?,
                 among: Some((field, name.to_owned())),
+                ..Self::whole(&path, base)?
             }),
             None => bail!(
                 "the lines of {name} go to the server's stderr: look where that goes (`journalctl -u UNIT` with systemd), or \
                  give it a `log` of its own"
             ),
         }
+    }
+
+    /// A file that is one guest's.
+    fn whole(path: &str, base: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            path: parse_path(path, base)?,
+            within: None,
+            among: None,
+        })
+    }
+
+    fn within(self, folder: &Path) -> Self {
+        Self {
+            within: Some(folder.to_owned()),
+            ..self
+        }
+    }
+
+    /// As the server opens it: no link, and a file.
+    fn open(&self) -> anyhow::Result<File> {
+        let shown = || format!("host: cannot read the log {}", self.path.display());
+        let file = match &self.within {
+            None => rustix::fs::open(&self.path, LOG_FLAGS, Mode::empty()),
+            Some(folder) => open_beneath(folder, &self.path),
+        };
+        let file = file.with_context(shown)?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+        if kind != FileType::RegularFile {
+            bail!("{}: it is no file", shown());
+        }
+        Ok(file.into())
+    }
+
+    /// The file that a rotation put in its place, once there is one.
+    fn replaced(&self, file: &File) -> Option<File> {
+        let identity = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
+        let other = self.open().ok()?;
+        (identity(&other) != identity(file)).then_some(other)
     }
 
     fn last(&self, file: &mut File, most: usize) -> anyhow::Result<Vec<String>> {
@@ -185,23 +228,73 @@ fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<String>> {
     Ok(is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// As the server opens it: no link, and a file.
-fn open(path: &Path) -> anyhow::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let shown = || format!("host: cannot read the log {}", path.display());
-    let file = rustix::fs::open(path, flags, Mode::empty()).with_context(shown)?;
-    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
-    if kind != FileType::RegularFile {
-        bail!("{}: it is no file", shown());
-    }
-    Ok(file.into())
+/// How a log is opened, by the server too.
+const LOG_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+
+fn open_beneath(folder: &Path, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let rest = path.strip_prefix(folder).map_err(|_| Errno::XDEV)?;
+    let above = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, above, Mode::empty())?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(folder, rest, LOG_FLAGS, Mode::empty(), resolve)
 }
 
-/// The file that a rotation put in its place, once there is one.
-fn replaced(file: &File, path: &Path) -> Option<File> {
-    let identity = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
-    let other = open(path).ok()?;
-    (identity(&other) != identity(file)).then_some(other)
+/// Whether it is a filter or a service that a document has under this name, and the log that it has of its own.
+fn own_log(
+    document: &DeTable<'_>,
+    name: &str,
+    base: &Path,
+) -> anyhow::Result<(&'static str, Option<Source>)> {
+    let mut tables = [("filters", "filter"), ("services", "service")].into_iter();
+    let found = tables.find_map(|(table, field)| {
+        Some((field, entry(entry(document, table)?.as_table()?, name)?))
+    });
+    let (field, guest) = found.with_context(|| format!("no filter or service is called {name}"))?;
+    let own = guest.as_table().and_then(|guest| text_of(guest, "log"));
+    let own = own.map(|own| Source::whole(&own, base)).transpose()?;
+    Ok((field, own))
+}
+
+/// Where the main file says that a tenant's file and folder are.
+struct Tenant {
+    file: PathBuf,
+    folder: PathBuf,
+}
+
+impl Tenant {
+    fn find(document: &DeTable<'_>, name: &str, base: &Path) -> anyhow::Result<Self> {
+        let include = entry(document, "include").and_then(DeValue::as_array);
+        let patterns = include.into_iter().flatten();
+        let mut files = patterns.filter_map(|pattern| {
+            let pattern = parse_path(pattern.get_ref().as_str()?, base).ok()?;
+            let (before, behind) = pattern.file_name()?.to_str()?.split_once('*')?;
+            let file = format!("{name}.toml");
+            let inner = file.strip_prefix(before)?.strip_suffix(behind);
+            inner.map(|_| pattern.with_file_name(&file))
+        });
+        let file = files
+            .find(|file| is_name(name) && file.is_file())
+            .with_context(|| format!("no file that it includes is of a tenant {name}"))?;
+        let share = |table: Option<&DeValue<'_>>| text_of(table?.as_table()?, "folder");
+        let own = entry(document, "tenant").and_then(|all| entry(all.as_table()?, name));
+        let folder = share(own)
+            .or_else(|| share(entry(document, "tenants")))
+            .with_context(|| format!("tenant {name} has no folder"))?;
+        let folder = parse_path(&folder.replace("{tenant}", name), base)?;
+        Ok(Self { file, folder })
+    }
+}
+
+/// Whether a tenant can be called so: one part of a path.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains('/')
+}
+
+fn text_of(table: &DeTable<'_>, key: &str) -> Option<String> {
+    Some(entry(table, key)?.as_str()?.to_owned())
 }
 
 #[cfg(test)]
@@ -235,6 +328,47 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(stderr.contains("stderr"), "{stderr}");
+    }
+
+    #[test]
+    fn a_tenants_file_says_where_its_own_lines_are_below_its_folder() {
+        let base = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = base.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let main = "
+            include = ['tenants.d/*.toml']
+            [log]
+            path = 'host.log'
+            [tenants]
+            folder = 'tenants/{tenant}'
+        ";
+        write(
+            "tenants.d/acme.toml",
+            "[filters]\nauth = { module = 'auth.wasm' }\nown = { module = 'own.wasm', log = 'own.log' }\n\
+             out = { module = 'own.wasm', log = 'out/host.log' }\nup = { module = 'own.wasm', log = '../host.log' }\n",
+        );
+        write("tenants/acme/own.log", "of acme\n");
+        write("host.log", "of all\n");
+        std::os::unix::fs::symlink(base.path(), base.path().join("tenants/acme/out")).unwrap();
+        let find = |name: &str| Source::find(main, name, base.path());
+        let common = find("acme/auth").unwrap();
+        assert_eq!(common.path, base.path().join("host.log"));
+        assert_eq!(common.among, Some(("filter", "acme/auth".into())));
+        assert!(find("acme/own").unwrap().open().is_ok());
+        for outside in ["acme/out", "acme/up"] {
+            assert!(find(outside).unwrap().open().is_err(), "{outside}");
+        }
+        for nobody in [
+            "globex/auth",
+            "acme/nobody",
+            "../tenants.d/acme/auth",
+            "/auth",
+        ] {
+            assert!(find(nobody).is_err(), "{nobody}");
+        }
     }
 
     #[test]
