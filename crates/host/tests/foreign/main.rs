@@ -107,6 +107,10 @@ fn main() {
             soak::no_request_fails_whatever_happens as fn(),
         ),
         (
+            "soak/tenants".to_owned(),
+            soak::crowd::tenants_do_not_harm_each_other as fn(),
+        ),
+        (
             "soak/growth-is-told-from-chance".to_owned(),
             soak::growth_is_told_from_chance as fn(),
         ),

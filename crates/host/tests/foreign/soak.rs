@@ -6,6 +6,7 @@
 //! seen each second.
 
 mod clients;
+pub(crate) mod crowd;
 pub(crate) mod http2;
 mod samples;
 mod tls;
@@ -107,11 +108,17 @@ fn guests() -> Guests {
     }
 }
 
-pub(crate) fn no_request_fails_whatever_happens() {
+/// Whether somebody says how long it takes, and how long it takes.
+fn asked_seconds() -> (bool, u64) {
     let asked = env::var("PALISADE_SOAK").ok();
     let seconds = asked.as_ref().map_or(SECONDS, |text| {
         text.parse().expect("PALISADE_SOAK is a number of seconds")
     });
+    (asked.is_some(), seconds)
+}
+
+pub(crate) fn no_request_fails_whatever_happens() {
+    let (is_asked, seconds) = asked_seconds();
     let guests = guests();
     let issuer = tls::Issuer::new();
     let fixture = fixture(&guests, &issuer);
@@ -129,7 +136,7 @@ pub(crate) fn no_request_fails_whatever_happens() {
     let after = samples::at_rest(server.places());
     let counts = seen.counts();
     let figures = server.admin("/metrics");
-    if asked.is_some() {
+    if is_asked {
         samples::summarize(&samples, &counts, &figures);
     }
     samples::keep(&samples);
