@@ -108,3 +108,23 @@ fn variables_are_those_granted_and_no_others() {
     assert_eq!(names, ["GREETING", "PATH"]);
     assert_eq!(reach.variables[0].1, "hello");
 }
+
+#[test]
+fn a_folder_that_a_link_leads_to_may_be_refused() {
+    let above = tempfile::tempdir().unwrap();
+    let above = above.path().canonicalize().unwrap();
+    std::fs::create_dir_all(above.join("real/data")).unwrap();
+    std::os::unix::fs::symlink("real", above.join("link")).unwrap();
+    let reach = |folder: &str, links| {
+        let folder = above.join(folder);
+        let text = format!("[grants]\nread = ['{}:/data']", folder.display());
+        let policy = Policy::from_toml(&text, "test", Path::new("/")).unwrap();
+        Reach::of(&policy, links).map(drop)
+    };
+    for links in [Links::Followed, Links::Refused] {
+        reach("real/data", links).unwrap();
+    }
+    reach("link/data", Links::Followed).unwrap();
+    let refused = reach("link/data", Links::Refused);
+    assert!(matches!(refused, Err(ReachError::ByLink { .. })));
+}

@@ -16,7 +16,7 @@ fn with_program(site: &Site, name: &str, access: &str) {
     site.tenant(
         name,
         &format!(
-            "[services.app]\nprogram = ['{}']\nback-off = '1ms'\nback-off-most = '1ms'\n\
+            "[services.app]\nprogram = ['{}']\nstart-time = '2s'\nback-off = '1ms'\nback-off-most = '1ms'\n\
              policy.grants.read = ['app']\npolicy.grants.{access} = ['data']\n\
              [[route]]\nservice = 'app'\n",
             folder.join("app/served").display()
