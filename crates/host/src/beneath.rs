@@ -55,6 +55,16 @@ pub(crate) fn open(
     Err(Errno::AGAIN)
 }
 
+/// Opens an absolute path of which no part is a link: it lies where its letters say.
+///
+/// # Errors
+/// [`Errno::LOOP`]: there is a link.
+pub(crate) fn open_without_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

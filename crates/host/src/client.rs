@@ -216,6 +216,8 @@ fn name_of(server: &Server) -> Arc<str> {
             let scheme = if *tls { "https" } else { "http" };
             format!("{scheme}://{host}:{port}").into()
         }
-        Server::Unix(path) => format!("unix:{}", path.display()).into(),
+        Server::Unix(path) | Server::UnixWithoutLinks(path) => {
+            format!("unix:{}", path.display()).into()
+        }
     }
 }

@@ -397,10 +397,7 @@ impl Service {
             ServiceKind::Upstream(upstream) => (None, &upstream.servers[..]),
             ServiceKind::Program(_) | ServiceKind::Files(_) => (None, &[][..]),
         };
-        let sockets = servers.iter().filter_map(|server| match server {
-            Server::Unix(path) => Some(path),
-            Server::Internet { .. } => None,
-        });
+        let sockets = servers.iter().filter_map(Server::socket);
         module.into_iter().chain(sockets).chain(&self.log)
     }
 }
@@ -507,6 +504,26 @@ pub enum Server {
     },
     /// HTTP over a Unix socket.
     Unix(PathBuf),
+    /// The same of a tenant: no part of its path may be a link, for the tenant's guests may write there.
+    UnixWithoutLinks(PathBuf),
+}
+
+impl Server {
+    /// Where its socket lies.
+    pub(crate) fn socket(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Unix(path) | Self::UnixWithoutLinks(path) => Some(path),
+            Self::Internet { .. } => None,
+        }
+    }
+
+    /// The same server for a tenant.
+    pub(super) fn without_links(self) -> Self {
+        match self {
+            Self::Unix(path) => Self::UnixWithoutLinks(path),
+            other => other,
+        }
+    }
 }
 
 /// Which requests go through which filters to which service.

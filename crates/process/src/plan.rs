@@ -18,7 +18,6 @@ mod program;
 
 pub use crate::{
     plan_error::PlanError,
-    reach::Relied,
     steps::{Attributes, Placeholder, Step},
 };
 pub use early::{forbids_early_start, may_start_early};
@@ -26,6 +25,7 @@ pub use environment::Environment;
 pub use landlock::{Landlock, LandlockRule};
 pub use options::{Instructions, Options, Runner};
 pub(crate) use own_files::hosts_file;
+pub use palisade_wall::Relied;
 
 use crate::{
     cgroup,
@@ -446,10 +446,14 @@ impl Plan {
 
     /// The first of these paths for which that is so.
     pub fn find_changeable(&self, paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-        let layout = self.layout.as_ref()?;
-        let relied = paths.into_iter().map(Relied::Content);
-        let found = Reach::new(layout, &ThisHost).find(relied);
+        let found = self.find_relied(paths.into_iter().map(Relied::Content));
         found.map(Relied::into_path)
+    }
+
+    /// The first of these that the guest could change.
+    pub fn find_relied(&self, relied: impl IntoIterator<Item = Relied>) -> Option<Relied> {
+        let layout = self.layout.as_ref()?;
+        Reach::new(layout, &ThisHost).find(relied)
     }
 
     /// The paths whose mounts somebody outside could take away, as the guest knows them, in the order in which init

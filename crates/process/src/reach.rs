@@ -19,6 +19,7 @@ use crate::{
     layout::{Layout, Shown},
     paths::join,
 };
+use palisade_wall::Relied;
 use std::{
     cell::{OnceCell, RefCell},
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -28,30 +29,6 @@ use std::{
 
 /// As many links as the kernel follows, path_resolution(7).
 const MOST_LINKS: usize = 40;
-
-/// A path that somebody outside the wall uses while guests run, and what of it a guest must not change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Relied {
-    /// What lies there, and that the path leads to it: what is read, executed or listened at.
-    Content(PathBuf),
-    /// That the path leads where it does. What lies in the folder may be a guest's.
-    Place(PathBuf),
-}
-
-impl Relied {
-    /// The path.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Content(path) | Self::Place(path) => path,
-        }
-    }
-
-    pub(crate) fn into_path(self) -> PathBuf {
-        match self {
-            Self::Content(path) | Self::Place(path) => path,
-        }
-    }
-}
 
 /// What a guest with this layout could change on this host.
 pub(crate) struct Reach<'a> {

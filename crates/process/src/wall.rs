@@ -7,8 +7,8 @@ use crate::{
 };
 use palisade_policy::FileGrant;
 use palisade_wall::{
-    Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Report, Spec, Streams,
-    TerminalPosition, View, Wall, WriteGrant,
+    Cause, ChromiumFlags, Enforcement, Error, Event, PlanResult, Prepared, Relied, Report, Spec,
+    Streams, TerminalPosition, View, Wall, WriteGrant,
 };
 use rustix::io::Errno;
 use std::{
@@ -132,8 +132,12 @@ impl View for Plan {
         Self::has_private_folder(self)
     }
 
-    fn find_changeable(&self, paths: &mut dyn Iterator<Item = PathBuf>) -> Option<PathBuf> {
-        Self::find_changeable(self, paths)
+    fn find_relied(&self, relied: &mut dyn Iterator<Item = Relied>) -> Option<Relied> {
+        Self::find_relied(self, relied)
+    }
+
+    fn host_path(&self, path: &Path) -> Option<PathBuf> {
+        self.layout()?.host_path(path)
     }
 
     fn find_program_at(&self, path: &Path) -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use crate::{
     code::{Code, Imports},
     load::{Isolation, LoadError},
-    reach::Reach,
+    reach::{Links, Reach},
 };
 use palisade_engine::permits::Share;
 use palisade_policy::Policy;
@@ -33,8 +33,9 @@ impl Component {
         policy: &Policy,
         isolation: Isolation,
         share: Share,
+        links: Links,
     ) -> Result<Self, LoadError> {
-        let reach = Reach::of(policy)?;
+        let reach = Reach::of(policy, links)?;
         let most = imports.engine().options().memory_bytes;
         if reach.memory_bytes > most {
             let limit = reach.memory_bytes;

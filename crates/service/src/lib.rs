@@ -70,6 +70,6 @@ pub use component::Component;
 pub use fault::Fault;
 pub use host::{AnyBody, BodyError, Done, Errand, Host, SendError, Sending, Stream, Target, Times};
 pub use load::{Isolation, LoadError};
-pub use reach::{Reach, ReachError};
+pub use reach::{Links, Reach, ReachError};
 pub use response::ResponseBody;
 pub use worker::{Worker, ask_oldest_to_leave};

@@ -59,6 +59,15 @@ pub(crate) struct Folder {
     pub(crate) permissions: FsPerms,
 }
 
+/// Whether the folders of a policy may be named by links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// They are followed.
+    Followed,
+    /// They are refused, whenever they came to lie there: whoever writes there is not trusted with what lies elsewhere.
+    Refused,
+}
+
 /// The policy can't be carried out for a service.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's message is its documentation")]
@@ -72,6 +81,8 @@ pub enum ReachError {
         #[source]
         source: Errno,
     },
+    #[error("policy: a link leads to {}, and links may lead out of what a tenant has: grant the folder without one", path.display())]
+    ByLink { path: PathBuf },
     #[error("policy: {} is no folder, and a component is granted folders: grant the one it lies in", path.display())]
     NotAFolder { path: PathBuf },
     #[error(
@@ -96,11 +107,15 @@ impl Reach {
     /// # Errors
     ///
     /// When the policy names what does not exist or what no service can have.
-    pub fn of(policy: &Policy) -> Result<Self, ReachError> {
-        Self::resolve(policy, Arc::new(SystemResolver::default()))
+    pub fn of(policy: &Policy, links: Links) -> Result<Self, ReachError> {
+        Self::resolve(policy, links, Arc::new(SystemResolver::default()))
     }
 
-    fn resolve(policy: &Policy, resolver: Arc<dyn Resolve>) -> Result<Self, ReachError> {
+    fn resolve(
+        policy: &Policy,
+        links: Links,
+        resolver: Arc<dyn Resolve>,
+    ) -> Result<Self, ReachError> {
         refuse_what_is_not_offered(policy)?;
         let grants = &policy.grants;
         let network = Network::resolve(&grants.connect, &[], &*resolver)?;
@@ -115,7 +130,7 @@ impl Reach {
             ..
         } = policy.limits;
         Ok(Self {
-            folders: folders(&grants.files)?,
+            folders: folders(&grants.files, links)?,
             variables: variables(policy),
             cwd: grants.cwd.as_deref().map(text).transpose()?,
             gate,
@@ -225,7 +240,7 @@ fn refuse_limits(limits: &Limits) -> Result<(), ReachError> {
     }
 }
 
-fn folders(grants: &[FileGrant]) -> Result<Vec<Folder>, ReachError> {
+fn folders(grants: &[FileGrant], links: Links) -> Result<Vec<Folder>, ReachError> {
     if grants.is_empty() {
         return Ok(Vec::new());
     }
@@ -233,10 +248,13 @@ fn folders(grants: &[FileGrant]) -> Result<Vec<Folder>, ReachError> {
     mounts.retain(|mount| KERNEL_FILE_SYSTEMS.contains(&mount.kind.as_str()));
     let mut kernels: Vec<PathBuf> = mounts.into_iter().map(|mount| mount.point).collect();
     kernels.extend(KERNEL_FOLDERS.map(PathBuf::from));
-    grants.iter().map(|grant| folder(grant, &kernels)).collect()
+    let folders = grants.iter();
+    folders
+        .map(|grant| folder(grant, &kernels, links))
+        .collect()
 }
 
-fn folder(grant: &FileGrant, kernels: &[PathBuf]) -> Result<Folder, ReachError> {
+fn folder(grant: &FileGrant, kernels: &[PathBuf], links: Links) -> Result<Folder, ReachError> {
     let path = || grant.host.clone();
     let found = ThisHost
         .find(&grant.host)
@@ -248,6 +266,9 @@ fn folder(grant: &FileGrant, kernels: &[PathBuf]) -> Result<Folder, ReachError> 
         return Err(ReachError::NotAFolder { path: path() });
     }
     let canonical = &found.canonical;
+    if links == Links::Refused && *canonical != grant.host {
+        return Err(ReachError::ByLink { path: path() });
+    }
     let is_reached = |kernel: &&PathBuf| {
         let is_shared_memory = canonical.starts_with("/dev/shm");
         kernel.starts_with(canonical) || canonical.starts_with(kernel) && !is_shared_memory

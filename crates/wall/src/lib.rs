@@ -24,7 +24,7 @@ mod surroundings;
 pub use domain::{Domain, Event, InnerNetwork, MemoryMeter, TerminalPosition};
 pub use error::{Cause, Error};
 pub use exit::{Ending, Exit};
-pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Spec, View, Wall, WriteGrant};
+pub use plan::{ChromiumFlags, Plan, PlanResult, Prepared, Relied, Spec, View, Wall, WriteGrant};
 pub use purpose::Purpose;
 pub use report::{
     Denial, Enforcement, Level, Phase, Process, REPORT_VERSION, Report, Usage, report_schema,

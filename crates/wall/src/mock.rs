@@ -2,8 +2,8 @@
 
 use crate::{
     Cause, ChromiumFlags, Command, Domain, Ending, Enforcement, Error, Event, Exit, InnerNetwork,
-    Plan, PlanResult, Prepared, REPORT_VERSION, Report, Spec, Streams, TerminalPosition, Usage,
-    View, Wall, WriteGrant,
+    Plan, PlanResult, Prepared, REPORT_VERSION, Relied, Report, Spec, Streams, TerminalPosition,
+    Usage, View, Wall, WriteGrant,
 };
 use palisade_policy::FileGrant;
 use rustix::io::Errno;
@@ -191,7 +191,11 @@ impl View for MockPlan {
         false
     }
 
-    fn find_changeable(&self, _paths: &mut dyn Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    fn find_relied(&self, _relied: &mut dyn Iterator<Item = Relied>) -> Option<Relied> {
+        None
+    }
+
+    fn host_path(&self, _path: &Path) -> Option<PathBuf> {
         None
     }
 

@@ -90,6 +90,12 @@ pub trait Plan: fmt::Debug + fmt::Display + erased_serde::Serialize + Send + Syn
     /// which need not see it.
     fn is_native(&self) -> bool;
 
+    /// The host's file that the wall reads for the guest, without links: it is open, and whatever comes to lie there is not
+    /// read. Empty: nobody can tell where it lies. `None`: the kernel executes what the guest finds.
+    fn opened_program(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Files of the host's that every start of this plan executes or is told of and that the guest cannot change: the
     /// program, and what its arguments name. None: there is no program.
     fn fixed_files(&self) -> Vec<PathBuf>;
@@ -204,9 +210,18 @@ pub trait View {
     /// Whether it has private folders to write to.
     fn has_private_folder(&self) -> bool;
 
-    /// The first of the host's paths for which it could change what they lead to: the file itself, or any folder or
-    /// link on the way, by whatever name.
-    fn find_changeable(&self, paths: &mut dyn Iterator<Item = PathBuf>) -> Option<PathBuf>;
+    /// The first of these that it could change: the file itself, or any folder or link on the way, by whatever name.
+    fn find_relied(&self, relied: &mut dyn Iterator<Item = Relied>) -> Option<Relied>;
+
+    /// The first of the host's paths for which it could change what they lead to.
+    fn find_changeable(&self, paths: &mut dyn Iterator<Item = PathBuf>) -> Option<PathBuf> {
+        let found = self.find_relied(&mut paths.map(Relied::Content));
+        found.map(Relied::into_path)
+    }
+
+    /// Where on the host lies what it finds at a path, without links on the way to what was mounted there. The launch
+    /// mounts that very file or nothing. `None`: it is not the host's.
+    fn host_path(&self, path: &Path) -> Option<PathBuf>;
 
     /// Whether that is so for this one.
     fn can_change(&self, path: &Path) -> bool {
@@ -227,6 +242,31 @@ pub trait View {
     /// Whether it can make no sockets and FIFOs in a private folder of its own, because something below it is granted
     /// for writing; `None` where it has no such folder.
     fn refuses_sockets_in(&self, folder: &Path) -> Option<bool>;
+}
+
+/// A path that somebody outside the wall uses while guests run, and what of it a guest must not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Relied {
+    /// What lies there, and that the path leads to it: what is read, executed or listened at.
+    Content(PathBuf),
+    /// That the path leads where it does. What lies in the folder may be a guest's.
+    Place(PathBuf),
+}
+
+impl Relied {
+    /// The path.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Content(path) | Self::Place(path) => path,
+        }
+    }
+
+    /// The path itself.
+    pub fn into_path(self) -> PathBuf {
+        match self {
+            Self::Content(path) | Self::Place(path) => path,
+        }
+    }
 }
 
 /// A folder of the host's that a guest can write to.

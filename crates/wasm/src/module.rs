@@ -12,7 +12,7 @@ use std::{
     fs::File,
     io::Read,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::fs::FileExt,
     },
     path::{Component, Path, PathBuf},
@@ -190,6 +190,12 @@ impl Module {
             Ok(file) => Self::of_file(path, file),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Where the file lies that is open, without links; nowhere, an empty path, if the kernel does not tell.
+    pub(crate) fn place(&self) -> PathBuf {
+        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        std::fs::read_link(open).unwrap_or_default()
     }
 
     /// The same of what somebody has opened at `path`, with `O_NONBLOCK`.

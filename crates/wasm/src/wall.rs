@@ -53,6 +53,10 @@ impl palisade_wall::Plan for Plan {
         false
     }
 
+    fn opened_program(&self) -> Option<PathBuf> {
+        Some(self.module.place())
+    }
+
     fn fixed_files(&self) -> Vec<PathBuf> {
         vec![self.module.path.clone()]
     }

@@ -1,14 +1,15 @@
 //! Connections to other servers: TCP, TLS over TCP, Unix sockets.
 
 use super::{Inside, Settings, UpstreamError, names::Names};
-use crate::{config::Server, io::poll_read};
+use crate::{beneath, config::Server, io::poll_read};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use palisade_policy::Transport;
-use rustix::{io::Errno, net::RecvFlags};
+use rustix::{fs::OFlags, io::Errno, net::RecvFlags};
 use std::{
     cell::{Cell, RefCell},
     io::{self, IoSlice},
     net::SocketAddr,
+    os::fd::AsRawFd,
     path::Path,
     pin::Pin,
     rc::Rc,
@@ -72,8 +73,9 @@ impl Wire {
                 };
                 Ok(Self::Tls(Box::new(stream.map_err(refused)?)))
             }
-            Server::Unix(path) => {
-                let stream = connect_local(path).await;
+            Server::Unix(path) | Server::UnixWithoutLinks(path) => {
+                let may_be_link = matches!(server, Server::Unix(_));
+                let stream = connect_local(path, may_be_link).await;
                 let refused = |source| UpstreamError::Connect {
                     server: Arc::clone(name),
                     source,
@@ -127,11 +129,15 @@ async fn connect_to_any(
 
 /// A Unix socket whose queue is full answers at once that it is (`EAGAIN`): whoever asks must wait by the
 /// clock. The caller bounds how long.
-async fn connect_local(path: &Path) -> io::Result<UnixStream> {
+async fn connect_local(path: &Path, may_be_link: bool) -> io::Result<UnixStream> {
     const LONGEST_WAIT: Duration = Duration::from_millis(20);
     let mut wait = Duration::from_millis(1);
     loop {
-        match UnixStream::connect(path).await {
+        let connected = match may_be_link {
+            true => UnixStream::connect(path).await,
+            false => connect_without_links(path).await,
+        };
+        match connected {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 tokio::time::sleep(wait).await;
                 wait = LONGEST_WAIT.min(wait * 2);
@@ -139,6 +145,13 @@ async fn connect_local(path: &Path) -> io::Result<UnixStream> {
             connected => return connected,
         }
     }
+}
+
+/// connect(2) follows links and knows no flag against it: the socket is opened without any, and connected to by its
+/// descriptor.
+async fn connect_without_links(path: &Path) -> io::Result<UnixStream> {
+    let socket = beneath::open_without_links(path, OFlags::PATH)?;
+    UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd())).await
 }
 
 /// What a wire is, whatever it is made of.

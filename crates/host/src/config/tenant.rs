@@ -152,7 +152,17 @@ fn read_tenant(reader: &Reader<'_>, bounds: &Bounds) -> Result<Config, Found> {
     let TenantParts(parts) = TenantParts(parts).read(document.get_ref(), whole, reader)?;
     check::check_routes(&parts, reader)?;
     check_bounds(&parts, bounds)?;
-    Ok(parts.into_config())
+    let mut config = parts.into_config();
+    config.services.values_mut().for_each(keep_from_links);
+    Ok(config)
+}
+
+/// Whatever comes to lie on the way to a socket after it was looked at.
+fn keep_from_links(service: &mut Service) {
+    if let ServiceKind::Upstream(upstream) = &mut service.kind {
+        let servers = std::mem::take(&mut upstream.servers);
+        upstream.servers = servers.into_iter().map(Server::without_links).collect();
+    }
 }
 
 /// Whether all that the file has is given.
@@ -346,10 +356,7 @@ impl Config {
                 ServiceKind::Upstream(upstream) => &upstream.servers[..],
                 _ => &[],
             });
-        servers.filter_map(|server| match server {
-            Server::Unix(path) => Some(path.as_path()),
-            Server::Internet { .. } => None,
-        })
+        servers.filter_map(|server| server.socket().map(PathBuf::as_path))
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn rules<'a>(
 fn grant_of(server: &Server) -> Option<ConnectGrant> {
     match server {
         Server::Internet { host, port, .. } => format!("tcp://{host}:{port}").parse().ok(),
-        Server::Unix(_) => None,
+        Server::Unix(_) | Server::UnixWithoutLinks(_) => None,
     }
 }
 

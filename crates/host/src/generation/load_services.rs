@@ -12,6 +12,7 @@ use crate::{
     services::{
         Loaded, Shared, component,
         files::{Files, FilesError, Served},
+        program::Check,
     },
     stamp::Stamp,
 };
@@ -98,7 +99,7 @@ pub(super) fn load_service(
     name: &str,
     (service, bounds): (&config::Service, &config::ProgramBounds),
     previous: Option<&Loaded>,
-    served: Option<&Arc<Served>>,
+    (served, check): (Option<&Arc<Served>>, Option<&Arc<dyn Check>>),
     (within, new): (Option<&Path>, &mut Vec<Arc<dyn Preload>>),
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
@@ -117,7 +118,8 @@ pub(super) fn load_service(
         }
         ServiceKind::Upstream(upstream) => Shared::Upstream(upstream.clone()),
         ServiceKind::Program(program) => {
-            let loaded = load_program(name, program, (service, bounds), &log, previous, tools);
+            let settings = (service, bounds);
+            let loaded = load_program(name, program, settings, (&log, check), previous, tools);
             Shared::Program(loaded.map_err(|source| LoadError::of_service(name, source))?)
         }
         ServiceKind::Component(component) => {

@@ -11,7 +11,7 @@ use crate::{
     metrics::{GuestSum, State},
     services::{
         Loaded, Shared,
-        program::{self, Output, Program, ProgramError},
+        program::{self, Check, Output, Program, ProgramError},
     },
 };
 use palisade_policy::Policy;
@@ -22,7 +22,7 @@ pub(super) fn load_program(
     name: &str,
     program: &config::Program,
     (service, bounds): (&config::Service, &config::ProgramBounds),
-    log: &Log,
+    (log, check): (&Log, Option<&Arc<dyn Check>>),
     previous: Option<&Loaded>,
     tools: &Tools,
 ) -> Result<Arc<Program>, ProgramError> {
@@ -39,7 +39,7 @@ pub(super) fn load_program(
         }
         _ => {
             let lines = Arc::new(Lines(log.clone()));
-            Program::new(settings, lines, &tools.machine).map(Arc::new)
+            Program::checked(settings, lines, &tools.machine, check.cloned()).map(Arc::new)
         }
     }
 }
@@ -83,6 +83,10 @@ impl Generation {
     pub fn begin(&self, previous: Option<&Self>, tools: &Tools) {
         tools.supervisor.bound(self.config.programs);
         for (tenant, known) in self.changed(previous) {
+            // Of those that go on, too: what the server relies on may be something else by now.
+            for (_, program) in tenant.programs() {
+                program.set_check(tenant.check.clone());
+            }
             for (name, program) in tenant.new_programs(known) {
                 let predecessor = known.and_then(|known| known.program(name));
                 program.begin(

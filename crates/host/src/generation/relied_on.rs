@@ -9,7 +9,7 @@ use crate::{
     log::Line,
     services::{
         files::{FilesError, Served},
-        program,
+        program::{self, Check},
     },
 };
 use palisade_network::{Resolve, SystemResolver};
@@ -18,6 +18,7 @@ use palisade_process::{
     ThisHost,
     plan::{Relied, find_changeable},
 };
+use palisade_walls::Plan;
 use palisade_wasm::{
     cache::Cache,
     code,
@@ -163,6 +164,81 @@ fn refuse_outside(tenant: &str, config: &Config) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// What a tenant's programs are held to at each start: their paths may lead elsewhere by then than when the file was loaded.
+#[derive(Debug)]
+struct Starts {
+    tenant: String,
+    config: Arc<Config>,
+    files: Vec<PathBuf>,
+    site: Arc<Site>,
+}
+
+/// Who is asked about each start of a tenant's programs; nobody, where it has none or is the main file.
+pub(super) fn check_of_starts(
+    tenant: &str,
+    config: &Arc<Config>,
+    files: &[PathBuf],
+    site: &Arc<Site>,
+) -> Option<Arc<dyn Check>> {
+    let mut services = config.services.values();
+    let has_programs = services.any(|service| matches!(service.kind, ServiceKind::Program(_)));
+    let starts = || Starts {
+        tenant: tenant.into(),
+        config: Arc::clone(config),
+        files: files.into(),
+        site: Arc::clone(site),
+    };
+    (config.folder.is_some() && has_programs).then(|| Arc::new(starts()) as _)
+}
+
+impl Check for Starts {
+    fn check(&self, name: &str, policy: &Policy, plan: &Plan) -> Result<(), String> {
+        if let Some(folder) = &self.config.folder {
+            refuse_plan_outside(policy, plan, folder)?;
+        }
+        let guest = format!("service {name}");
+        let of_tenant = || relied_on(&self.config, &self.files, &self.tenant).into_iter();
+        let used = self.site.used.iter().cloned();
+        // Made only if somebody looks: most programs can write nowhere.
+        let mut used = used.chain(std::iter::once_with(of_tenant).flatten());
+        let mut relied = std::iter::from_fn(|| {
+            let by_others = used.find(|used| used.by != guest);
+            by_others.map(|used| used.relied)
+        });
+        match plan.view().find_relied(&mut relied) {
+            None => Ok(()),
+            Some(relied) => Err(format!(
+                "policy: it could change where {} leads, or what lies there, which is used outside the wall: keep it out of what \
+                 is granted for writing, or protect it",
+                relied.path().display()
+            )),
+        }
+    }
+}
+
+/// Refuses a plan by which the guest would be given what lies outside its tenant's folder, or was led to by a link: of each
+/// grant, and of a module, the very file that the launch takes.
+fn refuse_plan_outside(policy: &Policy, plan: &Plan, folder: &Path) -> Result<(), String> {
+    let view = plan.view();
+    let is_led_astray = |(inside, on_host): &(&Path, &Path)| {
+        let is_absent = view.absent().iter().any(|absent| absent == on_host);
+        !is_absent && view.host_path(inside).as_deref() != Some(*on_host)
+    };
+    let by_link = granted(policy).find(is_led_astray);
+    let by_link = by_link.map(|(_, on_host)| on_host.to_path_buf());
+    let program = plan.opened_program();
+    let outside = program.filter(|program| !beneath::is_beneath(folder, program));
+    match by_link.or(outside) {
+        None => Ok(()),
+        Some(path) => Err(format!(
+            "policy: {} does not lie below {}, which is all that its tenant has, or a link leads there: put it there without \
+             links",
+            path.display(),
+            folder.display()
+        )),
+    }
+}
+
 fn outside(guest: String, path: &Path, folder: &Path) -> LoadError {
     LoadError::Outside {
         guest,
@@ -276,16 +352,22 @@ fn relied_on(config: &Config, files: &[PathBuf], tenant: &str) -> Vec<Used> {
 
 /// Where the host's files are that a guest is given: opened when it starts, and started again and again.
 fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
+    granted(policy).map(|(_, on_host)| on_host)
+}
+
+/// The same, each with where the guest finds it: inside, on the host.
+fn granted(policy: &Policy) -> impl Iterator<Item = (&Path, &Path)> {
     let grants = &policy.grants;
     let files = grants
         .files
         .iter()
         .filter(|grant| grant.access.maps_host_path());
+    let files = files.map(|grant| (grant.guest_path(), grant.host.as_path()));
     let sockets = grants.connect.iter().filter_map(|grant| match grant {
-        ConnectGrant::Unix(socket) => Some(socket.host.as_path()),
+        ConnectGrant::Unix(socket) => Some((socket.guest_path(), socket.host.as_path())),
         _ => None,
     });
-    files.map(|grant| grant.host.as_path()).chain(sockets)
+    files.chain(sockets)
 }
 
 fn guest_of_service(tenant: &str, name: &str) -> String {

@@ -4,7 +4,7 @@ use super::{
     load::{LoadError, Stamps, Tools},
     load_filters::{kept_filter, load_filter},
     load_services::{is_same_component, kept_service, load_component, load_service},
-    relied_on::{Site, open_served},
+    relied_on::{Site, check_of_starts, open_served},
     tenants::Stamped,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     filters,
     kinds::full_name,
     route::Routes,
-    services,
+    services::{self, program::Check},
     stamp::{ExactStamp, Stamp},
 };
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -33,6 +33,8 @@ pub(crate) struct Tenant {
     /// of the main file, which is read anew at each reload.
     pub(super) files: Vec<Stamped>,
     pub(super) source: Option<Source>,
+    /// Who is asked about each start of its programs; nobody for the main file's.
+    pub(super) check: Option<Arc<dyn Check>>,
 }
 
 /// Where a tenant comes from, and what it was judged by.
@@ -63,6 +65,7 @@ impl Tenant {
         tools: &Tools,
     ) -> Result<Self, LoadError> {
         let served = open_served(&name, config, files, site, tools)?;
+        let check = check_of_starts(&name, config, files, site);
         let within = config.folder.as_deref();
         let mut stamps = Stamps::new();
         let mut filters = BTreeMap::new();
@@ -95,7 +98,7 @@ impl Tenant {
                     &full,
                     (service, &site.programs),
                     kept,
-                    served.as_ref(),
+                    (served.as_ref(), check.as_ref()),
                     (within, new),
                     tools,
                 )?,
@@ -111,6 +114,7 @@ impl Tenant {
             stamps,
             files: Vec::new(),
             source: None,
+            check,
         })
     }
 

@@ -25,8 +25,8 @@ use palisade_filter::Peer;
 use palisade_network::{Answer, Gate, Resolve, ResolveError};
 use palisade_policy::HostName;
 use palisade_service::{
-    self as guest, AnyBody, Component, Done, Errand, Fault, Host, Imports, Isolation, LoadError,
-    ResponseBody, SendError, Sending, Stream, Target, Worker,
+    self as guest, AnyBody, Component, Done, Errand, Fault, Host, Imports, Isolation, Links,
+    LoadError, ResponseBody, SendError, Sending, Stream, Target, Worker,
 };
 use palisade_wasm::code::Code;
 use std::{
@@ -128,7 +128,11 @@ impl Loaded {
             config::Isolation::Kept => Isolation::Kept,
         };
         let share = bound(settings.share, engine.options().instances);
-        let component = Component::new(&imports, &service.policy, isolation, share)?;
+        let links = match source.within {
+            Some(_) => Links::Refused,
+            None => Links::Followed,
+        };
+        let component = Component::new(&imports, &service.policy, isolation, share, links)?;
         let link = ComponentLink {
             engine,
             component: component.clone(),

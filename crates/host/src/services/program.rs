@@ -108,6 +108,15 @@ pub trait Output: Send + Sync {
     fn notice(&self, text: &str);
 }
 
+/// Who is asked about each start once it is planned: a plan names files, and its launch takes no others in their place.
+pub trait Check: std::fmt::Debug + Send + Sync {
+    /// Whether the program of this full name may be started by this plan, which was made for this policy.
+    ///
+    /// # Errors
+    /// Why not, whose fault it is and what to do.
+    fn check(&self, name: &str, policy: &Policy, plan: &Plan) -> Result<(), String>;
+}
+
 /// A program could not be made ready or started.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's message is its documentation")]
@@ -121,6 +130,8 @@ pub enum ProgramError {
     Missing(String),
     #[error(transparent)]
     Wall(#[from] palisade_wall::Error),
+    #[error("{0}")]
+    Refused(String),
     #[error("host: cannot make a socket for the program: {0}")]
     Socket(#[source] io::Error),
     #[error("host: cannot listen at {address}: {source}; see who has it")]
@@ -168,7 +179,22 @@ impl Program {
         output: Arc<dyn Output>,
         machine: &Machine,
     ) -> Result<Self, ProgramError> {
+        Self::checked(settings, output, machine, None)
+    }
+
+    /// The same, and `check` is asked about this plan and that of each start.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Program::new`], and what `check` says.
+    pub fn checked(
+        settings: Settings,
+        output: Arc<dyn Output>,
+        machine: &Machine,
+        check: Option<Arc<dyn Check>>,
+    ) -> Result<Self, ProgramError> {
         let shared = Arc::new(Shared::new(settings, output));
+        shared.set_check(check);
         let files = files(&shared.recipe()?.plan(machine)?);
         if files.is_empty() {
             let command = shared.settings.program.command.first();
@@ -201,6 +227,11 @@ impl Program {
             )?;
         self.listener.get_or_init(|| shared);
         Ok(())
+    }
+
+    /// Has this one asked about each start from now on.
+    pub fn set_check(&self, check: Option<Arc<dyn Check>>) {
+        self.shared.set_check(check);
     }
 
     /// Has it started when it is asked for, from now on. What its `predecessor` has done and has cost is counted

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 fn toml(text: &str) -> Result<Reach, ReachError> {
     let policy = Policy::from_toml(text, "test", Path::new("/")).expect("a policy");
-    Reach::of(&policy)
+    Reach::of(&policy, Links::Followed)
 }
 
 fn refusal(text: &str) -> String {
@@ -13,7 +13,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn nothing_is_granted_by_itself() {
-    let reach = Reach::of(&Policy::default()).unwrap();
+    let reach = Reach::of(&Policy::default(), Links::Followed).unwrap();
     assert!(reach.folders.is_empty() && reach.variables.is_empty());
     assert!(reach.gate.network().is_empty());
     assert_eq!(reach.memory_bytes as u64, MEMORY_BYTES);
@@ -57,7 +57,7 @@ fn what_a_service_cannot_have_is_refused_with_advice() {
         path: "/dev/fuse".into(),
     });
     assert!(
-        Reach::of(&policy)
+        Reach::of(&policy, Links::Followed)
             .unwrap_err()
             .to_string()
             .contains("devices")
@@ -99,7 +99,7 @@ fn variables_are_those_granted_and_no_others() {
         grant("PATH", None),
         grant("NOT_SET_ANYWHERE", None),
     ];
-    let reach = Reach::of(&policy).unwrap();
+    let reach = Reach::of(&policy, Links::Followed).unwrap();
     let names: Vec<_> = reach
         .variables
         .iter()
@@ -107,4 +107,24 @@ fn variables_are_those_granted_and_no_others() {
         .collect();
     assert_eq!(names, ["GREETING", "PATH"]);
     assert_eq!(reach.variables[0].1, "hello");
+}
+
+#[test]
+fn a_folder_that_a_link_leads_to_may_be_refused() {
+    let above = tempfile::tempdir().unwrap();
+    let above = above.path().canonicalize().unwrap();
+    std::fs::create_dir_all(above.join("real/data")).unwrap();
+    std::os::unix::fs::symlink("real", above.join("link")).unwrap();
+    let reach = |folder: &str, links| {
+        let folder = above.join(folder);
+        let text = format!("[grants]\nread = ['{}:/data']", folder.display());
+        let policy = Policy::from_toml(&text, "test", Path::new("/")).unwrap();
+        Reach::of(&policy, links).map(drop)
+    };
+    for links in [Links::Followed, Links::Refused] {
+        reach("real/data", links).unwrap();
+    }
+    reach("link/data", Links::Followed).unwrap();
+    let refused = reach("link/data", Links::Refused);
+    assert!(matches!(refused, Err(ReachError::ByLink { .. })));
 }

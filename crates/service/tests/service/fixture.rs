@@ -8,8 +8,8 @@ use http_body_util::{BodyExt, Full};
 use palisade_engine::{permits::Share, service::Engine};
 use palisade_policy::Policy;
 use palisade_service::{
-    AnyBody, BodyError, Code, Component, Done, Errand, Fault, Host, Imports, Isolation, LoadError,
-    ResponseBody, Sending, Stream, Target, Times, Worker,
+    AnyBody, BodyError, Code, Component, Done, Errand, Fault, Host, Imports, Isolation, Links,
+    LoadError, ResponseBody, Sending, Stream, Target, Times, Worker,
 };
 use std::{
     cell::RefCell,
@@ -129,7 +129,13 @@ impl Fixture {
         share: Share,
         isolation: Isolation,
     ) -> Self {
-        let made = Component::new(&Imports::new(engine), &policy(""), isolation, share);
+        let made = Component::new(
+            &Imports::new(engine),
+            &policy(""),
+            isolation,
+            share,
+            Links::Followed,
+        );
         Self::of(made, component)
     }
 
@@ -145,7 +151,7 @@ impl Fixture {
         let share = Share::default();
         let imports = Imports::new(&guests::engine());
         Self::of(
-            Component::new(&imports, &policy(text), isolation, share),
+            Component::new(&imports, &policy(text), isolation, share, Links::Followed),
             component,
         )
     }

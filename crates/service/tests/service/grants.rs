@@ -6,7 +6,7 @@ use crate::{
     guests,
 };
 use palisade_engine::permits::Share;
-use palisade_service::{Component, Imports, Isolation, LoadError, Stream, World};
+use palisade_service::{Component, Imports, Isolation, Links, LoadError, Stream, World};
 use std::time::Duration;
 
 pub(crate) fn words_go_to_the_log_by_lines(component: &Loaded) {
@@ -215,6 +215,7 @@ pub(crate) fn what_cannot_be_held_is_refused_when_loaded(component: &Loaded) {
             &policy(text),
             Isolation::Fresh,
             Share::default(),
+            Links::Followed,
         )
     };
     let error = load("[limits]\nmemory = \"100GiB\"").unwrap_err();

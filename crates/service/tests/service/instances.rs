@@ -11,7 +11,7 @@ use palisade_engine::{
     permits::Share,
     service::{Engine, EngineOptions},
 };
-use palisade_service::{Component, Fault, Imports, Isolation, LoadError, World};
+use palisade_service::{Component, Fault, Imports, Isolation, Links, LoadError, World};
 use std::time::Duration;
 
 pub(crate) fn nothing_of_one_request_is_left_for_another(component: &Loaded) {
@@ -273,7 +273,7 @@ pub(crate) fn a_new_component_is_not_kept(component: &Loaded) {
     let load = |isolation| {
         let share = Share::default();
         let imports = Imports::new(&guests::engine());
-        let made = Component::new(&imports, &policy(""), isolation, share);
+        let made = Component::new(&imports, &policy(""), isolation, share, Links::Followed);
         made.unwrap().link(component)
     };
     assert!(matches!(load(Isolation::Kept), Err(LoadError::Kept)));

@@ -1,7 +1,7 @@
 //! One process of a program: its start, its lines, its end.
 
 use super::{
-    Output, ProgramError, Settings,
+    Check, Output, ProgramError, Settings,
     alive::{Meter, Slot, Turn},
     shared::Shared,
 };
@@ -46,14 +46,21 @@ const MOST_LINE_BYTES: usize = 8 << 10;
 /// What is started, each time anew: files that were replaced since are found then.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
+    /// The service's full name.
+    name: String,
     command: Command,
     policy: Policy,
     surroundings: Surroundings,
     libexec: Option<PathBuf>,
+    /// Asked about each plan.
+    check: Option<Arc<dyn Check>>,
 }
 
 impl Recipe {
-    pub(super) fn new(settings: &Settings) -> Result<Self, ProgramError> {
+    pub(super) fn new(
+        settings: &Settings,
+        check: Option<Arc<dyn Check>>,
+    ) -> Result<Self, ProgramError> {
         let mut words = settings.program.command.iter();
         let mut command = Command::new(words.next().ok_or(ProgramError::NoCommand)?);
         command.arguments = words.map(Into::into).collect();
@@ -62,6 +69,8 @@ impl Recipe {
             Some(crate::config::Address::Internet(_))
         );
         Ok(Self {
+            name: settings.name.clone(),
+            check,
             command,
             policy: settings.policy.clone(),
             surroundings: Surroundings {
@@ -80,15 +89,21 @@ impl Recipe {
         })
     }
 
-    /// Every step of a start on this machine.
-    pub(super) fn plan(&self, machine: &Machine) -> Result<Plan, Error> {
-        make_plan(&Spec {
+    /// Every step of a start on this machine. What is checked is what will be mounted: a plan names files by what they
+    /// are, and a launch takes nothing else that has come to lie at their paths.
+    pub(super) fn plan(&self, machine: &Machine) -> Result<Plan, ProgramError> {
+        let plan = make_plan(&Spec {
             policy: &self.policy,
             command: &self.command,
             machine,
             surroundings: &self.surroundings,
             libexec: self.libexec.as_deref(),
-        })
+        })?;
+        if let Some(check) = &self.check {
+            let checked = check.check(&self.name, &self.policy, &plan);
+            checked.map_err(ProgramError::Refused)?;
+        }
+        Ok(plan)
     }
 
     /// Starts it. Blocks, for a millisecond or for as long as a compiler takes.

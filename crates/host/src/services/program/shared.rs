@@ -1,8 +1,8 @@
 //! What supervisor and workers know of one program.
 
 use super::{
-    Output, ProgramError, Settings, consumption::Consumption, endpoint::Endpoint, guest::Recipe,
-    supervisor::Order,
+    Check, Output, ProgramError, Settings, consumption::Consumption, endpoint::Endpoint,
+    guest::Recipe, supervisor::Order,
 };
 use crate::metrics::Fault;
 use palisade_engine::lock::lock;
@@ -21,6 +21,8 @@ use tokio::sync::{Notify, watch};
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) output: Arc<dyn Output>,
+    /// Who is asked about each start.
+    check: Mutex<Option<Arc<dyn Check>>>,
     /// How to get in. Only who has no open endpoint looks.
     pub(super) view: watch::Sender<View>,
     /// Requests that wait for an endpoint.
@@ -147,6 +149,7 @@ impl Shared {
         Self {
             settings,
             output,
+            check: Mutex::default(),
             view: watch::Sender::new(View::Idle),
             waiting: AtomicUsize::new(0),
             wanted: Notify::new(),
@@ -161,7 +164,12 @@ impl Shared {
 
     /// Every step of a start, each time made anew: nothing of it is kept for a program that does not run.
     pub(super) fn recipe(&self) -> Result<Recipe, ProgramError> {
-        Recipe::new(&self.settings)
+        Recipe::new(&self.settings, lock(&self.check).clone())
+    }
+
+    /// Has this one asked about each start from now on.
+    pub(super) fn set_check(&self, check: Option<Arc<dyn Check>>) {
+        *lock(&self.check) = check;
     }
 
     /// Counts a request that waits, until the guard is dropped.
