@@ -56,11 +56,11 @@ const QUIET: &str = "quiet";
 
 /// What the other tenant does, in this order: what is compiled goes on being compiled for a while.
 const OFFENCES: [(&str, &str); 5] = [
-    ("flood", "as many requests as come back"),
-    ("loop", "requests that loop until they are ended"),
-    ("trap", "requests that fail"),
-    ("cold", "services that are not loaded"),
-    ("compile", "new services"),
+    ("flood", "all that come back"),
+    ("loop", "endless loops"),
+    ("trap", "faults"),
+    ("cold", "services not loaded"),
+    ("compile", "services not compiled"),
 ];
 
 /// It may be later by a fifth, or by this if that is more.
