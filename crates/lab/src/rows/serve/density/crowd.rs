@@ -31,6 +31,8 @@ pub(super) enum Kind {
     Filters,
     /// The same: programs behind the process wall.
     Programs,
+    /// The same, that stand still once nobody has asked for a second, where the server knows of that.
+    FrozenPrograms,
     /// nginx: a server block each, before files. The bound: it runs no code of anybody's.
     Nginx,
 }
@@ -41,6 +43,7 @@ impl Kind {
             Self::Components => "palisade serve, components",
             Self::Filters => "palisade serve, filters",
             Self::Programs => "palisade serve, programs",
+            Self::FrozenPrograms => "palisade serve, frozen programs",
             Self::Nginx => "nginx, server blocks",
         }
     }
@@ -51,6 +54,7 @@ impl Kind {
             Self::Components => "components",
             Self::Filters => "filters",
             Self::Programs => "programs",
+            Self::FrozenPrograms => "frozen programs",
             Self::Nginx => "nginx",
         }
     }
@@ -133,7 +137,7 @@ impl<'a> Ground<'a> {
                 let guest = self.folder().join("null.wasm");
                 self.add_distinct(&guest, count, |number| self.filter(number))
             }
-            Kind::Programs => workloads.add_replies().map(|_| ()),
+            Kind::Programs | Kind::FrozenPrograms => workloads.add_replies().map(|_| ()),
             Kind::Nginx => Ok(()),
         }
     }
@@ -244,7 +248,12 @@ impl<'a> Ground<'a> {
                 let module = quoted(&self.filter(number))?;
                 write!(text, "[filters.{name}]\nmodule = {module}\n\n")?;
             } else {
-                self.write_program(&name, None, text)?;
+                let more = if kind == Kind::FrozenPrograms {
+                    FREEZE
+                } else {
+                    ""
+                };
+                self.write_program(&name, more, text)?;
             }
             let (filters, service) = match is_filters {
                 true => (format!("\"{name}\""), "files"),
@@ -258,11 +267,11 @@ impl<'a> Ground<'a> {
         Ok(())
     }
 
-    /// A program that answers everything, at a socket of its own if there is a port for it.
+    /// A program that answers everything, with `more` in its table.
     pub(super) fn write_program(
         &self,
         name: &str,
-        direct: Option<u16>,
+        more: &str,
         text: &mut String,
     ) -> anyhow::Result<()> {
         let program = quoted(&self.folder().join("replies"))?;
@@ -270,12 +279,8 @@ impl<'a> Ground<'a> {
         write!(
             text,
             "[services.{name}]\nprogram = [{program}]\nstart-time = \"60s\"\n\
-             policy = {{ grants = {{ read = [{folder}] }} }}\n"
+             policy = {{ grants = {{ read = [{folder}] }} }}\n{more}\n"
         )?;
-        if let Some(port) = direct {
-            writeln!(text, "direct = \"{}\"", at(port))?;
-        }
-        text.push('\n');
         Ok(())
     }
 
@@ -306,6 +311,9 @@ impl<'a> Ground<'a> {
         Ok((Program::new(&ending_with_the_lab(line))?, file))
     }
 }
+
+/// What makes a program stand still soon.
+const FREEZE: &str = "idle-time = \"1s\"\nrest = \"freeze\"\n";
 
 /// What a tenant of a crowd has.
 const TENANT_FILE: &str =
@@ -351,15 +359,19 @@ pub(super) fn name(number: usize) -> String {
 }
 
 impl Crowd {
-    /// Has its code compiled, as a server does that was there before.
-    pub(super) fn compile(&self, ground: &Ground<'_>) -> anyhow::Result<()> {
-        if !self.kind.is_wasm() {
+    /// Reads its settings as the server does, and has its code compiled, as a server does that was there before.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not take them.
+    pub(super) fn check(&self, ground: &Ground<'_>) -> anyhow::Result<()> {
+        if self.kind == Kind::Nginx {
             return Ok(());
         }
         let file = ground.folder().join(format!("crowd-{}.toml", self.port));
         let words = ["--check".as_ref(), file.as_os_str()];
         let checked = ground.layout.palisade(&words)?.run();
-        checked.with_context(|| format!("compiling {} {}", self.count, self.kind.title()))?;
+        checked.with_context(|| format!("{} {}", self.count, self.kind.title()))?;
         Ok(())
     }
 

@@ -146,7 +146,8 @@ fn walled(ground: &Ground<'_>, count: usize, direct: bool) -> anyhow::Result<(Si
     let mut list = String::new();
     for (number, socket) in reserved.iter().enumerate() {
         let name = name(number);
-        ground.write_program(&name, direct.then_some(socket.number), &mut text)?;
+        let own = format!("direct = \"{}\"\n", at(socket.number));
+        ground.write_program(&name, if direct { &own } else { "" }, &mut text)?;
         if !direct {
             text += &format!("[[route]]\nhost = \"{name}.lab\"\nservice = \"{name}\"\n\n");
             list += &format!("http://{}/1 {name}.lab\n", at(port));

@@ -139,7 +139,7 @@ impl Method for Services {
                 asked.push(self.asked(&ground, crowd, &asking)?);
             }
             if let Some(largest) = asked.last() {
-                largest.crowd.compile(&ground)?;
+                largest.crowd.check(&ground)?;
             }
             let trial = Growing {
                 asked,
