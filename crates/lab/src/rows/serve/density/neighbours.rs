@@ -33,8 +33,9 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 pub(in crate::rows) struct Neighbours;
@@ -481,19 +482,20 @@ impl Beside {
         }
         let mut other = self.manner.load.clone();
         other.yields = true;
-        // From before the first look until after the last.
-        let time = self.manner.time * 3 / 2;
+        let time = self.manner.time;
+        let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let busy = scope.spawn(|| other.keep_busy_among(time, Popularity::Even, list));
-            let mut readings = self.ask(offence)?;
-            let busy = busy
+            let busy = scope.spawn(|| Offence::until(&is_over, &other, time, list));
+            let readings = self.ask(offence);
+            is_over.store(true, Ordering::Relaxed);
+            let committed = busy
                 .join()
                 .map_err(|_| anyhow!("the other's thread failed"))??;
-            let asked = (busy.answers + busy.lost()) as f64 / time.as_secs_f64();
+            let mut readings = readings?;
             readings.push(Reading {
                 measure: format!("{ASKED}-{offence}"),
                 unit: Unit::Count,
-                values: vec![asked],
+                values: vec![committed.requests as f64 / committed.time.as_secs_f64()],
             });
             Ok(readings)
         })
@@ -526,6 +528,34 @@ impl Beside {
             readings.push(Reading::one_us(&format!("{SLOW}-{offence}"), slow));
         }
         Ok(readings)
+    }
+}
+
+/// What the other one asked for, and in what time.
+#[derive(Default)]
+struct Offence {
+    requests: u64,
+    time: Duration,
+}
+
+impl Offence {
+    /// Asks for so long, and again as long as the tenant is looked at: its requests may wait for long.
+    fn until(
+        is_over: &AtomicBool,
+        load: &Load,
+        time: Duration,
+        list: &Path,
+    ) -> anyhow::Result<Self> {
+        let mut sum = Self::default();
+        loop {
+            let began = Instant::now();
+            let busy = load.keep_busy_among(time, Popularity::Even, list)?;
+            sum.requests += busy.answers + busy.lost();
+            sum.time += began.elapsed();
+            if is_over.load(Ordering::Relaxed) {
+                return Ok(sum);
+            }
+        }
     }
 }
 
