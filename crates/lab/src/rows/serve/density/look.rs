@@ -187,7 +187,6 @@ mod tests {
             handles.descriptors >= 3 && handles.mappings > 5,
             "{handles:?}"
         );
-        drop(exchange);
         drop(input);
         child.wait().unwrap();
         assert!(Doings::of(child.id()).is_err());

@@ -136,7 +136,7 @@ impl Method for Services {
             let mut asked = Vec::new();
             for count in counts {
                 let crowd = ground.crowd(*kind, *count, bounds)?;
-                asked.push(self.asked(&ground, crowd, &asking)?);
+                asked.push(self.asked(&ground, crowd)?);
             }
             if let Some(largest) = asked.last() {
                 largest.crowd.check(&ground)?;
@@ -244,7 +244,7 @@ struct Asked {
 const MOST_COLD_PROGRAMS: usize = 1_000;
 
 impl Services {
-    fn asked(&self, ground: &Ground<'_>, crowd: Crowd, _: &Manner) -> anyhow::Result<Asked> {
+    fn asked(&self, ground: &Ground<'_>, crowd: Crowd) -> anyhow::Result<Asked> {
         let count = crowd.count;
         let objects = self.objects.iter().map(|object| {
             let list = crowd.list(ground, object.bytes, 0..count)?;
@@ -261,7 +261,6 @@ impl Services {
         let first = self.objects.first().map_or(0, |object| object.bytes);
         let cold = match cold_count {
             0 => None,
-            // Of the same length as the list of all there may be one: its name has another number.
             _ => Some((crowd.list(ground, first, cold)?, cold_count)),
         };
         Ok(Asked {
