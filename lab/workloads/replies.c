@@ -1,5 +1,6 @@
 /*
- * A web server that answers every request with the same KB and keeps connections (HTTP/1.1), in one thread.
+ * A web server that answers every request with the same KB, or with as many bytes as a path of three digits or more
+ * says, and keeps connections (HTTP/1.1), in one thread.
  *
  *     replies HOST PORT
  *     replies              the socket is descriptor 3, as systemd passes them (LISTEN_FDS)
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +21,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BODY = 1024, MOST_EVENTS = 64, PART = 4096, FIRST_PASSED = 3 };
+enum { BODY = 1024, MOST_BODY = 1 << 20, MOST_HEAD = 256, MOST_EVENTS = 64, PART = 4096, FIRST_PASSED = 3 };
 
-static char answer[BODY + 256];
-static int answer_length;
+struct answer {
+	char *bytes;
+	int length;
+	long body;
+};
+
+/* Of the usual length, and of the last other one that was asked for. */
+static struct answer usual, other;
 
 static void die(const char *what)
 {
@@ -30,12 +38,28 @@ static void die(const char *what)
 	exit(1);
 }
 
-static void make_answer(void)
+static void make_answer(struct answer *answer, long body)
 {
-	answer_length = snprintf(answer, sizeof answer - BODY,
-				 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", BODY);
-	memset(answer + answer_length, 'x', BODY);
-	answer_length += BODY;
+	answer->bytes = realloc(answer->bytes, MOST_HEAD + body);
+	if (!answer->bytes)
+		die("realloc");
+	int head = snprintf(answer->bytes, MOST_HEAD,
+			    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %ld\r\n\r\n", body);
+	memset(answer->bytes + head, 'x', body);
+	answer->length = head + body;
+	answer->body = body;
+}
+
+/* `GET /2258 …` */
+static const struct answer *answer_to(const char *request)
+{
+	const char *path = strchr(request, '/');
+	long body = path ? atol(path + 1) : 0;
+	if (body < 100 || body > MOST_BODY)
+		return &usual;
+	if (other.body != body)
+		make_answer(&other, body);
+	return &other;
 }
 
 static void watch(int epoll, int descriptor)
@@ -58,21 +82,38 @@ static void accept_all(int epoll, int listener)
 		die("accept");
 }
 
+/* What the socket has no room for waits until there is: who asks takes all of it. */
+static int send_all(int stream, const struct answer *answer)
+{
+	for (int sent = 0; sent < answer->length;) {
+		ssize_t part = send(stream, answer->bytes + sent, answer->length - sent, MSG_NOSIGNAL);
+		if (part < 0 && errno == EAGAIN) {
+			struct pollfd room = { .fd = stream, .events = POLLOUT };
+			poll(&room, 1, -1);
+			continue;
+		}
+		if (part <= 0)
+			return 0;
+		sent += part;
+	}
+	return 1;
+}
+
 /* Heads that end in two parts are looked for in the second one only: who asks sends them whole. */
 static int answer_all(int stream)
 {
-	char part[PART];
-	ssize_t length = read(stream, part, sizeof part);
+	char part[PART + 1];
+	ssize_t length = read(stream, part, PART);
 	if (length < 0 && errno == EAGAIN)
 		return 1;
 	if (length <= 0)
 		return 0;
-	const char *rest = part;
-	while ((rest = memmem(rest, part + length - rest, "\r\n\r\n", 4)) != NULL) {
-		rest += 4;
-		/* An answer fits the socket's buffer, or the client takes none. */
-		if (send(stream, answer, answer_length, MSG_NOSIGNAL) != answer_length)
+	part[length] = 0;
+	const char *head = part, *end;
+	while ((end = memmem(head, part + length - head, "\r\n\r\n", 4)) != NULL) {
+		if (!send_all(stream, answer_to(head)))
 			return 0;
+		head = end + 4;
 	}
 	return 1;
 }
@@ -118,7 +159,7 @@ static int listen_at(const char *host, const char *port)
 
 int main(int argc, char **argv)
 {
-	make_answer();
+	make_answer(&usual, BODY);
 	if (argc == 3)
 		serve(listen_at(argv[1], argv[2]));
 	const char *passed = getenv("LISTEN_FDS");

@@ -1,6 +1,6 @@
 //! Where a server is, and what it is asked for.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::{net::SocketAddr, str::FromStr};
 
 /// `http://ADDRESS:PORT/PATH`: an address and no name, for nothing is looked up while something is measured.
@@ -25,6 +25,32 @@ impl Address {
             request: [head.as_bytes(), body].concat(),
             ..self
         }
+    }
+}
+
+impl Address {
+    /// Each line of a list: a URL, and behind it the host that is asked for, where that is another one than the
+    /// server's address.
+    ///
+    /// # Errors
+    ///
+    /// When a line is no such address, or there is none.
+    pub(crate) fn listed(list: &str) -> anyhow::Result<Vec<Self>> {
+        let addresses: Vec<Self> = list.lines().map(Self::of_line).collect::<Result<_, _>>()?;
+        ensure!(!addresses.is_empty(), "the list has no address");
+        Ok(addresses)
+    }
+
+    fn of_line(line: &str) -> anyhow::Result<Self> {
+        let Some((url, host)) = line.split_once(' ') else {
+            return line.parse();
+        };
+        let address: Self = url.parse()?;
+        let path = &address.path;
+        Ok(Self {
+            request: format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes(),
+            ..address
+        })
     }
 }
 
@@ -70,6 +96,15 @@ mod tests {
         let request =
             "POST /grey HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 3\r\n\r\nP6\n";
         assert_eq!(address.posting(b"P6\n").request, request.as_bytes());
+    }
+
+    #[test]
+    fn a_list_may_name_hosts() {
+        let list =
+            Address::listed("http://127.0.0.1:80/a\nhttp://127.0.0.1:80/b s1.lab\n").unwrap();
+        assert!(list[0].request.ends_with(b"Host: 127.0.0.1:80\r\n\r\n"));
+        assert_eq!(list[1].request, b"GET /b HTTP/1.1\r\nHost: s1.lab\r\n\r\n");
+        assert!(Address::listed("").is_err() && Address::listed("s1.lab").is_err());
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! A closed loop: each connection asks again as soon as it is answered.
+//! A closed loop: each connection asks again as soon as it is answered, for one thing or for any of many.
 
 use crate::{
     address::Address,
+    choice::Choice,
     connection::Connection,
     failures::{Expected, Failure, Failures},
     figures::Spread,
     watch::{Wait, Watch},
 };
+use anyhow::ensure;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -40,14 +42,21 @@ pub(crate) const PART_BYTES: usize = 64 << 10;
 /// A server that is not there is asked again after this time.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Asks on all connections at once.
+/// Asks on all connections at once for what is chosen of `addresses`, which are one server's.
 ///
 /// # Errors
 ///
-/// When this machine fails. What the server does is counted.
-pub(crate) fn ask(address: &Address, how: &How) -> anyhow::Result<Told> {
+/// When this machine fails, or the addresses are of several servers. What the server does is counted.
+pub(crate) fn ask(addresses: &[Address], choice: Choice, how: &How) -> anyhow::Result<Told> {
+    let server = addresses.first().map(|one| one.server);
+    let is_elsewhere = |one: &Address| Some(one.server) != server;
+    ensure!(
+        !addresses.is_empty() && !addresses.iter().any(is_elsewhere),
+        "connections are kept: all addresses must be of one server"
+    );
     let mut asking = Asking {
-        address,
+        addresses,
+        choice,
         watch: Watch::new(how.wait)?,
         lines: Vec::new(),
         expected: Expected::default(),
@@ -66,7 +75,7 @@ pub(crate) fn ask(address: &Address, how: &How) -> anyhow::Result<Told> {
     let seconds = began.elapsed().as_secs_f64();
     asking.take_the_rest(end + PATIENCE)?;
     Ok(Told {
-        url: address.url.clone(),
+        url: addresses[0].url.clone(),
         seconds,
         answers: asking.latencies_ns.len(),
         replies_per_s: counted as f64 / seconds,
@@ -78,7 +87,8 @@ pub(crate) fn ask(address: &Address, how: &How) -> anyhow::Result<Told> {
 }
 
 struct Asking<'a> {
-    address: &'a Address,
+    addresses: &'a [Address],
+    choice: Choice,
     watch: Watch,
     lines: Vec<Line>,
     expected: Expected,
@@ -148,9 +158,10 @@ impl Asking<'_> {
     }
 
     fn ask(&mut self, place: usize) -> anyhow::Result<()> {
+        let address = &self.addresses[self.choice.next()];
         let line = &mut self.lines[place];
         if line.connection.is_none() {
-            match Connection::open(self.address) {
+            match Connection::open(address) {
                 Ok(connection) => {
                     self.watch.add(&connection, place)?;
                     line.connection = Some(connection);
@@ -165,7 +176,7 @@ impl Asking<'_> {
             return Ok(());
         };
         line.asked = Some(Instant::now());
-        if let Err(failure) = connection.send(self.address) {
+        if let Err(failure) = connection.send(address) {
             self.fail(place, failure);
         }
         Ok(())

@@ -5,6 +5,9 @@
 //! palisade-lab-load [--sleep] paired [--post FILE] REQUESTS CONNECTIONS URL URL …
 //! palisade-lab-load [--sleep] offered RATE[,RATE…] MS CONNECTIONS URL
 //! palisade-lab-load [--sleep] busy MS CONNECTIONS URL
+//! palisade-lab-load [--sleep] among MS CONNECTIONS zipf|even LIST
+//! palisade-lab-load [--sleep] each LIST
+//! palisade-lab-load [--sleep] paced HERTZ MS CLIENTS LIST
 //! ```
 //!
 //! - `paired` asks one at a time, each URL once before any is asked again, in an order that turns, and keeps every
@@ -12,6 +15,12 @@
 //! - `offered` sends at fixed times whatever comes back (an open loop) and counts a latency from the time at which
 //!   the request was due: a server that falls behind cannot hide it by being asked less.
 //! - `busy` asks again on each connection as soon as it is answered (a closed loop).
+//! - `among` does so for any of many addresses of one server, all as often or by Zipf's law, the first the most.
+//! - `each` asks for each address once, one after the other.
+//! - `paced` has so many clients of each address ask at a steady pace.
+//!
+//! A LIST is a file with an address on each line: `URL`, or `URL HOST` where another host is asked for than the server's
+//! address.
 //!
 //! It prints JSON. An answer other than 200, one that breaks off, and one of another length than the first are
 //! counted as [`failures::Failures`]; who reads the figures decides. Give it a processor of its own (taskset(1)):
@@ -20,10 +29,13 @@
 
 mod address;
 mod busy;
+mod choice;
 mod connection;
+mod each;
 mod failures;
 mod figures;
 mod offered;
+mod paced;
 mod paired;
 #[cfg(test)]
 mod tests;
@@ -31,13 +43,17 @@ mod watch;
 
 use address::Address;
 use anyhow::{Context, bail};
+use choice::{Choice, Popularity};
 use std::{env, fs, process::ExitCode, time::Duration};
 use watch::Wait;
 
 const USAGE: &str =
     "usage: palisade-lab-load [--sleep] paired [--post FILE] REQUESTS CONNECTIONS URL URL …
        palisade-lab-load [--sleep] offered RATE[,RATE…] MS CONNECTIONS URL
-       palisade-lab-load [--sleep] busy MS CONNECTIONS URL";
+       palisade-lab-load [--sleep] busy MS CONNECTIONS URL
+       palisade-lab-load [--sleep] among MS CONNECTIONS zipf|even LIST
+       palisade-lab-load [--sleep] each LIST
+       palisade-lab-load [--sleep] paced HERTZ MS CLIENTS LIST";
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -83,7 +99,29 @@ fn run(words: &[&str]) -> anyhow::Result<String> {
                 connections: number(connections)?,
                 wait,
             };
-            serde_json::to_string(&busy::ask(&url.parse()?, &how)?)
+            let address = url.parse()?;
+            let choice = Choice::new(1, Popularity::Even);
+            serde_json::to_string(&busy::ask(&[address], choice, &how)?)
+        }
+        ["among", ms, connections, popularity, list] => {
+            let how = busy::How {
+                time: milliseconds(ms)?,
+                connections: number(connections)?,
+                wait,
+            };
+            let addresses = listed(list)?;
+            let choice = Choice::new(addresses.len(), popularity_of(popularity)?);
+            serde_json::to_string(&busy::ask(&addresses, choice, &how)?)
+        }
+        ["each", list] => serde_json::to_string(&each::ask(&listed(list)?, wait)?),
+        ["paced", hertz, ms, clients, list] => {
+            let how = paced::How {
+                hertz: number(hertz)?,
+                time: milliseconds(ms)?,
+                clients: number(clients)?,
+                wait,
+            };
+            serde_json::to_string(&paced::ask(&listed(list)?, &how)?)
         }
         _ => bail!("{USAGE}"),
     };
@@ -110,6 +148,19 @@ fn ask_paired(
         bail!("{USAGE}");
     }
     paired::ask(&addresses, &how)
+}
+
+fn listed(file: &str) -> anyhow::Result<Vec<Address>> {
+    let list = fs::read_to_string(file).with_context(|| format!("host: cannot read {file}"))?;
+    Address::listed(&list).with_context(|| file.to_owned())
+}
+
+fn popularity_of(word: &str) -> anyhow::Result<Popularity> {
+    match word {
+        "even" => Ok(Popularity::Even),
+        "zipf" => Ok(Popularity::Zipf),
+        _ => bail!("{word:?} is neither `zipf` nor `even`\n{USAGE}"),
+    }
 }
 
 /// One at least.

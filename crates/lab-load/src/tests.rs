@@ -1,6 +1,14 @@
 //! Against servers of a few lines that do what the tests need.
 
-use crate::{address::Address, busy, failures::Failures, offered, paired, run, watch::Wait};
+use crate::{
+    address::Address,
+    busy,
+    choice::{Choice, Popularity},
+    each,
+    failures::Failures,
+    offered, paced, paired, run,
+    watch::Wait,
+};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -130,7 +138,7 @@ fn a_server_that_says_so_may_close_a_connection() {
         connections: 2,
         wait: Wait::Sleep,
     };
-    let told = busy::ask(&address, &how).unwrap();
+    let told = ask_one(&address, &how).unwrap();
     assert!(told.answers > 0 && told.closed == told.answers, "{told:?}");
     assert_eq!(told.failures, Failures::default());
 }
@@ -142,14 +150,14 @@ fn a_closed_loop_counts_answers_and_what_was_lost() {
         connections: 4,
         wait: Wait::Sleep,
     };
-    let told = busy::ask(&server(|_| Some(HELLO.to_owned())), &how).unwrap();
+    let told = ask_one(&server(|_| Some(HELLO.to_owned())), &how).unwrap();
     assert_eq!(told.failures, Failures::default());
     let rate = told.answers as f64 / told.seconds;
     assert!(told.replies_per_s > 0.0 && told.replies_per_s <= rate);
     assert!(told.latency.is_some_and(|latency| latency.p50_ns > 0));
 
     let dying = server(|number| (number < 10).then(|| HELLO.to_owned()));
-    let told = busy::ask(&dying, &how).unwrap();
+    let told = ask_one(&dying, &how).unwrap();
     assert!(told.failures.broken > 0 && told.answers > 0, "{told:?}");
 }
 
@@ -167,7 +175,7 @@ fn a_server_that_is_late_has_a_rate_all_the_same() {
             connections: 2,
             wait,
         };
-        let told = busy::ask(&late, &how).unwrap();
+        let told = ask_one(&late, &how).unwrap();
         assert!(told.replies_per_s > 0.0 && told.answers >= 1, "{told:?}");
         assert_eq!(told.failures, Failures::default());
         let how = offered::How {
@@ -230,6 +238,57 @@ fn a_server_that_falls_behind_cannot_hide_it() {
     assert_eq!(one.failures, Failures::default());
 }
 
+fn ask_one(address: &Address, how: &busy::How) -> anyhow::Result<busy::Told> {
+    let choice = Choice::new(1, Popularity::Even);
+    busy::ask(std::slice::from_ref(address), choice, how)
+}
+
+#[test]
+fn a_closed_loop_asks_for_any_of_many() {
+    let address = server(|_| Some(HELLO.to_owned()));
+    let how = busy::How {
+        time: Duration::from_millis(20),
+        connections: 3,
+        wait: Wait::Sleep,
+    };
+    let addresses = [address.clone(), address.clone()];
+    let told = busy::ask(&addresses, Choice::new(2, Popularity::Zipf), &how).unwrap();
+    assert!(told.answers > 0 && told.failures == Failures::default());
+    let other = server(|_| None);
+    let choice = Choice::new(2, Popularity::Even);
+    assert!(busy::ask(&[address, other], choice, &how).is_err());
+}
+
+#[test]
+fn each_is_asked_once() {
+    let hello = server(|number| (number < 3).then(|| HELLO.to_owned()));
+    let list = [(); 5].map(|()| hello.clone());
+    let told = each::ask(&list, Wait::Sleep).unwrap();
+    // The fourth finds a server that ends the connection, and the fifth has a new one.
+    assert_eq!((told.latencies_ns.len(), told.body_bytes), (4, Some(5)));
+    let broken = Failures {
+        broken: 1,
+        ..Failures::default()
+    };
+    assert_eq!(told.failures, broken);
+}
+
+#[test]
+fn clients_keep_their_pace() {
+    let addresses = [(); 2].map(|()| server(|_| Some(HELLO.to_owned())));
+    let how = paced::How {
+        hertz: 50,
+        time: Duration::from_millis(210),
+        clients: 3,
+        wait: Wait::Sleep,
+    };
+    let told = paced::ask(&addresses, &how).unwrap();
+    // Ten periods and a half; a machine with much else to do may miss some.
+    assert!((6..=66).contains(&told.answers), "{told:?}");
+    assert!(told.latency.is_some() && told.jitter.is_some(), "{told:?}");
+    assert_eq!(told.failures, Failures::default());
+}
+
 #[test]
 fn figures_are_json() {
     let address = server(|_| Some(HELLO.to_owned()));
@@ -242,6 +301,15 @@ fn figures_are_json() {
     assert!(told.contains("\"replies_per_s\":"), "{told}");
     let told = run(&["--sleep", "offered", "50,100", "40", "2", url]).unwrap();
     assert_eq!(told.matches("\"offered_per_s\":").count(), 2, "{told}");
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), format!("{url}\n{url} s1.lab\n")).unwrap();
+    let list = list.path().to_str().unwrap();
+    let told = run(&["--sleep", "each", list]).unwrap();
+    assert!(told.contains("\"latencies_ns\":["), "{told}");
+    let told = run(&["--sleep", "among", "20", "1", "zipf", list]).unwrap();
+    assert!(told.contains("\"replies_per_s\":"), "{told}");
+    let told = run(&["--sleep", "paced", "50", "50", "1", list]).unwrap();
+    assert!(told.contains("\"jitter\":"), "{told}");
 }
 
 /// A server that answers 200 to a body of so many bytes, all of them `x`, and 400 to others.
@@ -316,6 +384,8 @@ fn what_makes_no_sense_is_told() {
         ],
         &["busy", "many", "1", "http://127.0.0.1:1/"],
         &["busy", "1", "1", "nowhere"],
+        &["among", "1", "1", "often", "/nowhere/list"],
+        &["each", "/nowhere/list"],
         &["nothing"],
         &[],
     ] {

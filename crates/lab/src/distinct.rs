@@ -98,7 +98,7 @@ fn fill(module: &[u8], number: u64, filling: Filling) -> Result<Vec<u8>, NoGuest
     let mut made = module.get(..HEADER_BYTES).ok_or(NoGuest)?.to_vec();
     let mut random = Random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut type_index, mut data_at) = (None, None);
-    let mut has_data = false;
+    let (mut has_data, mut has_code) = (false, false);
     for section in sections(module)? {
         let payload = &module[section.payload];
         let payload = match section.id {
@@ -135,7 +135,14 @@ fn fill(module: &[u8], number: u64, filling: Filling) -> Result<Vec<u8>, NoGuest
             }
             _ => payload.to_vec(),
         };
+        has_code |= section.id == CODE;
         write_section(&mut made, section.id, &payload);
+    }
+    if !has_data && has_code {
+        let at = data_at.ok_or(NoGuest)?;
+        let only = segment(at, filling.data_bytes, &mut random);
+        write_section(&mut made, DATA, &with_more(&[0], 1, &only)?);
+        has_data = true;
     }
     has_data.then_some(made).ok_or(NoGuest)
 }
@@ -283,6 +290,16 @@ mod tests {
         assert_ne!(made(7), made(8));
         assert!(made(7).len() > module.len() + 8 * 1024 + 60 * 80);
         wasmparser::validate(&made(7)).expect("what is added is valid");
+    }
+
+    /// A small filter has no data of its own.
+    #[test]
+    fn a_module_without_data_gets_some() {
+        let text = r#"(module (memory 1) (func (export "answer") (result i32) (i32.const 42)))"#;
+        let module = wat::parse_str(text).unwrap();
+        let made = distinct(&module, 1, filling()).unwrap();
+        assert!(made.len() > module.len() + 8 * 1024);
+        wasmparser::validate(&made).expect("what is added is valid");
     }
 
     #[test]

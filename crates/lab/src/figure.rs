@@ -89,10 +89,21 @@ impl Figure {
     ) -> Self {
         let series = samples.series(contender, measure);
         let bare = baseline.map(|baseline| samples.series(baseline, measure));
-        let ratio = bare.as_ref().map(|bare| estimate_ratio(&series, bare));
-        let difference = bare.as_ref().map(|bare| estimate_difference(&series, bare));
+        Self::of_series(contender, (measure, unit), &series, bare.as_deref(), target)
+    }
+
+    /// The same of a series that has a value for each round, compared with another one of the same rounds.
+    pub(crate) fn of_series(
+        contender: &Contender,
+        (measure, unit): (&str, Unit),
+        series: &[f64],
+        baseline: Option<&[f64]>,
+        target: Option<Target>,
+    ) -> Self {
+        let ratio = baseline.map(|baseline| estimate_ratio(series, baseline));
+        let difference = baseline.map(|baseline| estimate_difference(series, baseline));
         let judged = target.and_then(|target| match target {
-            Target::AtMost(_) => Some(estimate_median(&series)),
+            Target::AtMost(_) => Some(estimate_median(series)),
             Target::AtMostOverBare(_) | Target::AtMostOverOther(_) => difference,
             Target::AtMostTimesBare(_)
             | Target::AtMostTimesProcess(_)
@@ -109,7 +120,7 @@ impl Figure {
             measure: measure.to_owned(),
             title: None,
             unit,
-            summary: Some(Summary::of(&series)),
+            summary: Some(Summary::of(series)),
             against: None,
             ratio,
             difference,

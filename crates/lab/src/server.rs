@@ -157,7 +157,7 @@ impl Running {
         pidfd_send_signal(&self.pidfd, signal).context("host: cannot send a signal to the server")
     }
 
-    #[cfg(test)]
+    /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }

@@ -36,7 +36,7 @@ static WASM_TRUE: &[u8] = b"\0asm\x01\0\0\0\
     \x0a\x04\x01\x02\0\x0b";
 
 /// The workloads that can be compiled to WebAssembly too, and what they include.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
     (
         "measure.h",
         include_str!("../../../lab/workloads/measure.h"),
@@ -61,6 +61,10 @@ const SOURCES: [(&str, &str); 11] = [
     (
         "component/mono.c",
         include_str!("../../../guests/services/component/mono.c"),
+    ),
+    (
+        "component/tenant.c",
+        include_str!("../../../lab/workloads/tenant.c"),
     ),
     (
         "component/service.h",
@@ -225,7 +229,7 @@ impl Workloads {
         self.add_compiled("mono", Target::Bare)
     }
 
-    /// Adds the module of a `wasi:http` component, `hello` or `mono`, and the folder of its interfaces; gives both.
+    /// Adds the module of a `wasi:http` component, `hello`, `mono` or `tenant`, and the folder of its interfaces; gives both.
     ///
     /// # Errors
     ///

@@ -365,6 +365,59 @@ fn a_row_of_pictures_that_are_posted() {
     }
 }
 
+/// Many services of each kind, those of code of others where it can be compiled.
+#[test]
+fn rows_of_many_services() {
+    if has_wasi() {
+        let ours = [
+            "palisade serve, components",
+            "palisade serve, filters",
+            "palisade serve, programs",
+        ];
+        assert_served("den-f8", &ours);
+        assert_served("den-f4", &[ours[0], ours[2]]);
+    }
+}
+
+#[test]
+fn rows_of_idle_services() {
+    if has_wasi() {
+        let outcome = assert_served("den-t2", &["palisade run", "bare"]);
+        let of_programs = |one: &&Figure| one.contender.subject == "palisade serve, programs";
+        let mut figures = outcome.figures.iter().filter(of_programs);
+        assert!(figures.any(|one| one.measure == "held"), "{outcome}");
+        let outcome = run("den-f5", tempfile::tempdir().unwrap().path()).unwrap();
+        let woken = outcome
+            .figures
+            .iter()
+            .filter(|one| one.measure == "wake-ups-2");
+        assert_eq!(woken.count(), 3, "{outcome}");
+    }
+}
+
+#[test]
+fn a_row_of_servers_at_a_pace() {
+    let ours = [
+        "palisade serve, direct",
+        "palisade serve, in front",
+        "no wall",
+    ];
+    assert_served("den-f12", &ours);
+}
+
+/// No request of the tenant is lost, whatever its neighbour does.
+#[test]
+fn a_row_of_neighbours() {
+    if has_wasi() {
+        let outcome = assert_served("tenants", &["palisade serve"]);
+        let lost = |one: &&Figure| one.measure.starts_with("lost-") && one.verdict.is_some();
+        let lost: Vec<_> = outcome.figures.iter().filter(lost).collect();
+        assert!(lost.len() >= 6, "{outcome}");
+        let is_none = |one: &&Figure| one.verdict == Some(Verdict::Pass);
+        assert!(lost.iter().all(is_none), "{outcome}");
+    }
+}
+
 /// A filter is swapped while it is asked, and no request is lost.
 #[test]
 fn a_filter_is_compiled_linked_and_swapped() {

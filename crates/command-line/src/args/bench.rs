@@ -6,7 +6,7 @@ use palisade_policy::value;
 use std::{path::PathBuf, time::Duration};
 
 /// What the lab can measure, in the order of its list. A test of the lab holds that these are all.
-pub const ROW_NAMES: [&str; 35] = [
+pub const ROW_NAMES: [&str; 41] = [
     "start",
     "syscalls",
     "mk-1",
@@ -42,6 +42,12 @@ pub const ROW_NAMES: [&str; 35] = [
     "serve-component",
     "serve-program",
     "serve-pictures",
+    "den-f4",
+    "den-f5",
+    "den-f8",
+    "den-f12",
+    "den-t2",
+    "tenants",
 ];
 
 // `palisade bench`.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Name, seconds that it takes at most, about, and what it runs.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 35] = [
+pub(super) static ROWS: [Row; 41] = [
     row("start", 20, "run `true` to its end, everything isolated", &start::Start),
     row("syscalls", 60, "the cost of single system calls, once the guest runs (SVA-OS 2009, table 5)", &syscalls::SYSCALLS),
     row("mk-1", 360, "test suites inside and outside: equal lists of results (µKVM 2006, table 1)", &conformance::Conformance),
@@ -45,6 +45,12 @@ pub(super) static ROWS: [Row; 35] = [
     row("serve-component", 90, "requests in a second to a wasi:http component, beside wasmtime serve", &serve::COMPONENTS),
     row("serve-program", 120, "requests in a second to a program behind the wall, beside none and nginx", &serve::PROGRAMS),
     row("serve-pictures", 90, "kp-x over HTTP: pictures posted to a component and to a program", &serve::PICTURES),
+    row("den-f4", 600, "100 KB from 1 to 800 domains of one server (Denali 2002, figure 4)", &serve::DOCUMENTS),
+    row("den-f5", 300, "what idle services do with a processor (Denali 2002, figure 5)", &serve::Idle(serve::What::Time)),
+    row("den-f8", 1500, "1 to 10,000 services by Zipf's law (Denali 2002, figure 8: a cliff at 1,000)", &serve::POPULAR),
+    row("den-f12", 120, "jitter of 32 servers of a game (Denali 2002, figure 12)", &serve::Jitter),
+    row("den-t2", 240, "memory of an idle service (Denali 2002, table 2: 8,472 B swapped out)", &serve::Idle(serve::What::Memory)),
+    row("tenants", 300, "a tenant beside one that floods, loops, traps, compiles or starts cold", &serve::Neighbours),
 ];
 
 const fn row(

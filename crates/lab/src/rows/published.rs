@@ -101,6 +101,7 @@ pub(crate) fn chart_facts(row: &str) -> ChartFacts {
         ),
         "kp-6" => (None, vec![(Some("reply"), "VM, kernel plugins", 1.0, 1.5)]),
         "kp-8" => (Some(("requests offered in a second", None)), Vec::new()),
+        "den-f4" | "den-f5" | "den-f8" => (Some(("services", None)), Vec::new()),
         "mk-4" => (
             Some(("block size", Some(1))),
             vec![(None, MICRO_KVM, -0.0101, 0.0337)],
@@ -144,7 +145,8 @@ pub(crate) fn chart_facts(row: &str) -> ChartFacts {
     };
     let style = match row {
         "kp-7" | "kp-c" => Style::Absolute,
-        "kp-8" => Style::Lines,
+        "kp-8" | "den-f4" | "den-f5" | "den-f8" => Style::Lines,
+        "den-f12" | "den-t2" | "tenants" => Style::Absolute,
         "serve-filter" | "serve-files" | "serve-component" | "serve-program" => Style::Absolute,
         _ => Style::Usual,
     };

@@ -2,6 +2,7 @@
 //! plugins (2004), user extensions inside a web server of the kernel, asked the first of these questions.
 
 mod asking;
+mod density;
 mod load;
 mod rates;
 mod served;
@@ -10,6 +11,7 @@ mod swap;
 mod turns;
 
 pub(super) use asking::Asking;
+pub(super) use density::{DOCUMENTS, Idle, Jitter, Neighbours, POPULAR, What};
 pub(super) use rates::Rates;
 pub(super) use sites::Site;
 pub(super) use swap::Swap;

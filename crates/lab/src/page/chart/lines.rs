@@ -13,12 +13,14 @@ pub(in crate::page) struct LinePanel {
     /// Of times their logarithm to the base of ten: they grow a thousandfold.
     pub(in crate::page) y: Scale,
     pub(in crate::page) is_logarithmic: bool,
+    /// The same of sizes.
+    pub(in crate::page) has_powers: bool,
     /// Where as much comes back as is offered, from one end of the panel to the other.
     pub(in crate::page) equal: Option<[f64; 2]>,
     pub(in crate::page) lines: Vec<(Series, Vec<Point>)>,
 }
 
-/// A figure on a line; `y` and the ends of its span as the panel's scale has them.
+/// A figure on a line; `x`, `y` and the ends of its span as the panel's scales have them.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::page) struct Point {
     pub(in crate::page) x: f64,
@@ -59,6 +61,8 @@ fn panel(
         true => (value / divisor).log10(),
         false => value / divisor,
     };
+    let has_powers = has_powers(of_kind.clone().map(|(_, _, size)| *size));
+    let across = |size: f64| if has_powers { size.log10() } else { size };
     let line = |series: Series| {
         let own = of_kind
             .clone()
@@ -68,7 +72,7 @@ fn panel(
                 let summary = figure.summary?;
                 let value = four_figures(summary.median / divisor);
                 Some(Point {
-                    x: *size,
+                    x: across(*size),
                     y: at(summary.median),
                     span: (at(summary.p10), at(summary.p90)),
                     hover: format!("{}, {size}: {value} {symbol}", series.name),
@@ -88,27 +92,46 @@ fn panel(
     let ends = points
         .clone()
         .flat_map(|point| [point.y, point.span.0, point.span.1]);
-    let x = Scale::around(points.clone().map(|point| point.x).chain([0.0]))?;
+    let sizes = points.clone().map(|point| point.x);
+    let x = match has_powers {
+        true => Scale::around_powers(sizes)?,
+        false => Scale::around(sizes.chain([0.0]))?,
+    };
     let y = match is_logarithmic {
         true => Scale::around_powers(ends)?,
         false => Scale::around(ends.chain([0.0]))?,
     };
-    let title = match kind {
-        "replies" => "replies in a second".to_owned(),
-        "p50" => format!("delay, median, {symbol}"),
-        "p99" => format!("delay, 99th percentile, {symbol}"),
-        kind => format!("{kind}, {symbol}"),
-    };
     Some(LinePanel {
-        title,
-        axis: axis.title.clone(),
-        equal: (unit == Unit::PerSecond).then(|| {
+        title: title_of(kind, symbol),
+        axis: match kind {
+            "budget" => "of a hundred services, whose code there is room for".to_owned(),
+            _ => axis.title.clone(),
+        },
+        // What is offered and what comes back are of one kind there alone.
+        equal: (kind == "replies").then(|| {
             let sizes = points.map(|point| point.x);
             [0.0, sizes.fold(0.0, f64::max)]
         }),
         x,
         y,
         is_logarithmic,
+        has_powers,
         lines,
     })
+}
+
+/// Whether sizes grow so much that those at one end would lie on each other.
+fn has_powers(sizes: impl Iterator<Item = f64> + Clone) -> bool {
+    let least = sizes.clone().fold(f64::INFINITY, f64::min);
+    let most = sizes.fold(0.0, f64::max);
+    most >= 100.0 * least
+}
+
+fn title_of(kind: &str, symbol: &str) -> String {
+    match kind {
+        "replies" => "replies in a second".to_owned(),
+        "p50" => format!("delay, median, {symbol}"),
+        "p99" => format!("delay, 99th percentile, {symbol}"),
+        kind => format!("{kind}, {symbol}"),
+    }
 }

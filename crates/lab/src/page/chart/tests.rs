@@ -318,6 +318,41 @@ fn servers_stand_beside_each_other_on_an_axis_of_one_unit() {
     assert!(middles.into_iter().all(|middle| lanes.scale.holds(middle)));
 }
 
+/// From one service to ten thousand: the small numbers are not all at one place, and no rate is to be as large as there
+/// are services.
+#[test]
+fn services_stand_at_powers_of_ten() {
+    let contender = Contender::new("many services", "palisade serve, components");
+    let mut samples = Samples::new(vec![contender.clone()]);
+    let measures = ["small-1", "small-100", "small-10000"];
+    for _ in 0..3 {
+        let reading = |measure: &str| Reading {
+            measure: measure.to_owned(),
+            unit: Unit::PerSecond,
+            values: vec![40_000.0],
+        };
+        samples.push_round(vec![measures.map(reading).to_vec()]);
+    }
+    let figure = |measure| Figure::of(&samples, &contender, None, (measure, Unit::PerSecond), None);
+    let row = KeptRow {
+        outcome: Outcome {
+            figures: measures.map(figure).to_vec(),
+            chart: crate::rows::chart_facts("den-f8"),
+            ..Outcome::default()
+        },
+        samples: samples.clone(),
+    };
+    let Some(Chart::Lines(panels)) = chart_of(&row) else {
+        panic!("no lines");
+    };
+    let [panel] = &panels[..] else {
+        panic!("{panels:?}");
+    };
+    assert!(panel.has_powers && panel.equal.is_none(), "{panel:?}");
+    let places: Vec<_> = panel.lines[0].1.iter().map(|point| point.x).collect();
+    assert_eq!(places, [0.0, 2.0, 4.0]);
+}
+
 /// Replies and their delay at two rates, of a server of ours and of nginx.
 #[test]
 fn what_was_offered_and_came_back_are_lines() {

@@ -75,7 +75,9 @@ pub(super) fn draw_lines(panel: &LinePanel) -> Markup {
                     (draw_line(series.kind, points, &x, &y))
                 }
                 @for (value, label) in panel.x.ticks() {
-                    text.size x=(x(value)) y=(pixels(height + 16.0)) { (label) }
+                    text.size x=(x(value)) y=(pixels(height + 16.0)) {
+                        @if panel.has_powers { (short_power(value)) } @else { (label) }
+                    }
                 }
             }
             p.axis { (panel.axis) }

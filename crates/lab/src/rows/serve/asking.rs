@@ -53,6 +53,7 @@ impl Asking {
             load: Load {
                 program: tools.palisade.companion(LOAD)?,
                 sleeps: !apart.is_apart(),
+                yields: false,
             },
             wrk: None,
             apart,

@@ -44,6 +44,8 @@ pub(in crate::rows) struct Load {
     pub(super) program: PathBuf,
     /// One processor is all there is: a client that spins would keep the server from it.
     pub(super) sleeps: bool,
+    /// It has what processor time another client leaves.
+    pub(super) yields: bool,
 }
 
 /// What came of requests one by one, of one address.
@@ -78,6 +80,30 @@ struct AllOffered {
 pub(super) struct Spread {
     pub(super) p50_ns: f64,
     pub(super) p99_ns: f64,
+}
+
+/// What came of each of many once.
+#[derive(Debug, Deserialize)]
+pub(super) struct Each {
+    pub(super) latencies_ns: Vec<f64>,
+    failures: Failures,
+}
+
+/// What came of clients that ask at a pace.
+#[derive(Debug, Deserialize)]
+pub(super) struct Paced {
+    pub(super) latency: Option<Spread>,
+    pub(super) jitter: Option<Spread>,
+    failures: Failures,
+}
+
+/// How often each of many is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Popularity {
+    /// As often as any other.
+    Even,
+    /// By Zipf's law.
+    Zipf,
 }
 
 /// What came of a closed loop.
@@ -129,6 +155,22 @@ impl Busy {
     }
 }
 
+impl Offered {
+    /// Requests that were not answered as they should have been.
+    pub(super) fn lost(&self) -> u64 {
+        self.failures.all()
+    }
+}
+
+impl Popularity {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Even => "even",
+            Self::Zipf => "zipf",
+        }
+    }
+}
+
 impl Load {
     /// Asks addresses in turn, each so often and with a file as the body, if there is one; gives what came of it in
     /// their order.
@@ -156,15 +198,26 @@ impl Load {
         time: Duration,
         url: &str,
     ) -> anyhow::Result<Vec<Offered>> {
+        let told = self.offer_in_vain(rates, time, url)?;
+        for rate in &told {
+            let at = || format!("at {} requests a second", rate.offered_per_s);
+            rate.failures.check().with_context(at)?;
+        }
+        Ok(told)
+    }
+
+    /// The same, and what is lost is told.
+    pub(super) fn offer_in_vain(
+        &self,
+        rates: &[u32],
+        time: Duration,
+        url: &str,
+    ) -> anyhow::Result<Vec<Offered>> {
         let rates: Vec<_> = rates.iter().map(u32::to_string).collect();
         let ms = time.as_millis().to_string();
         let words = ["offered", &rates.join(","), &ms, OFFERED_CONNECTIONS, url];
         let said = self.run(words.map(OsString::from))?;
         let told: AllOffered = serde_json::from_str(&said).context(UNREADABLE)?;
-        for rate in &told.rates {
-            let at = || format!("at {} requests a second", rate.offered_per_s);
-            rate.failures.check().with_context(at)?;
-        }
         Ok(told.rates)
     }
 
@@ -175,10 +228,49 @@ impl Load {
         serde_json::from_str(&said).context(UNREADABLE)
     }
 
+    /// As many as come back, of any of the addresses that a file lists.
+    pub(super) fn keep_busy_among(
+        &self,
+        time: Duration,
+        popularity: Popularity,
+        list: &Path,
+    ) -> anyhow::Result<Busy> {
+        let ms = time.as_millis().to_string();
+        let words = ["among", &ms, BUSY_CONNECTIONS, popularity.word()].map(OsString::from);
+        let said = self.run(words.into_iter().chain([list.into()]))?;
+        serde_json::from_str(&said).context(UNREADABLE)
+    }
+
+    /// Each address of a list once.
+    pub(super) fn ask_each(&self, list: &Path) -> anyhow::Result<Each> {
+        let said = self.run(["each".into(), list.into()])?;
+        let each: Each = serde_json::from_str(&said).context(UNREADABLE)?;
+        each.failures.check()?;
+        Ok(each)
+    }
+
+    /// So many clients of each address of a list, each asking so often in a second.
+    pub(super) fn pace(
+        &self,
+        (hertz, clients): (u32, u32),
+        time: Duration,
+        list: &Path,
+    ) -> anyhow::Result<Paced> {
+        let [hertz, clients] = [hertz, clients].map(|number| number.to_string());
+        let ms = time.as_millis().to_string();
+        let words = ["paced", &hertz, &ms, &clients].map(OsString::from);
+        let said = self.run(words.into_iter().chain([list.into()]))?;
+        let paced: Paced = serde_json::from_str(&said).context(UNREADABLE)?;
+        paced.failures.check()?;
+        Ok(paced)
+    }
+
     fn run(&self, words: impl IntoIterator<Item = OsString>) -> anyhow::Result<String> {
         let flag = self.sleeps.then(|| OsString::from("--sleep"));
         let words = flag.into_iter().chain(words);
-        let line = [OsString::from(&self.program)].into_iter().chain(words);
+        let nice = self.yields.then_some(["nice", "-n19"]);
+        let nice = nice.into_iter().flatten().map(OsString::from);
+        let line = nice.chain([OsString::from(&self.program)]).chain(words);
         let mut program = Program::new(&ending_with_the_lab(line.collect()))?;
         program.run_for_output_within(PATIENCE)
     }

@@ -83,6 +83,9 @@ pub(super) struct Layout<'a> {
 /// The component, where it has one.
 pub(super) const COMPONENT_FILE: &str = "served.component.wasm";
 
+/// Names a folder for compiled code that outlives a row: to compile ten thousand guests takes minutes.
+const KEPT_CODE: &str = "PALISADE_LAB_CODE";
+
 /// What `wasmtime serve` is fastest with: it gives memory, tables and stacks of one instance to the next one without a
 /// call of the kernel's, up to these sizes.
 const WASMTIME_TUNED: [&str; 4] = [
@@ -96,9 +99,9 @@ const WASMTIME_KEEPS: [&str; 2] = ["--max-instance-reuse-count", "1000000000"];
 
 /// What a server is asked to see whether it is there.
 const QUESTION: &[u8] = b"GET /1 HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n";
-const ANSWER: &[u8] = b"HTTP/1.1 200";
+pub(super) const ANSWER: &[u8] = b"HTTP/1.1 200";
 /// Of a program at its own socket: there is nobody else who could answer.
-const ANY_ANSWER: &[u8] = b"HTTP/1.1 ";
+pub(super) const ANY_ANSWER: &[u8] = b"HTTP/1.1 ";
 
 impl Layout<'_> {
     /// A site on a port of its own, or why there is none here.
@@ -135,19 +138,28 @@ impl Layout<'_> {
             text = text.replace(service, &with_listener);
         }
         let file = self.file(&format!("serve-{port}.toml"), &text)?;
-        let palisade = self.tools.palisade.program();
-        let line = [palisade.as_os_str(), "serve".as_ref(), file.as_os_str()];
         let (port, answer) = direct.map_or((port, ANSWER), |direct| (direct, ANY_ANSWER));
-        let mut server = self.server(&line.map(OsString::from), port, answer)?;
-        let cache = self.workloads.folder().join("cache");
+        let program = self.palisade(&[file.as_os_str()])?;
+        Ok(server(program, port, (QUESTION, answer)))
+    }
+
+    /// `palisade serve` with these words behind it. Compiled code lies beside the workloads, or in `PALISADE_LAB_CODE`,
+    /// where other rows find it.
+    pub(super) fn palisade(&self, words: &[&OsStr]) -> anyhow::Result<Program> {
+        let palisade = self.tools.palisade.program();
+        let lead = [palisade.as_os_str(), "serve".as_ref()];
+        let line = lead.iter().chain(words).map(OsString::from);
+        let mut program = Program::new(&ending_with_the_lab(line.collect()))?;
+        let given = env::var_os(KEPT_CODE).map(PathBuf::from);
+        let cache = given.unwrap_or_else(|| self.workloads.folder().join("cache"));
         if !cache.exists() {
             let made = DirBuilder::new().mode(0o700).create(&cache);
             made.context("host: cannot make a folder for compiled code")?;
         }
-        let command = server.program.command();
+        let command = program.command();
         command.env("XDG_CACHE_HOME", cache);
         command.envs(env::var_os(LIBEXEC).map(|folder| (LIBEXEC, folder)));
-        Ok(server)
+        Ok(program)
     }
 
     fn nginx(
@@ -205,7 +217,7 @@ impl Layout<'_> {
         self.workloads.folder().join(COMPONENT_FILE)
     }
 
-    fn program(&self, port: u16) -> anyhow::Result<Server> {
+    pub(super) fn program(&self, port: u16) -> anyhow::Result<Server> {
         let program = self.workloads.folder().join("replies");
         let line = [program.into_os_string()].into_iter().chain(words_of(port));
         self.server(&line.collect::<Vec<_>>(), port, ANY_ANSWER)
@@ -225,26 +237,37 @@ impl Layout<'_> {
         port: u16,
         answer: &'static [u8],
     ) -> anyhow::Result<Server> {
-        Ok(Server {
-            program: Program::new(&ending_with_the_lab(line.to_vec()))?,
-            readiness: Readiness::Answers(Answer {
-                transport: Transport::Tcp,
-                address: at(port),
-                namespace: None,
-                question: QUESTION,
-                answer,
-            }),
-        })
+        let program = Program::new(&ending_with_the_lab(line.to_vec()))?;
+        Ok(server(program, port, (QUESTION, answer)))
     }
 
-    fn file(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
+    /// Writes a file among the workloads.
+    pub(super) fn file(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
         let path = self.workloads.folder().join(name);
         fs::write(&path, text).with_context(|| format!("host: cannot write {}", path.display()))?;
         Ok(path)
     }
 }
 
-fn at(port: u16) -> SocketAddr {
+/// It is there once it answers a question so.
+pub(super) fn server(
+    program: Program,
+    port: u16,
+    (question, answer): (&'static [u8], &'static [u8]),
+) -> Server {
+    Server {
+        program,
+        readiness: Readiness::Answers(Answer {
+            transport: Transport::Tcp,
+            address: at(port),
+            namespace: None,
+            question,
+            answer,
+        }),
+    }
+}
+
+pub(super) fn at(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
@@ -264,7 +287,7 @@ pub(super) fn quoted(path: &Path) -> anyhow::Result<String> {
 
 impl Who {
     /// Why it is not here.
-    fn absent(self) -> Option<Warning> {
+    pub(super) fn absent(self) -> Option<Warning> {
         let absent = |program, install| Some(Warning::ProgramAbsent { program, install });
         let has_nginx = server_program("nginx").is_some();
         match self {
@@ -301,7 +324,7 @@ impl Who {
 
 impl Module {
     /// The modules that nginx must load, where all of them are there.
-    fn files(self) -> Option<Vec<PathBuf>> {
+    pub(super) fn files(self) -> Option<Vec<PathBuf>> {
         const FOLDERS: [&str; 3] = [
             "/usr/lib/nginx/modules",
             "/usr/lib64/nginx/modules",
