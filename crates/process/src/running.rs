@@ -106,12 +106,11 @@ pub fn list() -> io::Result<Vec<RunningDomain>> {
 /// Processes that execute the keeper's program, outside every domain.
 fn keepers(table: &Table) -> impl Iterator<Item = &Entry> {
     let looks_like_one = |pid| table::title(pid).is_some_and(|title| title[0] == KEEPER);
-    let all = table
+    // What a stranger's memory says is not even read.
+    let own = table
         .parents()
-        .filter(move |entry| looks_like_one(entry.pid));
-    let all: Vec<_> = all
-        .filter(|entry| table::is_own_keeper(entry.pid))
-        .collect();
+        .filter(|entry| table::is_own_keeper(entry.pid));
+    let all: Vec<_> = own.filter(|entry| looks_like_one(entry.pid)).collect();
     let pids: Vec<_> = all.iter().map(|entry| entry.pid).collect();
     all.into_iter().filter(move |entry| {
         let mut around = table.ancestors(entry);

@@ -14,7 +14,7 @@ use super::{Answering, LastWord, Shared, THREAD_NAME, small_thread};
 use crate::lock::lock;
 use rustix::{
     buffer::spare_capacity,
-    event::{EventfdFlags, epoll, eventfd},
+    event::{EventfdFlags, Timespec, epoll, eventfd},
 };
 use std::{
     collections::HashMap,
@@ -159,10 +159,12 @@ impl Watched {
     }
 
     /// Numbers of those who call, or whose domain has ended.
-    fn wait(&self, events: &mut Vec<epoll::Event>) -> Vec<u64> {
+    fn wait(&self, events: &mut Vec<epoll::Event>, most: Option<Duration>) -> Vec<u64> {
         events.clear();
-        let _ =
-            rustix::io::retry_on_intr(|| epoll::wait(&self.epoll, spare_capacity(events), None));
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
+        let _ = rustix::io::retry_on_intr(|| {
+            epoll::wait(&self.epoll, spare_capacity(events), most.as_ref())
+        });
         events.iter().map(|event| event.data.u64()).collect()
     }
 }
@@ -170,14 +172,16 @@ impl Watched {
 fn wait_for_calls(watched: &Watched) {
     let _last_words = LastWords;
     let mut events = Vec::with_capacity(MOST_EVENTS);
+    // Those who call and have no thread yet: others are not kept waiting for that.
+    let mut late = Vec::new();
     loop {
-        let numbers = watched.wait(&mut events);
+        let numbers = watched.wait(&mut events, (!late.is_empty()).then_some(PAUSE));
         let mut lot = lot();
-        let Some(open) = &mut *lot else { return };
-        let called: Vec<_> = numbers
+        let Some(open) = &mut *lot else { break };
+        let called = numbers
             .iter()
-            .filter_map(|number| open.take_called(*number))
-            .collect();
+            .filter_map(|number| open.take_called(*number));
+        late.extend(called);
         let is_over = open.waiting.is_empty();
         if is_over {
             *lot = None;
@@ -185,33 +189,47 @@ fn wait_for_calls(watched: &Watched) {
             let _ = rustix::io::read(&watched.bell, &mut [0; 8]);
         }
         drop(lot);
-        called.into_iter().for_each(begin);
+        late = begin(late);
         if is_over {
-            return;
+            break;
         }
+    }
+    // Nobody else waits here any more.
+    while !late.is_empty() {
+        thread::sleep(PAUSE);
+        late = begin(late);
     }
 }
 
-/// Has it answered by a thread of its own. Where there can be none now, it waits again.
-fn begin(answering: Answering) {
-    let mut waiting = answering;
-    loop {
-        let handed = Arc::new(Mutex::new(Some(waiting)));
-        let theirs = Arc::clone(&handed);
-        let take = |handed: &Mutex<Option<Answering>>| lock(handed).take();
-        let begun = small_thread(THREAD_NAME, move || {
-            if let Some(answering) = take(&theirs) {
-                answering.run();
-            }
-        });
-        match (begun, take(&handed)) {
-            (Ok(_), None) | (Err(_), None) => return,
-            (Ok(_), Some(answering)) => waiting = answering,
-            (Err(_), Some(answering)) => {
-                thread::sleep(PAUSE);
-                waiting = answering;
-            }
+/// Has each answered by a thread of its own; gives those for whom there can be none now.
+fn begin(called: Vec<Answering>) -> Vec<Answering> {
+    let begin_one = |answering| {
+        let spawn = |run| small_thread(THREAD_NAME, run).map(drop);
+        hand_over(answering, Answering::run, spawn)
+    };
+    called.into_iter().filter_map(begin_one).collect()
+}
+
+/// What a thread is to run.
+type Run = Box<dyn FnOnce() + Send>;
+
+/// Has what `spawn` begins run with the value; gives it back where nothing could be begun.
+fn hand_over<T: Send + 'static>(
+    value: T,
+    run: impl FnOnce(T) + Send + 'static,
+    spawn: impl FnOnce(Run) -> io::Result<()>,
+) -> Option<T> {
+    let handed = Arc::new(Mutex::new(Some(value)));
+    let theirs = Arc::clone(&handed);
+    let take = |handed: &Mutex<Option<T>>| lock(handed).take();
+    let begun = spawn(Box::new(move || {
+        if let Some(value) = take(&theirs) {
+            run(value);
         }
+    }));
+    match begun {
+        Ok(()) => None,
+        Err(_) => take(&handed),
     }
 }
 
@@ -227,5 +245,29 @@ impl Drop for LastWords {
                 LastWord(Arc::clone(&answering.shared.performer.socket)).say();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who was given to a thread is not taken back before that runs, and who has none is not lost.
+    #[test]
+    fn who_calls_is_handed_over_once_or_given_back() {
+        let (said, hears) = std::sync::mpsc::channel();
+        let run = move |value: u32| said.send(value).unwrap();
+        let mut begun: Option<Run> = None;
+        let keep = |thread| {
+            begun = Some(thread);
+            Ok(())
+        };
+        assert_eq!(hand_over(7, run.clone(), keep), None);
+        assert!(hears.try_recv().is_err(), "it has not run yet");
+        begun.unwrap()();
+        assert_eq!(hears.try_recv(), Ok(7));
+        let refuse = |_| Err(io::ErrorKind::WouldBlock.into());
+        assert_eq!(hand_over(8, run, refuse), Some(8));
+        assert!(hears.try_recv().is_err());
     }
 }

@@ -1,12 +1,12 @@
 //! The processes of this machine, as `/proc` tells of them (proc(5)).
 
 use super::Usage;
-use crate::keeper::PROGRAM_INSIDE;
+use crate::{keeper::PROGRAM_INSIDE, wire};
 use rustix::fs::SealFlags;
 use std::{
     collections::HashMap,
     fs::{self, File},
-    io,
+    io::{self, Read},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -161,9 +161,16 @@ pub(super) fn boot_time() -> io::Result<SystemTime> {
     Ok(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
-/// The words that a process shows as its arguments: its own word. Never empty.
+/// The words that a process shows as its arguments: its own word, as far as a title goes. Never empty.
+///
+/// The kernel reads them from the process's memory, which may be as much as it likes, or a file that somebody serves
+/// slowly: to be asked of this user's processes only.
 pub(super) fn title(pid: u32) -> Option<Vec<Vec<u8>>> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut bytes = Vec::new();
+    file.take(wire::TITLE_BYTES as u64)
+        .read_to_end(&mut bytes)
+        .ok()?;
     let end = bytes.iter().rposition(|byte| *byte != 0)? + 1;
     Some(
         bytes[..end]

@@ -16,6 +16,27 @@ fn a_title_alone_makes_no_keeper() {
     }
 }
 
+/// Others choose how much there is to read.
+#[test]
+fn a_title_is_read_no_further_than_titles_go() {
+    let long = "x".repeat(100_000);
+    // It waits for a line that does not come.
+    let mut child = std::process::Command::new("/bin/sh")
+        .args(["-c", "echo up; read line", &long])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Before, the kernel may not have put its arguments in place.
+    let said = io::Read::read(child.stdout.as_mut().unwrap(), &mut [0; 3]);
+    assert_eq!(said.unwrap(), 3);
+    let words = table::title(child.id()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let bytes: usize = words.iter().map(|word| word.len() + 1).sum();
+    assert!((500..=wire::TITLE_BYTES + 1).contains(&bytes), "{bytes}");
+}
+
 fn domain_of(init: Known, keeper: Known) -> RunningDomain {
     RunningDomain {
         id: init.pid,

@@ -5,7 +5,7 @@ mod confine;
 mod exec;
 mod guard;
 mod guest;
-mod launch;
+pub(crate) mod launch;
 mod meeting_places;
 mod observe;
 mod perform;
@@ -49,7 +49,7 @@ pub(crate) fn run(
     gate: [Fd; 2],
     (flags, quotas, title): (u64, Quotas, Title),
     ids: (u32, u32),
-    prelude: Reader,
+    (setup, prelude): (launch::Setup, Reader),
 ) -> ! {
     let init = Init {
         socket: SOCKET,
@@ -60,7 +60,7 @@ pub(crate) fn run(
     if settle(&init, socket, gate, ids).is_err() {
         crate::exit(125)
     }
-    match begin(&init, prelude) {
+    match begin(&init, setup, prelude) {
         Ok(running) => reap::stay(&init, running),
         Err(failure) => {
             send_record(init.socket, &failed(wire::INIT_FAILED, &failure), &[]);
@@ -125,11 +125,14 @@ fn forbid_memory_exec() {
 }
 
 /// From prelude and launch message to a running guest.
-fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
+fn begin(
+    init: &Init,
+    mut setup: launch::Setup,
+    prelude: Reader,
+) -> Result<guest::Running, Failure> {
     if !init.bare {
         init.quotas.set()?;
     }
-    let mut setup = launch::Setup::default();
     setup.title = Some(init.title);
     let has_prelude = !prelude.is_empty();
     launch::perform(prelude, &mut setup)?;
@@ -145,20 +148,21 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
     }
     let children = kernel::signalfd(1 << (kernel::SIGCHLD - 1)).during(Step::CloneGuest, 0)?;
     let pid = guest::start(init, &mut setup)?;
+    let kept = exec::Kept::of(&setup).during(Step::CloneGuest, 4)?;
     let looks = setup.notifies == wire::notifies::INIT;
     if let Some(mask) = setup.affinity.filter(|_| looks) {
         // What it does for the guest counts as the guest's.
         let _ = kernel::set_affinity(mask);
     }
     tell_started(init, &setup);
-    let kept = setup.cpu_counter.map(|counter| counter.file);
-    for fd in setup.fds().iter().filter(|fd| Some(**fd) != kept) {
+    let counter = setup.cpu_counter.map(|counter| counter.file);
+    for fd in setup.fds().iter().filter(|fd| Some(**fd) != counter) {
         kernel::close(*fd);
     }
-    Ok(guest::Running {
+    let running = guest::Running {
         pid,
         gate: Some(GATE),
-        again: exec::Again::of(&mut setup),
+        again: kept.again,
         attendants: exec::Attendants::default(),
         terminal: setup.terminal.map(|terminal| terminal.slave),
         children,
@@ -171,10 +175,13 @@ fn begin(init: &Init, prelude: Reader) -> Result<guest::Running, Failure> {
         own_proc: setup.own_proc,
         own_device: setup.own_device,
         landlock: setup.landlock,
-        guard: setup.guard,
+        guard: kept.guard,
         meeting_places: setup.meeting_places,
         listener: setup.listener.filter(|_| looks),
-    })
+    };
+    // SAFETY: what `running` has of the messages are copies, by `Kept`; the guest's process has left this memory.
+    unsafe { setup.release() };
+    Ok(running)
 }
 
 /// The prelude is carried out. By write(2): the guest's process says so under its filter, which may leave

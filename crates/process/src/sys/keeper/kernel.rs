@@ -89,6 +89,10 @@ impl<'a> CStr<'a> {
         self.0.as_ptr()
     }
 
+    pub(crate) fn with_nul(self) -> &'a [u8] {
+        self.0
+    }
+
     pub(crate) fn is_empty(self) -> bool {
         self.0.len() == 1
     }

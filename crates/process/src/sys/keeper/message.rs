@@ -18,6 +18,17 @@ impl Reader {
         self.rest.is_empty()
     }
 
+    /// What `from`, an earlier place in the same message, has up to here.
+    pub(crate) fn passed_since(&self, from: &Self) -> &'static [u8] {
+        let length = from.rest.len().saturating_sub(self.rest.len());
+        &from.rest[..length]
+    }
+
+    /// What is left.
+    pub(crate) fn rest(&self) -> &'static [u8] {
+        self.rest
+    }
+
     /// Bytes that are left.
     pub(crate) fn remaining(&self) -> usize {
         self.rest.len()

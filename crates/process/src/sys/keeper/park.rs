@@ -1,9 +1,16 @@
 //! The keeper's own loop: parks domains, remembers what to clean, reaps.
 
 use crate::{
-    CONTROL, During, Failure, SUPERVISOR, clean::List, door, failed, init, kernel, maker,
-    message::Reader, privileges, quotas::Quotas, record_from, send_record, text::Text,
-    title::Title, wire,
+    CONTROL, During, Failure, SUPERVISOR,
+    clean::List,
+    door, failed,
+    init::{self, launch},
+    kernel, maker, privileges,
+    quotas::Quotas,
+    record_from, send_record,
+    text::Text,
+    title::Title,
+    wire,
 };
 use kernel::{CStr, Errno, Fd, PollFd, Result};
 use wire::{Record, Step};
@@ -73,6 +80,12 @@ impl Table {
         larger[..self.memory.len()].copy_from_slice(self.memory);
         kernel::release(core::mem::replace(&mut self.memory, larger));
         Ok(())
+    }
+
+    /// Forgets all of them, for a child that is no keeper.
+    fn empty(&mut self) {
+        self.length = 0;
+        kernel::empty(self.memory);
     }
 
     fn position(&mut self, pid: i32) -> Option<usize> {
@@ -148,7 +161,7 @@ fn answer(table: &mut Table, buffer: &mut [u8]) -> bool {
     let mut fds = &fds[..fd_count];
     let outcome = match request.kind {
         wire::KEEPER_PARK => {
-            park(table, &request, fds, &buffer[wire::RECORD_BYTES..length]);
+            park(table, &request, fds, (buffer, length));
             Ok(())
         }
         wire::KEEPER_MAKER => {
@@ -211,9 +224,9 @@ fn namespaces(flags: u64) -> u64 {
 /// Makes a domain whose init carries out the prelude, if there is one, and waits for its launch
 /// message. The answer goes to the domain's own socket: whoever waits for this domain hears of no
 /// other.
-fn park(table: &mut Table, request: &Record, fds: &[Fd], prelude: &[u8]) {
+fn park(table: &mut Table, request: &Record, fds: &[Fd], message: (&mut [u8], usize)) {
     let [socket, cgroup @ ..] = fds else { return };
-    if let Err(failure) = make_domain(table, request, *socket, cgroup.first().copied(), prelude) {
+    if let Err(failure) = make_domain(table, request, *socket, cgroup.first().copied(), message) {
         send_record(*socket, &failed(wire::KEEPER_FAILED, &failure), &[]);
     }
 }
@@ -223,7 +236,7 @@ fn make_domain(
     request: &Record,
     socket: Fd,
     cgroup: Option<Fd>,
-    prelude: &[u8],
+    (buffer, length): (&mut [u8], usize),
 ) -> core::result::Result<(), Failure> {
     let [flags, uid, gid, outer_uid, outer_gid, ..] = request.words;
     let gate = kernel::socket_pair().during(Step::Clone, 0)?;
@@ -231,7 +244,14 @@ fn make_domain(
     let Some((pid, pidfd)) = kernel::fork(namespaces(flags), cgroup).during(Step::Clone, 1)? else {
         let ids = (uid as u32, gid as u32);
         let own = (flags, table.quotas, table.title);
-        init::run(socket, gate, own, ids, own_copy(prelude))
+        let setup = launch::Setup::after(&buffer[wire::RECORD_BYTES..length]);
+        // The keeper's memory, shared until the keeper writes to it; then this would be the domain's alone.
+        kernel::empty(buffer);
+        table.empty();
+        match setup {
+            Ok(setup) => init::run(socket, gate, own, ids, setup),
+            Err(_) => crate::exit(125),
+        }
     };
     kernel::close(gate[0]);
     let own_uid = flags & wire::PARK_OWN_UID != 0;
@@ -275,18 +295,6 @@ fn make_domain(
     }
     kernel::close(pidfd);
     outcome.during(Step::MapIds, 0)
-}
-
-/// The child's own copy of a prelude, which outlives the keeper's buffer.
-fn own_copy(prelude: &[u8]) -> Reader {
-    match kernel::allocate(prelude.len().max(1)) {
-        Ok(copy) => {
-            let copy = &mut copy[..prelude.len()];
-            copy.copy_from_slice(prelude);
-            Reader::new(copy)
-        }
-        Err(_) => crate::exit(125),
-    }
 }
 
 fn parked_words(pid: i32, host_uid: u64, clone_ns: u64) -> [u64; wire::RECORD_WORDS] {

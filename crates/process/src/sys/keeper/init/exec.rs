@@ -17,7 +17,7 @@
 //! which is refused these.
 
 use super::{
-    Init, confine, guest,
+    Init, confine, guard, guest,
     launch::{self, Program, Setup},
     observe::Observer,
     root, terminal,
@@ -29,7 +29,7 @@ use crate::{
     wire::{self, Step, notifies, op, seen},
 };
 use guest::Running;
-use kernel::{CStr, Errno, Fd, POLLIN, PollFd};
+use kernel::{CStr, Errno, Fd, POLLIN, PollFd, Pool};
 use wire::Record;
 
 const WNOHANG: u32 = 1;
@@ -39,7 +39,8 @@ const WALL: u32 = 0x4000_0000;
 /// The guest's `PATH` where its environment has none (environ(7)).
 const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// What the guest's process was started with, as far as another one gets the same.
+/// What the guest's process was started with, as far as another one gets the same. The launch message, which it came
+/// with, is many times as large and is let go: this stays for as long as the domain.
 pub(crate) struct Again {
     landlock: Option<Fd>,
     seccomp: Option<&'static [u8]>,
@@ -48,25 +49,36 @@ pub(crate) struct Again {
     affinity: Option<&'static [u8]>,
     new_keyring: bool,
     cwd: Option<CStr<'static>>,
-    /// With the null behind them.
-    environment: &'static [*const u8],
+    /// Variables, a NUL behind each.
+    environment: &'static [u8],
     devpts: Option<Fd>,
 }
 
 impl Again {
-    pub(crate) fn of(setup: &mut Setup) -> Self {
-        let program = setup.program.take();
-        Self {
+    /// Copies what it takes into `pool`.
+    fn of(setup: &Setup, pool: &mut Pool) -> kernel::Result<Self> {
+        let mut keep = |bytes: Option<&[u8]>| bytes.map(|bytes| pool.keep(bytes)).transpose();
+        let seccomp = keep(setup.seccomp)?;
+        let affinity = keep(setup.affinity)?;
+        let cwd = keep(setup.cwd.map(CStr::with_nul))?;
+        Ok(Self {
             landlock: setup.landlock,
-            seccomp: setup.seccomp,
+            seccomp,
             notifies: setup.notifies,
             rlimits: setup.rlimits,
-            affinity: setup.affinity,
+            affinity,
             new_keyring: setup.new_keyring,
-            cwd: setup.cwd,
-            environment: program.map_or(&[], |program| program.environment),
+            cwd: cwd.and_then(CStr::new),
+            environment: join(variables(setup), pool)?,
             devpts: setup.devpts,
-        }
+        })
+    }
+
+    /// How much that is.
+    fn bytes(setup: &Setup) -> usize {
+        let texts = [setup.seccomp, setup.affinity, setup.cwd.map(CStr::with_nul)];
+        let texts = texts.into_iter().flatten().chain(variables(setup));
+        texts.map(<[u8]>::len).sum()
     }
 
     /// Somebody `observes`, or its calls go on unseen.
@@ -95,6 +107,48 @@ impl Again {
         setup.devpts = self.devpts;
         Ok(setup)
     }
+}
+
+/// What stays of a launch message once the guest runs.
+pub(crate) struct Kept {
+    pub(super) again: Again,
+    pub(super) guard: Option<guard::Guard>,
+}
+
+impl Kept {
+    /// Copies it, so that the message can be let go.
+    pub(crate) fn of(setup: &Setup) -> kernel::Result<Self> {
+        let of_guard = setup.guard.map_or(0, |guard| guard.text_bytes());
+        let mut pool = Pool::new(Again::bytes(setup) + of_guard)?;
+        Ok(Self {
+            again: Again::of(setup, &mut pool)?,
+            guard: setup
+                .guard
+                .map(|guard| guard.kept(&mut pool))
+                .transpose()?,
+        })
+    }
+}
+
+/// The guest's, each with its NUL.
+fn variables(setup: &Setup) -> impl Iterator<Item = &[u8]> + Clone {
+    let variables = setup.program.as_ref().map(|program| &*program.environment);
+    let variables = variables.unwrap_or_default().iter().copied();
+    variables
+        .filter(|variable| !variable.is_null())
+        .map(text_with_nul)
+}
+
+/// One behind the other.
+fn join<'a>(
+    texts: impl Iterator<Item = &'a [u8]> + Clone,
+    pool: &mut Pool,
+) -> kernel::Result<&'static [u8]> {
+    let joined = pool.take(texts.clone().map(<[u8]>::len).sum())?;
+    for (place, byte) in joined.iter_mut().zip(texts.flatten()) {
+        *place = *byte;
+    }
+    Ok(joined)
 }
 
 /// What was asked for at the door.
@@ -264,7 +318,9 @@ fn read_message(
         match message.u32().during(Step::DecodeLaunch, 2)? {
             op::TERMINAL => open_terminal(init, &mut message, setup)?,
             op::EXEC => {
-                let asked = launch::program(&mut message).during(Step::DecodeLaunch, 3)?;
+                let pool = setup.messages.last();
+                let asked = pool.and_then(|pool| launch::program(&mut message, pool));
+                let asked = asked.during(Step::DecodeLaunch, 3)?;
                 setup.program = Some(complete(asked, again).during(Step::DecodeLaunch, 4)?);
             }
             _ => return Err(Errno::NOSYS).during(Step::DecodeLaunch, 5),
@@ -283,28 +339,19 @@ fn open_terminal(init: &Init, message: &mut Reader, setup: &mut Setup) -> Result
 
 /// The guest's environment, with those variables added that it has not; the program is looked up in its `PATH`.
 fn complete(asked: Program, again: &Again) -> kernel::Result<Program> {
-    let own = || {
-        again
-            .environment
-            .iter()
-            .copied()
-            .filter(|variable| !variable.is_null())
-    };
+    let own = || again.environment.split_inclusive(|byte| *byte == 0);
     let added = asked.environment.iter().copied().filter(|added| {
-        let is_there = |variable: *const u8| name_of(text_at(variable)) == name_of(text_at(*added));
+        let is_there = |variable: &[u8]| name_of(variable) == name_of(text_with_nul(*added));
         !added.is_null() && !own().any(is_there)
     });
-    let most = again.environment.len() + asked.environment.len() + 1;
-    let memory = kernel::allocate(most * size_of::<*const u8>())?;
-    // SAFETY: the mapping is aligned to a page and holds so many pointers, and zero is the null pointer.
-    let environment =
-        unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<*const u8>(), most) };
-    for (place, variable) in environment.iter_mut().zip(own().chain(added)) {
+    let all = own().map(<[u8]>::as_ptr).chain(added);
+    let mut pool = Pool::new((all.clone().count() + 1) * size_of::<*const u8>())?;
+    let environment = pool.take_pointers(all.clone().count() + 1)?;
+    for (place, variable) in environment.iter_mut().zip(all) {
         *place = variable;
     }
-    let path = own()
-        .map(text_at)
-        .find_map(|text| text.strip_prefix(b"PATH="));
+    let path = own().find_map(|text| text.strip_prefix(b"PATH="));
+    let path = path.and_then(|path| path.strip_suffix(b"\0"));
     let (candidates, candidate_count) = match asked.candidate_count {
         1 => look_up(asked.candidates, path.unwrap_or(USUAL_PATH))?,
         count => (asked.candidates, count),
@@ -318,21 +365,20 @@ fn complete(asked: Program, again: &Again) -> kernel::Result<Program> {
 }
 
 fn name_of(variable: &[u8]) -> &[u8] {
-    variable
-        .split(|byte| *byte == b'=')
-        .next()
-        .unwrap_or(variable)
+    let ends = |byte: &u8| *byte == b'=' || *byte == 0;
+    variable.split(ends).next().unwrap_or(variable)
 }
 
-/// What a string of a message says, which ends with a NUL.
-fn text_at<'a>(pointer: *const u8) -> &'a [u8] {
+/// What a string of a message says, with the NUL that it ends with.
+fn text_with_nul<'a>(pointer: *const u8) -> &'a [u8] {
     let mut length = 0;
-    // SAFETY: pointers of `launch::program` lead to strings of a message that end with a NUL, and a message stays.
+    // SAFETY: pointers of `launch::program` lead to strings of a message that end with a NUL, and a message stays until
+    // `Setup::release`.
     unsafe {
         while *pointer.add(length) != 0 {
             length += 1;
         }
-        core::slice::from_raw_parts(pointer, length)
+        core::slice::from_raw_parts(pointer, length + 1)
     }
 }
 

@@ -15,7 +15,7 @@
 
 use super::{launch::Setup, root};
 use crate::{During, Failure, kernel, message::Reader, text::Text, wire::Step};
-use kernel::{CStr, Errno, Fd, POLLIN, POLLPRI, PollFd, c};
+use kernel::{CStr, Errno, Fd, POLLIN, POLLPRI, PollFd, Pool, c};
 
 /// `IN_ATTRIB`, for its count of links, `IN_DELETE_SELF` and `IN_MOVE_SELF`.
 const WATCHED: u32 = 0x4 | 0x400 | 0x800;
@@ -69,10 +69,11 @@ fn watch_one(
 /// Begins to guard: all mounts are made, and the root is the domain's own.
 pub(crate) fn begin(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result<(), Failure> {
     let count = reader.u32().during(Step::DecodeLaunch, item)?;
-    let paths = *reader;
+    let before = *reader;
     for _ in 0..count {
         reader.text().during(Step::DecodeLaunch, item)?;
     }
+    let paths = Reader::new(reader.passed_since(&before));
     let mounts = match setup.own_proc {
         Some(proc) => kernel::open(proc, c!("self/mountinfo"), 0, 0),
         None => kernel::open(kernel::AT_FDCWD, c!("/proc/self/mountinfo"), 0, 0),
@@ -93,6 +94,17 @@ pub(crate) fn begin(reader: &mut Reader, setup: &mut Setup, item: u32) -> Result
 }
 
 impl Guard {
+    /// What it has of the message.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.paths.remaining()
+    }
+
+    /// The same with a copy of that.
+    pub(crate) fn kept(mut self, pool: &mut Pool) -> kernel::Result<Self> {
+        self.paths = Reader::new(pool.keep(self.paths.rest())?);
+        Ok(self)
+    }
+
     /// What to poll.
     pub(crate) fn polled(&self) -> [PollFd; 2] {
         [(self.moves, POLLIN), (self.mounts, POLLPRI)].map(|(fd, events)| PollFd {

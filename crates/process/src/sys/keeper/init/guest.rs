@@ -11,7 +11,7 @@ use crate::{
     text::Text,
     wire::{self, Step},
 };
-use kernel::{CStr, Errno, Fd, c};
+use kernel::{CStr, Errno, Fd, Pool, c};
 
 /// Stack of the guest's process until its program has one of its own.
 const STACK_BYTES: usize = 32 * 1024;
@@ -68,7 +68,10 @@ pub(crate) fn start(init: &Init, setup: &mut Setup) -> Result<i32, Failure> {
         setup,
         failure: None,
     };
-    let pid = kernel::spawn(stack, become_guest, &mut birth, shares).during(Step::CloneGuest, 2)?;
+    let spawned = kernel::spawn(stack, become_guest, &mut birth, shares);
+    // Its program has a stack of its own.
+    kernel::release(stack);
+    let pid = spawned.during(Step::CloneGuest, 2)?;
     match birth.failure {
         Some(failure) => Err(failure),
         None => Ok(pid),
@@ -114,7 +117,9 @@ fn prepare_and_execute(init: &Init, setup: &mut Setup) -> Result<(), Failure> {
         .ok_or(Errno::INVAL)
         .during(Step::DecodeLaunch, u32::MAX)?;
     if setup.tells_pid {
-        tell_pid(program).during(Step::Execute, 1)?;
+        let pool = setup.messages.last();
+        pool.and_then(|pool| tell_pid(program, pool))
+            .during(Step::Execute, 1)?;
     }
     Err(Failure {
         step: Step::Execute,
@@ -174,19 +179,16 @@ fn redirect(setup: &Setup) -> kernel::Result<()> {
 }
 
 /// Whom the open sockets are for: sd_listen_fds(3) takes them only under its own pid.
-fn tell_pid(program: &mut Program) -> kernel::Result<()> {
+fn tell_pid(program: &mut Program, pool: &mut Pool) -> kernel::Result<()> {
     const NAME: &[u8] = b"LISTEN_PID=";
-    const MOST_BYTES: usize = 32;
     let mut text = Text::default();
     text.text(NAME)
         .number(kernel::process_id() as u64)
         .text(b"\0");
-    let memory = kernel::allocate(MOST_BYTES)?;
-    let room = memory.get_mut(..text.bytes().len()).ok_or(Errno::INVAL)?;
-    room.copy_from_slice(text.bytes());
+    let variable = pool.keep(text.bytes())?;
     // The launch adds the variables last.
     match program.environment {
-        [.., pid, null] if null.is_null() => *pid = memory.as_ptr(),
+        [.., pid, null] if null.is_null() => *pid = variable.as_ptr(),
         _ => return Err(Errno::INVAL),
     }
     Ok(())

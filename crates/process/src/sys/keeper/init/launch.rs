@@ -11,7 +11,7 @@ use crate::{
     title::Title,
     wire,
 };
-use kernel::{CStr, Errno, Fd};
+use kernel::{CStr, Errno, Fd, Pool};
 use wire::{Step, op};
 
 /// Most resource limits in one message; the kernel knows 16.
@@ -64,10 +64,66 @@ pub(crate) struct Setup {
     /// Sockets in place of streams: the supervisor's end, the guest's.
     pub(crate) pairs: [[Fd; 2]; guest::STANDARD_STREAMS],
     pub(crate) pair_count: usize,
+    /// The memory of prelude and launch message. All that is 'static here lies in it.
+    pub(crate) messages: Messages,
     /// Steps of the plan carried out so far, of prelude and launch message together.
     items: u32,
     fds: [Fd; wire::MAX_FDS],
     fd_count: usize,
+}
+
+/// Memory of the messages that a domain is started by.
+#[derive(Default)]
+pub(crate) struct Messages([Option<Pool>; 2]);
+
+impl Messages {
+    /// Room for a message of this length, and for pointers to all of its strings.
+    fn begin(&mut self, length: usize) -> kernel::Result<&mut Pool> {
+        /// A length and a NUL.
+        const SHORTEST_STRING: usize = 5;
+        /// Nulls, places in front of arguments, what is short of a pointer's alignment, and a variable.
+        const MORE: usize = 16;
+        let pointers = length / SHORTEST_STRING + MORE;
+        let place = self.0.iter_mut().find(|place| place.is_none());
+        let place = place.ok_or(Errno::INVAL)?;
+        let pool = Pool::new(length + pointers * size_of::<*const u8>())?;
+        Ok(place.insert(pool))
+    }
+
+    /// The last message's.
+    pub(crate) fn last(&mut self) -> kernel::Result<&mut Pool> {
+        let pools = self.0.iter_mut().rev();
+        pools.flatten().next().ok_or(Errno::INVAL)
+    }
+
+    /// Takes over a message that has come already.
+    fn copy(&mut self, message: &[u8]) -> kernel::Result<Reader> {
+        match message {
+            [] => Ok(Reader::new(&[])),
+            _ => Ok(Reader::new(self.begin(message.len())?.keep(message)?)),
+        }
+    }
+}
+
+impl Setup {
+    /// One that a prelude goes before, whose bytes are somebody else's.
+    pub(crate) fn after(prelude: &[u8]) -> kernel::Result<(Self, Reader)> {
+        let mut setup = Self::default();
+        let prelude = setup.messages.copy(prelude)?;
+        Ok((setup, prelude))
+    }
+
+    /// Gives the memory of its messages back.
+    ///
+    /// # Safety
+    ///
+    /// What was taken from it must have been copied.
+    pub(crate) unsafe fn release(self) {
+        for pool in self.messages.0.into_iter().flatten() {
+            // SAFETY: what this value has of it goes with it, and the rest is the caller's promise.
+            unsafe { pool.release() };
+        }
+    }
 }
 
 /// Resource limits: which, soft, hard.
@@ -140,6 +196,7 @@ impl Default for Setup {
             input: false,
             pairs: [[-1; 2]; guest::STANDARD_STREAMS],
             pair_count: 0,
+            messages: Messages::default(),
             items: 0,
             fds: [-1; wire::MAX_FDS],
             fd_count: 0,
@@ -201,7 +258,10 @@ pub(crate) fn receive(socket: Fd, setup: &mut Setup) -> Result<Reader, Failure> 
             errno: Errno::INVAL,
         });
     }
-    let body = kernel::allocate(body_length as usize).during(Step::ReceiveLaunch, 1)?;
+    let length = body_length as usize;
+    let pool = setup.messages.begin(length);
+    let body = pool.and_then(|pool| pool.take(length));
+    let body = body.during(Step::ReceiveLaunch, 1)?;
     read_exactly(socket, body).during(Step::ReceiveLaunch, 2)?;
     Ok(Reader::new(body))
 }
@@ -309,21 +369,22 @@ fn keep(operation: u32, reader: &mut Reader, setup: &mut Setup) -> kernel::Resul
             setup.tells_pid = reader.u32()? != 0;
         }
         op::GUEST_AHEAD => setup.guest_ahead = true,
-        op::EXEC => setup.program = Some(program(reader)?),
+        op::EXEC => setup.program = Some(program(reader, setup.messages.last()?)?),
         _ => return Err(Errno::NOSYS),
     }
     Ok(())
 }
 
-pub(crate) fn program(reader: &mut Reader) -> kernel::Result<Program> {
+/// What to execute; pointers to it lie in `pool`.
+pub(crate) fn program(reader: &mut Reader, pool: &mut Pool) -> kernel::Result<Program> {
     let candidate_count = reader.u32()?;
     let candidates = *reader;
     for _ in 0..candidate_count {
         reader.text()?;
     }
     // Two places in front: a file without an interpreter line is given to the shell.
-    let arguments = pointers(reader, 2)?;
-    let environment = pointers(reader, 0)?;
+    let arguments = pointers(reader, pool, 2)?;
+    let environment = pointers(reader, pool, 0)?;
     Ok(Program {
         candidates,
         candidate_count,
@@ -333,17 +394,16 @@ pub(crate) fn program(reader: &mut Reader) -> kernel::Result<Program> {
 }
 
 /// An array of string pointers that ends with null, with `spare` unused places in front.
-fn pointers(reader: &mut Reader, spare: usize) -> kernel::Result<&'static mut [*const u8]> {
+fn pointers(
+    reader: &mut Reader,
+    pool: &mut Pool,
+    spare: usize,
+) -> kernel::Result<&'static mut [*const u8]> {
     let count = reader.u32()? as usize;
-    // Each string takes at least five bytes of the message, so this bounds the allocation.
     if count > reader.remaining() {
         return Err(Errno::INVAL);
     }
-    let length = spare + count + 1;
-    let memory = kernel::allocate(length * size_of::<*const u8>())?;
-    // SAFETY: the mapping is page-aligned, holds `length` pointers, and zero is the null pointer.
-    let pointers =
-        unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<*const u8>(), length) };
+    let pointers = pool.take_pointers(spare + count + 1)?;
     for pointer in &mut pointers[spare..spare + count] {
         *pointer = reader.text()?.pointer();
     }

@@ -1,6 +1,6 @@
 //! Memory: whole pages of the kernel's, for there is no heap.
 
-use super::{Result, call6, number};
+use super::{Errno, Result, call6, number};
 
 /// Anonymous private memory that is given back when the process ends.
 pub(crate) fn allocate(length: usize) -> Result<&'static mut [u8]> {
@@ -26,4 +26,72 @@ pub(crate) fn allocate(length: usize) -> Result<&'static mut [u8]> {
 pub(crate) fn release(memory: &'static mut [u8]) {
     // SAFETY: the slice is a whole mapping of `allocate` and this was its only reference.
     let _ = unsafe { call!(number::MUNMAP, memory.as_mut_ptr(), memory.len()) };
+}
+
+/// Gives the whole pages of memory back: they read as zero until somebody writes to them again.
+pub(crate) fn empty(memory: &mut [u8]) {
+    const PAGE: usize = 4096;
+    const DONT_NEED: usize = 4;
+    let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
+    let end = (memory.as_ptr() as usize + memory.len()) / PAGE * PAGE;
+    if start < end {
+        // SAFETY: these pages lie within the slice, and zero is a value of its bytes (madvise(2)).
+        let _ = unsafe { call!(number::MADVISE, start, end - start, DONT_NEED) };
+    }
+}
+
+/// One mapping of which parts are given out, one behind the other, until all are given back together.
+pub(crate) struct Pool {
+    start: *mut u8,
+    length: usize,
+    used: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(length: usize) -> Result<Self> {
+        let memory = allocate(length.max(1))?;
+        Ok(Self {
+            start: memory.as_mut_ptr(),
+            length: memory.len(),
+            used: 0,
+        })
+    }
+
+    /// So many bytes, all zero.
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'static mut [u8]> {
+        let end = self.used.checked_add(length);
+        let end = end.filter(|end| *end <= self.length).ok_or(Errno::INVAL)?;
+        // SAFETY: this part of the mapping was given to nobody before, and it is there until `release`, whose caller
+        // promises that nobody has a part any more.
+        let part = unsafe { core::slice::from_raw_parts_mut(self.start.add(self.used), length) };
+        self.used = end;
+        Ok(part)
+    }
+
+    /// So many pointers, all null.
+    pub(crate) fn take_pointers(&mut self, count: usize) -> Result<&'static mut [*const u8]> {
+        const BYTES: usize = size_of::<*const u8>();
+        self.used = self.used.next_multiple_of(BYTES);
+        let part = self.take(count.checked_mul(BYTES).ok_or(Errno::INVAL)?)?;
+        // SAFETY: the mapping begins at a page and the part at a multiple of a pointer's size; it holds `count` of them,
+        // and zero is the null pointer.
+        Ok(unsafe { core::slice::from_raw_parts_mut(part.as_mut_ptr().cast(), count) })
+    }
+
+    /// The same, copied.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Result<&'static [u8]> {
+        let part = self.take(bytes.len())?;
+        part.copy_from_slice(bytes);
+        Ok(part)
+    }
+
+    /// Gives all of it back.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use a part that was given out any more.
+    pub(crate) unsafe fn release(self) {
+        // SAFETY: `new` made the mapping, and by the caller's promise nothing points into it any more.
+        release(unsafe { core::slice::from_raw_parts_mut(self.start, self.length) });
+    }
 }

@@ -9,6 +9,7 @@ pub(super) const MUNMAP: usize = 11;
 pub(super) const RT_SIGACTION: usize = 13;
 pub(super) const RT_SIGPROCMASK: usize = 14;
 pub(super) const IOCTL: usize = 16;
+pub(super) const MADVISE: usize = 28;
 pub(super) const PREAD64: usize = 17;
 pub(super) const GETPID: usize = 39;
 pub(super) const SOCKET: usize = 41;
