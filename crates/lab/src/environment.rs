@@ -74,7 +74,9 @@ impl Environment {
             architecture: std::env::consts::ARCH.to_owned(),
             uid: rustix::process::geteuid().as_raw(),
             tier: Some(tier()),
-            system_view: Some(palisade_process::system_view_of(&palisade_process::ThisHost)),
+            system_view: Some(palisade_process::system_view_of(
+                &palisade_process::ThisHost,
+            )),
             build: if cfg!(debug_assertions) {
                 "debug".to_owned()
             } else {

@@ -5,7 +5,7 @@ use crate::{
     load::{Isolation, LoadError},
     reach::Reach,
 };
-use palisade_engine::permits::Share;
+use palisade_engine::{growth::MemoryPool, permits::Share};
 use palisade_policy::Policy;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) isolation: Isolation,
     pub(crate) share: Share,
     pub(crate) reach: Reach,
+    /// What its owner's guests have their memory of.
+    pub(crate) pool: Option<Arc<MemoryPool>>,
 }
 
 impl Component {
@@ -34,6 +36,21 @@ impl Component {
         isolation: Isolation,
         share: Share,
     ) -> Result<Self, LoadError> {
+        Self::within(imports, policy, isolation, share, None)
+    }
+
+    /// The same, whose instances have their memory of this pool, together with all that is its owner's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Component::new`].
+    pub fn within(
+        imports: &Imports,
+        policy: &Policy,
+        isolation: Isolation,
+        share: Share,
+        pool: Option<Arc<MemoryPool>>,
+    ) -> Result<Self, LoadError> {
         let reach = Reach::of(policy)?;
         let most = imports.engine().options().memory_bytes;
         if reach.memory_bytes > most {
@@ -45,6 +62,7 @@ impl Component {
             isolation,
             share,
             reach,
+            pool,
         })))
     }
 

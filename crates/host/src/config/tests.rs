@@ -58,6 +58,7 @@ fn every_key_stands_in_the_full_example() {
         names::<Health>(),
         names::<FaultBudget>(),
         names::<TenantShare>(),
+        names::<Quotas>(),
     ];
     let reference = include_str!("../../../../docs/serve.md");
     for key in tables.concat() {

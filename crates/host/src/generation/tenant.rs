@@ -12,6 +12,7 @@ use crate::{
     config::{Bounds, Claim, Config, ServiceKind},
     filters,
     kinds::full_name,
+    quota::Quota,
     route::Routes,
     services,
     stamp::{ExactStamp, Stamp},
@@ -33,6 +34,8 @@ pub(crate) struct Tenant {
     /// of the main file, which is read anew at each reload.
     pub(super) files: Vec<Stamped>,
     pub(super) source: Option<Source>,
+    /// How much it may use, and uses.
+    pub(crate) quota: Arc<Quota>,
 }
 
 /// Where a tenant comes from, and what it was judged by.
@@ -64,6 +67,8 @@ impl Tenant {
     ) -> Result<Self, LoadError> {
         let served = open_served(&name, config, files, site, tools)?;
         let within = config.folder.as_deref();
+        // Before its guests, which keep it.
+        let quota = tools.registry.quotas.of(&name);
         let mut stamps = Stamps::new();
         let mut filters = BTreeMap::new();
         for (own, filter) in &config.filters {
@@ -111,6 +116,7 @@ impl Tenant {
             stamps,
             files: Vec::new(),
             source: None,
+            quota,
         })
     }
 
