@@ -123,7 +123,7 @@ fn examples_of_the_reference_can_be_served() {
         count += 1;
         main = Some(file);
     }
-    assert_eq!(count, 5, "an example was not found");
+    assert_eq!(count, 6, "an example was not found");
 }
 
 #[test]
