@@ -3,26 +3,110 @@
 //! What becomes of a guest that asks for more is for those to say who ask here: a program is told that there is no
 //! more, a plugin and a service are ended.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
 /// Bytes that an element of a table takes: a pointer.
 pub(crate) const ELEMENT_BYTES: usize = size_of::<usize>();
 
+/// Bytes that the guests of one owner have together, on whatever threads they run.
+#[derive(Debug)]
+pub struct MemoryPool {
+    used_bytes: AtomicUsize,
+    most_bytes: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl Default for MemoryPool {
+    /// Without a limit.
+    fn default() -> Self {
+        Self {
+            used_bytes: AtomicUsize::new(0),
+            most_bytes: AtomicUsize::new(usize::MAX),
+            refused: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A pool is the same as itself alone.
+impl PartialEq for MemoryPool {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for MemoryPool {}
+
+impl MemoryPool {
+    /// Sets the limit. What is beyond it already stays until its guests give it back.
+    pub fn set_most(&self, most_bytes: usize) {
+        self.most_bytes.store(most_bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes in use.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How often something was more than is left.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let most_bytes = self.most_bytes.load(Ordering::Relaxed);
+        let taken = |used: usize| used.checked_add(bytes).filter(|used| *used <= most_bytes);
+        let used = &self.used_bytes;
+        let fits = bytes == 0
+            || used
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken)
+                .is_ok();
+        if !fits {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Counts the bytes of memories and tables together, up to a limit.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Growth {
     used_bytes: usize,
     most_bytes: usize,
     /// Of the last growth, which the engine may still fail to carry out.
     last_bytes: usize,
+    /// What it has a part of.
+    pool: Option<Arc<MemoryPool>>,
+    /// The last growth would have fitted its own limit.
+    is_pool_full: bool,
 }
 
 impl Growth {
     /// Of nothing yet.
     pub fn new(most_bytes: usize) -> Self {
+        Self::within(most_bytes, None)
+    }
+
+    /// Of nothing yet, where what it counts is taken from a pool, too.
+    pub fn within(most_bytes: usize, pool: Option<Arc<MemoryPool>>) -> Self {
         Self {
             used_bytes: 0,
             most_bytes,
             last_bytes: 0,
+            pool,
+            is_pool_full: false,
         }
+    }
+
+    /// Whether the last growth that did not fit was too much for the pool, and not for the guest's own limit.
+    pub fn is_pool_full(&self) -> bool {
+        self.is_pool_full
     }
 
     /// Counts a memory's growth, both in bytes. Gives how many it takes more, if there is room for them.
@@ -41,7 +125,9 @@ impl Growth {
 
     fn grow(&mut self, more_bytes: usize) -> bool {
         let used_bytes = self.used_bytes.saturating_add(more_bytes);
-        let fits = used_bytes <= self.most_bytes;
+        let fits_own = used_bytes <= self.most_bytes;
+        let fits = fits_own && self.pool.as_ref().is_none_or(|pool| pool.take(more_bytes));
+        self.is_pool_full = fits_own && !fits;
         if fits {
             self.used_bytes = used_bytes;
             self.last_bytes = more_bytes;
@@ -54,13 +140,28 @@ impl Growth {
     pub fn take_back(&mut self) -> usize {
         let bytes = std::mem::take(&mut self.last_bytes);
         self.used_bytes -= bytes;
+        self.give_back(bytes);
         bytes
     }
 
     /// All memories and tables are gone. Gives their bytes.
     pub fn clear(&mut self) -> usize {
         self.last_bytes = 0;
-        std::mem::take(&mut self.used_bytes)
+        let bytes = std::mem::take(&mut self.used_bytes);
+        self.give_back(bytes);
+        bytes
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if let Some(pool) = &self.pool {
+            pool.give_back(bytes);
+        }
+    }
+}
+
+impl Drop for Growth {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -78,6 +179,24 @@ mod tests {
         assert!(growth.grow(40) && !growth.grow(1));
         assert_eq!(growth.clear(), 100);
         assert_eq!((growth.take_back(), growth.clear()), (0, 0));
+    }
+
+    #[test]
+    fn guests_of_one_pool_have_it_together() {
+        let pool = Arc::new(MemoryPool::default());
+        pool.set_most(100);
+        let mut one = Growth::within(80, Some(Arc::clone(&pool)));
+        let mut other = Growth::within(80, Some(Arc::clone(&pool)));
+        assert!(one.grow(70));
+        assert!(!other.grow(40) && other.is_pool_full());
+        assert!(!other.grow(81) && !other.is_pool_full());
+        assert!(other.grow(30));
+        assert_eq!((pool.used_bytes(), pool.refused()), (100, 1));
+        assert_eq!((other.take_back(), pool.used_bytes()), (30, 70));
+        drop(one);
+        assert_eq!(pool.used_bytes(), 0);
+        assert!(other.grow(40));
+        assert_eq!((other.clear(), pool.used_bytes()), (40, 0));
     }
 
     #[test]

@@ -51,7 +51,7 @@ mod program;
 mod sys;
 mod ticker;
 
-pub use crate::sys::fill_randomly;
+pub use crate::{growth::MemoryPool, sys::fill_randomly};
 pub use engine::{Engine, EngineOptions, ProtectionKeys};
 pub use error::{CallError, End, FunctionError, LoadError, MemoryError};
 pub use function::Function;
@@ -60,10 +60,10 @@ pub use instance::{Calls, Instance};
 pub use linked::{Guest, Linked};
 pub use program::Program;
 pub use sys::{Compiled, Values};
-pub use ticker::{Running, Timer, ticked_ns};
+pub use ticker::{Running, Timer, tick_finely, ticked_ns};
 pub use wasmtime::{Error as HostError, WasmRet, WasmTy};
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// What a call finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +85,8 @@ pub struct Limits {
     /// Wall-clock time of one call, and as much again for an instance's start function. It is ended within
     /// 2 ms after that on a machine with a free processor. `None`: for ever.
     pub time: Option<Duration>,
+    /// What all instances of one owner have their memory of, beside the bound of each.
+    pub pool: Option<Arc<MemoryPool>>,
 }
 
 impl Default for Limits {
@@ -94,6 +96,7 @@ impl Default for Limits {
             memory_bytes: 64 << 20,
             table_elements: 10_000,
             time: None,
+            pool: None,
         }
     }
 }

@@ -10,7 +10,7 @@ const PARTS: usize = 64;
 
 /// Counts the bytes of all memories and tables together. Beyond its limit a guest's `memory.grow` fails, as
 /// malloc(3) does in a native program.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct GuestLimits {
     growth: Growth,
     elements: usize,

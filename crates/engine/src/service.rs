@@ -11,7 +11,7 @@ use palisade_wasm::{code::Code, launch::StartError};
 use std::sync::{Arc, OnceLock};
 use wasmtime::{Config, Enabled, PoolingAllocationConfig, component::Component};
 
-pub use crate::guest::{Running, Timer};
+pub use crate::guest::{Running, Timer, tick_finely};
 
 /// Core instances of a component: its own module, what lifts and lowers its calls, adapters of others.
 const PARTS: u32 = 24;

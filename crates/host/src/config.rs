@@ -16,6 +16,7 @@ mod keys;
 mod kind;
 mod listener;
 mod policy;
+mod quotas;
 mod read;
 mod route;
 mod service;
@@ -27,6 +28,7 @@ mod value;
 
 pub use error::{ConfigError, ConfigProblem};
 pub use file::{ConfigFile, ReadFile};
+pub use quotas::{DEFAULT_WEIGHT, Quotas};
 pub use read::host_schema;
 pub use tenancy::{Bounds, Claim, Include, May, Share as TenantShare, Tenancy};
 pub use tenant::tenant_schema;
@@ -246,6 +248,10 @@ pub struct Limits {
     pub body_bytes: u64,
     /// HTTP/2: requests of one connection at one time.
     pub streams: u32,
+    /// Requests that one client may begin in a second; `None`: as many as it likes.
+    pub client_rate: Option<u64>,
+    /// How many of them may come at once after a pause; `None`: as many as in a second.
+    pub client_burst: Option<u64>,
     /// From a request's first byte to the end of its head.
     pub header_time: Duration,
     /// Between two parts of a body, and for each part of an answer to be taken.
@@ -269,6 +275,8 @@ impl Default for Limits {
             underscores: false,
             body_bytes: 16 << 20,
             streams: 128,
+            client_rate: None,
+            client_burst: None,
             header_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(60),

@@ -37,7 +37,7 @@ pub(crate) use accept::{Accepting, Bound};
 pub(crate) use connections::Connections;
 pub(crate) use listeners::{ListenerChanges, Listeners};
 pub(crate) use tls::Certificate;
-pub(crate) use watch::{Noticed, Sweep};
+pub(crate) use watch::{ClientRates, Noticed, Sweep};
 
 use crate::{
     config::{Address, Config, Limits, Listener},
@@ -132,4 +132,6 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// A worker waits for a descriptor: idle connections are let go sooner.
     pub(crate) starved: AtomicBool,
+    /// Clients that have asked a moment ago.
+    pub(crate) client_rates: ClientRates,
 }

@@ -19,6 +19,7 @@ pub use line::{Line, Value};
 use crate::{
     config,
     kinds::{BrokenBy, Format, GuestKind, Level},
+    quota::Quota,
 };
 use http::{Method, StatusCode};
 use line::Origin;
@@ -42,6 +43,9 @@ const MOST_LINES: usize = 8192;
 const MOST_BYTES: usize = 8 << 20;
 /// Of these, what one guest's lines may take: a noisy one loses its own.
 const MOST_BYTES_OF_GUEST: usize = 1 << 20;
+/// What a tenant's line counts at least: those of all tenants together are bounded by their bytes, and never by the
+/// places of the queue, which are the server's lines', too.
+const LEAST_BYTES_OF_TENANT: usize = MOST_BYTES / MOST_LINES;
 
 /// A sink for lines can't be opened.
 #[derive(Debug, thiserror::Error)]
@@ -202,6 +206,15 @@ impl Log {
         })
     }
 
+    /// The same log, whose lines count for this tenant.
+    #[must_use]
+    pub(crate) fn of_tenant(self, quota: &Arc<Quota>) -> Self {
+        Self {
+            origin: Arc::new(self.origin.of_tenant(quota)),
+            ..self
+        }
+    }
+
     /// Opens what other settings ask for, and changes nothing yet.
     ///
     /// # Errors
@@ -248,7 +261,7 @@ impl Log {
     }
 
     fn send(&self, line: Line) {
-        let bytes = line.bytes();
+        let bytes = self.origin.cost(line.bytes());
         let most_of_all = match self.origin.is_guest() {
             // The server can still say what is wrong when guests have filled the queue.
             true => MOST_BYTES * 3 / 4,
@@ -256,14 +269,19 @@ impl Log {
         };
         let queued = self.common.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let own = self.origin.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_noisy = self.origin.is_guest() && own + bytes > MOST_BYTES_OF_GUEST;
+        // What is left is everybody's: of those who want it all each has a part.
+        let left = most_of_all.saturating_sub(queued);
+        let of_tenant = self.origin.queue_of_tenant(bytes);
+        let is_noisy =
+            self.origin.is_guest() && own + bytes > MOST_BYTES_OF_GUEST || of_tenant > left;
         let entry = Box::new(Entry {
             time: SystemTime::now(),
             origin: self.origin.clone(),
             line,
             bytes,
         });
-        if queued + bytes > most_of_all || is_noisy {
+        let is_refused = || !self.origin.allows_line(bytes);
+        if queued + bytes > most_of_all || is_noisy || is_refused() {
             return self.common.drop_entry(&entry);
         }
         if let Err(
@@ -360,10 +378,7 @@ impl Common {
 
     fn let_go(&self, entry: &Entry) {
         self.queued_bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
-        entry
-            .origin
-            .queued_bytes
-            .fetch_sub(entry.bytes, Ordering::Relaxed);
+        entry.origin.let_go(entry.bytes);
     }
 
     fn drop_entry(&self, entry: &Entry) {

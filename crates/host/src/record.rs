@@ -13,6 +13,7 @@ use crate::{
     log::{Access, Log},
     metrics::{GuestMetrics, RouteMetrics},
     permits::Permit,
+    quota::InFlight,
 };
 use http::{StatusCode, request};
 use palisade_filter::Peer;
@@ -88,6 +89,8 @@ struct Open {
     line: Option<Box<Access>>,
     /// Its permit for its service.
     permit: Option<Permit>,
+    /// Its place among those of its tenant.
+    in_flight: Option<InFlight>,
 }
 
 #[derive(Clone, Copy)]
@@ -109,6 +112,7 @@ impl RequestRecord {
             timed: weight.map(|weight| (Instant::now(), weight)),
             line,
             permit: None,
+            in_flight: None,
         }))
     }
 
@@ -116,6 +120,13 @@ impl RequestRecord {
     pub(crate) fn hold(&mut self, permit: Permit) {
         if let Some(open) = &mut self.0 {
             open.permit = Some(permit);
+        }
+    }
+
+    /// Holds this until the request is over, too.
+    pub(crate) fn hold_place(&mut self, in_flight: Option<InFlight>) {
+        if let Some(open) = &mut self.0 {
+            open.in_flight = in_flight;
         }
     }
 

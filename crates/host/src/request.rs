@@ -76,7 +76,7 @@ struct Pending {
 enum Progress {
     /// There are no filters: its service is to respond.
     Unfiltered(request::Parts, Body),
-    /// Code of its filters is to be waited for.
+    /// Code of its filters is to be waited for, or their turn.
     Unloaded(request::Parts, Body),
     /// A filter has its head wait.
     Held(SharedFlow, HeldRequest),
@@ -100,6 +100,10 @@ fn respond_at_once(
         return Ok(responses::no_route());
     };
     record.set_route(&target.recorder);
+    match target.party.quota().admit() {
+        Ok(in_flight) => record.hold_place(in_flight),
+        Err(refused) => return Ok(refused.response()),
+    }
     if !state.takes((place, &target), &parts) {
         return Ok(responses::ambiguous_path());
     }
@@ -138,8 +142,13 @@ fn filter_at_once(
     parts: request::Parts,
     body: Body,
 ) -> Result<Response<Body>, Box<Progress>> {
+    if target.party.has_to_wait() {
+        return Err(Box::new(Progress::Unloaded(parts, body)));
+    }
     match chain::codes_at_once(&target.filters) {
-        Some(Ok(codes)) => filter_by(target, codes, peer, parts, body),
+        Some(Ok(codes)) => target
+            .party
+            .run(false, || filter_by(target, codes, peer, parts, body)),
         Some(Err(response)) => Ok(response),
         None => Err(Box::new(Progress::Unloaded(parts, body))),
     }
@@ -247,7 +256,7 @@ async fn resume(
     chain::respond_or_early(&flow, response, is_asked).await
 }
 
-/// Waits for the code of a request's filters, where that is to be waited for, and shows it to them.
+/// Waits for the code of a request's filters and for their turn, where that is to be waited for, and shows it to them.
 async fn load_and_filter(
     target: &RouteTarget,
     peer: &Rc<Peer>,
@@ -260,7 +269,16 @@ async fn load_and_filter(
         return Ok(responses::filter_busy());
     };
     match Box::pin(chain::codes(&target.filters)).await {
-        Ok(codes) => filter_by(target, codes, peer, parts, body),
+        Ok(codes) => {
+            let turn = target.party.turn(false);
+            let had_turn = turn.is_some();
+            if let Some(turn) = turn {
+                Box::pin(turn).await;
+            }
+            target
+                .party
+                .run(had_turn, || filter_by(target, codes, peer, parts, body))
+        }
         Err(response) => Ok(response),
     }
 }

@@ -27,6 +27,7 @@ use crate::{
     metrics::GuestMetrics,
     permits::{Permit, Permits, Share},
     responses,
+    turns::Party,
 };
 use component::ComponentService;
 use files::{Files, Served};
@@ -86,6 +87,8 @@ pub(crate) struct Context<'a> {
     pub(crate) answer_time: Duration,
     /// The components of the generation before.
     pub(crate) components: &'a [Weak<ComponentService>],
+    /// Whose they are.
+    pub(crate) party: &'a Rc<Party>,
 }
 
 impl Service {
@@ -229,7 +232,7 @@ impl Kind {
                 // Its bounds hold for what it still has under way, too.
                 Self::Component(match known.find(|component| component.is_of(loaded)) {
                     Some(component) => component,
-                    None => ComponentService::new(loaded, Arc::clone(metrics)),
+                    None => ComponentService::new(loaded, Arc::clone(metrics), context.party),
                 })
             }
         })

@@ -18,6 +18,7 @@ use crate::{
     path::Ambiguities,
     record::{Recorder, RouteRecorder},
     services::{Context, Service, component::ComponentService},
+    turns::Party,
 };
 use http::{Uri, request};
 use std::{
@@ -47,6 +48,7 @@ struct Part {
     targets: Vec<Rc<RouteTarget>>,
     handles: Vec<Weak<FilterHandle>>,
     components: Vec<Weak<ComponentService>>,
+    party: Rc<Party>,
 }
 
 /// Where a route leads.
@@ -61,6 +63,8 @@ pub(crate) struct RouteTarget {
     pub(crate) ambiguous_paths: Ambiguities,
     /// Where its requests are recorded.
     pub(crate) recorder: Rc<RouteRecorder>,
+    /// Whose it is.
+    pub(crate) party: Rc<Party>,
 }
 
 impl RouteTarget {
@@ -204,15 +208,18 @@ impl Part {
         worker: usize,
         kept: &Kept,
     ) -> Rc<Self> {
+        // One that was there has its place in the queue.
+        let party = before.map_or_else(|| Party::new(&tenant.quota), |part| Rc::clone(&part.party));
         let handles = make_handles(tenant, before, generation, worker);
-        let services = make_services(tenant, before, generation, worker, kept);
+        let services = make_services(tenant, &party, before, generation, worker, kept);
         let components = services.values();
         let components = components
             .filter_map(|service| service.component())
             .collect();
         Rc::new(Self {
             tenant: Arc::clone(tenant),
-            targets: make_targets(tenant, &handles, &services, generation, worker),
+            targets: make_targets(tenant, &party, &handles, &services, generation, worker),
+            party,
             handles: handles.values().map(Rc::downgrade).collect(),
             components,
         })
@@ -246,6 +253,7 @@ fn make_handles<'a>(
 
 fn make_services<'a>(
     tenant: &'a Tenant,
+    party: &Rc<Party>,
     before: Option<&Part>,
     generation: &Generation,
     worker: usize,
@@ -255,6 +263,7 @@ fn make_services<'a>(
         client: &kept.client,
         answer_time: generation.config.limits.answer_time,
         components: before.map_or(&[], |part| &part.components),
+        party,
     };
     let services = tenant.services.iter();
     services
@@ -269,6 +278,7 @@ fn make_services<'a>(
 
 fn make_targets(
     tenant: &Tenant,
+    party: &Rc<Party>,
     handles: &Handles<'_>,
     services: &Services<'_>,
     generation: &Generation,
@@ -293,6 +303,7 @@ fn make_targets(
                 is_stripped: route.strip,
                 segments: segments(&route.path).len(),
                 ambiguous_paths: route.ambiguous_paths,
+                party: Rc::clone(party),
             })
         })
         .collect()

@@ -5,6 +5,7 @@ use crate::{
     body::Guarded,
     code::{Code, Pre},
     drive::{End, Head, Run},
+    limits::PoolFull,
     load::Isolation,
     shared::{
         Shared,
@@ -124,7 +125,7 @@ async fn run_kept(shared: Rc<Shared>, code: Code, request: Request, head: SendHe
     }
 }
 
-/// A new instance. Where the pool has none left, those that wait for a request give way.
+/// A new instance. Where the engine has none left, or its owner no memory, those that wait for a request give way.
 async fn make_instance(
     shared: &Shared,
     pre: &ProxyPre<State>,
@@ -134,10 +135,14 @@ async fn make_instance(
         let mut store = shared.new_store(pre.engine())?;
         match pre.instantiate_async(&mut store).await {
             Ok(proxy) => return Ok((store, proxy)),
-            Err(error) if !error.is::<PoolConcurrencyLimitError>() => return Err(error),
             Err(error) => {
+                let pool = match error.is::<PoolFull>() {
+                    true => shared.settings.pool.as_deref(),
+                    false if error.is::<PoolConcurrencyLimitError>() => None,
+                    false => return Err(error),
+                };
                 shared.give_back(take_apart(store).context);
-                if !idle::make_room(pre.engine(), until).await {
+                if !idle::make_room(pre.engine(), pool, until).await {
                     return Err(error);
                 }
             }

@@ -5,7 +5,7 @@ use crate::{
     load::{Isolation, LoadError},
     reach::{Links, Reach},
 };
-use palisade_engine::permits::Share;
+use palisade_engine::{growth::MemoryPool, permits::Share};
 use palisade_policy::Policy;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) isolation: Isolation,
     pub(crate) share: Share,
     pub(crate) reach: Reach,
+    /// What its owner's guests have their memory of.
+    pub(crate) pool: Option<Arc<MemoryPool>>,
 }
 
 impl Component {
@@ -35,6 +37,22 @@ impl Component {
         share: Share,
         links: Links,
     ) -> Result<Self, LoadError> {
+        Self::within(imports, policy, isolation, share, links, None)
+    }
+
+    /// The same, whose instances have their memory of this pool, together with all that is its owner's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Component::new`].
+    pub fn within(
+        imports: &Imports,
+        policy: &Policy,
+        isolation: Isolation,
+        share: Share,
+        links: Links,
+        pool: Option<Arc<MemoryPool>>,
+    ) -> Result<Self, LoadError> {
         let reach = Reach::of(policy, links)?;
         let most = imports.engine().options().memory_bytes;
         if reach.memory_bytes > most {
@@ -46,6 +64,7 @@ impl Component {
             isolation,
             share,
             reach,
+            pool,
         })))
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     Fault,
     code::{Code, World},
-    host::Done,
+    host::{Done, Errand},
     limits::TimeUp,
     request_body::Wait,
     shared::Shared,
@@ -13,6 +13,7 @@ use http::Response;
 use palisade_engine::{permits::Permit, service::Timer};
 use std::{
     future::poll_fn,
+    mem,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
@@ -94,6 +95,10 @@ pub(crate) struct Drive {
     /// For its client to take parts of the response.
     taking_ns: u64,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// What it waits for before it runs again.
+    turn: Option<Errand>,
+    /// It ran until others were to have their turn.
+    has_yielded: bool,
     used_ns: u64,
     most_ns: u64,
     fault: Option<Fault>,
@@ -123,6 +128,8 @@ impl Drive {
             taking_since_ns: None,
             taking_ns: 0,
             sleep: None,
+            turn: None,
+            has_yielded: false,
             used_ns: 0,
             most_ns: nanos(reach.cpu_time),
             fault: None,
@@ -134,14 +141,40 @@ impl Drive {
 
     /// Lets the guest run on. `Ready` once it has ended.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.run.is_none() {
+            return Poll::Ready(());
+        }
+        if let Some(since_ns) = self.taking_since_ns.take() {
+            let now_ns = self.shared.until.now_ns();
+            self.taking_ns += now_ns.saturating_sub(since_ns);
+        }
+        match self.poll_turn(context) {
+            Poll::Ready(had_turn) => self.poll_run(had_turn, context),
+            Poll::Pending => self.poll_time(context),
+        }
+    }
+
+    /// Ready when it may run. `true`: it has waited for that.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if self.turn.is_none() {
+            self.turn = self.shared.host.turn(mem::take(&mut self.has_yielded));
+        }
+        let Some(turn) = &mut self.turn else {
+            return Poll::Ready(false);
+        };
+        let polled = turn.as_mut().poll(context);
+        if polled.is_ready() {
+            self.turn = None;
+        }
+        polled.map(|()| true)
+    }
+
+    fn poll_run(&mut self, had_turn: bool, context: &mut Context<'_>) -> Poll<()> {
         let Some(run) = &mut self.run else {
             return Poll::Ready(());
         };
         let shared = &self.shared;
         let start_ns = shared.until.now_ns();
-        if let Some(since_ns) = self.taking_since_ns.take() {
-            self.taking_ns += start_ns.saturating_sub(since_ns);
-        }
         let left_ns = self.most_ns.saturating_sub(self.used_ns);
         shared
             .until
@@ -158,8 +191,11 @@ impl Drive {
             wait.end_unless_asked();
         }
         drop(ticking);
+        self.has_yielded = shared.until.take_yielded();
         self.last_ns = shared.until.now_ns();
-        self.used_ns += self.last_ns.saturating_sub(start_ns);
+        let ran_ns = self.last_ns.saturating_sub(start_ns);
+        self.used_ns += ran_ns;
+        shared.host.ran(ran_ns, had_turn);
         match polled {
             Poll::Ready(end) => {
                 self.end(end);
@@ -190,6 +226,7 @@ impl Drive {
 
     fn end(&mut self, end: End) {
         self.run = None;
+        self.turn = None;
         self.permit = None;
         self.sleep = None;
         if let Some(fault) = end.fault.clone() {

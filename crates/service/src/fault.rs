@@ -1,6 +1,6 @@
 //! How a guest failed.
 
-use crate::limits::{OverMemory, TimeUp};
+use crate::limits::{OverMemory, PoolFull, TimeUp};
 use http::StatusCode;
 use palisade_engine::{ended::describe, permits::NoPermit};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
@@ -26,6 +26,11 @@ pub enum Fault {
     /// It asked for more than `limits.memory`.
     #[error("guest: it asked for more memory than limits.memory allows; {0}")]
     Memory(String),
+    /// All memory that its owner's guests may have together is in use.
+    #[error(
+        "policy: all memory that its owner may have is in use: {0}; raise `memory` of the quotas"
+    )]
+    Pool(String),
     /// It ended itself before it answered.
     #[error("guest: it exited with code {0} before it answered")]
     Exit(i32),
@@ -64,7 +69,7 @@ impl Fault {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Code { status, .. } => *status,
-            Self::Busy(_) | Self::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy(_) | Self::Full(_) | Self::Pool(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Request(_) => StatusCode::BAD_REQUEST,
             Self::Client => StatusCode::REQUEST_TIMEOUT,
             Self::Time(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -78,9 +83,9 @@ impl Fault {
             && !matches!(self, Self::Code { .. } | Self::Request(_) | Self::Client)
     }
 
-    /// Whether there was no instance for the request. Such a request may be made again in a moment.
+    /// Whether there was no instance for the request, or no memory of its owner's for one. Such a request may be made again in a moment.
     pub fn is_want_of_instances(&self) -> bool {
-        matches!(self, Self::Busy(_) | Self::Full(_))
+        matches!(self, Self::Busy(_) | Self::Full(_) | Self::Pool(_))
     }
 
     #[cold]
@@ -92,6 +97,9 @@ impl Fault {
             return Self::Full(error.to_string());
         }
         let text = describe(error);
+        if error.is::<PoolFull>() {
+            return Self::Pool(text);
+        }
         match (
             error.downcast_ref(),
             error.downcast_ref(),

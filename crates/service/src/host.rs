@@ -86,6 +86,18 @@ pub trait Host {
     /// dropped: the guest is ended then. This may be called while the server stops.
     fn spawn(&self, errand: Errand);
 
+    /// What a guest is to wait for before it runs; `None`: it may run now. `has_yielded`: it ran before, until others were to
+    /// have their turn.
+    fn turn(&self, has_yielded: bool) -> Option<Errand> {
+        let _ = has_yielded;
+        None
+    }
+
+    /// Counts that a guest has run for so long by the clock, in ns. `had_turn`: it had waited for that.
+    fn ran(&self, ns: u64, had_turn: bool) {
+        let _ = (ns, had_turn);
+    }
+
     /// Counts what the guest asked for and was not granted.
     fn denied(&self);
 

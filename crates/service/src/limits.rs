@@ -1,11 +1,14 @@
 //! Bounds of a guest, as the engine asks for them.
 
 use crate::sys::OnThread;
-use palisade_engine::growth::Growth;
+use palisade_engine::growth::{Growth, MemoryPool};
 use std::{
     cell::Cell,
     rc::Rc,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Instant,
 };
 use wasmtime::ResourceLimiter;
@@ -24,6 +27,11 @@ const PARTS: usize = 64;
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("it asked for more memory than its limit")]
 pub(crate) struct OverMemory;
+
+/// A guest asked for memory, and its owner has none left.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("all memory that its owner may have is in use")]
+pub(crate) struct PoolFull;
 
 /// A guest's time was up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +52,8 @@ pub(crate) struct Until {
     /// In ns since `start`.
     wall_ns: AtomicU64,
     processor_ns: AtomicU64,
+    /// It has run for as long as it may before others have their turn.
+    has_yielded: AtomicBool,
 }
 
 impl Until {
@@ -52,7 +62,18 @@ impl Until {
             start: Instant::now(),
             wall_ns: AtomicU64::new(u64::MAX),
             processor_ns: AtomicU64::new(u64::MAX),
+            has_yielded: AtomicBool::new(false),
         }
+    }
+
+    /// The guest that runs now lets others have their turn.
+    pub(crate) fn note_yield(&self) {
+        self.has_yielded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it did, since this was asked last.
+    pub(crate) fn take_yielded(&self) -> bool {
+        self.has_yielded.load(Ordering::Relaxed) && self.has_yielded.swap(false, Ordering::Relaxed)
     }
 
     /// Of the worker's clock.
@@ -94,16 +115,20 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(most_bytes: usize, held: Held) -> Self {
+    pub(crate) fn new(most_bytes: usize, pool: Option<Arc<MemoryPool>>, held: Held) -> Self {
         Self {
-            growth: Growth::new(most_bytes),
+            growth: Growth::within(most_bytes, pool),
             held: OnThread::new(held),
         }
     }
 
     /// Counts a growth for all instances, if there was room for it.
     fn hold(&mut self, grown_bytes: Option<usize>) -> wasmtime::Result<bool> {
-        let more_bytes = grown_bytes.ok_or(OverMemory)?;
+        let more_bytes = match grown_bytes {
+            Some(more_bytes) => more_bytes,
+            None if self.growth.is_pool_full() => return Err(PoolFull.into()),
+            None => return Err(OverMemory.into()),
+        };
         let held = self.held.get();
         held.set(held.get() + more_bytes as u64);
         Ok(true)
@@ -193,8 +218,8 @@ mod tests {
     #[test]
     fn what_is_held_goes_up_and_down_with_the_instances() {
         let held = Held::default();
-        let mut one = Memory::new(1000, Rc::clone(&held));
-        let mut other = Memory::new(1000, Rc::clone(&held));
+        let mut one = Memory::new(1000, None, Rc::clone(&held));
+        let mut other = Memory::new(1000, None, Rc::clone(&held));
         assert!(one.memory_growing(0, 800, None).unwrap());
         assert!(other.table_growing(0, 10, None).unwrap());
         assert_eq!(held.get(), 880);
@@ -208,6 +233,25 @@ mod tests {
         assert_eq!(held.get(), 80);
         drop((one, other));
         assert_eq!(held.get(), 0);
+    }
+
+    #[test]
+    fn memory_of_others_with_the_same_owner_counts_too() {
+        let pool = Arc::new(MemoryPool::default());
+        pool.set_most(1000);
+        let memory = || Memory::new(1000, Some(Arc::clone(&pool)), Held::default());
+        let (mut one, mut other) = (memory(), memory());
+        assert!(one.memory_growing(0, 800, None).unwrap());
+        let refused = other.memory_growing(0, 400, None).unwrap_err();
+        assert!(refused.is::<PoolFull>());
+        assert!(
+            other
+                .memory_growing(0, 1001, None)
+                .unwrap_err()
+                .is::<OverMemory>()
+        );
+        drop(one);
+        assert!(other.memory_growing(0, 400, None).unwrap());
     }
 
     #[test]

@@ -110,7 +110,8 @@ impl Shared {
         let reach = &self.settings.reach;
         let gate = Arc::clone(&reach.gate);
         let outgoing = Outgoing::new(gate, Rc::clone(&self.host), self.sends.clone());
-        let memory = Memory::new(reach.memory_bytes, Held::clone(&self.held));
+        let pool = self.settings.pool.clone();
+        let memory = Memory::new(reach.memory_bytes, pool, Held::clone(&self.held));
         let state = State::new(context, outgoing, memory, Arc::clone(&self.until));
         Ok(state.into_store(engine))
     }
@@ -145,7 +146,8 @@ impl Shared {
     }
 
     fn idle(&self, engine: &wasmtime::Engine) -> &Idle {
-        self.idle.get_or_init(|| Idle::new(engine))
+        self.idle
+            .get_or_init(|| Idle::new(engine, self.settings.pool.clone()))
     }
 
     /// Its request is over, without a fault.

@@ -64,7 +64,10 @@ impl State {
         store.limiter(|state| &mut state.memory);
         // Captures nothing, so that nothing is allocated.
         store.epoch_deadline_callback(|store| {
-            store.data().until.check()?;
+            let until = &store.data().until;
+            until.check()?;
+            until.note_yield();
+            palisade_engine::service::tick_finely();
             Ok(UpdateDeadline::Yield(TURN_TICKS))
         });
         refill(&mut store);
@@ -72,8 +75,9 @@ impl State {
     }
 }
 
-/// Ticks that a guest may compute before others have their turn.
-pub(crate) const TURN_TICKS: u64 = 4;
+/// Ticks that a guest may compute before others have their turn. The first that are due may come together; once somebody
+/// has computed for so long they are made one by one.
+pub(crate) const TURN_TICKS: u64 = 1;
 
 /// What an instance may use up for one request.
 pub(crate) fn refill(store: &mut Store<State>) {

@@ -162,12 +162,21 @@ pub enum CallError {
         /// What a guest may use, and what the host needs below it.
         needed_bytes: usize,
     },
-    /// All slots of the engine are taken.
+    /// All slots of the engine are taken, or all memory of the pool.
     #[error("host: no instance can be made: {0:#}; drop some, or make an engine with more")]
     Full(#[source] wasmtime::Error),
 }
 
 impl CallError {
+    /// Of an instance that did not come to be: where its owner's memory is in use, the guest has had no chance.
+    #[cold]
+    pub(super) fn of_start(error: wasmtime::Error) -> Self {
+        match error.downcast_ref() {
+            Some(OverLimit::Pool) => Self::Full(error),
+            _ => Self::of(error),
+        }
+    }
+
     #[cold]
     pub(super) fn of(error: wasmtime::Error) -> Self {
         let (exit, ending) = match (error.downcast_ref::<OverLimit>(), error.downcast_ref()) {

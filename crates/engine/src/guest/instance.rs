@@ -66,13 +66,20 @@ impl<S: 'static> Instance<S> {
             program: linked.program.number(),
             memory: None,
             functions: Functions::default(),
-            limiter: Limiter::new(limits.memory_bytes, limits.table_elements),
+            limiter: Limiter::new(
+                limits.memory_bytes,
+                limits.table_elements,
+                limits.pool.clone(),
+            ),
         };
         let mut store = Store::new(linked.program.engine().wasmtime(), held);
         store.limiter(|held| &mut held.limiter);
         store.set_epoch_deadline(NEVER);
         let running = start(&mut store, timer.as_ref());
-        let instance = linked.pre.instantiate(&mut store).map_err(CallError::of)?;
+        let instance = linked
+            .pre
+            .instantiate(&mut store)
+            .map_err(CallError::of_start)?;
         drop(running);
         let body = Body {
             store,

@@ -9,6 +9,8 @@
 //! Ticks are made several at once where every limit is so long that it makes no difference: each time that the thread
 //! wakes up costs whoever has the processor some µs.
 //!
+//! Where somebody computes for longer than others should wait for their turns, each tick is made by itself for a while.
+//!
 //! A call costs two atomic operations on a counter of its thread's own and a look at a clock, and makes a system call
 //! only where the thread has to be woken.
 
@@ -33,6 +35,8 @@ const TICK_NS: u64 = TICK.as_nanos() as u64;
 const WAKES: u64 = 16;
 /// Ticks that are made at once at most.
 const MOST_AT_ONCE: u64 = 8;
+/// How long ticks are made one by one after somebody has asked for it.
+const FINE_NS: u64 = 200_000_000;
 
 /// Ticks without a call after which the thread sleeps. A server under load never lets it.
 const IDLE_TICKS: u64 = 100;
@@ -46,6 +50,7 @@ static TICKER: Ticker = Ticker {
     wake: Condvar::new(),
     is_asleep: AtomicBool::new(true),
     last_ns: AtomicU64::new(0),
+    fine_until_ns: AtomicU64::new(0),
 };
 
 thread_local! {
@@ -233,6 +238,14 @@ struct Ticker {
     is_asleep: AtomicBool,
     /// When the last tick that was made was due: [`now_ns`] of the monotonic clock.
     last_ns: AtomicU64,
+    /// Until then no two ticks are made at once.
+    fine_until_ns: AtomicU64,
+}
+
+/// Has ticks made one by one for a while: a guest that computes is to give others their turn soon.
+pub fn tick_finely() {
+    let until_ns = TICKER.last_ns.load(Ordering::Relaxed) + FINE_NS;
+    TICKER.fine_until_ns.store(until_ns, Ordering::Relaxed);
 }
 
 fn now_ns(clock: ClockId) -> u64 {
@@ -311,7 +324,9 @@ impl Ticker {
         let mut state = self.lock();
         let mut idle = 0;
         while !state.clocks.is_empty() {
-            let at_once = state.at_once();
+            let is_fine =
+                self.last_ns.load(Ordering::Relaxed) < self.fine_until_ns.load(Ordering::Relaxed);
+            let at_once = if is_fine { 1 } else { state.at_once() };
             idle = if state.has_calls() { 0 } else { idle + at_once };
             if idle > IDLE_TICKS {
                 state = self.sleep(state);

@@ -121,6 +121,7 @@ fn limits_that_cannot_be_are_refused_when_the_guest_is_loaded() {
             memory_bytes,
             table_elements,
             time: None,
+            pool: None,
         };
         Guest::load(&wasm(GUEST), with(limits)).unwrap_err()
     };

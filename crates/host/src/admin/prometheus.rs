@@ -6,6 +6,7 @@
 mod defined;
 mod guests;
 mod page;
+mod quotas;
 mod routes;
 
 use super::{Now, Report, code};
@@ -93,6 +94,7 @@ pub(super) fn write_at(report: &Report, moment: Instant) -> String {
     guests::write_guests(&mut page, &guests);
     let routes = report.registry.routes_shown(limits.routes, moment);
     routes::write_routes(&mut page, &routes);
+    quotas::write_quotas(&mut page, &report.registry.quotas);
     let filters = guests
         .own
         .iter()

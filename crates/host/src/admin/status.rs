@@ -5,9 +5,10 @@ use crate::{
     kinds::GuestKind,
     log::Rfc3339,
     metrics::{GuestSum, State},
+    quota::{Quotas, What},
 };
 use serde::Serialize;
-use std::time::SystemTime;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// What `GET /status` answers. Keys are added, none changes its meaning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,10 +51,27 @@ pub struct Status {
     pub guests: Vec<GuestStatus>,
     /// Tenants that serve.
     pub tenants: usize,
+    /// Those of them that were refused something because of their quotas: the first of them.
+    pub quotas: Vec<QuotaStatus>,
     /// Tenants whose files are not served as they stand: the first of them.
     pub broken_tenants: Vec<BrokenStatus>,
     /// How many there are.
     pub broken_tenants_total: usize,
+}
+
+/// What a tenant uses, and was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaStatus {
+    /// Its name.
+    pub tenant: String,
+    /// Requests under way.
+    pub requests: u32,
+    /// Time of processors that its filters and components used, in µs.
+    pub cpu_us: u64,
+    /// Memory of their instances.
+    pub memory_bytes: u64,
+    /// How often it was refused something, by the quota's key.
+    pub refused: BTreeMap<&'static str, u64>,
 }
 
 /// A tenant whose file is not served as it stands.
@@ -69,6 +87,8 @@ pub struct BrokenStatus {
 
 /// Guests of tenants that are told of.
 const MOST_GUESTS: usize = 1000;
+/// Tenants that were refused something that are told of.
+const MOST_QUOTAS: usize = 100;
 /// Broken tenants that are told of.
 const MOST_BROKEN: usize = 100;
 
@@ -159,6 +179,7 @@ pub fn status(report: &Report) -> Status {
         code: report.code(),
         guests: guests.collect(),
         tenants: now.tenants.len(),
+        quotas: quotas(&report.registry.quotas),
         broken_tenants: broken.collect(),
         broken_tenants_total: now.broken.len(),
         last_failure: now.last_failure.map(|(when, message)| Told {
@@ -168,6 +189,26 @@ pub fn status(report: &Report) -> Status {
         warnings: now.warnings,
         listeners: now.listeners,
     }
+}
+
+fn quotas(quotas: &Quotas) -> Vec<QuotaStatus> {
+    let standings = quotas.standings().into_iter();
+    let refused = standings.filter(|standing| standing.refused.iter().any(|count| *count > 0));
+    refused
+        .take(MOST_QUOTAS)
+        .map(|standing| QuotaStatus {
+            tenant: standing.tenant.to_string(),
+            requests: standing.requests,
+            cpu_us: standing.used_ns / 1000,
+            memory_bytes: standing.memory_bytes,
+            refused: What::ALL
+                .iter()
+                .map(|what| what.name())
+                .zip(standing.refused)
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+        })
+        .collect()
 }
 
 fn time(time: SystemTime) -> String {

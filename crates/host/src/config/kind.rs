@@ -18,6 +18,10 @@ use toml::de::DeTable;
 /// More would only wait for each other.
 const MOST_WORKERS: u32 = 1024;
 
+/// Of a thousand processors.
+const MOST_PROCESSOR_NS: u64 = 1_000_000_000_000;
+const MOST_WEIGHT: u32 = 10_000;
+
 pub(super) fn string() -> serde_json::Value {
     json!({ "type": "string" })
 }
@@ -95,6 +99,32 @@ kinds! {
         }
         let accepted = "a number from 1 to 100, which is percent";
         Err(wrong(value, "share", share.to_string(), "nobody has more than all of it", accepted))
+    };
+
+    /// What may be used of processors in a second, in ns: percent of one, or a length of time.
+    Processor is u64, string(), |key, value, _| {
+        let text = document::string(key, value)?;
+        let refuse = |reason: &str| {
+            let accepted = "a share of one processor, as in `\"50%\"`, or a time each second, as in `\"500ms\"`";
+            wrong(value, "processor time", text, reason, accepted)
+        };
+        let used_ns = match text.trim().strip_suffix('%') {
+            Some(percent) => percent.trim().parse::<u64>().ok().and_then(|percent| percent.checked_mul(10_000_000)),
+            // A plain number would be seconds, and is more likely meant as percent.
+            None if text.trim().parse::<f64>().is_ok() => return Err(refuse("it has no unit")),
+            None => u64::try_from(document::parsed(text, value, parse_duration)?.as_nanos()).ok(),
+        };
+        let is_possible = |ns: &u64| (10_000..=MOST_PROCESSOR_NS).contains(ns);
+        used_ns.filter(is_possible).ok_or_else(|| refuse("that is less than 10 µs, or more than any machine has"))
+    };
+
+    /// How much somebody has where others want it too.
+    Weight is u32, amount(), |key, value, reader| {
+        let weight: u32 = Count::read(key, value, reader)?;
+        if weight <= MOST_WEIGHT {
+            return Ok(weight);
+        }
+        Err(wrong(value, "weight", weight.to_string(), "nobody needs that much", "a number from 1 to 10000"))
     };
 
     /// A port that a program binds.

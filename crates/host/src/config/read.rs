@@ -270,6 +270,10 @@ impl Section for Limits {
         "body-size": Size<u64> => |limits, bytes| limits.body_bytes = bytes;
         /// Requests of one HTTP/2 connection at one time.
         "streams": Count<u32> => |limits, count| limits.streams = count;
+        /// Requests that one client may begin in a second, by its address or its IPv6 network of 64 bits.
+        "client-rate": Count<u64> => |limits, count| limits.client_rate = Some(count);
+        /// How many of them may come at once after a pause; as many as in a second, if left out.
+        "client-burst": Count<u64> => |limits, count| limits.client_burst = Some(count);
         /// From a request's first byte to the end of its head.
         "header-time": Time => |limits, time| limits.header_time = time;
         /// Between two parts of a body, and for each part of an answer to be taken.

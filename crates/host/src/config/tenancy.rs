@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!  [tenants]      what every tenant has, `{tenant}` being its name ──┐
-//!  [tenant.NAME]  what one has instead ──────────────────────────────┴──▶ Bounds of one tenant
+//!  [tenant.NAME]  what one has instead ──────────────────────────────┴──▶ Bounds and Quotas of one tenant
 //! ```
 //!
-//! Quotas of tenants will be a table `[tenants.quotas]` here, and a field of [`Bounds`].
+//! Bounds are what a tenant's file may say, which is judged when it is read. [`Quotas`] are how much it may use, and may
+//! change while it serves.
 
 use super::{
+    Quotas,
     error::Found,
     keys::{Entry, Kind, Section, keys},
-    kind::{Form, HasName, OneOf, Texts},
+    kind::{Form, HasName, In, OneOf, Texts},
     read::Reader,
     value::{self, Refusal, Word},
 };
@@ -59,6 +61,7 @@ pub struct Share {
     paths: Option<Vec<String>>,
     folder: Option<PathBuf>,
     may: Option<BTreeSet<May>>,
+    quotas: Quotas,
 }
 
 /// What a tenant's file may have.
@@ -199,6 +202,15 @@ impl Tenancy {
     }
 }
 
+impl Tenancy {
+    /// How much a tenant of this name may use.
+    pub fn quotas(&self, tenant: &str) -> Quotas {
+        let one = self.each.get(tenant);
+        let own = one.map(|one| one.quotas.clone()).unwrap_or_default();
+        own.or(&self.all.quotas)
+    }
+}
+
 /// What was written, with a tenant's name in it.
 fn named(
     written: &[String],
@@ -307,6 +319,8 @@ impl Section for Share {
         "folder": FolderOfTenant => |share, folder| share.folder = Some(folder);
         /// What it may have beyond files of its own and WebAssembly.
         "may": Texts<OneOf<May>> => |share, may| share.may = Some(may.into_iter().collect());
+        /// How much it may use of what all have together.
+        "quotas": In<Quotas> => |share, quotas| share.quotas = quotas;
     };
 }
 

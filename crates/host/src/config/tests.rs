@@ -58,6 +58,7 @@ fn every_key_stands_in_the_full_example() {
         names::<Health>(),
         names::<FaultBudget>(),
         names::<TenantShare>(),
+        names::<Quotas>(),
     ];
     let reference = include_str!("../../../../docs/serve.md");
     for key in tables.concat() {
@@ -122,7 +123,7 @@ fn examples_of_the_reference_can_be_served() {
         count += 1;
         main = Some(file);
     }
-    assert_eq!(count, 5, "an example was not found");
+    assert_eq!(count, 6, "an example was not found");
 }
 
 #[test]

@@ -34,6 +34,7 @@ use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::Poll,
+    time::Duration,
 };
 use tokio::io::AsyncReadExt;
 use tokio_rustls::TlsAcceptor;
@@ -289,6 +290,7 @@ async fn respond<S: Serve>(
         false => Err(StatusCode::SERVICE_UNAVAILABLE),
     };
     let formed = match checked {
+        _ if let Some(wait) = open.too_soon() => Err(too_many(wait)),
         Err(status) => Err(refusal(status, true)),
         Ok(()) => {
             form(&mut parts, is_secure, bounds.underscores).map_err(|formless| match formless {
@@ -418,12 +420,19 @@ fn refusal(status: StatusCode, close: bool) -> Response<Body> {
     response
 }
 
+/// Its client has asked too often, and may again in so long.
+fn too_many(wait: Duration) -> Response<Body> {
+    let response = refusal(StatusCode::TOO_MANY_REQUESTS, false);
+    responses::with_retry_after(response, wait.as_secs() + 1)
+}
+
 fn text_of(refused: StatusCode) -> &'static str {
     match refused {
         StatusCode::METHOD_NOT_ALLOWED => "this method is not served here\n",
         StatusCode::MISDIRECTED_REQUEST => {
             "this host is not served by this connection: make another\n"
         }
+        StatusCode::TOO_MANY_REQUESTS => "this client asks too often\n",
         StatusCode::EXPECTATION_FAILED => {
             "send the body without being told to: ask again without expect\n"
         }

@@ -12,6 +12,7 @@ mod held;
 mod wait;
 
 pub(super) use connection::{Closing, OpenRequest, Watch, Watched};
+pub(crate) use customer::ClientRates;
 pub(super) use customer::Customer;
 pub(super) use held::{Held, Known, Stream};
 pub(super) use wait::Wait;
@@ -21,7 +22,7 @@ use crate::{
     config::Limits,
     permits::{Descriptors, Permits},
 };
-use customer::Customers;
+use customer::{ClientRate, Customers};
 use slab::Slab;
 use std::{
     cell::{Cell, RefCell},
@@ -59,6 +60,7 @@ pub(crate) struct Bounds {
     pub(super) underscores: bool,
     pub(super) body_bytes: u64,
     pub(super) connections: usize,
+    client_rate: Option<ClientRate>,
     /// There would be room for more of them if the process might have more descriptors.
     pub(super) has_few_descriptors: bool,
 }
@@ -76,6 +78,7 @@ impl Bounds {
             underscores: limits.underscores,
             body_bytes: limits.body_bytes,
             connections: descriptors.clients,
+            client_rate: ClientRate::of(limits),
             has_few_descriptors: descriptors.clients < limits.connections,
         }
     }

@@ -15,6 +15,7 @@ use crate::{
     config::Config,
     log::{Log, LogError},
     metrics::Registry,
+    quota::Quota,
     services::{
         component::ComponentError,
         files::FilesError,
@@ -145,6 +146,13 @@ impl Tools {
         }
     }
 
+    /// The quota of whoever has a guest of this name, as logs have it: no name has a slash in it, what stands before one is the
+    /// tenant.
+    pub(super) fn quota_of(&self, guest: &str) -> Arc<Quota> {
+        let tenant = guest.split_once('/').map_or("", |(tenant, _)| tenant);
+        self.registry.quotas.of(tenant)
+    }
+
     /// Kept instances of all filters on each worker: half of the pool on all of them, and no more than half of the code that
     /// may be loaded, which they keep loaded.
     pub(super) fn most_kept(&self) -> usize {
@@ -191,6 +199,12 @@ pub fn load(
         directory,
         broken,
     } = tenants::load(&config, &main_file, &site, new, previous, tools)?;
+    for tenant in &tenants {
+        // Of one that serves already they change once this serves.
+        if previous.is_none_or(|previous| previous.tenant(&tenant.name).is_none()) {
+            tenant.quota.set(&config.tenancy.quotas(&tenant.name));
+        }
+    }
     Ok(Generation {
         number: previous.map_or(1, |previous| previous.number + 1),
         log: tools.log.clone(),

@@ -10,6 +10,7 @@ use crate::{
     config::{self, Config, Server, ServiceKind},
     filters::{self, FilterLink},
     kinds::GuestKind,
+    quota::Quota,
     stamp::Stamp,
 };
 use bytes::Bytes;
@@ -66,7 +67,9 @@ pub(super) fn load_filter(
     let upstreams = upstreams(filter, config);
     let log = filter.log.as_deref();
     let within = config.folder.as_deref();
+    let quota = tools.quota_of(name);
     let log = tools.log.of_guest(GuestKind::Filter, name, log, within)?;
+    let log = log.of_tenant(&quota);
     let source = Source {
         guest: guest(),
         path: filter.module.clone(),
@@ -77,7 +80,7 @@ pub(super) fn load_filter(
     let link = FilterLink::new(
         &tools.engine,
         &tools.shared,
-        settings(name, filter),
+        settings(name, filter, &quota),
         upstreams.keys().cloned().collect(),
         log.clone(),
     );
@@ -106,7 +109,7 @@ pub(super) fn load_filter(
     })
 }
 
-fn settings(name: &str, filter: &config::Filter) -> Settings {
+fn settings(name: &str, filter: &config::Filter, quota: &Quota) -> Settings {
     let limits = &filter.policy.limits;
     let env = filter.policy.grants.env.iter();
     Settings {
@@ -127,6 +130,7 @@ fn settings(name: &str, filter: &config::Filter) -> Settings {
                 usize::try_from(bytes).unwrap_or(usize::MAX)
             }),
             time: Some(limits.time.unwrap_or(CALLBACK_TIME)),
+            pool: Some(Arc::clone(quota.memory())),
             ..Limits::default()
         },
         isolation: match filter.isolation {

@@ -67,7 +67,9 @@ pub(super) fn load_component(
         });
     }
     let path = service.log.as_deref();
+    let quota = tools.quota_of(name);
     let log = tools.log.of_guest(GuestKind::Service, name, path, within)?;
+    let log = log.of_tenant(&quota);
     let guest = || format!("service {name}");
     let source = Source {
         guest: guest(),
@@ -77,8 +79,14 @@ pub(super) fn load_component(
         allow_degraded: service.policy.allow_degraded.clone(),
     };
     let bound = |share, instances| tools.bounded(share, instances);
-    let loaded =
-        component::Loaded::new(component, service, source, &tools.code, bound, log.clone());
+    let loaded = component::Loaded::new(
+        component,
+        service,
+        source,
+        &tools.code,
+        bound,
+        (&quota, log.clone()),
+    );
     let loaded = loaded.map_err(|source| LoadError::Component {
         guest: guest(),
         source,
@@ -104,7 +112,9 @@ pub(super) fn load_service(
     tools: &Tools,
 ) -> Result<Loaded, LoadError> {
     let log = service.log.as_deref();
+    let quota = tools.quota_of(name);
     let log = tools.log.of_guest(GuestKind::Service, name, log, within)?;
+    let log = log.of_tenant(&quota);
     let shared = match &service.kind {
         ServiceKind::Files(files) => {
             let of_files = |source| LoadError::Files {

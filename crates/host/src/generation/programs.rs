@@ -81,7 +81,12 @@ impl Generation {
 
     /// Has its programs started when they are asked for, and counted: once it is in place of `previous`.
     pub fn begin(&self, previous: Option<&Self>, tools: &Tools) {
+        for tenant in &self.tenants {
+            tenant.quota.set(&self.config.tenancy.quotas(&tenant.name));
+        }
+        let quotas = self.tenants.iter().map(|tenant| Arc::clone(&tenant.quota));
         tools.supervisor.bound(self.config.programs);
+        tools.supervisor.bound_tenants(quotas.collect());
         for (tenant, known) in self.changed(previous) {
             // Of those that go on, too: what the server relies on may be something else by now.
             for (_, program) in tenant.programs() {

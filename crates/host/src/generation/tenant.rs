@@ -12,6 +12,7 @@ use crate::{
     config::{Bounds, Claim, Config, ServiceKind},
     filters,
     kinds::full_name,
+    quota::Quota,
     route::Routes,
     services::{self, program::Check},
     stamp::{ExactStamp, Stamp},
@@ -35,6 +36,8 @@ pub(crate) struct Tenant {
     pub(super) source: Option<Source>,
     /// Who is asked about each start of its programs; nobody for the main file's.
     pub(super) check: Option<Arc<dyn Check>>,
+    /// How much it may use, and uses.
+    pub(crate) quota: Arc<Quota>,
 }
 
 /// Where a tenant comes from, and what it was judged by.
@@ -67,6 +70,8 @@ impl Tenant {
         let served = open_served(&name, config, files, site, tools)?;
         let check = check_of_starts(&name, config, files, site);
         let within = config.folder.as_deref();
+        // Before its guests, which keep it.
+        let quota = tools.registry.quotas.of(&name);
         let mut stamps = Stamps::new();
         let mut filters = BTreeMap::new();
         for (own, filter) in &config.filters {
@@ -115,6 +120,7 @@ impl Tenant {
             files: Vec::new(),
             source: None,
             check,
+            quota,
         })
     }
 

@@ -1,14 +1,20 @@
 //! One line, and how it is written.
 
-use super::{Access, sink::Sink};
-use crate::kinds::{GuestKind, Level};
+use super::{Access, LEAST_BYTES_OF_TENANT, sink::Sink};
+use crate::{
+    kinds::{GuestKind, Level},
+    quota::Quota,
+};
 use jiff::Timestamp;
 use palisade_policy::{acts_on_terminal, visible};
 use std::{
     borrow::Cow,
     fmt::Write,
     net::IpAddr,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -149,6 +155,8 @@ pub(super) struct Origin {
     guest: Option<(GuestKind, Box<str>)>,
     pub(super) sink: Arc<Sink>,
     pub(super) queued_bytes: AtomicUsize,
+    /// Of whom it is a guest.
+    quota: Option<Arc<Quota>>,
 }
 
 impl Origin {
@@ -157,6 +165,46 @@ impl Origin {
             guest,
             sink,
             queued_bytes: AtomicUsize::new(0),
+            quota: None,
+        }
+    }
+
+    /// The same, as a tenant's. The main file is nobody's.
+    pub(super) fn of_tenant(&self, quota: &Arc<Quota>) -> Self {
+        let is_of_tenant = !quota.tenant().is_empty();
+        Self {
+            quota: is_of_tenant.then(|| Arc::clone(quota)),
+            ..Self::new(self.guest.clone(), Arc::clone(&self.sink))
+        }
+    }
+
+    /// What a line of so many bytes counts.
+    pub(super) fn cost(&self, bytes: usize) -> usize {
+        match self.quota {
+            Some(_) => bytes.max(LEAST_BYTES_OF_TENANT),
+            None => bytes,
+        }
+    }
+
+    /// Counts bytes that the tenant has in the queue from now on; gives how many these are.
+    pub(super) fn queue_of_tenant(&self, bytes: usize) -> usize {
+        self.quota.as_ref().map_or(0, |quota| {
+            bytes + quota.queued_bytes().fetch_add(bytes, Ordering::Relaxed)
+        })
+    }
+
+    /// Whether the tenant may write so much.
+    pub(super) fn allows_line(&self, bytes: usize) -> bool {
+        self.quota
+            .as_ref()
+            .is_none_or(|quota| quota.allows_line(bytes))
+    }
+
+    /// Bytes have left the queue.
+    pub(super) fn let_go(&self, bytes: usize) {
+        self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(quota) = &self.quota {
+            quota.queued_bytes().fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 

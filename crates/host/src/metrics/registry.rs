@@ -5,7 +5,7 @@ use super::{
     places::{Member, Places},
     route,
 };
-use crate::kinds::GuestKind;
+use crate::{kinds::GuestKind, quota::Quotas};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
@@ -31,6 +31,8 @@ pub struct Registry {
     routes: Mutex<BTreeMap<Arc<str>, Route>>,
     guest_places: Mutex<Places<GuestId, GUEST_COUNTS>>,
     route_places: Mutex<Places<Arc<str>, { route::COUNTS }>>,
+    /// What tenants use, and were refused.
+    pub(crate) quotas: Quotas,
 }
 
 impl Member for GuestId {

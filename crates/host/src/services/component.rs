@@ -13,7 +13,9 @@ use crate::{
     kinds::Level,
     log::{Line, Log},
     metrics::{GuestMetrics, State},
+    quota::Quota,
     responses,
+    turns::Party,
 };
 use errands::Errands;
 use http::{Request, Response, StatusCode};
@@ -119,7 +121,7 @@ impl Loaded {
         source: Source,
         store: &Arc<CodeStore>,
         bound: impl FnOnce(Share, u32) -> Share,
-        log: Log,
+        (quota, log): (&Arc<Quota>, Log),
     ) -> Result<Self, ComponentError> {
         let imports = imports()?;
         let engine = imports.engine().clone();
@@ -132,7 +134,9 @@ impl Loaded {
             Some(_) => Links::Refused,
             None => Links::Followed,
         };
-        let component = Component::new(&imports, &service.policy, isolation, share, links)?;
+        let pool = Some(Arc::clone(quota.memory()));
+        let component =
+            Component::within(&imports, &service.policy, isolation, share, links, pool)?;
         let link = ComponentLink {
             engine,
             component: component.clone(),
@@ -157,6 +161,7 @@ impl Loaded {
 pub(crate) struct ComponentService {
     loaded: Arc<Loaded>,
     metrics: Arc<GuestMetrics>,
+    party: Rc<Party>,
     /// What answers requests; made for the first, and gone when others were asked more.
     live: RefCell<Option<Rc<Live>>>,
     is_used: Cell<bool>,
@@ -217,10 +222,15 @@ impl NoResponse {
 
 impl ComponentService {
     /// `loaded`, for this worker.
-    pub(crate) fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Self> {
+    pub(crate) fn new(
+        loaded: &Arc<Loaded>,
+        metrics: Arc<GuestMetrics>,
+        party: &Rc<Party>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             loaded: Arc::clone(loaded),
             metrics,
+            party: Rc::clone(party),
             live: RefCell::default(),
             is_used: Cell::new(false),
         })
@@ -293,6 +303,7 @@ impl Live {
             client: Client::new(guest_settings(gate)),
             loaded: Arc::clone(&service.loaded),
             metrics: Arc::clone(&service.metrics),
+            party: Rc::clone(&service.party),
             errands: errands::of_thread(),
         });
         let host: Rc<dyn Host> = Rc::clone(&server) as _;
@@ -317,6 +328,7 @@ impl From<ResponseBody> for Body {
 struct ForGuest {
     loaded: Arc<Loaded>,
     metrics: Arc<GuestMetrics>,
+    party: Rc<Party>,
     client: Client,
     errands: Errands,
 }
@@ -370,6 +382,15 @@ impl Host for ForGuest {
     fn spawn(&self, errand: Errand) {
         // The task that takes them ends with the worker, and with it all errands.
         let _ = self.errands.send(errand);
+    }
+
+    fn turn(&self, has_yielded: bool) -> Option<Errand> {
+        let turn = self.party.turn(has_yielded)?;
+        Some(Box::pin(turn))
+    }
+
+    fn ran(&self, ns: u64, had_turn: bool) {
+        self.party.ran(ns, had_turn);
     }
 
     fn denied(&self) {

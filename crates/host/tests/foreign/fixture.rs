@@ -322,6 +322,11 @@ impl Server {
         self.places.process
     }
 
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+    }
+
     /// It has not ended.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().expect("look at the server").is_none()

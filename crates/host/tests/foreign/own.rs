@@ -37,6 +37,7 @@ pub(crate) fn component_test(component: Component) -> fn() {
         Component::Echo => echo_echoes_and_what_filters_make_of_it,
         Component::Faulty => faulty_costs_its_own_request,
         Component::Lies => hostile::lies_of_a_component_are_not_passed_on,
+        Component::Spin => crate::tenants::a_loop_leaves_others_their_time,
         Component::Mono => mono_answers_pictures,
     }
 }

@@ -4,13 +4,19 @@ use crate::{
     backend::Backend,
     density::{MANY, another},
     fixture::{Fixture, Server},
-    raw_http::{Answer, Request},
+    raw_http::{Answer, Request, exchange},
 };
 use palisade_suite::{
     guests::{Component, Filter},
     served,
 };
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 pub(crate) const CASES: &[(&str, fn())] = &[
     ("filters-share-nothing", filters_share_nothing),
@@ -249,4 +255,58 @@ fn code_on_demand_lies_inside() {
     assert_eq!(status_of(&server, "turned", "/"), 500);
     assert_eq!(status_of(&server, "upright", "/"), 200);
     assert_eq!(status_of(&server, "many", "/3"), 200);
+}
+
+/// How long most of a tenant's requests take, nine in ten of them.
+fn usual_time(server: &Server, tenant: &str) -> Duration {
+    let mut times: Vec<_> = (0..100)
+        .map(|_| {
+            let began = Instant::now();
+            assert_eq!(status_of(server, tenant, "/"), 200);
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[90]
+}
+
+/// Requests of one tenant that compute for ever have a worker between those of another one, a few ms each, and not before them.
+pub(crate) fn a_loop_leaves_others_their_time() {
+    const LOOPS: usize = 6;
+    // Each request waits for two or three looks at sockets, a tick apart. Before there were turns, for 61 pieces of 4 ms.
+    const MOST: Duration = Duration::from_millis(40);
+    let fixture = fixture();
+    with_hello(
+        &fixture,
+        "quick",
+        &fs::read(served::component(Component::Hello)).expect("read the guest"),
+    );
+    with_hello(
+        &fixture,
+        "loops",
+        &fs::read(served::component(Component::Spin)).expect("read the guest"),
+    );
+    let mut server = fixture.serve();
+    let alone = usual_time(&server, "quick");
+    let socket = server.socket().to_owned();
+    let socket = &*socket;
+    thread::scope(|scope| {
+        for _ in 0..LOOPS {
+            scope.spawn(move || {
+                let request = Request::new("GET", "/").header("host", "loops.test");
+                // It ends with the server.
+                let _ = exchange(socket, &request);
+            });
+        }
+        while !server
+            .admin("/metrics")
+            .contains("palisade_requests_total{kind=\"service\",guest=\"loops/hello\"} 6")
+        {
+            thread::yield_now();
+        }
+        let beside = usual_time(&server, "quick");
+        println!("alone {alone:?}, beside {LOOPS} loops {beside:?}");
+        server.kill();
+        assert!(beside < alone + MOST, "alone {alone:?}, beside {beside:?}");
+    });
 }

@@ -516,3 +516,54 @@ fn one_among_a_thousand_changes_under_load_and_no_request_is_lost() {
         (&15.into(), &0.into())
     );
 }
+
+/// Asks until it is refused so; gives the answer's head.
+fn head_of_refusal(server: &Server, host: &str, status: &str) -> String {
+    let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    let mut answers =
+        (0..100).map(|_| ask(TcpStream::connect(server.address()).unwrap(), &request));
+    let refused = answers.find(|answer| answer.starts_with(&format!("HTTP/1.1 {status} ")));
+    refused.unwrap_or_else(|| panic!("{host} is never refused"))
+}
+
+#[test]
+fn a_tenant_past_its_rate_is_refused_and_no_other_one() {
+    let site = Site::new("[tenant.a.quotas]\nrate = 1\n");
+    site.tenant("a", SITE);
+    site.tenant("b", SITE);
+    let server = site.start();
+    assert_eq!(page(&server, "a.test"), "a");
+    let head = head_of_refusal(&server, "a.test", "429");
+    assert!(head.contains("retry-after: 1\r\n"), "{head}");
+    for _ in 0..20 {
+        assert_eq!(page(&server, "b.test"), "b");
+        assert_eq!(page(&server, "elsewhere"), "one");
+    }
+    let metrics = server.metrics();
+    let refused = "palisade_tenant_refused_total{tenant=\"a\",quota=\"rate\"}";
+    assert!(metrics.contains(refused), "{metrics}");
+    assert!(!metrics.contains("tenant=\"b\""), "{metrics}");
+    let (_, status) = server.admin("GET /status");
+    assert_eq!(status["quotas"].as_array().unwrap().len(), 1);
+    assert_eq!(status["quotas"][0]["tenant"], "a");
+    // Another bound is in place at once, of a tenant whose file is as it was.
+    site.0.write(MAIN);
+    reload(&server);
+    for _ in 0..20 {
+        assert_eq!(page(&server, "a.test"), "a");
+    }
+}
+
+#[test]
+fn a_client_that_asks_too_often_is_refused_on_whatever_connection() {
+    let site = Site::new("");
+    site.0.write(&format!("limits.client-rate = 1\n{MAIN}"));
+    let server = site.start();
+    let head = head_of_refusal(&server, "elsewhere", "429");
+    assert!(head.contains("retry-after: "), "{head}");
+    site.0.write(MAIN);
+    reload(&server);
+    for _ in 0..20 {
+        assert_eq!(page(&server, "elsewhere"), "one");
+    }
+}

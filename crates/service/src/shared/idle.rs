@@ -12,7 +12,7 @@
 
 use super::Shared;
 use crate::{code::Code, state::State};
-use palisade_engine::lock::lock;
+use palisade_engine::{growth::MemoryPool, lock::lock};
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -49,6 +49,8 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// What other threads see of those who wait here.
 struct Waiting {
     engine: wasmtime::Engine,
+    /// What they have their memory of.
+    pool: Option<Arc<MemoryPool>>,
     count: AtomicUsize,
     /// Since when the oldest waits, in ns since [`START`].
     since_ns: AtomicU64,
@@ -69,9 +71,10 @@ fn everybody() -> MutexGuard<'static, Vec<SharedWeak<Waiting>>> {
 }
 
 impl Idle {
-    pub(crate) fn new(engine: &wasmtime::Engine) -> Self {
+    pub(crate) fn new(engine: &wasmtime::Engine, pool: Option<Arc<MemoryPool>>) -> Self {
         let waiting = Arc::new(Waiting {
             engine: engine.clone(),
+            pool,
             count: AtomicUsize::new(0),
             since_ns: AtomicU64::new(0),
             wanted: AtomicUsize::new(0),
@@ -193,11 +196,20 @@ fn begin_wait(shared: &Weak<Shared>) -> Option<(Arc<Waiting>, Instant)> {
     Some((Arc::clone(&idle.waiting), end?))
 }
 
-/// Has the oldest of all instances that wait give way, on whatever thread it is. Whether one has: there may be room now.
-pub(crate) async fn make_room(engine: &wasmtime::Engine, until: Instant) -> bool {
+/// Has the oldest of all instances that wait give way, on whatever thread it is; of those of one owner where it is that one's
+/// `pool` which is full. Whether one has: there may be room now.
+pub(crate) async fn make_room(
+    engine: &wasmtime::Engine,
+    pool: Option<&MemoryPool>,
+    until: Instant,
+) -> bool {
     let mut gone = std::pin::pin!(GONE.notified());
     gone.as_mut().enable();
-    if !ask_oldest(engine) {
+    let asked = match pool {
+        None => ask_oldest(engine),
+        Some(pool) => ask_oldest_of(|waiting| waiting.pool.as_deref() == Some(pool)),
+    };
+    if !asked {
         return false;
     }
     timeout_at(until.into(), gone).await.is_ok()
@@ -205,11 +217,15 @@ pub(crate) async fn make_room(engine: &wasmtime::Engine, until: Instant) -> bool
 
 /// Asks whoever has the oldest one; whether there is somebody.
 pub(crate) fn ask_oldest(engine: &wasmtime::Engine) -> bool {
+    ask_oldest_of(|waiting| wasmtime::Engine::same(&waiting.engine, engine))
+}
+
+fn ask_oldest_of(is_meant: impl Fn(&Waiting) -> bool) -> bool {
     let all = everybody();
     let waiting = all.iter().filter_map(SharedWeak::upgrade);
     let with_some = waiting.filter(|waiting| {
         waiting.count.load(Ordering::Acquire) > waiting.wanted.load(Ordering::Acquire)
-            && wasmtime::Engine::same(&waiting.engine, engine)
+            && is_meant(waiting)
     });
     let oldest = with_some.min_by_key(|waiting| waiting.since_ns.load(Ordering::Relaxed));
     if let Some(oldest) = &oldest {

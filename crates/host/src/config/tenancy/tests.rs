@@ -296,3 +296,38 @@ fn the_main_file_may_allow_more() {
         .to_string();
     assert!(told.contains("/run/docker.sock"), "{told}");
 }
+
+#[test]
+fn quotas_of_one_tenant_stand_in_place_of_those_of_all_key_by_key() {
+    let text = format!(
+        "{GIVEN}quotas = {{ rate = 10, burst = 30, processor = '50%', requests = 5 }}\n\
+         [tenant.acme.quotas]\nrate = 100\nprocessor = '2s'\nweight = 300"
+    );
+    let tenancy = main_file(&text).unwrap().config.tenancy;
+    let other = tenancy.quotas("other");
+    assert_eq!((other.rate, other.burst), (Some(10), Some(30)));
+    assert_eq!(other.processor_ns, Some(500_000_000));
+    let acme = tenancy.quotas("acme");
+    assert_eq!(
+        (acme.rate, acme.burst),
+        (Some(100), None),
+        "a burst is of its rate"
+    );
+    assert_eq!(acme.processor_ns, Some(2_000_000_000));
+    assert_eq!((acme.weight, acme.requests), (Some(300), Some(5)));
+    for wrong in [
+        "processor = 50",
+        "processor = '50'",
+        "processor = '0%'",
+        "weight = 0",
+        "weight = 10001",
+        "rate = 0",
+    ] {
+        let text = format!("[tenants.quotas]\n{wrong}");
+        assert!(main_file(&text).is_err(), "{wrong}");
+    }
+    let site_only = tenant_file("", "[quotas]\nrate = 1")
+        .unwrap_err()
+        .to_string();
+    assert!(site_only.contains("quotas"), "{site_only}");
+}

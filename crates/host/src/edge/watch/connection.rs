@@ -11,6 +11,7 @@ use std::{
     rc::{Rc, Weak},
     sync::atomic::Ordering,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 /// How long is waited for the client to close, once everything was sent.
@@ -396,6 +397,8 @@ pub(in crate::edge) struct OpenRequest {
     has_responded: bool,
     /// `None`: its client has too many of them, or all have.
     permit: Option<Permit>,
+    /// When it is worth to come again, for a client that asks too often.
+    too_soon: Option<Duration>,
 }
 
 impl OpenRequest {
@@ -405,12 +408,18 @@ impl OpenRequest {
             watch: Rc::clone(watch),
             has_responded: false,
             permit: watch.customer.permit(),
+            too_soon: watch.sweep.count_request(&watch.customer).err(),
         }
     }
 
     /// Whether there is room for it.
     pub(in crate::edge) fn has_permit(&self) -> bool {
         self.permit.is_some()
+    }
+
+    /// How long its client is to wait, which asks too often.
+    pub(in crate::edge) fn too_soon(&self) -> Option<Duration> {
+        self.too_soon
     }
 
     pub(in crate::edge) fn watch(&self) -> &Rc<Watch> {

@@ -8,6 +8,9 @@
 //!                                   a domain that is gone has dropped its Slot
 //! ```
 //!
+//! A tenant has its own bound before that: at its quota those of its own programs rest, and what waits for that keeps
+//! nobody else from starting. Nor do many that it wants at once, of which half as many start as there are places.
+//!
 //! All programs of the server share one of these, on the supervisor's thread. A slot is held from before a domain is
 //! made to when nothing of it is left, so that the bound holds for what the machine really has. Memory is what the
 //! domains' control groups count: files of a private `/tmp` and what children hold are in it, wherever they hide.
@@ -16,7 +19,11 @@
 //! and less and less often, down to once in [`LONGEST_STEP`], as long as it changes by nothing to speak of.
 
 use super::{consumption::Consumption, endpoint::Endpoint, shared::Shared};
-use crate::{client::coarse_ms, config::ProgramBounds};
+use crate::{
+    client::coarse_ms,
+    config::ProgramBounds,
+    quota::{Quota, What},
+};
 use palisade_wall::MemoryMeter;
 use std::{
     cell::{Cell, RefCell},
@@ -53,6 +60,19 @@ pub(super) struct Alive {
     waiting: Cell<usize>,
     next: Cell<u64>,
     domains: RefCell<BTreeMap<u64, Member>>,
+    /// By their names. The main file's programs are nobody's.
+    tenants: RefCell<BTreeMap<Arc<str>, Rc<OfTenant>>>,
+    /// Programs of one tenant that may start at once.
+    starts_of_tenant: usize,
+}
+
+/// What programs of one tenant have in common.
+#[derive(Debug)]
+struct OfTenant {
+    quota: Arc<Quota>,
+    starts: Arc<Semaphore>,
+    /// Room is given to one after the other.
+    turn: Mutex<()>,
 }
 
 /// A domain, from before it is made to when it is gone.
@@ -64,6 +84,8 @@ struct Member {
     /// There once it can be asked to rest.
     resident: Option<Resident>,
     is_ending: bool,
+    /// Empty for the main file's.
+    tenant: Box<str>,
 }
 
 /// A program that runs.
@@ -105,7 +127,10 @@ pub(super) struct Slot {
 
 /// One that may start now. Others wait until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
+pub(super) struct Turn {
+    _of_tenant: Option<OwnedSemaphorePermit>,
+    _place: OwnedSemaphorePermit,
+}
 
 /// Counts one that waits.
 struct Waiting<'a>(&'a Cell<usize>);
@@ -135,7 +160,30 @@ impl Alive {
             waiting: Cell::default(),
             next: Cell::default(),
             domains: RefCell::default(),
+            tenants: RefCell::default(),
+            starts_of_tenant: (starts / 2).max(1),
         })
+    }
+
+    /// These are all tenants that there are. What each may have its quota says.
+    pub(super) fn bound_tenants(&self, quotas: Vec<Arc<Quota>>) {
+        let mut tenants = self.tenants.borrow_mut();
+        let mut before = std::mem::take(&mut *tenants);
+        for quota in quotas {
+            let name = Arc::clone(quota.tenant());
+            let known = before.remove(&name);
+            let known = known.filter(|known| Arc::ptr_eq(&known.quota, &quota));
+            let of_tenant = known.unwrap_or_else(|| {
+                Rc::new(OfTenant {
+                    quota,
+                    starts: Arc::new(Semaphore::new(self.starts_of_tenant)),
+                    turn: Mutex::default(),
+                })
+            });
+            tenants.insert(name, of_tenant);
+        }
+        drop(tenants);
+        self.freed.notify_waiters();
     }
 
     /// Sets other bounds. Programs beyond them rest as soon as they are idle.
@@ -153,6 +201,17 @@ impl Alive {
         shared: &Shared,
         is_wanted: impl Fn() -> bool,
     ) -> Option<(Slot, Turn)> {
+        let tenant = shared.tenant();
+        let of_tenant = self.tenants.borrow().get(tenant).cloned();
+        // Held until there is room: who waits for his own tenant's is nobody else's affair.
+        let _turn_of_tenant = match &of_tenant {
+            Some(of_tenant) => Some(of_tenant.turn.lock().await),
+            None => None,
+        };
+        let start_of_tenant = match &of_tenant {
+            Some(of_tenant) => Some(self.enter_tenant(of_tenant, shared, &is_wanted).await?),
+            None => None,
+        };
         let waiting = Waiting::begin(&self.waiting);
         let mut has_waited = false;
         let place = match Arc::clone(&self.starts).try_acquire_owned() {
@@ -184,14 +243,79 @@ impl Alive {
         }
         shared.set_crowded(false);
         drop(waiting);
-        Some((self.take(expected), Turn(place)))
+        let turn = Turn {
+            _of_tenant: start_of_tenant,
+            _place: place,
+        };
+        Some((self.take(tenant, expected), turn))
     }
 
-    fn take(self: &Rc<Self>, expected: u64) -> Slot {
+    /// Waits for room within a tenant's quota, for which its own programs rest that nobody uses.
+    async fn enter_tenant(
+        &self,
+        of_tenant: &OfTenant,
+        shared: &Shared,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        let start = Arc::clone(&of_tenant.starts).acquire_owned().await.ok()?;
+        let mut has_waited = false;
+        while !self.has_room_of(of_tenant) {
+            if has_waited && !is_wanted() {
+                return None;
+            }
+            if !has_waited {
+                of_tenant.quota.count_refused(What::Domains);
+            }
+            shared.set_crowded(true);
+            self.make_room_of(of_tenant);
+            let freed = self.freed.notified();
+            tokio::select! {
+                () = freed => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            has_waited = true;
+        }
+        shared.set_crowded(false);
+        Some(start)
+    }
+
+    fn has_room_of(&self, of_tenant: &OfTenant) -> bool {
+        let domains = self.domains.borrow();
+        let own = domains.values();
+        let own = own.filter(|member| *member.tenant == **of_tenant.quota.tenant());
+        own.count() < of_tenant.quota.most_domains()
+    }
+
+    /// Asks those of a tenant's programs to rest that were used least lately, until there is room for one more.
+    fn make_room_of(&self, of_tenant: &OfTenant) {
+        let mut domains = self.domains.borrow_mut();
+        let own = domains
+            .iter_mut()
+            .filter(|(_, member)| *member.tenant == **of_tenant.quota.tenant());
+        let own: Vec<_> = own.collect();
+        let staying = own
+            .iter()
+            .filter(|(_, member)| !member.comes_free())
+            .count();
+        let too_many = (staying + 1).saturating_sub(of_tenant.quota.most_domains());
+        let now_ms = coarse_ms();
+        let mut idle: Vec<_> = own
+            .into_iter()
+            .filter_map(|(number, member)| Some((member.idle_since(now_ms)?, *number, member)))
+            .collect();
+        idle.sort_unstable_by_key(|(since_ms, number, _)| (*since_ms, *number));
+        for (_, _, member) in idle.into_iter().take(too_many) {
+            member.ask();
+        }
+    }
+
+    fn take(self: &Rc<Self>, tenant: &str, expected: u64) -> Slot {
         let number = self.next.get();
         self.next.set(number + 1);
         let member = Member {
             memory_bytes: expected,
+            tenant: tenant.into(),
             ..Member::default()
         };
         self.domains.borrow_mut().insert(number, member);

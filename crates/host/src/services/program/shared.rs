@@ -162,6 +162,12 @@ impl Shared {
         }
     }
 
+    /// Whose it is; empty for the main file.
+    pub(super) fn tenant(&self) -> &str {
+        let name = self.settings.name.split_once('/');
+        name.map_or("", |(tenant, _)| tenant)
+    }
+
     /// Every step of a start, each time made anew: nothing of it is kept for a program that does not run.
     pub(super) fn recipe(&self) -> Result<Recipe, ProgramError> {
         Recipe::new(&self.settings, lock(&self.check).clone())

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     client::{Client, Settings as ClientSettings},
     config::ProgramBounds,
+    quota::Quota,
 };
 use palisade_process::Launcher;
 use std::{
@@ -38,6 +39,7 @@ pub struct Supervisor {
 enum Command {
     LookAfter(Arc<Shared>, Option<Arc<Listener>>, watch::Receiver<()>),
     Bound(ProgramBounds),
+    BoundTenants(Vec<Arc<Quota>>),
 }
 
 /// To have the supervisor look after a program, once that is needed. It keeps no supervisor going.
@@ -84,9 +86,18 @@ impl Supervisor {
 
     /// Sets other bounds for all programs together.
     pub fn bound(&self, bounds: ProgramBounds) {
+        self.order(Command::Bound(bounds));
+    }
+
+    /// Says which tenants there are, and what each may have.
+    pub(crate) fn bound_tenants(&self, quotas: Vec<Arc<Quota>>) {
+        self.order(Command::BoundTenants(quotas));
+    }
+
+    fn order(&self, command: Command) {
         if let Some(orders) = &self.orders {
             // One that has ended has nothing to bound.
-            let _ = orders.send(Command::Bound(bounds));
+            let _ = orders.send(command);
         }
     }
 
@@ -138,6 +149,7 @@ async fn look_after(
             order = orders.recv() => match order {
                 None => break,
                 Some(Command::Bound(bounds)) => alive.bound(bounds),
+                Some(Command::BoundTenants(quotas)) => alive.bound_tenants(quotas),
                 Some(Command::LookAfter(shared, listener, service)) => {
                     let need = Need {
                         service,
