@@ -283,7 +283,7 @@ impl Tenant {
         let folder = share(own)
             .or_else(|| share(entry(document, "tenants")))
             .with_context(|| format!("tenant {name} has no folder"))?;
-        let folder = parse_path(&folder.replace("{tenant}", name), base)?;
+        let folder = parse_path(folder.replace("{tenant}", name), base)?;
         Ok(Self { file, folder })
     }
 }
