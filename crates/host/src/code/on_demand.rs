@@ -72,7 +72,9 @@ pub(crate) trait Link: Send + Sync + 'static {
 /// Where code comes from.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Whose it is, in words.
+    /// Whose it is; the main file's name is empty.
+    pub(crate) tenant: Arc<str>,
+    /// What it is, in words.
     pub(crate) guest: String,
     /// The module.
     pub(crate) path: PathBuf,
@@ -349,6 +351,10 @@ impl Broken {
 }
 
 impl<L: Link> Compile for OnDemand<L> {
+    fn tenant(&self) -> &Arc<str> {
+        &self.source.tenant
+    }
+
     fn compile(&self) {
         let is_wanted = match &*lock(&self.state) {
             State::OnItsWay => true,

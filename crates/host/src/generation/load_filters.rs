@@ -71,6 +71,7 @@ pub(super) fn load_filter(
     let log = tools.log.of_guest(GuestKind::Filter, name, log, within)?;
     let log = log.of_tenant(&quota);
     let source = Source {
+        tenant: Arc::clone(quota.tenant()),
         guest: guest(),
         path: filter.module.clone(),
         within: config.folder.clone(),

@@ -72,6 +72,7 @@ pub(super) fn load_component(
     let log = log.of_tenant(&quota);
     let guest = || format!("service {name}");
     let source = Source {
+        tenant: Arc::clone(quota.tenant()),
         guest: guest(),
         path: component.component.clone(),
         within: within.map(Path::to_owned),
