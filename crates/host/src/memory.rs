@@ -6,21 +6,38 @@
 
 mod sys;
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use tokio::sync::Notify;
 
-/// Between two looks. A look visits what is free, and holds up each worker for as long.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// From the first end of something to a look. A look visits what is free, and holds up each worker for as long.
+const LOOK_AFTER: Duration = Duration::from_secs(5);
+
+/// Something has ended since the last look. (The allocator is the process's, and so is this.)
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+static LOOK: Notify = Notify::const_new();
 
 /// So much less in use than before is worth the faults of whoever needs it again.
 const WORTH_BYTES: usize = 8 << 20;
 
-/// Looks after it for ever.
+/// Says that something has ended which took memory: a request, a connection, a configuration.
+pub(crate) fn has_ended() {
+    // Written to once between two looks: all workers read it.
+    if !HAS_ENDED.load(Ordering::Relaxed) && !HAS_ENDED.swap(true, Ordering::Relaxed) {
+        LOOK.notify_one();
+    }
+}
+
+/// Looks after it for ever, and wakes nobody while nothing happens.
 pub(crate) async fn give_back() {
     let mut memory = Memory::default();
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        looks.tick().await;
+        LOOK.notified().await;
+        tokio::time::sleep(LOOK_AFTER).await;
+        // Before the look: what ends now is for the next one.
+        HAS_ENDED.store(false, Ordering::Relaxed);
         if memory.is_worth_it(&Seen::now()) {
             sys::give_back();
             memory = Memory::after(&Seen::now());

@@ -30,6 +30,7 @@ use crate::{
     edge::EdgeMetrics,
     kinds::Level,
     log::{Line, LogError, Prepared},
+    memory,
 };
 use signals::{Heard, Signals};
 use std::{
@@ -290,6 +291,7 @@ impl<S: Serving> Control<S> {
             Ok(()) => None,
             Err(error) => Some(self.failed(&error)),
         };
+        memory::has_ended();
         notify::ready(&self.status(error.as_deref()));
         let reloaded = {
             let now = self.report.now();

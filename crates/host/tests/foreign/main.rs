@@ -10,6 +10,7 @@ mod density;
 mod filters;
 mod fixture;
 mod hostile;
+mod idle;
 mod lengths;
 mod own;
 #[path = "../shared/raw_http.rs"]
@@ -119,6 +120,10 @@ fn main() {
             soak::a_full_disk_holds_nobody_up as fn(),
         ),
     ];
+    let idle = [(
+        "own/idle-server-wakes-nobody".to_owned(),
+        idle::a_server_that_nobody_asks_wakes_nobody as fn(),
+    )];
     let between = chain::CASES.iter();
     let between = between.map(|(name, test)| (format!("chain/{name}"), *test));
     let many = density::CASES.iter();
@@ -147,6 +152,7 @@ fn main() {
         .chain(tenants)
         .chain(more)
         .chain(soak)
+        .chain(idle)
         .chain(instances)
         .chain(blame)
         .map(|(name, test)| own_trial(name, test));

@@ -3,7 +3,7 @@
 use super::{
     super::io::Stream, Bounds, Customer, Sweep, Ticks, client::Client, held::HeldResponses,
 };
-use crate::permits::Permit;
+use crate::{memory, permits::Permit};
 use http::Version;
 use std::{
     cell::{Cell, RefCell},
@@ -125,6 +125,7 @@ impl Drop for Watched {
         sweep.metrics.connections.set(key_count(sweep));
         sweep.shared.connections.fetch_sub(1, Ordering::Relaxed);
         sweep.room.notify_waiters();
+        memory::has_ended();
     }
 }
 
@@ -215,6 +216,7 @@ impl Watch {
     fn close_request(&self, has_responded: bool) {
         let requests = self.requests.get().saturating_sub(1);
         self.requests.set(requests);
+        memory::has_ended();
         if requests == 0 && self.phase.get() == Phase::Busy {
             self.enter(Phase::Idle);
         }
