@@ -53,7 +53,11 @@ use cli::{
     network, real_wasm,
 };
 use libtest_mimic::{Arguments, Trial};
-use std::sync::Arc;
+use signal_hook::{
+    consts::{SIGINT, SIGQUIT},
+    flag,
+};
+use std::sync::{Arc, atomic::AtomicBool};
 
 /// All cases, by the module they stand in.
 const MODULES: &[(&str, &[Case])] = &[
@@ -105,6 +109,7 @@ fn main() {
         return cleanup::work(&orders);
     }
     let arguments = Arguments::from_args();
+    signals_as_usual();
     let installed = Arc::new(Installed::for_everybody());
     let trials = MODULES
         .iter()
@@ -116,6 +121,16 @@ fn main() {
     // `exit` runs no destructors, and the installed program is a file.
     drop(installed);
     conclusion.exit();
+}
+
+/// Programs start with the signals that this process has handlers for at their default, execve(2): a shell starts what
+/// runs in the background with SIGINT ignored, and cases interrupt what they start.
+fn signals_as_usual() {
+    let always = Arc::new(AtomicBool::new(true));
+    for number in [SIGINT, SIGQUIT] {
+        // This process itself ends by them, as before.
+        flag::register_conditional_default(number, Arc::clone(&always)).unwrap();
+    }
 }
 
 fn trial(module: &str, case: Case, user: User, installed: &Arc<Installed>) -> Trial {
