@@ -145,10 +145,19 @@ fn filter_at_once(
     if target.party.has_to_wait() {
         return Err(Box::new(Progress::Unloaded(parts, body)));
     }
+    let load_and_filter = || load_at_once_and_filter(target, peer, parts, body);
+    target.party.run(false, load_and_filter)
+}
+
+/// To load what is in the cache is work as what filters do is.
+fn load_at_once_and_filter(
+    target: &RouteTarget,
+    peer: &Rc<Peer>,
+    parts: request::Parts,
+    body: Body,
+) -> Result<Response<Body>, Box<Progress>> {
     match chain::codes_at_once(&target.filters) {
-        Some(Ok(codes)) => target
-            .party
-            .run(false, || filter_by(target, codes, peer, parts, body)),
+        Some(Ok(codes)) => filter_by(target, codes, peer, parts, body),
         Some(Err(response)) => Ok(response),
         None => Err(Box::new(Progress::Unloaded(parts, body))),
     }
@@ -268,16 +277,20 @@ async fn load_and_filter(
     let Progress::Unloaded(parts, body) = *progress else {
         return Ok(responses::filter_busy());
     };
+    let party = &target.party;
+    let at_once = || load_at_once_and_filter(target, peer, parts, body);
+    let (parts, body) = match Box::pin(party.run_in_turn(at_once)).await {
+        Ok(response) => return Ok(response),
+        Err(progress) => match *progress {
+            Progress::Unloaded(parts, body) => (parts, body),
+            _ => return Err(progress),
+        },
+    };
+    // It has to be compiled.
     match Box::pin(chain::codes(&target.filters)).await {
         Ok(codes) => {
-            let turn = target.party.turn(false);
-            let had_turn = turn.is_some();
-            if let Some(turn) = turn {
-                Box::pin(turn).await;
-            }
-            target
-                .party
-                .run(had_turn, || filter_by(target, codes, peer, parts, body))
+            let filter = || filter_by(target, codes, peer, parts, body);
+            Box::pin(party.run_in_turn(filter)).await
         }
         Err(response) => Ok(response),
     }

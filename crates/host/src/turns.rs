@@ -28,7 +28,7 @@ use std::{
 };
 
 /// What runs at most between two looks at sockets, as far as it yields, in ns.
-const ROUND_NS: u64 = 500_000;
+const ROUND_NS: u64 = 250_000;
 /// What a tenant may run without waiting for a turn, in ns.
 const CREDIT_NS: i64 = 500_000;
 /// Of the time that passes it earns one part in so many again.
@@ -328,6 +328,16 @@ impl Party {
         let result = run();
         self.ran(self.turns.now_ns() - began_ns, had_turn);
         result
+    }
+
+    /// The same, once it may.
+    pub(crate) async fn run_in_turn<T>(self: &Rc<Self>, run: impl FnOnce() -> T) -> T {
+        let turn = self.turn(false);
+        let had_turn = turn.is_some();
+        if let Some(turn) = turn {
+            turn.await;
+        }
+        self.run(had_turn, run)
     }
 
     /// Whether somebody waits still.

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Whoever comes first loads it, the others wait. What is in the cache is loaded by the worker that needs it: opened, checked,
-//! mapped and linked, which takes less than to hand it to another thread and wait. What is not is for the queue.
+//! mapped and linked, which takes less than to hand it to another thread and wait. It takes as long as many requests, though,
+//! and so is its tenant's turn. What is not in the cache is for the queue.
 
 use super::{
     CodeError, CodeStore, Preload,
@@ -162,6 +163,14 @@ impl<L: Link> OnDemand<L> {
         self.open().map(drop)
     }
 
+    /// The code, if it is loaded.
+    pub(crate) fn get_loaded(&self) -> Option<L::Linked> {
+        match &*lock(&self.state) {
+            State::Loaded { code, .. } => Some(self.used(code)),
+            _ => None,
+        }
+    }
+
     /// The code, if that takes no waiting: it is loaded, or comes from the cache now. `None`: wait for it.
     pub(crate) fn get_at_once(&self) -> Option<Result<L::Linked, NotReady>> {
         match self.next() {
@@ -204,19 +213,21 @@ impl<L: Link> OnDemand<L> {
             *state = State::Absent;
         }
         match &*state {
-            State::Loaded { code, .. } => {
-                // Written to once between two looks: other workers read it.
-                if !self.is_used.load(Ordering::Relaxed) {
-                    self.is_used.store(true, Ordering::Relaxed);
-                }
-                Next::Have(code.clone())
-            }
+            State::Loaded { code, .. } => Next::Have(self.used(code)),
             State::Absent => {
                 *state = State::OnItsWay;
                 Next::Load
             }
             State::OnItsWay | State::Broken(_) => Next::Wait,
         }
+    }
+
+    fn used(&self, code: &L::Linked) -> L::Linked {
+        // Written to once between two looks: other workers read it.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        code.clone()
     }
 
     /// Loads it from the cache, for whoever found it absent; has it compiled if it is not there.

@@ -268,12 +268,19 @@ impl ComponentService {
 
     /// Its code; what keeps it away is counted.
     async fn code(&self) -> Result<guest::Code, NotReady> {
-        let code = match self.loaded.code.get_at_once() {
+        match self.loaded.code.get_loaded() {
+            Some(code) => Ok(code),
+            None => Box::pin(self.load()).await,
+        }
+    }
+
+    /// Its code, loaded when it is its tenant's turn.
+    async fn load(&self) -> Result<guest::Code, NotReady> {
+        self.metrics.set_state(State::Starting);
+        let load = || self.loaded.code.get_at_once();
+        let code = match self.party.run_in_turn(load).await {
             Some(code) => code,
-            None => {
-                self.metrics.set_state(State::Starting);
-                Box::pin(self.loaded.code.get()).await
-            }
+            None => self.loaded.code.get().await,
         };
         if let Err(NotReady::Broken(error)) = &code {
             self.metrics.set_state(State::Broken);
