@@ -9,6 +9,7 @@ use crate::{
     config::{self, Address},
     edge::{ListenError, Listening},
     io::Io,
+    withheld::Operators,
 };
 use hyper::{server::conn::http1, service::service_fn};
 use std::{
@@ -16,7 +17,7 @@ use std::{
     error::Error,
     io,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -55,6 +56,8 @@ pub struct AdminListener {
     listening: Listening,
     gate: Arc<Gate>,
     accepting: JoinHandle<()>,
+    /// No guest is led here, nor a client of this server by an upstream.
+    own: Mutex<Option<Operators>>,
 }
 
 impl Drop for AdminListener {
@@ -70,7 +73,9 @@ impl AdminListener {
     /// Somebody else listens there, the system refuses, or the token is not to be had.
     pub fn open(config: &config::Admin, admin: Admin) -> Result<Self, AdminError> {
         let token = Token::of(config)?;
+        let has_token = token.is_some();
         let listening = Listening::bind(&config.address, Some(MODE), 1)?;
+        let own = Operators::at(listening.address(), has_token);
         let socket = listening.socket(0)?;
         let gate = Arc::new(Gate::new(&config.address, token));
         let own_gate = Arc::clone(&gate);
@@ -104,12 +109,18 @@ impl AdminListener {
             listening,
             gate: own_gate,
             accepting,
+            own: Mutex::new(own),
         })
     }
 
     /// Wants this token from now on.
     pub fn set_token(&self, token: Option<Token>) {
+        // Guests are kept away before the token is not asked for any more, and let in after it is.
+        let own = Operators::at(self.listening.address(), token.is_some());
+        let mut now = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *now, own);
         self.gate.set_token(token);
+        drop(before);
     }
 
     /// Where it listens, with the port that it really is.

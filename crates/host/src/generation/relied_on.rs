@@ -1,10 +1,13 @@
 //! What the server relies on outside every wall, and what it refuses for that: folders that it must not serve, and guests
 //! that could change what it reads or runs.
 
-use super::load::{LoadError, Tools};
+use super::{
+    load::{LoadError, Tools},
+    operators::refuse_operators,
+};
 use crate::{
     beneath, client,
-    config::{Config, ProgramBounds, Service, ServiceKind},
+    config::{Admin, Config, ProgramBounds, Service, ServiceKind},
     kinds::{Level, full_name},
     log::Line,
     services::{
@@ -40,6 +43,8 @@ pub(super) struct Site {
     own: Vec<PathBuf>,
     /// What it uses.
     used: Vec<Used>,
+    /// Where its operators ask.
+    admin: Option<Admin>,
     /// Folders are served also where there is no Landlock.
     may_lack_landlock: bool,
     /// Bounds of the programs of all tenants together.
@@ -64,6 +69,7 @@ impl Site {
         Self {
             own: own.collect(),
             used,
+            admin: config.admin.clone(),
             may_lack_landlock: config.allow_degraded.contains(&Capability::Landlock),
             programs: config.programs,
         }
@@ -81,19 +87,8 @@ pub(super) fn open_served(
 ) -> Result<Option<Arc<Served>>, LoadError> {
     let check = {
         let (tenant, config, site) = (tenant.to_owned(), Arc::clone(config), Arc::clone(site));
-        let of_tenant = match tenant.is_empty() {
-            true => (Vec::new(), Vec::new()),
-            false => {
-                let own = files.iter().cloned().chain(config.private_files());
-                (own.collect(), relied_on(&config, files, &tenant))
-            }
-        };
-        move || {
-            let (own, used) = &of_tenant;
-            refuse_outside(&tenant, &config)?;
-            refuse_served(&tenant, &config, site.own.iter().chain(own))?;
-            refuse_reach(&tenant, &config, &site.used, used)
-        }
+        let files = files.to_owned();
+        move || refuse_all(&tenant, &config, &files, &site)
     };
     let roots: Vec<_> = config.roots().map(|(_, root)| root.to_owned()).collect();
     if roots.is_empty() {
@@ -124,6 +119,27 @@ pub(super) fn open_served(
     })?;
     check()?;
     Ok(Some(served))
+}
+
+/// Refuses a file that asks for what nobody may have on this site; also one that served on another one.
+pub(super) fn refuse_all(
+    tenant: &str,
+    config: &Config,
+    files: &[PathBuf],
+    site: &Site,
+) -> Result<(), LoadError> {
+    let (own, used) = match tenant.is_empty() {
+        // They are the site's.
+        true => (Vec::new(), Vec::new()),
+        false => {
+            let own = files.iter().cloned().chain(config.private_files());
+            (own.collect(), relied_on(config, files, tenant))
+        }
+    };
+    refuse_outside(tenant, config)?;
+    refuse_operators(tenant, config, site.admin.as_ref())?;
+    refuse_served(tenant, config, site.own.iter().chain(&own))?;
+    refuse_reach(tenant, config, &site.used, &used)
 }
 
 /// What a tenant's file names has to lie below its folder when it is used, too, and not only by its letters.
@@ -370,7 +386,7 @@ fn granted(policy: &Policy) -> impl Iterator<Item = (&Path, &Path)> {
     files.chain(sockets)
 }
 
-fn guest_of_service(tenant: &str, name: &str) -> String {
+pub(super) fn guest_of_service(tenant: &str, name: &str) -> String {
     format!("service {}", full_name(tenant, name))
 }
 
