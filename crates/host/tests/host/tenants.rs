@@ -2,6 +2,7 @@
 
 mod led_astray;
 mod operators;
+mod quotas;
 
 use crate::control::{Fixture, Server, ask};
 use std::{
