@@ -74,6 +74,11 @@ impl AdminListener {
     pub fn open(config: &config::Admin, admin: Admin) -> Result<Self, AdminError> {
         let token = Token::of(config)?;
         let has_token = token.is_some();
+        // From before anybody could come in.
+        let _asked_for = match &config.address {
+            Address::Internet(_) => Operators::at(&config.address, has_token),
+            Address::Unix(_) => None,
+        };
         let listening = Listening::bind(&config.address, Some(MODE), 1)?;
         let own = Operators::at(listening.address(), has_token);
         let socket = listening.socket(0)?;
