@@ -3,13 +3,15 @@
 //! ```text
 //!  GET /         ─┐
 //!  GET /overview ─┤
-//!  GET /metrics  ─┼─gate─▶ main thread ──▶ Report
+//!  GET /metrics  ─┼─gate─▶ main thread ──▶ one thread at a time ──▶ Report
 //!  GET /status   ─┤            └──asks──▶ reload
 //!  POST /reload  ─┘
 //! ```
 //!
 //! It is served by the main thread, which answers no requests of clients: it answers while every worker is
-//! busy. Who reaches it may reload the server, so it is a Unix socket of the server's user, a port of
+//! busy. What grows with the number of guests is computed beside it, for signals, reloads and the watchdog are the main
+//! thread's too; one answer at a time, so that no number of scrapes takes more than one processor. Who reaches the socket
+//! may reload the server, so it is a Unix socket of the server's user, a port of
 //! the loopback that other web pages cannot use, or an address where everybody must have a token.
 
 mod access;
@@ -19,6 +21,7 @@ mod overview;
 mod page;
 pub mod prometheus;
 mod recent;
+mod seats;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -239,6 +242,8 @@ pub struct Admin {
     report: Arc<Report>,
     recent: Arc<Recent>,
     reloads: mpsc::Sender<Asked>,
+    /// Held by whoever computes an answer.
+    computes: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Admin {
@@ -248,6 +253,7 @@ impl Admin {
             report,
             recent: Arc::default(),
             reloads,
+            computes: Arc::default(),
         }
     }
 
@@ -272,9 +278,15 @@ impl Admin {
     async fn answer_to_friends(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/") => page(),
-            (&Method::GET, "/overview") => self.overview(request.uri().query()),
-            (&Method::GET, "/metrics") => text(prometheus::TYPE, prometheus::write(&self.report)),
-            (&Method::GET, "/status") => json(StatusCode::OK, &status::status(&self.report)),
+            (&Method::GET, "/overview") => self.overview(request.uri().query()).await,
+            (&Method::GET, "/metrics") => {
+                self.compute(|admin| text(prometheus::TYPE, prometheus::write(&admin.report)))
+                    .await
+            }
+            (&Method::GET, "/status") => {
+                self.compute(|admin| json(StatusCode::OK, &status::status(&admin.report)))
+                    .await
+            }
             (&Method::POST, "/reload") => self.reload().await,
             (_, "/" | "/overview" | "/metrics" | "/status") => not_allowed("GET"),
             (_, "/reload") => not_allowed("POST"),
@@ -285,18 +297,38 @@ impl Admin {
         }
     }
 
-    fn overview(&self, query: Option<&str>) -> Response<Full<Bytes>> {
-        match Wanted::read(query.unwrap_or_default()) {
-            Ok(wanted) => {
-                let look = self.recent.look(&self.report, Instant::now());
-                self.recent.forget_later();
-                json(
-                    StatusCode::OK,
-                    &overview::overview(&self.report, &look, &wanted),
-                )
-            }
-            Err(wrong) => refuse(StatusCode::BAD_REQUEST, &wrong.to_string()),
-        }
+    async fn overview(&self, query: Option<&str>) -> Response<Full<Bytes>> {
+        let wanted = match Wanted::read(query.unwrap_or_default()) {
+            Ok(wanted) => wanted,
+            Err(wrong) => return refuse(StatusCode::BAD_REQUEST, &wrong.to_string()),
+        };
+        self.compute(move |admin| {
+            let look = admin.recent.look(&admin.report, Instant::now());
+            admin.recent.forget_later();
+            json(
+                StatusCode::OK,
+                &overview::overview(&admin.report, &look, &wanted),
+            )
+        })
+        .await
+    }
+
+    /// An answer that takes the longer the more guests there are: on a thread of its own, when no other one is computed.
+    async fn compute(
+        &self,
+        answer: impl FnOnce(&Self) -> Response<Full<Bytes>> + Send + 'static,
+    ) -> Response<Full<Bytes>> {
+        let turn = Arc::clone(&self.computes).lock_owned().await;
+        let admin = self.clone();
+        let computed = tokio::task::spawn_blocking(move || {
+            // Kept to the end, also where nobody waits for the answer any more.
+            let _turn = turn;
+            answer(&admin)
+        });
+        let failed = |error: tokio::task::JoinError| {
+            refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+        };
+        computed.await.unwrap_or_else(failed)
     }
 
     /// Answers once the new generation serves, or when it is sure that it will not.

@@ -13,6 +13,7 @@ mod directory;
 mod load;
 mod load_filters;
 mod load_services;
+mod operators;
 mod programs;
 mod relied_on;
 mod tenant;

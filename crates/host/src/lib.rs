@@ -63,5 +63,6 @@ pub mod server;
 pub mod services;
 mod stamp;
 mod turns;
+mod withheld;
 pub mod worker;
 pub mod worker_state;

@@ -7,7 +7,7 @@ use std::{
 
 use palisade_policy::{HostName, Transport};
 
-use crate::{Network, Refusal, address::destination};
+use crate::{Network, Reason, Refusal, address::destination, is_withheld};
 
 /// A [`Network`] whose pins may change while it is asked.
 ///
@@ -40,7 +40,7 @@ impl Gate {
     /// See [`Network::connect`]. The proxy is allowed too.
     ///
     /// # Errors
-    /// When no grant covers it.
+    /// When no grant covers it, or it is [withheld](is_withheld).
     pub fn connect(
         &self,
         transport: Transport,
@@ -50,6 +50,10 @@ impl Gate {
             Some(proxy) if transport == Transport::Tcp && destination(address) == proxy => {
                 Ok(proxy)
             }
+            _ if transport == Transport::Tcp && is_withheld(address) => Err(Refusal {
+                reason: Reason::OfOperators,
+                grant: None,
+            }),
             _ => self.network().connect(transport, address),
         }
     }

@@ -27,6 +27,7 @@ mod refresh;
 mod refusal;
 mod sys;
 mod wait;
+mod withheld;
 
 pub use gate::Gate;
 pub use names::{Answer, Resolve, ResolveError, SystemResolver, service};
@@ -39,3 +40,4 @@ pub use proxy::{Listening, Proxy};
 pub use question::Asked;
 pub use refresh::Refresh;
 pub use refusal::{HelloFault, ProxyRefusal, Reason, Refusal, RequestFault};
+pub use withheld::{Withheld, is_withheld};

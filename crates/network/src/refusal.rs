@@ -49,6 +49,8 @@ pub enum Reason {
     /// must not choose what is reached inside (DNS rebinding).
     #[doc(alias = "rebinding")]
     BehindName(#[serde(serialize_with = "as_text")] HostName),
+    /// Operators of whoever started the guest are answered there, whoever they say they are.
+    OfOperators,
     /// Nobody can connect to port 0.
     PortZero,
     /// The guest may not bind this address and port.
@@ -78,6 +80,9 @@ impl fmt::Display for Reason {
                 f,
                 "`{name}` stands for it, but a name does not grant what is not public"
             ),
+            Self::OfOperators => {
+                f.write_str("operators of the server that started the guest ask there")
+            }
             Self::PortZero => f.write_str("nobody listens at port 0"),
             Self::NotBindable => f.write_str("the guest may not bind it"),
             Self::NotListenable => f.write_str("the guest may not listen there"),

@@ -6,7 +6,7 @@
 use super::Report;
 use crate::metrics::{GuestId, GuestSum, RouteSum};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
     time::{Duration, Instant},
 };
 
@@ -88,7 +88,12 @@ impl Recent {
 
     /// Drops what nobody has looked at for a while; whether there is anything left to drop.
     fn forget(&self, at: Instant) -> bool {
-        let mut seen = self.seen();
+        // Who looks at this moment may take a while, and this is called where nobody waits for that.
+        let mut seen = match self.0.try_lock() {
+            Ok(seen) => seen,
+            Err(TryLockError::Poisoned(poison)) => poison.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
         let is_looked_at = seen
             .last
             .as_ref()

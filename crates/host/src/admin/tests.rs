@@ -383,6 +383,12 @@ fn every_answer_tells_browsers_what_it_is() {
     });
 }
 
+/// The answer, which comes before anybody's time is up.
+async fn ask_at_once(socket: &Path, request: &str) -> String {
+    let answer = tokio::time::timeout(Duration::from_secs(4), ask(socket, request));
+    answer.await.expect("it has a turn")
+}
+
 #[test]
 fn who_says_nothing_gives_up_its_place() {
     run(async {
@@ -395,12 +401,78 @@ fn who_says_nothing_gives_up_its_place() {
             stream.write_all(begun).await.unwrap();
             silent.push(stream);
         }
-        let answer = tokio::time::timeout(
-            Duration::from_secs(60),
-            ask(&fixture.socket(), "GET /status"),
-        )
-        .await
-        .expect("it has a turn");
+        let answer = ask_at_once(&fixture.socket(), "GET /status").await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        // The first that came are gone, and the last that came are not.
+        assert_eq!(silent[0].read(&mut [0]).await.unwrap_or(0), 0);
+        let mut last = silent.pop().unwrap();
+        let rest = &b"GET /status HTTP/1.1\r\nhost: x\r\n\r\n"[69 % 20..];
+        last.write_all(rest).await.unwrap();
+        let mut answer = String::new();
+        last.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    });
+}
+
+#[test]
+fn who_takes_no_answer_gives_up_its_place() {
+    run(async {
+        let fixture = Fixture::new();
+        let guests = (0..1500).map(|number| Guest {
+            kind: GuestKind::Service,
+            name: format!("{number}"),
+            what: "files",
+        });
+        // More than a socket holds.
+        fixture.report.now().guests = guests.collect();
+        let _listener = fixture.open();
+        let mut slow = Vec::new();
+        for _ in 0..70 {
+            let mut stream = UnixStream::connect(fixture.socket()).await.unwrap();
+            let request = b"GET /status HTTP/1.1\r\nhost: x\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            stream.readable().await.unwrap();
+            slow.push(stream);
+        }
+        let answer = ask_at_once(&fixture.socket(), "GET /nothing").await;
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    });
+}
+
+/// Signals, reloads and the watchdog are the thread's that answers here.
+#[test]
+fn a_long_answer_holds_up_no_other_one_and_is_made_one_at_a_time() {
+    run(async {
+        let fixture = Fixture::new();
+        let (counted, begun) = std::sync::mpsc::channel();
+        let (go, may_go) = std::sync::mpsc::channel::<()>();
+        let may_go = Mutex::new(may_go);
+        let registry = &fixture.report.registry;
+        registry.count_by(GuestKind::Service, "slow", move || {
+            counted.send(()).unwrap();
+            let may_go = may_go.lock().unwrap_or_else(|poison| poison.into_inner());
+            let _ = may_go.recv();
+            crate::metrics::GuestSum::default()
+        });
+        let _listener = fixture.open();
+        let requests = ["GET /metrics", "GET /overview", "GET /status"];
+        let long = requests.map(|request| {
+            let socket = fixture.socket();
+            tokio::spawn(async move { ask(&socket, request).await })
+        });
+        let mut begins = 0;
+        while begins == 0 {
+            let answer = ask_at_once(&fixture.socket(), "GET /nothing").await;
+            assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+            begins += begun.try_iter().count();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        begins += begun.try_iter().count();
+        assert_eq!(begins, 1, "several are computed at a time");
+        drop(go);
+        for answer in long {
+            let answer = answer.await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
     });
 }

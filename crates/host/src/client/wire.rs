@@ -1,10 +1,20 @@
 //! Connections to other servers: TCP, TLS over TCP, Unix sockets.
 
 use super::{Inside, Settings, UpstreamError, names::Names};
-use crate::{beneath, config::Server, io::poll_read};
+use crate::{
+    beneath,
+    config::Server,
+    io::poll_read,
+    withheld::{File, answers_everybody},
+};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use palisade_network::is_withheld;
 use palisade_policy::Transport;
-use rustix::{fs::OFlags, io::Errno, net::RecvFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    net::RecvFlags,
+};
 use std::{
     cell::{Cell, RefCell},
     io::{self, IoSlice},
@@ -116,6 +126,10 @@ async fn connect_to_any(
             None => Some(address),
         };
         let Some(address) = granted else { continue };
+        if is_withheld(address) {
+            failure = operators_alone();
+            continue;
+        }
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
             Err(error) => failure = error,
@@ -127,17 +141,19 @@ async fn connect_to_any(
     })
 }
 
+/// What a name or a link leads to that no grant may.
+fn operators_alone() -> io::Error {
+    let why = "it is where this server's operators ask";
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
 /// A Unix socket whose queue is full answers at once that it is (`EAGAIN`): whoever asks must wait by the
 /// clock. The caller bounds how long.
 async fn connect_local(path: &Path, may_be_link: bool) -> io::Result<UnixStream> {
     const LONGEST_WAIT: Duration = Duration::from_millis(20);
     let mut wait = Duration::from_millis(1);
     loop {
-        let connected = match may_be_link {
-            true => UnixStream::connect(path).await,
-            false => connect_without_links(path).await,
-        };
-        match connected {
+        match connect_to_file(path, may_be_link).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 tokio::time::sleep(wait).await;
                 wait = LONGEST_WAIT.min(wait * 2);
@@ -147,10 +163,16 @@ async fn connect_local(path: &Path, may_be_link: bool) -> io::Result<UnixStream>
     }
 }
 
-/// connect(2) follows links and knows no flag against it: the socket is opened without any, and connected to by its
-/// descriptor.
-async fn connect_without_links(path: &Path) -> io::Result<UnixStream> {
-    let socket = beneath::open_without_links(path, OFlags::PATH)?;
+/// connect(2) follows links, knows no flag against it, and does not say where it came to: the socket is opened, without
+/// any link where there may be none, looked at, and connected to by its descriptor.
+async fn connect_to_file(path: &Path, may_be_link: bool) -> io::Result<UnixStream> {
+    let socket = match may_be_link {
+        true => rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()),
+        false => beneath::open_without_links(path, OFlags::PATH),
+    }?;
+    if File::opened(&socket).is_none_or(answers_everybody) {
+        return Err(operators_alone());
+    }
     UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd())).await
 }
 

@@ -47,14 +47,15 @@ pub(crate) fn rules<'a>(
 }
 
 /// A grant of this server alone. `None`: a socket's file, which no name leads to.
-fn grant_of(server: &Server) -> Option<ConnectGrant> {
+pub(crate) fn grant_of(server: &Server) -> Option<ConnectGrant> {
     match server {
         Server::Internet { host, port, .. } => format!("tcp://{host}:{port}").parse().ok(),
         Server::Unix(_) | Server::UnixWithoutLinks(_) => None,
     }
 }
 
-fn is_by_address(grant: &ConnectGrant) -> bool {
+/// Whether it names addresses, or what stands for some by itself.
+pub(crate) fn is_by_address(grant: &ConnectGrant) -> bool {
     match grant {
         ConnectGrant::Internet { host, .. } => match host {
             HostPattern::Network(_) => true,

@@ -70,6 +70,15 @@ pub enum LoadError {
         path: PathBuf,
         folder: PathBuf,
     },
+    #[error(
+        "{guest}: policy: it {how}, and {address} is where this server's operators ask (`admin`): {advice}"
+    )]
+    Operators {
+        guest: String,
+        how: String,
+        address: String,
+        advice: &'static str,
+    },
     #[error("policy: cannot read the folder {} of `include`: {source}", folder.display())]
     Include {
         folder: PathBuf,

@@ -163,7 +163,9 @@ fn upstreams(filter: &config::Filter, config: &Config) -> BTreeMap<String, Serve
 
 fn is_granted(grant: &ConnectGrant, server: &Server) -> bool {
     match (grant, server) {
-        (ConnectGrant::Unix(socket), Server::Unix(path)) => socket.host == *path,
+        (ConnectGrant::Unix(socket), Server::Unix(path) | Server::UnixWithoutLinks(path)) => {
+            socket.host == *path
+        }
         (
             ConnectGrant::Internet {
                 transport: Transport::Tcp,

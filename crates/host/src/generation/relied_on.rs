@@ -1,10 +1,13 @@
 //! What the server relies on outside every wall, and what it refuses for that: folders that it must not serve, and guests
 //! that could change what it reads or runs.
 
-use super::load::{LoadError, Tools};
+use super::{
+    load::{LoadError, Tools},
+    operators::refuse_operators,
+};
 use crate::{
     beneath, client,
-    config::{Config, ProgramBounds, Service, ServiceKind},
+    config::{Admin, Config, ProgramBounds, Service, ServiceKind},
     kinds::{Level, full_name},
     log::Line,
     services::{
@@ -29,6 +32,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -40,6 +44,8 @@ pub(super) struct Site {
     own: Vec<PathBuf>,
     /// What it uses.
     used: Vec<Used>,
+    /// Where its operators ask.
+    admin: Option<Admin>,
     /// Folders are served also where there is no Landlock.
     may_lack_landlock: bool,
     /// Bounds of the programs of all tenants together.
@@ -64,6 +70,7 @@ impl Site {
         Self {
             own: own.collect(),
             used,
+            admin: config.admin.clone(),
             may_lack_landlock: config.allow_degraded.contains(&Capability::Landlock),
             programs: config.programs,
         }
@@ -81,19 +88,8 @@ pub(super) fn open_served(
 ) -> Result<Option<Arc<Served>>, LoadError> {
     let check = {
         let (tenant, config, site) = (tenant.to_owned(), Arc::clone(config), Arc::clone(site));
-        let of_tenant = match tenant.is_empty() {
-            true => (Vec::new(), Vec::new()),
-            false => {
-                let own = files.iter().cloned().chain(config.private_files());
-                (own.collect(), relied_on(&config, files, &tenant))
-            }
-        };
-        move || {
-            let (own, used) = &of_tenant;
-            refuse_outside(&tenant, &config)?;
-            refuse_served(&tenant, &config, site.own.iter().chain(own))?;
-            refuse_reach(&tenant, &config, &site.used, used)
-        }
+        let files = files.to_owned();
+        move || refuse_all(&tenant, &config, &files, &site)
     };
     let roots: Vec<_> = config.roots().map(|(_, root)| root.to_owned()).collect();
     if roots.is_empty() {
@@ -124,6 +120,27 @@ pub(super) fn open_served(
     })?;
     check()?;
     Ok(Some(served))
+}
+
+/// Refuses a file that asks for what nobody may have on this site; also one that served on another one.
+pub(super) fn refuse_all(
+    tenant: &str,
+    config: &Config,
+    files: &[PathBuf],
+    site: &Site,
+) -> Result<(), LoadError> {
+    let (own, used) = match tenant.is_empty() {
+        // They are the site's.
+        true => (Vec::new(), Vec::new()),
+        false => {
+            let own = files.iter().cloned().chain(config.private_files());
+            (own.collect(), relied_on(config, files, tenant))
+        }
+    };
+    refuse_outside(tenant, config)?;
+    refuse_operators(tenant, config, site.admin.as_ref())?;
+    refuse_served(tenant, config, site.own.iter().chain(&own))?;
+    refuse_reach(tenant, config, &site.used, &used)
 }
 
 /// What a tenant's file names has to lie below its folder when it is used, too, and not only by its letters.
@@ -263,34 +280,74 @@ fn guest_of_folder(tenant: &str, config: &Config, error: &FilesError) -> String 
 fn refuse_served<'a>(
     tenant: &str,
     config: &Config,
-    own: impl Iterator<Item = &'a PathBuf> + Clone,
+    own: impl Iterator<Item = &'a PathBuf>,
 ) -> Result<(), LoadError> {
-    for (name, root) in config.roots() {
-        // One that is not there is told about elsewhere.
-        let Ok(folder) = rustix::fs::stat(root) else {
-            continue;
-        };
-        if let Some(path) = own.clone().find(|path| lies_below(path, &folder)) {
-            return Err(LoadError::Served {
-                guest: guest_of_service(tenant, name),
-                root: root.into(),
-                path: path.clone(),
-            });
-        }
+    let roots: Vec<_> = config.roots().collect();
+    let mut folders = Folders::of(roots.iter().map(|(_, root)| *root));
+    let found = own.filter_map(|path| Some((folders.around(path)?, path)));
+    // Of the first folder, the first that lies there.
+    match found.min_by_key(|(root, _)| *root) {
+        None => Ok(()),
+        Some((root, path)) => Err(LoadError::Served {
+            guest: guest_of_service(tenant, roots[root].0),
+            root: roots[root].1.into(),
+            path: path.clone(),
+        }),
     }
-    Ok(())
 }
 
-/// Whether a file, which may be yet to be made, lies below a folder, by whatever path that was named.
-fn lies_below(path: &Path, folder: &rustix::fs::Stat) -> bool {
-    let Some(path) = canonical(path) else {
-        return false;
-    };
-    let is_folder = |above: &Path| {
-        let above = rustix::fs::stat(above);
-        above.is_ok_and(|above| (above.st_dev, above.st_ino) == (folder.st_dev, folder.st_ino))
-    };
-    path.ancestors().skip(1).any(is_folder)
+/// Folders, found by what lies in them: however many there are of both, each path is looked at once.
+struct Folders {
+    /// By device and inode; the place of the first that is this one.
+    places: BTreeMap<(u64, u64), usize>,
+    /// Which of the folders that were looked at lies in one of them, or is one, and in which first.
+    known: HashMap<PathBuf, Option<usize>>,
+}
+
+impl Folders {
+    /// One that is not there is told about elsewhere.
+    fn of<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
+        let mut places = BTreeMap::new();
+        for (place, folder) in folders.enumerate() {
+            if let Some(identity) = identity(folder) {
+                places.entry(identity).or_insert(place);
+            }
+        }
+        Self {
+            places,
+            known: HashMap::new(),
+        }
+    }
+
+    /// The first in which a file lies, which may be yet to be made, by whatever path that was named.
+    fn around(&mut self, path: &Path) -> Option<usize> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let path = canonical(path)?;
+        path.parent().and_then(|folder| self.first_above(folder))
+    }
+
+    fn first_above(&mut self, folder: &Path) -> Option<usize> {
+        // From below, as far as nothing is known.
+        let unknown = folder.ancestors();
+        let unknown: Vec<_> = unknown
+            .take_while(|folder| !self.known.contains_key(*folder))
+            .collect();
+        let top = folder.ancestors().nth(unknown.len());
+        let mut first = top.and_then(|known| self.known[known]);
+        for folder in unknown.into_iter().rev() {
+            let own = identity(folder).and_then(|identity| self.places.get(&identity));
+            first = first.into_iter().chain(own.copied()).min();
+            self.known.insert(folder.into(), first);
+        }
+        first
+    }
+}
+
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat(folder).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 /// A path without links, also of a file that is yet to be made.
@@ -370,7 +427,7 @@ fn granted(policy: &Policy) -> impl Iterator<Item = (&Path, &Path)> {
     files.chain(sockets)
 }
 
-fn guest_of_service(tenant: &str, name: &str) -> String {
+pub(super) fn guest_of_service(tenant: &str, name: &str) -> String {
     format!("service {}", full_name(tenant, name))
 }
 
@@ -424,3 +481,6 @@ fn refusal(guest: String, relied: Relied, user: Option<&Used>) -> LoadError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

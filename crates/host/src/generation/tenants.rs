@@ -10,7 +10,7 @@ use super::{
     ByName, Generation,
     directory::{Claimant, Directory, Given},
     load::{LoadError, Tools, describe},
-    relied_on::Site,
+    relied_on::{Site, refuse_all},
     tenant::{Source, Tenant},
 };
 use crate::{
@@ -246,8 +246,8 @@ impl Loading<'_> {
             let source = old.source.as_ref();
             source.is_some_and(|source| source.bounds == bounds)
         };
-        candidate.old = old.filter(is_given).cloned();
-        let old = candidate.old.clone();
+        let old = old.filter(is_given).cloned();
+        candidate.old = old.clone().filter(|old| self.may_serve_on(old));
         let loaded = match others {
             [] => self.load(&found, &bounds, old.as_deref(), &mut candidate),
             _ => Err(format!(
@@ -262,6 +262,15 @@ impl Loading<'_> {
             Err(error) => candidate.fall_back(error),
         }
         candidate
+    }
+
+    /// Whether this site lets a tenant go on as it was. On another one it may have been given what would be refused here.
+    fn may_serve_on(&self, old: &Tenant) -> bool {
+        let source = old.source.as_ref();
+        let is_same_site = source.is_some_and(|source| Arc::ptr_eq(&source.site, self.site));
+        let files = old.files.iter().map(|(path, _)| path.clone());
+        let files: Vec<_> = files.collect();
+        is_same_site || refuse_all(&old.name, &old.config, &files, self.site).is_ok()
     }
 
     fn bounds(&self, name: &str, old: Option<&Arc<Tenant>>) -> Result<Arc<Bounds>, String> {

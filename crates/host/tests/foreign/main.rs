@@ -12,10 +12,13 @@ mod fixture;
 mod hostile;
 mod idle;
 mod lengths;
+mod neighbours;
 mod own;
 #[path = "../shared/raw_http.rs"]
 mod raw_http;
 mod readers;
+#[path = "../shared/served.rs"]
+mod served;
 mod services;
 mod soak;
 mod suites;
@@ -134,6 +137,8 @@ fn main() {
     let readers = readers.map(|(name, test)| (format!("readers/{name}"), *test));
     let tenants = tenants::CASES.iter();
     let tenants = tenants.map(|(name, test)| (format!("tenants/{name}"), *test));
+    let neighbours = neighbours::CASES.iter();
+    let neighbours = neighbours.map(|(name, test)| (format!("tenants/{name}"), *test));
     let instances = [
         ("filter", own::a_fresh_filter_has_so_many_instances as fn()),
         ("component", own::a_component_has_so_many_instances),
@@ -150,6 +155,7 @@ fn main() {
         .chain(lengths)
         .chain(readers)
         .chain(tenants)
+        .chain(neighbours)
         .chain(more)
         .chain(soak)
         .chain(idle)

@@ -26,6 +26,7 @@ pub(crate) fn filter_test(filter: Filter) -> fn() {
         Filter::Mono => mono_filters_pictures,
         Filter::Waits => a_trap_does_not_take_its_neighbours_along,
         Filter::Steps => chain::held_bodies_are_seen_by_answers,
+        Filter::Spy => crate::neighbours::tenants_learn_nothing_of_each_other,
         Filter::Hostile => hostile::other_paths_are_unharmed,
     }
 }
@@ -38,6 +39,7 @@ pub(crate) fn component_test(component: Component) -> fn() {
         Component::Faulty => faulty_costs_its_own_request,
         Component::Lies => hostile::lies_of_a_component_are_not_passed_on,
         Component::Spin => crate::tenants::a_loop_leaves_others_their_time,
+        Component::Asks => crate::neighbours::tenants_learn_nothing_of_each_other,
         Component::Mono => mono_answers_pictures,
     }
 }

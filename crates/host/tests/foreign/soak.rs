@@ -9,7 +9,7 @@ mod clients;
 pub(crate) mod crowd;
 pub(crate) mod http2;
 mod samples;
-mod tls;
+pub(crate) mod tls;
 mod trouble;
 
 use crate::fixture::{Fixture, Places, fetched};

@@ -136,6 +136,11 @@ impl Server {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
+    /// What it said once it served.
+    pub(super) fn ready(&self) -> &str {
+        &self.ready
+    }
+
     /// Where its first listener is.
     pub(super) fn address(&self) -> SocketAddr {
         let address = self.ready.split_once("http://").unwrap().1;

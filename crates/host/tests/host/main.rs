@@ -11,5 +11,7 @@ mod path;
 mod program;
 #[path = "../shared/raw_http.rs"]
 mod raw_http;
+#[path = "../shared/served.rs"]
+mod served;
 mod tenants;
 mod upstream;

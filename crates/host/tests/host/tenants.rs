@@ -1,6 +1,8 @@
 //! Tenants: files that the main file includes, each with what it is given and nothing else.
 
 mod led_astray;
+mod operators;
+mod quotas;
 
 use crate::control::{Fixture, Server, ask};
 use std::{

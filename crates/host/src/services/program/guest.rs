@@ -5,9 +5,11 @@ use super::{
     alive::{Meter, Slot, Turn},
     shared::Shared,
 };
-use crate::client::Inside;
-use crate::client::sys::watch_readable;
-use palisade_policy::{Capability, Policy};
+use crate::{
+    client::{Inside, sys::watch_readable},
+    withheld::{File, is_operators},
+};
+use palisade_policy::{Capability, ConnectGrant, Policy};
 use palisade_process::{Launcher, Machine};
 use palisade_wall::{
     Cause, Command, Domain, Ending, Error, Event, HandedListener, Report, Spec, Streams,
@@ -99,11 +101,29 @@ impl Recipe {
             surroundings: &self.surroundings,
             libexec: self.libexec.as_deref(),
         })?;
+        self.refuse_operators()?;
         if let Some(check) = &self.check {
             let checked = check.check(&self.name, &self.policy, &plan);
             checked.map_err(ProgramError::Refused)?;
         }
         Ok(plan)
+    }
+
+    /// A link may lead to another socket by now than when the configuration was loaded.
+    fn refuse_operators(&self) -> Result<(), ProgramError> {
+        let granted = self.policy.grants.connect.iter();
+        let mut sockets = granted.filter_map(|grant| match grant {
+            ConnectGrant::Unix(socket) => Some(&socket.host),
+            _ => None,
+        });
+        let is_operators = |path: &&PathBuf| File::at(path).is_some_and(is_operators);
+        match sockets.find(is_operators) {
+            None => Ok(()),
+            Some(path) => Err(ProgramError::Refused(format!(
+                "policy: {} is the socket of this server's operators: grant another one",
+                path.display()
+            ))),
+        }
     }
 
     /// Starts it. Blocks, for a millisecond or for as long as a compiler takes.

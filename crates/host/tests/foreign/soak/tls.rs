@@ -10,13 +10,13 @@ use std::{io, os::unix::net::UnixStream, path::Path, sync::Arc};
 const NAME: &str = "soak.test";
 
 /// Who vouches for the server.
-pub(super) struct Issuer {
+pub(crate) struct Issuer {
     issuer: CertifiedIssuer<'static, KeyPair>,
     clients: Arc<ClientConfig>,
 }
 
 impl Issuer {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
@@ -39,11 +39,21 @@ impl Issuer {
 
     /// Puts a new certificate and its key in place of those that there are.
     pub(super) fn certify(&self, fixture: &Fixture) -> CertificateDer<'static> {
+        self.certify_name(fixture, NAME, "")
+    }
+
+    /// A certificate of this name, and its key, whose files' names begin so.
+    pub(crate) fn certify_name(
+        &self,
+        fixture: &Fixture,
+        name: &str,
+        begin: &str,
+    ) -> CertificateDer<'static> {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec![NAME.to_owned()]).expect("a name");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        fixture.put("key.pem", key.serialize_pem());
-        fixture.put("certificate.pem", certificate.pem());
+        fixture.put(&format!("{begin}key.pem"), key.serialize_pem());
+        fixture.put(&format!("{begin}certificate.pem"), certificate.pem());
         certificate.der().clone()
     }
 
@@ -51,7 +61,16 @@ impl Issuer {
         &self,
         socket: &Path,
     ) -> io::Result<StreamOwned<ClientConnection, UnixStream>> {
-        let name = ServerName::try_from(NAME).expect("a name");
+        self.connect_to(socket, NAME)
+    }
+
+    /// A connection to whoever has a certificate of this name.
+    pub(crate) fn connect_to(
+        &self,
+        socket: &Path,
+        name: &'static str,
+    ) -> io::Result<StreamOwned<ClientConnection, UnixStream>> {
+        let name = ServerName::try_from(name).expect("a name");
         let session = ClientConnection::new(Arc::clone(&self.clients), name);
         let session = session.map_err(io::Error::other)?;
         let mut stream = StreamOwned::new(session, UnixStream::connect(socket)?);

@@ -2,11 +2,15 @@
  *
  * What it does at its start is its first argument; what it does with a request is its path. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +175,96 @@ static void stream(int fd)
 	say(fd, "0\r\n\r\n", 5);
 }
 
+static void answer_call(int fd, int is_done)
+{
+	answer_text(fd, "200 OK", is_done ? "done" : strerrorname_np(errno));
+}
+
+static void connect_to_port(int fd, int port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	answer_call(fd, socket_fd >= 0 && !connect(socket_fd, (struct sockaddr *)&to, sizeof to));
+	close(socket_fd);
+}
+
+/* To a socket's file, or to a name of no file. */
+static void connect_to_unix(int fd, const char *name, int is_abstract)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	size_t length = strnlen(name, sizeof to.sun_path - 2);
+	memcpy(to.sun_path + is_abstract, name, length);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)is_abstract + length);
+	int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	answer_call(fd, socket_fd >= 0 && !connect(socket_fd, (struct sockaddr *)&to, size));
+	close(socket_fd);
+}
+
+/* Listens by a name of no file, for as long as it lives. */
+static void listen_at(int fd, const char *name)
+{
+	struct sockaddr_un own = { .sun_family = AF_UNIX };
+	size_t length = strnlen(name, sizeof own.sun_path - 2);
+	memcpy(own.sun_path + 1, name, length);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+	int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	answer_call(fd, socket_fd >= 0 && !bind(socket_fd, (struct sockaddr *)&own, size) && !listen(socket_fd, 8));
+}
+
+static void read_file(int fd, const char *path)
+{
+	static _Thread_local char text[1 << 20];
+	size_t held = 0;
+	ssize_t got = 0;
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	while (file >= 0 && (got = read(file, text + held, sizeof text - held)) > 0)
+		held += (size_t)got;
+	if (file < 0 || got < 0)
+		answer_call(fd, 0);
+	else
+		answer(fd, "200 OK", text, held);
+	close(file);
+}
+
+static void list_folder(int fd, const char *path)
+{
+	static _Thread_local char text[1 << 16];
+	size_t held = 0;
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	if (!folder) {
+		answer_call(fd, 0);
+		return;
+	}
+	while ((entry = readdir(folder)) && held + sizeof entry->d_name + 2 < sizeof text)
+		held += (size_t)snprintf(text + held, sizeof text - held, "%s\n", entry->d_name);
+	closedir(folder);
+	answer(fd, "200 OK", text, held);
+}
+
+/* Calls that a program makes to look around; what it sees, or why not. */
+static int look_around(int fd, const char *path)
+{
+	if (!strncmp(path, "/connect/", 9))
+		connect_to_port(fd, atoi(path + 9));
+	else if (!strncmp(path, "/unix/", 6))
+		connect_to_unix(fd, path + 5, 0);
+	else if (!strncmp(path, "/abstract/", 10))
+		connect_to_unix(fd, path + 10, 1);
+	else if (!strncmp(path, "/listen/", 8))
+		listen_at(fd, path + 8);
+	else if (!strncmp(path, "/read/", 6))
+		read_file(fd, path + 5);
+	else if (!strncmp(path, "/list/", 6))
+		list_folder(fd, path + 5);
+	else if (!strncmp(path, "/signal/", 8))
+		answer_call(fd, !kill(atoi(path + 8), 0));
+	else
+		return 0;
+	return 1;
+}
+
 /* Whether the connection goes on. */
 static int serve(int fd, const char *path, const char *head, const char *body, size_t length)
 {
@@ -262,7 +356,7 @@ static int serve(int fd, const char *path, const char *head, const char *body, s
 	} else if (!strcmp(path, "/close")) {
 		close(LISTENER);
 		answer_text(fd, "200 OK", "");
-	} else {
+	} else if (!look_around(fd, path)) {
 		answer_text(fd, "404 Not Found", "");
 	}
 	return 1;
@@ -284,8 +378,8 @@ static void *connection(void *argument)
 			head[held] = 0;
 		}
 		end[2] = 0;
-		char path[128] = "";
-		sscanf(head, "%*s %127s", path);
+		char path[256] = "";
+		sscanf(head, "%*s %255s", path);
 		const char *field = strcasestr(head, "\r\ncontent-length:");
 		size_t length = field ? strtoul(field + 17, NULL, 10) : 0, had = held - (size_t)(end + 4 - head);
 		if (length > HEAD_BYTES - (size_t)(end + 4 - head))
