@@ -60,7 +60,7 @@ pub use instance::{Calls, Instance};
 pub use linked::{Guest, Linked};
 pub use program::Program;
 pub use sys::{Compiled, Values};
-pub use ticker::{Running, Timer, tick_finely, ticked_ns};
+pub use ticker::{Running, Timer, stretch, tick_finely, ticked_ns};
 pub use wasmtime::{Error as HostError, WasmRet, WasmTy};
 
 use std::{sync::Arc, time::Duration};

@@ -129,6 +129,7 @@ fn generation(folder: &Path) -> Generation {
         engine: Engine::shared().expect("an engine"),
         shared: Arc::new(Shared::default()),
         registry: Arc::new(Registry::default()),
+        aside: Arc::default(),
         log: Log::start(&config.log).expect("a log"),
     };
     load(config, Vec::new(), None, &tools).expect("a generation")

@@ -113,6 +113,30 @@ impl Config {
         all.chain(self.token_file()).chain(&self.log.path).cloned()
     }
 
+    /// Descriptors that what is named keeps open as long as it serves: folders of files, and logs. A program has its own while it
+    /// runs.
+    pub(crate) fn descriptors(&self) -> u64 {
+        let is_folder = |service: &&Service| matches!(service.kind, ServiceKind::Files(_));
+        let folders = self.services.values().filter(is_folder).count();
+        let logs = self
+            .filters
+            .values()
+            .filter(|filter| filter.log.is_some())
+            .count()
+            + self
+                .services
+                .values()
+                .filter(|service| service.log.is_some())
+                .count();
+        (folders + logs) as u64
+    }
+
+    /// How many programs are named.
+    pub(crate) fn count_programs(&self) -> usize {
+        let is_program = |service: &&Service| matches!(service.kind, ServiceKind::Program(_));
+        self.services.values().filter(is_program).count()
+    }
+
     /// Of those, keys, logs and the token.
     pub(crate) fn private_files(&self) -> impl Iterator<Item = PathBuf> {
         let keys = self.tls().map(|tls| &tls.key);
@@ -293,6 +317,14 @@ pub struct ProgramBounds {
     pub most: usize,
     /// Memory of all of them, in bytes; `None`: not counted.
     pub memory_bytes: Option<u64>,
+}
+
+impl ProgramBounds {
+    /// Descriptors that the server has at most for so many programs: pipes, those of domains and connections to them.
+    pub(crate) fn descriptors(&self, programs: usize) -> u64 {
+        const OF_ONE: u64 = 12;
+        (self.most.min(programs) as u64).saturating_mul(OF_ONE)
+    }
 }
 
 impl Default for ProgramBounds {

@@ -34,6 +34,7 @@ use crate::{
     kinds::Level,
     log::{Line, Log},
     metrics::{GuestMetrics, State},
+    quota::Quota,
 };
 use palisade_engine::permits::{NoPermit, Permit, Permits, Share};
 use palisade_filter::{Fault, FaultKind, Filter, Instance, Notify};
@@ -71,6 +72,8 @@ pub(crate) struct Loaded {
     pub(crate) rules: Network,
     /// Its lines.
     pub(crate) log: Log,
+    /// Of whose file it is.
+    pub(crate) quota: Arc<Quota>,
 }
 
 /// A filter on one worker.
@@ -109,7 +112,7 @@ impl WorkerFilter {
             client: Client::new(reach::settings(&loaded.rules, resolver)),
             instance: RefCell::default(),
             permits: Permits::new(loaded.share),
-            pace: Rc::new(Pace::new(loaded.slow_share)),
+            pace: Rc::new(Pace::new(loaded.slow_share, &loaded.quota)),
             has_started: Cell::new(false),
             used: Cell::new(0),
             notifier: OnceCell::new(),

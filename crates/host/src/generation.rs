@@ -25,7 +25,7 @@ pub(crate) use tenant::Tenant;
 pub use tenants::Broken;
 pub(crate) use tenants::Stamped;
 
-use crate::{config::Config, log::Log, metrics::Registry};
+use crate::{aside::Aside, config::Config, log::Log, metrics::Registry};
 use directory::{Directory, Owner};
 use http::request::Parts;
 use relied_on::Site;
@@ -42,6 +42,8 @@ pub struct Generation {
     pub log: Log,
     /// The metrics of all guests.
     pub registry: Arc<Registry>,
+    /// Where requests of slow filters are answered.
+    pub aside: Arc<Aside>,
     /// Files that are not served as they stand, by their tenants' names.
     pub broken: Vec<Broken>,
     pub(crate) main: Arc<Tenant>,

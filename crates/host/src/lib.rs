@@ -33,6 +33,7 @@
 //! | [`kinds`], [`body`], [`path`], [`lookup`], [`io`], `beneath`, `fields`, `permits`, `responses`, `stamp`, `memory` | The ground: each stands alone, or on bodies. |
 
 pub mod admin;
+pub mod aside;
 mod beneath;
 pub mod body;
 mod budget;

@@ -12,6 +12,7 @@
 //! Nothing of it is shared between tenants, so that whoever is past his own delays nobody else's requests.
 
 pub(crate) mod bucket;
+mod slow;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use bucket::Bucket;
 use http::{Response, StatusCode};
 use palisade_engine::{growth::MemoryPool, lock::lock};
 use rustix::time::{ClockId, clock_gettime};
+use slow::Slow;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -121,6 +123,7 @@ pub(crate) struct Quota {
     series: Arc<Series>,
     /// What of its lines waits to be written, in bytes.
     queued_bytes: AtomicUsize,
+    slow: Slow,
 }
 
 /// A request under way, until this is dropped.
@@ -151,6 +154,7 @@ impl Quota {
             has_series: OnceLock::new(),
             series,
             queued_bytes: AtomicUsize::new(0),
+            slow: Slow::default(),
         }
     }
 
@@ -233,6 +237,19 @@ impl Quota {
             self.count_refused(What::Logs);
         }
         may
+    }
+
+    /// A callback of its filters took long. The main file's are the operator's own: they stay where they are.
+    #[cold]
+    pub(crate) fn note_slow(&self) {
+        if !self.tenant.is_empty() {
+            self.slow.note_at(ticked_ms());
+        }
+    }
+
+    /// Whether its filters are to be asked aside.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow.ever_was() && self.slow.is_at(ticked_ms())
     }
 
     /// How much of a processor it has where others want it too.
@@ -387,6 +404,11 @@ impl Quotas {
         }
         sum
     }
+}
+
+/// As of the last tick: no look at a clock.
+fn ticked_ms() -> u64 {
+    palisade_engine::guest::ticked_ns() / 1_000_000
 }
 
 /// The monotonic clock.

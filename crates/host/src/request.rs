@@ -10,7 +10,7 @@
 use crate::{
     body::Body,
     chain::{self, Codes, Flow, HeldRequest, HeldResponse, Inspects, SharedFlow},
-    generation::Generation,
+    generation::{Generation, Place},
     path,
     record::RequestRecord,
     responses,
@@ -52,6 +52,9 @@ impl Serve for WorkerState {
             Ok(response) => return response,
             Err(pending) => pending,
         };
+        if let Progress::Aside(head, body) = *pending.progress {
+            return Box::pin(self.respond_beside(peer, head, body)).await;
+        }
         let target = &*pending.target;
         let Some(permit) = target.service.permit() else {
             return responses::busy();
@@ -62,6 +65,42 @@ impl Serve for WorkerState {
 
     async fn end() {
         worker_state::end().await;
+    }
+}
+
+impl WorkerState {
+    /// Has a request answered by the thread aside. It is recorded here.
+    async fn respond_beside(
+        &self,
+        peer: &Peer,
+        head: request::Parts,
+        body: Body,
+    ) -> Response<Body> {
+        let response = pin!(self.aside().respond(peer, head, body));
+        let response = within(self.answer_time(), response).await;
+        response.unwrap_or_else(responses::too_late)
+    }
+
+    /// Responds to a request that a worker has let in and records.
+    pub(crate) async fn respond_aside(
+        self: &Rc<Self>,
+        peer: &Rc<Peer>,
+        request: Request<Body>,
+    ) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        // The configuration may be another one by now.
+        let Some(found) = self.find(&parts) else {
+            return responses::no_route();
+        };
+        let pending = match respond_admitted(self, found, peer, parts, body) {
+            Ok(response) => return response,
+            Err(pending) => pending,
+        };
+        let Some(_permit) = pending.target.service.permit() else {
+            return responses::busy();
+        };
+        let target = &*pending.target;
+        respond_later(self, target, peer, pending.progress).await
     }
 }
 
@@ -76,6 +115,8 @@ struct Pending {
 enum Progress {
     /// There are no filters: its service is to respond.
     Unfiltered(request::Parts, Body),
+    /// Its tenant's filters take long: they are asked elsewhere.
+    Aside(request::Parts, Body),
     /// Code of its filters is to be waited for, or their turn.
     Unloaded(request::Parts, Body),
     /// A filter has its head wait.
@@ -95,15 +136,31 @@ fn respond_at_once(
     request: Request<Body>,
     record: &mut RequestRecord,
 ) -> Result<Response<Body>, Pending> {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let Some((place, target)) = state.find(&parts) else {
         return Ok(responses::no_route());
     };
     record.set_route(&target.recorder);
-    match target.party.quota().admit() {
+    let quota = target.party.quota();
+    match quota.admit() {
         Ok(in_flight) => record.hold_place(in_flight),
         Err(refused) => return Ok(refused.response()),
     }
+    if !target.filters.is_empty() && quota.is_slow() {
+        let progress = Box::new(Progress::Aside(parts, body));
+        return Err(Pending { target, progress });
+    }
+    respond_admitted(state, (place, target), peer, parts, body)
+}
+
+/// The same, once the quota of its tenant has let it in.
+fn respond_admitted(
+    state: &WorkerState,
+    (place, target): (Place, Rc<RouteTarget>),
+    peer: &Rc<Peer>,
+    mut parts: request::Parts,
+    body: Body,
+) -> Result<Response<Body>, Pending> {
     if !state.takes((place, &target), &parts) {
         return Ok(responses::ambiguous_path());
     }
@@ -235,7 +292,7 @@ async fn resume(
     };
     let (flow, body) = match progress {
         // `load_and_filter` gives none back.
-        Progress::Unloaded(..) => return responses::filter_busy(),
+        Progress::Unloaded(..) | Progress::Aside(..) => return responses::filter_busy(),
         Progress::Unfiltered(parts, body) => {
             is_asked.set(true);
             return service.respond(parts, body, peer).await;

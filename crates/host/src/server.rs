@@ -138,7 +138,7 @@ impl Server {
             .map_err(|error| failed(&error))?;
         let code = CodeStore::start(&programs, launcher.machine(), None);
         let code = code.map_err(|error| failed(&error))?;
-        code.set_limits(&file.config.code);
+        code.set_limits(&file.config.code, file.config.descriptors());
         let tools = Tools {
             workers: count,
             programs,
@@ -149,6 +149,7 @@ impl Server {
             engine: Engine::shared().map_err(|error| failed(&error))?,
             shared: Arc::new(Shared::new(SharedBounds::default())),
             registry: Arc::new(Registry::default()),
+            aside: Arc::default(),
             log: Log::start(&file.config.log)?,
         };
         Ok(Self {
@@ -217,6 +218,7 @@ impl Serving for Server {
             }),
         };
         put.map_err(|error| describe(&error))?;
+        self.tools.aside.swap(&generation);
         Ok(self.took(generation))
     }
 
@@ -228,7 +230,9 @@ impl Serving for Server {
     }
 
     fn stop(self, time: Duration) -> usize {
-        self.workers.map_or(0, |workers| workers.stop(time))
+        let cut_off = self.workers.map_or(0, |workers| workers.stop(time));
+        self.tools.aside.stop();
+        cut_off
     }
 }
 
@@ -249,7 +253,15 @@ impl Server {
         let mut read: BTreeSet<_> = changed.iter().cloned().chain(broken).collect();
         // Its files are known before it is loaded.
         read.remove("");
-        self.tools.code.set_limits(&generation.config.code);
+        let config = &generation.config;
+        let taken = generation.all().map(|tenant| tenant.config.descriptors());
+        let programs = generation
+            .all()
+            .map(|tenant| tenant.config.count_programs());
+        let programs = config.programs.descriptors(programs.sum());
+        self.tools
+            .code
+            .set_limits(&config.code, taken.sum::<u64>() + programs);
         generation.begin(self.generation.as_deref(), &self.tools);
         let number = generation.number;
         let tenants = TenantsPut {

@@ -37,6 +37,8 @@ const EARNS_ONE_OF: u64 = 4;
 const SHARED_NS: u64 = 100_000_000;
 /// From so long on it is looked at how much of the time its thread really had a processor, in ns.
 const LONG_NS: u64 = 250_000;
+/// A filter that takes so long in one go is slow, in ns: it does not yield.
+const SLOW_NS: u64 = 2_000_000;
 /// What is charged to the quota at once, in ns: all workers write there.
 const CHARGED_NS: u64 = 200_000;
 /// Between two looks whether somebody may run who has used too much.
@@ -295,8 +297,8 @@ impl Party {
         }
     }
 
-    /// Its code has run for so long. `had_turn`: it had waited for that.
-    pub(crate) fn ran(&self, ns: u64, had_turn: bool) {
+    /// Its code has run for so long. `had_turn`: it had waited for that. What it really used, in ns.
+    pub(crate) fn ran(&self, ns: u64, had_turn: bool) -> u64 {
         let turns = &self.turns;
         let ns = turns.really_used(ns);
         self.credit_ns
@@ -310,6 +312,7 @@ impl Party {
         if had_turn {
             turns.go_on();
         }
+        ns
     }
 
     fn charge(&self, ns: u64) {
@@ -322,11 +325,14 @@ impl Party {
         }
     }
 
-    /// Runs code that is its, and charges it.
+    /// Runs code that is its and does not yield, and charges it.
     pub(crate) fn run<T>(&self, had_turn: bool, run: impl FnOnce() -> T) -> T {
         let began_ns = self.turns.now_ns();
         let result = run();
-        self.ran(self.turns.now_ns() - began_ns, had_turn);
+        let used_ns = self.ran(self.turns.now_ns() - began_ns, had_turn);
+        if used_ns >= SLOW_NS {
+            self.quota.note_slow();
+        }
         result
     }
 

@@ -10,6 +10,7 @@
 //! component.
 
 use crate::{
+    aside::Aside,
     client::{self, Client},
     filters::{self, FilterHandle},
     generation::{Generation, Place, Tenant},
@@ -160,6 +161,11 @@ impl WorkerState {
         ambiguities.is_empty()
             || ambiguities.is_within(target.ambiguous_paths)
                 && ambiguities.readings(path).all(leads_here)
+    }
+
+    /// Where requests of slow filters are answered.
+    pub(crate) fn aside(&self) -> &Aside {
+        &self.generation.aside
     }
 
     /// How long a request may wait for its response.

@@ -17,7 +17,7 @@
 use crate::lock::lock;
 use rustix::time::{ClockId, clock_getres, clock_gettime};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     io,
     sync::{
@@ -93,6 +93,16 @@ impl Clock {
 /// A call that runs.
 pub struct Running<'a>(&'a Clock);
 
+thread_local! {
+    static STRETCH: Cell<u32> = const { Cell::new(1) };
+}
+
+/// Gives calls of instances that this thread makes from now on so many times their limit by the clock: for a thread that is
+/// without a processor for most of the time.
+pub fn stretch(times: u32) {
+    STRETCH.set(times.max(1));
+}
+
 impl Timer {
     /// A limit of so much time for each call of a guest of this engine.
     ///
@@ -119,9 +129,13 @@ impl Timer {
             // `Err` only while the thread ends.
             .try_with(|clocks| find_or_register(&mut clocks.borrow_mut(), engine))
             .unwrap_or_else(|_| Arc::new(Registered::new(engine)));
+        let limit = match STRETCH.get() {
+            1 => Arc::clone(&self.limit),
+            times => Arc::new(Limit::new(self.limit.ticks.saturating_mul(times.into()))),
+        };
         Self {
             clock,
-            limit: Arc::clone(&self.limit),
+            limit,
             watch: self.watch,
         }
     }

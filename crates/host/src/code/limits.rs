@@ -52,9 +52,10 @@ pub struct CodeLimits {
 }
 
 impl CodeLimits {
-    /// On this machine.
-    pub fn of(setting: &CodeLimitsSetting) -> Self {
-        let default = Self::of_machine(memory_bytes(), most_mappings(), most_files());
+    /// On this machine, where so many descriptors are taken by other things of the configuration.
+    pub fn of(setting: &CodeLimitsSetting, taken_files: u64) -> Self {
+        let files = most_files().saturating_sub(taken_files);
+        let default = Self::of_machine(memory_bytes(), most_mappings(), files);
         Self {
             memory_bytes: setting.memory_bytes.unwrap_or(default.memory_bytes),
             mappings: setting.mappings.unwrap_or(default.mappings),
@@ -114,6 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_that_are_taken_are_nobodys() {
+        let default = CodeLimitsSetting::default();
+        let most = most_files();
+        let limits = CodeLimits::of(&default, most - 100);
+        assert_eq!(limits.files, 50);
+        assert_eq!(CodeLimits::of(&default, u64::MAX).modules(), 1);
+    }
+
+    #[test]
     fn this_machine_can_be_asked() {
         assert!(memory_bytes() > 64 << 20);
         assert!(most_mappings() > 1000);
@@ -126,11 +136,11 @@ mod tests {
             memory_bytes: Some(1 << 20),
             ..CodeLimitsSetting::default()
         };
-        let limits = CodeLimits::of(&setting);
+        let limits = CodeLimits::of(&setting, 0);
         assert_eq!(limits.memory_bytes, 1 << 20);
         assert_eq!(
             limits.mappings,
-            CodeLimits::of(&CodeLimitsSetting::default()).mappings
+            CodeLimits::of(&CodeLimitsSetting::default(), 0).mappings
         );
     }
 }

@@ -69,7 +69,7 @@ impl CodeStore {
         machine: &Machine,
         caches: Option<&Path>,
     ) -> std::io::Result<Self> {
-        let limits = CodeLimits::of(&CodeLimitsSetting::default());
+        let limits = CodeLimits::of(&CodeLimitsSetting::default(), 0);
         Ok(Self {
             compiler: programs.compiler.clone(),
             machine: machine.clone(),
@@ -88,9 +88,9 @@ impl CodeStore {
         self.most_at_load.store(usize::MAX, Ordering::Relaxed);
     }
 
-    /// What loaded code may take from now on.
-    pub fn set_limits(&self, setting: &CodeLimitsSetting) {
-        let limits = CodeLimits::of(setting);
+    /// What loaded code may take from now on, beside so many descriptors that are taken.
+    pub fn set_limits(&self, setting: &CodeLimitsSetting, taken_files: u64) {
+        let limits = CodeLimits::of(setting, taken_files);
         self.budget.set_limits(limits);
         if let Ok(cache) = self.cache() {
             cache.set_most_bytes(limits.disk_bytes);

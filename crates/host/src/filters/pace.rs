@@ -8,9 +8,13 @@
 //! Fast callbacks count for nothing: a filter of 100 µs has as many requests as come. Nor does the time that the worker
 //! waited for a processor: once a callback was slow by the clock, those after it are measured by what they used, until the debt is
 //! paid.
+//!
+//! A tenant with slow callbacks has its requests [aside](crate::aside); what its filters have on this worker beside requests waits
+//! meanwhile.
 
+use crate::{aside, quota::Quota};
 use rustix::time::{ClockId, clock_gettime};
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, sync::Arc, time::Duration};
 
 /// A callback is slow from here on: longer than the ticks of guests' time are apart, which it is measured by.
 const SLOW_MS: u64 = 10;
@@ -26,13 +30,18 @@ pub(crate) struct Pace {
     debt_us: Cell<u64>,
     /// When that was the debt, in ms as [`now_ms`] gives them.
     known_ms: Cell<u64>,
+    quota: Arc<Quota>,
 }
+
+/// Between two looks whether a tenant is quick again.
+const ASIDE_TIME: Duration = Duration::from_secs(1);
 
 impl Pace {
     /// Nothing is owed.
-    pub(crate) fn new(share: u32) -> Self {
+    pub(crate) fn new(share: u32, quota: &Arc<Quota>) -> Self {
         Self {
             share,
+            quota: Arc::clone(quota),
             debt_us: Cell::new(0),
             known_ms: Cell::new(0),
         }
@@ -54,6 +63,7 @@ impl Pace {
     #[cold]
     fn look(&self, took_ms: u64, now_ms: u64) {
         if took_ms >= SLOW_MS {
+            self.quota.note_slow();
             self.owe(took_ms, now_ms);
         } else if self.debt_at(now_ms) == 0 {
             self.debt_us.set(0);
@@ -93,9 +103,14 @@ impl Pace {
 
     /// Waits until the filter may be called again.
     pub(crate) async fn has_rested(&self) {
-        while let Some(rest) = self.rest() {
+        while let Some(rest) = self.rest().or_else(|| self.is_asked_aside()) {
             tokio::time::sleep(rest).await;
         }
+    }
+
+    /// When to look again whether the filter is asked here.
+    fn is_asked_aside(&self) -> Option<Duration> {
+        (self.quota.is_slow() && !aside::is_here()).then_some(ASIDE_TIME)
     }
 
     /// Why the filter is not asked.
@@ -124,10 +139,14 @@ mod tests {
 
     const START_MS: u64 = 1_000_000;
 
+    fn pace(share: u32) -> Pace {
+        Pace::new(share, &crate::quota::Quotas::default().of(""))
+    }
+
     /// Calls of this length, one right after the other: how many are made in a minute, if each waits for the rest that
     /// the one before it earned.
     fn time_taken_in_a_minute(share: u32, took_ms: u64) -> u64 {
-        let pace = Pace::new(share);
+        let pace = pace(share);
         let (mut now_ms, mut taken_ms) = (START_MS, 0);
         while now_ms < START_MS + 60_000 {
             now_ms += took_ms;
@@ -158,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_few_slow_calls_cost_nothing() {
-        let pace = Pace::new(1);
+        let pace = pace(1);
         for call in 1..=11 {
             pace.owe(90, START_MS + call * 90);
         }
@@ -171,7 +190,7 @@ mod tests {
     /// Once it was slow, what it uses is counted and not what it waits.
     #[test]
     fn waiting_for_a_processor_is_nobodys_debt() {
-        let pace = Pace::new(1);
+        let pace = pace(1);
         pace.owe(90, now_ms());
         let owed_us = pace.debt_us.get();
         pace.measure(|| std::thread::sleep(Duration::from_millis(30)));
@@ -180,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_debt_that_is_paid_is_forgotten() {
-        let pace = Pace::new(100);
+        let pace = pace(100);
         pace.owe(10, now_ms().saturating_sub(1000));
         pace.measure(|| {});
         assert_eq!(pace.debt_us.get(), 0);
@@ -188,7 +207,7 @@ mod tests {
 
     #[test]
     fn quick_calls_are_not_counted() {
-        let pace = Pace::new(1);
+        let pace = pace(1);
         for _ in 0..10_000 {
             pace.measure(|| {});
         }

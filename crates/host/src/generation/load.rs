@@ -11,6 +11,7 @@ use super::{
     tenants::{self, Tenants},
 };
 use crate::{
+    aside::Aside,
     code::{CodeError, CodeStore},
     config::Config,
     log::{Log, LogError},
@@ -141,6 +142,8 @@ pub struct Tools {
     pub supervisor: Supervisor,
     /// The metrics of all guests.
     pub registry: Arc<Registry>,
+    /// Where requests of slow filters are answered.
+    pub aside: Arc<Aside>,
     /// The server's log.
     pub log: Log,
 }
@@ -218,6 +221,7 @@ pub fn load(
         number: previous.map_or(1, |previous| previous.number + 1),
         log: tools.log.clone(),
         registry: Arc::clone(&tools.registry),
+        aside: Arc::clone(&tools.aside),
         config,
         main: Arc::new(main),
         tenants,

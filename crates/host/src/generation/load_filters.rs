@@ -107,6 +107,7 @@ pub(super) fn load_filter(
             source,
         })?,
         log,
+        quota: quota,
     })
 }
 

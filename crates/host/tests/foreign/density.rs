@@ -90,7 +90,7 @@ fn wait_until(server: &Server, is_so: impl Fn(&Server) -> bool) {
     }
 }
 
-fn reload(server: &Server) -> Answer {
+pub(crate) fn reload(server: &Server) -> Answer {
     let answer = exchange(&server.places().admin, &Request::new("POST", "/reload"));
     answer.expect("an answer of the admin socket")
 }

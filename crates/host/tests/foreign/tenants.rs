@@ -10,10 +10,12 @@ use palisade_suite::{
     guests::{Component, Filter},
     served,
 };
+use rustix::process::{Pid, Signal};
 use std::{
     fs,
     os::unix::fs::symlink,
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -23,6 +25,7 @@ pub(crate) const CASES: &[(&str, fn())] = &[
     ("guests-reach-nothing-outside", guests_reach_nothing_outside),
     ("broken-code-is-its-tenants", broken_code_is_its_tenants),
     ("code-on-demand-lies-inside", code_on_demand_lies_inside),
+    ("slow-filters-are-asked-aside", slow_filters_are_asked_aside),
 ];
 
 /// A server whose own filter is called as those of its tenants are, and shares what it has by the same name.
@@ -309,4 +312,105 @@ pub(crate) fn a_loop_leaves_others_their_time() {
         server.kill();
         assert!(beside < alone + MOST, "alone {alone:?}, beside {beside:?}");
     });
+}
+
+/// The scheduling class of the server's thread of this name (the 41st field of proc_pid_stat(5)), if there is one.
+fn class_of_thread(server: &Server, name: &str) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{}/task", server.process())).expect("threads");
+    let stats =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    let stat = stats
+        .into_iter()
+        .find(|stat| stat.contains(&format!("({name})")))?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(38)?.parse().ok()
+}
+
+/// Callbacks that take long hold up a thread on which nobody else waits. Requests are answered there as on a worker, bodies of both
+/// directions whole, and a reload reaches it.
+pub(crate) fn slow_filters_are_asked_aside() {
+    const CLIENTS: usize = 4;
+    const SCHED_IDLE: u32 = 5;
+    // A callback takes 50 ms and more. On the worker one of them would stand before most requests.
+    const MOST: Duration = Duration::from_millis(40);
+    let fixture = fixture();
+    folder_of(&fixture, "quick", &[]);
+    write_file(
+        &fixture,
+        "quick",
+        "[services.site]\nfiles = \"site\"\n[[route]]\nservice = \"site\"\n",
+    );
+    folder_of(
+        &fixture,
+        "slow",
+        &[("hostile.wasm", &served::filter(Filter::Hostile))],
+    );
+    let folder = fixture.folder().join("tenants/slow");
+    let echo = Backend::start(&folder.join("up"), |request| {
+        Answer::new(200, [&*request.body, &*request.body].concat())
+    });
+    let file = "[filters.hostile]\nmodule = \"hostile.wasm\"\nconfiguration = \"dawdle\"\nisolation = \"kept\"\nslow-share = 50\n\
+        [services.up]\nupstream = \"unix:up\"\n[[route]]\nfilters = [\"hostile\"]\nservice = \"up\"\n";
+    write_file(&fixture, "slow", file);
+    let mut server = fixture.serve();
+    let alone = usual_time(&server, "quick");
+    let body = vec![b'a'; 300_000];
+    let post = Request::new("POST", "/attack")
+        .header("host", "slow.test")
+        .body(body.clone());
+    let began = Instant::now();
+    while class_of_thread(&server, "aside").is_none() {
+        server.ask(&post);
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{}",
+            server.log()
+        );
+    }
+    assert_eq!(class_of_thread(&server, "aside"), Some(SCHED_IDLE));
+    let answer = server.ask(&post);
+    assert_eq!(
+        (answer.status, answer.body.len()),
+        (200, 600_000),
+        "{}",
+        server.log()
+    );
+    assert!(echo.asked().iter().all(|request| request.body == body));
+    let is_over = AtomicBool::new(false);
+    let socket = server.socket().to_owned();
+    let beside = thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let request = Request::new("GET", "/attack").header("host", "slow.test");
+                    exchange(&socket, &request).expect("an answer");
+                }
+            });
+        }
+        let beside = usual_time(&server, "quick");
+        is_over.store(true, Ordering::Relaxed);
+        beside
+    });
+    println!("alone {alone:?}, beside slow callbacks {beside:?}");
+    assert!(beside < alone + MOST, "alone {alone:?}, beside {beside:?}");
+    // The tenant is slow still, and has another file.
+    write_file(
+        &fixture,
+        "slow",
+        &format!("{file}[[route]]\npath = \"/gone\"\nservice = \"up\"\n"),
+    );
+    assert_eq!(crate::density::reload(&server).status, 200);
+    assert_eq!(server.ask(&post).status, 200);
+    // It ends in time, with that thread.
+    let process = Pid::from_raw(server.process() as i32).expect("a process");
+    rustix::process::kill_process(process, Signal::TERM).expect("end it");
+    let began = Instant::now();
+    while server.is_alive() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{}",
+            server.log()
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -21,7 +21,7 @@ use rustix::{
 use std::{
     collections::BTreeMap,
     fmt,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     thread,
@@ -90,7 +90,7 @@ impl Folders {
             })
             .collect();
         let folders = folders?;
-        let open = folders.values().map(|folder| folder.open.as_fd());
+        let open = folders.values().map(|folder| Arc::clone(&folder.open));
         Ok(Self {
             readers: Readers::new(open, landlock_abi)?,
             folders,

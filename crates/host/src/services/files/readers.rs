@@ -7,7 +7,17 @@
 
 use super::load::Fault;
 use palisade_process::{ConfineError, Confinement};
-use std::{cell::Cell, io, os::fd::BorrowedFd, sync::Arc, thread, time::Duration};
+use std::{
+    cell::Cell,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 use tokio::runtime::{Builder, Runtime};
 
 /// They wait for disks: more of them only wait longer.
@@ -31,39 +41,49 @@ thread_local! {
     static IS_CONFINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The threads. They are started when there is something to do.
+/// The threads. They are started when there is something to do, and hold nothing open before: a server has as many of these as
+/// tenants with files.
 #[derive(Debug)]
 pub(super) struct Readers {
-    /// Until it is dropped.
-    runtime: Option<Runtime>,
+    folders: Arc<[Arc<OwnedFd>]>,
+    landlock_abi: Option<u32>,
+    /// From the first request until this is dropped. One without drivers opens nothing, and so can be built.
+    runtime: OnceLock<Option<Runtime>>,
 }
 
 impl Readers {
     /// Those who read below `folders`; without `landlock_abi` they are held by nothing.
-    pub(super) fn new<'a>(
-        folders: impl IntoIterator<Item = BorrowedFd<'a>>,
+    pub(super) fn new(
+        folders: impl IntoIterator<Item = Arc<OwnedFd>>,
         landlock_abi: Option<u32>,
     ) -> Result<Self, ReadersError> {
-        let confinement = landlock_abi
-            .map(|abi| Confinement::to_read(folders, abi))
-            .transpose()?
-            .map(Arc::new);
-        if let Some(confinement) = &confinement {
-            try_on_a_thread(Arc::clone(confinement))?;
+        let folders: Arc<[_]> = folders.into_iter().collect();
+        if let Some(abi) = landlock_abi {
+            try_rules(confinement(&folders, abi)?)?;
         }
-        let enter = move || {
-            let is_confined = confinement.as_ref().is_none_or(|one| one.enter().is_ok());
-            IS_CONFINED.set(is_confined);
-        };
-        let runtime = Builder::new_current_thread()
-            .max_blocking_threads(MOST_THREADS)
-            .thread_keep_alive(KEPT)
-            .thread_name("files")
-            .on_thread_start(enter)
-            .build();
         Ok(Self {
-            runtime: Some(runtime.map_err(ReadersError::Thread)?),
+            folders,
+            landlock_abi,
+            runtime: OnceLock::new(),
         })
+    }
+
+    fn runtime(&self) -> Option<&Runtime> {
+        let build = || {
+            let (folders, landlock_abi) = (Arc::clone(&self.folders), self.landlock_abi);
+            let enter = move || {
+                let confine = |abi| confinement(&folders, abi)?.enter();
+                IS_CONFINED.set(landlock_abi.is_none_or(|abi| confine(abi).is_ok()));
+            };
+            let threads = Builder::new_current_thread()
+                .max_blocking_threads(MOST_THREADS)
+                .thread_keep_alive(KEPT)
+                .thread_name("files")
+                .on_thread_start(enter)
+                .build();
+            threads.ok()
+        };
+        self.runtime.get_or_init(build).as_ref()
     }
 
     /// Has one of them do something that may wait for a disk.
@@ -71,7 +91,7 @@ impl Readers {
         &self,
         work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let Some(runtime) = &self.runtime else {
+        let Some(runtime) = self.runtime() else {
             return Err(Fault::Busy);
         };
         // Rules that were accepted once can be refused later only for want of memory.
@@ -85,18 +105,29 @@ impl Readers {
     }
 }
 
-/// What the kernel says of the rules is said now, and not at the first request.
-fn try_on_a_thread(confinement: Arc<Confinement>) -> Result<(), ReadersError> {
+fn confinement(folders: &[Arc<OwnedFd>], abi: u32) -> Result<Confinement, ConfineError> {
+    Confinement::to_read(folders.iter().map(|folder| folder.as_fd()), abi)
+}
+
+/// What the kernel says of such rules is said now, and not at the first request. That a thread may have them is the same for
+/// all, and tried once.
+fn try_rules(confinement: Confinement) -> Result<(), ReadersError> {
+    static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
+    if ARE_TAKEN.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     let thread = thread::Builder::new().spawn(move || confinement.enter());
     let entered = thread.map_err(ReadersError::Thread)?.join();
     let broken = || ReadersError::Thread(io::ErrorKind::Other.into());
-    Ok(entered.map_err(|_| broken())??)
+    entered.map_err(|_| broken())??;
+    ARE_TAKEN.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 impl Drop for Readers {
     /// Who waits for a disk may wait for ever.
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.runtime.take().flatten() {
             runtime.shutdown_background();
         }
     }
@@ -111,6 +142,27 @@ mod tests {
         let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
         let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
         names.filter(|found| found.trim() == name).count()
+    }
+
+    /// Rules are a descriptor each.
+    #[test]
+    fn readers_hold_nothing_open_beside_their_folders() {
+        const MANY: usize = 40;
+        let abi = palisade_process::Machine::probe().landlock_abi;
+        let folder = Arc::new(OwnedFd::from(fs::File::open("/").unwrap()));
+        let all: Vec<_> = (0..MANY)
+            .map(|_| Readers::new([Arc::clone(&folder)], abi).unwrap())
+            .collect();
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for readers in &all {
+            let is_there = || Ok(fs::exists("/").unwrap());
+            assert!(matches!(runtime.block_on(readers.read(is_there)), Ok(true)));
+        }
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        let rules = links.filter(|link| link.to_string_lossy().contains("landlock"));
+        // Other tests may have some.
+        assert!(rules.count() < MANY / 2);
     }
 
     #[test]
