@@ -16,7 +16,6 @@
 //! worker that needs it, and is confined as that one is.
 
 mod carried;
-#[allow(unsafe_code, reason = "scheduling classes are the C library's")]
 mod sys;
 
 use crate::{
@@ -133,7 +132,10 @@ impl Aside {
     /// Where requests go. The thread is started if there is none; `None`: it can't be, or the server ends.
     fn commands(&self) -> Option<UnboundedSender<Command>> {
         let mut state = lock(&self.0);
-        if let Some(thread) = &state.thread {
+        // One that panicked is gone.
+        if let Some(thread) = &state.thread
+            && !thread.commands.is_closed()
+        {
             return Some(thread.commands.clone());
         }
         if state.is_over {

@@ -37,8 +37,10 @@ const EARNS_ONE_OF: u64 = 4;
 const SHARED_NS: u64 = 100_000_000;
 /// From so long on it is looked at how much of the time its thread really had a processor, in ns.
 const LONG_NS: u64 = 250_000;
-/// A filter that takes so long in one go is slow, in ns: it does not yield.
+/// A filter that uses so much in one go is slow, in ns: it does not yield.
 const SLOW_NS: u64 = 2_000_000;
+/// For so long after one that took it by the clock what is really used is measured.
+const SUSPECT_NS: u64 = 10_000_000_000;
 /// What is charged to the quota at once, in ns: all workers write there.
 const CHARGED_NS: u64 = 200_000;
 /// Between two looks whether somebody may run who has used too much.
@@ -77,6 +79,8 @@ pub(crate) struct Party {
     known_ns: Cell<u64>,
     /// Used, and not charged yet.
     uncharged_ns: Cell<u64>,
+    /// Until then what code uses that does not yield is measured.
+    suspect_until_ns: Cell<u64>,
     queue: RefCell<VecDeque<Rc<Waiting>>>,
 }
 
@@ -229,6 +233,7 @@ impl Party {
             credit_ns: Cell::new(CREDIT_NS),
             known_ns: Cell::new(turns.now_ns()),
             uncharged_ns: Cell::new(0),
+            suspect_until_ns: Cell::new(0),
             queue: RefCell::default(),
             turns,
         })
@@ -297,8 +302,8 @@ impl Party {
         }
     }
 
-    /// Its code has run for so long. `had_turn`: it had waited for that. What it really used, in ns.
-    pub(crate) fn ran(&self, ns: u64, had_turn: bool) -> u64 {
+    /// Its code has run for so long. `had_turn`: it had waited for that.
+    pub(crate) fn ran(&self, ns: u64, had_turn: bool) {
         let turns = &self.turns;
         let ns = turns.really_used(ns);
         self.credit_ns
@@ -312,7 +317,6 @@ impl Party {
         if had_turn {
             turns.go_on();
         }
-        ns
     }
 
     fn charge(&self, ns: u64) {
@@ -328,12 +332,25 @@ impl Party {
     /// Runs code that is its and does not yield, and charges it.
     pub(crate) fn run<T>(&self, had_turn: bool, run: impl FnOnce() -> T) -> T {
         let began_ns = self.turns.now_ns();
+        let is_suspect = began_ns < self.suspect_until_ns.get();
+        let used_before_ns = is_suspect.then(thread_ns);
         let result = run();
-        let used_ns = self.ran(self.turns.now_ns() - began_ns, had_turn);
-        if used_ns >= SLOW_NS {
-            self.quota.note_slow();
+        let now_ns = self.turns.now_ns();
+        self.ran(now_ns - began_ns, had_turn);
+        if now_ns - began_ns >= SLOW_NS {
+            self.took_long(used_before_ns, now_ns);
         }
         result
+    }
+
+    /// Something that does not yield took long by the clock. It is slow if it used the processor for so long, and did not wait for
+    /// it: `used_before_ns` is what the thread had used by then, if that was looked at.
+    #[cold]
+    fn took_long(&self, used_before_ns: Option<u64>, now_ns: u64) {
+        self.suspect_until_ns.set(now_ns + SUSPECT_NS);
+        if used_before_ns.is_some_and(|before_ns| thread_ns() - before_ns >= SLOW_NS) {
+            self.quota.note_slow();
+        }
     }
 
     /// The same, once it may.

@@ -118,7 +118,7 @@ impl HttpBody for Parts {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.size.clone()
+        self.size
     }
 }
 

@@ -6,7 +6,7 @@
 //! not reach the filter, and its timers, queues, calls and bodies wait.
 //!
 //! Fast callbacks count for nothing: a filter of 100 µs has as many requests as come. Nor does the time that the worker
-//! waited for a processor: once a callback was slow by the clock, those after it are measured by what they used, until the debt is
+//! waited for a processor: once a callback was slow by the clock, those after it are measured by what they used, for some seconds and until the debt is
 //! paid.
 //!
 //! A tenant with slow callbacks has its requests [aside](crate::aside); what its filters have on this worker beside requests waits
@@ -30,8 +30,13 @@ pub(crate) struct Pace {
     debt_us: Cell<u64>,
     /// When that was the debt, in ms as [`now_ms`] gives them.
     known_ms: Cell<u64>,
+    /// Until then callbacks are measured by what they use.
+    suspect_until_ms: Cell<u64>,
     quota: Arc<Quota>,
 }
+
+/// For so long after a callback that was slow by the clock.
+const SUSPECT_MS: u64 = 10_000;
 
 /// Between two looks whether a tenant is quick again.
 const ASIDE_TIME: Duration = Duration::from_secs(1);
@@ -44,12 +49,13 @@ impl Pace {
             quota: Arc::clone(quota),
             debt_us: Cell::new(0),
             known_ms: Cell::new(0),
+            suspect_until_ms: Cell::new(0),
         }
     }
 
     /// Calls the filter, and counts the time if it was long.
     pub(crate) fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
-        let is_suspect = self.debt_us.get() > 0;
+        let is_suspect = self.debt_us.get() > 0 || self.was_slow_by_the_clock();
         let clock = if is_suspect { used_ms } else { now_ms };
         let began_ms = clock();
         let result = call();
@@ -57,13 +63,29 @@ impl Pace {
         if is_suspect || took_ms >= SLOW_MS {
             self.look(took_ms, now_ms());
         }
+        if took_ms >= SLOW_MS {
+            self.took_long(is_suspect);
+        }
         result
+    }
+
+    fn was_slow_by_the_clock(&self) -> bool {
+        let until_ms = self.suspect_until_ms.get();
+        until_ms > 0 && now_ms() < until_ms
+    }
+
+    /// `is_used`: the time was of a processor, and not by the clock.
+    #[cold]
+    fn took_long(&self, is_used: bool) {
+        self.suspect_until_ms.set(now_ms() + SUSPECT_MS);
+        if is_used {
+            self.quota.note_slow();
+        }
     }
 
     #[cold]
     fn look(&self, took_ms: u64, now_ms: u64) {
         if took_ms >= SLOW_MS {
-            self.quota.note_slow();
             self.owe(took_ms, now_ms);
         } else if self.debt_at(now_ms) == 0 {
             self.debt_us.set(0);

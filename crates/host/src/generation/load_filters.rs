@@ -107,7 +107,7 @@ pub(super) fn load_filter(
             source,
         })?,
         log,
-        quota: quota,
+        quota,
     })
 }
 
