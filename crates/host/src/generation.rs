@@ -51,6 +51,17 @@ pub struct Generation {
     site: Arc<Site>,
 }
 
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereto {
+    /// By this route.
+    Route(Place),
+    /// No route fits.
+    Nowhere,
+    /// It may be for a tenant whose file cannot be served.
+    Unavailable,
+}
+
 /// A route of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -61,19 +72,18 @@ pub(crate) struct Place {
 }
 
 impl Generation {
-    /// The route by which a request goes when its path is this one.
-    pub(crate) fn find(&self, request: &Parts, path: &str) -> Option<Place> {
-        let tenant = match self.directory.owner(request, path) {
-            Owner::Main => None,
-            Owner::Tenant(at) => Some(at),
-            Owner::Nobody => return None,
+    /// Where a request goes when its path is this one.
+    pub(crate) fn find(&self, request: &Parts, path: &str) -> Whereto {
+        let (tenant, routes) = match self.directory.owner(request, path) {
+            Owner::Main => (None, Some(&self.main.routes)),
+            Owner::Tenant(at) => (Some(at), self.tenants.get(at).map(|tenant| &tenant.routes)),
+            Owner::Nobody => return Whereto::Nowhere,
+            Owner::Unavailable => return Whereto::Unavailable,
         };
-        let routes = match tenant {
-            None => &self.main.routes,
-            Some(at) => &self.tenants.get(at)?.routes,
-        };
-        let route = routes.find_path(request, path)?;
-        Some(Place { tenant, route })
+        let route = routes.and_then(|routes| routes.find_path(request, path));
+        route.map_or(Whereto::Nowhere, |route| {
+            Whereto::Route(Place { tenant, route })
+        })
     }
 
     /// A tenant by its name; the main file's is empty.

@@ -96,8 +96,9 @@ fn respond_at_once(
     record: &mut RequestRecord,
 ) -> Result<Response<Body>, Pending> {
     let (mut parts, body) = request.into_parts();
-    let Some((place, target)) = state.find(&parts) else {
-        return Ok(responses::no_route());
+    let (place, target) = match state.find(&parts) {
+        Ok(found) => found,
+        Err(response) => return Ok(response),
     };
     record.set_route(&target.recorder);
     match target.party.quota().admit() {

@@ -10,17 +10,19 @@
 //! component.
 
 use crate::{
+    body::Body,
     client::{self, Client},
     filters::{self, FilterHandle},
-    generation::{Generation, Place, Tenant},
+    generation::{Generation, Place, Tenant, Whereto},
     kinds::GuestKind,
     lookup::{rest, segments},
     path::Ambiguities,
     record::{Recorder, RouteRecorder},
+    responses,
     services::{Context, Service, component::ComponentService},
     turns::Party,
 };
-use http::{Uri, request};
+use http::{Response, Uri, request};
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, HashMap},
@@ -136,13 +138,28 @@ impl WorkerState {
     }
 
     /// The target of a request whose path is normal, and its place.
-    pub(crate) fn find(&self, request: &request::Parts) -> Option<(Place, Rc<RouteTarget>)> {
-        let place = self.generation.find(request, request.uri.path())?;
+    ///
+    /// # Errors
+    /// What is answered where there is none.
+    pub(crate) fn find(
+        &self,
+        request: &request::Parts,
+    ) -> Result<(Place, Rc<RouteTarget>), Response<Body>> {
+        let place = match self.generation.find(request, request.uri.path()) {
+            Whereto::Route(place) => place,
+            Whereto::Nowhere => return Err(responses::no_route()),
+            Whereto::Unavailable => return Err(responses::tenant_unavailable()),
+        };
+        let target = self.target(place).ok_or_else(responses::no_route)?;
+        Ok((place, target))
+    }
+
+    fn target(&self, place: Place) -> Option<Rc<RouteTarget>> {
         let target = match place.tenant {
             None => self.main.targets.get(place.route)?.clone(),
             Some(at) => self.part(at)?.targets.get(place.route)?.clone(),
         };
-        Some((place, target))
+        Some(target)
     }
 
     /// Whether a request may go to this target though some would take its path for another one: the route says that its
@@ -155,7 +172,8 @@ impl WorkerState {
         let path = request.uri.path();
         let ambiguities = Ambiguities::of(path);
         let leads_here = |reading: Option<String>| {
-            reading.is_some_and(|path| self.generation.find(request, &path) == Some(place))
+            reading
+                .is_some_and(|path| self.generation.find(request, &path) == Whereto::Route(place))
         };
         ambiguities.is_empty()
             || ambiguities.is_within(target.ambiguous_paths)

@@ -383,6 +383,7 @@ impl Candidate {
                 .flat_map(|bounds| bounds.given())
                 .collect(),
             claims: source.map(|source| &*source.claims),
+            is_broken: self.version.is_none(),
         }
     }
 }
@@ -477,6 +478,7 @@ impl AbsentTenant {
             file: "no file".into(),
             given: self.given.clone(),
             claims: None,
+            is_broken: false,
         }
     }
 }
