@@ -10,6 +10,7 @@
 //! one, code is not loaded twice, and programs that run go on.
 
 mod directory;
+mod ground;
 mod load;
 mod load_filters;
 mod load_services;
@@ -17,6 +18,7 @@ mod programs;
 mod relied_on;
 mod tenant;
 mod tenants;
+mod tried;
 
 pub(crate) use load::describe;
 pub use load::{LoadError, Tools, load};
@@ -127,6 +129,27 @@ impl Generation {
             .collect()
     }
 
+    /// Names of those whose files are not served as they stand.
+    pub(crate) fn broken_names(&self) -> impl Iterator<Item = Arc<str>> {
+        self.broken.iter().map(|broken| Arc::clone(&broken.tenant))
+    }
+
+    /// Names of those whose files are broken in one of both, and were tried since.
+    pub(crate) fn tried_names(&self, next: &Self) -> Vec<Arc<str>> {
+        let mut after = ByName::new(&next.broken);
+        let mut before = ByName::new(&self.broken);
+        let is_same = |one: &Broken, other: Option<&Broken>| {
+            other.is_some_and(|other| Arc::ptr_eq(&one.tried, &other.tried))
+        };
+        let old = self.broken.iter();
+        let old = old.filter(|broken| !is_same(broken, after.find(&broken.tenant)));
+        let new = next.broken.iter();
+        let new = new.filter(|broken| !is_same(broken, before.find(&broken.tenant)));
+        old.chain(new)
+            .map(|broken| Arc::clone(&broken.tenant))
+            .collect()
+    }
+
     /// The files of each of these tenants, as they were when they were read. One that is broken is read again when its
     /// files change.
     pub(crate) fn files_of(&self, names: &BTreeSet<Arc<str>>) -> Vec<FilesOf> {
@@ -134,7 +157,7 @@ impl Generation {
             let broken = self
                 .broken
                 .binary_search_by(|broken| broken.tenant.cmp(name));
-            let broken = broken.ok().map(|at| &self.broken[at].files);
+            let broken = broken.ok().map(|at| &self.broken[at].tried.files);
             let files = broken.or(self.tenant(name).map(|tenant| &tenant.files));
             (Arc::clone(name), files.cloned().unwrap_or_default())
         };
@@ -150,18 +173,41 @@ impl Generation {
     }
 }
 
-/// The tenants of a generation, for one who asks for them in the order of their names.
-struct ByName<'a>(&'a [Arc<Tenant>]);
+/// Those of a generation who are in the order of their names, for one who asks for them in that order.
+struct ByName<'a, T>(&'a [T]);
 
-impl<'a> ByName<'a> {
+/// Who has a tenant's name.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for Arc<Tenant> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for Broken {
+    fn name(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl<'a> ByName<'a, Arc<Tenant>> {
     fn of(generation: Option<&'a Generation>) -> Self {
         Self(generation.map_or(&[], |generation| &generation.tenants))
     }
+}
 
-    fn find(&mut self, name: &str) -> Option<&'a Arc<Tenant>> {
+impl<'a, T: Named> ByName<'a, T> {
+    fn new(all: &'a [T]) -> Self {
+        Self(all)
+    }
+
+    fn find(&mut self, name: &str) -> Option<&'a T> {
         while let Some((first, rest)) = self.0.split_first() {
-            if *first.name >= *name {
-                return (*first.name == *name).then_some(first);
+            if first.name() >= name {
+                return (first.name() == name).then_some(first);
             }
             self.0 = rest;
         }

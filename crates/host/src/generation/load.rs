@@ -103,6 +103,22 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether it is the machine's fault, as far as can be told: then it may be over, and nothing tells of that.
+    pub(super) fn is_of_host(&self) -> bool {
+        let cause = match self {
+            Self::Code { source, .. } => source.to_string(),
+            Self::Grants { source, .. } => source.to_string(),
+            Self::Network { source, .. } => source.to_string(),
+            Self::Files { source, .. } => source.to_string(),
+            Self::Service { source, .. } => source.to_string(),
+            Self::Component { source, .. } => source.to_string(),
+            Self::Log(source) => source.to_string(),
+            Self::NoLandlock => return true,
+            _ => return false,
+        };
+        cause.starts_with("host:")
+    }
+
     pub(super) fn of_service(name: &str, source: ProgramError) -> Self {
         Self::Service {
             guest: format!("service {name}"),

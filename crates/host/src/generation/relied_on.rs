@@ -351,7 +351,7 @@ fn relied_on(config: &Config, files: &[PathBuf], tenant: &str) -> Vec<Used> {
 }
 
 /// Where the host's files are that a guest is given: opened when it starts, and started again and again.
-fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
+pub(super) fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
     granted(policy).map(|(_, on_host)| on_host)
 }
 

@@ -1,6 +1,7 @@
 //! What one file comes to, the main one or a tenant's: its filters and services, loaded, and its routes.
 
 use super::{
+    ground::Ground,
     load::{LoadError, Stamps, Tools},
     load_filters::{kept_filter, load_filter},
     load_services::{is_same_component, kept_service, load_component, load_service},
@@ -47,6 +48,8 @@ pub(super) struct Source {
     pub(super) claims: Vec<Claim>,
     pub(super) warnings: Vec<String>,
     pub(super) site: Arc<Site>,
+    /// Its folder.
+    pub(super) ground: Ground,
 }
 
 impl Tenant {
@@ -124,9 +127,13 @@ impl Tenant {
         })
     }
 
-    /// Whether every file is the one that it was made from.
+    /// Whether every file is the one that it was made from, and its folder the one that it was.
     pub(super) fn is_current(&self) -> bool {
         let mut files = self.files.iter();
         files.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
+            && self
+                .source
+                .as_ref()
+                .is_none_or(|source| source.ground.is_at(&source.bounds.folder))
     }
 }

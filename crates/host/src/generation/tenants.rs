@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!  file as it was ───────────────────────▶ the tenant as it is, untouched
-//!  new, changed ──read──▶ load ──▶ claims ──▶ a new one
-//!                  └───────┴─────────┴── no: the old one serves on, where there is one, and everybody is told why
+//!             └── broken: as it was, too, until something of what it was tried with changes
+//!  new, changed ──read──▶ load ──▶ folder ──▶ claims ──▶ a new one
+//!                  └───────┴─────────┴──────────┴── no: the old one serves on, where there is one, and everybody is told why
 //! ```
 
 use super::{
     ByName, Generation,
     directory::{Claimant, Directory, Given},
+    ground::{Ground, overlapping},
     load::{LoadError, Tools, describe},
     relied_on::Site,
     tenant::{Source, Tenant},
+    tried::{Place, Refused, Tried, places},
 };
 use crate::{
     code::{CodeStore, Preload},
@@ -24,17 +27,20 @@ use std::{
 };
 
 /// A tenant's file that is not served as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Broken {
     /// The tenant.
     pub tenant: Arc<str>,
     /// Why.
-    pub message: String,
+    pub message: Arc<str>,
     /// What its file was before serves on.
     pub is_served: bool,
-    /// What was read of it, as it was before.
-    pub(crate) files: Vec<Stamped>,
+    /// With what it was tried.
+    pub(crate) tried: Arc<Tried>,
 }
+
+/// Of what is told of one file. It may show a line of that, which may be as long as it is.
+const MOST_MESSAGE_BYTES: usize = 4 << 10;
 
 /// A file as it was before it was read.
 pub(crate) type Stamped = (PathBuf, Option<ExactStamp>);
@@ -55,7 +61,7 @@ struct Found<'a> {
 }
 
 /// What may serve for a tenant.
-struct Candidate {
+struct Candidate<'a> {
     name: Arc<str>,
     path: PathBuf,
     /// `None`: its name or the main file makes it impossible.
@@ -63,11 +69,44 @@ struct Candidate {
     version: Option<Arc<Tenant>>,
     /// What served until now, where that may still be.
     old: Option<Arc<Tenant>>,
-    error: Option<String>,
-    /// What was read of it.
+    error: Option<Arc<str>>,
+    /// What was read of it: files of the tenant, so many of them, and what these name.
     files: Vec<Stamped>,
+    own: usize,
+    /// Where else it leads that could not be loaded.
+    places: Vec<(PathBuf, Place)>,
+    is_of_host: bool,
+    /// It is loaded, and has to leave what it wants to another one.
+    refused: Option<Refused>,
+    /// What it was tried with before, if it was not now.
+    before: Option<&'a Broken>,
     /// Code of `version` that is new.
     new: Vec<Arc<dyn Preload>>,
+}
+
+/// Why a file is not loaded.
+struct Failure {
+    message: String,
+    /// It is not for what the file says.
+    is_of_host: bool,
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            is_of_host: false,
+        }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        Self {
+            message: describe(&error),
+            is_of_host: error.is_of_host(),
+        }
+    }
 }
 
 /// What candidates are made with.
@@ -100,6 +139,7 @@ pub(super) fn load(
         tools,
     };
     let mut before = ByName::of(previous);
+    let mut broken = ByName::new(previous.map_or(&[][..], |previous| &previous.broken));
     let mut candidates = Vec::new();
     let mut found = find_files(config)?.into_iter().peekable();
     while let Some(first) = found.next() {
@@ -108,17 +148,23 @@ pub(super) fn load(
             others.push(other.path);
         }
         let old = before.find(&first.name);
-        candidates.push(match loading.as_it_was(&first, &others, old) {
+        let untouched = match broken.find(&first.name) {
+            Some(broken) => loading.as_it_was_tried(&first, &others, old, broken),
+            None => loading.as_it_was(&first, &others, old),
+        };
+        candidates.push(match untouched {
             Some(candidate) => candidate,
             None => loading.candidate(first, &others, old),
         });
     }
     preload(new_of_main, &mut candidates, &tools.code)?;
-    let directory = match unchanged_directory(config, &candidates, previous) {
+    refuse_folders_of_others(&mut candidates);
+    let directory = match unchanged_directory(config, &mut candidates, previous) {
         Some(directory) => directory,
         None => settle(config, main_file, &mut candidates, previous),
     };
-    let broken = candidates.iter().filter_map(Candidate::broken).collect();
+    let broken = candidates.iter().filter_map(|one| one.broken(site));
+    let broken = broken.collect();
     let tenants = candidates
         .into_iter()
         .filter_map(|candidate| candidate.version);
@@ -133,7 +179,7 @@ pub(super) fn load(
 /// code is broken falls back.
 fn preload(
     of_main: Vec<Arc<dyn Preload>>,
-    candidates: &mut [Candidate],
+    candidates: &mut [Candidate<'_>],
     store: &CodeStore,
 ) -> Result<(), LoadError> {
     let load = |new: &[Arc<dyn Preload>]| {
@@ -154,7 +200,7 @@ fn preload(
     }
     for candidate in candidates {
         if let Err(error) = load(&std::mem::take(&mut candidate.new)) {
-            candidate.fall_back(describe(&error));
+            candidate.fail(error.into());
         }
     }
     Ok(())
@@ -185,19 +231,17 @@ fn find_files(config: &Config) -> Result<Vec<Found<'_>>, LoadError> {
     Ok(found)
 }
 
-impl Loading<'_> {
+impl<'a> Loading<'a> {
     /// A tenant that is what it was, if it is: it takes a look at its files, and nothing else.
     fn as_it_was(
         &self,
         found: &Found<'_>,
         others: &[PathBuf],
         old: Option<&Arc<Tenant>>,
-    ) -> Option<Candidate> {
+    ) -> Option<Candidate<'a>> {
         let old = old.filter(|_| others.is_empty())?;
         let source = old.source.as_ref()?;
-        let is_given = self.is_same_tenancy
-            || matches!(self.config.tenancy.bounds(&found.name), Ok(bounds) if bounds == *source.bounds);
-        let is_as_it_was = is_given
+        let is_as_it_was = self.gives(&found.name, &source.bounds)
             && Arc::ptr_eq(&source.site, self.site)
             && old
                 .files
@@ -205,15 +249,54 @@ impl Loading<'_> {
                 .is_some_and(|(path, _)| *path == found.path)
             && old.is_current();
         is_as_it_was.then(|| Candidate {
-            name: Arc::clone(&old.name),
-            path: found.path.clone(),
             bounds: Some(Arc::clone(&source.bounds)),
             version: Some(Arc::clone(old)),
             old: Some(Arc::clone(old)),
-            error: None,
-            files: Vec::new(),
-            new: Vec::new(),
+            ..Candidate::new(Arc::clone(&old.name), found.path.clone())
         })
+    }
+
+    /// A tenant whose file was tried in vain, if it would be again: all that was looked at is as it was.
+    fn as_it_was_tried(
+        &self,
+        found: &Found<'_>,
+        others: &[PathBuf],
+        old: Option<&Arc<Tenant>>,
+        before: &'a Broken,
+    ) -> Option<Candidate<'a>> {
+        let tried = &before.tried;
+        let bounds = tried.bounds.as_ref()?;
+        let own: Vec<_> = std::iter::once(&found.path).chain(others).collect();
+        let is_as_it_was = self.gives(&found.name, bounds)
+            && Arc::ptr_eq(&tried.site, self.site)
+            && tried.is_current(own.into_iter())
+            && tried
+                .refused
+                .as_ref()
+                .is_none_or(|refused| refused.tenant.is_current());
+        if !is_as_it_was {
+            return None;
+        }
+        let old = old.filter(|old| old.was_given(bounds)).cloned();
+        let refused = tried.refused.as_ref();
+        Some(Candidate {
+            bounds: Some(Arc::clone(bounds)),
+            // Who was refused asks again: whether another one has it is not for its file to say.
+            version: refused.map_or_else(|| old.clone(), |one| Some(Arc::clone(&one.tenant))),
+            old,
+            error: match refused {
+                Some(_) => None,
+                None => Some(Arc::clone(&before.message)),
+            },
+            before: Some(before),
+            ..Candidate::new(Arc::clone(&before.tenant), found.path.clone())
+        })
+    }
+
+    /// Whether the main file still gives this to a tenant.
+    fn gives(&self, tenant: &str, bounds: &Bounds) -> bool {
+        self.is_same_tenancy
+            || matches!(self.config.tenancy.bounds(tenant), Ok(given) if given == *bounds)
     }
 
     fn candidate(
@@ -221,45 +304,39 @@ impl Loading<'_> {
         found: Found<'_>,
         others: &[PathBuf],
         old: Option<&Arc<Tenant>>,
-    ) -> Candidate {
+    ) -> Candidate<'a> {
         let all = std::iter::once(&found.path).chain(others);
         let mut candidate = Candidate {
-            name: Arc::clone(&found.name),
-            path: found.path.clone(),
-            bounds: None,
-            version: None,
-            old: None,
-            error: None,
             files: all.map(|path| stamped(path)).collect(),
-            new: Vec::new(),
+            own: others.len() + 1,
+            ..Candidate::new(Arc::clone(&found.name), found.path.clone())
         };
         let bounds = match self.bounds(&found.name, old) {
             Ok(bounds) => bounds,
             Err(error) => {
-                candidate.error = Some(error);
+                candidate.fall_back(&error);
                 return candidate;
             }
         };
         candidate.bounds = Some(Arc::clone(&bounds));
         // What was given when it was loaded may not be given any more.
-        let is_given = |old: &&Arc<Tenant>| {
-            let source = old.source.as_ref();
-            source.is_some_and(|source| source.bounds == bounds)
-        };
-        candidate.old = old.filter(is_given).cloned();
+        candidate.old = old.filter(|old| old.was_given(&bounds)).cloned();
         let old = candidate.old.clone();
         let loaded = match others {
             [] => self.load(&found, &bounds, old.as_deref(), &mut candidate),
-            _ => Err(format!(
+            _ => Err(Failure::from(format!(
                 "policy: tenant {} has several files: {} and {}",
                 found.name,
                 found.path.display(),
                 others[0].display()
-            )),
+            ))),
         };
         match loaded {
-            Ok(tenant) => candidate.version = Some(tenant),
-            Err(error) => candidate.fall_back(error),
+            Ok(tenant) => {
+                candidate.places.clear();
+                candidate.version = Some(tenant);
+            }
+            Err(failure) => candidate.fail(failure),
         }
         candidate
     }
@@ -280,9 +357,18 @@ impl Loading<'_> {
         found: &Found<'_>,
         bounds: &Arc<Bounds>,
         old: Option<&Tenant>,
-        candidate: &mut Candidate,
-    ) -> Result<Arc<Tenant>, String> {
-        check_folder(&bounds.folder)?;
+        candidate: &mut Candidate<'_>,
+    ) -> Result<Arc<Tenant>, Failure> {
+        // Until more is known of it.
+        candidate.places = places(bounds, None);
+        let ground = match look_at_folder(&bounds.folder) {
+            Ok(ground) => ground,
+            Err(error) => {
+                // What served is not to serve from another one's.
+                candidate.old = candidate.old.take().filter(|_| !bounds.folder.exists());
+                return Err(error.into());
+            }
+        };
         let own = &mut candidate.files;
         let file = ConfigFile::read_tenant(found.folder, &found.path, bounds, |path| {
             own.push(stamped(path));
@@ -290,11 +376,12 @@ impl Loading<'_> {
         let file = file.map_err(|error| format!("policy: {error}"))?;
         own.extend(code_of(&file.config).map(stamped));
         let config = Arc::new(file.config);
+        candidate.places = places(bounds, Some(&config));
         let files: Vec<_> = own.iter().map(|(path, _)| path.clone()).collect();
         let name = Arc::clone(&found.name);
         let mut new = Vec::new();
         let tenant = Tenant::load(name, &config, &files, old, self.site, &mut new, self.tools);
-        let tenant = tenant.map_err(|error| describe(&error))?;
+        let tenant = tenant?;
         candidate.new = new;
         Ok(Arc::new(Tenant {
             files: own.clone(),
@@ -303,16 +390,18 @@ impl Loading<'_> {
                 bounds: Arc::clone(bounds),
                 warnings: file.warnings,
                 site: Arc::clone(self.site),
+                ground,
             }),
             ..tenant
         }))
     }
 }
 
-/// A tenant's folder is where its letters say: else two could have one.
-fn check_folder(folder: &Path) -> Result<(), String> {
+/// A tenant's folder is where its letters say.
+fn look_at_folder(folder: &Path) -> Result<Ground, String> {
+    let gone = || format!("policy: the folder {} is gone; make it", folder.display());
     match folder.canonicalize() {
-        Ok(path) if path == folder => Ok(()),
+        Ok(path) if path == folder => Ground::of(folder).ok_or_else(gone),
         Ok(path) => Err(format!(
             "policy: the folder {} is reached by a link: name it as {}",
             folder.display(),
@@ -345,27 +434,106 @@ fn code_of(config: &Config) -> impl Iterator<Item = &Path> {
     modules.chain(components)
 }
 
-impl Candidate {
+impl Tenant {
+    /// Whether it was loaded within these bounds.
+    fn was_given(&self, bounds: &Bounds) -> bool {
+        let source = self.source.as_ref();
+        source.is_some_and(|source| *source.bounds == *bounds)
+    }
+
+    /// What it claims of what is given.
+    fn claims(&self) -> &[Claim] {
+        self.source
+            .as_ref()
+            .map_or(&[], |source| &source.claims[..])
+    }
+}
+
+impl<'a> Candidate<'a> {
+    /// Of which nothing is known yet.
+    fn new(name: Arc<str>, path: PathBuf) -> Self {
+        Self {
+            name,
+            path,
+            bounds: None,
+            version: None,
+            old: None,
+            error: None,
+            files: Vec::new(),
+            own: 0,
+            places: Vec::new(),
+            is_of_host: false,
+            refused: None,
+            before: None,
+            new: Vec::new(),
+        }
+    }
+
+    /// Whether its version is what serves now.
+    fn is_old(&self) -> bool {
+        let both = self.version.as_ref().zip(self.old.as_ref());
+        both.is_some_and(|(version, old)| Arc::ptr_eq(version, old))
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.is_of_host = failure.is_of_host;
+        self.fall_back(&failure.message);
+    }
+
     /// It is not to be what its file says now.
-    fn fall_back(&mut self, error: String) {
-        let is_old = |version: &Arc<Tenant>| {
-            self.old
-                .as_ref()
-                .is_some_and(|old| Arc::ptr_eq(old, version))
-        };
-        self.version = match self.version.as_ref().is_some_and(is_old) {
+    fn fall_back(&mut self, error: &str) {
+        self.version = match self.is_old() {
             true => None,
             false => self.old.clone(),
         };
-        self.error = Some(error);
+        self.error = Some(shortened(error).into());
     }
 
-    fn broken(&self) -> Option<Broken> {
+    /// It is what its file says, and another one has what that wants.
+    fn refuse(&mut self, error: &str, is_for_claims: bool) {
+        let is_new = !self.is_old() && self.error.is_none();
+        let tenant = self.version.as_ref().filter(|_| is_new);
+        if let Some(tenant) = tenant {
+            self.refused = Some(Refused {
+                tenant: Arc::clone(tenant),
+                is_for_claims,
+            });
+        }
+        self.fall_back(error);
+    }
+
+    fn broken(&self, site: &Arc<Site>) -> Option<Broken> {
+        let message = Arc::clone(self.error.as_ref()?);
+        let is_served = self.version.is_some();
+        // Nothing was tried, and nothing else came of it.
+        if let Some(before) = self.before
+            && (&before.message, before.is_served) == (&message, is_served)
+            && before.tried.is_refused() == self.refused.is_some()
+        {
+            return Some(before.clone());
+        }
+        let files = match self.before {
+            Some(before) => before.tried.files.clone(),
+            None => self.files.clone(),
+        };
+        let own = self.before.map_or(self.own, |before| before.tried.own);
+        let places = match self.before {
+            Some(before) => before.tried.places.clone(),
+            None => self.places.clone(),
+        };
         Some(Broken {
             tenant: Arc::clone(&self.name),
-            message: self.error.clone()?,
-            is_served: self.version.is_some(),
-            files: self.files.clone(),
+            message,
+            is_served,
+            tried: Arc::new(Tried {
+                files,
+                own,
+                places,
+                bounds: self.bounds.clone(),
+                site: Arc::clone(site),
+                refused: self.refused.clone(),
+                is_of_host: self.is_of_host,
+            }),
         })
     }
 
@@ -388,52 +556,127 @@ impl Candidate {
     }
 }
 
-/// The directory that serves now, if the same tenants have the same.
+/// What is left of an error that is told again and again.
+fn shortened(text: &str) -> String {
+    match text.len() <= MOST_MESSAGE_BYTES {
+        true => text.into(),
+        false => {
+            let end = text.floor_char_boundary(MOST_MESSAGE_BYTES);
+            format!("{}…", &text[..end])
+        }
+    }
+}
+
+/// Sees to it that no folder is two tenants', by whatever name: who had his before keeps it.
+fn refuse_folders_of_others(candidates: &mut [Candidate<'_>]) {
+    let grounds: Vec<_> = candidates
+        .iter()
+        .map(|candidate| ground_of(candidate.version.as_ref()))
+        .collect();
+    let is_new = |at: usize| {
+        let candidate = &candidates[at];
+        !candidate.is_old() && ground_of(candidate.old.as_ref()) != grounds[at]
+    };
+    let overlaps: Vec<_> = overlapping(&grounds, is_new)
+        .into_iter()
+        .map(|(at, other)| (at, Arc::clone(&candidates[other].name)))
+        .collect();
+    for (at, other) in overlaps {
+        let candidate = &mut candidates[at];
+        let Some(bounds) = &candidate.bounds else {
+            continue;
+        };
+        let error = format!(
+            "policy: the folder {} is that of tenant {other}, too, or one lies in the other, by another name: give each tenant a \
+             folder of its own",
+            bounds.folder.display()
+        );
+        // What served there is not to serve from another one's.
+        candidate.old = None;
+        candidate.refuse(&error, false);
+    }
+}
+
+fn ground_of(tenant: Option<&Arc<Tenant>>) -> Option<&Ground> {
+    Some(&tenant?.source.as_ref()?.ground)
+}
+
+/// The directory that serves now, if the same tenants want the same: then the same are refused.
 fn unchanged_directory(
     config: &Config,
-    candidates: &[Candidate],
+    candidates: &mut [Candidate<'_>],
     previous: Option<&Generation>,
 ) -> Option<Arc<Directory>> {
     let previous = previous?;
-    let claims_of_main = |config: &Config| -> Vec<Claim> {
-        let routes = config.routes.iter();
-        let claims = routes.filter_map(|route| {
-            Some(Claim {
-                host: route.host.clone()?,
-                path: route.path.clone(),
-            })
-        });
-        claims.collect()
-    };
-    let has_same = |(candidate, before): (&Candidate, &Arc<Tenant>)| {
-        let Some(now) = &candidate.version else {
-            return false;
+    if previous.config.tenancy != config.tenancy
+        || claims_of_main(config) != claims_of_main(&previous.config)
+    {
+        return None;
+    }
+    let mut tenants = ByName::new(&previous.tenants);
+    let mut broken = ByName::new(&previous.broken);
+    let mut served = 0;
+    let mut unserved = 0;
+    let mut refused = Vec::new();
+    for (at, candidate) in candidates.iter().enumerate() {
+        let (tenant, broken) = (tenants.find(&candidate.name), broken.find(&candidate.name));
+        served += usize::from(tenant.is_some());
+        unserved += usize::from(tenant.is_none() && broken.is_some());
+        if !candidate.wants_the_same(tenant, broken) {
+            return None;
+        }
+        let was_refused = broken.filter(|broken| broken.tried.is_refused_for_claims());
+        refused.extend(was_refused.map(|broken| (at, Arc::clone(&broken.message))));
+    }
+    // Nobody is gone.
+    let gone = previous.broken.iter().filter(|broken| !broken.is_served);
+    if served != previous.tenants.len() || unserved != gone.count() {
+        return None;
+    }
+    for (at, message) in refused {
+        candidates[at].refuse(&message, true);
+    }
+    Some(Arc::clone(&previous.directory))
+}
+
+fn claims_of_main(config: &Config) -> Vec<(&String, &String)> {
+    let routes = config.routes.iter();
+    let claims = routes.filter_map(|route| Some((route.host.as_ref()?, &route.path)));
+    claims.collect()
+}
+
+impl Candidate<'_> {
+    /// Whether it claims what it did, of the same that is given to it, and would fall back to what serves now.
+    fn wants_the_same(&self, tenant: Option<&Arc<Tenant>>, broken: Option<&Broken>) -> bool {
+        let tried = broken.map(|broken| &broken.tried);
+        let refused = tried.and_then(|tried| tried.refused.as_ref());
+        let refused = refused.filter(|refused| refused.is_for_claims);
+        let wanted = refused.map(|refused| &refused.tenant).or(tenant);
+        let is_same = match (&self.version, wanted) {
+            (Some(now), Some(before)) => {
+                Arc::ptr_eq(now, before) || now.claims() == before.claims()
+            }
+            (now, before) => now.is_none() && before.is_none(),
         };
-        let same_source = |(now, before): (&Source, &Source)| {
-            now.claims == before.claims && now.bounds == before.bounds
+        let given = match (tried, tenant) {
+            (Some(tried), _) => tried.bounds.as_ref(),
+            (None, Some(tenant)) => tenant.source.as_ref().map(|source| &source.bounds),
+            (None, None) => return false,
         };
-        candidate.error.is_none()
-            && now.name == before.name
-            && (Arc::ptr_eq(now, before)
-                || now
-                    .source
-                    .as_ref()
-                    .zip(before.source.as_ref())
-                    .is_some_and(same_source))
-    };
-    let is_same = previous.broken.is_empty()
-        && previous.config.tenancy == config.tenancy
-        && candidates.len() == previous.tenants.len()
-        && candidates.iter().zip(&previous.tenants).all(has_same)
-        && claims_of_main(config) == claims_of_main(&previous.config);
-    is_same.then(|| Arc::clone(&previous.directory))
+        let is_given_the_same = match (&self.bounds, given) {
+            (Some(now), Some(before)) => Arc::ptr_eq(now, before) || now == before,
+            (now, before) => now.is_none() && before.is_none(),
+        };
+        let falls_back_to_the_same = refused.is_none() || self.old.is_some() == tenant.is_some();
+        is_same && is_given_the_same && falls_back_to_the_same
+    }
 }
 
 /// Sees to it that nobody has what another one has: until nobody has to fall back any more.
 fn settle(
     config: &Config,
     main_file: &str,
-    candidates: &mut [Candidate],
+    candidates: &mut [Candidate<'_>],
     previous: Option<&Generation>,
 ) -> Arc<Directory> {
     let had = |name: &str, claim: &Claim| {
@@ -460,7 +703,7 @@ fn settle(
             return Arc::new(Directory::new(&given, &claimants, place));
         }
         for (at, reason) in refused {
-            candidates[at].fall_back(reason);
+            candidates[at].refuse(&reason, true);
         }
     }
 }
@@ -483,7 +726,7 @@ impl AbsentTenant {
     }
 }
 
-fn absent_tenants(config: &Config, candidates: &[Candidate]) -> Vec<AbsentTenant> {
+fn absent_tenants(config: &Config, candidates: &[Candidate<'_>]) -> Vec<AbsentTenant> {
     let is_there = |name: &str| {
         candidates
             .binary_search_by(|one| (*one.name).cmp(name))

@@ -1,6 +1,7 @@
 //! Tenants: files that the main file includes, each with what it is given and nothing else.
 
 mod led_astray;
+mod untouched;
 
 use crate::control::{Fixture, Server, ask};
 use std::{
