@@ -98,7 +98,7 @@ fn respond_at_once(
     let (mut parts, body) = request.into_parts();
     let (place, target) = match state.find(&parts) {
         Ok(found) => found,
-        Err(response) => return Ok(response),
+        Err(answer) => return Ok(answer()),
     };
     record.set_route(&target.recorder);
     match target.party.quota().admit() {

@@ -33,6 +33,9 @@ use std::{
     time::Duration,
 };
 
+/// Makes a response.
+pub(crate) type Answer = fn() -> Response<Body>;
+
 /// What one worker serves with.
 pub struct WorkerState {
     generation: Arc<Generation>,
@@ -140,17 +143,18 @@ impl WorkerState {
     /// The target of a request whose path is normal, and its place.
     ///
     /// # Errors
-    /// What is answered where there is none.
+    /// What is to be answered where there is none.
     pub(crate) fn find(
         &self,
         request: &request::Parts,
-    ) -> Result<(Place, Rc<RouteTarget>), Response<Body>> {
+    ) -> Result<(Place, Rc<RouteTarget>), Answer> {
         let place = match self.generation.find(request, request.uri.path()) {
             Whereto::Route(place) => place,
-            Whereto::Nowhere => return Err(responses::no_route()),
-            Whereto::Unavailable => return Err(responses::tenant_unavailable()),
+            Whereto::Nowhere => return Err(responses::no_route),
+            Whereto::Unavailable => return Err(responses::tenant_unavailable),
         };
-        let target = self.target(place).ok_or_else(responses::no_route)?;
+        let target = self.target(place);
+        let target = target.ok_or(responses::no_route as Answer)?;
         Ok((place, target))
     }
 
