@@ -105,10 +105,10 @@ fn what_decides_about_a_program_is_looked_at_without_a_plan() {
     let acts: [(&str, &dyn Fn()); 5] = [
         ("another file", &|| put(&at("v1/program"))),
         ("what an argument names", &|| {
-            fs::write(at("v1/data"), "other").unwrap()
+            fs::write(at("v1/data"), "other").unwrap();
         }),
         ("what one names that was not there", &|| {
-            fs::write(at("v1/later"), "").unwrap()
+            fs::write(at("v1/later"), "").unwrap();
         }),
         ("a link that turns", &|| {
             symlink("v2", at("next")).unwrap();

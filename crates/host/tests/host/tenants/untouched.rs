@@ -72,6 +72,14 @@ fn a_file_that_cannot_be_read_is_read_again_when_something_of_it_has_changed() {
     assert!(opened.count() > 0 && told_next != told, "{}", told_next.1);
     site.file("bad", "this is = not");
     assert!(the_broken(&server).1.contains("bad.toml:1"));
+    // Not all of a line that is as long as the file.
+    site.file("bad", &format!("{}=1", "x".repeat(1 << 19)));
+    let told = the_broken(&server).1;
+    assert!(
+        told.starts_with("policy: unknown key `xxx") && told.len() < 5000,
+        "{}",
+        told.len()
+    );
     // What is not mended is what it was, and what is serves.
     assert_eq!(page(&server, "bad.test"), "503");
     site.file("bad", SITE);
