@@ -205,6 +205,12 @@ impl<'a> Given<'a> {
         self.holders(claim).len() == 1
     }
 
+    /// Whether somebody claims what others may claim, too.
+    pub(super) fn is_contestable(&self, claimant: &Claimant<'_>) -> bool {
+        let mut claims = claimant.claims.into_iter().flatten();
+        claims.any(|claim| !self.is_alone(claim))
+    }
+
     /// The words by which this is given, where that is to several.
     fn shared_cell(&self, claim: &Claim) -> Option<&Claim> {
         let held = find(&self.holders, &claim.host, &claim.path)?;

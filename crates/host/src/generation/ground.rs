@@ -27,9 +27,9 @@ impl Ground {
         })
     }
 
-    /// Whether this is still the folder at its path.
-    pub(super) fn is_at(&self, folder: &Path) -> bool {
-        identity(folder) == Some(self.own)
+    /// Whether this is the folder of which that is told.
+    pub(super) fn is(&self, stat: &Stat) -> bool {
+        (stat.st_dev, stat.st_ino) == self.own
     }
 
     #[cfg(test)]
@@ -125,11 +125,12 @@ mod tests {
         fs::create_dir_all(at("a/b")).unwrap();
         symlink("a", at("link")).unwrap();
         let ground = |name: &str| Ground::of(&at(name)).unwrap();
+        let stat = |name: &str| rustix::fs::stat(at(name)).unwrap();
         assert_eq!(ground("a").own, ground("link").own);
         assert_eq!(ground("a").own, ground("a/b/..").own);
         assert_eq!(ground("a").own, ground("a//").own);
         assert!(ground("a/b").above.contains(&ground("a").own));
-        assert!(ground("a").is_at(&at("link")) && !ground("a").is_at(&at("a/b")));
+        assert!(ground("a").is(&stat("link")) && !ground("a").is(&stat("a/b")));
         assert_eq!(Ground::of(&at("none")), None);
     }
 }

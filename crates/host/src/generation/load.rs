@@ -5,7 +5,7 @@
 //! file can't, the version serves on that does now.
 
 use super::{
-    Generation,
+    ByName, Generation,
     relied_on::Site,
     tenant::Tenant,
     tenants::{self, Tenants},
@@ -215,9 +215,10 @@ pub fn load(
         directory,
         broken,
     } = tenants::load(&config, &main_file, &site, new, previous, tools)?;
+    let mut before = ByName::of(previous);
     for tenant in &tenants {
         // Of one that serves already they change once this serves.
-        if previous.is_none_or(|previous| previous.tenant(&tenant.name).is_none()) {
+        if before.find(&tenant.name).is_none() {
             tenant.quota.set(&config.tenancy.quotas(&tenant.name));
         }
     }

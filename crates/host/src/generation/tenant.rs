@@ -16,7 +16,7 @@ use crate::{
     quota::Quota,
     route::Routes,
     services::{self, program::Check},
-    stamp::{ExactStamp, Stamp},
+    stamp::{ExactStamp, Look, Stamp},
 };
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -39,6 +39,13 @@ pub(crate) struct Tenant {
     pub(super) check: Option<Arc<dyn Check>>,
     /// How much it may use, and uses.
     pub(crate) quota: Arc<Quota>,
+}
+
+/// Looks at tenants' files, and at their folders: those of most lie side by side.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    files: Look,
+    folders: Look,
 }
 
 /// Where a tenant comes from, and what it was judged by.
@@ -128,12 +135,18 @@ impl Tenant {
     }
 
     /// Whether every file is the one that it was made from, and its folder the one that it was.
-    pub(super) fn is_current(&self) -> bool {
-        let mut files = self.files.iter();
-        files.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
-            && self
-                .source
-                .as_ref()
-                .is_none_or(|source| source.ground.is_at(&source.bounds.folder))
+    pub(super) fn is_current(&self, looks: &mut Looks) -> bool {
+        let Some(((file, stamp), named)) = self.files.split_first() else {
+            return true;
+        };
+        let now = looks.files.stat(file).map(|stat| ExactStamp::new(&stat));
+        let mut named = named.iter();
+        stamp.is_some()
+            && now == *stamp
+            && named.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
+            && self.source.as_ref().is_none_or(|source| {
+                let folder = looks.folders.stat(&source.bounds.folder);
+                folder.is_some_and(|stat| source.ground.is(&stat))
+            })
     }
 }

@@ -13,7 +13,7 @@ use super::{
     ground::{Ground, overlapping},
     load::{LoadError, Tools, describe},
     relied_on::Site,
-    tenant::{Source, Tenant},
+    tenant::{Looks, Source, Tenant},
     tried::{Place, Refused, Tried, places},
 };
 use crate::{
@@ -70,18 +70,25 @@ struct Candidate<'a> {
     /// What served until now, where that may still be.
     old: Option<Arc<Tenant>>,
     error: Option<Arc<str>>,
-    /// What was read of it: files of the tenant, so many of them, and what these name.
-    files: Vec<Stamped>,
-    own: usize,
-    /// Where else it leads that could not be loaded.
-    places: Vec<(PathBuf, Place)>,
-    is_of_host: bool,
+    /// Of most there is none: they are as they were.
+    attempt: Option<Box<Attempt>>,
     /// It is loaded, and has to leave what it wants to another one.
     refused: Option<Refused>,
     /// What it was tried with before, if it was not now.
     before: Option<&'a Broken>,
     /// Code of `version` that is new.
     new: Vec<Arc<dyn Preload>>,
+}
+
+/// What a file was tried with.
+#[derive(Default)]
+struct Attempt {
+    /// What was read of it: files of the tenant, so many of them, and what these name.
+    files: Vec<Stamped>,
+    own: usize,
+    /// Where else it leads.
+    places: Vec<(PathBuf, Place)>,
+    is_of_host: bool,
 }
 
 /// Why a file is not loaded.
@@ -140,7 +147,8 @@ pub(super) fn load(
     };
     let mut before = ByName::of(previous);
     let mut broken = ByName::new(previous.map_or(&[][..], |previous| &previous.broken));
-    let mut candidates = Vec::new();
+    let mut candidates = Vec::with_capacity(previous.map_or(0, |previous| previous.tenants.len()));
+    let mut looks = Looks::default();
     let mut found = find_files(config)?.into_iter().peekable();
     while let Some(first) = found.next() {
         let mut others = Vec::new();
@@ -149,8 +157,8 @@ pub(super) fn load(
         }
         let old = before.find(&first.name);
         let untouched = match broken.find(&first.name) {
-            Some(broken) => loading.as_it_was_tried(&first, &others, old, broken),
-            None => loading.as_it_was(&first, &others, old),
+            Some(broken) => loading.as_it_was_tried(&first, &others, (old, broken), &mut looks),
+            None => loading.as_it_was(&first, &others, old, &mut looks),
         };
         candidates.push(match untouched {
             Some(candidate) => candidate,
@@ -225,9 +233,11 @@ fn find_files(config: &Config) -> Result<Vec<Found<'_>>, LoadError> {
             }
         }
     }
-    found.sort_unstable_by(|one, other| (&one.name, &one.path).cmp(&(&other.name, &other.path)));
+    found.sort_unstable_by(|one, other| {
+        (&one.name, one.path.as_os_str()).cmp(&(&other.name, other.path.as_os_str()))
+    });
     // Of two patterns that fit.
-    found.dedup_by(|one, other| one.path == other.path);
+    found.dedup_by(|one, other| one.path.as_os_str() == other.path.as_os_str());
     Ok(found)
 }
 
@@ -238,6 +248,7 @@ impl<'a> Loading<'a> {
         found: &Found<'_>,
         others: &[PathBuf],
         old: Option<&Arc<Tenant>>,
+        looks: &mut Looks,
     ) -> Option<Candidate<'a>> {
         let old = old.filter(|_| others.is_empty())?;
         let source = old.source.as_ref()?;
@@ -246,8 +257,8 @@ impl<'a> Loading<'a> {
             && old
                 .files
                 .first()
-                .is_some_and(|(path, _)| *path == found.path)
-            && old.is_current();
+                .is_some_and(|(path, _)| path.as_os_str() == found.path.as_os_str())
+            && old.is_current(looks);
         is_as_it_was.then(|| Candidate {
             bounds: Some(Arc::clone(&source.bounds)),
             version: Some(Arc::clone(old)),
@@ -261,8 +272,8 @@ impl<'a> Loading<'a> {
         &self,
         found: &Found<'_>,
         others: &[PathBuf],
-        old: Option<&Arc<Tenant>>,
-        before: &'a Broken,
+        (old, before): (Option<&Arc<Tenant>>, &'a Broken),
+        looks: &mut Looks,
     ) -> Option<Candidate<'a>> {
         let tried = &before.tried;
         let bounds = tried.bounds.as_ref()?;
@@ -273,7 +284,7 @@ impl<'a> Loading<'a> {
             && tried
                 .refused
                 .as_ref()
-                .is_none_or(|refused| refused.tenant.is_current());
+                .is_none_or(|refused| refused.tenant.is_current(looks));
         if !is_as_it_was {
             return None;
         }
@@ -306,11 +317,12 @@ impl<'a> Loading<'a> {
         old: Option<&Arc<Tenant>>,
     ) -> Candidate<'a> {
         let all = std::iter::once(&found.path).chain(others);
-        let mut candidate = Candidate {
+        let mut attempt = Attempt {
             files: all.map(|path| stamped(path)).collect(),
             own: others.len() + 1,
-            ..Candidate::new(Arc::clone(&found.name), found.path.clone())
+            ..Attempt::default()
         };
+        let mut candidate = Candidate::new(Arc::clone(&found.name), found.path.clone());
         let bounds = match self.bounds(&found.name, old) {
             Ok(bounds) => bounds,
             Err(error) => {
@@ -323,7 +335,12 @@ impl<'a> Loading<'a> {
         candidate.old = old.filter(|old| old.was_given(&bounds)).cloned();
         let old = candidate.old.clone();
         let loaded = match others {
-            [] => self.load(&found, &bounds, old.as_deref(), &mut candidate),
+            [] => self.load(
+                &found,
+                &bounds,
+                old.as_deref(),
+                (&mut candidate, &mut attempt),
+            ),
             _ => Err(Failure::from(format!(
                 "policy: tenant {} has several files: {} and {}",
                 found.name,
@@ -333,11 +350,16 @@ impl<'a> Loading<'a> {
         };
         match loaded {
             Ok(tenant) => {
-                candidate.places.clear();
+                // Where it leads is looked at by whoever serves it.
+                attempt.places.clear();
                 candidate.version = Some(tenant);
             }
-            Err(failure) => candidate.fail(failure),
+            Err(failure) => {
+                attempt.is_of_host = failure.is_of_host;
+                candidate.fail(failure);
+            }
         }
+        candidate.attempt = Some(Box::new(attempt));
         candidate
     }
 
@@ -357,10 +379,10 @@ impl<'a> Loading<'a> {
         found: &Found<'_>,
         bounds: &Arc<Bounds>,
         old: Option<&Tenant>,
-        candidate: &mut Candidate<'_>,
+        (candidate, attempt): (&mut Candidate<'_>, &mut Attempt),
     ) -> Result<Arc<Tenant>, Failure> {
         // Until more is known of it.
-        candidate.places = places(bounds, None);
+        attempt.places = places(bounds, None);
         let ground = match look_at_folder(&bounds.folder) {
             Ok(ground) => ground,
             Err(error) => {
@@ -369,14 +391,14 @@ impl<'a> Loading<'a> {
                 return Err(error.into());
             }
         };
-        let own = &mut candidate.files;
+        let own = &mut attempt.files;
         let file = ConfigFile::read_tenant(found.folder, &found.path, bounds, |path| {
             own.push(stamped(path));
         });
         let file = file.map_err(|error| format!("policy: {error}"))?;
         own.extend(code_of(&file.config).map(stamped));
         let config = Arc::new(file.config);
-        candidate.places = places(bounds, Some(&config));
+        attempt.places = places(bounds, Some(&config));
         let files: Vec<_> = own.iter().map(|(path, _)| path.clone()).collect();
         let name = Arc::clone(&found.name);
         let mut new = Vec::new();
@@ -459,10 +481,7 @@ impl<'a> Candidate<'a> {
             version: None,
             old: None,
             error: None,
-            files: Vec::new(),
-            own: 0,
-            places: Vec::new(),
-            is_of_host: false,
+            attempt: None,
             refused: None,
             before: None,
             new: Vec::new(),
@@ -476,7 +495,9 @@ impl<'a> Candidate<'a> {
     }
 
     fn fail(&mut self, failure: Failure) {
-        self.is_of_host = failure.is_of_host;
+        if let Some(attempt) = &mut self.attempt {
+            attempt.is_of_host = failure.is_of_host;
+        }
         self.fall_back(&failure.message);
     }
 
@@ -512,27 +533,24 @@ impl<'a> Candidate<'a> {
         {
             return Some(before.clone());
         }
-        let files = match self.before {
-            Some(before) => before.tried.files.clone(),
-            None => self.files.clone(),
-        };
-        let own = self.before.map_or(self.own, |before| before.tried.own);
-        let places = match self.before {
-            Some(before) => before.tried.places.clone(),
-            None => self.places.clone(),
+        let (files, own, places, is_of_host) = match (&self.attempt, self.before) {
+            (Some(tried), _) => (&tried.files, tried.own, &tried.places, tried.is_of_host),
+            (None, Some(Broken { tried, .. })) => (&tried.files, tried.own, &tried.places, false),
+            // It is what it was, and is refused now: its files are those of its version.
+            (None, None) => (&Vec::new(), 0, &Vec::new(), false),
         };
         Some(Broken {
             tenant: Arc::clone(&self.name),
             message,
             is_served,
             tried: Arc::new(Tried {
-                files,
+                files: files.clone(),
                 own,
-                places,
+                places: places.clone(),
                 bounds: self.bounds.clone(),
                 site: Arc::clone(site),
                 refused: self.refused.clone(),
-                is_of_host: self.is_of_host,
+                is_of_host,
             }),
         })
     }
@@ -672,7 +690,13 @@ impl Candidate<'_> {
     }
 }
 
+/// How often it is looked who has to fall back, before all do that want something new of what is given to several.
+const MOST_ROUNDS: usize = 8;
+
 /// Sees to it that nobody has what another one has: until nobody has to fall back any more.
+///
+/// Who falls back takes what he had from whom wants that now. Files of many tenants that want each what the next one has would
+/// make it as many rounds as there are of them.
 fn settle(
     config: &Config,
     main_file: &str,
@@ -685,7 +709,9 @@ fn settle(
         source.is_some_and(|source| source.claims.binary_search(claim).is_ok())
     };
     let absent = absent_tenants(config, candidates);
+    let mut rounds = 0;
     loop {
+        rounds += 1;
         let present = candidates.iter().map(Candidate::claimant);
         let claimants: Vec<_> = present
             .chain(absent.iter().map(AbsentTenant::claimant))
@@ -702,11 +728,25 @@ fn settle(
             let place = |at: usize| places.get(at).copied().flatten();
             return Arc::new(Directory::new(&given, &claimants, place));
         }
-        for (at, reason) in refused {
-            candidates[at].refuse(&reason, true);
+        let wanting: Vec<_> = match rounds > MOST_ROUNDS {
+            true => (0..candidates.len())
+                .filter(|at| !candidates[*at].is_old() && given.is_contestable(&claimants[*at]))
+                .collect(),
+            false => Vec::new(),
+        };
+        drop(claimants);
+        for (at, reason) in &refused {
+            candidates[*at].refuse(reason, true);
+        }
+        let also = |at: &usize| refused.binary_search_by_key(at, |(at, _)| *at).is_err();
+        for at in wanting.into_iter().filter(also) {
+            candidates[at].refuse(CHAINED, true);
         }
     }
 }
+
+/// What is told of who falls back with all others.
+const CHAINED: &str = "policy: too many files want at one time what others have had until now: change them one after the other";
 
 /// A tenant that the main file names, and that has no file.
 struct AbsentTenant {

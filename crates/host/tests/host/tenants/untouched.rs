@@ -8,6 +8,7 @@ use std::{
     mem::MaybeUninit,
     os::{fd::OwnedFd, unix::fs::symlink},
     path::Path,
+    time::{Duration, Instant},
 };
 
 /// Tells which files are opened.
@@ -141,6 +142,43 @@ fn what_another_one_has_is_had_once_that_lets_go_of_it() {
     site.file("a", &claim("shop.apps.test"));
     assert_eq!(the_broken(&server).0, "a");
     assert_eq!(page(&server, "a.test"), "a");
+}
+
+/// Each wants what the next one has, and the last what it may not have: all keep what they had, at once.
+#[test]
+fn a_chain_of_tenants_that_want_what_others_have_is_no_long_one() {
+    const COUNT: usize = 600;
+    let site = Site::new("");
+    let main = MAIN.replace("'{tenant}.test'", "'*.apps.test'");
+    site.0.write(&format!(
+        "{main}[[route]]\nhost = 'x600.apps.test'\nservice = 'site'\n"
+    ));
+    let claim = |host: usize| {
+        SITE.replace(
+            "[[route]]",
+            &format!("[[route]]\nhost = 'x{host}.apps.test'"),
+        )
+    };
+    for at in 0..COUNT {
+        site.tenant(&format!("t{at}"), &claim(at));
+    }
+    let server = site.start();
+    assert_eq!(broken(&server), []);
+    for at in 0..COUNT {
+        site.file(&format!("t{at}"), &claim(at + 1));
+    }
+    let began = Instant::now();
+    reload(&server);
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+    let (_, status) = server.admin("GET /status");
+    assert_eq!(status["broken_tenants_total"], COUNT);
+    for at in [0, 1, 300, COUNT - 1] {
+        assert_eq!(page(&server, &format!("x{at}.apps.test")), format!("t{at}"));
+    }
 }
 
 /// By whatever name: a folder is one tenant's.
