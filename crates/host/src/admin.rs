@@ -122,7 +122,7 @@ pub struct BrokenTenant {
     /// Its name.
     pub name: Arc<str>,
     /// Why.
-    pub message: String,
+    pub message: Arc<str>,
     /// What its file was before serves on.
     pub is_served: bool,
 }

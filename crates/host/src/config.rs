@@ -18,6 +18,7 @@ mod listener;
 mod policy;
 mod quotas;
 mod read;
+mod room;
 mod route;
 mod service;
 mod tenancy;

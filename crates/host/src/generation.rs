@@ -10,6 +10,7 @@
 //! one, code is not loaded twice, and programs that run go on.
 
 mod directory;
+mod ground;
 mod load;
 mod load_filters;
 mod load_services;
@@ -18,6 +19,7 @@ mod programs;
 mod relied_on;
 mod tenant;
 mod tenants;
+mod tried;
 
 pub(crate) use load::describe;
 pub use load::{LoadError, Tools, load};
@@ -54,6 +56,17 @@ pub struct Generation {
     site: Arc<Site>,
 }
 
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereto {
+    /// By this route.
+    Route(Place),
+    /// No route fits.
+    Nowhere,
+    /// It may be for a tenant whose file cannot be served.
+    Unavailable,
+}
+
 /// A route of a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -64,19 +77,18 @@ pub(crate) struct Place {
 }
 
 impl Generation {
-    /// The route by which a request goes when its path is this one.
-    pub(crate) fn find(&self, request: &Parts, path: &str) -> Option<Place> {
-        let tenant = match self.directory.owner(request, path) {
-            Owner::Main => None,
-            Owner::Tenant(at) => Some(at),
-            Owner::Nobody => return None,
+    /// Where a request goes when its path is this one.
+    pub(crate) fn find(&self, request: &Parts, path: &str) -> Whereto {
+        let (tenant, routes) = match self.directory.owner(request, path) {
+            Owner::Main => (None, Some(&self.main.routes)),
+            Owner::Tenant(at) => (Some(at), self.tenants.get(at).map(|tenant| &tenant.routes)),
+            Owner::Nobody => return Whereto::Nowhere,
+            Owner::Unavailable => return Whereto::Unavailable,
         };
-        let routes = match tenant {
-            None => &self.main.routes,
-            Some(at) => &self.tenants.get(at)?.routes,
-        };
-        let route = routes.find_path(request, path)?;
-        Some(Place { tenant, route })
+        let route = routes.and_then(|routes| routes.find_path(request, path));
+        route.map_or(Whereto::Nowhere, |route| {
+            Whereto::Route(Place { tenant, route })
+        })
     }
 
     /// A tenant by its name; the main file's is empty.
@@ -120,6 +132,27 @@ impl Generation {
             .collect()
     }
 
+    /// Names of those whose files are not served as they stand.
+    pub(crate) fn broken_names(&self) -> impl Iterator<Item = Arc<str>> {
+        self.broken.iter().map(|broken| Arc::clone(&broken.tenant))
+    }
+
+    /// Names of those whose files are broken in one of both, and were tried since.
+    pub(crate) fn tried_names(&self, next: &Self) -> Vec<Arc<str>> {
+        let mut after = ByName::new(&next.broken);
+        let mut before = ByName::new(&self.broken);
+        let is_same = |one: &Broken, other: Option<&Broken>| {
+            other.is_some_and(|other| Arc::ptr_eq(&one.tried, &other.tried))
+        };
+        let old = self.broken.iter();
+        let old = old.filter(|broken| !is_same(broken, after.find(&broken.tenant)));
+        let new = next.broken.iter();
+        let new = new.filter(|broken| !is_same(broken, before.find(&broken.tenant)));
+        old.chain(new)
+            .map(|broken| Arc::clone(&broken.tenant))
+            .collect()
+    }
+
     /// The files of each of these tenants, as they were when they were read. One that is broken is read again when its
     /// files change.
     pub(crate) fn files_of(&self, names: &BTreeSet<Arc<str>>) -> Vec<FilesOf> {
@@ -127,7 +160,7 @@ impl Generation {
             let broken = self
                 .broken
                 .binary_search_by(|broken| broken.tenant.cmp(name));
-            let broken = broken.ok().map(|at| &self.broken[at].files);
+            let broken = broken.ok().map(|at| &self.broken[at].tried.files);
             let files = broken.or(self.tenant(name).map(|tenant| &tenant.files));
             (Arc::clone(name), files.cloned().unwrap_or_default())
         };
@@ -143,18 +176,41 @@ impl Generation {
     }
 }
 
-/// The tenants of a generation, for one who asks for them in the order of their names.
-struct ByName<'a>(&'a [Arc<Tenant>]);
+/// Those of a generation who are in the order of their names, for one who asks for them in that order.
+struct ByName<'a, T>(&'a [T]);
 
-impl<'a> ByName<'a> {
+/// Who has a tenant's name.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for Arc<Tenant> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for Broken {
+    fn name(&self) -> &str {
+        &self.tenant
+    }
+}
+
+impl<'a> ByName<'a, Arc<Tenant>> {
     fn of(generation: Option<&'a Generation>) -> Self {
         Self(generation.map_or(&[], |generation| &generation.tenants))
     }
+}
 
-    fn find(&mut self, name: &str) -> Option<&'a Arc<Tenant>> {
+impl<'a, T: Named> ByName<'a, T> {
+    fn new(all: &'a [T]) -> Self {
+        Self(all)
+    }
+
+    fn find(&mut self, name: &str) -> Option<&'a T> {
         while let Some((first, rest)) = self.0.split_first() {
-            if *first.name >= *name {
-                return (*first.name == *name).then_some(first);
+            if first.name() >= name {
+                return (first.name() == name).then_some(first);
             }
             self.0 = rest;
         }

@@ -89,8 +89,9 @@ impl WorkerState {
     ) -> Response<Body> {
         let (parts, body) = request.into_parts();
         // The configuration may be another one by now.
-        let Some(found) = self.find(&parts) else {
-            return responses::no_route();
+        let found = match self.find(&parts) {
+            Ok(found) => found,
+            Err(answer) => return answer(),
         };
         let pending = match respond_admitted(self, found, peer, parts, body) {
             Ok(response) => return response,
@@ -137,8 +138,9 @@ fn respond_at_once(
     record: &mut RequestRecord,
 ) -> Result<Response<Body>, Pending> {
     let (parts, body) = request.into_parts();
-    let Some((place, target)) = state.find(&parts) else {
-        return Ok(responses::no_route());
+    let (place, target) = match state.find(&parts) {
+        Ok(found) => found,
+        Err(answer) => return Ok(answer()),
     };
     record.set_route(&target.recorder);
     let quota = target.party.quota();

@@ -35,6 +35,15 @@ pub(crate) fn no_route() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "nothing is served here\n")
 }
 
+/// How long a client waits until it asks again for a tenant whose file somebody has to mend, in seconds.
+const UNAVAILABLE_S: u64 = 10;
+
+/// It is for a tenant whose file cannot be served.
+pub(crate) fn tenant_unavailable() -> Response<Body> {
+    let text = "what is asked for cannot be served for now\n";
+    with_retry_after(plain(StatusCode::SERVICE_UNAVAILABLE, text), UNAVAILABLE_S)
+}
+
 pub(crate) fn redirect(target: &str) -> Response<Body> {
     let mut response = plain(StatusCode::PERMANENT_REDIRECT, "");
     match HeaderValue::try_from(target) {

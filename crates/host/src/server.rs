@@ -246,11 +246,11 @@ impl Server {
                 .collect(),
         };
         self.forget(&generation, &changed);
-        let before = self.generation.iter().flat_map(|previous| &previous.broken);
-        let broken = before
-            .chain(&generation.broken)
-            .map(|broken| Arc::clone(&broken.tenant));
-        let mut read: BTreeSet<_> = changed.iter().cloned().chain(broken).collect();
+        let tried = match &self.generation {
+            Some(previous) => previous.tried_names(&generation),
+            None => generation.broken_names().collect(),
+        };
+        let mut read: BTreeSet<_> = changed.iter().cloned().chain(tried).collect();
         // Its files are known before it is loaded.
         read.remove("");
         let config = &generation.config;
@@ -293,7 +293,7 @@ impl Server {
 fn told(broken: &generation::Broken) -> BrokenTenant {
     BrokenTenant {
         name: Arc::clone(&broken.tenant),
-        message: broken.message.clone(),
+        message: Arc::clone(&broken.message),
         is_served: broken.is_served,
     }
 }

@@ -1,7 +1,11 @@
 //! Whether a file is still the one that it was.
 
-use rustix::fs::Stat;
-use std::path::Path;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
+use std::{
+    ffi::OsStr,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+};
 
 /// A file as it was: another one in its place has another stamp, and so has one that was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +33,37 @@ impl Stamp {
 
 impl ExactStamp {
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let stat = rustix::fs::stat(path).ok()?;
+        Some(Self::new(&rustix::fs::stat(path).ok()?))
+    }
+
+    pub(crate) fn new(stat: &Stat) -> Self {
         let changed = [stat.st_ctime.into(), stat.st_ctime_nsec.into()];
-        Some(Self(Stamp::new(&stat), changed))
+        Self(Stamp::new(stat), changed)
+    }
+}
+
+/// Looks at many files of one folder, one after the other: the way there is gone once.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    folder: Option<(Box<[u8]>, OwnedFd)>,
+}
+
+impl Look {
+    /// What lies at this absolute path, following links.
+    pub(crate) fn stat(&mut self, path: &Path) -> Option<Stat> {
+        let bytes = path.as_os_str().as_bytes();
+        let slash = bytes.iter().rposition(|byte| *byte == b'/')?;
+        let (folder, name) = (&bytes[..=slash], OsStr::from_bytes(&bytes[slash + 1..]));
+        if self
+            .folder
+            .as_ref()
+            .is_none_or(|(known, _)| **known != *folder)
+        {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(CWD, OsStr::from_bytes(folder), flags, Mode::empty());
+            self.folder = Some((folder.into(), opened.ok()?));
+        }
+        let (_, folder) = self.folder.as_ref()?;
+        rustix::fs::statat(folder, name, AtFlags::empty()).ok()
     }
 }

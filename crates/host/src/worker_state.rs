@@ -11,17 +11,19 @@
 
 use crate::{
     aside::Aside,
+    body::Body,
     client::{self, Client},
     filters::{self, FilterHandle},
-    generation::{Generation, Place, Tenant},
+    generation::{Generation, Place, Tenant, Whereto},
     kinds::GuestKind,
     lookup::{rest, segments},
     path::Ambiguities,
     record::{Recorder, RouteRecorder},
+    responses,
     services::{Context, Service, component::ComponentService},
     turns::Party,
 };
-use http::{Uri, request};
+use http::{Response, Uri, request};
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, HashMap},
@@ -31,6 +33,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+
+/// Makes a response.
+pub(crate) type Answer = fn() -> Response<Body>;
 
 /// What one worker serves with.
 pub struct WorkerState {
@@ -137,13 +142,29 @@ impl WorkerState {
     }
 
     /// The target of a request whose path is normal, and its place.
-    pub(crate) fn find(&self, request: &request::Parts) -> Option<(Place, Rc<RouteTarget>)> {
-        let place = self.generation.find(request, request.uri.path())?;
+    ///
+    /// # Errors
+    /// What is to be answered where there is none.
+    pub(crate) fn find(
+        &self,
+        request: &request::Parts,
+    ) -> Result<(Place, Rc<RouteTarget>), Answer> {
+        let place = match self.generation.find(request, request.uri.path()) {
+            Whereto::Route(place) => place,
+            Whereto::Nowhere => return Err(responses::no_route),
+            Whereto::Unavailable => return Err(responses::tenant_unavailable),
+        };
+        let target = self.target(place);
+        let target = target.ok_or(responses::no_route as Answer)?;
+        Ok((place, target))
+    }
+
+    fn target(&self, place: Place) -> Option<Rc<RouteTarget>> {
         let target = match place.tenant {
             None => self.main.targets.get(place.route)?.clone(),
             Some(at) => self.part(at)?.targets.get(place.route)?.clone(),
         };
-        Some((place, target))
+        Some(target)
     }
 
     /// Whether a request may go to this target though some would take its path for another one: the route says that its
@@ -156,7 +177,8 @@ impl WorkerState {
         let path = request.uri.path();
         let ambiguities = Ambiguities::of(path);
         let leads_here = |reading: Option<String>| {
-            reading.is_some_and(|path| self.generation.find(request, &path) == Some(place))
+            reading
+                .is_some_and(|path| self.generation.find(request, &path) == Whereto::Route(place))
         };
         ambiguities.is_empty()
             || ambiguities.is_within(target.ambiguous_paths)

@@ -57,6 +57,10 @@ impl palisade_wall::Plan for Plan {
         Self::fixed_files(self)
     }
 
+    fn looked_for(&self) -> Vec<PathBuf> {
+        Self::looked_for(self)
+    }
+
     fn prepare(&self, _: &Launcher, _: Option<&Path>) -> Result<Prepared, Error> {
         Ok(Prepared::default())
     }

@@ -63,6 +63,10 @@ impl Plan for StubPlan {
         self.0.fixed_files()
     }
 
+    fn looked_for(&self) -> Vec<PathBuf> {
+        self.0.looked_for()
+    }
+
     fn prepare(&self, launcher: &Launcher, caches: Option<&Path>) -> Result<Prepared, Error> {
         self.0.prepare(launcher, caches)
     }

@@ -100,6 +100,12 @@ pub trait Plan: fmt::Debug + fmt::Display + erased_serde::Serialize + Send + Syn
     /// program, and what its arguments name. None: there is no program.
     fn fixed_files(&self) -> Vec<PathBuf>;
 
+    /// Paths of the host's at which [`Plan::fixed_files`] were looked for, whether something is there or not. As long as
+    /// the same lies at each, and at what is granted, another plan has the same of them.
+    fn looked_for(&self) -> Vec<PathBuf> {
+        self.fixed_files()
+    }
+
     /// Makes what a launch needs beside the plan, once for many of them. It is kept below `caches`, or where the user's
     /// caches are, if it can be used again.
     ///

@@ -156,7 +156,7 @@ pub fn status(report: &Report) -> Status {
         .take(MOST_BROKEN)
         .map(|broken| BrokenStatus {
             tenant: broken.name.to_string(),
-            message: broken.message.clone(),
+            message: broken.message.to_string(),
             serves_on: broken.is_served,
         });
     let edge = |metric: fn(&crate::edge::EdgeMetrics) -> u64| {

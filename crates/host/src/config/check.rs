@@ -233,18 +233,47 @@ fn nothing_is_routed() -> Found {
     })
 }
 
+/// Routes of one host and path that a later one is compared with.
+const MOST_COMPARED: usize = 32;
+
+/// Places of routes for one host and path that others may stand behind in vain.
+#[derive(Default)]
+struct Earlier {
+    /// The first that takes every method and all fields.
+    whole: Option<usize>,
+    /// The first of the others. A file with more of them is read as quickly, and some of its warnings are left out.
+    others: Vec<usize>,
+}
+
+impl Earlier {
+    fn add(&mut self, place: usize, route: &Route) {
+        if route.methods.is_empty() && route.headers.is_empty() {
+            self.whole.get_or_insert(place);
+        } else if self.others.len() < MOST_COMPARED {
+            self.others.push(place);
+        }
+    }
+
+    /// The first that takes all that `later` would.
+    fn first_covering(&self, later: &Route, parts: &Parts) -> Option<usize> {
+        let covers = |place: &&usize| covers(&parts.routes[**place].1.route, later);
+        let of_whole = self.whole.iter().find(covers);
+        let of_others = self.others.iter().find(covers);
+        of_whole.into_iter().chain(of_others).min().copied()
+    }
+}
+
 fn warn_of_unreachable(parts: &Parts, reader: &Reader<'_>) {
-    let mut by_host: HostMap<PathMap<Vec<usize>>> = HostMap::default();
-    let mut for_any_host: PathMap<Vec<usize>> = PathMap::default();
+    let mut by_host: HostMap<PathMap<Earlier>> = HostMap::default();
+    let mut for_any_host: PathMap<Earlier> = PathMap::default();
     for (place, (span, RouteParts { route: later, .. })) in parts.routes.iter().enumerate() {
         let host = later.host.as_deref();
         let of_hosts = host.map(|host| by_host.fitting(host));
         let mut first: Option<usize> = None;
         for by_path in of_hosts.into_iter().flatten().chain([&for_any_host]) {
-            by_path.for_each_fitting(&later.path, |places| {
-                let covering = |place: &&usize| covers(&parts.routes[**place].1.route, later);
-                let found = places.iter().find(covering);
-                first = first.into_iter().chain(found.copied()).min();
+            by_path.for_each_fitting(&later.path, |earlier| {
+                let found = earlier.first_covering(later, parts);
+                first = first.into_iter().chain(found).min();
             });
         }
         if let Some(earlier) = first {
@@ -253,12 +282,14 @@ fn warn_of_unreachable(parts: &Parts, reader: &Reader<'_>) {
                 later.name, parts.routes[earlier].1.route.name
             );
             reader.warn(span, &text);
+            // What stands behind this one in vain stands behind that one, too.
+            continue;
         }
         let by_path = match host {
             Some(host) => by_host.entry(host),
             None => &mut for_any_host,
         };
-        by_path.entry(&later.path).push(place);
+        by_path.entry(&later.path).add(place, later);
     }
 }
 

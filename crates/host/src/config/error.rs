@@ -202,6 +202,16 @@ pub enum ConfigProblem {
         /// The word of `may`.
         word: &'static str,
     },
+    /// More of something than there may be.
+    #[error("there are too many {what}: {count}, and {most} are the most")]
+    TooMany {
+        /// Of what.
+        what: String,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A tenant that can't be.
     #[error("{0}")]
     Tenant(String),
@@ -270,6 +280,7 @@ impl ConfigProblem {
             }
             Self::Empty(_) => Some("name a server, as in `\"http://127.0.0.1:3000\"`".into()),
             Self::File(_)
+            | Self::TooMany { .. }
             | Self::Tenant(_)
             | Self::Syntax(_)
             | Self::Contradiction(_)

@@ -39,7 +39,12 @@ impl Kind for GuestPolicy {
 
     fn read(key: &Key, value: &Value, reader: &Reader<'_>) -> Result<Self, Found> {
         let layer = match value.get_ref() {
-            DeValue::Table(table) => PolicyLayer::from_table(table, reader.base_dir)?,
+            DeValue::Table(table) => {
+                if let Some(room) = reader.room() {
+                    room.take_policy(table, &key.span())?;
+                }
+                PolicyLayer::from_table(table, reader.base_dir)?
+            }
             DeValue::String(_) => {
                 let path = HostPath::read(key, value, reader)?;
                 read_policy_file(&path, value, reader)?
@@ -89,6 +94,9 @@ impl GuestPolicy {
 fn read_policy_file(path: &Path, value: &Value, reader: &Reader<'_>) -> Result<PolicyLayer, Found> {
     let text = reader.read_file(path, value)?;
     let base_dir = path.parent().unwrap_or(Path::new("/"));
+    if let (Some(room), Ok(document)) = (reader.room(), document::parse(&text)) {
+        room.take_policy(document.get_ref(), &value.span())?;
+    }
     PolicyLayer::from_toml(&text, &path.to_string_lossy(), base_dir)
         .map_err(|error| Found::at(value.span(), ConfigProblem::PolicyFile(error)))
 }

@@ -11,6 +11,7 @@ use super::{
         Time, WithPlace, Workers,
     },
     listener::ListenerParts,
+    room::Room,
     route::RouteParts,
     tenancy::{Pattern, Share, ShareOfAll},
 };
@@ -24,11 +25,14 @@ use palisade_policy::{
 };
 use serde_json::json;
 use std::{
-    cell::RefCell,
+    cell::{Cell, OnceCell, RefCell},
     collections::BTreeMap,
     ops::Range,
     path::{Path, PathBuf},
 };
+
+/// Warnings that are told of one file. What comes behind them is counted.
+const MOST_WARNINGS: usize = 50;
 
 /// What reading needs beside the text, and what it comes upon.
 pub(super) struct Reader<'a> {
@@ -37,6 +41,11 @@ pub(super) struct Reader<'a> {
     read_file: ReadFile<'a>,
     files: RefCell<Vec<PathBuf>>,
     warnings: RefCell<Vec<String>>,
+    more_warnings: Cell<usize>,
+    /// What the file may still hold; `None`: it is the main one, whose owner is trusted.
+    room: Option<Room>,
+    /// Where lines end.
+    ends: OnceCell<Vec<usize>>,
 }
 
 impl<'a> Reader<'a> {
@@ -47,35 +56,70 @@ impl<'a> Reader<'a> {
             read_file,
             files: RefCell::default(),
             warnings: RefCell::default(),
+            more_warnings: Cell::default(),
+            room: None,
+            ends: OnceCell::new(),
+        }
+    }
+
+    /// The same for a tenant's file, whose author is not trusted.
+    pub(super) fn within(self, room: Room) -> Self {
+        Self {
+            room: Some(room),
+            ..self
         }
     }
 
     pub(super) fn into_file(self, config: Config) -> ConfigFile {
+        let mut warnings = self.warnings.into_inner();
+        let more = self.more_warnings.get();
+        if more > 0 {
+            warnings.push(format!("there are {more} more warnings"));
+        }
         ConfigFile {
             config,
             files: self.files.into_inner(),
-            warnings: self.warnings.into_inner(),
+            warnings,
         }
     }
 
     /// Reads a file that `value` names.
     pub(super) fn read_file(&self, path: &Path, value: &Value) -> Result<String, Found> {
         self.files.borrow_mut().push(path.into());
-        (self.read_file)(path).map_err(|error| {
+        let text = (self.read_file)(path).map_err(|error| {
             let problem = ConfigProblem::Unreadable {
                 path: path.into(),
                 reason: error.to_string(),
             };
             Found::at(value.span(), problem)
-        })
+        })?;
+        if let Some(room) = &self.room {
+            room.take_bytes(text.len(), &value.span())?;
+        }
+        Ok(text)
+    }
+
+    /// What the file may still hold, if that is bounded.
+    pub(super) fn room(&self) -> Option<&Room> {
+        self.room.as_ref()
     }
 
     /// Notes what is probably not meant.
     pub(super) fn warn(&self, span: &Range<usize>, text: &str) {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let warning = format!("line {line}: {text}");
-        self.warnings.borrow_mut().push(warning);
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() == MOST_WARNINGS {
+            self.more_warnings.set(self.more_warnings.get() + 1);
+            return;
+        }
+        let line = self.line(span.start);
+        warnings.push(format!("line {line}: {text}"));
+    }
+
+    /// The number of the line of this byte. The text is searched for lines once: a file may give many reasons to ask.
+    fn line(&self, at: usize) -> usize {
+        let find = || self.text.match_indices('\n').map(|(at, _)| at).collect();
+        let ends: &Vec<usize> = self.ends.get_or_init(find);
+        ends.partition_point(|end| *end < at) + 1
     }
 }
 

@@ -4,8 +4,11 @@ use super::{
     ConfigProblem, Route,
     error::Found,
     keys::{Entry, Kind, Section, keys},
-    kind::{Host, Method, Name, OneOf, Prefix, Switch, Text, Texts, WithPlace, kinds, string},
+    kind::{
+        Host, Method, Name, OneOf, Prefix, Switch, Text, Texts, WithPlace, kinds, some, string,
+    },
     read::Reader,
+    room::at_most,
     value,
 };
 use crate::path::{Ambiguities, Ambiguity};
@@ -54,7 +57,7 @@ impl Section for RouteParts {
         /// How the path begins, by whole segments.
         "path": Prefix => |parts, path| parts.route.path = path;
         /// Methods, in capitals; any, if left out.
-        "methods": Texts<Method> => |parts, methods| parts.route.methods = methods;
+        "methods": Methods => |parts, methods| parts.route.methods = methods;
         /// Header fields that there must be: with this value, or with any if it is `true`.
         "headers": Headers => |parts, headers| parts.route.headers = headers;
         /// Take `path` away before filters and service see the request.
@@ -71,9 +74,23 @@ impl Section for RouteParts {
     };
 }
 
+/// Methods, header fields and filters of one route: requests are compared with each, and routes with each other.
+const MOST_OF_ROUTE: usize = 64;
+
+fn few(what: &str, count: usize, value: &Value) -> Result<(), Found> {
+    at_most(what, count, MOST_OF_ROUTE).map_err(|problem| Found::at(value.span(), problem))
+}
+
 kinds! {
+    /// What a request may ask for.
+    Methods is Vec<http::Method>, some(&string()), |key, value, reader| {
+        few("methods of a route", value.get_ref().as_array().map_or(0, |items| items.len()), value)?;
+        Texts::<Method>::read(key, value, reader)
+    };
+
     /// Names of filters, each with its place.
     FilterNames is Vec<(Range<usize>, String)>, json!({ "type": "array", "items": string() }), |key, value, _| {
+        few("filters of a route", value.get_ref().as_array().map_or(0, |items| items.len()), value)?;
         let names: Vec<_> = document::list(key, value, |text| Ok(text.to_owned()))?;
         let items = value.get_ref().as_array().into_iter().flatten();
         Ok(items.map(|item| item.span()).zip(names).collect())
@@ -84,8 +101,10 @@ kinds! {
             "type": "object",
             "additionalProperties": { "anyOf": [string(), { "const": true }] },
         }), |key, value, _| {
+        let table = document::table(key, value)?;
+        few("fields of a route", table.len(), value)?;
         let mut headers: Vec<(HeaderName, Option<HeaderValue>)> = Vec::new();
-        for (key, value) in in_written_order(document::table(key, value)?) {
+        for (key, value) in in_written_order(table) {
             let (name, wanted) = read_header(key, value)?;
             if headers.iter().any(|(earlier, _)| *earlier == name) {
                 return Err(header_twice(key, &name));

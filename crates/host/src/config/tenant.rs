@@ -4,13 +4,14 @@
 //! it, and what the site decides it cannot say.
 
 use super::{
-    Claim, Config, ConfigError, ConfigFile, ConfigProblem, Limits, May, Policy, Server, Service,
-    ServiceKind, check,
+    Claim, Config, ConfigError, ConfigFile, ConfigProblem, Limits, May, Policy, Route, Server,
+    Service, ServiceKind, check,
     error::Found,
     file::read_open_file,
     keys::{Entry, Kind, Section, keys},
     kind::{Items, Names},
     read::{Parts, Reader, with_names},
+    room::{MOST_HOSTS, Room, at_most},
     route::RouteParts,
     tenancy::Bounds,
 };
@@ -22,6 +23,7 @@ use palisade_policy::{Access, ConnectGrant, document, document::Key, visible};
 use rustix::fs::{Mode, OFlags};
 use std::{
     cell::RefCell,
+    collections::BTreeSet,
     fs::File,
     io,
     ops::Range,
@@ -113,7 +115,7 @@ impl ConfigFile {
         bounds: &Bounds,
         read_file: super::ReadFile<'_>,
     ) -> Result<Self, ConfigError> {
-        let reader = Reader::new(text, &bounds.folder, read_file);
+        let reader = Reader::new(text, &bounds.folder, read_file).within(Room::default());
         match read_tenant(&reader, bounds) {
             Ok(config) => Ok(reader.into_file(config)),
             Err(found) => Err(ConfigError::new(source_name, text, found)),
@@ -137,6 +139,7 @@ fn read_within(folder: &Path, path: &Path) -> io::Result<String> {
 
 fn read_tenant(reader: &Reader<'_>, bounds: &Bounds) -> Result<Config, Found> {
     let document = document::parse(reader.text).map_err(super::read::not_toml)?;
+    Room::check(document.get_ref())?;
     let whole = 0..reader.text.len();
     let parts = Parts {
         config: Config {
@@ -150,6 +153,7 @@ fn read_tenant(reader: &Reader<'_>, bounds: &Bounds) -> Result<Config, Found> {
         ..Parts::default()
     };
     let TenantParts(parts) = TenantParts(parts).read(document.get_ref(), whole, reader)?;
+    check_hosts(&parts)?;
     check::check_routes(&parts, reader)?;
     check_bounds(&parts, bounds)?;
     let mut config = parts.into_config();
@@ -163,6 +167,16 @@ fn keep_from_links(service: &mut Service) {
         let servers = std::mem::take(&mut upstream.servers);
         upstream.servers = servers.into_iter().map(Server::without_links).collect();
     }
+}
+
+/// Each of them is a place in the directory of all tenants.
+fn check_hosts(parts: &Parts) -> Result<(), Found> {
+    let hosts: BTreeSet<_> = parts
+        .routes
+        .iter()
+        .filter_map(|(_, parts)| parts.route.host.as_deref())
+        .collect();
+    at_most("hosts of routes", hosts.len(), MOST_HOSTS).map_err(Found::nowhere)
 }
 
 /// Whether all that the file has is given.
@@ -316,25 +330,20 @@ fn demand(
 impl Config {
     /// What the routes of a tenant's file claim of what is given to it, each once.
     pub(crate) fn claims(&self, bounds: &Bounds) -> Vec<Claim> {
+        // Most routes of a file are for the same hosts and paths.
+        let claimed: BTreeSet<_> = self
+            .routes
+            .iter()
+            .map(|route| (route.host.as_ref(), route.claimed_path(bounds)))
+            .collect();
         let mut claims = Vec::new();
-        for route in &self.routes {
-            let hosts = match &route.host {
-                Some(host) => std::slice::from_ref(host),
-                None => &bounds.hosts[..],
+        for (host, path) in claimed {
+            let hosts = host.map_or(&bounds.hosts[..], std::slice::from_ref);
+            let paths = match path {
+                ClaimedPath::All => &bounds.paths[..],
+                ClaimedPath::One(path) => std::slice::from_ref(path),
+                ClaimedPath::None => &[],
             };
-            let fits = |path: &&String| route.path == "/" || covers_path(path, &route.path);
-            let longest = bounds
-                .paths
-                .iter()
-                .filter(fits)
-                .max_by_key(|path| path.len());
-            let paths = bounds
-                .paths
-                .iter()
-                .filter(|path| match route.path.as_str() {
-                    "/" => true,
-                    _ => Some(*path) == longest,
-                });
             for path in paths {
                 claims.extend(hosts.iter().map(|host| Claim {
                     host: host.clone(),
@@ -357,6 +366,26 @@ impl Config {
                 _ => &[],
             });
         servers.filter_map(|server| server.socket().map(PathBuf::as_path))
+    }
+}
+
+/// Which of the paths that are given a route claims.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum ClaimedPath<'a> {
+    All,
+    One(&'a String),
+    None,
+}
+
+impl Route {
+    fn claimed_path<'a>(&self, bounds: &'a Bounds) -> ClaimedPath<'a> {
+        if self.path == "/" {
+            return ClaimedPath::All;
+        }
+        let fitting = bounds.paths.iter();
+        let fitting = fitting.filter(|path| covers_path(path, &self.path));
+        let longest = fitting.max_by_key(|path| path.len());
+        longest.map_or(ClaimedPath::None, ClaimedPath::One)
     }
 }
 

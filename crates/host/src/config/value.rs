@@ -17,6 +17,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Of a route's path: each of its segments is a step for whoever looks for it, and one more table in another.
+const MOST_PREFIX_BYTES: usize = 1024;
+
 /// `sun_path` of unix(7), with its NUL.
 const MOST_SOCKET_PATH_BYTES: usize = 107;
 
@@ -284,6 +287,7 @@ pub(super) fn parse_prefix(text: &str) -> Result<String, Refusal> {
     let refuse = |reason: &str| Refusal::new("path", reason, ACCEPTED);
     let parts: Vec<&str> = text.trim_end_matches('/').split('/').skip(1).collect();
     let reason = match text {
+        _ if text.len() > MOST_PREFIX_BYTES => "it is longer than 1024 bytes",
         _ if !text.starts_with('/') => "it does not begin with `/`",
         _ if text.contains('*') => "there are no wildcards: a path fits all that it begins",
         _ if text.contains(['?', '#']) => "a path has no query and no fragment",

@@ -3,7 +3,8 @@
 //! The main file gives hosts and paths to tenants. What says most about a request decides: its host's name before `*.NAME`,
 //! a longer NAME before a shorter one, and at one host the longest path. What is given to one tenant alone is that one's,
 //! also while its file is broken or missing: nobody else gets its requests. What is given to several is whose file claims
-//! it; two that claim the same have none of it, unless one of them has had it until now.
+//! it; two that claim the same have none of it, unless one of them has had it until now. While one of them has a broken file,
+//! nobody knows what that claims: what no other one claims by its very host is kept for it.
 
 use crate::{
     config::{Claim, Route},
@@ -20,9 +21,11 @@ pub(super) enum Owner {
     Main,
     /// That of the tenant of this index.
     Tenant(usize),
-    /// A tenant's that is not there.
+    /// A tenant's that has no file.
     #[default]
     Nobody,
+    /// A tenant's, or it may be one's, whose file is there and cannot be served.
+    Unavailable,
 }
 
 /// Who has which host and path.
@@ -36,7 +39,30 @@ pub(super) struct Directory {
 #[derive(Debug)]
 enum Cell {
     Owned(Owner),
-    Shared(HostMap<PathMap<Owner>>),
+    Shared(Shared),
+}
+
+/// What is given to several.
+#[derive(Debug, Default)]
+struct Shared {
+    claims: HostMap<PathMap<Owner>>,
+    /// The file of one of them cannot be served, and what it claims is not known.
+    has_broken: bool,
+}
+
+impl Shared {
+    fn owner(&self, host: &str, path: &str) -> Owner {
+        if !self.has_broken {
+            return find(&self.claims, host, path)
+                .copied()
+                .unwrap_or(Owner::Main);
+        }
+        // Whatever is claimed by `*.NAME` the broken one may have claimed by a name, which says more. By one path it is
+        // claimed all the same: who is given a longer one at this host has a cell of its own there.
+        let own = self.claims.own(host);
+        let owner = own.and_then(|by_path| by_path.longest(path));
+        owner.copied().unwrap_or(Owner::Unavailable)
+    }
 }
 
 impl Default for Cell {
@@ -53,6 +79,8 @@ pub(super) struct Claimant<'a> {
     pub(super) given: Vec<Claim>,
     /// Of the version that is to serve; `None`: there is none.
     pub(super) claims: Option<&'a [Claim]>,
+    /// It has a file of which no version serves.
+    pub(super) is_broken: bool,
 }
 
 /// A claimant that cannot have what it claims, and why.
@@ -85,7 +113,7 @@ impl Directory {
         match find(&self.cells, host, path) {
             None => Owner::Main,
             Some(Cell::Owned(owner)) => *owner,
-            Some(Cell::Shared(claims)) => find(claims, host, path).copied().unwrap_or(Owner::Main),
+            Some(Cell::Shared(shared)) => shared.owner(host, path),
         }
     }
 
@@ -96,18 +124,22 @@ impl Directory {
         place: impl Fn(usize) -> Option<usize>,
     ) -> Self {
         let mut directory = Self::default();
-        let owner = |at: usize| place(at).map_or(Owner::Nobody, Owner::Tenant);
+        let owner = |at: usize| match place(at) {
+            Some(at) => Owner::Tenant(at),
+            None if claimants[at].is_broken => Owner::Unavailable,
+            None => Owner::Nobody,
+        };
         for (at, claimant) in claimants.iter().enumerate() {
             for claim in &claimant.given {
                 if given.is_alone(claim) {
                     *directory.cell(claim) = Cell::Owned(owner(at));
                 } else {
-                    directory.shared(claim);
+                    directory.shared(claim).has_broken |= claimant.is_broken;
                 }
             }
             for claim in claimant.claims.into_iter().flatten() {
                 if let Some(cell) = given.shared_cell(claim) {
-                    let claims = directory.shared(cell);
+                    let claims = &mut directory.shared(cell).claims;
                     *claims.entry(&claim.host).entry(&claim.path) = owner(at);
                 }
             }
@@ -122,13 +154,13 @@ impl Directory {
         self.cells.entry(&claim.host).entry(&claim.path)
     }
 
-    fn shared(&mut self, claim: &Claim) -> &mut HostMap<PathMap<Owner>> {
+    fn shared(&mut self, claim: &Claim) -> &mut Shared {
         let cell = self.cell(claim);
         if let Cell::Owned(_) = cell {
-            *cell = Cell::Shared(HostMap::default());
+            *cell = Cell::Shared(Shared::default());
         }
         match cell {
-            Cell::Shared(claims) => claims,
+            Cell::Shared(shared) => shared,
             Cell::Owned(_) => unreachable!("it has just been made a shared one"),
         }
     }
@@ -171,6 +203,12 @@ impl<'a> Given<'a> {
 
     fn is_alone(&self, claim: &Claim) -> bool {
         self.holders(claim).len() == 1
+    }
+
+    /// Whether somebody claims what others may claim, too.
+    pub(super) fn is_contestable(&self, claimant: &Claimant<'_>) -> bool {
+        let mut claims = claimant.claims.into_iter().flatten();
+        claims.any(|claim| !self.is_alone(claim))
     }
 
     /// The words by which this is given, where that is to several.
@@ -228,7 +266,8 @@ impl<'a> Given<'a> {
             ));
         }
         let holders = self.holders(claim);
-        if holders.contains(&at) {
+        // They are in order, and may be all tenants that there are.
+        if holders.binary_search(&at).is_ok() {
             return None;
         }
         let other = holders.first().map(|other| &claimants[*other]);

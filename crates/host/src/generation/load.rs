@@ -5,7 +5,7 @@
 //! file can't, the version serves on that does now.
 
 use super::{
-    Generation,
+    ByName, Generation,
     relied_on::Site,
     tenant::Tenant,
     tenants::{self, Tenants},
@@ -113,6 +113,22 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether it is the machine's fault, as far as can be told: then it may be over, and nothing tells of that.
+    pub(super) fn is_of_host(&self) -> bool {
+        let cause = match self {
+            Self::Code { source, .. } => source.to_string(),
+            Self::Grants { source, .. } => source.to_string(),
+            Self::Network { source, .. } => source.to_string(),
+            Self::Files { source, .. } => source.to_string(),
+            Self::Service { source, .. } => source.to_string(),
+            Self::Component { source, .. } => source.to_string(),
+            Self::Log(source) => source.to_string(),
+            Self::NoLandlock => return true,
+            _ => return false,
+        };
+        cause.starts_with("host:")
+    }
+
     pub(super) fn of_service(name: &str, source: ProgramError) -> Self {
         Self::Service {
             guest: format!("service {name}"),
@@ -211,9 +227,10 @@ pub fn load(
         directory,
         broken,
     } = tenants::load(&config, &main_file, &site, new, previous, tools)?;
+    let mut before = ByName::of(previous);
     for tenant in &tenants {
         // Of one that serves already they change once this serves.
-        if previous.is_none_or(|previous| previous.tenant(&tenant.name).is_none()) {
+        if before.find(&tenant.name).is_none() {
             tenant.quota.set(&config.tenancy.quotas(&tenant.name));
         }
     }

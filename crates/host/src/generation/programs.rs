@@ -1,7 +1,7 @@
 //! The programs of a generation: planned when it is loaded, opened and begun when it is put in place.
 
 use super::{
-    Generation, Tenant,
+    ByName, Generation, Tenant,
     load::{LoadError, Tools},
 };
 use crate::{
@@ -81,12 +81,23 @@ impl Generation {
 
     /// Has its programs started when they are asked for, and counted: once it is in place of `previous`.
     pub fn begin(&self, previous: Option<&Self>, tools: &Tools) {
-        for tenant in &self.tenants {
-            tenant.quota.set(&self.config.tenancy.quotas(&tenant.name));
-        }
-        let quotas = self.tenants.iter().map(|tenant| Arc::clone(&tenant.quota));
+        let known = previous.filter(|previous| previous.config.tenancy == self.config.tenancy);
+        let mut before = ByName::of(known);
+        let is_known = |tenant: &&Arc<Tenant>| {
+            let known = before.find(&tenant.name);
+            known.is_some_and(|known| Arc::ptr_eq(&known.quota, &tenant.quota))
+        };
+        let known_count = self.tenants.iter().filter(is_known).count();
         tools.supervisor.bound(self.config.programs);
-        tools.supervisor.bound_tenants(quotas.collect());
+        let are_known = known_count == self.tenants.len()
+            && known.is_some_and(|known| known.tenants.len() == known_count);
+        if !are_known {
+            for tenant in &self.tenants {
+                tenant.quota.set(&self.config.tenancy.quotas(&tenant.name));
+            }
+            let quotas = self.tenants.iter().map(|tenant| Arc::clone(&tenant.quota));
+            tools.supervisor.bound_tenants(quotas.collect());
+        }
         for (tenant, known) in self.changed(previous) {
             // Of those that go on, too: what the server relies on may be something else by now.
             for (_, program) in tenant.programs() {

@@ -19,7 +19,7 @@ use palisade_network::{Resolve, SystemResolver};
 use palisade_policy::{Access, Capability, ConnectGrant, Policy};
 use palisade_process::{
     ThisHost,
-    plan::{Relied, find_changeable},
+    plan::{PlanError, Relied, find_changeable},
 };
 use palisade_walls::Plan;
 use palisade_wasm::{
@@ -408,7 +408,7 @@ fn relied_on(config: &Config, files: &[PathBuf], tenant: &str) -> Vec<Used> {
 }
 
 /// Where the host's files are that a guest is given: opened when it starts, and started again and again.
-fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
+pub(super) fn granted_paths(policy: &Policy) -> impl Iterator<Item = &Path> {
     granted(policy).map(|(_, on_host)| on_host)
 }
 
@@ -451,7 +451,7 @@ fn refuse_reach(
         let is_writer = may_write(service);
         let by_others = used().filter(|used| is_writer && used.by != guest);
         let relied = by_others.map(|used| used.relied.clone());
-        let found = find_changeable(&service.policy, relied, &ThisHost);
+        let found = find_reached(&service.policy, relied);
         let found = found.map_err(|source| LoadError::Grants {
             guest: guest.clone(),
             source,
@@ -461,6 +461,22 @@ fn refuse_reach(
         return Err(refusal(guest, found, user));
     }
     Ok(())
+}
+
+/// The first of these that a guest with this policy could change.
+///
+/// What it sees of the system it cannot write to, so that without that it reaches no less. To look at all of `/etc` for each
+/// of many guests takes longer than all else of a reload: it is looked at only where something is reached without.
+fn find_reached(
+    policy: &Policy,
+    relied: impl Iterator<Item = Relied> + Clone,
+) -> Result<Option<Relied>, PlanError> {
+    let mut without_system = policy.clone();
+    without_system.grants.system = false;
+    match find_changeable(&without_system, relied.clone(), &ThisHost) {
+        Ok(None) => Ok(None),
+        _ => find_changeable(policy, relied, &ThisHost),
+    }
 }
 
 /// Whether a guest may be able to write to files of the host's. Of programs that is the wall's to say: where there is no

@@ -1,6 +1,7 @@
 //! What one file comes to, the main one or a tenant's: its filters and services, loaded, and its routes.
 
 use super::{
+    ground::Ground,
     load::{LoadError, Stamps, Tools},
     load_filters::{kept_filter, load_filter},
     load_services::{is_same_component, kept_service, load_component, load_service},
@@ -15,7 +16,7 @@ use crate::{
     quota::Quota,
     route::Routes,
     services::{self, program::Check},
-    stamp::{ExactStamp, Stamp},
+    stamp::{ExactStamp, Look, Stamp},
 };
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -40,6 +41,13 @@ pub(crate) struct Tenant {
     pub(crate) quota: Arc<Quota>,
 }
 
+/// Looks at tenants' files, and at their folders: those of most lie side by side.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    files: Look,
+    folders: Look,
+}
+
 /// Where a tenant comes from, and what it was judged by.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -47,6 +55,8 @@ pub(super) struct Source {
     pub(super) claims: Vec<Claim>,
     pub(super) warnings: Vec<String>,
     pub(super) site: Arc<Site>,
+    /// Its folder.
+    pub(super) ground: Ground,
 }
 
 impl Tenant {
@@ -124,9 +134,19 @@ impl Tenant {
         })
     }
 
-    /// Whether every file is the one that it was made from.
-    pub(super) fn is_current(&self) -> bool {
-        let mut files = self.files.iter();
-        files.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
+    /// Whether every file is the one that it was made from, and its folder the one that it was.
+    pub(super) fn is_current(&self, looks: &mut Looks) -> bool {
+        let Some(((file, stamp), named)) = self.files.split_first() else {
+            return true;
+        };
+        let now = looks.files.stat(file).map(|stat| ExactStamp::new(&stat));
+        let mut named = named.iter();
+        stamp.is_some()
+            && now == *stamp
+            && named.all(|(path, stamp)| stamp.is_some() && ExactStamp::of(path) == *stamp)
+            && self.source.as_ref().is_none_or(|source| {
+                let folder = looks.folders.stat(&source.bounds.folder);
+                folder.is_some_and(|stat| source.ground.is(&stat))
+            })
     }
 }

@@ -46,6 +46,11 @@ impl<T> HostMap<T> {
         self.exact.entry(host.into()).or_default()
     }
 
+    /// The value of the very host that is asked for, and not of a name above it.
+    pub fn own(&self, host: &str) -> Option<&T> {
+        self.exact.get(&*formed(host))
+    }
+
     /// The values of a host that is asked for, the one that says most first: its own, then those of names above it, the
     /// longest first.
     pub fn fitting(&self, host: &str) -> impl Iterator<Item = &T> {

@@ -70,16 +70,17 @@ pub use supervisor::Supervisor;
 
 use crate::{
     config::{self, Address, FaultBudget},
-    stamp::Stamp,
+    stamp::{ExactStamp, Stamp},
 };
+use palisade_engine::lock::lock;
 use palisade_policy::Policy;
 use palisade_process::Machine;
 use palisade_walls::Plan;
 use shared::Shared;
 use std::{
     io,
-    path::PathBuf,
-    sync::{Arc, OnceLock},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock},
 };
 use tokio::sync::watch;
 
@@ -146,11 +147,56 @@ pub enum ProgramError {
 type Files = Vec<(PathBuf, Option<Stamp>)>;
 
 fn files(plan: &Plan) -> Files {
-    let stamped = |path: PathBuf| {
-        let stamp = Stamp::of(&path);
-        (path, stamp)
-    };
     plan.fixed_files().into_iter().map(stamped).collect()
+}
+
+/// What decides which files those are, as it was when they were looked for.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// Where they were looked for.
+    looked_for: Vec<(PathBuf, Option<ExactStamp>)>,
+    /// What is granted, and what lies there: whatever is in it.
+    granted: Vec<(PathBuf, Option<(u64, u64)>)>,
+}
+
+impl Seen {
+    fn of(plan: &Plan, policy: &Policy) -> Self {
+        let looked_for = plan.looked_for().into_iter();
+        let files = policy.grants.files.iter().map(|grant| &grant.host);
+        let granted = files.chain(&policy.grants.cwd).cloned();
+        Self {
+            looked_for: looked_for.map(exactly).collect(),
+            granted: granted.map(identified).collect(),
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        let mut files = self.looked_for.iter();
+        let mut granted = self.granted.iter();
+        files.all(|(path, stamp)| ExactStamp::of(path) == *stamp)
+            && granted.all(|(path, known)| identity(path) == *known)
+    }
+}
+
+fn stamped(path: PathBuf) -> (PathBuf, Option<Stamp>) {
+    let stamp = Stamp::of(&path);
+    (path, stamp)
+}
+
+/// Whether it may be executed counts here, too.
+fn exactly(path: PathBuf) -> (PathBuf, Option<ExactStamp>) {
+    let stamp = ExactStamp::of(&path);
+    (path, stamp)
+}
+
+fn identified(path: PathBuf) -> (PathBuf, Option<(u64, u64)>) {
+    let identity = identity(&path);
+    (path, identity)
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::stat(path).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 /// A program as a service, for all workers. Dropping it ends the program once nobody is inside any more.
@@ -164,6 +210,7 @@ pub struct Program {
     listener: OnceLock<Arc<direct::Listener>>,
     /// What it is started from, as it was when this was planned.
     files: Files,
+    seen: Mutex<Seen>,
     /// Its end is the supervisor's sign that nobody needs the program.
     needed: watch::Sender<()>,
 }
@@ -195,14 +242,17 @@ impl Program {
     ) -> Result<Self, ProgramError> {
         let shared = Arc::new(Shared::new(settings, output));
         shared.set_check(check);
-        let files = files(&shared.recipe()?.plan(machine)?);
+        let plan = shared.recipe()?.plan(machine)?;
+        let files = files(&plan);
         if files.is_empty() {
             let command = shared.settings.program.command.first();
             return Err(ProgramError::Missing(command.cloned().unwrap_or_default()));
         }
+        let seen = Mutex::new(Seen::of(&plan, &shared.settings.policy));
         Ok(Self {
             shared,
             files,
+            seen,
             listener: OnceLock::new(),
             needed: watch::Sender::new(()),
         })
@@ -250,10 +300,22 @@ impl Program {
     }
 
     /// Whether a start would still find the program, and what its arguments name, as it was.
+    ///
+    /// A plan takes much longer than a look at what decides about these files: one is made only where something of that is
+    /// other than it was, or somebody is to be asked about it.
     pub fn is_current(&self, machine: &Machine) -> bool {
+        if !self.shared.is_checked() && lock(&self.seen).is_current() {
+            return true;
+        }
         let recipe = self.shared.recipe().ok();
-        let plan = recipe.and_then(|recipe| recipe.plan(machine).ok());
-        plan.is_some_and(|plan| files(&plan) == self.files)
+        let Some(plan) = recipe.and_then(|recipe| recipe.plan(machine).ok()) else {
+            return false;
+        };
+        let is_current = files(&plan) == self.files;
+        if is_current {
+            *lock(&self.seen) = Seen::of(&plan, &self.settings().policy);
+        }
+        is_current
     }
 
     /// What it does, has done and has cost until now.

@@ -173,7 +173,7 @@ fn guests_reach_nothing_outside() {
     };
     assert_eq!(ask("fine"), 200);
     for tenant in all {
-        assert_eq!(ask(tenant), 404, "{tenant}");
+        assert_eq!(ask(tenant), 503, "{tenant}");
     }
 }
 
@@ -218,7 +218,7 @@ fn broken_code_is_its_tenants() {
         told.collect::<Vec<_>>()
     };
     assert_eq!(broken(&server), [("b".into(), false)]);
-    for (tenant, status) in [("a", 200), ("b", 404), ("c", 200)] {
+    for (tenant, status) in [("a", 200), ("b", 503), ("c", 200)] {
         assert_eq!(status_of(&server, tenant, "/"), status, "{tenant}");
     }
     fixture.put("tenants/c/code/hello.wasm", BROKEN);

@@ -3,6 +3,7 @@
 mod led_astray;
 mod operators;
 mod quotas;
+mod untouched;
 
 use crate::control::{Fixture, Server, ask};
 use std::{
@@ -192,7 +193,8 @@ fn a_broken_file_leaves_its_old_version_and_all_others_serving() {
     assert_eq!((told.len(), &*told[0].0), (1, "bad"), "{told:?}");
     assert_eq!(page(&server, "a.test"), "a");
     // Its requests are nobody else's.
-    assert_eq!(page(&server, "bad.test"), "404");
+    let head = head_of_refusal(&server, "bad.test", "503");
+    assert!(head.contains("retry-after: 10\r\n"), "{head}");
 
     site.file("a", "[[route]]\nservice = 'nothing'\n");
     fs::write(site.path("tenants/b/site/index.html"), "b2").unwrap();
@@ -219,7 +221,7 @@ fn a_broken_file_leaves_its_old_version_and_all_others_serving() {
         .write(&MAIN.replace("{tenant}.test", "{tenant}.other"));
     reload(&server);
     assert_eq!(page(&server, "a.test"), "one");
-    assert_eq!(page(&server, "a.other"), "404");
+    assert_eq!(page(&server, "a.other"), "503");
     assert_eq!(page(&server, "b.other"), "b2");
     site.file("a", SITE);
     reload(&server);
@@ -319,7 +321,52 @@ fn a_second_claim_is_refused_and_names_both_files() {
     let server = site.start();
     let names: Vec<_> = broken(&server).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(page(&server, "shop.apps.test"), "one");
+    assert_eq!(page(&server, "shop.apps.test"), "503");
+}
+
+/// A server that is started anew has no old version of what is broken, and other routes would fit.
+#[test]
+fn requests_of_a_tenant_that_never_served_are_nobody_elses() {
+    let site = Site::new("");
+    let main = MAIN
+        .replace("'{tenant}.test'", "'apps.test', '*.apps.test'")
+        .replace("folder", "paths = ['/', '/a', '/b', '/c']\nfolder");
+    site.0.write(&main);
+    let at = |path: &str, more: &str| {
+        SITE.replace(
+            "[[route]]",
+            &format!("[[route]]\nhost = 'apps.test'\npath = '{path}'\nstrip = true"),
+        ) + more
+    };
+    let wild = "[[route]]\nhost = '*.apps.test'\npath = '/a'\nstrip = true\nservice = 'site'\n";
+    site.tenant("a", &at("/a", wild));
+    site.tenant("b", &at("/b", ""));
+    let told = |server: &Server| {
+        ["/a/", "/b/", "/c/", "/"].map(|path| match get(server, "apps.test", path) {
+            (200, body) => body,
+            (status, _) => status.to_string(),
+        })
+    };
+    let server = site.start();
+    assert_eq!(broken(&server), []);
+    assert_eq!(told(&server), ["a", "b", "404", "one"]);
+    assert_eq!(get(&server, "x.apps.test", "/a/"), (200, "a".into()));
+    drop(server);
+    site.file("b", "this is = not");
+    let server = site.start();
+    assert_eq!(told(&server), ["a", "503", "503", "503"]);
+    // By a name b may have claimed it.
+    assert_eq!(get(&server, "x.apps.test", "/a/").0, 503);
+    assert_eq!(page(&server, "other.test"), "one");
+    let head = ask(
+        TcpStream::connect(server.address()).unwrap(),
+        "GET /b/ HTTP/1.1\r\nhost: apps.test\r\nconnection: close\r\n\r\n",
+    );
+    assert!(head.contains("retry-after: 10\r\n"), "{head}");
+    // Without a file it has nothing.
+    fs::remove_file(site.path("tenants.d/b.toml")).unwrap();
+    reload(&server);
+    assert_eq!(told(&server), ["a", "404", "404", "404"]);
 }
 
 /// Each with a control: the same act within what it has.
@@ -392,7 +439,7 @@ fn no_file_of_a_tenant_leads_out_of_its_folder() {
     assert!(folder("finelog").join("own.log").exists());
     assert!(!site.path("host.log").exists() && !site.path("own.log").exists());
     for name in ["link", "deep", "dots"] {
-        assert_eq!(page(&server, &format!("{name}.test")), "404");
+        assert_eq!(page(&server, &format!("{name}.test")), "503");
     }
     // A link that is turned while it is served: its own folder's is followed, another one's is not.
     fs::create_dir(folder("fine").join("next")).unwrap();

@@ -43,8 +43,12 @@ pub(crate) use words;
 
 /// The word of `known` that was probably meant by `typed`: at most a third of it mistyped.
 pub(crate) fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
+    // What is typed may be as long as a file: no distance is less than what the lengths differ by.
+    let length = typed.chars().count();
+    let is_as_long = |word: &&&str| length.abs_diff(word.len()) <= word.len().div_ceil(3);
     known
         .iter()
+        .filter(is_as_long)
         .map(|word| (edit_distance(typed, word), *word))
         .filter(|(distance, word)| *distance <= word.len().div_ceil(3))
         .min_by_key(|(distance, _)| *distance)

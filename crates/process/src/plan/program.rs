@@ -44,6 +44,14 @@ impl Plan {
         std::iter::once(program).chain(fixed).collect()
     }
 
+    /// Where on the host these were looked for: every place of the program's that is tried, and what its arguments name.
+    pub fn looked_for(&self) -> Vec<PathBuf> {
+        let arguments = self.arguments.iter().skip(1).map(AsRef::<OsStr>::as_ref);
+        let candidates = self.candidates.iter().map(AsRef::<OsStr>::as_ref);
+        let all = candidates.chain(arguments);
+        all.filter_map(|path| self.on_host(path)).collect()
+    }
+
     /// Where on the host lies what the guest finds at this path, if it lies there.
     fn on_host(&self, path: &OsStr) -> Option<PathBuf> {
         let inside = normalized(&self.cwd.join(path));

@@ -331,3 +331,246 @@ fn quotas_of_one_tenant_stand_in_place_of_those_of_all_key_by_key() {
         .to_string();
     assert!(site_only.contains("quotas"), "{site_only}");
 }
+
+/// A tenant's file of a MiB: parts of it, one after the other, until there is no more room.
+fn filled(part: impl Fn(usize) -> String) -> String {
+    const MIB: usize = 1 << 20;
+    let mut text = String::with_capacity(MIB);
+    for at in 0.. {
+        let more = part(at);
+        if text.len() + more.len() > MIB {
+            break;
+        }
+        text += &more;
+    }
+    text
+}
+
+/// Of each file that takes as long as a file can, whatever is wrong with it: who wrote it is not trusted.
+#[test]
+fn a_mebibyte_is_read_in_no_time() {
+    let route = |keys: &str| format!("[[route]]\nservice='s'\n{keys}");
+    let long = |part: &str| part.repeat((1 << 20) / part.len() - 100);
+    let routed = |keys: String| format!("{SITE_OF_ROUTES}{}{keys}\n", route(""));
+    let filter = |keys: String| format!("[filters.f]\nmodule='f'\n{keys}\n");
+    let fields = |at: usize| -> String {
+        let field = |number: usize| format!("x{at}-{number}='',");
+        (0..64).map(field).collect()
+    };
+    for (what, text) in [
+        ("routes", filled(|_| route(""))),
+        ("paths", filled(|at| route(&format!("path='/{at}'\n")))),
+        (
+            "services",
+            filled(|at| format!("[services.s{at}]\nfiles='s'\n")),
+        ),
+        (
+            "filters",
+            filled(|at| format!("[filters.f{at}]\nmodule='f'\n")),
+        ),
+        ("tables", filled(|at| format!("[x{at}]\n"))),
+        ("inner tables", filled(|at| format!("[services.s.x{at}]\n"))),
+        ("keys", filled(|at| format!("x{at}=1\n"))),
+        ("lines", format!("{}x=1", long("\n"))),
+        ("a line", format!("x='{}'", long("x"))),
+        ("a key", format!("{}=1", long("x"))),
+        ("an open string", format!("x='{}", long("x"))),
+        ("dots", format!("{}x=1", long("x."))),
+        ("brackets", format!("x={}", long("["))),
+        ("braces", format!("x={}", long("{x="))),
+        (
+            "fields",
+            routed(format!("headers={{{}}}", filled(|at| format!("x{at}='',")))),
+        ),
+        ("methods", routed(format!("methods=[{}]", long("'GET',")))),
+        (
+            "filters of a route",
+            routed(format!("filters=[{}]", long("'f',"))),
+        ),
+        ("a path", routed(format!("path='{}'", long("/x")))),
+        ("a host", routed(format!("host='{}x'", long("x.")))),
+        (
+            "grants",
+            filter(format!(
+                "policy.grants.connect=[{}]",
+                filled(|at| format!("'tcp://a{at}:1',"))
+            )),
+        ),
+        (
+            "deep JSON",
+            filter(format!("configuration.{}x=1", long("x."))),
+        ),
+        (
+            "hosts",
+            format!(
+                "{SITE_OF_ROUTES}{}",
+                (0..1000)
+                    .map(|at| route(&format!("host='h{at}'\n")))
+                    .collect::<String>()
+            ),
+        ),
+    ] {
+        within_two_seconds(what, || {
+            tenant_file("may = 'connect'", &text)
+                .unwrap_err()
+                .to_string()
+        });
+    }
+    // As much as there may be of each.
+    for (what, more) in [
+        ("nothing", (0..999).map(|_| route("")).collect::<String>()),
+        (
+            "fields",
+            (0..999)
+                .map(|at| route(&format!("headers={{{}}}\n", fields(at))))
+                .collect(),
+        ),
+        (
+            "lines",
+            format!(
+                "{}{}",
+                long("\n"),
+                (0..99)
+                    .map(|at| format!("[services.s{at}]\nfiles='s'\n"))
+                    .collect::<String>()
+            ),
+        ),
+    ] {
+        let text = format!("{SITE_OF_ROUTES}{}{more}", route("path='/first'\n"));
+        within_two_seconds(what, || {
+            tenant_file("", &text).unwrap_or_else(|error| panic!("{error}"))
+        });
+    }
+    // A main file may be as long as its owner likes.
+    let main = format!(
+        "[services.s]\nfiles='s'\n{}",
+        filled(|at| route(&format!("path='/{}'\n", at % 1000)))
+    );
+    let file = within_two_seconds("the main file", || main_file(&main).unwrap());
+    assert!(
+        file.config.routes.len() > 20_000 && file.warnings.len() == 51,
+        "{:?}",
+        file.warnings.last()
+    );
+}
+
+const SITE_OF_ROUTES: &str = "[services.s]\nfiles='s'\n";
+
+fn within_two_seconds<T>(what: &str, read: impl FnOnce() -> T) -> T {
+    let began = std::time::Instant::now();
+    let read = read();
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(2), "{what}: {took:?}");
+    read
+}
+
+/// Each with a control: as much as there may be.
+#[test]
+fn what_a_tenants_file_may_hold_is_bounded() {
+    let routes = |count: usize, keys: &dyn Fn(usize) -> String| -> String {
+        let route = |at: usize| format!("[[route]]\nservice='site'\n{}\n", keys(at));
+        (0..count).map(route).collect()
+    };
+    let services = |count: usize| -> String {
+        (0..count)
+            .map(|at| format!("[services.s{at}]\nfiles='site'\n"))
+            .collect()
+    };
+    let filters = |count: usize, grants: usize| -> String {
+        let policy = vec!["'tcp://a.org:1'"; grants].join(",");
+        let filter =
+            |at: usize| format!("[filters.f{at}]\nmodule='f'\npolicy.grants.connect=[{policy}]\n");
+        (0..count).map(filter).collect()
+    };
+    let list =
+        |key: &str, word: &str, count: usize| format!("{key}=[{}]", vec![word; count].join(","));
+    let fields = |count: usize| -> String {
+        let field = |at: usize| format!("x{at}=true");
+        format!(
+            "headers={{{}}}",
+            (0..count).map(field).collect::<Vec<_>>().join(",")
+        )
+    };
+    let path = |bytes: usize| format!("path='/{}'", "x".repeat(bytes - 1));
+    let one = |keys: String| routes(1, &|_| keys.clone());
+    let host = |at: usize| format!("host='h{at}.more.example.org'");
+    for (much, too_much, told) in [
+        (
+            routes(1000, &|_| String::new()),
+            routes(1001, &|_| String::new()),
+            "too many routes: 1001",
+        ),
+        (
+            routes(250, &host),
+            routes(251, &host),
+            "too many hosts of routes: 251",
+        ),
+        (
+            one(String::new()) + &services(99),
+            one(String::new()) + &services(100),
+            "too many services: 101",
+        ),
+        (
+            one(String::new()) + &filters(100, 5),
+            one(String::new()) + &filters(101, 0),
+            "too many filters: 101",
+        ),
+        (
+            one(String::new()) + &filters(1, 500),
+            one(String::new()) + &filters(3, 167),
+            "policies of its guests, all together: 501",
+        ),
+        (
+            one(list("methods", "'GET'", 64)),
+            one(list("methods", "'GET'", 65)),
+            "too many methods of a route: 65",
+        ),
+        (
+            one(fields(64)),
+            one(fields(65)),
+            "too many fields of a route: 65",
+        ),
+        (one(path(1024)), one(path(1025)), "longer than 1024 bytes"),
+    ] {
+        let given =
+            "may = 'connect'\n[tenant.acme]\nhosts = ['acme.example.org', '*.more.example.org']\n";
+        let read = |text: &str| tenant_file(given, &format!("{SITE}{text}"));
+        read(&much).unwrap_or_else(|error| panic!("{error}"));
+        let error = read(&too_much).expect_err(told).to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn of_many_warnings_the_first_are_told() {
+    let routes = "[[route]]\nservice='site'\n".repeat(200);
+    let file = tenant_file("", &format!("{SITE}{routes}")).unwrap();
+    assert_eq!(file.warnings.len(), 51);
+    assert!(
+        file.warnings[49].starts_with("line 103: no request reaches"),
+        "{}",
+        file.warnings[49]
+    );
+    assert_eq!(file.warnings[50], "there are 149 more warnings");
+}
+
+#[test]
+fn files_that_are_named_are_counted_as_often_as_they_are() {
+    let bounds = bounds(GIVEN, "acme").unwrap();
+    let read = |_: &Path| Ok("x".repeat(1 << 20));
+    let text = |count: usize| -> String {
+        let filter = |at: usize| format!("[filters.f{at}]\nmodule='f'\nconfiguration-file='c'\n");
+        format!(
+            "{SITE}[[route]]\nservice='site'\n{}",
+            (0..count).map(filter).collect::<String>()
+        )
+    };
+    let read =
+        |count: usize| ConfigFile::tenant_from_text(&text(count), "acme.toml", &bounds, &read);
+    read(4).unwrap_or_else(|error| panic!("{error}"));
+    let told = read(5).unwrap_err().to_string();
+    assert!(
+        told.contains("configurations that it names: 5242880, and 4194304"),
+        "{told}"
+    );
+}

@@ -43,6 +43,7 @@ impl Site {
             file: format!("{name}.toml"),
             given: self.given[at].clone(),
             claims: self.claims[at].as_deref(),
+            is_broken: name.starts_with("broken"),
         };
         self.names
             .iter()
@@ -76,6 +77,7 @@ impl Site {
             Owner::Main => "main",
             Owner::Tenant(at) => &self.names[at],
             Owner::Nobody => "nobody",
+            Owner::Unavailable => "unavailable",
         }
     }
 }
@@ -242,4 +244,41 @@ fn a_claim_takes_nothing_that_is_given_by_other_words() {
     }
     assert_eq!(site.owner("x.s.org/other"), "a");
     assert_eq!(site.owner("y.s.org/deep/er"), "b");
+}
+
+/// What a broken file claims is not known: nobody else gets what it may have.
+#[test]
+fn what_may_be_a_broken_tenants_is_kept_for_it() {
+    let site = |broken: &'static str| {
+        Site::new(
+            "[[route]]\nhost = 'own.apps.org'\nservice = 's'\n",
+            &[
+                ("a", &["apps.org/a", "apps.org/b"], Some(&["apps.org/a"])),
+                (
+                    broken,
+                    &["apps.org/a", "apps.org/b", "*.apps.org/", "x.org/c"],
+                    None,
+                ),
+                (
+                    "w",
+                    &["*.apps.org/"],
+                    Some(&["*.apps.org/", "shop.apps.org/"]),
+                ),
+            ],
+        )
+    };
+    for (asked, owner, without_file) in [
+        ("apps.org/a/x", "a", "a"),
+        ("apps.org/b/x", "unavailable", "main"),
+        ("apps.org/", "main", "main"),
+        ("shop.apps.org/", "w", "w"),
+        ("SHOP.apps.org/", "w", "w"),
+        ("blog.apps.org/", "unavailable", "w"),
+        ("own.apps.org/", "main", "main"),
+        ("x.org/c", "unavailable", "nobody"),
+        ("x.org/", "main", "main"),
+    ] {
+        assert_eq!(site("broken").owner(asked), owner, "{asked}");
+        assert_eq!(site("gone").owner(asked), without_file, "{asked}");
+    }
 }

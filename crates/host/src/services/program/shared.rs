@@ -173,6 +173,11 @@ impl Shared {
         Recipe::new(&self.settings, lock(&self.check).clone())
     }
 
+    /// Whether somebody is asked about each start.
+    pub(super) fn is_checked(&self) -> bool {
+        lock(&self.check).is_some()
+    }
+
     /// Has this one asked about each start from now on.
     pub(super) fn set_check(&self, check: Option<Arc<dyn Check>>) {
         *lock(&self.check) = check;

@@ -1,8 +1,16 @@
 //! A program whose file is replaced, or taken away, under a server that runs.
 
-use super::served;
+use super::{Heard, served, settings};
 use crate::{control::Fixture, raw_http::Client};
-use std::{fs, path::Path};
+use palisade_host::services::program::{Program, Settings};
+use palisade_policy::{Access, FileGrant};
+use palisade_process::Machine;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    sync::Arc,
+};
 
 fn configure(fixture: &Fixture, program: &Path) {
     let folder = program.parent().unwrap();
@@ -61,4 +69,67 @@ fn a_program_that_is_not_there_is_refused_at_check_and_reload() {
     let (code, said) = server.admin("POST /reload");
     assert!(code == 422 && names_it(&said.to_string()), "{code}: {said}");
     assert_eq!(Client::connect(server.address()).get("/health").status, 200);
+}
+
+/// A program is looked at by a reload with a few calls: a plan takes a hundred times as long.
+#[test]
+fn what_decides_about_a_program_is_looked_at_without_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let at = |name: &str| folder.join(name);
+    for version in ["v1", "v2"] {
+        fs::create_dir(at(version)).unwrap();
+        put(&at(version).join("program"));
+        fs::write(at(version).join("data"), version).unwrap();
+    }
+    symlink("v1", at("app")).unwrap();
+    let mut made: Settings = settings(&[]);
+    made.program.command = vec![
+        at("app/program").to_str().unwrap().into(),
+        at("app/data").to_str().unwrap().into(),
+        at("app/later").to_str().unwrap().into(),
+    ];
+    made.policy.grants.files.push(FileGrant {
+        access: Access::Read,
+        host: at("app"),
+        guest: None,
+    });
+    let machine = Machine::probe();
+    // What no program can be planned for.
+    let mut none = machine.clone();
+    none.landlock_abi = None;
+    let program = || Program::new(made.clone(), Arc::new(Heard::default()), &machine).unwrap();
+    assert!(Program::new(made.clone(), Arc::new(Heard::default()), &none).is_err());
+    let of_v1 = program();
+    assert!(of_v1.is_current(&none), "a plan was made");
+    let acts: [(&str, &dyn Fn()); 5] = [
+        ("another file", &|| put(&at("v1/program"))),
+        ("what an argument names", &|| {
+            fs::write(at("v1/data"), "other").unwrap();
+        }),
+        ("what one names that was not there", &|| {
+            fs::write(at("v1/later"), "").unwrap();
+        }),
+        ("a link that turns", &|| {
+            symlink("v2", at("next")).unwrap();
+            fs::rename(at("next"), at("app")).unwrap();
+        }),
+        ("what may not be executed", &|| {
+            fs::set_permissions(at("v2/program"), fs::Permissions::from_mode(0o644)).unwrap();
+        }),
+    ];
+    for (what, act) in acts {
+        let program = program();
+        assert!(program.is_current(&none), "{what}");
+        act();
+        assert!(!program.is_current(&machine), "{what}");
+    }
+    fs::set_permissions(at("v2/program"), fs::Permissions::from_mode(0o755)).unwrap();
+    let of_v2 = program();
+    // What comes to lie beside them is no reason to start anew.
+    fs::write(at("v2/other"), "").unwrap();
+    assert!(of_v2.is_current(&none));
+    // Nor are permissions; and a plan is made once for that.
+    fs::set_permissions(at("v2/program"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(of_v2.is_current(&machine) && of_v2.is_current(&none));
 }

@@ -305,7 +305,7 @@ fn what_a_new_main_file_refuses_does_not_serve_on() {
         .write(&main.replace("'unix:admin.sock'", &format!("'127.0.0.1:{port}'")));
     let (status, answer) = server.admin("POST /reload");
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(get(&server, "app.test", "/").0, 404);
+    assert_eq!(get(&server, "app.test", "/").0, 503);
     assert_eq!(page(&server, "a.test"), "a", "its file's own fault");
     let told = ask_port(port, "GET /status");
     assert!(told.contains("operators ask"), "{told}");
