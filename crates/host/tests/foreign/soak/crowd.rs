@@ -161,7 +161,7 @@ pub(crate) fn tenants_do_not_harm_each_other() {
         assert!(times > 0, "{kind} never happened");
     }
     // Programs of tenants that have been asked run on.
-    samples::assert_flat_but(&samples, PROGRAMS);
+    samples::assert_flat_but(&samples, PROGRAMS, tenants);
     samples::assert_given_back_but(before, after, PROGRAMS as u64);
     let below = samples::descendants(server.process());
     drop(server);
