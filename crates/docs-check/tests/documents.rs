@@ -275,9 +275,9 @@ fn test_names() -> BTreeSet<String> {
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         names.extend(marked_functions(&text));
         names.extend(cases(&path, &text));
-        let is_shared = path.parent().is_some_and(|folder| {
-            folder.ends_with("tests/foreign") || folder.ends_with("tests/service")
-        });
+        let is_shared = path
+            .ancestors()
+            .any(|folder| folder.ends_with("tests/foreign") || folder.ends_with("tests/service"));
         if is_shared || text.contains("libtest_mimic::run") {
             names.extend(text.lines().filter_map(shared_function_name));
         }
@@ -294,7 +294,7 @@ fn shared_function_name(line: &str) -> Option<String> {
 fn marked_functions(text: &str) -> Vec<String> {
     let mut lines = text.lines();
     let mut names = Vec::new();
-    while lines.any(|line| line.trim() == "#[test]") {
+    while lines.any(|line| matches!(line.trim(), "#[test]" | "#[tokio::test]")) {
         names.extend(lines.find_map(function_name));
     }
     names
