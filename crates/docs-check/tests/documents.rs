@@ -330,7 +330,9 @@ fn cases(path: &Path, text: &str) -> Vec<String> {
 }
 
 fn function_name(line: &str) -> Option<String> {
-    let name = line.trim().strip_prefix("fn ")?.split(['(', '<']).next()?;
+    let line = line.trim();
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let name = line.strip_prefix("fn ")?.split(['(', '<']).next()?;
     Some(name.to_owned())
 }
 
