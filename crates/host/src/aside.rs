@@ -1,4 +1,4 @@
-//! Requests of tenants whose filters take long, on a thread beside the workers.
+//! The way to the thread that answers requests of tenants whose filters take long.
 //!
 //! ```text
 //!  worker ── has the tenant been slow? ──no──▶ its filters, here
@@ -8,91 +8,95 @@
 //! ```
 //!
 //! A callback of a filter runs to its end: it does not yield, as a component does. On a worker it holds up everybody for as
-//! long as `limits.time` lets it. So a tenant whose callbacks have taken long has its requests on a thread from which the
-//! kernel takes the processor whenever somebody else wants it (`SCHED_IDLE`), until they have been quick for a while.
-//! All such tenants share the one thread, by turns.
-//!
-//! The thread is a worker without listeners: it has instances of its own, and counts for itself. It is started by the first
-//! worker that needs it, and is confined as that one is.
+//! long as `limits.time` lets it. So a tenant whose callbacks have taken long has its requests on [a thread](crate::aside_thread) of its own
+//! class until they have been quick for a while. All such tenants share the one thread, by turns.
 
 mod carried;
-mod sys;
 
-use crate::{
-    body::Body,
-    generation::Generation,
-    responses,
-    worker_state::{self, WorkerState},
-};
+use crate::{body::Body, responses};
 use carried::Carried;
-use http::{Request, Response, request, response};
-use palisade_engine::{guest, lock::lock};
+pub(crate) use carried::split;
+use http::{Response, request, response};
+use palisade_engine::lock::lock;
 use palisade_filter::Peer;
 use std::{
-    cell::Cell,
     fmt, io,
-    rc::Rc,
     sync::{Arc, Mutex, Weak},
     thread::JoinHandle,
 };
-use tokio::{
-    sync::{
-        mpsc::{self, UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
-    task::LocalSet,
+use tokio::sync::{
+    mpsc::{self, UnboundedReceiver, UnboundedSender},
+    oneshot,
 };
 
-/// By its metrics it is the worker of this number.
-const WORKER: usize = usize::MAX;
-/// Threads of its own that wait for disks and name servers.
-const BLOCKING_THREADS: usize = 4;
-/// So many times the time that a callback may take by the clock: most of it the thread may be without a processor.
-const TIMES_LIMIT: u32 = 10;
+/// Requests that are there or on their way, those included whose client has left and that have not been looked at since.
+const MOST_ASKED: usize = 1024;
 
-thread_local! {
-    static IS_HERE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this is the thread aside.
-pub(crate) fn is_here() -> bool {
-    IS_HERE.get()
-}
+/// Starts the thread, which serves with this generation until nobody can ask any more.
+pub(crate) type Start<G> = fn(Arc<G>, Inbox<G>) -> io::Result<JoinHandle<()>>;
+pub(crate) type Inbox<G> = UnboundedReceiver<Command<G>>;
 
 /// The thread of one server, once there is one.
-#[derive(Default)]
-pub struct Aside(Mutex<State>);
+pub struct Aside<G> {
+    start: Option<Start<G>>,
+    state: Mutex<State<G>>,
+    /// One for each request.
+    places: Arc<()>,
+}
 
-#[derive(Default)]
-struct State {
+struct State<G> {
     /// The one that serves: who has it has this.
-    generation: Weak<Generation>,
-    thread: Option<Thread>,
+    generation: Weak<G>,
+    thread: Option<Thread<G>>,
     is_over: bool,
 }
 
-struct Thread {
-    commands: UnboundedSender<Command>,
+struct Thread<G> {
+    commands: UnboundedSender<Command<G>>,
     handle: JoinHandle<()>,
 }
 
-enum Command {
+pub(crate) enum Command<G> {
     Ask(Box<Asked>),
-    Swap(Arc<Generation>),
+    Swap(Arc<G>),
 }
 
 /// A request, on its way there.
-struct Asked {
-    peer: Peer,
-    head: request::Parts,
-    body: Carried,
-    reply: oneshot::Sender<(response::Parts, Carried)>,
+pub(crate) struct Asked {
+    pub(crate) peer: Peer,
+    pub(crate) head: request::Parts,
+    pub(crate) body: Carried,
+    pub(crate) reply: oneshot::Sender<(response::Parts, Carried)>,
+    /// Its place among those that are there.
+    pub(crate) place: Arc<()>,
 }
 
-impl Aside {
+impl<G> Default for Aside<G> {
+    /// Without a thread: who asks is told that it is busy.
+    fn default() -> Self {
+        Self {
+            start: None,
+            state: Mutex::new(State {
+                generation: Weak::new(),
+                thread: None,
+                is_over: false,
+            }),
+            places: Arc::default(),
+        }
+    }
+}
+
+impl<G> Aside<G> {
+    pub(crate) fn new(start: Start<G>) -> Self {
+        Self {
+            start: Some(start),
+            ..Self::default()
+        }
+    }
+
     /// Requests are served with this one from now on.
-    pub(crate) fn swap(&self, generation: &Arc<Generation>) {
-        let mut state = lock(&self.0);
+    pub(crate) fn swap(&self, generation: &Arc<G>) {
+        let mut state = lock(&self.state);
         state.generation = Arc::downgrade(generation);
         if let Some(thread) = &state.thread {
             // A thread that is gone has said so on stderr.
@@ -107,31 +111,37 @@ impl Aside {
         head: request::Parts,
         body: Body,
     ) -> Response<Body> {
+        // One reference is this one's own.
+        let place = Arc::clone(&self.places);
+        if Arc::strong_count(&place) > MOST_ASKED + 1 {
+            return responses::filter_busy();
+        }
         let Some(commands) = self.commands() else {
-            return responses::busy();
+            return responses::filter_busy();
         };
-        let (body, carry) = carried::split(body);
+        let (body, carry) = split(body);
         let (reply, replied) = oneshot::channel();
         let asked = Asked {
             peer: peer.clone(),
             head,
             body,
             reply,
+            place,
         };
         if commands.send(Command::Ask(Box::new(asked))).is_err() {
-            return responses::busy();
+            return responses::filter_busy();
         }
         carry.spawn();
         match replied.await {
             Ok((head, body)) => Response::from_parts(head, body.into()),
             // The thread is gone.
-            Err(_) => responses::busy(),
+            Err(_) => responses::filter_busy(),
         }
     }
 
     /// Where requests go. The thread is started if there is none; `None`: it can't be, or the server ends.
-    fn commands(&self) -> Option<UnboundedSender<Command>> {
-        let mut state = lock(&self.0);
+    fn commands(&self) -> Option<UnboundedSender<Command<G>>> {
+        let mut state = lock(&self.state);
         // One that panicked is gone.
         if let Some(thread) = &state.thread
             && !thread.commands.is_closed()
@@ -141,16 +151,19 @@ impl Aside {
         if state.is_over {
             return None;
         }
-        let thread = Thread::start(state.generation.upgrade()?).ok()?;
-        let commands = thread.commands.clone();
-        state.thread = Some(thread);
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let handle = self.start?(state.generation.upgrade()?, inbox).ok()?;
+        state.thread = Some(Thread {
+            commands: commands.clone(),
+            handle,
+        });
         Some(commands)
     }
 
     /// Ends the thread, once no request is under way any more.
     pub(crate) fn stop(&self) {
         let thread = {
-            let mut state = lock(&self.0);
+            let mut state = lock(&self.state);
             state.is_over = true;
             state.thread.take()
         };
@@ -162,69 +175,11 @@ impl Aside {
     }
 }
 
-impl fmt::Debug for Aside {
+impl<G> fmt::Debug for Aside<G> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Aside")
-            .field("is_started", &lock(&self.0).thread.is_some())
+            .field("is_started", &lock(&self.state).thread.is_some())
             .finish_non_exhaustive()
     }
-}
-
-impl Thread {
-    fn start(generation: Arc<Generation>) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS)
-            .build()?;
-        let (commands, inbox) = mpsc::unbounded_channel();
-        let thread = std::thread::Builder::new().name("aside".into());
-        let handle = thread.spawn(move || {
-            IS_HERE.set(true);
-            guest::stretch(TIMES_LIMIT);
-            // Where it may not be, it competes with the workers.
-            let _ = sys::give_way();
-            LocalSet::new().block_on(&runtime, serve(generation, inbox));
-            runtime.shutdown_background();
-        })?;
-        Ok(Self { commands, handle })
-    }
-}
-
-/// Serves until nobody can ask any more.
-async fn serve(generation: Arc<Generation>, mut inbox: UnboundedReceiver<Command>) {
-    let mut state = Rc::new(WorkerState::new(&generation, WORKER));
-    drop(generation);
-    while let Some(command) = inbox.recv().await {
-        match command {
-            Command::Swap(generation) => state = Rc::new(WorkerState::new(&generation, WORKER)),
-            Command::Ask(asked) => {
-                let state = Rc::clone(&state);
-                tokio::task::spawn_local(answer(state, asked));
-            }
-        }
-    }
-    drop(state);
-    worker_state::end().await;
-}
-
-/// Answers one request, unless nobody waits for that any more.
-async fn answer(state: Rc<WorkerState>, asked: Box<Asked>) {
-    let Asked {
-        peer,
-        head,
-        body,
-        mut reply,
-    } = *asked;
-    let request = Request::from_parts(head, body.into());
-    let peer = Rc::new(peer);
-    let response = tokio::select! {
-        response = state.respond_aside(&peer, request) => response,
-        () = reply.closed() => return,
-    };
-    let (head, body) = response.into_parts();
-    let (body, carry) = carried::split(body);
-    // Whoever does not take it takes no body either, and that ends.
-    let _ = reply.send((head, body));
-    carry.run().await;
 }

@@ -45,7 +45,7 @@ pub struct Generation {
     /// The metrics of all guests.
     pub registry: Arc<Registry>,
     /// Where requests of slow filters are answered.
-    pub aside: Arc<Aside>,
+    pub aside: Arc<Aside<Self>>,
     /// Files that are not served as they stand, by their tenants' names.
     pub broken: Vec<Broken>,
     pub(crate) main: Arc<Tenant>,

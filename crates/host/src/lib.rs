@@ -34,6 +34,7 @@
 
 pub mod admin;
 pub mod aside;
+mod aside_thread;
 mod beneath;
 pub mod body;
 mod budget;

@@ -2,6 +2,8 @@
 
 use crate::{
     admin::{BrokenTenant, Report},
+    aside::Aside,
+    aside_thread,
     code::CodeStore,
     config::ConfigFile,
     edge::{Edge, Notice, adopt_inherited},
@@ -149,7 +151,7 @@ impl Server {
             engine: Engine::shared().map_err(|error| failed(&error))?,
             shared: Arc::new(Shared::new(SharedBounds::default())),
             registry: Arc::new(Registry::default()),
-            aside: Arc::default(),
+            aside: Arc::new(Aside::new(aside_thread::start)),
             log: Log::start(&file.config.log)?,
         };
         Ok(Self {

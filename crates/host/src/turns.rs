@@ -65,7 +65,18 @@ struct Turns {
 }
 
 thread_local! {
+    static IS_ASIDE: Cell<bool> = const { Cell::new(false) };
     static HERE: Rc<Turns> = Rc::new(Turns::new());
+}
+
+/// This thread is the one for tenants whose filters take long.
+pub(crate) fn enter_aside() {
+    IS_ASIDE.set(true);
+}
+
+/// Whether it is.
+pub(crate) fn is_aside() -> bool {
+    IS_ASIDE.get()
 }
 
 /// A tenant on one worker.

@@ -186,7 +186,7 @@ impl WorkerState {
     }
 
     /// Where requests of slow filters are answered.
-    pub(crate) fn aside(&self) -> &Aside {
+    pub(crate) fn aside(&self) -> &Aside<Generation> {
         &self.generation.aside
     }
 

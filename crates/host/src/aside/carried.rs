@@ -17,16 +17,16 @@ const MOST_PARTS: usize = 4;
 type Part = Option<Result<Frame<Bytes>, BodyError>>;
 
 /// The far end: it can go to another thread.
-pub(super) enum Carried {
+pub(crate) enum Carried {
     Empty,
     Whole(Bytes),
     Parts(Parts),
 }
 
 /// The near end, which gives what a body brings to the far end.
-pub(super) struct Carry(Option<(Body, Sender<Part>)>);
+pub(crate) struct Carry(Option<(Body, Sender<Part>)>);
 
-pub(super) struct Parts {
+pub(crate) struct Parts {
     parts: Receiver<Part>,
     /// Of what was not taken yet.
     size: SizeHint,
@@ -34,7 +34,7 @@ pub(super) struct Parts {
 }
 
 /// Both ends of a body's way.
-pub(super) fn split(body: Body) -> (Carried, Carry) {
+pub(crate) fn split(body: Body) -> (Carried, Carry) {
     match body {
         Body::Empty => (Carried::Empty, Carry(None)),
         Body::Whole(bytes) => (Carried::Whole(bytes), Carry(None)),
@@ -54,7 +54,7 @@ pub(super) fn split(body: Body) -> (Carried, Carry) {
 
 impl Carry {
     /// Until the body ends, breaks off, or nobody takes it any more.
-    pub(super) async fn run(self) {
+    pub(crate) async fn run(self) {
         let Some((mut body, sender)) = self.0 else {
             return;
         };
@@ -71,7 +71,7 @@ impl Carry {
     }
 
     /// The same, beside whoever calls this.
-    pub(super) fn spawn(self) {
+    pub(crate) fn spawn(self) {
         if self.0.is_some() {
             tokio::task::spawn_local(self.run());
         }

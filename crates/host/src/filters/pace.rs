@@ -12,7 +12,7 @@
 //! A tenant with slow callbacks has its requests [aside](crate::aside); what its filters have on this worker beside requests waits
 //! meanwhile.
 
-use crate::{aside, quota::Quota};
+use crate::{quota::Quota, turns};
 use rustix::time::{ClockId, clock_gettime};
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -132,7 +132,7 @@ impl Pace {
 
     /// When to look again whether the filter is asked here.
     fn is_asked_aside(&self) -> Option<Duration> {
-        (self.quota.is_slow() && !aside::is_here()).then_some(ASIDE_TIME)
+        (self.quota.is_slow() && !turns::is_aside()).then_some(ASIDE_TIME)
     }
 
     /// Why the filter is not asked.

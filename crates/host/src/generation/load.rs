@@ -159,7 +159,7 @@ pub struct Tools {
     /// The metrics of all guests.
     pub registry: Arc<Registry>,
     /// Where requests of slow filters are answered.
-    pub aside: Arc<Aside>,
+    pub aside: Arc<Aside<Generation>>,
     /// The server's log.
     pub log: Log,
 }
