@@ -33,5 +33,5 @@ pub use error::CodeError;
 pub use limits::{CodeLimits, CodeLimitsSetting};
 pub use store::CodeStore;
 
-pub(crate) use on_demand::{Link, NotReady, OnDemand, Source};
+pub(crate) use on_demand::{Link, NotReady, OnDemand, Source, loads_of_thread};
 pub(crate) use store::Preload;

@@ -239,11 +239,12 @@ impl Quota {
         may
     }
 
-    /// A callback of its filters took long. The main file's are the operator's own: they stay where they are.
+    /// A callback of its filters took long: so much of a processor. The main file's are the operator's own, and stay where they are.
     #[cold]
-    pub(crate) fn note_slow(&self) {
+    pub(crate) fn note_slow(&self, used: Duration) {
         if !self.tenant.is_empty() {
-            self.slow.note_at(ticked_ms());
+            let used_us = u64::try_from(used.as_micros()).unwrap_or(u64::MAX);
+            self.slow.note_at(used_us, ticked_ms());
         }
     }
 

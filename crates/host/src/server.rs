@@ -17,7 +17,7 @@ use crate::{
     worker::{self, Workers},
     worker_state::WorkerState,
 };
-use palisade_engine::guest::Engine;
+use palisade_engine::guest::{Engine, Timer};
 use palisade_filter::{Shared, SharedBounds};
 use palisade_policy::{visible, visible_lines};
 use palisade_process::{Launcher, Machine};
@@ -128,6 +128,8 @@ struct Server {
     tools: Arc<Tools>,
     workers: Option<Workers<WorkerState>>,
     generation: Option<Arc<Generation>>,
+    /// Started here, where nothing has given way to others yet.
+    _ticking: Timer,
 }
 
 impl Server {
@@ -141,6 +143,8 @@ impl Server {
         let code = CodeStore::start(&programs, launcher.machine(), None);
         let code = code.map_err(|error| failed(&error))?;
         code.set_limits(&file.config.code, file.config.descriptors());
+        let engine = Engine::shared().map_err(|error| failed(&error))?;
+        let ticking = engine.keep_ticking().map_err(|error| failed(&error))?;
         let tools = Tools {
             workers: count,
             programs,
@@ -148,7 +152,7 @@ impl Server {
             machine: launcher.machine().clone(),
             supervisor,
             caches: None,
-            engine: Engine::shared().map_err(|error| failed(&error))?,
+            engine,
             shared: Arc::new(Shared::new(SharedBounds::default())),
             registry: Arc::new(Registry::default()),
             aside: Arc::new(Aside::new(aside_thread::start)),
@@ -158,6 +162,7 @@ impl Server {
             tools: Arc::new(tools),
             workers: None,
             generation: None,
+            _ticking: ticking,
         })
     }
 

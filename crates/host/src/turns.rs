@@ -15,7 +15,7 @@
 //!
 //! A tenant that has used more than its quota of processors waits until it is paid for.
 
-use crate::quota::Quota;
+use crate::{code, quota::Quota};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     cell::{Cell, RefCell},
@@ -345,10 +345,12 @@ impl Party {
         let began_ns = self.turns.now_ns();
         let is_suspect = began_ns < self.suspect_until_ns.get();
         let used_before_ns = is_suspect.then(thread_ns);
+        let loads = code::loads_of_thread();
         let result = run();
         let now_ns = self.turns.now_ns();
         self.ran(now_ns - began_ns, had_turn);
-        if now_ns - began_ns >= SLOW_NS {
+        // To load code is work, and no filter's slowness.
+        if now_ns - began_ns >= SLOW_NS && code::loads_of_thread() == loads {
             self.took_long(used_before_ns, now_ns);
         }
         result
@@ -359,8 +361,9 @@ impl Party {
     #[cold]
     fn took_long(&self, used_before_ns: Option<u64>, now_ns: u64) {
         self.suspect_until_ns.set(now_ns + SUSPECT_NS);
-        if used_before_ns.is_some_and(|before_ns| thread_ns() - before_ns >= SLOW_NS) {
-            self.quota.note_slow();
+        let used_ns = used_before_ns.map(|before_ns| thread_ns().saturating_sub(before_ns));
+        if let Some(used_ns) = used_ns.filter(|used_ns| *used_ns >= SLOW_NS) {
+            self.quota.note_slow(Duration::from_nanos(used_ns));
         }
     }
 

@@ -152,6 +152,16 @@ impl Engine {
         Ok(Program::new(self, module.map_err(LoadError::Stale)?))
     }
 
+    /// Starts the thread that makes the ticks of guests' time, and keeps it for as long as what this returns is there. It has the priority of
+    /// whoever starts it, and every guest's time depends on it.
+    ///
+    /// # Errors
+    ///
+    /// If there can be no thread.
+    pub fn keep_ticking(&self) -> std::io::Result<super::Timer> {
+        super::Timer::new(self.wasmtime(), std::time::Duration::from_secs(1))
+    }
+
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
     }

@@ -62,6 +62,8 @@ thread_local! {
 pub struct Timer {
     clock: Arc<Registered>,
     limit: Arc<Limit>,
+    /// So many times the limit.
+    times: u64,
     /// Which clock tells how late the ticker is.
     watch: ClockId,
 }
@@ -94,13 +96,13 @@ impl Clock {
 pub struct Running<'a>(&'a Clock);
 
 thread_local! {
-    static STRETCH: Cell<u32> = const { Cell::new(1) };
+    static STRETCH: Cell<u64> = const { Cell::new(1) };
 }
 
 /// Gives calls of instances that this thread makes from now on so many times their limit by the clock: for a thread that is
 /// without a processor for most of the time.
 pub fn stretch(times: u32) {
-    STRETCH.set(times.max(1));
+    STRETCH.set(times.max(1).into());
 }
 
 impl Timer {
@@ -114,6 +116,7 @@ impl Timer {
         let timer = Self {
             clock: Arc::new(Registered::new(engine)),
             limit: Arc::new(Limit::new(ticks(time) + slack)),
+            times: 1,
             watch,
         };
         TICKER.run()?;
@@ -129,13 +132,10 @@ impl Timer {
             // `Err` only while the thread ends.
             .try_with(|clocks| find_or_register(&mut clocks.borrow_mut(), engine))
             .unwrap_or_else(|_| Arc::new(Registered::new(engine)));
-        let limit = match STRETCH.get() {
-            1 => Arc::clone(&self.limit),
-            times => Arc::new(Limit::new(self.limit.ticks.saturating_mul(times.into()))),
-        };
         Self {
             clock,
-            limit,
+            limit: Arc::clone(&self.limit),
+            times: STRETCH.get(),
             watch: self.watch,
         }
     }
@@ -145,7 +145,7 @@ impl Timer {
     pub fn ticks(&self) -> u64 {
         let last_ns = TICKER.last_ns.load(Ordering::Acquire);
         let late_ns = now_ns(self.watch).saturating_sub(last_ns);
-        self.limit.ticks + late_ns / TICK_NS
+        self.limit.ticks.saturating_mul(self.times) + late_ns / TICK_NS
     }
 
     /// Keeps the ticker awake while a call runs.

@@ -17,8 +17,9 @@ use std::{
     any::Any,
     collections::VecDeque,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{self, Sender},
     },
     time::Duration,
 };
@@ -71,6 +72,7 @@ pub(super) struct CodeBudget {
     evictions: AtomicU64,
     loads: AtomicU64,
     is_evicting: AtomicBool,
+    evictor: OnceLock<Option<Sender<Arc<Self>>>>,
 }
 
 /// What a loaded module takes of the budget, until this is dropped.
@@ -115,6 +117,7 @@ impl CodeBudget {
             evictions: AtomicU64::new(0),
             loads: AtomicU64::new(0),
             is_evicting: AtomicBool::new(false),
+            evictor: OnceLock::new(),
         }
     }
 
@@ -195,12 +198,25 @@ impl CodeBudget {
         if self.is_evicting.swap(true, Ordering::AcqRel) {
             return;
         }
-        let budget = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("code-evictor".into());
-        if thread.spawn(move || budget.evict()).is_err() {
+        let is_asked = self
+            .evictor()
+            .is_some_and(|evictor| evictor.send(Arc::clone(self)).is_ok());
+        if !is_asked {
             // Whoever loads drops.
             self.is_evicting.store(false, Ordering::Release);
         }
+    }
+
+    /// The thread that drops, for as long as this is there. It is to be started by one of the usual priority, which it inherits:
+    /// it holds what workers wait for.
+    pub(super) fn evictor(&self) -> Option<&Sender<Arc<Self>>> {
+        let start = || {
+            let (evictor, budgets) = mpsc::channel::<Arc<Self>>();
+            let evict = move || budgets.iter().for_each(|budget| budget.evict());
+            let thread = std::thread::Builder::new().name("code-evictor".into());
+            thread.spawn(evict).ok().map(|_| evictor)
+        };
+        self.evictor.get_or_init(start).as_ref()
     }
 
     fn evict(&self) {

@@ -25,6 +25,7 @@ use palisade_wasm::{cache::EntryName, code::Code, code::Identified, module::Modu
 use rustix::fs::{Mode, OFlags};
 use std::{
     any::Any,
+    cell::Cell,
     collections::BTreeSet,
     fmt,
     path::PathBuf,
@@ -45,6 +46,15 @@ const MOST_WAITING: usize = 64;
 const MOST_WAIT: Duration = Duration::from_secs(10);
 /// When a module that there is no code of is looked at again.
 const BROKEN_FOR: Duration = Duration::from_secs(10);
+
+thread_local! {
+    static LOADS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has loaded code, or looked for it.
+pub(crate) fn loads_of_thread() -> u64 {
+    LOADS.get()
+}
 
 /// What is made of compiled code.
 pub(crate) trait Link: Send + Sync + 'static {
@@ -232,6 +242,7 @@ impl<L: Link> OnDemand<L> {
 
     /// Loads it from the cache, for whoever found it absent; has it compiled if it is not there.
     fn load(&self) -> Option<Result<L::Linked, NotReady>> {
+        LOADS.set(LOADS.get().wrapping_add(1));
         match self.find() {
             Ok(Some(code)) => Some(self.settle(self.link(&code))),
             Err(error) => Some(self.settle(Err(error))),

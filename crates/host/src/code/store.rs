@@ -70,12 +70,14 @@ impl CodeStore {
         caches: Option<&Path>,
     ) -> std::io::Result<Self> {
         let limits = CodeLimits::of(&CodeLimitsSetting::default(), 0);
+        let budget = Arc::new(CodeBudget::new(limits));
+        budget.evictor();
         Ok(Self {
             compiler: programs.compiler.clone(),
             machine: machine.clone(),
             caches: caches.map(Path::to_owned),
             cache: Mutex::default(),
-            budget: Arc::new(CodeBudget::new(limits)),
+            budget,
             queue: CompileQueue::start()?,
             compiled: AtomicU64::new(0),
             broken: AtomicU64::new(0),

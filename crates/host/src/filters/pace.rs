@@ -64,7 +64,7 @@ impl Pace {
             self.look(took_ms, now_ms());
         }
         if took_ms >= SLOW_MS {
-            self.took_long(is_suspect);
+            self.took_long(is_suspect.then_some(Duration::from_millis(took_ms)));
         }
         result
     }
@@ -74,12 +74,12 @@ impl Pace {
         until_ms > 0 && now_ms() < until_ms
     }
 
-    /// `is_used`: the time was of a processor, and not by the clock.
+    /// `used`: what it was of a processor, if not only the clock was looked at.
     #[cold]
-    fn took_long(&self, is_used: bool) {
+    fn took_long(&self, used: Option<Duration>) {
         self.suspect_until_ms.set(now_ms() + SUSPECT_MS);
-        if is_used {
-            self.quota.note_slow();
+        if let Some(used) = used {
+            self.quota.note_slow(used);
         }
     }
 

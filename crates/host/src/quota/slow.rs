@@ -1,26 +1,46 @@
 //! Whether a tenant's filters take long, and so are to be asked on the thread aside.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use palisade_engine::lock::lock;
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 
-/// Twice within so long is no chance: a single long callback may have met a page that was not there.
-const WITHIN_MS: u64 = 10_000;
-/// From a long callback to the time when all of them are taken for quick again.
-const FOR_MS: u64 = 60_000;
+/// What long callbacks may take of one processor for ever, in thousandths: whoever has one now and then is not slow.
+const FREE_PER_MILLE: u64 = 10;
+/// What they may take beyond that, in µs.
+const MOST_DEBT_US: u64 = 50_000;
+/// No debt is greater, so that whoever has become quick is taken for it after a minute.
+const GREATEST_DEBT_US: u64 = 600_000;
 
-/// When callbacks of a tenant's filters took long, in ms of one clock. 0: never.
+/// What long callbacks of a tenant's filters have taken, which is paid back as time passes.
 #[derive(Debug, Default)]
 pub(super) struct Slow {
-    noted_ms: AtomicU64,
+    debt: Mutex<Debt>,
+    /// In ms of the clock that is asked; 0: it never was slow.
     until_ms: AtomicU64,
 }
 
+#[derive(Debug, Default)]
+struct Debt {
+    us: u64,
+    /// When it was that.
+    known_ms: u64,
+}
+
 impl Slow {
-    /// One took long.
-    pub(super) fn note_at(&self, now_ms: u64) {
-        let before_ms = self.noted_ms.swap(now_ms.max(1), Ordering::Relaxed);
-        let is_again = before_ms > 0 && now_ms.saturating_sub(before_ms) < WITHIN_MS;
-        if is_again || self.is_at(now_ms) {
-            self.until_ms.store(now_ms + FOR_MS, Ordering::Relaxed);
+    /// One has used so much of a processor.
+    pub(super) fn note_at(&self, used_us: u64, now_ms: u64) {
+        let mut debt = lock(&self.debt);
+        let passed_ms = now_ms.saturating_sub(debt.known_ms);
+        let left_us = debt
+            .us
+            .saturating_sub(passed_ms.saturating_mul(FREE_PER_MILLE));
+        debt.us = left_us.saturating_add(used_us).min(GREATEST_DEBT_US);
+        debt.known_ms = now_ms;
+        if debt.us > MOST_DEBT_US {
+            self.until_ms
+                .store(now_ms + debt.us / FREE_PER_MILLE, Ordering::Relaxed);
         }
     }
 
@@ -28,7 +48,7 @@ impl Slow {
         now_ms < self.until_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether any was slow enough, ever: one load, for those that never are.
+    /// Whether it ever was: one load, for those that never are.
     pub(super) fn ever_was(&self) -> bool {
         self.until_ms.load(Ordering::Relaxed) > 0
     }
@@ -39,25 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_long_callback_is_chance_and_two_are_not() {
+    fn who_takes_long_now_and_then_is_not_slow() {
         let slow = Slow::default();
-        slow.note_at(5);
-        assert!(!slow.ever_was() && !slow.is_at(5));
-        slow.note_at(5 + WITHIN_MS);
-        assert!(!slow.is_at(5 + WITHIN_MS), "they are too far apart");
-        slow.note_at(6 + WITHIN_MS);
-        assert!(slow.ever_was() && slow.is_at(6 + WITHIN_MS));
+        for second in 1..1000 {
+            (0..4).for_each(|_| slow.note_at(2_500, second * 1000));
+        }
+        assert!(!slow.ever_was());
     }
 
     #[test]
-    fn who_was_slow_is_quick_again_after_a_while() {
+    fn who_takes_long_again_and_again_is_slow_until_it_is_paid_for() {
         let slow = Slow::default();
-        (1..=2).for_each(|now_ms| slow.note_at(now_ms));
-        assert!(slow.is_at(1 + FOR_MS) && !slow.is_at(2 + FOR_MS));
-        slow.note_at(1 + FOR_MS);
-        assert!(
-            slow.is_at(2 + FOR_MS),
-            "one is enough for as long as it is slow"
-        );
+        slow.note_at(45_000, 1000);
+        assert!(!slow.ever_was() && !slow.is_at(1000));
+        (0..100).for_each(|_| slow.note_at(90_000, 1000));
+        let paid_ms = 1000 + GREATEST_DEBT_US / FREE_PER_MILLE;
+        assert!(slow.ever_was() && slow.is_at(paid_ms - 1) && !slow.is_at(paid_ms));
+        slow.note_at(2_000, paid_ms - 1);
+        assert!(!slow.is_at(paid_ms + 1000), "little is left of the debt");
     }
 }
