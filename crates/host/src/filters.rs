@@ -34,7 +34,7 @@ use crate::{
     kinds::Level,
     log::{Line, Log},
     metrics::{GuestMetrics, State},
-    quota::Quota,
+    turns::Party,
 };
 use palisade_engine::permits::{NoPermit, Permit, Permits, Share};
 use palisade_filter::{Fault, FaultKind, Filter, Instance, Notify};
@@ -72,8 +72,6 @@ pub(crate) struct Loaded {
     pub(crate) rules: Network,
     /// Its lines.
     pub(crate) log: Log,
-    /// Of whose file it is.
-    pub(crate) quota: Arc<Quota>,
 }
 
 /// A filter on one worker.
@@ -103,7 +101,7 @@ pub(crate) enum NoInstance {
 }
 
 impl WorkerFilter {
-    fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Self> {
+    fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>, party: &Rc<Party>) -> Rc<Self> {
         let resolver = Arc::new(SystemResolver::default());
         Rc::new(Self {
             loaded: Arc::clone(loaded),
@@ -112,7 +110,7 @@ impl WorkerFilter {
             client: Client::new(reach::settings(&loaded.rules, resolver)),
             instance: RefCell::default(),
             permits: Permits::new(loaded.share),
-            pace: Rc::new(Pace::new(loaded.slow_share, &loaded.quota)),
+            pace: Rc::new(Pace::new(loaded.slow_share, party)),
             has_started: Cell::new(false),
             used: Cell::new(0),
             notifier: OnceCell::new(),

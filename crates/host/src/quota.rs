@@ -217,6 +217,11 @@ impl Quota {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn used_ns(&self) -> u64 {
+        self.used_ns.load(Ordering::Relaxed)
+    }
+
     /// How long its code is to wait for a processor because it has used more than it may; `None`: it may go on.
     pub(crate) fn processor_wait(&self) -> Option<Duration> {
         self.processor.wait_at_now()

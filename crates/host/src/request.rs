@@ -52,14 +52,14 @@ impl Serve for WorkerState {
             Ok(response) => return response,
             Err(pending) => pending,
         };
-        if let Progress::Aside(head, body) = *pending.progress {
-            return Box::pin(self.respond_beside(peer, head, body)).await;
-        }
         let target = &*pending.target;
         let Some(permit) = target.service.permit() else {
             return responses::busy();
         };
         record.hold(permit);
+        if let Progress::Aside(head, body) = *pending.progress {
+            return Box::pin(self.respond_beside(peer, head, body)).await;
+        }
         Box::pin(respond_later(&self, target, peer, pending.progress)).await
     }
 

@@ -90,6 +90,8 @@ pub(crate) struct Party {
     known_ns: Cell<u64>,
     /// Used, and not charged yet.
     uncharged_ns: Cell<u64>,
+    /// What runs now is charged already.
+    is_running: Cell<bool>,
     /// Until then what code uses that does not yield is measured.
     suspect_until_ns: Cell<u64>,
     queue: RefCell<VecDeque<Rc<Waiting>>>,
@@ -244,6 +246,7 @@ impl Party {
             credit_ns: Cell::new(CREDIT_NS),
             known_ns: Cell::new(turns.now_ns()),
             uncharged_ns: Cell::new(0),
+            is_running: Cell::new(false),
             suspect_until_ns: Cell::new(0),
             queue: RefCell::default(),
             turns,
@@ -346,7 +349,9 @@ impl Party {
         let is_suspect = began_ns < self.suspect_until_ns.get();
         let used_before_ns = is_suspect.then(thread_ns);
         let loads = code::loads_of_thread();
+        let running = Running::begin(&self.is_running);
         let result = run();
+        drop(running);
         let now_ns = self.turns.now_ns();
         self.ran(now_ns - began_ns, had_turn);
         // To load code is work, and no filter's slowness.
@@ -354,6 +359,12 @@ impl Party {
             self.took_long(used_before_ns, now_ns);
         }
         result
+    }
+
+    /// Whether a callback is to be charged that runs now: it is no part of something that is, and its tenant has quotas. (The main
+    /// file's callbacks are too short to look at a clock for each.)
+    pub(crate) fn is_charged_here(&self) -> bool {
+        !self.is_running.get() && !self.quota.tenant().is_empty()
     }
 
     /// Something that does not yield took long by the clock. It is slow if it used the processor for so long, and did not wait for
@@ -382,6 +393,22 @@ impl Party {
         let mut queue = self.queue.borrow_mut();
         queue.retain(|waiting| waiting.state.get() != State::Gone);
         !queue.is_empty()
+    }
+}
+
+/// For as long as something runs, however it ends.
+struct Running<'a>(&'a Cell<bool>);
+
+impl<'a> Running<'a> {
+    fn begin(is_running: &'a Cell<bool>) -> Self {
+        is_running.set(true);
+        Self(is_running)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

@@ -238,7 +238,7 @@ impl Part {
     ) -> Rc<Self> {
         // One that was there has its place in the queue.
         let party = before.map_or_else(|| Party::new(&tenant.quota), |part| Rc::clone(&part.party));
-        let handles = make_handles(tenant, before, generation, worker);
+        let handles = make_handles(tenant, &party, before, generation, worker);
         let services = make_services(tenant, &party, before, generation, worker, kept);
         let components = services.values();
         let components = components
@@ -256,6 +256,7 @@ impl Part {
 
 fn make_handles<'a>(
     tenant: &'a Tenant,
+    party: &Rc<Party>,
     before: Option<&Part>,
     generation: &Generation,
     worker: usize,
@@ -272,7 +273,7 @@ fn make_handles<'a>(
             let handle = handle.unwrap_or_else(|| {
                 let name = tenant.full_name(name);
                 let metrics = generation.registry.guest(GuestKind::Filter, &name, worker);
-                FilterHandle::new(loaded, metrics)
+                FilterHandle::new(loaded, metrics, party)
             });
             (&**name, handle)
         })

@@ -8,7 +8,10 @@ use std::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{
+    mpsc::{self, Receiver, Sender},
+    oneshot,
+};
 
 /// Parts of a body that wait on their way.
 const MOST_PARTS: usize = 4;
@@ -23,13 +26,16 @@ pub(crate) enum Carried {
     Parts(Parts),
 }
 
-/// The near end, which gives what a body brings to the far end.
-pub(crate) struct Carry(Option<(Body, Sender<Part>)>);
+/// The near end, which gives what a body brings to the far end once that is asked for it: who reads a request's body tells its
+/// client to send it.
+pub(crate) struct Carry(Option<(Body, Sender<Part>, oneshot::Receiver<()>)>);
 
 pub(crate) struct Parts {
     parts: Receiver<Part>,
     /// Of what was not taken yet.
     size: SizeHint,
+    /// Until it is asked for.
+    want: Option<oneshot::Sender<()>>,
     is_over: bool,
 }
 
@@ -41,13 +47,15 @@ pub(crate) fn split(body: Body) -> (Carried, Carry) {
         body if body.is_end_stream() => (Carried::Empty, Carry(None)),
         body => {
             let (sender, parts) = mpsc::channel(MOST_PARTS);
+            let (want, wanted) = oneshot::channel();
             let size = body.size_hint();
             let parts = Parts {
                 parts,
                 size,
+                want: Some(want),
                 is_over: false,
             };
-            (Carried::Parts(parts), Carry(Some((body, sender))))
+            (Carried::Parts(parts), Carry(Some((body, sender, wanted))))
         }
     }
 }
@@ -55,9 +63,13 @@ pub(crate) fn split(body: Body) -> (Carried, Carry) {
 impl Carry {
     /// Until the body ends, breaks off, or nobody takes it any more.
     pub(crate) async fn run(self) {
-        let Some((mut body, sender)) = self.0 else {
+        let Some((mut body, sender, wanted)) = self.0 else {
             return;
         };
+        // Nobody wants it who is gone.
+        if wanted.await.is_err() {
+            return;
+        }
         loop {
             let part = tokio::select! {
                 part = body.frame() => part,
@@ -98,6 +110,10 @@ impl HttpBody for Parts {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.is_over {
             return Poll::Ready(None);
+        }
+        if let Some(want) = self.want.take() {
+            // Who has the body may be gone, which shows below.
+            let _ = want.send(());
         }
         let part = match ready!(self.parts.poll_recv(context)) {
             Some(part) => part,

@@ -402,7 +402,7 @@ impl FilteredBody {
             let flow = self.flow.borrow();
             let filters = self.inspectors.iter();
             let filters = filters.map(|inspector| &flow.slots[inspector.slot].filter);
-            let Some(longest) = filters.filter_map(|filter| filter.pace.rest()).max() else {
+            let Some(longest) = filters.filter_map(|filter| filter.pace.wait()).max() else {
                 return Poll::Ready(());
             };
             drop(flow);

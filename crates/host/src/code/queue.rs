@@ -146,10 +146,17 @@ impl State {
 
     fn next_of_later(&mut self) -> Option<Arc<dyn Compile>> {
         self.later.retain(|module| module.strong_count() > 0);
-        let mut modules = self.later.iter().map(Weak::upgrade);
-        let turn =
-            modules.position(|module| module.is_none_or(|module| self.may_run(module.tenant())))?;
-        self.later.remove(turn)?.upgrade()
+        loop {
+            let mut modules = self.later.iter().map(Weak::upgrade);
+            let may_run = |module: Option<Arc<dyn Compile>>| {
+                module.is_none_or(|one| self.may_run(one.tenant()))
+            };
+            let turn = modules.position(may_run)?;
+            // It may be gone by now, and those behind it are not.
+            if let Some(module) = self.later.remove(turn)?.upgrade() {
+                return Some(module);
+            }
+        }
     }
 
     fn may_run(&self, tenant: &Arc<str>) -> bool {

@@ -3,7 +3,7 @@
 //! That is not done on a request's way: whoever has a handle last only begins it.
 
 use super::{FilterInstance, Loaded, WorkerFilter};
-use crate::metrics::GuestMetrics;
+use crate::{metrics::GuestMetrics, turns::Party};
 use std::{cell::RefCell, future::poll_fn, mem, ops::Deref, rc::Rc, sync::Arc, time::Duration};
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -20,8 +20,13 @@ thread_local! {
 pub(crate) struct FilterHandle(Rc<WorkerFilter>);
 
 impl FilterHandle {
-    pub(crate) fn new(loaded: &Arc<Loaded>, metrics: Arc<GuestMetrics>) -> Rc<Self> {
-        Rc::new(Self(WorkerFilter::new(loaded, metrics)))
+    /// `party`: whose it is.
+    pub(crate) fn new(
+        loaded: &Arc<Loaded>,
+        metrics: Arc<GuestMetrics>,
+        party: &Rc<Party>,
+    ) -> Rc<Self> {
+        Rc::new(Self(WorkerFilter::new(loaded, metrics, party)))
     }
 
     /// Has the filter leave, if it has a kept instance: on a task of its own.

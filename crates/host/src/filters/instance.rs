@@ -7,7 +7,7 @@ use super::{
 use crate::{config::Isolation, metrics::GuestMetrics};
 use palisade_engine::permits::Permit;
 use palisade_filter::{
-    Action, Direction, Exchange, Fault, Instance, LocalResponse, Part, StreamId,
+    Action, Direction, Exchange, Fault, FaultKind, Instance, LocalResponse, Part, StreamId,
 };
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -99,6 +99,7 @@ impl FilterInstance {
         part: Part,
         end_of_stream: bool,
     ) -> Result<Action, Fault> {
+        self.end_if_overdrawn()?;
         let result = self
             .pace
             .measure(|| make_callback(&mut self.guest.borrow_mut(), stream, part, end_of_stream));
@@ -120,7 +121,7 @@ impl FilterInstance {
         owner: Option<&Weak<dyn HandOver>>,
         tell: impl FnOnce(&mut Instance) -> Result<(), Fault>,
     ) {
-        if !self.is_alive() || self.guest.borrow().is_done() {
+        if !self.is_alive() || self.guest.borrow().is_done() || self.end_if_overdrawn().is_err() {
             return;
         }
         let result = self.pace.measure(|| tell(&mut self.guest.borrow_mut()));
@@ -179,6 +180,9 @@ impl FilterInstance {
 
     /// Ends a stream; gives its exchange back.
     pub(crate) fn close(self: &Rc<Self>, stream: StreamId) -> Option<Box<Exchange>> {
+        if self.end_if_overdrawn().is_err() {
+            return self.take(stream);
+        }
         let result = self.pace.measure(|| self.guest.borrow_mut().close(stream));
         let exchange = result.unwrap_or_else(|fault| {
             self.go_down(&fault);
@@ -219,6 +223,21 @@ impl FilterInstance {
     }
 
     /// Takes the instance out of use. Whoever waits for it is woken by the instance itself.
+    /// Ends an instance that would go on holding up everybody on this worker, with requests that it has met before its
+    /// tenant was asked aside.
+    fn end_if_overdrawn(&self) -> Result<(), Fault> {
+        if !self.pace.is_overdrawn() {
+            return Ok(());
+        }
+        let fault = Fault {
+            kind: FaultKind::Time,
+            callback: "callbacks that take long, of requests begun before its tenant was asked aside",
+            message: "it has taken too much of the worker's time".into(),
+        };
+        self.go_down(&fault);
+        Err(fault)
+    }
+
     fn go_down(&self, fault: &Fault) {
         if !self.is_alive.replace(false) {
             return;

@@ -12,9 +12,9 @@
 //! A tenant with slow callbacks has its requests [aside](crate::aside); what its filters have on this worker beside requests waits
 //! meanwhile.
 
-use crate::{quota::Quota, turns};
+use crate::turns::{self, Party};
 use rustix::time::{ClockId, clock_gettime};
-use std::{cell::Cell, sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 /// A callback is slow from here on: longer than the ticks of guests' time are apart, which it is measured by.
 const SLOW_MS: u64 = 10;
@@ -32,8 +32,12 @@ pub(crate) struct Pace {
     known_ms: Cell<u64>,
     /// Until then callbacks are measured by what they use.
     suspect_until_ms: Cell<u64>,
-    quota: Arc<Quota>,
+    /// Whose it is.
+    party: Rc<Party>,
 }
+
+/// What a tenant that is asked aside may owe on a worker: requests that its filters have met before are ended beyond that.
+const MOST_ASIDE_US: u64 = 200_000;
 
 /// For so long after a callback that was slow by the clock.
 const SUSPECT_MS: u64 = 10_000;
@@ -43,18 +47,25 @@ const ASIDE_TIME: Duration = Duration::from_secs(1);
 
 impl Pace {
     /// Nothing is owed.
-    pub(crate) fn new(share: u32, quota: &Arc<Quota>) -> Self {
+    pub(crate) fn new(share: u32, party: &Rc<Party>) -> Self {
         Self {
             share,
-            quota: Arc::clone(quota),
+            party: Rc::clone(party),
             debt_us: Cell::new(0),
             known_ms: Cell::new(0),
             suspect_until_ms: Cell::new(0),
         }
     }
 
-    /// Calls the filter, and counts the time if it was long.
+    /// Calls the filter, charges its tenant, and counts the time if it was long.
     pub(crate) fn measure<T>(&self, call: impl FnOnce() -> T) -> T {
+        match self.party.is_charged_here() {
+            true => self.party.run(false, || self.measure_long(call)),
+            false => self.measure_long(call),
+        }
+    }
+
+    fn measure_long<T>(&self, call: impl FnOnce() -> T) -> T {
         let is_suspect = self.debt_us.get() > 0 || self.was_slow_by_the_clock();
         let clock = if is_suspect { used_ms } else { now_ms };
         let began_ms = clock();
@@ -79,7 +90,7 @@ impl Pace {
     fn took_long(&self, used: Option<Duration>) {
         self.suspect_until_ms.set(now_ms() + SUSPECT_MS);
         if let Some(used) = used {
-            self.quota.note_slow(used);
+            self.party.quota().note_slow(used);
         }
     }
 
@@ -125,14 +136,27 @@ impl Pace {
 
     /// Waits until the filter may be called again.
     pub(crate) async fn has_rested(&self) {
-        while let Some(rest) = self.rest().or_else(|| self.is_asked_aside()) {
+        while let Some(rest) = self.wait().or_else(|| self.is_asked_aside()) {
             tokio::time::sleep(rest).await;
         }
     }
 
+    /// How long what it does beside the heads of requests is to wait.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.rest().or_else(|| self.party.quota().processor_wait())
+    }
+
+    /// Whether requests that it has met on this worker would hold up everybody for too long: its tenant is asked aside, and it owes much
+    /// here.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.debt_us.get() > MOST_ASIDE_US
+            && self.is_asked_aside().is_some()
+            && self.debt_at(now_ms()) > MOST_ASIDE_US
+    }
+
     /// When to look again whether the filter is asked here.
     fn is_asked_aside(&self) -> Option<Duration> {
-        (self.quota.is_slow() && !turns::is_aside()).then_some(ASIDE_TIME)
+        (self.party.quota().is_slow() && !turns::is_aside()).then_some(ASIDE_TIME)
     }
 
     /// Why the filter is not asked.
@@ -162,7 +186,14 @@ mod tests {
     const START_MS: u64 = 1_000_000;
 
     fn pace(share: u32) -> Pace {
-        Pace::new(share, &crate::quota::Quotas::default().of(""))
+        pace_of("", share)
+    }
+
+    fn pace_of(tenant: &str, share: u32) -> Pace {
+        Pace::new(
+            share,
+            &Party::new(&crate::quota::Quotas::default().of(tenant)),
+        )
     }
 
     /// Calls of this length, one right after the other: how many are made in a minute, if each waits for the rest that
@@ -234,5 +265,32 @@ mod tests {
             pace.measure(|| {});
         }
         assert_eq!(pace.rest(), None);
+    }
+
+    #[test]
+    fn what_a_tenants_callbacks_use_is_charged_to_it_once() {
+        let pace = pace_of("t", 50);
+        let used_ns = || pace.party.quota().used_ns();
+        let busy = || {
+            let began = std::time::Instant::now();
+            while began.elapsed() < Duration::from_millis(5) {}
+        };
+        pace.measure(busy);
+        let once_ns = used_ns();
+        assert!(once_ns > 2_000_000, "{once_ns}");
+        pace.party.run(false, || pace.measure(busy));
+        let twice_ns = used_ns();
+        assert!(twice_ns < 2 * once_ns + 2_000_000, "{once_ns}, {twice_ns}");
+    }
+
+    #[test]
+    fn who_is_asked_aside_and_owes_much_is_overdrawn() {
+        let pace = pace_of("t", 1);
+        pace.owe(300, now_ms());
+        assert!(!pace.is_overdrawn(), "it is asked here");
+        pace.party.quota().note_slow(Duration::from_millis(100));
+        assert!(pace.is_overdrawn());
+        turns::enter_aside();
+        assert!(!pace.is_overdrawn(), "that is the place for it");
     }
 }

@@ -107,7 +107,6 @@ pub(super) fn load_filter(
             source,
         })?,
         log,
-        quota,
     })
 }
 

@@ -70,16 +70,10 @@ impl Readers {
 
     fn runtime(&self) -> Option<&Runtime> {
         let build = || {
-            let (folders, landlock_abi) = (Arc::clone(&self.folders), self.landlock_abi);
-            let enter = move || {
-                let confine = |abi| confinement(&folders, abi)?.enter();
-                IS_CONFINED.set(landlock_abi.is_none_or(|abi| confine(abi).is_ok()));
-            };
             let threads = Builder::new_current_thread()
                 .max_blocking_threads(MOST_THREADS)
                 .thread_keep_alive(KEPT)
                 .thread_name("files")
-                .on_thread_start(enter)
                 .build();
             threads.ok()
         };
@@ -94,8 +88,9 @@ impl Readers {
         let Some(runtime) = self.runtime() else {
             return Err(Fault::Busy);
         };
-        // Rules that were accepted once can be refused later only for want of memory.
-        let work = move || match IS_CONFINED.get() {
+        let (folders, landlock_abi) = (Arc::clone(&self.folders), self.landlock_abi);
+        // Rules that were accepted once can be refused later only for want of memory, and not for ever.
+        let work = move || match is_confined(&folders, landlock_abi) {
             true => work(),
             false => Err(Fault::Busy),
         };
@@ -103,6 +98,15 @@ impl Readers {
         let done = runtime.spawn_blocking(work).await;
         done.unwrap_or(Err(Fault::Busy))
     }
+}
+
+/// Whether this thread, which reads for one configuration alone, has its rules: it takes them on before it first reads.
+fn is_confined(folders: &[Arc<OwnedFd>], landlock_abi: Option<u32>) -> bool {
+    let confine = |abi| confinement(folders, abi)?.enter();
+    if !IS_CONFINED.get() {
+        IS_CONFINED.set(landlock_abi.is_none_or(|abi| confine(abi).is_ok()));
+    }
+    IS_CONFINED.get()
 }
 
 fn confinement(folders: &[Arc<OwnedFd>], abi: u32) -> Result<Confinement, ConfineError> {
