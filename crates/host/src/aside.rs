@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A callback of a filter runs to its end: it does not yield, as a component does. On a worker it holds up everybody for as
-//! long as `limits.time` lets it. So a tenant whose callbacks have taken long has its requests on [a thread](crate::aside_thread) of its own
+//! long as `limits.time` lets it. So a tenant whose callbacks have taken long has its requests on a thread of its own
 //! class until they have been quick for a while. All such tenants share the one thread, by turns.
 
 mod carried;

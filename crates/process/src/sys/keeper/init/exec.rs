@@ -122,10 +122,7 @@ impl Kept {
         let mut pool = Pool::new(Again::bytes(setup) + of_guard)?;
         Ok(Self {
             again: Again::of(setup, &mut pool)?,
-            guard: setup
-                .guard
-                .map(|guard| guard.kept(&mut pool))
-                .transpose()?,
+            guard: setup.guard.map(|guard| guard.kept(&mut pool)).transpose()?,
         })
     }
 }
