@@ -2,6 +2,7 @@
 
 mod fixture;
 mod layout;
+mod packets;
 mod servers;
 mod victim;
 
