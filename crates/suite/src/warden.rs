@@ -13,6 +13,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
 
@@ -33,6 +35,8 @@ pub(crate) const FLAG: &str = "--warden";
 pub(crate) const SECRET: &str = "PALISADE_SUITE_SECRET";
 /// Environment: the content of the granted file.
 pub(crate) const TOKEN: &str = "PALISADE_SUITE_TOKEN";
+/// How long the kernel may take to give back what an earlier guest had.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// One run to make, as the runner tells the warden.
 #[derive(Clone, Debug)]
@@ -115,6 +119,7 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     let processes_before = Process::all().len();
     let mut outcome = Outcome::default();
     for _ in 0..order.launches() {
+        await_quota(order, &layout)?;
         outcome = run::run_once(&layout, &fixtures, order, &words, processes_before)?;
         if outcome.seen {
             break;
@@ -124,11 +129,31 @@ fn hold(order: &Order) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
+/// Waits until the user has what the attack will take away. The kernel gives back what an earlier guest
+/// took when it frees that guest's namespaces, after the guest's end, and has no event for it.
+fn await_quota(order: &Order, layout: &Layout) -> io::Result<()> {
+    let Some(what) = order.attack.witness.shared_quota() else {
+        return Ok(());
+    };
+    let until = Instant::now() + GIVEN_BACK_WITHIN;
+    while layout.lacks(what) {
+        if Instant::now() > until {
+            return Err(io::Error::other(format!(
+                "the user had no {what} left before the launch"
+            )));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
 impl Order {
-    /// Without a wall the guest races for itself.
+    /// Without a wall the guest races for itself; yet what an earlier guest had may be given back after
+    /// this one found no more.
     fn launches(&self) -> usize {
         if self.tool.is_no_wall() {
-            1
+            let takes_quota = self.attack.witness.shared_quota().is_some();
+            if takes_quota { 3 } else { 1 }
         } else {
             self.attack.launches
         }

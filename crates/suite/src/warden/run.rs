@@ -17,12 +17,14 @@ use super::Order;
 use crate::fixtures::{Fixture, Fixtures, Layout};
 use crate::outcome::Outcome;
 use crate::process::Process;
-use crate::witness::{Run, Scene};
+use crate::witness::{Run, Scene, Witness};
 
 /// How much of stderr is reported; of all output, where both go to a terminal.
 const KEPT_STDERR_BYTES: usize = 2_000;
 /// What the launcher's end may take to reach its last process and its pipes.
 const GRACE: Duration = Duration::from_millis(300);
+/// How long an effect is looked for that the guest believes in; the fixtures pause between their own looks.
+const BELIEVED_TIME: Duration = Duration::from_millis(500);
 
 enum Event {
     Output(Vec<u8>),
@@ -80,8 +82,23 @@ pub(super) fn run_once(
         run: &run,
         processes_before,
     };
-    seen |= order.attack.witness.seen_afterwards(&scene);
+    seen |= seen_at_last(order.attack.witness, &scene);
     Ok(outcome(&run, seen, layout, &errors))
+}
+
+/// Whether the witness sees something. A guest that believes in its success is looked after again and again:
+/// what it sent may be under way on a machine that has much to do.
+fn seen_at_last(witness: Witness, scene: &Scene<'_>) -> bool {
+    let until = Instant::now() + BELIEVED_TIME;
+    loop {
+        if witness.seen_afterwards(scene) {
+            return true;
+        }
+        let believes = scene.run.exit_code == Some(0) && witness.is_a_message();
+        if !believes || Instant::now() > until {
+            return false;
+        }
+    }
 }
 
 fn outcome(run: &Run, seen: bool, layout: &Layout, errors: &Path) -> Outcome {

@@ -54,6 +54,23 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Witness {
+    /// What another program of the user must be able to take before the launch, or its want would be
+    /// nobody's doing: a word that `fixture take` knows.
+    pub(crate) const fn shared_quota(self) -> Option<&'static str> {
+        match self {
+            Self::Trace(Trace::Exhausted(what)) => Some(what),
+            _ => None,
+        }
+    }
+
+    /// Whether what is to be seen reaches somebody else, who may not have run yet.
+    pub(crate) const fn is_a_message(self) -> bool {
+        matches!(
+            self,
+            Self::Effect(Effect::Received | Effect::ReceivedAsRoot)
+        )
+    }
+
     /// Whether there is something to see while the guest holds still.
     pub(crate) fn seen_while_held(self, scene: &Scene<'_>) -> bool {
         match self {
